@@ -1,0 +1,93 @@
+//! Device constraints and matching, with a reason per rule (requirements §3.5).
+
+use crate::capabilities::DeviceCapabilities;
+use crate::description::ProfileType;
+use serde_json::Value;
+
+/// Constraints as the supplier wrote them. `raw` is what gets copied into a deployment, unmodified (CON-03).
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeviceConstraints {
+    pub capacity: Option<CapacityRequirements>,
+    /// `None` means no constraint (CON-07).
+    pub eligibility_rules: Option<Vec<EligibilityRule>>,
+    pub raw: Value,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct CapacityRequirements {
+    pub cpu: Option<CpuRequirement>,
+    pub memory: Option<String>,
+    pub storage: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct CpuRequirement {
+    pub cores: f64,
+    pub architectures: Option<Vec<String>>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct EligibilityRule {
+    pub property_selector: Option<Selector>,
+    pub label_selector: Option<Selector>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Selector {
+    pub match_expressions: Vec<MatchExpression>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct MatchExpression {
+    pub key: String,
+    pub operator: Operator,
+    pub values: Vec<Value>,
+    pub item_selector: Option<Selector>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operator {
+    In,
+    NotIn,
+    Exists,
+    DoesNotExist,
+    Gt,
+    Lt,
+    ContainsAll,
+    ContainsAny,
+}
+
+/// Unknown is a value: a quantity nobody can read is neither enough nor too little (W-17).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    Yes,
+    No,
+    Unknown,
+}
+
+/// Why one rule holds or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reason {
+    /// `deploymentType`, `cpu`, `memory`, `storage`, or a path such as `eligibilityRules[0].labelSelector.matchExpressions[1]`.
+    pub rule: String,
+    pub outcome: Outcome,
+    /// A sentence for people: `needs 2 Gi of memory, has 4 Gi`.
+    pub message: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fit {
+    pub outcome: Outcome,
+    /// One per rule that was looked at, for yes and for no.
+    pub reasons: Vec<Reason>,
+}
+
+/// Deployment type, then capacity, then rules only if capacity passes (CON-05).
+pub fn evaluate(
+    profile_type: ProfileType,
+    constraints: Option<&DeviceConstraints>,
+    capabilities: &DeviceCapabilities,
+) -> Fit {
+    let _ = (profile_type, constraints, capabilities);
+    todo!()
+}

@@ -1,0 +1,140 @@
+//! ApplicationDescription: what a supplier says about an application (requirements §3.3).
+
+use crate::constraints::DeviceConstraints;
+use crate::ids::ApplicationId;
+use crate::parameters::{Configuration, Parameter};
+use crate::ReadResult;
+use indexmap::IndexMap;
+
+/// `x-<name>-extensions` members, in the order of the document (EXT-01).
+pub type Extensions = IndexMap<String, serde_json::Value>;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApplicationDescription {
+    pub id: ApplicationId,
+    pub metadata: Metadata,
+    pub deployment_profiles: Vec<DeploymentProfile>,
+    pub parameters: IndexMap<String, Parameter>,
+    pub configuration: Option<Configuration>,
+    pub extensions: Extensions,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Metadata {
+    pub name: String,
+    pub description: Option<String>,
+    pub version: String,
+    pub catalog: Catalog,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Catalog {
+    pub application: Option<ApplicationMetadata>,
+    pub author: Vec<Author>,
+    pub organization: Vec<Organization>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ApplicationMetadata {
+    pub description_file: Option<String>,
+    pub icon: Option<String>,
+    pub license_file: Option<String>,
+    pub release_notes: Option<String>,
+    pub site: Option<String>,
+    pub tagline: Option<String>,
+    pub tags: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Author {
+    pub name: Option<String>,
+    pub email: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Organization {
+    pub name: String,
+    pub site: Option<String>,
+}
+
+/// How a profile is installed (AP-02).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ProfileType {
+    Helm,
+    Compose,
+    Custom,
+}
+
+impl ProfileType {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Helm => "helm",
+            Self::Compose => "compose",
+            Self::Custom => "custom",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeploymentProfile {
+    pub profile_type: ProfileType,
+    pub id: String,
+    pub description: Option<String>,
+    /// In installation order (AD-01).
+    pub components: Vec<Component>,
+    pub device_constraints: Option<DeviceConstraints>,
+    pub extensions: Extensions,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Component {
+    pub name: String,
+    pub properties: ComponentProperties,
+    pub extensions: Extensions,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ComponentProperties {
+    pub source: ComponentSource,
+    /// Wait for this component before the next; absent means true (AD-02).
+    pub wait: Option<bool>,
+    pub timeout: Option<Timeout>,
+}
+
+impl ComponentProperties {
+    pub fn waits(&self) -> bool {
+        self.wait.unwrap_or(true)
+    }
+}
+
+/// Where a component's artifact is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ComponentSource {
+    /// An OCI artifact; `revision` in its stored form, `_` for `+` (AD-04).
+    Oci { repository: String, revision: String },
+    /// The older Compose form: a URL of a compose.yaml or tar.gz (W-22).
+    Location { package_location: String, key_location: Option<String> },
+}
+
+/// `##m##s`, how long a component may take (AD-03).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeout {
+    pub seconds: u64,
+}
+
+impl ApplicationDescription {
+    /// Reads YAML of generation B, or of A where it differs only in form.
+    pub fn read(yaml: &[u8]) -> ReadResult<Self> {
+        let _ = yaml;
+        todo!()
+    }
+
+    /// Writes YAML of generation B.
+    pub fn to_yaml(&self) -> String {
+        todo!()
+    }
+
+    pub fn profile(&self, id: &str) -> Option<&DeploymentProfile> {
+        self.deployment_profiles.iter().find(|profile| profile.id == id)
+    }
+}

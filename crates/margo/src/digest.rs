@@ -1,0 +1,80 @@
+//! `sha256:<64 lower-case hex>` over exact bytes (DS-08, DS-09).
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A digest in the form the wire uses. Only sha256 exists; anything else does not parse (DS-08).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Digest(String);
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DigestError {
+    #[error("unknown digest algorithm `{0}`: only sha256 is supported")]
+    UnknownAlgorithm(String),
+    #[error("`{0}` is not a digest: write `sha256:` and 64 lower-case hexadecimal digits")]
+    Malformed(String),
+}
+
+impl Digest {
+    /// The digest of exactly these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, bytes);
+        Self(format!("sha256:{}", hex(hash.as_ref())))
+    }
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+    /// The 64 hexadecimal digits without the algorithm.
+    pub fn hex(&self) -> &str {
+        &self.0["sha256:".len()..]
+    }
+    /// The strong ETag made of this digest: quoted (DS-14, DS-19).
+    pub fn etag(&self) -> String {
+        format!("\"{}\"", self.0)
+    }
+}
+
+/// Lower-case hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    use fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
+}
+
+impl FromStr for Digest {
+    type Err = DigestError;
+    fn from_str(text: &str) -> Result<Self, DigestError> {
+        let short = || text.chars().take(100).collect::<String>();
+        let Some(hex) = text.strip_prefix("sha256:") else {
+            return Err(match text.split_once(':') {
+                Some((algorithm, _)) => DigestError::UnknownAlgorithm(algorithm.chars().take(40).collect()),
+                None => DigestError::Malformed(short()),
+            });
+        };
+        if hex.len() == 64 && hex.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(DigestError::Malformed(short()))
+        }
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl serde::Serialize for Digest {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Digest {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        <std::borrow::Cow<'de, str>>::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}

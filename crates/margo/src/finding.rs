@@ -1,0 +1,71 @@
+//! What a reader found wrong or odd in a document, with the place it stands at.
+
+use std::fmt;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// The document cannot be used.
+    Error,
+    /// The document can be used; something in it is old, odd or ignored.
+    Warning,
+}
+
+/// One remark about one field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    pub severity: Severity,
+    /// Path of the field, such as `deploymentProfiles[0].components[1].name`; empty for the document itself.
+    pub path: String,
+    /// Line in the source text, counted from 1, where it is known.
+    pub line: Option<usize>,
+    /// What is wrong and what would be right, as one sentence without the path.
+    pub message: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line {
+            write!(f, "line {line}: ")?;
+        }
+        if !self.path.is_empty() {
+            write!(f, "`{}`: ", self.path)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// Everything found in a document that cannot be used: all problems at once, never just the first.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Findings(pub Vec<Finding>);
+
+impl Findings {
+    pub fn one(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self(vec![Finding { severity: Severity::Error, path: path.into(), line: None, message: message.into() }])
+    }
+    pub fn has_errors(&self) -> bool {
+        self.0.iter().any(|finding| finding.severity == Severity::Error)
+    }
+}
+
+impl fmt::Display for Findings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, finding) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{finding}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Findings {}
+
+/// A document that can be used, with the warnings met on the way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Read<T> {
+    pub document: T,
+    pub warnings: Vec<Finding>,
+}
+
+pub type ReadResult<T> = Result<Read<T>, Findings>;

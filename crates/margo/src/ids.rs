@@ -1,0 +1,159 @@
+//! Identifiers of the standard as types, each with its grammar.
+
+use std::fmt;
+use std::str::FromStr;
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a valid {what}: {rule}")]
+pub struct IdError {
+    pub what: &'static str,
+    /// The offending text, cut to a length that fits a message.
+    pub text: String,
+    pub rule: &'static str,
+}
+
+/// The longest device id accepted: a path of a few segments, far above what the field uses.
+pub const DEVICE_ID_CHARS_MAX: usize = 512;
+
+macro_rules! text_id {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $rule:literal, $check:expr) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(String);
+
+        impl $name {
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+        impl FromStr for $name {
+            type Err = IdError;
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                let check: fn(&str) -> bool = $check;
+                if check(text) {
+                    Ok(Self(text.to_owned()))
+                } else {
+                    Err(IdError { what: $what, text: text.chars().take(80).collect(), rule: $rule })
+                }
+            }
+        }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                <std::borrow::Cow<'de, str>>::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+fn is_segment(segment: &str) -> bool {
+    !segment.is_empty() && segment.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'~' | b'-'))
+}
+
+text_id!(
+    /// `id` of an ApplicationDescription.
+    ApplicationId,
+    "application id",
+    "1 to 200 lower-case letters, digits and dashes",
+    |text| (1..=200).contains(&text.len())
+        && text.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+);
+
+text_id!(
+    /// A device as its client names it; segments after the first are children of a gateway (CAP-04).
+    DeviceId,
+    "device id",
+    "segments of letters, digits, `.`, `_`, `~`, `-`, separated by `/`",
+    |text| text.len() <= DEVICE_ID_CHARS_MAX && text.split('/').all(is_segment)
+);
+
+text_id!(
+    /// Where a deployment goes: a device id, or one that ends in `/*`: the gateway chooses (GW-04).
+    DeviceTarget,
+    "target device",
+    "a device id, which may end in `/*`",
+    |text| text.len() <= DEVICE_ID_CHARS_MAX && text.strip_suffix("/*").unwrap_or(text).split('/').all(is_segment)
+);
+
+text_id!(
+    /// The last segment of a WFM client's SPIFFE ID (WID-01).
+    ClientId,
+    "client id",
+    "1 to 200 letters, digits, `.`, `-`, `_`, not `.` or `..`",
+    |text| (1..=200).contains(&text.len())
+        && text != "."
+        && text != ".."
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'))
+);
+
+impl DeviceId {
+    /// The gateway one step up, for a child device.
+    pub fn parent(&self) -> Option<Self> {
+        self.0.rsplit_once('/').map(|(parent, _)| Self(parent.to_owned()))
+    }
+    pub fn root(&self) -> Self {
+        Self(self.0.split('/').next().unwrap_or_default().to_owned())
+    }
+}
+
+impl DeviceTarget {
+    /// The device, unless the gateway is to choose one.
+    pub fn device(&self) -> Option<DeviceId> {
+        (!self.is_autonomous()).then(|| DeviceId(self.0.clone()))
+    }
+    /// The gateway of an autonomous target `gw/*`.
+    pub fn gateway(&self) -> Option<DeviceId> {
+        self.0.strip_suffix("/*").map(|gateway| DeviceId(gateway.to_owned()))
+    }
+    pub fn is_autonomous(&self) -> bool {
+        self.0.ends_with("/*")
+    }
+}
+
+impl From<&DeviceId> for DeviceTarget {
+    fn from(id: &DeviceId) -> Self {
+        Self(id.0.clone())
+    }
+}
+
+/// Identifies one deployment for its whole life (DEP-01).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[serde(transparent)]
+pub struct DeploymentId(pub uuid::Uuid);
+
+impl FromStr for DeploymentId {
+    type Err = IdError;
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        // The hyphenated form only: the standard's pattern knows no braces, URNs or bare digits.
+        (text.len() == 36)
+            .then(|| uuid::Uuid::try_parse(text).ok())
+            .flatten()
+            .map(Self)
+            .ok_or_else(|| IdError {
+                what: "deployment id",
+                text: text.chars().take(80).collect(),
+                rule: "a UUID such as a3e2f5dc-912e-494f-8395-52cf3769bc06",
+            })
+    }
+}
+
+impl fmt::Display for DeploymentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for DeploymentId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        <std::borrow::Cow<'de, str>>::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}

@@ -1,0 +1,85 @@
+//! State Manifest: everything one client should run, by digest (requirements §5).
+
+use crate::digest::Digest;
+use crate::ids::DeploymentId;
+use crate::ReadResult;
+
+pub const MANIFEST_MEDIA_TYPE: &str = "application/vnd.margo.manifest.v1+json";
+pub const BUNDLE_MEDIA_TYPE: &str = "application/vnd.margo.bundle.v1+tar+gzip";
+
+/// The largest version this project issues: what every JSON reader can hold exactly.
+pub const MANIFEST_VERSION_ISSUED_MAX: u64 = (1 << 53) - 1;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateManifest {
+    pub manifest_version: u64,
+    /// `None` is written as `null`, never left out (DS-02).
+    pub bundle: Option<BundleRef>,
+    pub deployments: Vec<DeploymentRef>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BundleRef {
+    pub media_type: String,
+    pub digest: Digest,
+    /// Advisory only (DS-06).
+    pub size_bytes: Option<u64>,
+    pub url: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeploymentRef {
+    pub deployment_id: DeploymentId,
+    pub digest: Digest,
+    pub size_bytes: Option<u64>,
+    pub url: String,
+}
+
+/// `/api/v1/bundles/{digest}` (DS-05).
+pub fn bundle_url(digest: &Digest) -> String {
+    format!("/api/v1/bundles/{digest}")
+}
+
+/// `/api/v1/deployments/{deploymentId}/{digest}` (DS-05).
+pub fn deployment_url(id: DeploymentId, digest: &Digest) -> String {
+    format!("/api/v1/deployments/{id}/{digest}")
+}
+
+impl StateManifest {
+    /// Reads a manifest. An unknown digest algorithm anywhere makes it invalid as a whole (DS-08).
+    pub fn read(json: &[u8]) -> ReadResult<Self> {
+        let _ = json;
+        todo!()
+    }
+
+    /// The exact bytes to serve: deterministic JSON in the order of RFC 8785 (DS-14).
+    pub fn to_json(&self) -> Vec<u8> {
+        todo!()
+    }
+}
+
+/// What the client holds of the last manifest it accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    pub version: u64,
+    pub body_digest: Digest,
+}
+
+/// Whether a fetched manifest may be acted on (DS-22, DS-23).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    Newer,
+    /// Same version, same content: happens after a lost ETag.
+    Unchanged,
+    /// Older, or the same version with other content. A security event.
+    Violation { held: u64, offered: u64 },
+}
+
+pub fn judge(held: Option<&Held>, offered_version: u64, offered_body: &Digest) -> Verdict {
+    match held {
+        None => Verdict::Newer,
+        Some(held) if offered_version > held.version => Verdict::Newer,
+        Some(held) if offered_version == held.version && *offered_body == held.body_digest => Verdict::Unchanged,
+        Some(held) => Verdict::Violation { held: held.version, offered: offered_version },
+    }
+}

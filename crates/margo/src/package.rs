@@ -1,0 +1,92 @@
+//! Application package: a description and its resources, as files or as OCI layers (requirements §3.1, §3.2).
+
+use crate::description::ApplicationDescription;
+use crate::digest::Digest;
+use crate::ReadResult;
+
+pub const APP_ARTIFACT_TYPE: &str = "application/vnd.margo.app.v1+json";
+pub const DESCRIPTION_MEDIA_TYPE: &str = "application/vnd.margo.app.description.v1+yaml";
+pub const OCI_MANIFEST_MEDIA_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
+
+/// The largest description accepted; real ones are a few kilobytes.
+pub const DESCRIPTION_BYTES_MAX: usize = 1 << 20;
+/// The largest resource (icon, licence, notes) accepted.
+pub const RESOURCE_BYTES_MAX: usize = 8 << 20;
+/// The most files a package may hold.
+pub const FILES_MAX: usize = 64;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PackageFile {
+    /// Relative path in the package, such as `margo.yaml` or `resources/icon.png`.
+    pub path: String,
+    pub bytes: Vec<u8>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Copy)]
+pub enum ResourceKind {
+    Icon,
+    DescriptionFile,
+    LicenseFile,
+    ReleaseNotes,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resource {
+    pub kind: ResourceKind,
+    pub media_type: String,
+    pub path: String,
+    pub bytes: Vec<u8>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Package {
+    pub description: ApplicationDescription,
+    /// The description exactly as shipped.
+    pub description_bytes: Vec<u8>,
+    pub resources: Vec<Resource>,
+}
+
+/// Reads a package from its files (AP-01): exactly one description in the root; every resource the
+/// description names must be there. All problems at once.
+pub fn read(files: &[PackageFile]) -> ReadResult<Package> {
+    let _ = files;
+    todo!()
+}
+
+/// One layer of a package's OCI manifest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layer {
+    pub media_type: String,
+    pub digest: Digest,
+    pub size: u64,
+    /// `org.opencontainers.image.title`, else `None`.
+    pub title: Option<String>,
+    /// `org.margo.app.resource`, else `None`.
+    pub resource: Option<String>,
+}
+
+/// The parts of an OCI image manifest that matter for a package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OciManifest {
+    pub layers: Vec<Layer>,
+}
+
+impl OciManifest {
+    /// Checks artifact type, config and layer types (REG-05 to REG-07).
+    pub fn read(json: &[u8]) -> ReadResult<Self> {
+        let _ = json;
+        todo!()
+    }
+}
+
+/// Reads a package from its OCI layers, whose digests the caller has verified.
+pub fn read_layers(layers: &[(Layer, Vec<u8>)]) -> ReadResult<Package> {
+    let _ = layers;
+    todo!()
+}
+
+/// The OCI manifest and blobs of a package, ready to be written to a layout or pushed.
+pub fn to_oci(package: &Package) -> (Vec<u8>, Vec<(Digest, Vec<u8>)>) {
+    let _ = package;
+    todo!()
+}

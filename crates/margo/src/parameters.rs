@@ -1,0 +1,126 @@
+//! Parameters, their targets, the questions an operator answers, and the rules for answers (requirements §3.4).
+
+use crate::deployment::ParameterValue;
+use crate::description::ApplicationDescription;
+use crate::problem::FieldError;
+use indexmap::IndexMap;
+use serde_json::Value;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parameter {
+    /// The default.
+    pub value: Option<Value>,
+    pub targets: Vec<Target>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    pub pointer: String,
+    pub components: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Configuration {
+    pub sections: Vec<Section>,
+    pub schema: Vec<Schema>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Section {
+    pub name: String,
+    pub settings: Vec<Setting>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Setting {
+    pub parameter: String,
+    pub name: String,
+    pub description: Option<String>,
+    pub immutable: bool,
+    /// Name of the schema.
+    pub schema: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DataType {
+    String,
+    Integer,
+    Double,
+    Boolean,
+    ArrayString,
+    ArrayInteger,
+    ArrayDouble,
+    ArrayBoolean,
+}
+
+impl DataType {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Double => "double",
+            Self::Boolean => "boolean",
+            Self::ArrayString => "array[string]",
+            Self::ArrayInteger => "array[integer]",
+            Self::ArrayDouble => "array[double]",
+            Self::ArrayBoolean => "array[boolean]",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Schema {
+    pub name: String,
+    pub data_type: DataType,
+    /// Whether an empty value is accepted (PRM-08).
+    pub allow_empty: bool,
+    pub min_length: Option<u64>,
+    pub max_length: Option<u64>,
+    pub regex_match: Option<String>,
+    pub min_value: Option<f64>,
+    pub max_value: Option<f64>,
+    pub min_precision: Option<u64>,
+    pub max_precision: Option<u64>,
+    pub multiselect: bool,
+    pub options: Option<Vec<Value>>,
+    /// Mask the value wherever it is shown (PRM-09).
+    pub sensitive: bool,
+}
+
+/// Values given by the operator, by parameter name.
+pub type Answers = IndexMap<String, Value>;
+
+/// One setting with everything needed to ask for it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question<'a> {
+    pub section: &'a str,
+    pub setting: &'a Setting,
+    pub schema: &'a Schema,
+    pub default: Option<&'a Value>,
+}
+
+/// Every setting of the description that reaches a component of this profile, by section (PRM-04, PRM-05).
+pub fn questions<'a>(description: &'a ApplicationDescription, profile_id: &str) -> Vec<Question<'a>> {
+    let _ = (description, profile_id);
+    todo!()
+}
+
+/// Turns text from a command line into the value the parameter's schema asks for (`"30"` into `30`).
+/// Text that does not fit comes back as a string, so that [`resolve`] names the problem.
+pub fn coerce(description: &ApplicationDescription, parameter: &str, text: &str) -> Value {
+    let _ = (description, parameter, text);
+    todo!()
+}
+
+/// Joins defaults and answers, checks them all (PRM-06, PRM-07), and keeps the targets of this profile only (PRM-03).
+///
+/// `previous` are the values of the installed revision: an immutable setting must keep its value.
+pub fn resolve(
+    description: &ApplicationDescription,
+    profile_id: &str,
+    answers: &Answers,
+    previous: Option<&Answers>,
+) -> Result<IndexMap<String, ParameterValue>, Vec<FieldError>> {
+    let _ = (description, profile_id, answers, previous);
+    todo!()
+}

@@ -1,0 +1,1 @@
+//! A cursor over a parsed document that collects every finding with its path and line.

@@ -1,0 +1,88 @@
+//! DeploymentStatus: what a client says about one deployment (requirements §6).
+
+use crate::ids::{DeploymentId, DeviceId};
+use crate::ReadResult;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum State {
+    Pending,
+    Installing,
+    Installed,
+    Removing,
+    Removed,
+    Failed,
+}
+
+impl State {
+    pub const ALL: [Self; 6] =
+        [Self::Pending, Self::Installing, Self::Installed, Self::Removing, Self::Removed, Self::Failed];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Installing => "installing",
+            Self::Installed => "installed",
+            Self::Removing => "removing",
+            Self::Removed => "removed",
+            Self::Failed => "failed",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == text)
+    }
+
+    /// Higher wins: failed > removing > installing > pending > removed > installed (ST-03).
+    fn severity(self) -> u8 {
+        match self {
+            Self::Failed => 5,
+            Self::Removing => 4,
+            Self::Installing => 3,
+            Self::Pending => 2,
+            Self::Removed => 1,
+            Self::Installed => 0,
+        }
+    }
+
+    /// The overall state of these component states (ST-03); `None` when there are none.
+    pub fn overall(components: impl IntoIterator<Item = Self>) -> Option<Self> {
+        components.into_iter().max_by_key(|state| state.severity())
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeploymentStatus {
+    pub deployment_id: DeploymentId,
+    pub device_id: Option<DeviceId>,
+    /// 0 means unknown: some clients send it (W-12).
+    pub adopted_manifest_version: u64,
+    pub state: State,
+    pub error: Option<StatusError>,
+    pub components: Vec<ComponentStatus>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ComponentStatus {
+    pub name: String,
+    pub state: State,
+    pub error: Option<StatusError>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct StatusError {
+    pub code: String,
+    pub source: String,
+    pub message: String,
+}
+
+impl DeploymentStatus {
+    /// Lenient: numeric strings, empty errors and missing sources are accepted (W-12, W-14).
+    pub fn read(json: &[u8]) -> ReadResult<Self> {
+        let _ = json;
+        todo!()
+    }
+
+    pub fn to_json(&self) -> Vec<u8> {
+        todo!()
+    }
+}

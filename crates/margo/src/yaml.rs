@@ -1,0 +1,1 @@
+//! The one place that knows the YAML library. Bounded in size, depth, nodes and aliases.
