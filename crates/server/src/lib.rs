@@ -1,1 +1,18 @@
-//! server
+//! The Margrave server: device API, trust listener, operator API, status page, loops.
+//!
+//! `server::run` is the way in. Handlers are thin: they extract, call one function in `app`, and convert.
+
+// Suggested reading order.
+pub mod config;
+pub mod run;
+pub mod state;
+pub mod clock;
+pub mod heads;
+pub mod identity;
+pub mod net;
+pub mod devices;
+pub mod trust;
+pub mod app;
+pub mod catalog;
+pub mod operators;
+pub mod telemetry;

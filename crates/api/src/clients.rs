@@ -1,0 +1,111 @@
+//! Clients, their identities, and the trust domain.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientState {
+    Pending,
+    Accepted,
+    Retired,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Client {
+    pub id: String,
+    pub spiffe_id: String,
+    pub state: ClientState,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// RFC 3339, as all times here.
+    pub created_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_seen_at: Option<String>,
+    pub manifest_version: u64,
+    pub revision: i64,
+}
+
+/// `POST /api/clients`
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CreateClient {
+    pub id: String,
+    /// Default: accepted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<ClientState>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// `PATCH /api/clients/{id}`
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct UpdateClient {
+    pub state: ClientState,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// `POST /api/clients/{id}/svid`: issue an X.509-SVID for a key the caller holds.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct IssueSvid {
+    /// PEM certificate signing request; names in it are ignored, the server decides them (LC-01).
+    pub csr: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub valid_for_seconds: Option<u64>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct IssuedSvid {
+    pub spiffe_id: String,
+    /// PEM: leaf and intermediates.
+    pub certificate: String,
+    /// PEM: the trust anchors.
+    pub trust_bundle: String,
+    pub wfm_url: String,
+    pub expires_at: String,
+}
+
+/// `POST /api/clients/{id}/enrolment-token`
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CreateEnrolmentToken {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub valid_for_seconds: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EnrolmentToken {
+    /// Shown once.
+    pub token: String,
+    pub client: String,
+    pub expires_at: String,
+    pub trust_url: String,
+    /// SHA-256 of the trust listener's public key, for `margrave-agent enrol --pin`.
+    pub pin: String,
+}
+
+/// `GET /api/trust`
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Trust {
+    pub trust_domain: String,
+    pub wfm_id: String,
+    pub wfm_spiffe_id: String,
+    pub wfm_url: String,
+    pub trust_url: String,
+    pub pin: String,
+    /// PEM: the trust anchors of the SVIDs.
+    pub trust_bundle: String,
+    /// PEM: the CA of the HTTPS certificates of the trust and operator listeners.
+    pub https_ca: String,
+}

@@ -1,0 +1,114 @@
+//! Deployments: one application version on one device.
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Convergence {
+    Converged,
+    Applying,
+    Failed,
+    OlderRevision,
+    Waiting,
+    NotHeardOf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Desired {
+    Present,
+    Absent,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Deployment {
+    pub id: String,
+    pub client: String,
+    pub device: String,
+    pub application: String,
+    pub version: String,
+    pub profile: String,
+    pub revision: i64,
+    pub desired: Desired,
+    pub convergence: Convergence,
+    /// One sentence: what is known and what is waited for.
+    pub explanation: String,
+    /// Manifest version at which this revision was published.
+    pub target_version: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<Status>,
+    /// Resolved values; sensitive ones are masked.
+    #[schema(value_type = Object)]
+    pub values: IndexMap<String, serde_json::Value>,
+    pub digest: String,
+    pub change: String,
+    pub created_at: String,
+    pub updated_at: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Status {
+    /// pending, installing, installed, removing, removed or failed.
+    pub state: String,
+    /// 0 when the client does not know it.
+    pub adopted_version: u64,
+    pub received_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<StatusError>,
+    pub components: Vec<ComponentStatus>,
+    /// The device that hosts it, where a gateway chose one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hosted_by: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ComponentStatus {
+    pub name: String,
+    pub state: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<StatusError>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusError {
+    pub code: String,
+    pub source: String,
+    pub message: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Revision {
+    pub revision: i64,
+    pub action: crate::changes::ChangeKind,
+    pub version: String,
+    pub profile: String,
+    #[schema(value_type = Object)]
+    pub values: IndexMap<String, serde_json::Value>,
+    pub digest: String,
+    pub manifest_version: u64,
+    pub at: String,
+    pub actor: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    pub change: String,
+}
+
+/// `PATCH /api/deployments/{id}`: another version, other answers, or both. Answers are merged over the present ones.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct UpdateDeployment {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    #[schema(value_type = Object)]
+    pub answers: IndexMap<String, serde_json::Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}

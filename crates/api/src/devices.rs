@@ -1,0 +1,80 @@
+//! Devices and groups.
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Device {
+    pub client: String,
+    pub device: String,
+    pub vendor: String,
+    pub model_number: String,
+    pub serial_number: String,
+    /// `fits` questions are answered per application; this says whether it can host anything at all.
+    pub hosts_workloads: bool,
+    pub deployment_types: Vec<String>,
+    pub architectures: Vec<String>,
+    /// Labels the device reported.
+    #[schema(value_type = Object)]
+    pub device_labels: IndexMap<String, serde_json::Value>,
+    /// Labels an operator set.
+    #[schema(value_type = Object)]
+    pub operator_labels: IndexMap<String, String>,
+    pub first_reported_at: String,
+    pub reported_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_seen_at: Option<String>,
+    /// Its client has been silent for longer than the server's limit.
+    pub silent: bool,
+    /// Things about the report that are odd but accepted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// The capabilities as received; only where one device is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub capabilities: Option<serde_json::Value>,
+    pub revision: i64,
+}
+
+/// `PATCH /api/devices/{client}/{device}`
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct UpdateDevice {
+    /// A value sets an operator label, null removes it.
+    #[schema(value_type = Object)]
+    pub labels: IndexMap<String, Option<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DeviceRef {
+    pub client: String,
+    /// A device id, or `gateway/*` to let the gateway choose.
+    pub device: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Group {
+    pub name: String,
+    pub selector: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    pub created_at: String,
+    pub revision: i64,
+}
+
+/// `PUT /api/groups/{name}`: creates without `If-Match`, changes with it.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PutGroup {
+    pub selector: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}

@@ -1,0 +1,34 @@
+//! Aggregated state.
+
+use crate::deployments::Convergence;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+/// Deployments counted by convergence.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(transparent)]
+pub struct Counts(#[schema(value_type = Object)] pub BTreeMap<Convergence, u64>);
+
+/// `GET /api/summary`
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Summary {
+    pub clients: ClientCounts,
+    pub devices: u64,
+    pub applications: u64,
+    pub deployments: Counts,
+    pub changes_unfinished: u64,
+    /// A client counts as silent after this long.
+    pub silent_after_seconds: u64,
+    pub at: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClientCounts {
+    pub accepted: u64,
+    pub pending: u64,
+    pub retired: u64,
+    pub silent: u64,
+}

@@ -1,0 +1,1 @@
+//! Application packages: from a folder, an OCI layout, an OCI registry.

@@ -1,0 +1,1 @@
+//! The device API of Margo generation B, over mutual TLS.

@@ -1,0 +1,1 @@
+//! Accepting connections: TLS, peer identity, hot reload, drain.

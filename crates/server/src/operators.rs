@@ -1,0 +1,1 @@
+//! The operator API and the status page.

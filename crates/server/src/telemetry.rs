@@ -1,0 +1,4 @@
+//! Logs and metrics.
+
+#[derive(Debug, Default)]
+pub struct Metrics {}

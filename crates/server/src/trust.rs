@@ -1,0 +1,1 @@
+//! The trust listener: discovery, trust bundle, enrolment.
