@@ -1,0 +1,40 @@
+# The ways into Margrave. `make demo` and `make test` are all a newcomer needs.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+CARGO ?= cargo
+# Seeds of the deterministic simulation and rounds of the kill loops; `make soak` raises them.
+SEEDS ?= 1000
+KILLS ?= 100
+
+.PHONY: help demo test setup check fmt soak bench clean
+
+help: ## Show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+demo: ## Run the whole product on embedded defaults (Ctrl-C stops it; state is kept in demo-data/)
+	$(CARGO) build --locked -p margrave-cli -p margrave-agent
+	./target/debug/margrave demo --data demo-data
+
+setup: ## Install what the tests need (Debian as root; elsewhere lists what is missing)
+	./scripts/setup.sh
+
+test: setup check ## Run everything that must hold, with real parts
+	SEEDS=$(SEEDS) KILLS=$(KILLS) ./scripts/test.sh
+
+check: ## Format, lints, docs, dependency and tidiness rules
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --quiet
+	$(CARGO) test --locked -p margrave-sim --test tidy
+
+fmt: ## Format the code
+	$(CARGO) fmt --all
+
+soak: setup ## Long runs: many seeds, many kills
+	SEEDS=$${SOAK_SEEDS:-50000} KILLS=$${SOAK_KILLS:-2000} ./scripts/test.sh soak
+
+bench: ## Measure (ratios and growth from one run)
+	$(CARGO) run --locked --release -p margrave-sim --bin margrave-bench
+
+clean: ## Remove build output and the demo's state
+	rm -rf target demo-data

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Installs what `make test` needs. On Debian as root it uses apt; anywhere else it lists what is missing and fails.
+# Safe to run again: when everything is there it changes nothing and needs no network.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# command or file -> Debian package that brings it
+needs=(
+  "git:git"
+  "/usr/lib/postgresql:postgresql"
+  "docker-registry:docker-registry"
+  "htpasswd:apache2-utils"
+  "chromium:chromium"
+  "openssl:openssl"
+  "curl:curl"
+  "node:nodejs"
+  "npm:npm"
+)
+
+present() {
+  case "$1" in
+    /*) [ -e "$1" ] ;;
+    *) command -v "$1" >/dev/null 2>&1 ;;
+  esac
+}
+
+missing=()
+for need in "${needs[@]}"; do
+  present "${need%%:*}" || missing+=("${need##*:}")
+done
+
+if [ ${#missing[@]} -gt 0 ]; then
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    echo "setup: installing ${missing[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq
+    # Services never start by themselves on a test machine: the tests start their own.
+    printf '#!/bin/sh\nexit 101\n' > /usr/sbin/policy-rc.d.margrave && chmod +x /usr/sbin/policy-rc.d.margrave
+    if [ ! -e /usr/sbin/policy-rc.d ]; then
+      mv /usr/sbin/policy-rc.d.margrave /usr/sbin/policy-rc.d; placed=yes
+    else
+      rm /usr/sbin/policy-rc.d.margrave; placed=no
+    fi
+    apt-get install -y -qq --no-install-recommends "${missing[@]}"
+    [ "$placed" = no ] || rm -f /usr/sbin/policy-rc.d
+  else
+    {
+      echo "setup: the tests need these, and they are not here:"
+      printf '  - %s\n' "${missing[@]}"
+      echo "The names are Debian packages. On Debian run \`make setup\` as root; elsewhere install their equivalents."
+    } >&2
+    exit 1
+  fi
+fi
+
+if [ ! -d e2e/node_modules/playwright-core ]; then
+  (cd e2e && npm ci --no-audit --no-fund --silent)
+fi
+
+rustup component list --installed 2>/dev/null | grep -q clippy || command -v cargo-clippy >/dev/null ||
+  echo "setup: cargo clippy is missing; \`make check\` needs it (rustup component add clippy rustfmt)" >&2
+echo "setup: everything the tests need is here"

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Runs the tests with real parts around them. Called by `make test` and `make soak`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+export MARGRAVE_SEEDS="${SEEDS:-1000}" MARGRAVE_KILLS="${KILLS:-100}"
+# Tests run the binaries as a user would.
+cargo build --locked -p margrave-cli -p margrave-agent
+
+if [ "${1:-}" = soak ]; then
+  scripts/with-postgres.sh cargo test --locked -p margrave-sim -- --nocapture
+  exit
+fi
+scripts/with-postgres.sh cargo test --locked --workspace
+node --test e2e/
