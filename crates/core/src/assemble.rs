@@ -1,9 +1,16 @@
 //! From an application version, a profile and resolved parameters to the ApplicationDeployment a device gets.
 
+#[cfg(test)]
+mod tests;
+
 use indexmap::IndexMap;
-use margo::deployment::{ApplicationDeployment, ParameterValue};
-use margo::description::{ApplicationDescription, DeploymentProfile};
-use margo::ids::{DeploymentId, DeviceTarget};
+use margo::deployment::{ApplicationDeployment, DeployedProfile, DeploymentMetadata, DeploymentSpec, ParameterValue};
+use margo::description::{ApplicationDescription, DeploymentProfile, Extensions};
+use margo::ids::{ApplicationId, DeploymentId, DeviceTarget};
+use margo::parameters::Target;
+
+/// Kubernetes takes 63 characters for a name; Helm, which derives release names from ours, only 53.
+pub const NAME_CHARS_MAX: usize = 53;
 
 /// Everything a deployment is made of.
 #[derive(Debug, Clone)]
@@ -18,6 +25,59 @@ pub struct Ingredients<'a> {
 /// Copies components in order (AD-01), constraints unmodified (CON-03), profile and component extensions exactly
 /// (EXT-03); root extensions stay behind. Name and namespace are valid Kubernetes names derived from application and id.
 pub fn assemble(ingredients: Ingredients<'_>) -> ApplicationDeployment {
-    let _ = ingredients;
-    todo!()
+    let Ingredients { id, target, description, profile, parameters } = ingredients;
+    let name = kubernetes_name(&description.id, id);
+    ApplicationDeployment {
+        id,
+        metadata: DeploymentMetadata {
+            name: name.clone(),
+            namespace: name,
+            device_id: Some(target.clone()),
+            labels: IndexMap::new(),
+        },
+        spec: DeploymentSpec {
+            application_id: description.id.clone(),
+            deployment_profile: DeployedProfile {
+                profile_type: profile.profile_type,
+                components: profile.components.clone(),
+                device_constraints: profile.device_constraints.clone(),
+                extensions: profile.extensions.clone(),
+            },
+            parameters: only_for_profile(parameters, profile),
+            // EXT-03: what stands at the root of a description is between supplier and fleet manager.
+            extensions: Extensions::new(),
+        },
+    }
+}
+
+/// `<application>-<first 8 digits of the deployment id>`: a DNS-1123 label, the same for the whole life of a deployment.
+///
+/// Application ids may be longer than a name and may begin or end with a dash, so they are cut and trimmed; the digits keep two
+/// deployments of one application on one device apart.
+pub fn kubernetes_name(application: &ApplicationId, deployment: DeploymentId) -> String {
+    let digits = deployment.to_string().chars().take(8).collect::<String>();
+    let room = NAME_CHARS_MAX - digits.len() - 1;
+    let stem = application.as_str().chars().skip_while(|c| *c == '-').take(room).collect::<String>();
+    let stem = stem.trim_end_matches('-');
+    format!("{}-{digits}", if stem.is_empty() { "application" } else { stem })
+}
+
+/// PRM-03: a target reaches only components of this profile; a parameter that reaches none is left out.
+fn only_for_profile(
+    parameters: IndexMap<String, ParameterValue>,
+    profile: &DeploymentProfile,
+) -> IndexMap<String, ParameterValue> {
+    let in_profile = |name: &String| profile.components.iter().any(|component| component.name == *name);
+    let narrow = |target: Target| Target {
+        components: target.components.into_iter().filter(in_profile).collect(),
+        pointer: target.pointer,
+    };
+    parameters
+        .into_iter()
+        .map(|(name, ParameterValue { value, targets })| {
+            let targets = targets.into_iter().map(narrow).filter(|target| !target.components.is_empty()).collect();
+            (name, ParameterValue { value, targets })
+        })
+        .filter(|(_, parameter)| !parameter.targets.is_empty())
+        .collect()
 }

@@ -1,7 +1,11 @@
 //! How far a deployment is, seen from the server (ST-06).
 
+#[cfg(test)]
+mod tests;
+
 use crate::model::{Deployment, Desired, Reported};
 use crate::time::Timestamp;
+use margo::status::State;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Convergence {
@@ -33,12 +37,43 @@ impl Convergence {
             Self::NotHeardOf => "not-heard-of",
         }
     }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|convergence| convergence.as_str() == text)
+    }
 }
 
 /// `silent_since`: a client last seen before this instant (or never) counts as not heard of. Converged and failed stay what
 /// they are when a device falls silent: the last word stands, the device list tells the silence.
-pub fn judge(deployment: &Deployment, reported: Option<&Reported>, last_seen: Option<Timestamp>, silent_since: Timestamp) -> Convergence {
-    let _ = (deployment, reported, last_seen, silent_since);
-    let _ = Desired::Present;
-    todo!()
+///
+/// The store counts by the same rules in SQL; its suite compares the two.
+pub fn judge(
+    deployment: &Deployment,
+    reported: Option<&Reported>,
+    last_seen: Option<Timestamp>,
+    silent_since: Timestamp,
+) -> Convergence {
+    let last_word = match reported {
+        None => Convergence::Waiting,
+        Some(reported) => judge_report(deployment, reported),
+    };
+    let silent = last_seen.is_none_or(|seen| seen < silent_since);
+    match last_word {
+        Convergence::Converged | Convergence::Failed => last_word,
+        _ if silent => Convergence::NotHeardOf,
+        _ => last_word,
+    }
+}
+
+fn judge_report(deployment: &Deployment, reported: &Reported) -> Convergence {
+    // W-12: version 0 means "unknown" and is never the target.
+    let adopted = reported.adopted_version != 0 && reported.adopted_version >= deployment.target_version;
+    match (deployment.desired, reported.state) {
+        // ST-11: what version goes with a removal is open, and an id is never used again once it was dropped.
+        (Desired::Absent, State::Removed) if reported.adopted_version != 0 => Convergence::Converged,
+        _ if !adopted => Convergence::OlderRevision,
+        (Desired::Present, State::Installed) => Convergence::Converged,
+        (_, State::Failed) => Convergence::Failed,
+        _ => Convergence::Applying,
+    }
 }

@@ -1,7 +1,10 @@
 //! Which profile of an application fits a device, and why (CON-02).
 
+#[cfg(test)]
+mod tests;
+
 use margo::capabilities::DeviceCapabilities;
-use margo::constraints::{Fit, Outcome};
+use margo::constraints::{Fit, Outcome, evaluate};
 use margo::description::{ApplicationDescription, ProfileType};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -20,8 +23,35 @@ pub struct ProfileFit {
     pub fit: Fit,
 }
 
-/// Judges every profile, or only `wanted`.
-pub fn place(description: &ApplicationDescription, capabilities: &DeviceCapabilities, wanted: Option<&str>) -> Placement {
-    let _ = (description, capabilities, wanted);
-    todo!()
+/// Judges every profile, or only `wanted`. A `wanted` that the description does not have leaves `profiles` empty.
+pub fn place(
+    description: &ApplicationDescription,
+    capabilities: &DeviceCapabilities,
+    wanted: Option<&str>,
+) -> Placement {
+    let profiles: Vec<ProfileFit> = description
+        .deployment_profiles
+        .iter()
+        .filter(|profile| wanted.is_none_or(|wanted| profile.id == wanted))
+        .map(|profile| ProfileFit {
+            profile: profile.id.clone(),
+            profile_type: profile.profile_type,
+            fit: evaluate(profile.profile_type, profile.device_constraints.as_ref(), capabilities),
+        })
+        .collect();
+    decide(profiles)
+}
+
+/// CON-02: only a profile that surely fits is chosen; one that might keeps the answer from being a plain no.
+fn decide(profiles: Vec<ProfileFit>) -> Placement {
+    let chosen =
+        profiles.iter().find(|profile| profile.fit.outcome == Outcome::Yes).map(|profile| profile.profile.clone());
+    let outcome = if chosen.is_some() {
+        Outcome::Yes
+    } else if profiles.iter().any(|profile| profile.fit.outcome == Outcome::Unknown) {
+        Outcome::Unknown
+    } else {
+        Outcome::No
+    };
+    Placement { outcome, profile: chosen, profiles }
 }

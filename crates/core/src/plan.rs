@@ -1,5 +1,8 @@
 //! The agent's planner: desired against observed, as steps with reasons.
 
+#[cfg(test)]
+mod tests;
+
 use indexmap::IndexMap;
 use margo::digest::Digest;
 use margo::ids::DeploymentId;
@@ -42,7 +45,40 @@ pub struct Step {
 }
 
 /// Removals first (they free room and names), then the rest in manifest order. Running what is wanted yields no step.
+///
+/// DS-24: what is absent from the manifest goes, what is new or has another digest comes.
 pub fn plan(wanted: &Wanted, observed: &Observed) -> Vec<Step> {
-    let _ = (wanted, observed);
-    todo!()
+    let stray = observed.keys().filter(|id| !wanted.contains_key(*id)).map(|id| Step {
+        deployment: *id,
+        action: Action::Remove,
+        digest: None,
+        reason: "is not in the manifest any more".to_owned(),
+    });
+    let needed = wanted.iter().filter_map(|(id, digest)| {
+        let (action, reason) = towards(digest, observed.get(id))?;
+        Some(Step { deployment: *id, action, digest: Some(digest.clone()), reason })
+    });
+    stray.chain(needed).collect()
+}
+
+fn towards(wanted: &Digest, seen: Option<&Seen>) -> Option<(Action, String)> {
+    let step = match seen {
+        None => (Action::Install, "is in the manifest and not installed".to_owned()),
+        // Applying twice does no harm, so ignorance is cured by applying.
+        Some(Seen::Unknown) => (Action::Repair, "what runs cannot be told, so it is applied again".to_owned()),
+        Some(Seen::Running(digest)) if digest == wanted => return None,
+        Some(Seen::Partial(digest)) if digest == wanted => (Action::Resume, "was begun and not finished".to_owned()),
+        Some(Seen::Drifted(digest)) if digest == wanted => {
+            (Action::Repair, "has drifted from what was applied".to_owned())
+        }
+        Some(Seen::Running(digest) | Seen::Partial(digest) | Seen::Drifted(digest)) => {
+            (Action::Replace, format!("the manifest has {}, installed is {}", short(wanted), short(digest)))
+        }
+    };
+    Some(step)
+}
+
+/// Enough digits to tell two revisions apart when reading a log.
+fn short(digest: &Digest) -> &str {
+    &digest.hex()[..12]
 }

@@ -1,6 +1,12 @@
 //! Label selectors: `site=berlin,line in (1,2),!spare`.
 
+mod parser;
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
+
+pub use parser::SELECTOR_BYTES_MAX;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LabelSelector {
@@ -8,6 +14,7 @@ pub struct LabelSelector {
     pub requirements: Vec<Requirement>,
 }
 
+/// Keys are never empty and a set has at least one value; the parser sees to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Requirement {
     Equals(String, String),
@@ -26,21 +33,89 @@ pub struct SelectorError {
 }
 
 impl LabelSelector {
+    /// Reads what `kubectl` reads, and quoted keys and values besides: labels of devices may hold any character.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
-        let _ = text;
-        todo!()
+        parser::parse(text)
     }
 
     /// `labels` answers with every value a key has: the operator's, the device's, or the elements of an array label.
     pub fn matches<'a>(&self, labels: impl Fn(&str) -> Vec<&'a str>) -> bool {
-        let _ = labels;
-        todo!()
+        self.requirements.iter().all(|requirement| requirement.holds(&labels(requirement.key())))
+    }
+}
+
+impl Requirement {
+    pub fn key(&self) -> &str {
+        match self {
+            Self::Equals(key, _)
+            | Self::NotEquals(key, _)
+            | Self::In(key, _)
+            | Self::NotIn(key, _)
+            | Self::Exists(key)
+            | Self::DoesNotExist(key) => key,
+        }
+    }
+
+    /// Whether it holds for a key with these values. As with `kubectl`, a key that is not there differs from every value.
+    pub fn holds(&self, values: &[&str]) -> bool {
+        match self {
+            Self::Equals(_, wanted) => values.contains(&wanted.as_str()),
+            Self::NotEquals(_, unwanted) => !values.contains(&unwanted.as_str()),
+            Self::In(_, wanted) => values.iter().any(|value| wanted.iter().any(|wanted| wanted == value)),
+            Self::NotIn(_, unwanted) => !values.iter().any(|value| unwanted.iter().any(|unwanted| unwanted == value)),
+            Self::Exists(_) => !values.is_empty(),
+            Self::DoesNotExist(_) => values.is_empty(),
+        }
     }
 }
 
 impl fmt::Display for LabelSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let _ = f;
-        todo!()
+        for (index, requirement) in self.requirements.iter().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            requirement.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Equals(key, value) => write!(f, "{}={}", Word(key), Word(value)),
+            Self::NotEquals(key, value) => write!(f, "{}!={}", Word(key), Word(value)),
+            Self::In(key, values) => write!(f, "{} in ({})", Word(key), Words(values)),
+            Self::NotIn(key, values) => write!(f, "{} notin ({})", Word(key), Words(values)),
+            Self::Exists(key) => write!(f, "{}", Word(key)),
+            Self::DoesNotExist(key) => write!(f, "!{}", Word(key)),
+        }
+    }
+}
+
+struct Word<'a>(&'a str);
+
+impl fmt::Display for Word<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if parser::is_bare(self.0) {
+            f.write_str(self.0)
+        } else {
+            write!(f, "\"{}\"", self.0.replace('\\', "\\\\").replace('"', "\\\""))
+        }
+    }
+}
+
+struct Words<'a>(&'a [String]);
+
+impl fmt::Display for Words<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, word) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str(",")?;
+            }
+            Word(word).fmt(f)?;
+        }
+        Ok(())
     }
 }
