@@ -138,11 +138,18 @@ pub struct FitReason {
 /// `GET /api/applications/{id}/versions/{version}/questions`: settings by section, for all profiles or one.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+pub struct Questions {
+    pub sections: Vec<QuestionSection>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct QuestionSection {
     pub name: String,
     pub questions: Vec<Question>,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "four independent facts about a setting")]
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Question {

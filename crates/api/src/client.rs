@@ -1,1 +1,269 @@
-//! A typed client for the operator API.
+//! A typed client for the operator API: one method per endpoint.
+
+mod access;
+mod applications;
+mod changes;
+mod clients;
+mod deployments;
+mod devices;
+
+use crate::problem::ApiProblem;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, IF_MATCH};
+use reqwest::{Method, RequestBuilder, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+use url::Url;
+
+pub use deployments::DeploymentQuery;
+
+/// An import pulls from a registry before it answers, so this is longer than any other request needs.
+const TIMEOUT_DEFAULT: Duration = Duration::from_mins(2);
+/// A server that cannot be reached should be told soon.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The largest answer read into memory: a page of a thousand items with room to spare.
+const ANSWER_BYTES_MAX: usize = 256 << 20;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The server refused, and says why and what to do.
+    #[error("{}", .0.detail)]
+    Problem(Box<ApiProblem>),
+    #[error("cannot reach the server at {url}; check that it runs and that the address is right")]
+    Unreachable {
+        url: Url,
+        #[source]
+        source: reqwest::Error,
+    },
+    #[error("the answer of {url} broke off")]
+    BrokenOff {
+        url: Url,
+        #[source]
+        source: reqwest::Error,
+    },
+    #[error("the answer of {url} (status {status}) is not one of a Margrave server; check the address")]
+    NotMargrave { url: Url, status: u16 },
+    #[error("the answer of {url} cannot be read; client and server may be of different versions")]
+    Unreadable {
+        url: Url,
+        #[source]
+        source: serde_json::Error,
+    },
+    #[error("the answer of {url} is larger than {max} bytes; ask for smaller pages")]
+    TooLarge { url: Url, max: usize },
+    #[error("`{0}` is not the address of a server; write for example `https://fleet.example:8443`")]
+    Address(String),
+    #[error("the CA certificates given cannot be used; they must be PEM")]
+    Ca(#[source] reqwest::Error),
+    #[error("the token holds characters that a token never has; copy it again")]
+    Token,
+}
+
+impl ClientError {
+    /// The server's problem, if it is one.
+    pub fn problem(&self) -> Option<&ApiProblem> {
+        match self {
+            Self::Problem(problem) => Some(problem),
+            _ => None,
+        }
+    }
+    /// The stable code of the server's problem, such as `not-found`.
+    pub fn code(&self) -> Option<&str> {
+        self.problem().map(|problem| problem.code.as_str())
+    }
+}
+
+pub type Result<T> = std::result::Result<T, ClientError>;
+
+/// Where the server is and how to be let in.
+#[derive(Debug, Clone)]
+pub struct ClientOptions {
+    /// Root of the server, such as `https://127.0.0.1:8443`; `/api` is added.
+    pub server: String,
+    pub token: Option<String>,
+    /// PEM of certificate authorities to trust besides the system's.
+    pub ca_pem: Option<String>,
+    pub timeout: Duration,
+}
+
+impl ClientOptions {
+    pub fn new(server: impl Into<String>) -> Self {
+        Self { server: server.into(), token: None, ca_pem: None, timeout: TIMEOUT_DEFAULT }
+    }
+    #[must_use]
+    pub fn with_token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(token.into());
+        self
+    }
+    #[must_use]
+    pub fn with_ca_pem(mut self, ca_pem: impl Into<String>) -> Self {
+        self.ca_pem = Some(ca_pem.into());
+        self
+    }
+}
+
+/// Cheap to clone; keeps its connections.
+#[derive(Clone)]
+pub struct ApiClient {
+    http: reqwest::Client,
+    base: Url,
+    token: Option<reqwest::header::HeaderValue>,
+}
+
+impl std::fmt::Debug for ApiClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The token stays out.
+        f.debug_struct("ApiClient").field("base", &self.base.as_str()).finish_non_exhaustive()
+    }
+}
+
+/// What changes an answer without being part of the body.
+#[derive(Debug, Clone, Copy, Default)]
+struct Terms<'a> {
+    if_match: Option<i64>,
+    dry_run: bool,
+    reason: Option<&'a str>,
+}
+
+impl ApiClient {
+    pub fn new(options: &ClientOptions) -> Result<Self> {
+        let base = Url::parse(&options.server).map_err(|_| ClientError::Address(options.server.clone()))?;
+        if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
+            return Err(ClientError::Address(options.server.clone()));
+        }
+        let builder = reqwest::Client::builder()
+            .timeout(options.timeout)
+            .connect_timeout(CONNECT_TIMEOUT)
+            // A redirect would carry the token elsewhere, and the API has none.
+            .redirect(reqwest::redirect::Policy::none())
+            .user_agent(concat!("margrave/", env!("CARGO_PKG_VERSION")));
+        let builder = match &options.ca_pem {
+            Some(pem) => {
+                let certificates = reqwest::Certificate::from_pem_bundle(pem.as_bytes()).map_err(ClientError::Ca)?;
+                builder.tls_certs_merge(certificates)
+            }
+            // Without TLS the system's certificates are not needed, and loading them takes a while.
+            None if base.scheme() == "http" => builder.tls_certs_only([]),
+            None => builder,
+        };
+        let token = options.token.as_deref().map(bearer).transpose()?;
+        Ok(Self { http: builder.build().map_err(ClientError::Ca)?, base, token })
+    }
+
+    /// The root of the server.
+    pub fn server(&self) -> &Url {
+        &self.base
+    }
+
+    /// `/api/<segments>`; every segment is escaped.
+    fn url<'a>(&self, segments: impl IntoIterator<Item = &'a str>) -> Url {
+        let mut url = self.base.clone();
+        url.path_segments_mut()
+            .expect("http and https addresses have a path")
+            .pop_if_empty()
+            .push("api")
+            .extend(segments);
+        url
+    }
+
+    fn request(&self, method: Method, url: Url, terms: Terms<'_>) -> RequestBuilder {
+        let mut request = self.http.request(method, url).header(ACCEPT, "application/json, application/problem+json");
+        if let Some(token) = &self.token {
+            request = request.header(reqwest::header::AUTHORIZATION, token.clone());
+        }
+        if let Some(revision) = terms.if_match {
+            request = request.header(IF_MATCH, format!("\"{revision}\""));
+        }
+        if terms.dry_run {
+            request = request.query(&[("dryRun", "true")]);
+        }
+        if let Some(reason) = terms.reason {
+            request = request.query(&[("reason", reason)]);
+        }
+        request
+    }
+
+    async fn get<T: DeserializeOwned>(&self, url: Url, query: &[(&str, Option<String>)]) -> Result<T> {
+        let given: Vec<(&str, &String)> =
+            query.iter().filter_map(|(name, value)| value.as_ref().map(|value| (*name, value))).collect();
+        self.json(self.request(Method::GET, url, Terms::default()).query(&given)).await
+    }
+
+    async fn send<B: Serialize, T: DeserializeOwned>(
+        &self,
+        method: Method,
+        url: Url,
+        terms: Terms<'_>,
+        body: &B,
+    ) -> Result<T> {
+        self.json(self.request(method, url, terms).json(body)).await
+    }
+
+    async fn delete(&self, url: Url, terms: Terms<'_>) -> Result<()> {
+        self.bytes(self.request(Method::DELETE, url, terms)).await.map(|_| ())
+    }
+
+    async fn json<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T> {
+        let (url, _, bytes) = self.bytes(request).await?;
+        serde_json::from_slice(&bytes).map_err(|source| ClientError::Unreadable { url, source })
+    }
+
+    /// Sends, and turns every answer that is not a success into an error.
+    async fn bytes(&self, request: RequestBuilder) -> Result<(Url, String, Vec<u8>)> {
+        let response = request.send().await.map_err(|source| ClientError::Unreachable {
+            url: source.url().cloned().unwrap_or_else(|| self.base.clone()),
+            source: source.without_url(),
+        })?;
+        let url = response.url().clone();
+        let status = response.status();
+        let content_type = content_type(&response);
+        let body = read_bounded(response, &url).await?;
+        if status.is_success() {
+            return Ok((url, content_type, body));
+        }
+        match serde_json::from_slice::<ApiProblem>(&body) {
+            Ok(problem) => Err(ClientError::Problem(Box::new(problem))),
+            Err(_) => Err(ClientError::NotMargrave { url, status: status.as_u16() }),
+        }
+    }
+}
+
+fn bearer(token: &str) -> Result<reqwest::header::HeaderValue> {
+    let mut value =
+        reqwest::header::HeaderValue::from_str(&format!("Bearer {}", token.trim())).map_err(|_| ClientError::Token)?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+fn content_type(response: &Response) -> String {
+    response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
+}
+
+async fn read_bounded(mut response: Response, url: &Url) -> Result<Vec<u8>> {
+    let mut body = Vec::new();
+    while let Some(chunk) =
+        response.chunk().await.map_err(|source| ClientError::BrokenOff { url: url.clone(), source })?
+    {
+        if body.len() + chunk.len() > ANSWER_BYTES_MAX {
+            return Err(ClientError::TooLarge { url: url.clone(), max: ANSWER_BYTES_MAX });
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// Which part of a list: `after` is the `next` of the page before.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PageQuery {
+    pub limit: Option<u32>,
+    pub after: Option<String>,
+}
+
+impl PageQuery {
+    pub fn after(next: Option<String>) -> Self {
+        Self { limit: None, after: next }
+    }
+    fn limit_text(&self) -> Option<String> {
+        self.limit.map(|limit| limit.to_string())
+    }
+}

@@ -15,6 +15,43 @@ pub enum Convergence {
     NotHeardOf,
 }
 
+impl Convergence {
+    pub const ALL: [Self; 6] =
+        [Self::Converged, Self::Applying, Self::Failed, Self::OlderRevision, Self::Waiting, Self::NotHeardOf];
+
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        margrave_core::convergence::Convergence::from(self).as_str()
+    }
+}
+
+impl From<margrave_core::convergence::Convergence> for Convergence {
+    fn from(convergence: margrave_core::convergence::Convergence) -> Self {
+        use margrave_core::convergence::Convergence as Domain;
+        match convergence {
+            Domain::Converged => Self::Converged,
+            Domain::Applying => Self::Applying,
+            Domain::Failed => Self::Failed,
+            Domain::OlderRevision => Self::OlderRevision,
+            Domain::Waiting => Self::Waiting,
+            Domain::NotHeardOf => Self::NotHeardOf,
+        }
+    }
+}
+
+impl From<Convergence> for margrave_core::convergence::Convergence {
+    fn from(convergence: Convergence) -> Self {
+        match convergence {
+            Convergence::Converged => Self::Converged,
+            Convergence::Applying => Self::Applying,
+            Convergence::Failed => Self::Failed,
+            Convergence::OlderRevision => Self::OlderRevision,
+            Convergence::Waiting => Self::Waiting,
+            Convergence::NotHeardOf => Self::NotHeardOf,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Desired {

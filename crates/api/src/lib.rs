@@ -3,13 +3,13 @@
 //! The server and the command line share these types, so they cannot drift apart.
 
 // Suggested reading order.
+pub mod access;
+pub mod applications;
+pub mod changes;
+pub mod client;
+pub mod clients;
+pub mod deployments;
+pub mod devices;
 pub mod page;
 pub mod problem;
-pub mod clients;
-pub mod devices;
-pub mod applications;
-pub mod deployments;
-pub mod changes;
 pub mod summary;
-pub mod access;
-pub mod client;

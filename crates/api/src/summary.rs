@@ -8,7 +8,8 @@ use utoipa::ToSchema;
 /// Deployments counted by convergence.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
-pub struct Counts(#[schema(value_type = Object)] pub BTreeMap<Convergence, u64>);
+#[schema(value_type = BTreeMap<String, u64>)]
+pub struct Counts(pub BTreeMap<Convergence, u64>);
 
 /// `GET /api/summary`
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

@@ -1,0 +1,78 @@
+//! The catalog and what fits where.
+
+use super::{ApiClient, PageQuery, Result, Terms};
+use crate::applications::{
+    Application, ApplicationDetail, ApplicationVersion, DeviceFit, ImportApplication, Imported, Questions,
+};
+use crate::page::Page;
+use reqwest::Method;
+use reqwest::header::CONTENT_TYPE;
+
+impl ApiClient {
+    /// `GET /api/applications`
+    pub async fn applications(&self, page: &PageQuery) -> Result<Page<Application>> {
+        self.get(self.url(["applications"]), &[("limit", page.limit_text()), ("after", page.after.clone())]).await
+    }
+
+    /// `POST /api/applications`: a tar.gz of a package folder or of an OCI layout. `source` says where it came from, for people.
+    pub async fn upload_application(
+        &self,
+        archive: Vec<u8>,
+        source: Option<&str>,
+        reason: Option<&str>,
+    ) -> Result<Imported> {
+        let mut request = self
+            .request(Method::POST, self.url(["applications"]), Terms { reason, ..Terms::default() })
+            .header(CONTENT_TYPE, "application/gzip");
+        if let Some(source) = source {
+            request = request.query(&[("source", source)]);
+        }
+        self.json(request.body(archive)).await
+    }
+
+    /// `POST /api/applications/import`: pull from an OCI registry.
+    pub async fn import_application(&self, body: &ImportApplication) -> Result<Imported> {
+        self.send(Method::POST, self.url(["applications", "import"]), Terms::default(), body).await
+    }
+
+    /// `GET /api/applications/{id}`
+    pub async fn application(&self, id: &str) -> Result<ApplicationDetail> {
+        self.get(self.url(["applications", id]), &[]).await
+    }
+
+    /// `GET /api/applications/{id}/versions/{version}`
+    pub async fn application_version(&self, id: &str, version: &str) -> Result<ApplicationVersion> {
+        self.get(self.url(["applications", id, "versions", version]), &[]).await
+    }
+
+    /// `DELETE /api/applications/{id}/versions/{version}`
+    pub async fn delete_application_version(&self, id: &str, version: &str, reason: Option<&str>) -> Result<()> {
+        self.delete(self.url(["applications", id, "versions", version]), Terms { reason, ..Terms::default() }).await
+    }
+
+    /// `GET /api/applications/{id}/versions/{version}/fit`
+    pub async fn application_fit(
+        &self,
+        id: &str,
+        version: &str,
+        selector: Option<&str>,
+        page: &PageQuery,
+    ) -> Result<Page<DeviceFit>> {
+        let query =
+            [("selector", selector.map(str::to_owned)), ("limit", page.limit_text()), ("after", page.after.clone())];
+        self.get(self.url(["applications", id, "versions", version, "fit"]), &query).await
+    }
+
+    /// `GET /api/applications/{id}/versions/{version}/questions`
+    pub async fn application_questions(&self, id: &str, version: &str, profile: Option<&str>) -> Result<Questions> {
+        let query = [("profile", profile.map(str::to_owned))];
+        self.get(self.url(["applications", id, "versions", version, "questions"]), &query).await
+    }
+
+    /// `GET /api/applications/{id}/versions/{version}/resources/{kind}`: media type and bytes.
+    pub async fn application_resource(&self, id: &str, version: &str, kind: &str) -> Result<(String, Vec<u8>)> {
+        let url = self.url(["applications", id, "versions", version, "resources", kind]);
+        let (_, media_type, bytes) = self.bytes(self.request(Method::GET, url, Terms::default())).await?;
+        Ok((media_type, bytes))
+    }
+}

@@ -1,0 +1,28 @@
+//! Changes over one or many devices.
+
+use super::{ApiClient, PageQuery, Result, Terms};
+use crate::changes::{Change, CreateChange, Plan};
+use crate::page::Page;
+use reqwest::Method;
+
+impl ApiClient {
+    /// `POST /api/changes`
+    pub async fn create_change(&self, body: &CreateChange) -> Result<Change> {
+        self.send(Method::POST, self.url(["changes"]), Terms::default(), body).await
+    }
+
+    /// `POST /api/changes?dryRun=true`
+    pub async fn plan_change(&self, body: &CreateChange) -> Result<Plan> {
+        self.send(Method::POST, self.url(["changes"]), Terms { dry_run: true, ..Terms::default() }, body).await
+    }
+
+    /// `GET /api/changes`: newest first.
+    pub async fn changes(&self, page: &PageQuery) -> Result<Page<Change>> {
+        self.get(self.url(["changes"]), &[("limit", page.limit_text()), ("after", page.after.clone())]).await
+    }
+
+    /// `GET /api/changes/{id}`
+    pub async fn change(&self, id: &str) -> Result<Change> {
+        self.get(self.url(["changes", id]), &[]).await
+    }
+}

@@ -1,0 +1,57 @@
+//! Clients, their identities, and the trust domain.
+
+use super::{ApiClient, PageQuery, Result, Terms};
+use crate::clients::{
+    Client, ClientState, CreateClient, CreateEnrolmentToken, EnrolmentToken, IssueSvid, IssuedSvid, Trust, UpdateClient,
+};
+use crate::page::Page;
+use reqwest::Method;
+
+impl ApiClient {
+    /// `GET /api/clients`
+    pub async fn clients(&self, page: &PageQuery) -> Result<Page<Client>> {
+        self.get(self.url(["clients"]), &[("limit", page.limit_text()), ("after", page.after.clone())]).await
+    }
+
+    /// `POST /api/clients`
+    pub async fn create_client(&self, body: &CreateClient) -> Result<Client> {
+        self.send(Method::POST, self.url(["clients"]), Terms::default(), body).await
+    }
+
+    /// `GET /api/clients/{id}`
+    pub async fn client(&self, id: &str) -> Result<Client> {
+        self.get(self.url(["clients", id]), &[]).await
+    }
+
+    /// `PATCH /api/clients/{id}`
+    pub async fn update_client(&self, id: &str, body: &UpdateClient, if_match: Option<i64>) -> Result<Client> {
+        self.send(Method::PATCH, self.url(["clients", id]), Terms { if_match, ..Terms::default() }, body).await
+    }
+
+    /// Lets a client in; the same as an update to `accepted`.
+    pub async fn accept_client(&self, id: &str, reason: Option<&str>) -> Result<Client> {
+        let body = UpdateClient { state: ClientState::Accepted, reason: reason.map(str::to_owned) };
+        self.update_client(id, &body, None).await
+    }
+
+    /// Shuts a client out; the same as an update to `retired`.
+    pub async fn retire_client(&self, id: &str, reason: Option<&str>) -> Result<Client> {
+        let body = UpdateClient { state: ClientState::Retired, reason: reason.map(str::to_owned) };
+        self.update_client(id, &body, None).await
+    }
+
+    /// `POST /api/clients/{id}/svid`
+    pub async fn issue_svid(&self, id: &str, body: &IssueSvid) -> Result<IssuedSvid> {
+        self.send(Method::POST, self.url(["clients", id, "svid"]), Terms::default(), body).await
+    }
+
+    /// `POST /api/clients/{id}/enrolment-token`
+    pub async fn create_enrolment_token(&self, id: &str, body: &CreateEnrolmentToken) -> Result<EnrolmentToken> {
+        self.send(Method::POST, self.url(["clients", id, "enrolment-token"]), Terms::default(), body).await
+    }
+
+    /// `GET /api/trust`
+    pub async fn trust(&self) -> Result<Trust> {
+        self.get(self.url(["trust"]), &[]).await
+    }
+}

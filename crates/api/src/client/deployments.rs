@@ -1,0 +1,103 @@
+//! Deployments, one by one and listed.
+
+use super::{ApiClient, PageQuery, Result, Terms};
+use crate::changes::{Change, CreateChange, Plan};
+use crate::deployments::{Convergence, Deployment, Revision, Status, UpdateDeployment};
+use crate::page::Page;
+use reqwest::Method;
+
+/// Which deployments; what is not given does not narrow.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeploymentQuery {
+    pub application: Option<String>,
+    pub version: Option<String>,
+    pub client: Option<String>,
+    pub device: Option<String>,
+    pub change: Option<String>,
+    pub convergence: Option<Convergence>,
+    /// Also those that were removed and are kept for their history.
+    pub with_absent: bool,
+}
+
+impl ApiClient {
+    /// `POST /api/deployments`: a change of kind create.
+    pub async fn create_deployments(&self, body: &CreateChange) -> Result<Change> {
+        self.send(Method::POST, self.url(["deployments"]), Terms::default(), body).await
+    }
+
+    /// `POST /api/deployments?dryRun=true`
+    pub async fn plan_deployments(&self, body: &CreateChange) -> Result<Plan> {
+        self.send(Method::POST, self.url(["deployments"]), Terms { dry_run: true, ..Terms::default() }, body).await
+    }
+
+    /// `GET /api/deployments`
+    pub async fn deployments(&self, query: &DeploymentQuery, page: &PageQuery) -> Result<Page<Deployment>> {
+        let DeploymentQuery { application, version, client, device, change, convergence, with_absent } = query.clone();
+        let query = [
+            ("application", application),
+            ("version", version),
+            ("client", client),
+            ("device", device),
+            ("change", change),
+            ("convergence", convergence.map(|convergence| convergence.as_str().to_owned())),
+            ("withAbsent", with_absent.then(|| "true".to_owned())),
+            ("limit", page.limit_text()),
+            ("after", page.after.clone()),
+        ];
+        self.get(self.url(["deployments"]), &query).await
+    }
+
+    /// `GET /api/deployments/{id}`
+    pub async fn deployment(&self, id: &str) -> Result<Deployment> {
+        self.get(self.url(["deployments", id]), &[]).await
+    }
+
+    /// `PATCH /api/deployments/{id}`
+    pub async fn update_deployment(&self, id: &str, body: &UpdateDeployment, if_match: Option<i64>) -> Result<Change> {
+        let terms = Terms { if_match, ..Terms::default() };
+        self.send(Method::PATCH, self.url(["deployments", id]), terms, body).await
+    }
+
+    /// `PATCH /api/deployments/{id}?dryRun=true`
+    pub async fn plan_update_deployment(
+        &self,
+        id: &str,
+        body: &UpdateDeployment,
+        if_match: Option<i64>,
+    ) -> Result<Plan> {
+        let terms = Terms { if_match, dry_run: true, ..Terms::default() };
+        self.send(Method::PATCH, self.url(["deployments", id]), terms, body).await
+    }
+
+    /// `DELETE /api/deployments/{id}`
+    pub async fn remove_deployment(&self, id: &str, reason: Option<&str>, if_match: Option<i64>) -> Result<Change> {
+        let terms = Terms { if_match, reason, ..Terms::default() };
+        self.json(self.request(Method::DELETE, self.url(["deployments", id]), terms)).await
+    }
+
+    /// `DELETE /api/deployments/{id}?dryRun=true`
+    pub async fn plan_remove_deployment(&self, id: &str, if_match: Option<i64>) -> Result<Plan> {
+        let terms = Terms { if_match, dry_run: true, ..Terms::default() };
+        self.json(self.request(Method::DELETE, self.url(["deployments", id]), terms)).await
+    }
+
+    /// `GET /api/deployments/{id}/revisions`: newest first.
+    pub async fn deployment_revisions(&self, id: &str) -> Result<Page<Revision>> {
+        self.get(self.url(["deployments", id, "revisions"]), &[]).await
+    }
+
+    /// `GET /api/deployments/{id}/status-history`: newest first.
+    pub async fn deployment_status_history(&self, id: &str) -> Result<Page<Status>> {
+        self.get(self.url(["deployments", id, "status-history"]), &[]).await
+    }
+
+    /// `GET /api/deployments/{id}/document`: the YAML of this revision (the present one without), sensitive values masked.
+    pub async fn deployment_document(&self, id: &str, revision: Option<i64>) -> Result<String> {
+        let mut request = self.request(Method::GET, self.url(["deployments", id, "document"]), Terms::default());
+        if let Some(revision) = revision {
+            request = request.query(&[("revision", revision.to_string())]);
+        }
+        let (_, _, bytes) = self.bytes(request).await?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
