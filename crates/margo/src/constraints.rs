@@ -4,6 +4,9 @@ use crate::capabilities::DeviceCapabilities;
 use crate::description::ProfileType;
 use serde_json::Value;
 
+pub(crate) mod read;
+mod evaluate;
+
 /// Constraints as the supplier wrote them. `raw` is what gets copied into a deployment, unmodified (CON-03).
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceConstraints {
@@ -57,6 +60,32 @@ pub enum Operator {
     ContainsAny,
 }
 
+impl Operator {
+    pub const ALL: [Self; 8] = [
+        Self::In,
+        Self::NotIn,
+        Self::Exists,
+        Self::DoesNotExist,
+        Self::Gt,
+        Self::Lt,
+        Self::ContainsAll,
+        Self::ContainsAny,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::In => "In",
+            Self::NotIn => "NotIn",
+            Self::Exists => "Exists",
+            Self::DoesNotExist => "DoesNotExist",
+            Self::Gt => "Gt",
+            Self::Lt => "Lt",
+            Self::ContainsAll => "ContainsAll",
+            Self::ContainsAny => "ContainsAny",
+        }
+    }
+}
+
 /// Unknown is a value: a quantity nobody can read is neither enough nor too little (W-17).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
@@ -88,6 +117,5 @@ pub fn evaluate(
     constraints: Option<&DeviceConstraints>,
     capabilities: &DeviceCapabilities,
 ) -> Fit {
-    let _ = (profile_type, constraints, capabilities);
-    todo!()
+    evaluate::evaluate(profile_type, constraints, capabilities)
 }

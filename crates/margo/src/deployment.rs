@@ -5,7 +5,11 @@ use crate::description::{Component, Extensions, ProfileType};
 use crate::ids::{ApplicationId, DeploymentId, DeviceTarget};
 use crate::parameters::Target;
 use crate::ReadResult;
+use crate::{reader, yaml};
 use indexmap::IndexMap;
+
+mod read;
+mod write;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApplicationDeployment {
@@ -48,12 +52,11 @@ pub struct ParameterValue {
 impl ApplicationDeployment {
     /// Reads YAML of generation B, or of A where it differs only in form.
     pub fn read(yaml: &[u8]) -> ReadResult<Self> {
-        let _ = yaml;
-        todo!()
+        reader::read_yaml(yaml, read::deployment)
     }
 
     /// Writes YAML of generation B; the same value always gives the same bytes.
     pub fn to_yaml(&self) -> String {
-        todo!()
+        yaml::write(&write::deployment(self))
     }
 }

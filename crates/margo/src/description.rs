@@ -4,7 +4,12 @@ use crate::constraints::DeviceConstraints;
 use crate::ids::ApplicationId;
 use crate::parameters::{Configuration, Parameter};
 use crate::ReadResult;
+use crate::{reader, yaml};
 use indexmap::IndexMap;
+use std::fmt;
+
+pub(crate) mod read;
+pub(crate) mod write;
 
 /// `x-<name>-extensions` members, in the order of the document (EXT-01).
 pub type Extensions = IndexMap<String, serde_json::Value>;
@@ -122,16 +127,21 @@ pub struct Timeout {
     pub seconds: u64,
 }
 
+impl fmt::Display for Timeout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}m{}s", self.seconds / 60, self.seconds % 60)
+    }
+}
+
 impl ApplicationDescription {
     /// Reads YAML of generation B, or of A where it differs only in form.
     pub fn read(yaml: &[u8]) -> ReadResult<Self> {
-        let _ = yaml;
-        todo!()
+        reader::read_yaml(yaml, read::description)
     }
 
     /// Writes YAML of generation B.
     pub fn to_yaml(&self) -> String {
-        todo!()
+        yaml::write(&write::description(self))
     }
 
     pub fn profile(&self, id: &str) -> Option<&DeploymentProfile> {

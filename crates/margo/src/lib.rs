@@ -7,7 +7,10 @@
 pub mod finding;
 pub mod digest;
 pub mod ids;
+pub mod node;
+pub mod tree;
 pub mod yaml;
+pub mod json;
 pub mod reader;
 pub mod quantity;
 pub mod description;

@@ -6,6 +6,11 @@ use crate::problem::FieldError;
 use indexmap::IndexMap;
 use serde_json::Value;
 
+pub(crate) mod read;
+pub(crate) mod write;
+mod check;
+mod resolve;
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parameter {
     /// The default.
@@ -54,6 +59,27 @@ pub enum DataType {
 }
 
 impl DataType {
+    pub const ALL: [Self; 8] = [
+        Self::String,
+        Self::Integer,
+        Self::Double,
+        Self::Boolean,
+        Self::ArrayString,
+        Self::ArrayInteger,
+        Self::ArrayDouble,
+        Self::ArrayBoolean,
+    ];
+
+    /// The type of one item; a type that is no array is its own.
+    pub fn element(self) -> Self {
+        match self {
+            Self::String | Self::ArrayString => Self::String,
+            Self::Integer | Self::ArrayInteger => Self::Integer,
+            Self::Double | Self::ArrayDouble => Self::Double,
+            Self::Boolean | Self::ArrayBoolean => Self::Boolean,
+        }
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::String => "string",
@@ -87,6 +113,13 @@ pub struct Schema {
     pub sensitive: bool,
 }
 
+impl Schema {
+    /// Arrays take a list, and so does a choice of several.
+    pub fn takes_list(&self) -> bool {
+        self.multiselect || self.data_type != self.data_type.element()
+    }
+}
+
 /// Values given by the operator, by parameter name.
 pub type Answers = IndexMap<String, Value>;
 
@@ -101,15 +134,13 @@ pub struct Question<'a> {
 
 /// Every setting of the description that reaches a component of this profile, by section (PRM-04, PRM-05).
 pub fn questions<'a>(description: &'a ApplicationDescription, profile_id: &str) -> Vec<Question<'a>> {
-    let _ = (description, profile_id);
-    todo!()
+    resolve::questions(description, profile_id)
 }
 
 /// Turns text from a command line into the value the parameter's schema asks for (`"30"` into `30`).
 /// Text that does not fit comes back as a string, so that [`resolve`] names the problem.
 pub fn coerce(description: &ApplicationDescription, parameter: &str, text: &str) -> Value {
-    let _ = (description, parameter, text);
-    todo!()
+    resolve::coerce(description, parameter, text)
 }
 
 /// Joins defaults and answers, checks them all (PRM-06, PRM-07), and keeps the targets of this profile only (PRM-03).
@@ -121,6 +152,5 @@ pub fn resolve(
     answers: &Answers,
     previous: Option<&Answers>,
 ) -> Result<IndexMap<String, ParameterValue>, Vec<FieldError>> {
-    let _ = (description, profile_id, answers, previous);
-    todo!()
+    resolve::resolve(description, profile_id, answers, previous)
 }

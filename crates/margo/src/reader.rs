@@ -1,1 +1,307 @@
 //! A cursor over a parsed document that collects every finding with its path and line.
+
+use crate::description::Extensions;
+use crate::finding::{Finding, Findings, Read, ReadResult, Severity};
+use crate::node::{Format, Kind, Limits, Member, Node, Scalar, Style, resolve};
+use serde_json::Value;
+use std::cell::RefCell;
+use std::fmt::Display;
+use std::str::FromStr;
+
+/// The most findings kept of one document: nobody reads more, and a hostile document could make very many.
+pub const FINDINGS_MAX: usize = 500;
+/// The longest piece of a document repeated in a path or a message.
+const SHOWN_CHARS_MAX: usize = 80;
+
+/// Collects what is found in one document.
+#[derive(Debug)]
+pub struct Reader {
+    format: Format,
+    findings: RefCell<Vec<Finding>>,
+}
+
+/// A place in a document.
+#[derive(Debug, Clone)]
+pub struct Cursor<'r> {
+    node: &'r Node,
+    path: String,
+    reader: &'r Reader,
+}
+
+/// An object whose members are being read.
+#[derive(Debug)]
+pub struct Object<'r> {
+    cursor: Cursor<'r>,
+    members: &'r [Member],
+    seen: RefCell<Vec<&'r str>>,
+}
+
+/// Parses YAML and hands its root to `read`, which gives `None` where a finding says why.
+pub fn read_yaml<T>(bytes: &[u8], read: impl FnOnce(&Cursor<'_>) -> Option<T>) -> ReadResult<T> {
+    read_node(&crate::yaml::parse(bytes, Limits::DOCUMENT)?, Format::Yaml, read)
+}
+
+/// The same for JSON.
+pub fn read_json<T>(bytes: &[u8], limits: Limits, read: impl FnOnce(&Cursor<'_>) -> Option<T>) -> ReadResult<T> {
+    read_node(&crate::json::parse(bytes, limits)?, Format::Json, read)
+}
+
+fn read_node<T>(node: &Node, format: Format, read: impl FnOnce(&Cursor<'_>) -> Option<T>) -> ReadResult<T> {
+    let reader = Reader { format, findings: RefCell::default() };
+    let document = read(&Cursor { node, path: String::new(), reader: &reader });
+    let mut findings = reader.findings.into_inner();
+    findings.sort_by_key(|finding| finding.line);
+    let has_errors = findings.iter().any(|finding| finding.severity == Severity::Error);
+    match document {
+        Some(document) if !has_errors => Ok(Read { document, warnings: findings }),
+        _ if has_errors => Err(Findings(findings)),
+        _ => Err(Findings::one("", "the document cannot be read")),
+    }
+}
+
+/// Text from a document, cut to a length that fits a message.
+pub fn shown(text: &str) -> String {
+    if text.chars().nth(SHOWN_CHARS_MAX).is_none() {
+        return text.to_owned();
+    }
+    text.chars().take(SHOWN_CHARS_MAX).chain(['…']).collect()
+}
+
+impl<'r> Cursor<'r> {
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+    pub fn node(&self) -> &'r Node {
+        self.node
+    }
+
+    pub fn error(&self, message: impl Into<String>) {
+        self.note(Severity::Error, &self.path, self.node.line, message.into());
+    }
+    pub fn warning(&self, message: impl Into<String>) {
+        self.note(Severity::Warning, &self.path, self.node.line, message.into());
+    }
+
+    fn note(&self, severity: Severity, path: &str, line: usize, message: String) {
+        let mut findings = self.reader.findings.borrow_mut();
+        // Warnings give way first: the error that makes a document unusable must never be lost.
+        if findings.len() < FINDINGS_MAX || (severity == Severity::Error && findings.len() < 2 * FINDINGS_MAX) {
+            findings.push(Finding { severity, path: path.to_owned(), line: Some(line), message });
+        }
+    }
+
+    fn wrong_kind<T>(&self, expected: &str) -> Option<T> {
+        self.error(format!("must be {expected}, not {}", self.node.describe()));
+        None
+    }
+
+    pub fn object(&self) -> Option<Object<'r>> {
+        match &self.node.kind {
+            Kind::Mapping(members) => {
+                Some(Object { cursor: self.clone(), members, seen: RefCell::new(Vec::with_capacity(members.len())) })
+            }
+            _ => self.wrong_kind("an object"),
+        }
+    }
+
+    pub fn list(&self) -> Option<Vec<Cursor<'r>>> {
+        match &self.node.kind {
+            Kind::Sequence(items) => Some(
+                items
+                    .iter()
+                    .enumerate()
+                    .map(|(index, node)| Cursor { node, path: format!("{}[{index}]", self.path), reader: self.reader })
+                    .collect(),
+            ),
+            _ => self.wrong_kind("a list"),
+        }
+    }
+
+    /// Every item read by `read`; `None` when one of them failed.
+    pub fn list_of<T>(&self, read: impl Fn(&Cursor<'r>) -> Option<T>) -> Option<Vec<T>> {
+        let read: Vec<Option<T>> = self.list()?.iter().map(read).collect();
+        read.into_iter().collect()
+    }
+
+    /// The members of a map with free keys.
+    pub fn entries(&self) -> Option<Vec<(&'r str, Cursor<'r>)>> {
+        let object = self.object()?;
+        Some(object.members.iter().map(|member| (member.key.as_str(), object.at(member))).collect())
+    }
+
+    /// Where text is wanted, YAML's plain scalars count as written: `1.10` stays `1.10`.
+    pub fn text(&self) -> Option<String> {
+        match &self.node.kind {
+            Kind::Scalar { text, style: Style::Quoted } => Some(text.clone()),
+            Kind::Scalar { text, style: Style::Plain } if self.reader.format == Format::Yaml && !self.node.is_null() => {
+                Some(text.clone())
+            }
+            _ => self.wrong_kind("text"),
+        }
+    }
+
+    /// Text with a grammar of its own.
+    pub fn parse<T: FromStr<Err: Display>>(&self) -> Option<T> {
+        match self.text()?.parse() {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.error(error.to_string());
+                None
+            }
+        }
+    }
+
+    pub fn boolean(&self) -> Option<bool> {
+        match self.scalar() {
+            Some(Scalar::Boolean(boolean)) => Some(boolean),
+            _ => self.wrong_kind("true or false"),
+        }
+    }
+
+    /// Also takes `"true"` and `"false"`, which published examples write (DEP-04).
+    pub fn lenient_boolean(&self) -> Option<bool> {
+        match self.scalar() {
+            Some(Scalar::Text(text)) if text == "true" || text == "false" => {
+                self.warning(format!("is the text \"{text}\"; write {text} without quotes"));
+                Some(text == "true")
+            }
+            _ => self.boolean(),
+        }
+    }
+
+    /// A whole number from 0 to 2^64-1, exact; `1.0` and `1e3` are not taken for one.
+    pub fn unsigned(&self) -> Option<u64> {
+        match self.scalar() {
+            Some(Scalar::Number(number)) if number.is_u64() => number.as_u64(),
+            Some(Scalar::Number(_) | Scalar::OutOfRange) => {
+                self.error("must be a whole number from 0 to 18446744073709551615");
+                None
+            }
+            _ => self.wrong_kind("a whole number"),
+        }
+    }
+
+    pub fn float(&self) -> Option<f64> {
+        match self.scalar() {
+            Some(Scalar::Number(number)) => number.as_f64(),
+            Some(Scalar::OutOfRange) => {
+                self.error("is too large or not finite");
+                None
+            }
+            _ => self.wrong_kind("a number"),
+        }
+    }
+
+    /// The value with its own type.
+    pub fn value(&self) -> Option<Value> {
+        match self.node.to_value() {
+            Ok(value) => Some(value),
+            Err(line) => {
+                let message = "holds a number that does not fit 64 bits; put it in quotes if it is text".to_owned();
+                self.note(Severity::Error, &self.path, line, message);
+                None
+            }
+        }
+    }
+
+    pub fn scalar(&self) -> Option<Scalar> {
+        match &self.node.kind {
+            Kind::Scalar { text, style } => Some(resolve(text, *style)),
+            _ => None,
+        }
+    }
+}
+
+impl<'r> Object<'r> {
+    pub fn cursor(&self) -> &Cursor<'r> {
+        &self.cursor
+    }
+
+    fn at(&self, member: &'r Member) -> Cursor<'r> {
+        Cursor { node: &member.node, path: self.path_of(&member.key), reader: self.cursor.reader }
+    }
+
+    /// The path a member has, or would have.
+    pub fn path_of(&self, key: &str) -> String {
+        let key = shown(key);
+        if self.cursor.path.is_empty() { key } else { format!("{}.{key}", self.cursor.path) }
+    }
+
+    /// The member, also when it is null.
+    pub fn get_or_null(&self, key: &str) -> Option<Cursor<'r>> {
+        let member = self.members.iter().find(|member| member.key == key)?;
+        self.seen.borrow_mut().push(&member.key);
+        Some(self.at(member))
+    }
+
+    /// The member, unless it is absent or null.
+    pub fn get(&self, key: &str) -> Option<Cursor<'r>> {
+        self.get_or_null(key).filter(|cursor| !cursor.node.is_null())
+    }
+
+    pub fn required(&self, key: &str) -> Option<Cursor<'r>> {
+        let found = self.get(key);
+        if found.is_none() {
+            self.missing(key, "is missing");
+        }
+        found
+    }
+
+    /// An error at a member that is not there.
+    pub fn missing(&self, key: &str, message: &str) {
+        self.cursor.note(Severity::Error, &self.path_of(key), self.cursor.node.line, message.to_owned());
+    }
+
+    pub fn required_text(&self, key: &str) -> Option<String> {
+        self.required(key)?.text()
+    }
+
+    /// An optional member: absent is fine, present but wrong is a finding.
+    pub fn optional<T>(&self, key: &str, read: impl FnOnce(&Cursor<'r>) -> Option<T>) -> Option<T> {
+        self.get(key).and_then(|cursor| read(&cursor))
+    }
+
+    pub fn text(&self, key: &str) -> Option<String> {
+        self.optional(key, Cursor::text)
+    }
+
+    /// `x-<name>-extensions` members (EXT-01). One that is not an object is left out with a warning (EXT-02).
+    pub fn extensions(&self) -> Extensions {
+        let mut extensions = Extensions::new();
+        for member in self.members.iter().filter(|member| is_extension_key(&member.key)) {
+            self.seen.borrow_mut().push(&member.key);
+            let cursor = self.at(member);
+            match &member.node.kind {
+                Kind::Mapping(_) => {
+                    if let Some(value) = cursor.value() {
+                        extensions.insert(member.key.clone(), value);
+                    }
+                }
+                _ => cursor.warning("is ignored: an extension must be an object"),
+            }
+        }
+        extensions
+    }
+
+    /// Members nobody asked for.
+    pub fn unread(&self) -> Vec<Cursor<'r>> {
+        let seen = self.seen.borrow();
+        let seen: std::collections::HashSet<&str> = seen.iter().copied().collect();
+        self.members.iter().filter(|member| !seen.contains(member.key.as_str())).map(|member| self.at(member)).collect()
+    }
+
+    /// Warns about members nobody asked for: a typing error would otherwise pass in silence.
+    pub fn warn_unread(&self) {
+        for cursor in self.unread() {
+            cursor.warning("is not a field of the standard and is ignored");
+        }
+    }
+}
+
+/// `x-<name>-extensions` with a name of `[a-z][a-z0-9-]*` (EXT-01).
+pub fn is_extension_key(key: &str) -> bool {
+    key.strip_prefix("x-").and_then(|rest| rest.strip_suffix("-extensions")).is_some_and(|name| {
+        name.starts_with(|first: char| first.is_ascii_lowercase())
+            && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+    })
+}

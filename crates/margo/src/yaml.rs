@@ -1,1 +1,247 @@
 //! The one place that knows the YAML library. Bounded in size, depth, nodes and aliases.
+
+use crate::finding::{Finding, Findings, Severity};
+use crate::node::{Kind, Limits, Member, Node, Style};
+use crate::tree::Tree;
+use granit_parser::{Event, Parser, ScalarStyle, Tag};
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+/// Parses exactly one YAML 1.2 document. Duplicate keys, merge keys, private tags and further documents are refused.
+pub fn parse(bytes: &[u8], limits: Limits) -> Result<Node, Findings> {
+    if bytes.len() > limits.bytes_max {
+        return Err(refuse(None, format!("the document is larger than {} bytes", limits.bytes_max)));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let line = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
+        refuse(Some(line), "the text is not UTF-8")
+    })?;
+    let options = granit_parser::options! {
+        flow_nesting_limit: limits.depth_max,
+        block_nesting_limit: limits.depth_max,
+    };
+    let mut builder = Builder::new(limits);
+    for event in Parser::new_from_str_with_options(text, options) {
+        let (event, span) = event.map_err(|error| {
+            refuse(Some(error.marker().line().max(1)), format!("the text is not valid YAML: {}", error.info()))
+        })?;
+        builder.take(event, span.start.line().max(1))?;
+    }
+    builder.root.ok_or_else(|| refuse(None, "the document is empty"))
+}
+
+/// Writes block YAML; every text that some YAML reader could take for something else is quoted.
+pub fn write(tree: &Tree) -> String {
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: false, compact_list_indent: false };
+    let mut out = String::new();
+    serde_saphyr::to_fmt_writer_with_options(&mut out, tree, options)
+        .expect("a tree of texts, numbers, lists and text-keyed mappings always serialises into memory");
+    out
+}
+
+fn refuse(line: Option<usize>, message: impl Into<String>) -> Findings {
+    Findings(vec![Finding { severity: Severity::Error, path: String::new(), line, message: message.into() }])
+}
+
+/// A collection whose end has not been met yet.
+struct Open {
+    node: Node,
+    anchor: usize,
+    /// The key whose value comes next, in a mapping.
+    key: Option<(String, usize)>,
+    keys: HashSet<String>,
+    /// Nodes and bytes counted before this collection began.
+    nodes_before: usize,
+    bytes_before: usize,
+}
+
+/// An anchored node with what it costs to repeat it.
+struct Anchored {
+    node: Node,
+    nodes: usize,
+    bytes: usize,
+}
+
+struct Builder {
+    limits: Limits,
+    nodes: usize,
+    bytes: usize,
+    documents: usize,
+    open: Vec<Open>,
+    anchors: HashMap<usize, Anchored>,
+    root: Option<Node>,
+}
+
+impl Builder {
+    fn new(limits: Limits) -> Self {
+        Self { limits, nodes: 0, bytes: 0, documents: 0, open: Vec::new(), anchors: HashMap::new(), root: None }
+    }
+
+    fn take(&mut self, event: Event<'_>, line: usize) -> Result<(), Findings> {
+        match event {
+            Event::DocumentStart(..) => {
+                self.documents += 1;
+                if self.documents > 1 {
+                    return Err(refuse(Some(line), "only one YAML document is allowed, here begins a second one"));
+                }
+                Ok(())
+            }
+            Event::Scalar(text, style, anchor, tag) => self.scalar(&text, style, anchor, tag, line),
+            Event::SequenceStart(_, anchor, tag) => {
+                check_tag(tag.as_deref(), "seq", line)?;
+                self.begin(Kind::Sequence(Vec::new()), anchor, line)
+            }
+            Event::MappingStart(_, anchor, tag) => {
+                check_tag(tag.as_deref(), "map", line)?;
+                self.begin(Kind::Mapping(Vec::new()), anchor, line)
+            }
+            Event::SequenceEnd | Event::MappingEnd => {
+                let Some(open) = self.open.pop() else { return Ok(()) };
+                let (nodes, bytes) = (self.nodes - open.nodes_before, self.bytes - open.bytes_before);
+                self.place(open.node, open.anchor, nodes, bytes)
+            }
+            Event::Alias(id) => self.alias(id, line),
+            _ => Ok(()),
+        }
+    }
+
+    fn scalar(
+        &mut self,
+        text: &str,
+        style: ScalarStyle,
+        anchor: usize,
+        tag: Option<Cow<'_, Tag>>,
+        line: usize,
+    ) -> Result<(), Findings> {
+        let mut style = if style == ScalarStyle::Plain { Style::Plain } else { Style::Quoted };
+        if let Some(tag) = tag.as_deref() {
+            match tag.core_suffix() {
+                Some("str") => style = Style::Quoted,
+                Some("int" | "float" | "bool" | "null") => style = Style::Plain,
+                _ => return Err(private_tag(tag, line)),
+            }
+        }
+        self.count(1, text.len(), line)?;
+        let node = Node { line, kind: Kind::Scalar { text: text.to_owned(), style } };
+        if self.key_is_next() {
+            if anchor != 0 {
+                self.anchors.insert(anchor, Anchored { node, nodes: 1, bytes: text.len() });
+            }
+            return self.key(text, style, line);
+        }
+        self.place(node, anchor, 1, text.len())
+    }
+
+    fn begin(&mut self, kind: Kind, anchor: usize, line: usize) -> Result<(), Findings> {
+        if self.key_is_next() {
+            return Err(refuse(Some(line), "a key must be plain text, not a list or an object"));
+        }
+        if self.open.len() >= self.limits.depth_max {
+            return Err(refuse(Some(line), format!("the document is nested deeper than {}", self.limits.depth_max)));
+        }
+        let (nodes_before, bytes_before) = (self.nodes, self.bytes);
+        self.count(1, 0, line)?;
+        let node = Node { line, kind };
+        self.open.push(Open { node, anchor, key: None, keys: HashSet::new(), nodes_before, bytes_before });
+        Ok(())
+    }
+
+    fn alias(&mut self, id: usize, line: usize) -> Result<(), Findings> {
+        let Some(anchored) = self.anchors.get(&id) else {
+            return Err(refuse(Some(line), "an alias stands inside the very node it names"));
+        };
+        let (nodes, bytes) = (anchored.nodes, anchored.bytes);
+        // Counted before it is copied: this is what stops a bomb of aliases.
+        self.count(nodes, bytes, line)?;
+        let anchored = &self.anchors[&id];
+        if self.key_is_next() {
+            return match &anchored.node.kind {
+                Kind::Scalar { text, style } => {
+                    let (text, style) = (text.clone(), *style);
+                    self.key(&text, style, line)
+                }
+                _ => Err(refuse(Some(line), "a key must be plain text, not a list or an object")),
+            };
+        }
+        let depth = self.open.len() + depth(&anchored.node);
+        if depth > self.limits.depth_max {
+            return Err(refuse(Some(line), format!("the document is nested deeper than {}", self.limits.depth_max)));
+        }
+        let node = anchored.node.clone();
+        self.place(node, 0, nodes, bytes)
+    }
+
+    fn key_is_next(&self) -> bool {
+        matches!(self.open.last(), Some(Open { node: Node { kind: Kind::Mapping(_), .. }, key: None, .. }))
+    }
+
+    fn key(&mut self, text: &str, style: Style, line: usize) -> Result<(), Findings> {
+        if text == "<<" && style == Style::Plain {
+            return Err(refuse(Some(line), "merge keys (`<<`) are not part of YAML 1.2, write the members out"));
+        }
+        let Some(open) = self.open.last_mut() else { return Ok(()) };
+        if !open.keys.insert(text.to_owned()) {
+            let shown: String = text.chars().take(80).collect();
+            return Err(refuse(Some(line), format!("the key `{shown}` occurs twice in the same object")));
+        }
+        open.key = Some((text.to_owned(), line));
+        Ok(())
+    }
+
+    fn place(&mut self, node: Node, anchor: usize, nodes: usize, bytes: usize) -> Result<(), Findings> {
+        if anchor != 0 {
+            // The copy kept for aliases costs memory too.
+            self.count(nodes, bytes, node.line)?;
+            self.anchors.insert(anchor, Anchored { node: node.clone(), nodes, bytes });
+        }
+        match self.open.last_mut() {
+            None => self.root = Some(node),
+            Some(open) => match &mut open.node.kind {
+                Kind::Sequence(items) => items.push(node),
+                Kind::Mapping(members) => {
+                    if let Some((key, line)) = open.key.take() {
+                        members.push(Member { key, line, node });
+                    }
+                }
+                Kind::Scalar { .. } => {}
+            },
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, nodes: usize, bytes: usize, line: usize) -> Result<(), Findings> {
+        self.nodes += nodes;
+        self.bytes += bytes;
+        if self.nodes > self.limits.nodes_max {
+            return Err(refuse(Some(line), format!("the document has more than {} nodes", self.limits.nodes_max)));
+        }
+        // Escapes can make text longer than its source, aliases can repeat it.
+        if self.bytes > self.limits.bytes_max.saturating_mul(2) {
+            return Err(refuse(Some(line), "the document holds too much text once its aliases are written out"));
+        }
+        Ok(())
+    }
+}
+
+fn depth(node: &Node) -> usize {
+    match &node.kind {
+        Kind::Scalar { .. } => 0,
+        Kind::Sequence(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Kind::Mapping(members) => 1 + members.iter().map(|member| depth(&member.node)).max().unwrap_or(0),
+    }
+}
+
+fn check_tag(tag: Option<&Tag>, expected: &str, line: usize) -> Result<(), Findings> {
+    match tag {
+        Some(tag) if tag.core_suffix() != Some(expected) => Err(private_tag(tag, line)),
+        _ => Ok(()),
+    }
+}
+
+fn private_tag(tag: &Tag, line: usize) -> Findings {
+    let shown: String = tag.original().chars().take(80).collect();
+    refuse(Some(line), format!("the tag `{shown}` is not supported here"))
+}
+
+#[cfg(test)]
+mod tests;

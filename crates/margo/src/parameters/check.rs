@@ -1,0 +1,160 @@
+//! One value against one schema (PRM-07).
+
+use super::{DataType, Schema};
+use serde_json::Value;
+
+/// Memory a compiled pattern may take: patterns come from packages.
+const PATTERN_BYTES_MAX: usize = 1 << 20;
+/// The longest value echoed in a message.
+const SHOWN_CHARS_MAX: usize = 60;
+
+/// Nothing was given, or something empty.
+pub(super) fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+/// A pattern is searched for, not anchored: a supplier who wants the whole text matched writes `^` and `$`.
+/// `None` when it uses what a linear-time engine cannot do (look-around, back-references) or is too large.
+pub(super) fn pattern(text: &str) -> Option<regex::Regex> {
+    regex::RegexBuilder::new(text).size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX).build().ok()
+}
+
+/// Whether the value has the type, not whether it is allowed.
+pub(super) fn has_type(data_type: DataType, value: &Value) -> bool {
+    match (data_type, value) {
+        (DataType::String, Value::String(_)) | (DataType::Boolean, Value::Bool(_)) | (DataType::Double, Value::Number(_)) => true,
+        (DataType::Integer, Value::Number(number)) => number.is_i64() || number.is_u64(),
+        _ => false,
+    }
+}
+
+/// Everything that is wrong with the value, each as a clause such as `must be at least 30`.
+/// A value that may be masked is never repeated.
+pub(super) fn value(schema: &Schema, value: &Value) -> Vec<String> {
+    if is_empty(value) {
+        // PRM-08: true means that empty is accepted.
+        return if schema.allow_empty { Vec::new() } else { vec!["must not be empty".to_owned()] };
+    }
+    let element = schema.data_type.element();
+    match value {
+        Value::Array(items) if schema.takes_list() => items
+            .iter()
+            .enumerate()
+            .flat_map(|(index, item)| {
+                one(schema, element, item).into_iter().map(move |problem| format!("item {}: {problem}", index + 1))
+            })
+            .collect(),
+        _ if schema.takes_list() => vec![format!("must be a list of {}", noun(element))],
+        single => one(schema, element, single),
+    }
+}
+
+fn noun(data_type: DataType) -> &'static str {
+    match data_type {
+        DataType::Integer => "whole numbers",
+        DataType::Double => "numbers",
+        DataType::Boolean => "true or false",
+        _ => "texts",
+    }
+}
+
+fn one(schema: &Schema, element: DataType, value: &Value) -> Vec<String> {
+    if !has_type(element, value) {
+        let expected = match element {
+            DataType::Integer => "a whole number",
+            DataType::Double => "a number",
+            DataType::Boolean => "true or false",
+            _ => "text",
+        };
+        return vec![format!("must be {expected}{}", echo(schema, value))];
+    }
+    let mut problems = match value {
+        Value::String(text) => text_rules(schema, text),
+        Value::Number(_) => number_rules(schema, value),
+        _ => Vec::new(),
+    };
+    if let Some(options) = &schema.options {
+        if !options.iter().any(|option| same(option, value)) {
+            let list: Vec<_> = options.iter().map(plain).collect();
+            problems.push(if schema.sensitive {
+                "is not one of the options".to_owned()
+            } else {
+                format!("must be one of {}", list.join(", "))
+            });
+        }
+    }
+    problems.into_iter().map(|problem| format!("{problem}{}", echo(schema, value))).collect()
+}
+
+/// Numbers are the same when their values are: 1 and 1.0.
+fn same(one: &Value, other: &Value) -> bool {
+    one == other || matches!((one.as_f64(), other.as_f64()), (Some(one), Some(other)) if one.total_cmp(&other).is_eq())
+}
+
+fn text_rules(schema: &Schema, text: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    let length = text.chars().count() as u64;
+    if let Some(min) = schema.min_length.filter(|min| length < *min) {
+        problems.push(format!("must have at least {min} characters"));
+    }
+    if let Some(max) = schema.max_length.filter(|max| length > *max) {
+        problems.push(format!("must have at most {max} characters"));
+    }
+    if let Some(text_pattern) = &schema.regex_match {
+        if pattern(text_pattern).is_some_and(|pattern| !pattern.is_match(text)) {
+            problems.push(format!("must match the pattern {text_pattern}"));
+        }
+    }
+    problems
+}
+
+fn number_rules(schema: &Schema, value: &Value) -> Vec<String> {
+    let mut problems = Vec::new();
+    let number = value.as_f64().unwrap_or_default();
+    if let Some(min) = schema.min_value.filter(|min| number < *min) {
+        problems.push(format!("must be at least {min}"));
+    }
+    if let Some(max) = schema.max_value.filter(|max| number > *max) {
+        problems.push(format!("must be at most {max}"));
+    }
+    if schema.data_type.element() == DataType::Double {
+        let places = decimal_places(value);
+        if let Some(min) = schema.min_precision.filter(|min| places < *min) {
+            problems.push(format!("must have at least {min} decimal places"));
+        }
+        if let Some(max) = schema.max_precision.filter(|max| places > *max) {
+            problems.push(format!("must have at most {max} decimal places"));
+        }
+    }
+    problems
+}
+
+/// Of the shortest decimal that means the same number: 1.50 has one.
+fn decimal_places(value: &Value) -> u64 {
+    if value.is_i64() || value.is_u64() {
+        return 0;
+    }
+    // Display never uses an exponent.
+    let text = value.as_f64().map(|number| number.to_string()).unwrap_or_default();
+    text.split_once('.').map_or(0, |(_, fraction)| fraction.len() as u64)
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn echo(schema: &Schema, value: &Value) -> String {
+    let text = plain(value);
+    if schema.sensitive || text.chars().nth(SHOWN_CHARS_MAX).is_some() {
+        return String::new();
+    }
+    format!(", is {text}")
+}
