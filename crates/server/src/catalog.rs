@@ -1,1 +1,5 @@
 //! Application packages: from a folder, an OCI layout, an OCI registry.
+
+mod descriptions;
+
+pub use descriptions::Descriptions;

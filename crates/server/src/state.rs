@@ -1,6 +1,7 @@
 //! What every handler of the server shares.
 
 use crate::app::publisher::Publisher;
+use crate::catalog::Descriptions;
 use crate::config::Config;
 use crate::heads::Heads;
 use crate::identity::Identity;
@@ -21,6 +22,8 @@ pub struct ServerState {
     pub identity: Arc<Identity>,
     /// Carries out changes in batches.
     pub publisher: Publisher,
+    /// Descriptions in the catalog, parsed once.
+    pub descriptions: Arc<Descriptions>,
     pub metrics: Arc<Metrics>,
 }
 

@@ -1,12 +1,133 @@
-//! Carries out changes in bounded batches, one after the other; resumes after a restart.
+//! Carries out changes in bounded batches, turn by turn, so that a large one does not hold back a small one.
+//!
+//! A change is durable before this loop hears of it, and says itself how far it is; a restart goes on where it stopped.
+
+pub(crate) mod documents;
+mod queue;
+
+use crate::catalog::Descriptions;
+use crate::heads::Heads;
+use margrave_core::model::Change;
+use margrave_core::time::Clock;
+use margrave_store::{Store, StoreError};
+use queue::Queue;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Devices per transaction: far below what the store allows, so that a status report never waits long for its turn.
+const BATCH_TARGETS: usize = 100;
+const _: () = assert!(BATCH_TARGETS <= margrave_store::BATCH_TARGETS_MAX);
+
+/// Changes taken turns with at once; bounds memory, since each holds its list of targets.
+const CHANGES_MAX: u32 = 32;
+
+/// A wake-up may get lost with a replica or a crash; looking again this often makes that a delay, never a loss.
+const RECHECK: Duration = Duration::from_secs(5);
+
+/// What the loop needs.
+#[derive(Clone)]
+pub struct Parts {
+    pub store: Store,
+    pub heads: Arc<Heads>,
+    pub clock: Arc<dyn Clock>,
+    pub descriptions: Arc<Descriptions>,
+}
 
 /// Wakes the publishing loop; cheap to clone.
-#[derive(Debug, Clone)]
-pub struct Publisher {}
+#[derive(Debug, Clone, Default)]
+pub struct Publisher {
+    notify: Arc<Notify>,
+}
 
 impl Publisher {
     /// Says that there is a change to carry out. Losing the word costs a delay, never a change.
     pub fn wake(&self) {
-        todo!()
+        self.notify.notify_one();
+    }
+}
+
+/// Starts the loop. It ends after the batch at hand once `stop` is cancelled.
+pub fn start(parts: Parts, stop: CancellationToken) -> (Publisher, JoinHandle<()>) {
+    let publisher = Publisher::default();
+    let task = tokio::spawn(run(parts, publisher.clone(), stop));
+    (publisher, task)
+}
+
+async fn run(parts: Parts, publisher: Publisher, stop: CancellationToken) {
+    let mut queue = Queue::default();
+    let mut look = true;
+    while !stop.is_cancelled() {
+        if look || queue.is_empty() {
+            look = false;
+            take_up(&parts, &mut queue).await;
+        }
+        if let Some(entry) = queue.next_due(Instant::now()) {
+            let outcome = step(&parts, entry.change()).await;
+            settle(&mut queue, entry, outcome);
+            // Others who write get their turn between two batches.
+            tokio::task::yield_now().await;
+            continue;
+        }
+        let rest = queue.until_due(Instant::now()).unwrap_or(RECHECK).min(RECHECK);
+        tokio::select! {
+            () = stop.cancelled() => break,
+            () = publisher.notify.notified() => look = true,
+            () = tokio::time::sleep(rest) => look = queue.is_empty(),
+        }
+    }
+}
+
+/// Puts every unfinished change that is not being worked on at the end of the queue.
+async fn take_up(parts: &Parts, queue: &mut Queue) {
+    match parts.store.changes_unfinished(CHANGES_MAX).await {
+        Ok(changes) => changes.into_iter().for_each(|change| queue.add(change)),
+        Err(error) => tracing::error!(error = &error as &dyn std::error::Error, "cannot read the unfinished changes"),
+    }
+}
+
+/// One batch; returns the change as it is afterwards, or `None` when it is finished.
+async fn step(parts: &Parts, change: &Change) -> Result<Option<Change>, StoreError> {
+    let batch = &change.targets[change.done.min(change.targets.len())..];
+    let batch = &batch[..batch.len().min(BATCH_TARGETS)];
+    let items = documents::items(parts, change, batch).await?;
+    let heads = parts.store.change_apply(change.id, change.done, &items, parts.clock.now()).await?;
+    let published = heads.len();
+    for head in heads {
+        parts.heads.put(head);
+    }
+    tracing::debug!(
+        change.id = %change.id,
+        change.done = change.done + items.len(),
+        change.total = change.targets.len(),
+        manifests = published,
+        "published a batch of change `{}`",
+        change.id
+    );
+    // Nothing published may mean that another process did this batch: ask how far the change really is.
+    if published == 0 {
+        return Ok(parts.store.change_get(change.id).await?.filter(|change| change.finished_at.is_none()));
+    }
+    let done = change.done + items.len();
+    Ok((done < change.targets.len()).then(|| Change { done, ..change.clone() }))
+}
+
+fn settle(queue: &mut Queue, entry: queue::Entry, outcome: Result<Option<Change>, StoreError>) {
+    let id = entry.change().id;
+    match outcome {
+        Ok(Some(change)) => queue.put_back(change),
+        Ok(None) => tracing::info!(change.id = %id, "carried out change `{id}`"),
+        Err(error) => {
+            let pause = queue.put_back_failed(entry, Instant::now());
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                change.id = %id,
+                retry_ms = pause.as_millis() as u64,
+                "cannot carry out a batch of change `{id}`, will try again"
+            );
+        }
     }
 }
