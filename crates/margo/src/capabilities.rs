@@ -2,9 +2,14 @@
 
 use crate::description::Extensions;
 use crate::ids::DeviceId;
+use crate::node::Limits;
+use crate::reader;
 use crate::ReadResult;
 use indexmap::IndexMap;
 use serde_json::Value;
+
+mod read;
+mod write;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceCapabilities {
@@ -70,12 +75,11 @@ pub enum UnknownTypes {
 impl DeviceCapabilities {
     /// Reads JSON of generation B with or without the old envelope (W-16), or of A where it differs in form.
     pub fn read(json: &[u8], unknown_types: UnknownTypes) -> ReadResult<Self> {
-        let _ = (json, unknown_types);
-        todo!()
+        reader::read_json(json, Limits::DOCUMENT, |root| read::capabilities(root, unknown_types))
     }
 
     /// Writes JSON of generation B.
     pub fn to_json(&self) -> Vec<u8> {
-        todo!()
+        write::capabilities(self).to_json()
     }
 }

@@ -2,7 +2,11 @@
 
 use crate::digest::Digest;
 use crate::ids::DeploymentId;
-use crate::ReadResult;
+use crate::node::Limits;
+use crate::tree::{Members, Tree};
+use crate::{ReadResult, json, reader};
+
+mod read;
 
 pub const MANIFEST_MEDIA_TYPE: &str = "application/vnd.margo.manifest.v1+json";
 pub const BUNDLE_MEDIA_TYPE: &str = "application/vnd.margo.bundle.v1+tar+gzip";
@@ -48,13 +52,30 @@ pub fn deployment_url(id: DeploymentId, digest: &Digest) -> String {
 impl StateManifest {
     /// Reads a manifest. An unknown digest algorithm anywhere makes it invalid as a whole (DS-08).
     pub fn read(json: &[u8]) -> ReadResult<Self> {
-        let _ = json;
-        todo!()
+        reader::read_json(json, Limits::MANIFEST, read::manifest)
     }
 
     /// The exact bytes to serve: deterministic JSON in the order of RFC 8785 (DS-14).
     pub fn to_json(&self) -> Vec<u8> {
-        todo!()
+        let bundle = self.bundle.as_ref().map(|bundle| {
+            Members::new()
+                .with("mediaType", &bundle.media_type)
+                .with("digest", bundle.digest.as_str())
+                .with_some("sizeBytes", bundle.size_bytes)
+                .with("url", &bundle.url)
+        });
+        let deployments = self.deployments.iter().map(|deployment| {
+            Members::new()
+                .with("deploymentId", deployment.deployment_id.to_string())
+                .with("digest", deployment.digest.as_str())
+                .with_some("sizeBytes", deployment.size_bytes)
+                .with("url", &deployment.url)
+        });
+        let tree = Members::new()
+            .with("manifestVersion", self.manifest_version)
+            .with("bundle", bundle.map_or(Tree::Null, Tree::from))
+            .with("deployments", Tree::list(deployments));
+        json::canonical(&tree.build())
     }
 }
 

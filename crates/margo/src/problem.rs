@@ -1,8 +1,14 @@
 //! RFC 9457 problem documents with Margo's registry (requirements §11).
 
-use crate::ReadResult;
+use crate::node::Limits;
+use crate::tree::{Members, Tree};
+use crate::{ReadResult, reader};
+
+mod read;
 
 pub const PROBLEM_MEDIA_TYPE: &str = "application/problem+json";
+/// What a client is told to wait when the server knows nothing better (RTY-01).
+pub const RETRY_AFTER_SECONDS_DEFAULT: u64 = 30;
 const BASE: &str = "https://docs.margo.org/specification/problem-types";
 
 /// A registered problem type, or `about:blank` (PRB-01, PRB-02).
@@ -45,6 +51,21 @@ impl ProblemType {
         })
     }
 
+    /// A title for people; `about:blank` takes the HTTP phrase of its status instead (PRB-01).
+    pub fn title(self) -> Option<&'static str> {
+        Some(match self {
+            Self::InvalidRequest => "Invalid request",
+            Self::SemanticError => "Semantic error",
+            Self::NotAuthorized => "Not authorized",
+            Self::GatewayNotFound => "Gateway not found",
+            Self::DeviceNotFound => "Device not found",
+            Self::InvalidBundle => "Invalid bundle",
+            Self::DeploymentNotFound => "Deployment not found",
+            Self::ServerCannotGenerateResponse => "Server cannot generate response",
+            Self::Blank => return None,
+        })
+    }
+
     pub fn uri(self) -> String {
         self.fragment().map_or_else(|| "about:blank".to_owned(), |fragment| format!("{BASE}#{fragment}"))
     }
@@ -55,6 +76,48 @@ pub enum BackoffStrategy {
     None,
     Fixed,
     Exponential,
+}
+
+impl BackoffStrategy {
+    pub const ALL: [Self; 3] = [Self::None, Self::Fixed, Self::Exponential];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Fixed => "fixed",
+            Self::Exponential => "exponential",
+        }
+    }
+}
+
+/// The reason phrase of RFC 9110 for the codes this protocol knows.
+fn phrase(status: u16) -> &'static str {
+    match status {
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        406 => "Not Acceptable",
+        408 => "Request Timeout",
+        409 => "Conflict",
+        412 => "Precondition Failed",
+        413 => "Content Too Large",
+        414 => "URI Too Long",
+        415 => "Unsupported Media Type",
+        422 => "Unprocessable Content",
+        428 => "Precondition Required",
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        500 => "Internal Server Error",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        507 => "Insufficient Storage",
+        400..=499 => "Client Error",
+        _ => "Server Error",
+    }
 }
 
 /// One field of a request that is wrong.
@@ -81,8 +144,19 @@ pub struct Problem {
 impl Problem {
     /// A problem of a registered type (or `about:blank`) with the retry members RTY-01 gives that status.
     pub fn new(problem_type: ProblemType, status: u16, detail: impl Into<String>) -> Self {
-        let _ = (problem_type, status, detail.into());
-        todo!()
+        let retryable = matches!(status, 429 | 500 | 503);
+        let backoff = if retryable { BackoffStrategy::Exponential } else { BackoffStrategy::None };
+        Self {
+            problem_type: problem_type.uri(),
+            title: problem_type.title().unwrap_or_else(|| phrase(status)).to_owned(),
+            status: Some(status),
+            detail: Some(detail.into()),
+            instance: None,
+            retryable: Some(retryable),
+            retry_after_seconds: retryable.then_some(RETRY_AFTER_SECONDS_DEFAULT),
+            backoff_strategy: Some(backoff),
+            errors: Vec::new(),
+        }
     }
 
     pub fn with_errors(mut self, errors: Vec<FieldError>) -> Self {
@@ -91,12 +165,26 @@ impl Problem {
     }
 
     pub fn read(json: &[u8]) -> ReadResult<Self> {
-        let _ = json;
-        todo!()
+        reader::read_json(json, Limits::DOCUMENT, read::problem)
     }
 
     pub fn to_json(&self) -> Vec<u8> {
-        todo!()
+        let errors = self
+            .errors
+            .iter()
+            .map(|error| Members::new().with("field", &error.field).with("message", &error.message));
+        Members::new()
+            .with("type", &self.problem_type)
+            .with("title", &self.title)
+            .with_some("status", self.status.map(u64::from))
+            .with_some("detail", self.detail.as_ref())
+            .with_some("instance", self.instance.as_ref())
+            .with_some("retryable", self.retryable)
+            .with_some("retryAfterSeconds", self.retry_after_seconds)
+            .with_some("backoffStrategy", self.backoff_strategy.map(BackoffStrategy::as_str))
+            .with_some("errors", (!self.errors.is_empty()).then(|| Tree::list(errors)))
+            .build()
+            .to_json()
     }
 
     /// The registered type, if `type` names one; decided by the string alone (PRB-04).

@@ -1,7 +1,11 @@
 //! DeploymentStatus: what a client says about one deployment (requirements §6).
 
 use crate::ids::{DeploymentId, DeviceId};
-use crate::ReadResult;
+use crate::node::Limits;
+use crate::tree::{Members, Tree};
+use crate::{ReadResult, reader};
+
+mod read;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum State {
@@ -78,11 +82,37 @@ pub struct StatusError {
 impl DeploymentStatus {
     /// Lenient: numeric strings, empty errors and missing sources are accepted (W-12, W-14).
     pub fn read(json: &[u8]) -> ReadResult<Self> {
-        let _ = json;
-        todo!()
+        reader::read_json(json, Limits::DOCUMENT, read::status)
     }
 
+    /// Always an integer version; an error only where there is one.
     pub fn to_json(&self) -> Vec<u8> {
-        todo!()
+        let status = Members::new()
+            .with("state", self.state.as_str())
+            .with_some("error", self.error.as_ref().map(StatusError::to_tree));
+        let components = self.components.iter().map(|component| {
+            Members::new()
+                .with("name", &component.name)
+                .with("state", component.state.as_str())
+                .with_some("error", component.error.as_ref().map(StatusError::to_tree))
+        });
+        Members::new()
+            .with("deploymentId", self.deployment_id.to_string())
+            .with_some("deviceId", self.device_id.as_ref().map(DeviceId::as_str))
+            .with("adoptedManifestVersion", self.adopted_manifest_version)
+            .with("status", status)
+            .with("components", Tree::list(components))
+            .build()
+            .to_json()
+    }
+}
+
+impl StatusError {
+    fn to_tree(&self) -> Tree {
+        Members::new()
+            .with("code", &self.code)
+            .with("source", &self.source)
+            .with("message", &self.message)
+            .build()
     }
 }
