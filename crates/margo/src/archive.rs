@@ -1,5 +1,19 @@
 //! tar.gz, read with bounds and without tricks, written so that the same input gives the same bytes.
 
+use flate2::bufread::GzDecoder;
+use flate2::{Compression, GzBuilder};
+use std::collections::HashSet;
+use std::io::Read;
+use tar::EntryType;
+
+/// Bytes of tar around one entry: its header, a long name, padding.
+const ENTRY_OVERHEAD_BYTES: u64 = 4 * 512;
+/// Padding at the end: writers fill up to a record of 20 blocks.
+const END_BYTES_MAX: u64 = 64 * 512;
+/// The longest path of an entry, as on common file systems.
+const PATH_BYTES_MAX: usize = 4096;
+const ZEROS: [u8; 4096] = [0; 4096];
+
 /// Bounds for unpacking. A hostile archive is refused before it costs more than these.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
@@ -33,14 +47,176 @@ pub enum ArchiveError {
     Duplicate(String),
 }
 
-/// All plain files of a tar.gz, in archive order.
+/// All plain files of a tar.gz, in archive order. Exactly one gzip member, nothing before or after it.
 pub fn unpack(gz: &[u8], limits: Limits) -> Result<Vec<Entry>, ArchiveError> {
-    let _ = (gz, limits);
-    todo!()
+    let stream_max = limits
+        .total_bytes_max
+        .saturating_add(ENTRY_OVERHEAD_BYTES.saturating_mul(limits.entries_max as u64 + 1))
+        .saturating_add(END_BYTES_MAX);
+    let mut archive = tar::Archive::new(Bounded { inner: GzDecoder::new(gz), left: stream_max, ended_in_zeros: false });
+    let mut unpacked = Unpacked { limits, files: Vec::new(), names: HashSet::new(), entries: 0, bytes: 0 };
+    let entries = archive.entries().map_err(damaged(limits))?;
+    for entry in entries {
+        unpacked.take(entry.map_err(damaged(limits))?)?;
+    }
+    let files = unpacked.files;
+    let mut rest = archive.into_inner();
+    if !rest.ended_in_zeros {
+        return Err(ArchiveError::Damaged("it ends before its end marker".to_owned()));
+    }
+    rest.drain().map_err(damaged(limits))?;
+    if rest.inner.into_inner().is_empty() {
+        Ok(files)
+    } else {
+        Err(ArchiveError::Damaged("something follows its end".to_owned()))
+    }
+}
+
+struct Unpacked {
+    limits: Limits,
+    files: Vec<Entry>,
+    names: HashSet<String>,
+    entries: usize,
+    bytes: u64,
+}
+
+impl Unpacked {
+    fn take<R: Read>(&mut self, mut entry: tar::Entry<'_, R>) -> Result<(), ArchiveError> {
+        let limits = self.limits;
+        self.entries += 1;
+        if self.entries > limits.entries_max {
+            return Err(ArchiveError::TooManyEntries(limits.entries_max));
+        }
+        let kind = entry.header().entry_type();
+        if kind == EntryType::XGlobalHeader {
+            return Ok(());
+        }
+        let raw = entry.path_bytes().into_owned();
+        let shown: String = String::from_utf8_lossy(&raw[..raw.len().min(200)]).into_owned();
+        let is_folder = match kind {
+            EntryType::Regular | EntryType::Continuous => false,
+            EntryType::Directory => true,
+            _ => return Err(ArchiveError::NotAFile(shown)),
+        };
+        let path = safe_path(&raw).ok_or_else(|| ArchiveError::Escapes(shown.clone()))?;
+        if is_folder {
+            return Ok(());
+        }
+        // An empty path is the folder itself, which no file can be.
+        if path.is_empty() {
+            return Err(ArchiveError::Escapes(shown));
+        }
+        if !self.names.insert(path.clone()) {
+            return Err(ArchiveError::Duplicate(shown));
+        }
+        // The declared size is checked before anything is read.
+        let size = entry.size();
+        if size > limits.entry_bytes_max {
+            return Err(ArchiveError::EntryTooLarge { path: shown, max: limits.entry_bytes_max });
+        }
+        self.bytes = self.bytes.saturating_add(size);
+        if self.bytes > limits.total_bytes_max {
+            return Err(ArchiveError::TooLarge(limits.total_bytes_max));
+        }
+        let mut bytes = Vec::new();
+        entry.by_ref().take(size).read_to_end(&mut bytes).map_err(damaged(limits))?;
+        if bytes.len() as u64 != size {
+            return Err(ArchiveError::Damaged(format!("entry `{shown}` is cut off")));
+        }
+        self.files.push(Entry { path, bytes });
+        Ok(())
+    }
+}
+
+/// A relative path without `.`, or `None` when it is absolute, climbs, or is no text.
+fn safe_path(raw: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(raw).ok()?;
+    if text.len() > PATH_BYTES_MAX || text.starts_with('/') || text.contains(['\\', '\0']) {
+        return None;
+    }
+    let mut segments = Vec::new();
+    for segment in text.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => return None,
+            // `C:` would be absolute on some systems.
+            _ if segments.is_empty() && segment.contains(':') => return None,
+            _ => segments.push(segment),
+        }
+    }
+    Some(segments.join("/"))
+}
+
+fn damaged(limits: Limits) -> impl Fn(std::io::Error) -> ArchiveError {
+    move |error| match error.get_ref().and_then(|inner| inner.downcast_ref::<StreamTooLong>()) {
+        Some(_) => ArchiveError::TooLarge(limits.total_bytes_max),
+        // The tar library wraps errors in its own, so the text is all that is left of the cause.
+        None if error.to_string().contains(STREAM_TOO_LONG) => ArchiveError::TooLarge(limits.total_bytes_max),
+        None => ArchiveError::Damaged(error.to_string()),
+    }
+}
+
+const STREAM_TOO_LONG: &str = "unpacks to more than is allowed";
+
+#[derive(Debug, thiserror::Error)]
+#[error("{STREAM_TOO_LONG}")]
+struct StreamTooLong;
+
+/// Stops a stream that unpacks to more than was agreed.
+struct Bounded<R> {
+    inner: R,
+    left: u64,
+    /// The last block read was all zeros, as at the end of a tar.
+    ended_in_zeros: bool,
+}
+
+impl<R: Read> Bounded<R> {
+    /// Reads to the end, so that the checksum is verified; only zeros may come.
+    fn drain(&mut self) -> std::io::Result<()> {
+        let mut buffer = ZEROS;
+        loop {
+            let count = self.read(&mut buffer)?;
+            if count == 0 {
+                return Ok(());
+            }
+            if buffer[..count] != ZEROS[..count] {
+                return Err(std::io::Error::other("something follows its end marker"));
+            }
+        }
+    }
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.left = self.left.checked_sub(count as u64).ok_or_else(|| std::io::Error::other(StreamTooLong))?;
+        if count > 0 {
+            self.ended_in_zeros = count <= 512 && buffer[..count] == ZEROS[..count];
+        }
+        Ok(count)
+    }
 }
 
 /// A reproducible tar.gz: sorted names, mode 0644, uid/gid 0, time 0, bare gzip header (W-20).
+///
+/// Paths are relative and without `..`; anything else is a mistake of the caller.
 pub fn pack(entries: &[(String, &[u8])]) -> Vec<u8> {
-    let _ = entries;
-    todo!()
+    let mut sorted: Vec<_> = entries.iter().collect();
+    sorted.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let gz = GzBuilder::new().mtime(0).operating_system(255).write(Vec::new(), Compression::default());
+    let mut builder = tar::Builder::new(gz);
+    for (path, bytes) in sorted {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(EntryType::Regular);
+        header.set_mode(0o644);
+        header.set_uid(0);
+        header.set_gid(0);
+        header.set_mtime(0);
+        header.set_size(bytes.len() as u64);
+        builder.append_data(&mut header, path, *bytes).expect("memory takes every write, and the path is relative");
+    }
+    builder.into_inner().and_then(flate2::write::GzEncoder::finish).expect("memory takes every write")
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,9 @@ use crate::description::ApplicationDescription;
 use crate::digest::Digest;
 use crate::ReadResult;
 
+mod files;
+mod oci;
+
 pub const APP_ARTIFACT_TYPE: &str = "application/vnd.margo.app.v1+json";
 pub const DESCRIPTION_MEDIA_TYPE: &str = "application/vnd.margo.app.description.v1+yaml";
 pub const OCI_MANIFEST_MEDIA_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -49,8 +52,7 @@ pub struct Package {
 /// Reads a package from its files (AP-01): exactly one description in the root; every resource the
 /// description names must be there. All problems at once.
 pub fn read(files: &[PackageFile]) -> ReadResult<Package> {
-    let _ = files;
-    todo!()
+    files::read(files)
 }
 
 /// One layer of a package's OCI manifest.
@@ -74,19 +76,19 @@ pub struct OciManifest {
 impl OciManifest {
     /// Checks artifact type, config and layer types (REG-05 to REG-07).
     pub fn read(json: &[u8]) -> ReadResult<Self> {
-        let _ = json;
-        todo!()
+        oci::read_manifest(json)
     }
 }
 
 /// Reads a package from its OCI layers, whose digests the caller has verified.
 pub fn read_layers(layers: &[(Layer, Vec<u8>)]) -> ReadResult<Package> {
-    let _ = layers;
-    todo!()
+    oci::read_layers(layers)
 }
 
 /// The OCI manifest and blobs of a package, ready to be written to a layout or pushed.
 pub fn to_oci(package: &Package) -> (Vec<u8>, Vec<(Digest, Vec<u8>)>) {
-    let _ = package;
-    todo!()
+    oci::write(package)
 }
+
+#[cfg(test)]
+mod tests;
