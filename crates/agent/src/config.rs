@@ -1,0 +1,265 @@
+//! The configuration file: TOML, unknown keys refused, every value with a default but the server.
+
+pub mod duration;
+
+use crate::machine::Settings;
+use crate::machine::schedule::{Calendar, DayWindow, PollPolicy, RetryPolicy};
+use margo::DeviceId;
+use serde::Deserialize;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use url::Url;
+
+/// Where the configuration is looked for when no other file is named.
+pub const DEFAULT_PATH: &str = "/etc/margrave/agent.toml";
+
+/// A commented example that is also the default.
+pub const EXAMPLE: &str = include_str!("config/example.toml");
+
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("read the configuration `{}`", path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("the configuration `{}` cannot be used: {message}", path.display())]
+    Parse { path: PathBuf, message: String },
+    #[error("{0}")]
+    Invalid(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AgentConfig {
+    /// Base URL of the WFM, with a path if it has one (W-01). Left out: the one learnt at enrolment.
+    pub server: Option<Url>,
+    pub state_dir: PathBuf,
+    pub runtime: RuntimeKind,
+    pub device: DeviceConfig,
+    /// Children of this gateway.
+    pub child: Vec<ChildConfig>,
+    pub poll: PollConfig,
+    pub retry: RetryConfig,
+    #[serde(with = "duration")]
+    pub observe_period: Duration,
+    #[serde(with = "duration")]
+    pub component_timeout: Duration,
+    pub identity: IdentityConfig,
+    pub trust: TrustConfig,
+    pub proxy: Option<ProxyConfig>,
+    pub http: HttpConfig,
+    pub simulated: SimulatedConfig,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RuntimeKind {
+    #[default]
+    Simulated,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DeviceConfig {
+    /// Left out: the client id of the SPIFFE ID.
+    pub id: Option<DeviceId>,
+    /// JSON or YAML, laid over what is discovered.
+    pub capabilities: Option<PathBuf>,
+    /// Whether to look at this machine at all; off, the file says everything.
+    #[serde(default = "yes")]
+    pub discover: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChildConfig {
+    /// The part behind the gateway's own id.
+    pub id: DeviceId,
+    pub capabilities: PathBuf,
+}
+
+/// GEN-06
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PollConfig {
+    #[serde(with = "duration")]
+    pub period: Duration,
+    pub jitter: f64,
+    #[serde(with = "duration")]
+    pub start_spread: Duration,
+    #[serde(with = "duration")]
+    pub forbidden_period: Duration,
+    pub hours: Vec<String>,
+    pub downtime: Vec<String>,
+    pub time_zone: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RetryConfig {
+    #[serde(with = "duration")]
+    pub first: Duration,
+    #[serde(with = "duration")]
+    pub max: Duration,
+}
+
+/// Provisioned files; left out, the ones enrolment put into the state folder (ONB-06).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct IdentityConfig {
+    pub certificate: Option<PathBuf>,
+    pub key: Option<PathBuf>,
+    /// PEM, or a SPIFFE JWK set.
+    pub trust_bundle: Option<PathBuf>,
+}
+
+/// The trust endpoint: enrolment and bundle refresh.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TrustConfig {
+    pub url: Option<Url>,
+    pub ca_file: Option<PathBuf>,
+    /// `sha256:` and the digest of the server's SubjectPublicKeyInfo.
+    pub pin: Option<String>,
+    /// Used where the bundle gives no refresh hint (TB-05).
+    #[serde(with = "duration")]
+    pub refresh: Duration,
+}
+
+/// An HTTP proxy that is asked to CONNECT.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProxyConfig {
+    pub url: Url,
+    pub username: Option<String>,
+    pub password_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HttpConfig {
+    #[serde(with = "duration")]
+    pub connect_timeout: Duration,
+    #[serde(with = "duration")]
+    pub request_timeout: Duration,
+    /// TLS-03: connections are not kept longer than this.
+    #[serde(with = "duration")]
+    pub connection_age_max: Duration,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SimulatedConfig {
+    pub script: Option<PathBuf>,
+}
+
+impl Default for AgentConfig {
+    fn default() -> Self {
+        let settings = Settings::default();
+        Self {
+            server: None,
+            state_dir: PathBuf::from("/var/lib/margrave-agent"),
+            runtime: RuntimeKind::default(),
+            device: DeviceConfig { discover: true, ..DeviceConfig::default() },
+            child: Vec::new(),
+            poll: PollConfig::default(),
+            retry: RetryConfig::default(),
+            observe_period: settings.observe_period,
+            component_timeout: settings.component_timeout,
+            identity: IdentityConfig::default(),
+            trust: TrustConfig::default(),
+            proxy: None,
+            http: HttpConfig::default(),
+            simulated: SimulatedConfig::default(),
+        }
+    }
+}
+
+impl Default for PollConfig {
+    fn default() -> Self {
+        let PollPolicy { period, jitter, start_spread, forbidden_period, calendar: _ } = Settings::default().poll;
+        Self {
+            period,
+            jitter,
+            start_spread,
+            forbidden_period,
+            hours: Vec::new(),
+            downtime: Vec::new(),
+            time_zone: "UTC".to_owned(),
+        }
+    }
+}
+
+impl Default for RetryConfig {
+    fn default() -> Self {
+        let RetryPolicy { first, max } = Settings::default().retry;
+        Self { first, max }
+    }
+}
+
+impl Default for TrustConfig {
+    fn default() -> Self {
+        Self { url: None, ca_file: None, pin: None, refresh: Duration::from_hours(1) }
+    }
+}
+
+impl Default for HttpConfig {
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(10),
+            request_timeout: Duration::from_mins(1),
+            connection_age_max: Duration::from_mins(30),
+        }
+    }
+}
+
+impl AgentConfig {
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        toml::from_str(&text).map_err(|error| ConfigError::Parse { path: path.to_owned(), message: error.to_string() })
+    }
+
+    /// What the machine needs of it, checked.
+    pub fn settings(&self) -> Result<Settings, ConfigError> {
+        let PollConfig { period, jitter, start_spread, forbidden_period, hours, downtime, time_zone } = &self.poll;
+        if period.is_zero() || self.retry.first.is_zero() || self.observe_period.is_zero() {
+            return Err(ConfigError::Invalid(
+                "`poll.period`, `retry.first` and `observe_period` must be longer than nothing".to_owned(),
+            ));
+        }
+        if !(0.0..=0.9).contains(jitter) {
+            return Err(ConfigError::Invalid("`poll.jitter` is a share of the period, 0.0 to 0.9".to_owned()));
+        }
+        let windows = |key: &str, texts: &[String]| {
+            let parse = |text: &String| {
+                text.parse::<DayWindow>().map_err(|error| ConfigError::Invalid(format!("`poll.{key}`: {error}")))
+            };
+            texts.iter().map(parse).collect::<Result<Vec<_>, _>>()
+        };
+        let zone = jiff::tz::TimeZone::get(time_zone)
+            .map_err(|_| ConfigError::Invalid(format!("`poll.time_zone`: `{time_zone}` is not a time zone known here")))?;
+        let calendar = Calendar { zone, hours: windows("hours", hours)?, downtime: windows("downtime", downtime)? };
+        Ok(Settings {
+            poll: PollPolicy {
+                period: *period,
+                jitter: *jitter,
+                start_spread: *start_spread,
+                forbidden_period: *forbidden_period,
+                calendar,
+            },
+            retry: RetryPolicy { first: self.retry.first, max: self.retry.max.max(self.retry.first) },
+            observe_period: self.observe_period,
+            component_timeout: self.component_timeout,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,282 @@
+//! The agent's mind: what to ask, what to believe, what to do, what to tell. No I/O, no clock, no dice of its own.
+//!
+//! # For whoever drives it
+//!
+//! Call [`Machine::new`] with what was found on disk, then [`Machine::step`] once for every [`Input`], and carry out
+//! the [`Effect`]s it returns in their order. Give [`Input::Devices`] once before anything else is expected to be sent.
+//!
+//! | effect | may it be lost? | what must follow |
+//! |---|---|---|
+//! | `Request` | with the process only | exactly one `Answered` with its id, a transport error included |
+//! | `Persist` | with the process only | `Persisted` with its id. Records become durable in order; on failure the earlier state stays |
+//! | `Apply`, `Remove` | with the process only | one `WorkFinished` with its id |
+//! | `Cancel` | no | the work's own `WorkFinished`, as `Cancelled` or with the result it just reached |
+//! | `Observe` | with the process only | one `Observed` with its id |
+//! | `WakeAt` | no | a `Tick` at that time or later; only the newest counts |
+//! | `Forget`, `Log` | yes | nothing |
+//!
+//! Order that the machine keeps by itself, so that a driver may be dumb:
+//!
+//! - The acceptance of a manifest is durable before any work is begun because of it: `Apply` and `Remove` for a new
+//!   manifest come out only after `Persisted` for its `Accepted` record (invariant 4).
+//! - `If-None-Match` carries the ETag of the reconciled record only, and only while that is the manifest accepted.
+//! - At most one request is under way; at most one piece of work per deployment.
+//! - Without an accepted manifest nothing is applied and nothing is removed (invariant 6).
+//!
+//! A crash at any point, between any two effects, is allowed: start again with [`Machine::new`] and what is on disk.
+//! Work may then be done twice and reports sent twice; both are harmless.
+
+// Suggested reading order.
+pub mod io;
+pub mod records;
+pub mod report;
+pub mod schedule;
+mod desired;
+mod devices;
+mod network;
+mod placement;
+mod statuses;
+mod work;
+
+use crate::codes::Code;
+use indexmap::IndexMap;
+use io::{Effect, Event, Input, Level, Record, WriteId};
+use margo::deployment::ApplicationDeployment;
+use margo::manifest::{Held, StateManifest};
+use margo::{DeploymentId, Digest};
+use margrave_core::time::Timestamp;
+use rand::RngCore;
+use records::{Accepted, Loaded, Reconciled};
+use schedule::{PollPolicy, RetryPolicy};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A wake-up this much later than asked for is a jump of the clock (or a sleeping machine), not a slow scheduler.
+const CLOCK_JUMP: Duration = Duration::from_mins(5);
+
+/// How the machine behaves; the rest of the configuration is the shell's business.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    pub poll: PollPolicy,
+    /// For requests and for deployments that failed.
+    pub retry: RetryPolicy,
+    /// How often the runtime is looked at when nothing is going on: finds drift.
+    pub observe_period: Duration,
+    /// For components that name none (AD-03).
+    pub component_timeout: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            poll: PollPolicy {
+                period: Duration::from_mins(1),
+                jitter: 0.1,
+                start_spread: Duration::from_secs(10),
+                forbidden_period: Duration::from_mins(5),
+                calendar: schedule::Calendar::default(),
+            },
+            retry: RetryPolicy { first: Duration::from_secs(5), max: Duration::from_mins(10) },
+            observe_period: Duration::from_secs(30),
+            component_timeout: Duration::from_mins(10),
+        }
+    }
+}
+
+/// Whether there is anything left to do for now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    Working,
+    /// Everything runs as the accepted manifest says, and the server knows.
+    Converged,
+    /// All that can be done is done and told; at least one deployment failed and waits for its next try.
+    Failed,
+}
+
+#[derive(Debug)]
+pub struct Machine {
+    settings: Settings,
+    /// The newest manifest this client goes by, durable.
+    accepted: Option<Goal>,
+    /// The rollback floor when `accepted` could not be read.
+    floor: Option<Held>,
+    reconciled: Option<Reconciled>,
+    contents: IndexMap<Digest, Arc<[u8]>>,
+    pending: Option<desired::Pending>,
+    devices: devices::Devices,
+    statuses: statuses::Statuses,
+    work: work::Work,
+    network: network::Network,
+    last_now: Timestamp,
+    wake: Timestamp,
+    next_id: u64,
+    effects: Vec<Effect>,
+    trouble: IndexMap<report::Topic, report::Trouble>,
+    polled_at: Option<Timestamp>,
+}
+
+/// An accepted manifest with its documents read.
+#[derive(Debug, Clone)]
+struct Goal {
+    record: Accepted,
+    manifest: StateManifest,
+    documents: IndexMap<DeploymentId, Document>,
+}
+
+#[derive(Debug, Clone)]
+enum Document {
+    Ready(Arc<ApplicationDeployment>),
+    /// The bytes are right; what they say cannot be used.
+    Unusable { code: Code, message: String },
+    /// The bytes are not there (lost or damaged on disk) and must be fetched again.
+    Missing,
+}
+
+impl Machine {
+    pub fn new(settings: Settings, loaded: Loaded, now: Timestamp, rng: &mut dyn RngCore) -> Self {
+        let Loaded { accepted, floor, reconciled, statuses, devices, contents } = loaded;
+        let spread = settings.poll.start_spread.min(settings.poll.period).mul_f64(schedule::fraction(rng));
+        let mut contents = contents;
+        contents.retain(|digest, bytes| Digest::of(bytes) == *digest);
+        let mut machine = Self {
+            network: network::Network::new(now.plus(spread)),
+            devices: devices::Devices::new(devices),
+            statuses: statuses::Statuses::new(statuses),
+            work: work::Work::new(now),
+            settings,
+            accepted: None,
+            floor,
+            reconciled,
+            contents,
+            pending: None,
+            last_now: now,
+            wake: now,
+            next_id: 0,
+            effects: Vec::new(),
+            trouble: IndexMap::new(),
+            polled_at: None,
+        };
+        if let Some(record) = accepted {
+            match record.manifest() {
+                Some(manifest) => machine.accepted = Some(machine.goal(record, manifest)),
+                // Unknown is not empty: the floor stays, nothing is done until the server says what is wanted.
+                None => machine.floor = Some(record.held()),
+            }
+        }
+        machine
+    }
+
+    /// Takes one input and says what to do about it.
+    pub fn step(&mut self, input: Input, now: Timestamp, rng: &mut dyn RngCore) -> Vec<Effect> {
+        self.mind_the_clock(now);
+        match input {
+            Input::Tick => {}
+            Input::Answered { request, answer } => self.answered(request, answer, now, rng),
+            Input::Persisted { write, result } => self.persisted(write, result, now, rng),
+            Input::WorkFinished { work, outcome } => self.work_finished(work, outcome, now, rng),
+            Input::Observed { observation, result } => self.observed(observation, result, now, rng),
+            Input::Devices(devices) => self.devices_changed(devices, now),
+            Input::Poke => self.network.poke(now),
+        }
+        self.advance_work(now, rng);
+        self.advance_statuses(now);
+        self.advance_network(now);
+        self.wake = self.next_wake(now);
+        self.effects.push(Effect::WakeAt(self.wake));
+        std::mem::take(&mut self.effects)
+    }
+
+    /// The version of the manifest this client goes by.
+    pub fn accepted_version(&self) -> Option<u64> {
+        self.accepted.as_ref().map(|goal| goal.record.version)
+    }
+
+    pub fn reconciled_version(&self) -> Option<u64> {
+        self.reconciled.as_ref().map(|reconciled| reconciled.version)
+    }
+
+    pub fn settled(&self) -> Settled {
+        let Some(goal) = &self.accepted else { return Settled::Working };
+        let quiet = self.network.is_idle()
+            && self.polled_at.is_some()
+            && self.pending.is_none()
+            && self.devices.is_quiet()
+            && self.work.is_quiet()
+            && self.statuses.all_delivered();
+        let carried_out = self.reconciled.as_ref().is_some_and(|reconciled| reconciled.version == goal.record.version);
+        match (quiet, carried_out) {
+            (false, _) => Settled::Working,
+            (true, true) => Settled::Converged,
+            (true, false) if self.work.only_failures_left() => Settled::Failed,
+            (true, false) => Settled::Working,
+        }
+    }
+
+    fn next_wake(&self, now: Timestamp) -> Timestamp {
+        let mut wake = self.network_wake(now);
+        for candidate in [self.work.wake(now), self.statuses.wake()].into_iter().flatten() {
+            wake = wake.min(candidate);
+        }
+        wake.max(now)
+    }
+
+    /// Clocks jump: from 1970 to today when the network comes up, or back when somebody sets them.
+    fn mind_the_clock(&mut self, now: Timestamp) {
+        if now < self.last_now {
+            let back = self.last_now.since(now);
+            self.network.shift_back(back);
+            self.work.shift_back(back);
+            self.statuses.shift_back(back);
+        } else if now > self.wake.plus(CLOCK_JUMP) {
+            // What is under way did not have this time: do not call it late.
+            self.work.shift_deadlines(now.since(self.last_now));
+        }
+        self.last_now = now;
+    }
+
+    /// Reads the documents of a manifest from the contents held.
+    fn goal(&self, record: Accepted, manifest: StateManifest) -> Goal {
+        let documents = manifest
+            .deployments
+            .iter()
+            .map(|deployment| {
+                let document = match self.contents.get(&deployment.digest) {
+                    None => Document::Missing,
+                    Some(yaml) => read_document(deployment.deployment_id, yaml),
+                };
+                (deployment.deployment_id, document)
+            })
+            .collect();
+        Goal { record, manifest, documents }
+    }
+
+    fn id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    fn persist(&mut self, records: Vec<Record>) -> WriteId {
+        let write = WriteId(self.id());
+        self.effects.push(Effect::Persist { write, records });
+        write
+    }
+
+    fn log(&mut self, level: Level, code: Option<Code>, deployment: Option<DeploymentId>, message: impl Into<String>) {
+        self.effects.push(Effect::Log(Event { level, code, deployment, message: message.into() }));
+    }
+}
+
+/// W-22: what cannot be acted on is reported, never fatal. DS-04: the document must be about this deployment.
+fn read_document(id: DeploymentId, yaml: &[u8]) -> Document {
+    match ApplicationDeployment::read(yaml) {
+        Err(findings) => Document::Unusable { code: Code::DocumentUnreadable, message: findings.to_string() },
+        Ok(read) if read.document.id != id => Document::Unusable {
+            code: Code::DocumentOtherId,
+            message: format!("the document is for deployment {}", read.document.id),
+        },
+        Ok(read) => Document::Ready(Arc::new(read.document)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

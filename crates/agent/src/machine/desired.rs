@@ -1,0 +1,394 @@
+//! Poll, judge, fetch, verify, accept: DS-08 to DS-24. A manifest is taken whole or not at all.
+
+use super::io::{Answer, Effect, Level, PersistFailure, Record, Request, Response, WriteId};
+use super::network::{LaneName, Sent};
+use super::records::{Accepted, Reconciled};
+use super::report::Topic;
+use super::{Goal, Machine};
+use crate::codes::Code;
+use indexmap::IndexMap;
+use margo::archive::ArchiveError;
+use margo::bundle::BundleError;
+use margo::manifest::{Held, StateManifest, Verdict, bundle_url, deployment_url, judge};
+use margo::{DeploymentId, Digest};
+use margrave_core::time::Timestamp;
+use rand::RngCore;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// From so many missing YAMLs on, one bundle is cheaper than that many round trips; below it, fetching single files
+/// saves a metered link from downloading what it already holds (DS-24 step 4).
+const BUNDLE_FROM_MISSING: usize = 3;
+
+/// What one client is expected to hold: a gateway with hundreds of children stays far below it.
+const DEPLOYMENTS_MAX: usize = 10_000;
+
+/// A disk that was full is tried again this often: room comes back when somebody or something cleans up.
+const WRITE_RETRY: Duration = Duration::from_secs(15);
+
+/// A newer manifest on its way to being accepted.
+#[derive(Debug)]
+pub(super) struct Pending {
+    manifest: StateManifest,
+    body: String,
+    body_digest: Digest,
+    etag: Option<String>,
+    /// Verified and not yet durable.
+    fetched: IndexMap<Digest, Arc<[u8]>>,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Fetching,
+    Writing(WriteId),
+}
+
+impl Machine {
+    /// Only the reconciled record, and only while it is about the manifest accepted and all of its content is here:
+    /// a 304 must never hide something that is still to be done (DS-13, invariant 4).
+    pub(super) fn if_none_match(&self) -> Option<String> {
+        let goal = self.accepted.as_ref()?;
+        let reconciled = self.reconciled.as_ref()?;
+        let same = reconciled.version == goal.record.version && reconciled.body_digest == goal.record.body_digest;
+        (same && self.missing(&goal.manifest).is_empty()).then(|| reconciled.etag.clone()).flatten()
+    }
+
+    /// No fetch of this kind while an acceptance is being written.
+    pub(super) fn desired_is_free(&self) -> bool {
+        !matches!(&self.pending, Some(Pending { stage: Stage::Writing(_), .. }))
+    }
+
+    fn missing(&self, manifest: &StateManifest) -> Vec<(DeploymentId, Digest)> {
+        let fetched = self.pending.as_ref().map(|pending| &pending.fetched);
+        let mut seen = HashSet::new();
+        manifest
+            .deployments
+            .iter()
+            .filter(|deployment| !self.contents.contains_key(&deployment.digest))
+            .filter(|deployment| !fetched.is_some_and(|fetched| fetched.contains_key(&deployment.digest)))
+            .filter(|deployment| seen.insert(&deployment.digest))
+            .map(|deployment| (deployment.deployment_id, deployment.digest.clone()))
+            .collect()
+    }
+
+    pub(super) fn next_fetch(&self) -> Option<(Sent, Request)> {
+        let pending = self.pending.as_ref()?;
+        let missing = self.missing(&pending.manifest);
+        let first_sync = self.accepted.is_none() && pending.fetched.is_empty();
+        match &pending.manifest.bundle {
+            Some(bundle) if missing.len() >= BUNDLE_FROM_MISSING || (first_sync && !missing.is_empty()) => {
+                // Built from the digest, not taken from `url`: a prefix or a foreign host cannot get in (W-03).
+                Some((Sent::FetchBundle, Request::FetchBundle { path: bundle_url(&bundle.digest) }))
+            }
+            _ => {
+                let (id, digest) = missing.into_iter().next()?;
+                Some((Sent::FetchYaml(id), Request::FetchYaml { path: deployment_url(id, &digest) }))
+            }
+        }
+    }
+
+    pub(super) fn poll_answered(&mut self, conditional: bool, answer: Answer, now: Timestamp, rng: &mut dyn RngCore) {
+        match answer {
+            Answer::Response(Response { status: 304, .. }) if conditional => self.polled(now, rng),
+            Answer::Response(Response { status: 200, etag, body, .. }) => self.manifest_offered(etag, body, now, rng),
+            other => {
+                let code = self.request_failed(LaneName::Desired, "poll", &other, now, rng);
+                let (_, message) = super::network::explain_answer("poll", &other);
+                self.warn(code, None, message);
+            }
+        }
+    }
+
+    /// The poll itself went well; the next one is a period away.
+    fn polled(&mut self, now: Timestamp, rng: &mut dyn RngCore) {
+        self.polled_at = Some(now);
+        self.clear_trouble(Topic::Desired);
+        let next = self.settings.poll.next(now, rng);
+        self.network.desired.succeeded(next);
+    }
+
+    fn manifest_offered(&mut self, etag: Option<String>, body: Vec<u8>, now: Timestamp, rng: &mut dyn RngCore) {
+        let body_digest = Digest::of(&body);
+        let manifest = match StateManifest::read(&body) {
+            Ok(read) => read.document,
+            Err(findings) => {
+                let text = findings.to_string();
+                // DS-08: an unknown algorithm anywhere makes the whole manifest invalid.
+                let code = if text.contains("unknown digest algorithm") {
+                    Code::DigestAlgorithmUnknown
+                } else {
+                    Code::ManifestUnreadable
+                };
+                return self.refuse(code, text, now, rng);
+            }
+        };
+        let Ok(body) = String::from_utf8(body) else {
+            return self.refuse(Code::ManifestUnreadable, "the manifest is not UTF-8".to_owned(), now, rng);
+        };
+        if let Some(problem) = unacceptable(&manifest) {
+            return self.refuse(problem.0, problem.1, now, rng);
+        }
+        let held = self.held();
+        let version = manifest.manifest_version;
+        match judge(held.as_ref(), version, &body_digest) {
+            // DS-23: SHOULD be logged as a security event, and is.
+            Verdict::Violation { held, offered } if held == offered => {
+                let text = format!("manifest version {offered} came again with other content");
+                self.refuse(Code::ManifestConflict, text, now, rng);
+            }
+            Verdict::Violation { held, offered } => {
+                let text = format!("manifest version {offered} is older than {held}, which was accepted before");
+                self.refuse(Code::ManifestOlder, text, now, rng);
+            }
+            Verdict::Unchanged if self.accepted.is_some() => self.manifest_unchanged(manifest, etag, body, now, rng),
+            Verdict::Unchanged | Verdict::Newer => {
+                self.polled_at = Some(now);
+                self.log(Level::Info, None, None, format!("manifest version {version} is offered"));
+                self.pursue(manifest, etag, body, body_digest, now, rng);
+            }
+        }
+    }
+
+    /// DS-23: the same again, after a lost or unsent ETag. What failed before is tried again on its own schedule.
+    fn manifest_unchanged(
+        &mut self,
+        manifest: StateManifest,
+        etag: Option<String>,
+        body: String,
+        now: Timestamp,
+        rng: &mut dyn RngCore,
+    ) {
+        self.polled(now, rng);
+        if !self.missing(&manifest).is_empty() {
+            let body_digest = Digest::of(body.as_bytes());
+            return self.pursue(manifest, etag, body, body_digest, now, rng);
+        }
+        if let Some(goal) = &mut self.accepted
+            && goal.record.etag != etag
+        {
+            goal.record.etag = etag;
+            // The reconciled record takes the new ETag with the next look at the runtime.
+            self.work.observe_soon(now);
+        }
+    }
+
+    /// The newest thing ever accepted, from whichever record still knows it (DS-22).
+    fn held(&self) -> Option<Held> {
+        let accepted = self.accepted.as_ref().map(|goal| goal.record.held());
+        let reconciled = self.reconciled.as_ref().map(Reconciled::held);
+        [accepted, reconciled, self.floor.clone()].into_iter().flatten().max_by_key(|held| held.version)
+    }
+
+    fn pursue(
+        &mut self,
+        manifest: StateManifest,
+        etag: Option<String>,
+        body: String,
+        body_digest: Digest,
+        now: Timestamp,
+        rng: &mut dyn RngCore,
+    ) {
+        self.pending =
+            Some(Pending { manifest, body, body_digest, etag, fetched: IndexMap::new(), stage: Stage::Fetching });
+        self.network.desired.due = now;
+        self.accept_if_complete(now, rng);
+    }
+
+    pub(super) fn bundle_answered(&mut self, answer: Answer, now: Timestamp, rng: &mut dyn RngCore) {
+        let Some(body) = self.artifact_body("fetch the bundle", answer, now, rng) else { return };
+        let Some(pending) = &mut self.pending else { return };
+        let Some(bundle) = &pending.manifest.bundle else { return };
+        match margo::bundle::unpack(&body, bundle, &pending.manifest.deployments) {
+            Ok(files) => {
+                for bytes in files.into_values() {
+                    pending.fetched.insert(Digest::of(&bytes), bytes.into());
+                }
+                self.accept_if_complete(now, rng);
+            }
+            Err(error) => {
+                let (code, text) = explain_bundle(&error);
+                self.refuse(code, text, now, rng);
+            }
+        }
+    }
+
+    pub(super) fn yaml_answered(&mut self, id: DeploymentId, answer: Answer, now: Timestamp, rng: &mut dyn RngCore) {
+        let Some(body) = self.artifact_body("fetch a deployment", answer, now, rng) else { return };
+        let Some(pending) = &mut self.pending else { return };
+        let expected = pending.manifest.deployments.iter().find(|deployment| deployment.deployment_id == id);
+        let Some(expected) = expected.map(|deployment| deployment.digest.clone()) else { return };
+        // DS-09, DS-10: over the exact bytes; any mismatch aborts the whole update.
+        let actual = Digest::of(&body);
+        if actual == expected {
+            pending.fetched.insert(actual, body.into());
+            self.accept_if_complete(now, rng);
+        } else {
+            let text = format!("deployment {id} has digest {actual}, the manifest says {expected}");
+            self.refuse(Code::DigestMismatch, text, now, rng);
+        }
+    }
+
+    fn artifact_body(&mut self, what: &str, answer: Answer, now: Timestamp, rng: &mut dyn RngCore) -> Option<Vec<u8>> {
+        match answer {
+            Answer::Response(Response { status: 200, body, .. }) => Some(body),
+            other => {
+                // DS-18: a 404 says nothing about what should run. The manifest may have moved on: ask for it again.
+                let not_found = matches!(&other, Answer::Response(response) if response.status == 404);
+                self.pending = None;
+                let failed = self.request_failed(LaneName::Desired, what, &other, now, rng);
+                let code = if not_found { Code::ArtifactNotFound } else { failed };
+                let (_, message) = super::network::explain_answer(what, &other);
+                let due = self.network.desired.due;
+                self.warn(code, None, message.clone());
+                self.note_trouble(Topic::Desired, code, message, Some(due), now);
+                None
+            }
+        }
+    }
+
+    /// Keeps what is held, says so, and tries again later (DS-10).
+    fn refuse(&mut self, code: Code, why: String, now: Timestamp, rng: &mut dyn RngCore) {
+        self.pending = None;
+        let retry = self.settings.retry;
+        let answer = Answer::Failed { code, message: String::new() };
+        self.network.desired.failed(&answer, retry, now, rng);
+        let due = self.network.desired.due;
+        self.warn(code, None, format!("desired state refused, what is held stays: {why}"));
+        self.note_trouble(Topic::Desired, code, why, Some(due), now);
+    }
+
+    fn accept_if_complete(&mut self, now: Timestamp, _rng: &mut dyn RngCore) {
+        let Some(pending) = &self.pending else { return };
+        if !self.missing(&pending.manifest).is_empty() {
+            return;
+        }
+        let record = Accepted {
+            version: pending.manifest.manifest_version,
+            etag: pending.etag.clone(),
+            body_digest: pending.body_digest.clone(),
+            body: pending.body.clone(),
+            accepted_at: now,
+            previous: self.previous_contents(&pending.body_digest),
+        };
+        let contents = pending.fetched.iter().map(|(digest, bytes)| Record::Content {
+            digest: digest.clone(),
+            bytes: Arc::clone(bytes),
+        });
+        // Contents first: an accepted record without them would have to be fetched again.
+        let records = contents.chain([Record::Accepted(record)]).collect();
+        let write = self.persist(records);
+        if let Some(pending) = &mut self.pending {
+            pending.stage = Stage::Writing(write);
+        }
+    }
+
+    pub(super) fn persisted(
+        &mut self,
+        write: WriteId,
+        result: Result<(), PersistFailure>,
+        now: Timestamp,
+        rng: &mut dyn RngCore,
+    ) {
+        match &result {
+            Ok(()) => self.clear_trouble(Topic::Disk),
+            Err(failure) => {
+                let code = if failure.disk_full { Code::DiskFull } else { Code::WriteFailed };
+                self.warn(code, None, format!("write state: {}", failure.message));
+                self.note_trouble(Topic::Disk, code, failure.message.clone(), Some(now.plus(WRITE_RETRY)), now);
+            }
+        }
+        if matches!(&self.pending, Some(Pending { stage: Stage::Writing(id), .. }) if *id == write) {
+            match result {
+                Ok(()) => self.adopt(now, rng),
+                Err(_) => {
+                    // Not durable, so not accepted: nothing is done about it. Fetched again when there is room.
+                    self.pending = None;
+                    self.network.desired.due = now.plus(self.write_retry());
+                }
+            }
+        } else {
+            let retry_at = now.plus(self.write_retry());
+            self.statuses.persisted(write, result.is_ok(), retry_at);
+            self.work.reconciled_persisted(write, result.is_ok(), &mut self.reconciled, retry_at);
+        }
+    }
+
+    fn write_retry(&self) -> Duration {
+        WRITE_RETRY.min(self.settings.retry.max)
+    }
+
+    /// The acceptance is durable: from now on this is what the device should be.
+    fn adopt(&mut self, now: Timestamp, rng: &mut dyn RngCore) {
+        let Some(pending) = self.pending.take() else { return };
+        let Pending { manifest, body, body_digest, etag, fetched, stage: _ } = pending;
+        self.contents.extend(fetched);
+        let previous = self.previous_contents(&body_digest);
+        let record = Accepted {
+            version: manifest.manifest_version,
+            etag,
+            body_digest,
+            body,
+            accepted_at: now,
+            previous,
+        };
+        let goal = self.goal(record, manifest);
+        self.log(Level::Info, None, None, format!("accepted manifest version {}", goal.record.version));
+        let next_in_line = self.accepted_version().and_then(|version| version.checked_add(1)) == Some(goal.record.version);
+        self.floor = None;
+        self.accepted = Some(goal);
+        if !next_in_line {
+            self.restate(now);
+        }
+        self.polled(now, rng);
+        self.forget_contents();
+        self.report_newcomers(now);
+        self.cancel_outdated();
+        self.work.forget_retries();
+        self.work.observe_soon(now);
+    }
+
+    /// What to keep for going back one revision once `next` is accepted.
+    fn previous_contents(&self, next: &Digest) -> Vec<Digest> {
+        let Some(Goal { record, manifest, .. }) = &self.accepted else { return Vec::new() };
+        if record.body_digest == *next {
+            return record.previous.clone();
+        }
+        manifest.deployments.iter().map(|deployment| deployment.digest.clone()).collect()
+    }
+
+    /// Garbage collection never takes the accepted, the running or the previous revision.
+    fn forget_contents(&mut self) {
+        let Some(goal) = &self.accepted else { return };
+        let mut keep: HashSet<Digest> = goal.record.previous.iter().cloned().collect();
+        keep.extend(goal.manifest.deployments.iter().map(|deployment| deployment.digest.clone()));
+        keep.extend(self.statuses.digests());
+        let forget: Vec<_> = self.contents.keys().filter(|digest| !keep.contains(*digest)).cloned().collect();
+        if !forget.is_empty() {
+            self.contents.retain(|digest, _| keep.contains(digest));
+            self.effects.push(Effect::Forget(forget));
+        }
+    }
+}
+
+fn unacceptable(manifest: &StateManifest) -> Option<(Code, String)> {
+    if manifest.deployments.len() > DEPLOYMENTS_MAX {
+        let count = manifest.deployments.len();
+        return Some((Code::ManifestTooLarge, format!("{count} deployments, at most {DEPLOYMENTS_MAX} are taken")));
+    }
+    let mut seen = HashSet::new();
+    let twice = manifest.deployments.iter().find(|deployment| !seen.insert(deployment.deployment_id))?;
+    Some((Code::ManifestUnreadable, format!("deployment {} is listed twice", twice.deployment_id)))
+}
+
+fn explain_bundle(error: &BundleError) -> (Code, String) {
+    let code = match error {
+        BundleError::Digest { .. } => Code::DigestMismatch,
+        BundleError::Missing(_) => Code::BundleMissingFile,
+        BundleError::Extra(_) | BundleError::Archive(ArchiveError::Duplicate(_)) => Code::BundleExtraFile,
+        BundleError::Archive(_) => Code::BundleDamaged,
+    };
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    (code, format!("{error}{cause}"))
+}

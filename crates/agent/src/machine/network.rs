@@ -1,0 +1,237 @@
+//! One request at a time: which, when, and what its answer means for the next.
+
+use super::io::{Answer, Effect, Level, Request, RequestId, Response};
+use super::report::Topic;
+use super::schedule::{Lane, problem_of};
+use super::Machine;
+use crate::codes::Code;
+use margo::DeploymentId;
+use margo::problem::ProblemType;
+use margrave_core::time::Timestamp;
+use rand::RngCore;
+use std::time::Duration;
+
+/// Capabilities come first (CAP-01), but a server that cannot take them must not keep a device from its desired state.
+const CAPABILITIES_ATTEMPTS_BEFORE_POLL: u32 = 3;
+
+/// Each kind of exchange waits for itself, so that a server that chokes on one still gets the others.
+#[derive(Debug)]
+pub(super) struct Network {
+    busy: Option<(RequestId, Sent)>,
+    pub(super) capabilities: Lane,
+    pub(super) desired: Lane,
+    pub(super) statuses: Lane,
+    /// Set by a poke: polls now, within what the server allows.
+    not_before: Timestamp,
+}
+
+/// What is under way, so that its answer can be understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Sent {
+    PutCapabilities(margo::DeviceId),
+    DeleteDevice(margo::DeviceId),
+    Poll { conditional: bool },
+    FetchBundle,
+    FetchYaml(DeploymentId),
+    PostStatus { deployment: DeploymentId, sequence: u64 },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LaneName {
+    Capabilities,
+    Desired,
+    Statuses,
+}
+
+impl Network {
+    pub(super) fn new(first_poll: Timestamp) -> Self {
+        Self {
+            busy: None,
+            capabilities: Lane::at(first_poll),
+            desired: Lane::at(first_poll),
+            statuses: Lane::at(first_poll),
+            not_before: Timestamp::default(),
+        }
+    }
+    pub(super) fn is_idle(&self) -> bool {
+        self.busy.is_none()
+    }
+    pub(super) fn poke(&mut self, now: Timestamp) {
+        // After a failure the backoff stands: it may be what the server asked for.
+        for lane in [&mut self.capabilities, &mut self.desired, &mut self.statuses] {
+            if lane.attempts == 0 {
+                lane.due = lane.due.min(now.max(self.not_before));
+            }
+        }
+    }
+    pub(super) fn shift_back(&mut self, back: Duration) {
+        for lane in [&mut self.capabilities, &mut self.desired, &mut self.statuses] {
+            lane.due = lane.due.minus(back);
+        }
+        self.not_before = self.not_before.minus(back);
+    }
+    pub(super) fn lane(&mut self, name: LaneName) -> &mut Lane {
+        match name {
+            LaneName::Capabilities => &mut self.capabilities,
+            LaneName::Desired => &mut self.desired,
+            LaneName::Statuses => &mut self.statuses,
+        }
+    }
+    /// Whether the other lanes have to wait for the first capability report.
+    fn capabilities_first(&self, reported: bool) -> bool {
+        !reported && self.capabilities.attempts < CAPABILITIES_ATTEMPTS_BEFORE_POLL
+    }
+}
+
+impl Machine {
+    /// Sends what is due, in the order of the standard: capabilities, then reports, then desired state.
+    pub(super) fn advance_network(&mut self, now: Timestamp) {
+        if !self.network.is_idle() || !self.devices.are_known() {
+            return;
+        }
+        let calendar = &self.settings.poll.calendar;
+        if calendar.talk_from(now) > now {
+            return;
+        }
+        if self.network.capabilities.due <= now
+            && let Some((sent, request)) = self.next_capability_request()
+        {
+            return self.send(sent, request);
+        }
+        if self.network.capabilities_first(self.devices.own_is_reported()) {
+            return;
+        }
+        if self.network.statuses.due <= now
+            && let Some((sent, request)) = self.next_status_request()
+        {
+            return self.send(sent, request);
+        }
+        if self.network.desired.due <= now && self.desired_is_free() {
+            if let Some((sent, request)) = self.next_fetch() {
+                return self.send(sent, request);
+            }
+            if self.settings.poll.calendar.poll_from(now) <= now {
+                let if_none_match = self.if_none_match();
+                let sent = Sent::Poll { conditional: if_none_match.is_some() };
+                self.send(sent, Request::Poll { if_none_match });
+            }
+        }
+    }
+
+    pub(super) fn network_wake(&self, now: Timestamp) -> Timestamp {
+        let calendar = &self.settings.poll.calendar;
+        let far = now.plus(Duration::from_hours(1));
+        if !self.network.is_idle() || !self.devices.are_known() {
+            return far;
+        }
+        let mut wake = far;
+        if self.next_capability_request().is_some() {
+            wake = wake.min(calendar.talk_from(self.network.capabilities.due.max(now)));
+        }
+        if self.network.capabilities_first(self.devices.own_is_reported()) {
+            return wake;
+        }
+        if self.statuses.next_undelivered().is_some() {
+            wake = wake.min(calendar.talk_from(self.network.statuses.due.max(now)));
+        }
+        if self.desired_is_free() {
+            let due = self.network.desired.due.max(now);
+            let due = if self.next_fetch().is_some() { calendar.talk_from(due) } else { calendar.poll_from(due) };
+            wake = wake.min(due);
+        }
+        wake
+    }
+
+    fn send(&mut self, sent: Sent, request: Request) {
+        let id = RequestId(self.id());
+        self.network.busy = Some((id, sent));
+        self.effects.push(Effect::Request { id, request });
+    }
+
+    pub(super) fn answered(&mut self, request: RequestId, answer: Answer, now: Timestamp, rng: &mut dyn RngCore) {
+        // Late or repeated answers belong to nothing.
+        let Some((_, sent)) = self.network.busy.take_if(|(id, _)| *id == request) else { return };
+        if let Answer::Response(_) = &answer {
+            self.clear_trouble(Topic::Server);
+        }
+        match sent {
+            Sent::PutCapabilities(device) => self.capabilities_answered(device, answer, now, rng),
+            Sent::DeleteDevice(device) => self.delete_answered(device, answer, now, rng),
+            Sent::Poll { conditional } => self.poll_answered(conditional, answer, now, rng),
+            Sent::FetchBundle => self.bundle_answered(answer, now, rng),
+            Sent::FetchYaml(deployment) => self.yaml_answered(deployment, answer, now, rng),
+            Sent::PostStatus { deployment, sequence } => self.status_answered(deployment, sequence, answer, now, rng),
+        }
+    }
+
+    /// The server did not do what was asked. Workloads keep running; the lane waits as it was told to.
+    pub(super) fn request_failed(
+        &mut self,
+        lane: LaneName,
+        what: &str,
+        answer: &Answer,
+        now: Timestamp,
+        rng: &mut dyn RngCore,
+    ) -> Code {
+        let retry = self.settings.retry;
+        self.network.lane(lane).failed(answer, retry, now, rng);
+        let (code, message) = explain_answer(what, answer);
+        let mut due = self.network.lane(lane).due;
+        if code == Code::NotAuthorized {
+            // An operator has to accept this client first: ask seldom.
+            due = due.max(now.plus(self.settings.poll.forbidden_period.mul_f64(0.9 + 0.2 * super::schedule::fraction(rng))));
+            self.network.lane(lane).due = due;
+        }
+        if matches!(
+            code,
+            Code::NotAuthorized | Code::ServerBusy | Code::ServerUnreachable | Code::ServerNotTrusted | Code::IdentityUnusable
+        ) {
+            // Said about the server or this client, not about the request: it holds for every lane.
+            for lane in [LaneName::Capabilities, LaneName::Desired, LaneName::Statuses] {
+                let lane = self.network.lane(lane);
+                lane.due = lane.due.max(due);
+            }
+            self.network.not_before = due;
+        }
+        self.note_trouble(Topic::Server, code, message, Some(due), now);
+        code
+    }
+}
+
+/// What an answer that is not a success means.
+pub(super) fn explain_answer(what: &str, answer: &Answer) -> (Code, String) {
+    match answer {
+        Answer::Failed { code, message } => (*code, format!("{what}: {message}")),
+        Answer::Response(response) => {
+            let code = code_of(response);
+            (code, format!("{what}: the server answered {}{}", response.status, detail(response)))
+        }
+    }
+}
+
+fn code_of(response: &Response) -> Code {
+    // PRB-04: the type decides; without a known one the status does.
+    let registered = problem_of(response).and_then(|problem| problem.registered());
+    match (registered, response.status) {
+        (Some(ProblemType::NotAuthorized), _) | (_, 401 | 403) => Code::NotAuthorized,
+        (_, 429 | 503) => Code::ServerBusy,
+        (_, 500..) => Code::ServerError,
+        _ => Code::AnswerUnexpected,
+    }
+}
+
+/// The longest part of a server's explanation that goes into a log line.
+const DETAIL_CHARS_MAX: usize = 300;
+
+fn detail(response: &Response) -> String {
+    let Some(problem) = problem_of(response) else { return String::new() };
+    let text = problem.detail.unwrap_or(problem.title);
+    if text.is_empty() { String::new() } else { format!(" ({})", text.chars().take(DETAIL_CHARS_MAX).collect::<String>()) }
+}
+
+impl Machine {
+    pub(super) fn warn(&mut self, code: Code, deployment: Option<DeploymentId>, message: impl Into<String>) {
+        let level = if code.is_security() { Level::Error } else { Level::Warn };
+        self.log(level, Some(code), deployment, message);
+    }
+}

@@ -1,0 +1,105 @@
+//! Which device of this client a deployment goes to, and whether it may (CON-04, GW-04).
+
+use super::Machine;
+use crate::codes::Code;
+use margo::DeviceId;
+use margo::capabilities::DeviceCapabilities;
+use margo::constraints::{Outcome, evaluate};
+use margo::deployment::ApplicationDeployment;
+
+/// Why a deployment cannot be begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Obstacle {
+    pub(super) code: Code,
+    pub(super) message: String,
+    /// The child the report is about, if it can be named.
+    pub(super) device: Option<DeviceId>,
+    /// The gateway that says so; `None` for errors that are no gateway's.
+    pub(super) gateway: Option<DeviceId>,
+}
+
+impl Machine {
+    /// The device to use. `current` is where the deployment is now: an autonomous choice is kept while it fits.
+    pub(super) fn place(&self, document: &ApplicationDeployment, current: Option<&DeviceId>) -> Result<DeviceId, Obstacle> {
+        let Some(own) = self.devices.own() else {
+            return Err(obstacle(Code::UnknownDevice, "the capabilities of this device are not known yet".to_owned()));
+        };
+        // Documents of generation A1 name no device: the client has one.
+        let Some(target) = &document.metadata.device_id else { return self.check(document, own).map(|()| own.clone()) };
+        if let Some(gateway) = target.gateway() {
+            return self.choose_child(document, &gateway, current);
+        }
+        let Some(device) = target.device() else {
+            return Err(obstacle(Code::UnknownDevice, format!("`{target}` is not a device")));
+        };
+        if self.devices.capabilities(&device).is_some() {
+            return self.check(document, &device).map(|()| device);
+        }
+        if device.root() == own.root() {
+            return Err(Obstacle {
+                code: Code::UnknownChild,
+                message: format!("`{device}` is not a child of this gateway"),
+                gateway: Some(own.clone()),
+                device: Some(device),
+            });
+        }
+        Err(obstacle(Code::UnknownDevice, format!("`{device}` is not managed by this client")))
+    }
+
+    /// GW-04: any child that fits, the present one if it does, else 103.
+    fn choose_child(
+        &self,
+        document: &ApplicationDeployment,
+        gateway: &DeviceId,
+        current: Option<&DeviceId>,
+    ) -> Result<DeviceId, Obstacle> {
+        let mut children: Vec<_> = self.devices.children_of(gateway).map(|report| &report.id).collect();
+        children.sort_by_key(|child| (Some(*child) != current, self.work.load(child), (*child).clone()));
+        let mut why = Vec::new();
+        for child in children {
+            match self.check(document, child) {
+                Ok(()) => return Ok(child.clone()),
+                Err(obstacle) => why.push(format!("`{child}`: {}", obstacle.message)),
+            }
+        }
+        let message = if why.is_empty() {
+            format!("`{gateway}` has no child devices to choose from")
+        } else {
+            format!("no child fits: {}", why.join("; "))
+        };
+        Err(Obstacle { code: Code::NoAutonomousPlacement, message, device: None, gateway: Some(gateway.clone()) })
+    }
+
+    /// CON-04: the rules are evaluated on the device before deploying. What cannot be told does not stop it.
+    fn check(&self, document: &ApplicationDeployment, device: &DeviceId) -> Result<(), Obstacle> {
+        let Some(capabilities) = self.devices.capabilities(device) else {
+            return Err(obstacle(Code::UnknownDevice, format!("`{device}` is not managed by this client")));
+        };
+        eligible(document, capabilities).map_err(|(code, message)| Obstacle {
+            code,
+            message,
+            device: Some(device.clone()),
+            gateway: None,
+        })
+    }
+}
+
+fn obstacle(code: Code, message: String) -> Obstacle {
+    Obstacle { code, message, device: None, gateway: None }
+}
+
+fn eligible(document: &ApplicationDeployment, capabilities: &DeviceCapabilities) -> Result<(), (Code, String)> {
+    let profile = &document.spec.deployment_profile;
+    let fit = evaluate(profile.profile_type, profile.device_constraints.as_ref(), capabilities);
+    if fit.outcome != Outcome::No {
+        return Ok(());
+    }
+    let against: Vec<_> = fit.reasons.iter().filter(|reason| reason.outcome == Outcome::No).collect();
+    let code = match against.first().map(|reason| reason.rule.as_str()) {
+        Some("deploymentType") => Code::TypeUnsupported,
+        Some("cpu" | "memory" | "storage") => Code::CapacityMissing,
+        _ => Code::NotEligible,
+    };
+    let text: Vec<_> = against.iter().map(|reason| format!("{}: {}", reason.rule, reason.message)).collect();
+    Err((code, text.join("; ")))
+}

@@ -1,0 +1,528 @@
+//! Observe, plan, apply component by component, judge the outcome (DS-24 step 6, AD-01 to AD-03, ST-10).
+
+mod observe;
+
+use super::io::{
+    ApplyWork, Effect, FailureKind, Level, Observation, ObservationId, Record, RemoveWork, SeenDeployment, WorkFailure,
+    WorkId, WorkOutcome, WriteId,
+};
+use super::placement::Obstacle;
+use super::records::Reconciled;
+use super::statuses::{all_components, document_device, status_error};
+use super::{Document, Machine};
+use crate::codes::Code;
+use margo::deployment::ApplicationDeployment;
+use margo::status::{ComponentStatus, State};
+use margo::{DeploymentId, DeviceId, Digest};
+use margrave_core::plan::{Action, Step};
+use margrave_core::time::Timestamp;
+use rand::RngCore;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Deployments worked on at the same time: one slow start must not hold up the rest, and a small device must not
+/// start everything at once after a cold boot.
+const PARALLEL_MAX: usize = 4;
+
+#[derive(Debug)]
+pub(super) struct Work {
+    observation: Option<(ObservationId, Observation)>,
+    observing: Option<ObservationId>,
+    observe_due: Timestamp,
+    active: HashMap<DeploymentId, Active>,
+    /// The newest number when a deployment was last touched: only later looks say anything about it.
+    touched: HashMap<DeploymentId, u64>,
+    retries: HashMap<DeploymentId, Retry>,
+    /// The write of a reconciled record that is under way.
+    reconciling: Option<(WriteId, Reconciled)>,
+    reconcile_due: Timestamp,
+    /// Steps the last plan left undone for another reason than a failed try.
+    unfinished: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Retry {
+    attempts: u32,
+    due: Timestamp,
+}
+
+/// One deployment being worked on.
+#[derive(Debug)]
+struct Active {
+    work: WorkId,
+    /// What is being applied; `None` for a removal.
+    goal: Option<Applying>,
+    item: Item,
+    queue: VecDeque<Item>,
+    deadline: Option<Timestamp>,
+    stopping: Option<Stopping>,
+    components: Vec<ComponentStatus>,
+    device: DeviceId,
+}
+
+#[derive(Debug, Clone)]
+struct Applying {
+    digest: Digest,
+    document: Arc<ApplicationDeployment>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Item {
+    /// Index of the component.
+    Apply(usize),
+    RemoveComponent(String),
+    RemoveAll(DeviceId),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stopping {
+    /// A newer manifest wants something else.
+    Outdated,
+    TimedOut,
+}
+
+impl Work {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self {
+            observation: None,
+            observing: None,
+            observe_due: now,
+            active: HashMap::new(),
+            touched: HashMap::new(),
+            retries: HashMap::new(),
+            reconciling: None,
+            reconcile_due: now,
+            unfinished: 0,
+        }
+    }
+    pub(super) fn observe_soon(&mut self, now: Timestamp) {
+        self.observe_due = self.observe_due.min(now);
+    }
+    pub(super) fn forget_retries(&mut self) {
+        self.retries.clear();
+    }
+    /// How much is on a device: an autonomous choice takes the one with the least.
+    pub(super) fn load(&self, device: &DeviceId) -> usize {
+        let seen = self.observation.iter().flat_map(|(_, seen)| seen.deployments.values());
+        let active = self.active.values().filter(|active| active.goal.is_some() && active.device == *device);
+        seen.filter(|seen| seen.device() == device).count() + active.count()
+    }
+    pub(super) fn is_quiet(&self) -> bool {
+        self.active.is_empty() && self.observing.is_none() && self.reconciling.is_none() && self.observation.is_some()
+            && self.touched.is_empty()
+    }
+    pub(super) fn only_failures_left(&self) -> bool {
+        !self.retries.is_empty() && self.unfinished == 0
+    }
+    /// Only what lies ahead: what is due has been dealt with, or waits for something other than time.
+    pub(super) fn wake(&self, now: Timestamp) -> Option<Timestamp> {
+        let observe = self.observing.is_none().then_some(self.observe_due);
+        let deadlines = self.active.values().filter(|active| active.stopping.is_none()).filter_map(|active| active.deadline);
+        let retries = self.retries.iter().filter(|(id, _)| !self.active.contains_key(*id)).map(|(_, retry)| retry.due);
+        deadlines.chain(retries).chain(observe).filter(|due| *due > now).min()
+    }
+    /// `None` before the first look; `Some(None)` when nothing was there.
+    pub(super) fn seen_raw(&self, id: DeploymentId) -> Option<Option<&SeenDeployment>> {
+        self.observation.as_ref().map(|(_, seen)| seen.deployments.get(&id))
+    }
+    pub(super) fn retry_due(&self, id: DeploymentId) -> Option<Timestamp> {
+        self.retries.get(&id).map(|retry| retry.due)
+    }
+    /// What is being done for a deployment, in words.
+    pub(super) fn doing(&self, id: DeploymentId) -> Option<String> {
+        let active = self.active.get(&id)?;
+        Some(match (&active.item, &active.goal) {
+            (Item::Apply(index), Some(goal)) => {
+                format!("component `{}` being applied", goal.document.spec.deployment_profile.components[*index].name)
+            }
+            (Item::RemoveComponent(name), _) => format!("component `{name}` being removed"),
+            (Item::RemoveAll(_) | Item::Apply(_), _) => "being removed".to_owned(),
+        })
+    }
+    pub(super) fn shift_back(&mut self, back: Duration) {
+        self.observe_due = self.observe_due.minus(back);
+        self.reconcile_due = self.reconcile_due.minus(back);
+        self.retries.values_mut().for_each(|retry| retry.due = retry.due.minus(back));
+        for active in self.active.values_mut() {
+            active.deadline = active.deadline.map(|deadline| deadline.minus(back));
+        }
+    }
+    pub(super) fn shift_deadlines(&mut self, forward: Duration) {
+        for active in self.active.values_mut() {
+            active.deadline = active.deadline.map(|deadline| deadline.plus(forward));
+        }
+    }
+    pub(super) fn reconciled_persisted(
+        &mut self,
+        write: WriteId,
+        ok: bool,
+        reconciled: &mut Option<Reconciled>,
+        retry_at: Timestamp,
+    ) {
+        let Some((_, record)) = self.reconciling.take_if(|(id, _)| *id == write) else { return };
+        if ok {
+            *reconciled = Some(record);
+        } else {
+            self.reconcile_due = retry_at;
+            self.observe_due = self.observe_due.min(retry_at);
+        }
+    }
+}
+
+impl Machine {
+    /// Looks at the runtime when it is time, stops what takes too long, starts what the plan asks for.
+    pub(super) fn advance_work(&mut self, now: Timestamp, rng: &mut dyn RngCore) {
+        let late: Vec<_> = self.work.active.iter().filter(|(_, active)| is_late(active, now)).map(|(id, _)| *id).collect();
+        for id in late {
+            self.stop(id, Stopping::TimedOut);
+        }
+        self.begin_steps(now, rng);
+        if self.accepted.is_some() && self.work.observing.is_none() && self.work.observe_due <= now {
+            let observation = ObservationId(self.id());
+            self.work.observing = Some(observation);
+            self.work.observe_due = now.plus(self.settings.observe_period);
+            self.effects.push(Effect::Observe(observation));
+        }
+    }
+
+    fn begin_steps(&mut self, now: Timestamp, rng: &mut dyn RngCore) {
+        let steps = self.plan();
+        self.work.unfinished = 0;
+        for step in steps {
+            let id = step.deployment;
+            let waits = self.work.retries.get(&id).is_some_and(|retry| retry.due > now);
+            if waits {
+                continue;
+            }
+            let removing = self.work.active.values().any(|active| active.goal.is_none());
+            // Removals free room and names, so the rest waits for them.
+            let must_wait = step.action != Action::Remove && removing;
+            if self.work.active.contains_key(&id) || self.work.active.len() >= PARALLEL_MAX || must_wait {
+                self.work.unfinished += 1;
+                continue;
+            }
+            self.begin(&step, now, rng);
+            if self.work.active.contains_key(&id) {
+                self.work.unfinished += 1;
+            }
+        }
+    }
+
+    fn begin(&mut self, step: &Step, now: Timestamp, rng: &mut dyn RngCore) {
+        let id = step.deployment;
+        let Some(digest) = step.digest.clone() else { return self.begin_removal(step, now) };
+        let document = self.accepted.as_ref().and_then(|goal| goal.documents.get(&id)).cloned();
+        match document {
+            Some(Document::Ready(document)) => {
+                let seen = self.work.observation.as_ref().and_then(|(_, seen)| seen.deployments.get(&id)).cloned();
+                match self.place(&document, seen.as_ref().map(SeenDeployment::device)) {
+                    Ok(device) => self.begin_apply(step, Applying { digest, document }, device, seen, now),
+                    Err(obstacle) => self.obstructed(id, &obstacle, &document, digest, now, rng),
+                }
+            }
+            Some(Document::Unusable { code, message }) => {
+                let error = status_error(code, &id.to_string(), &message);
+                self.warn(code, Some(id), message);
+                self.tell(id, None, State::Failed, Some(error), Vec::new(), Some(digest), now);
+                self.retry_later(id, now, rng);
+            }
+            // Comes back with the next poll, which asks without If-None-Match while content is missing.
+            Some(Document::Missing) | None => self.retry_later(id, now, rng),
+        }
+    }
+
+    fn obstructed(
+        &mut self,
+        id: DeploymentId,
+        obstacle: &Obstacle,
+        document: &ApplicationDeployment,
+        digest: Digest,
+        now: Timestamp,
+        rng: &mut dyn RngCore,
+    ) {
+        // ST-07: the gateway's full id for its own errors, else the name of the deployment.
+        let source = obstacle.gateway.as_ref().map_or(document.metadata.name.as_str(), DeviceId::as_str);
+        let error = status_error(obstacle.code, source, &obstacle.message);
+        let components = all_components(document, State::Failed, Some(&error));
+        let device = obstacle.device.clone().or_else(|| document_device(document));
+        self.warn(obstacle.code, Some(id), obstacle.message.clone());
+        self.tell(id, device, State::Failed, Some(error), components, Some(digest), now);
+        self.retry_later(id, now, rng);
+    }
+
+    fn begin_removal(&mut self, step: &Step, now: Timestamp) {
+        let id = step.deployment;
+        let Some(seen) = self.work.observation.as_ref().and_then(|(_, seen)| seen.deployments.get(&id)) else { return };
+        let device = seen.device().clone();
+        let names: Vec<String> = match (self.statuses.get(&id), seen) {
+            (Some(entry), _) if !entry.status.components.is_empty() => {
+                entry.status.components.iter().map(|component| component.name.clone()).collect()
+            }
+            (_, SeenDeployment::Known { components, .. }) => components.keys().cloned().collect(),
+            _ => Vec::new(),
+        };
+        let components: Vec<_> =
+            names.into_iter().map(|name| ComponentStatus { name, state: State::Removing, error: None }).collect();
+        self.log(Level::Info, None, Some(id), format!("removing: {}", step.reason));
+        // ST-11: the version of the manifest that dropped it.
+        self.tell(id, Some(device.clone()), State::Removing, None, components.clone(), None, now);
+        let item = Item::RemoveAll(device.clone());
+        self.activate(id, None, device, VecDeque::from([item]), components, now);
+    }
+
+    fn begin_apply(
+        &mut self,
+        step: &Step,
+        goal: Applying,
+        device: DeviceId,
+        seen: Option<SeenDeployment>,
+        now: Timestamp,
+    ) {
+        let (items, healthy) = items_for(&goal, &device, seen.as_ref());
+        if items.is_empty() {
+            return;
+        }
+        let mut components = all_components(&goal.document, State::Pending, None);
+        for index in healthy {
+            components[index].state = State::Installed;
+        }
+        self.log(Level::Info, None, Some(step.deployment), format!("applying: {}", step.reason));
+        self.activate(step.deployment, Some(goal), device, items, components, now);
+    }
+
+    fn activate(
+        &mut self,
+        id: DeploymentId,
+        goal: Option<Applying>,
+        device: DeviceId,
+        mut queue: VecDeque<Item>,
+        components: Vec<ComponentStatus>,
+        now: Timestamp,
+    ) {
+        let Some(item) = queue.pop_front() else { return };
+        let work = WorkId(0);
+        let active = Active { work, goal, item, queue, deadline: None, stopping: None, components, device };
+        self.work.active.insert(id, active);
+        self.issue(id, now);
+    }
+
+    /// Gives the current item to the runtime and says so.
+    fn issue(&mut self, id: DeploymentId, now: Timestamp) {
+        let work = WorkId(self.id());
+        let default_timeout = self.settings.component_timeout;
+        let Some(active) = self.work.active.get_mut(&id) else { return };
+        active.work = work;
+        let remove = |device: &DeviceId, component: Option<String>| {
+            Effect::Remove(RemoveWork { work, deployment: id, device: device.clone(), component })
+        };
+        let mut timeout = default_timeout;
+        let effect = match (&active.item, &active.goal) {
+            (Item::Apply(index), Some(goal)) => {
+                let component = &goal.document.spec.deployment_profile.components[*index];
+                // AD-03; components without one get the agent's.
+                timeout = component.properties.timeout.map_or(default_timeout, |timeout| Duration::from_secs(timeout.seconds));
+                active.components[*index].state = State::Installing;
+                active.components[*index].error = None;
+                Effect::Apply(ApplyWork {
+                    work,
+                    deployment: id,
+                    device: active.device.clone(),
+                    digest: goal.digest.clone(),
+                    document: Arc::clone(&goal.document),
+                    component: *index,
+                })
+            }
+            (Item::RemoveComponent(name), _) => remove(&active.device, Some(name.clone())),
+            (Item::RemoveAll(device), _) => remove(device, None),
+            (Item::Apply(_), None) => return,
+        };
+        active.deadline = Some(now.plus(timeout));
+        let report = active.goal.as_ref().map(|goal| (goal.digest.clone(), active.device.clone(), active.components.clone()));
+        self.effects.push(effect);
+        if let Some((digest, device, components)) = report {
+            self.tell(id, Some(device), State::Installing, None, components, Some(digest), now);
+        }
+    }
+
+    pub(super) fn work_finished(&mut self, work: WorkId, outcome: WorkOutcome, now: Timestamp, rng: &mut dyn RngCore) {
+        let Some(id) = self.work.active.iter().find(|(_, active)| active.work == work).map(|(id, _)| *id) else { return };
+        let Some(active) = self.work.active.get_mut(&id) else { return };
+        match (outcome, active.stopping) {
+            // Whatever came of it, the plan is made anew.
+            (_, Some(Stopping::Outdated)) => self.finish(id, now),
+            (WorkOutcome::Cancelled, None) => {
+                self.retry_later(id, now, rng);
+                self.finish(id, now);
+            }
+            (WorkOutcome::Done, _) => self.item_done(id, now, rng),
+            (WorkOutcome::Cancelled, Some(Stopping::TimedOut)) => {
+                let seconds = active.deadline.map_or(0, |_| self.timeout_seconds(id));
+                let message = format!("not finished after {seconds} s");
+                self.item_failed(id, Code::ComponentTimeout, &message, now, rng);
+            }
+            (WorkOutcome::Failed(failure), _) => {
+                let code = failure_code(&failure, active.goal.is_none());
+                self.item_failed(id, code, &failure.message, now, rng);
+            }
+        }
+    }
+
+    fn timeout_seconds(&self, id: DeploymentId) -> u64 {
+        let named = self.work.active.get(&id).and_then(|active| match (&active.item, &active.goal) {
+            (Item::Apply(index), Some(goal)) => goal.document.spec.deployment_profile.components[*index].properties.timeout,
+            _ => None,
+        });
+        named.map_or(self.settings.component_timeout.as_secs(), |timeout| timeout.seconds)
+    }
+
+    fn item_done(&mut self, id: DeploymentId, now: Timestamp, rng: &mut dyn RngCore) {
+        let Some(active) = self.work.active.get_mut(&id) else { return };
+        active.stopping = None;
+        if let (Item::Apply(index), Some(goal)) = (&active.item, &active.goal) {
+            // AD-02: without `wait` it is only begun; the next look at the runtime tells when it runs.
+            if goal.document.spec.deployment_profile.components[*index].properties.waits() {
+                active.components[*index].state = State::Installed;
+            }
+        }
+        if let Some(next) = active.queue.pop_front() {
+            active.item = next;
+            self.issue(id, now);
+            return;
+        }
+        let done = active.goal.as_ref().map(|goal| (goal.digest.clone(), active.device.clone(), active.components.clone()));
+        if let Some((digest, device, components)) = done {
+            self.tell(id, Some(device), State::Installed, None, components, Some(digest), now);
+        }
+        // Taken back by the look that confirms it; a runtime that says done and does not is not asked in a tight loop.
+        self.retry_later(id, now, rng);
+        self.finish(id, now);
+    }
+
+    fn item_failed(&mut self, id: DeploymentId, code: Code, message: &str, now: Timestamp, rng: &mut dyn RngCore) {
+        let Some(active) = self.work.active.get_mut(&id) else { return };
+        let gateway = code.is_gateway().then(|| self.devices.own().cloned()).flatten();
+        let source = |otherwise: &str| gateway.as_ref().map_or(otherwise, DeviceId::as_str).to_owned();
+        let name = active.goal.as_ref().map_or_else(|| id.to_string(), |goal| goal.document.metadata.name.clone());
+        let error = status_error(code, &source(&name), message);
+        match &active.item {
+            Item::Apply(index) => {
+                let component = &mut active.components[*index];
+                component.state = State::Failed;
+                component.error = Some(status_error(code, &source(&component.name), message));
+            }
+            Item::RemoveComponent(_) | Item::RemoveAll(_) => {
+                for component in &mut active.components {
+                    component.state = State::Failed;
+                    component.error = Some(status_error(code, &source(&component.name), message));
+                }
+            }
+        }
+        let digest = active.goal.as_ref().map(|goal| goal.digest.clone());
+        let (device, components) = (active.device.clone(), active.components.clone());
+        self.warn(code, Some(id), message.to_owned());
+        self.tell(id, Some(device), State::Failed, Some(error), components, digest, now);
+        self.retry_later(id, now, rng);
+        self.finish(id, now);
+    }
+
+    fn finish(&mut self, id: DeploymentId, now: Timestamp) {
+        self.work.active.remove(&id);
+        let touched = self.id();
+        self.work.touched.insert(id, touched);
+        self.work.observe_soon(now);
+    }
+
+    /// DS-26 leaves retries open: what failed is tried again, ever more seldom, while the manifest stands.
+    fn retry_later(&mut self, id: DeploymentId, now: Timestamp, rng: &mut dyn RngCore) {
+        let attempts = self.work.retries.get(&id).map_or(0, |retry| retry.attempts);
+        let due = now.plus(self.settings.retry.delay(attempts, rng));
+        self.work.retries.insert(id, Retry { attempts: attempts.saturating_add(1), due });
+    }
+
+    /// Work for something the newest manifest does not want (any more) is stopped.
+    pub(super) fn cancel_outdated(&mut self) {
+        let Some(goal) = &self.accepted else { return };
+        let wanted = |id: &DeploymentId| {
+            goal.manifest.deployments.iter().find(|deployment| deployment.deployment_id == *id).map(|wanted| &wanted.digest)
+        };
+        let outdated = |id: &DeploymentId, active: &Active| wanted(id) != active.goal.as_ref().map(|goal| &goal.digest);
+        let stop: Vec<_> = self.work.active.iter().filter(|(id, active)| outdated(id, active)).map(|(id, _)| *id).collect();
+        for id in stop {
+            self.stop(id, Stopping::Outdated);
+        }
+    }
+
+    fn stop(&mut self, id: DeploymentId, why: Stopping) {
+        let Some(active) = self.work.active.get_mut(&id) else { return };
+        let first = active.stopping.is_none();
+        if first || why == Stopping::Outdated {
+            active.stopping = Some(why);
+        }
+        if first {
+            let work = active.work;
+            self.effects.push(Effect::Cancel(work));
+        }
+    }
+
+    fn reconcile(&mut self, now: Timestamp) {
+        let Some(goal) = &self.accepted else { return };
+        let record = &goal.record;
+        let known = self.reconciled.as_ref();
+        let known = known.is_some_and(|known| known.version == record.version && known.etag == record.etag
+            && known.body_digest == record.body_digest);
+        if known || self.work.reconciling.is_some() || self.work.reconcile_due > now {
+            return;
+        }
+        let reconciled = Reconciled {
+            version: record.version,
+            etag: record.etag.clone(),
+            body_digest: record.body_digest.clone(),
+            reconciled_at: now,
+        };
+        self.log(Level::Info, None, None, format!("manifest version {} is carried out", reconciled.version));
+        let write = self.persist(vec![Record::Reconciled(reconciled.clone())]);
+        self.work.reconciling = Some((write, reconciled));
+    }
+}
+
+fn is_late(active: &Active, now: Timestamp) -> bool {
+    active.stopping.is_none() && active.deadline.is_some_and(|deadline| deadline <= now)
+}
+
+fn failure_code(failure: &WorkFailure, removal: bool) -> Code {
+    match (failure.kind, removal) {
+        (FailureKind::Unreachable, _) => Code::ChildUnreachable,
+        (FailureKind::Unavailable, _) => Code::RuntimeUnavailable,
+        (_, true) => Code::RemoveFailed,
+        (FailureKind::Exited, false) => Code::ComponentExited,
+        (FailureKind::Failed, false) => Code::ComponentFailed,
+    }
+}
+
+/// What to do, in order, and which components are left alone because they already run as wanted.
+fn items_for(goal: &Applying, device: &DeviceId, seen: Option<&SeenDeployment>) -> (VecDeque<Item>, Vec<usize>) {
+    let wanted = &goal.document.spec.deployment_profile.components;
+    let all = || (0..wanted.len()).map(Item::Apply);
+    match seen {
+        // It is on another device: leave there first.
+        Some(seen) if seen.device() != device => {
+            let items = [Item::RemoveAll(seen.device().clone())].into_iter().chain(all());
+            (items.collect(), Vec::new())
+        }
+        Some(SeenDeployment::Known { components, .. }) => {
+            let mut healthy = Vec::new();
+            let mut items = VecDeque::new();
+            for (index, component) in wanted.iter().enumerate() {
+                match components.get(&component.name) {
+                    Some(seen) if observe::is_as_wanted(seen, &goal.digest) => healthy.push(index),
+                    _ => items.push_back(Item::Apply(index)),
+                }
+            }
+            let stale = components.keys().filter(|name| !wanted.iter().any(|component| component.name == **name));
+            items.extend(stale.cloned().map(Item::RemoveComponent));
+            (items, healthy)
+        }
+        Some(SeenDeployment::Unknown { .. }) | None => (all().collect(), Vec::new()),
+    }
+}

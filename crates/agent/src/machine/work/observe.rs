@@ -1,0 +1,180 @@
+//! What the runtime says, as the planner understands it.
+
+use super::super::Machine;
+use super::super::io::{Level, Observation, ObservationId, Run, SeenComponent, SeenDeployment};
+use super::super::report::Topic;
+use super::super::statuses::all_components;
+use super::super::{Document, Goal};
+use crate::codes::Code;
+use margo::status::{ComponentStatus, State};
+use margo::{DeploymentId, Digest};
+use margrave_core::plan::{self, Observed, Seen, Step, Wanted};
+use margrave_core::time::Timestamp;
+use rand::RngCore;
+use std::time::Duration;
+
+/// While something is on its way up, looks come closer together.
+const OBSERVE_STARTING: Duration = Duration::from_secs(1);
+
+/// Applied from this revision and not stopped: there is nothing to do about it.
+pub(super) fn is_as_wanted(seen: &SeenComponent, digest: &Digest) -> bool {
+    seen.digest == *digest && matches!(seen.run, Run::Running | Run::Starting)
+}
+
+impl Machine {
+    pub(in super::super) fn observed(
+        &mut self,
+        id: ObservationId,
+        result: Result<Observation, String>,
+        now: Timestamp,
+        rng: &mut dyn RngCore,
+    ) {
+        if self.work.observing.take_if(|observing| *observing == id).is_none() {
+            return;
+        }
+        match result {
+            Ok(observation) => {
+                self.clear_trouble(Topic::Runtime);
+                self.work.touched.retain(|_, touched| *touched > id.0);
+                self.work.observation = Some((id, observation));
+                self.take_in(now);
+            }
+            Err(message) => {
+                // Not knowing is not a reason to change anything.
+                let due = now.plus(self.settings.retry.delay(0, rng));
+                self.work.observe_due = due;
+                self.warn(Code::RuntimeUnavailable, None, message.clone());
+                self.note_trouble(Topic::Runtime, Code::RuntimeUnavailable, message, Some(due), now);
+            }
+        }
+    }
+
+    /// Steps that may be begun by what was last seen. Nothing without a goal and a look at the runtime.
+    pub(super) fn plan(&self) -> Vec<Step> {
+        let (Some(goal), Some((_, observation))) = (&self.accepted, &self.work.observation) else { return Vec::new() };
+        if !self.devices.are_known() {
+            return Vec::new();
+        }
+        let mut steps = plan::plan(&wanted(goal), &self.seen(goal, observation));
+        steps.retain(|step| !self.work.touched.contains_key(&step.deployment));
+        steps
+    }
+
+    fn seen(&self, goal: &Goal, observation: &Observation) -> Observed {
+        observation.deployments.iter().filter_map(|(id, seen)| Some((*id, self.seen_one(goal, *id, seen)?))).collect()
+    }
+
+    /// `None` leaves the planner nothing to do about it.
+    fn seen_one(&self, goal: &Goal, id: DeploymentId, seen: &SeenDeployment) -> Option<Seen> {
+        let wanted = goal.manifest.deployments.iter().find(|deployment| deployment.deployment_id == id);
+        let wanted = wanted.map(|deployment| &deployment.digest);
+        let installed = self.statuses.get(&id).filter(|entry| entry.status.state == State::Installed);
+        let installed = installed.and_then(|entry| entry.digest.as_ref());
+        let SeenDeployment::Known { components, device } = seen else {
+            // It ran as wanted when it was last seen, and nobody can tell now: leave it alone (invariant 9).
+            return Some(match (installed, wanted) {
+                (Some(digest), Some(wanted)) if digest == wanted => Seen::Running(digest.clone()),
+                _ => Seen::Unknown,
+            });
+        };
+        let Some(wanted) = wanted else { return Some(Seen::Unknown) };
+        let Some(Document::Ready(document)) = goal.documents.get(&id) else {
+            let all = components.values().all(|seen| is_as_wanted(seen, wanted));
+            return Some(if all && !components.is_empty() { Seen::Running(wanted.clone()) } else { Seen::Unknown });
+        };
+        let names = &document.spec.deployment_profile.components;
+        let good = names.iter().filter(|component| {
+            components.get(&component.name).is_some_and(|seen| is_as_wanted(seen, wanted))
+        });
+        let complete = good.count() == names.len() && components.len() == names.len();
+        // GW-04: a directed deployment is where it was sent; an autonomous one is on a child that still exists.
+        let moved = super::super::statuses::document_device(document)
+            .map_or_else(|| self.devices.capabilities(device).is_none(), |target| target != *device);
+        let began = components.values().any(|seen| seen.digest == *wanted);
+        let other = components.values().find(|seen| seen.digest != *wanted).map(|seen| seen.digest.clone());
+        Some(match other {
+            _ if complete && !moved => Seen::Running(wanted.clone()),
+            _ if installed == Some(wanted) => Seen::Drifted(wanted.clone()),
+            Some(other) if !began => Seen::Running(other),
+            _ => Seen::Partial(wanted.clone()),
+        })
+    }
+
+    /// Turns what was seen into reports, and into the reconciled record when all of it is as wanted.
+    fn take_in(&mut self, now: Timestamp) {
+        let (Some(goal), Some((_, observation))) = (self.accepted.clone(), self.work.observation.clone()) else { return };
+        let seen = self.seen(&goal, &observation);
+        let mut all_run = true;
+        for deployment in &goal.manifest.deployments {
+            let id = deployment.deployment_id;
+            if self.work.active.contains_key(&id) || self.work.touched.contains_key(&id) {
+                all_run = false;
+                continue;
+            }
+            match (seen.get(&id), observation.deployments.get(&id)) {
+                (Some(Seen::Running(digest)), Some(found)) if *digest == deployment.digest => {
+                    all_run &= self.runs(&goal, id, digest, found, now);
+                }
+                (Some(Seen::Drifted(_)), _) => {
+                    self.log(Level::Warn, Some(Code::ComponentExited), Some(id), "deployment has drifted and is repaired");
+                    all_run = false;
+                }
+                _ => all_run = false,
+            }
+        }
+        let gone = self.report_gone(&goal, &observation, now);
+        if all_run && gone && self.work.active.is_empty() {
+            self.reconcile(now);
+        }
+    }
+
+    /// A deployment that is complete: installed once every component runs. Says whether it is.
+    fn runs(&mut self, goal: &Goal, id: DeploymentId, digest: &Digest, found: &SeenDeployment, now: Timestamp) -> bool {
+        let Some(Document::Ready(document)) = goal.documents.get(&id) else { return true };
+        let SeenDeployment::Known { components: seen, device } = found else { return true };
+        let mut components = all_components(document, State::Installed, None);
+        let mut starting = false;
+        for component in &mut components {
+            if seen.get(&component.name).is_some_and(|seen| seen.run == Run::Starting) {
+                component.state = State::Installing;
+                starting = true;
+            }
+        }
+        if starting {
+            self.work.observe_due = self.work.observe_due.min(now.plus(OBSERVE_STARTING));
+        } else {
+            self.work.retries.remove(&id);
+        }
+        self.tell(id, Some(device.clone()), State::Installed, None, components, Some(digest.clone()), now);
+        !starting
+    }
+
+    /// ST-10: what is neither wanted nor there any more is removed. Says whether nothing is left to remove.
+    fn report_gone(&mut self, goal: &Goal, observation: &Observation, now: Timestamp) -> bool {
+        let wanted = wanted(goal);
+        let gone: Vec<_> = self
+            .statuses
+            .entries()
+            .filter(|(id, entry)| {
+                !wanted.contains_key(*id)
+                    && !observation.deployments.contains_key(*id)
+                    && !self.work.active.contains_key(*id)
+                    && !self.work.touched.contains_key(*id)
+                    && entry.status.state != State::Removed
+            })
+            .map(|(id, entry)| (*id, entry.status.clone()))
+            .collect();
+        for (id, status) in gone {
+            let name = |component: &ComponentStatus| component.name.clone();
+            let components = status.components.iter().map(name);
+            let components = components.map(|name| ComponentStatus { name, state: State::Removed, error: None }).collect();
+            self.work.retries.remove(&id);
+            self.tell(id, status.device_id, State::Removed, None, components, None, now);
+        }
+        observation.deployments.keys().all(|id| wanted.contains_key(id))
+    }
+}
+
+fn wanted(goal: &Goal) -> Wanted {
+    goal.manifest.deployments.iter().map(|deployment| (deployment.deployment_id, deployment.digest.clone())).collect()
+}

@@ -1,0 +1,28 @@
+//! Where workloads run. One small trait; engines differ behind it.
+//!
+//! An engine labels what it makes with the deployment id and the digest of the YAML it was made from, so that
+//! [`Runtime::observe`] finds it again after a restart of the agent, the engine or the machine.
+//! Every call may be repeated, and may be cut off at any point by dropping its future.
+
+pub mod simulated;
+
+use crate::machine::io::{ApplyWork, Observation, RemoveWork, WorkFailure};
+use std::pin::Pin;
+
+/// A boxed future, so that the trait can be used behind `dyn`.
+pub type Future<'a, T> = Pin<Box<dyn std::future::Future<Output = T> + Send + 'a>>;
+
+pub trait Runtime: Send + Sync + 'static {
+    /// Brings one component to the state its document describes, and, if it is to be waited for, waits until it runs.
+    /// Data volumes survive. Deadlines are the caller's.
+    fn apply(&self, work: ApplyWork) -> Future<'_, Result<(), WorkFailure>>;
+
+    /// Removes one component or a whole deployment. Removing what is not there succeeds.
+    fn remove(&self, work: RemoveWork) -> Future<'_, Result<(), WorkFailure>>;
+
+    /// Everything this agent has ever applied and not removed, with its state now. What cannot be told is `Unknown`.
+    fn observe(&self) -> Future<'_, Result<Observation, String>>;
+
+    /// What goes into `supportedDeploymentTypes`.
+    fn deployment_types(&self) -> &'static [&'static str];
+}

@@ -1,0 +1,142 @@
+//! What "runs". Plain data with plain functions: the same code serves the agent and the seeded simulation.
+
+use super::script::{Fail, Script, Subject};
+use crate::machine::io::{
+    ApplyWork, FailureKind, Observation, RemoveWork, Run, SeenComponent, SeenDeployment, WorkFailure,
+};
+use indexmap::IndexMap;
+use margo::{DeploymentId, DeviceId, Digest};
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct World {
+    pub deployments: IndexMap<DeploymentId, Placed>,
+    /// How often each component of a revision has failed, for rules that fail a number of times.
+    failures: IndexMap<String, u32>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Placed {
+    pub device: DeviceId,
+    pub application: String,
+    pub components: IndexMap<String, PlacedComponent>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlacedComponent {
+    pub digest: Digest,
+    /// Applied completely; `false` while it is being worked on.
+    pub complete: bool,
+    /// Grows with every time the component is (re)started: what is healthy must not be restarted.
+    pub starts: u32,
+    pub stopped: Option<String>,
+}
+
+impl World {
+    /// The work has begun: something is there, not complete.
+    pub fn begin(&mut self, work: &ApplyWork) {
+        self.put(work, false, None);
+    }
+
+    pub fn apply(&mut self, work: &ApplyWork, script: &Script) -> Result<(), WorkFailure> {
+        reachable(&work.device, script)?;
+        let subject = Subject::of(work);
+        let rule = script.rule(subject);
+        let failure = |kind, otherwise: String| {
+            let message = rule.and_then(|rule| rule.message.clone()).unwrap_or(otherwise);
+            Err(WorkFailure { kind, message })
+        };
+        let key = format!("{}/{}/{}", work.deployment, subject.component, work.digest.hex());
+        let failed = self.failures.get(&key).copied().unwrap_or(0);
+        let fails = match rule.and_then(|rule| rule.fail.as_ref()) {
+            None => false,
+            Some(Fail::Times(times)) => failed < *times,
+            Some(Fail::Word(_)) => true,
+        };
+        if fails {
+            self.failures.insert(key, failed.saturating_add(1));
+            self.put(work, false, None);
+            return failure(FailureKind::Failed, "the simulated runtime was told to fail".to_owned());
+        }
+        if let Some(code) = rule.and_then(|rule| rule.exit_code).filter(|code| *code != 0) {
+            let text = format!("exited with code {code}");
+            self.put(work, true, Some(text.clone()));
+            return failure(FailureKind::Exited, text);
+        }
+        self.put(work, true, None);
+        Ok(())
+    }
+
+    fn put(&mut self, work: &ApplyWork, complete: bool, stopped: Option<String>) {
+        let subject = Subject::of(work);
+        let placed = self.deployments.entry(work.deployment).or_insert_with(|| Placed {
+            device: work.device.clone(),
+            application: subject.application.to_owned(),
+            components: IndexMap::new(),
+        });
+        placed.device = work.device.clone();
+        let old = placed.components.get(subject.component);
+        let resumed = old.is_some_and(|old| !old.complete && complete && old.digest == work.digest);
+        let starts = old.map_or(0, |old| old.starts) + u32::from(!resumed);
+        let component = PlacedComponent { digest: work.digest.clone(), complete, starts, stopped };
+        placed.components.insert(subject.component.to_owned(), component);
+    }
+
+    pub fn remove(&mut self, work: &RemoveWork, script: &Script) -> Result<(), WorkFailure> {
+        reachable(&work.device, script)?;
+        match &work.component {
+            None => {
+                self.deployments.shift_remove(&work.deployment);
+                let prefix = work.deployment.to_string();
+                self.failures.retain(|key, _| !key.starts_with(&prefix));
+            }
+            Some(name) => {
+                if let Some(placed) = self.deployments.get_mut(&work.deployment) {
+                    placed.components.shift_remove(name);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub fn observe(&self, script: &Script) -> Observation {
+        let deployments = self.deployments.iter().map(|(id, placed)| (*id, seen(*id, placed, script))).collect();
+        Observation { deployments }
+    }
+}
+
+fn seen(id: DeploymentId, placed: &Placed, script: &Script) -> SeenDeployment {
+    let device = placed.device.clone();
+    if reachable(&device, script).is_err() {
+        return SeenDeployment::Unknown { device };
+    }
+    let components = placed.components.iter().filter_map(|(name, component)| {
+        let subject = Subject { deployment: id, application: &placed.application, device: &device, component: name };
+        let rule = script.rule(subject);
+        if rule.is_some_and(|rule| rule.missing) {
+            return None;
+        }
+        let exited = rule.and_then(|rule| rule.exit_code).filter(|code| *code != 0);
+        let run = match (&component.stopped, exited) {
+            (Some(message), Some(_)) => Run::Stopped { message: message.clone() },
+            (None, Some(code)) => Run::Stopped { message: format!("exited with code {code}") },
+            // What stopped stays stopped until it is applied again.
+            (Some(message), None) => Run::Stopped { message: message.clone() },
+            (None, None) if component.complete => Run::Running,
+            (None, None) => Run::Stopped { message: "was begun and not finished".to_owned() },
+        };
+        Some((name.clone(), SeenComponent { digest: component.digest.clone(), run }))
+    });
+    let components = components.collect();
+    SeenDeployment::Known { device, components }
+}
+
+fn reachable(device: &DeviceId, script: &Script) -> Result<(), WorkFailure> {
+    if script.unreachable.contains(device) {
+        return Err(WorkFailure { kind: FailureKind::Unreachable, message: format!("`{device}` does not answer") });
+    }
+    Ok(())
+}
