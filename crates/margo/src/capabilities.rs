@@ -1,10 +1,10 @@
 //! DeviceCapabilities: what a device offers to workloads (requirements §7).
 
+use crate::ReadResult;
 use crate::description::Extensions;
 use crate::ids::DeviceId;
 use crate::node::Limits;
 use crate::reader;
-use crate::ReadResult;
 use indexmap::IndexMap;
 use serde_json::Value;
 

@@ -4,8 +4,8 @@ use crate::capabilities::DeviceCapabilities;
 use crate::description::ProfileType;
 use serde_json::Value;
 
-pub(crate) mod read;
 mod evaluate;
+pub(crate) mod read;
 
 /// Constraints as the supplier wrote them. `raw` is what gets copied into a deployment, unmodified (CON-03).
 #[derive(Debug, Clone, PartialEq)]

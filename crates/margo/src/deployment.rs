@@ -1,10 +1,10 @@
 //! ApplicationDeployment: the unit of desired state (requirements §4).
 
+use crate::ReadResult;
 use crate::constraints::DeviceConstraints;
 use crate::description::{Component, Extensions, ProfileType};
 use crate::ids::{ApplicationId, DeploymentId, DeviceTarget};
 use crate::parameters::Target;
-use crate::ReadResult;
 use crate::{reader, yaml};
 use indexmap::IndexMap;
 

@@ -1,9 +1,9 @@
 //! ApplicationDescription: what a supplier says about an application (requirements §3.3).
 
+use crate::ReadResult;
 use crate::constraints::DeviceConstraints;
 use crate::ids::ApplicationId;
 use crate::parameters::{Configuration, Parameter};
-use crate::ReadResult;
 use crate::{reader, yaml};
 use indexmap::IndexMap;
 use std::fmt;

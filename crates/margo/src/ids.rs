@@ -100,6 +100,7 @@ impl DeviceId {
     pub fn parent(&self) -> Option<Self> {
         self.0.rsplit_once('/').map(|(parent, _)| Self(parent.to_owned()))
     }
+    #[must_use]
     pub fn root(&self) -> Self {
         Self(self.0.split('/').next().unwrap_or_default().to_owned())
     }
@@ -134,15 +135,11 @@ impl FromStr for DeploymentId {
     type Err = IdError;
     fn from_str(text: &str) -> Result<Self, IdError> {
         // The hyphenated form only: the standard's pattern knows no braces, URNs or bare digits.
-        (text.len() == 36)
-            .then(|| uuid::Uuid::try_parse(text).ok())
-            .flatten()
-            .map(Self)
-            .ok_or_else(|| IdError {
-                what: "deployment id",
-                text: text.chars().take(80).collect(),
-                rule: "a UUID such as a3e2f5dc-912e-494f-8395-52cf3769bc06",
-            })
+        (text.len() == 36).then(|| uuid::Uuid::try_parse(text).ok()).flatten().map(Self).ok_or_else(|| IdError {
+            what: "deployment id",
+            text: text.chars().take(80).collect(),
+            rule: "a UUID such as a3e2f5dc-912e-494f-8395-52cf3769bc06",
+        })
     }
 }
 

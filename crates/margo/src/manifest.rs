@@ -93,7 +93,10 @@ pub enum Verdict {
     /// Same version, same content: happens after a lost ETag.
     Unchanged,
     /// Older, or the same version with other content. A security event.
-    Violation { held: u64, offered: u64 },
+    Violation {
+        held: u64,
+        offered: u64,
+    },
 }
 
 pub fn judge(held: Option<&Held>, offered_version: u64, offered_body: &Digest) -> Verdict {

@@ -143,9 +143,8 @@ fn resolve_number(text: &str) -> Option<Scalar> {
     if !unsigned.is_empty() && unsigned.bytes().all(|byte| byte.is_ascii_digit()) {
         return Some(integer(text).map_or(Scalar::OutOfRange, Scalar::Number));
     }
-    is_float(unsigned).then(|| {
-        text.parse::<f64>().ok().and_then(Number::from_f64).map_or(Scalar::OutOfRange, Scalar::Number)
-    })
+    is_float(unsigned)
+        .then(|| text.parse::<f64>().ok().and_then(Number::from_f64).map_or(Scalar::OutOfRange, Scalar::Number))
 }
 
 /// Exact, never through a floating point number.
@@ -180,7 +179,9 @@ mod tests {
 
     #[test]
     fn plain_scalars_follow_the_core_schema_of_yaml_1_2() {
-        for text in ["yes", "no", "on", "y", "1_000", "12:30:45", "0b1", "0x", "0o9", "1e", ".", "+", "-", "1.2.3", "nul"] {
+        for text in
+            ["yes", "no", "on", "y", "1_000", "12:30:45", "0b1", "0x", "0o9", "1e", ".", "+", "-", "1.2.3", "nul"]
+        {
             check(text, Scalar::Text(text.to_owned()));
         }
         for text in ["", "~", "null", "Null", "NULL"] {
@@ -202,7 +203,9 @@ mod tests {
     fn numbers_are_exact_up_to_sixty_four_bits_and_refused_beyond() {
         check("18446744073709551615", Scalar::Number(u64::MAX.into()));
         check("-9223372036854775808", Scalar::Number(i64::MIN.into()));
-        for text in ["18446744073709551616", "-9223372036854775809", "1e999", ".inf", "-.INF", ".nan", "0xFFFFFFFFFFFFFFFFF"] {
+        for text in
+            ["18446744073709551616", "-9223372036854775809", "1e999", ".inf", "-.INF", ".nan", "0xFFFFFFFFFFFFFFFFF"]
+        {
             check(text, Scalar::OutOfRange);
         }
     }

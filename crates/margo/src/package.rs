@@ -1,8 +1,8 @@
 //! Application package: a description and its resources, as files or as OCI layers (requirements §3.1, §3.2).
 
+use crate::ReadResult;
 use crate::description::ApplicationDescription;
 use crate::digest::Digest;
-use crate::ReadResult;
 
 mod files;
 mod oci;

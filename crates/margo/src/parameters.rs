@@ -6,10 +6,10 @@ use crate::problem::FieldError;
 use indexmap::IndexMap;
 use serde_json::Value;
 
-pub(crate) mod read;
-pub(crate) mod write;
 mod check;
+pub(crate) mod read;
 mod resolve;
+pub(crate) mod write;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parameter {
@@ -71,6 +71,7 @@ impl DataType {
     ];
 
     /// The type of one item; a type that is no array is its own.
+    #[must_use]
     pub fn element(self) -> Self {
         match self {
             Self::String | Self::ArrayString => Self::String,

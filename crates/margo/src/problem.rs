@@ -115,8 +115,7 @@ fn phrase(status: u16) -> &'static str {
         503 => "Service Unavailable",
         504 => "Gateway Timeout",
         507 => "Insufficient Storage",
-        400..=499 => "Client Error",
-        _ => "Server Error",
+        _ => "Error",
     }
 }
 
@@ -159,6 +158,7 @@ impl Problem {
         }
     }
 
+    #[must_use]
     pub fn with_errors(mut self, errors: Vec<FieldError>) -> Self {
         self.errors = errors;
         self
@@ -169,10 +169,8 @@ impl Problem {
     }
 
     pub fn to_json(&self) -> Vec<u8> {
-        let errors = self
-            .errors
-            .iter()
-            .map(|error| Members::new().with("field", &error.field).with("message", &error.message));
+        let errors =
+            self.errors.iter().map(|error| Members::new().with("field", &error.field).with("message", &error.message));
         Members::new()
             .with("type", &self.problem_type)
             .with("title", &self.title)

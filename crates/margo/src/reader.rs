@@ -133,7 +133,9 @@ impl<'r> Cursor<'r> {
     pub fn text(&self) -> Option<String> {
         match &self.node.kind {
             Kind::Scalar { text, style: Style::Quoted } => Some(text.clone()),
-            Kind::Scalar { text, style: Style::Plain } if self.reader.format == Format::Yaml && !self.node.is_null() => {
+            Kind::Scalar { text, style: Style::Plain }
+                if self.reader.format == Format::Yaml && !self.node.is_null() =>
+            {
                 Some(text.clone())
             }
             _ => self.wrong_kind("text"),

@@ -109,10 +109,6 @@ impl DeploymentStatus {
 
 impl StatusError {
     fn to_tree(&self) -> Tree {
-        Members::new()
-            .with("code", &self.code)
-            .with("source", &self.source)
-            .with("message", &self.message)
-            .build()
+        Members::new().with("code", &self.code).with("source", &self.source).with("message", &self.message).build()
     }
 }

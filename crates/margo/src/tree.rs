@@ -46,6 +46,7 @@ impl Tree {
 
 /// Collects members, leaving out what is absent.
 #[derive(Debug, Default)]
+#[must_use]
 pub struct Members(Vec<(String, Tree)>);
 
 impl Members {

@@ -1,10 +1,10 @@
 //! SPIFFE trust bundle (JWK Set) and the discovery document (TB-01 to TB-05).
 
-use crate::spiffe::TrustDomain;
+use crate::ReadResult;
 use crate::node::Limits;
 use crate::reader::{self, Cursor, shown};
+use crate::spiffe::TrustDomain;
 use crate::tree::{Members, Tree};
-use crate::ReadResult;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
@@ -78,6 +78,7 @@ fn bundle(root: &Cursor<'_>) -> Option<TrustBundle> {
 }
 
 /// `None` for keys of other use, which are ignored (TB-03); `Some(None)` for an anchor that cannot be read.
+#[expect(clippy::option_option, reason = "a key of other use is ignored, unlike an anchor that cannot be read")]
 fn anchor(cursor: &Cursor<'_>) -> Option<Option<Vec<u8>>> {
     let object = cursor.object()?;
     let usage = object.get("use").and_then(|cursor| cursor.scalar());

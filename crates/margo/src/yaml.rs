@@ -13,7 +13,7 @@ pub fn parse(bytes: &[u8], limits: Limits) -> Result<Node, Findings> {
         return Err(refuse(None, format!("the document is larger than {} bytes", limits.bytes_max)));
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
-        let line = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
+        let line = bytes[..error.valid_up_to()].split(|byte| *byte == b'\n').count();
         refuse(Some(line), "the text is not UTF-8")
     })?;
     let options = granit_parser::options! {

@@ -16,9 +16,7 @@ pub(super) fn capabilities(capabilities: &DeviceCapabilities) -> Tree {
 pub(super) fn properties(properties: &DeviceProperties) -> Tree {
     let cpus = properties.cpus.as_ref().map(|cpus| {
         Tree::list(cpus.iter().map(|cpu| {
-            Members::new()
-                .with("cores", Tree::float(cpu.cores))
-                .with_some("architecture", cpu.architecture.as_ref())
+            Members::new().with("cores", Tree::float(cpu.cores)).with_some("architecture", cpu.architecture.as_ref())
         }))
     });
     let peripherals = properties.peripherals.as_ref().map(|peripherals| {

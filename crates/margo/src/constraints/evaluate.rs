@@ -27,7 +27,8 @@ pub(super) fn evaluate(
     reasons.extend(capacity);
     // CON-05: rules only for devices that pass. What is unknown may still pass, so the rules are worth a look.
     let capacity_fails = reasons.iter().skip(1).any(|reason| reason.outcome == Outcome::No);
-    let Some(rules) = constraints.eligibility_rules.as_deref().filter(|rules| !rules.is_empty() && !capacity_fails) else {
+    let Some(rules) = constraints.eligibility_rules.as_deref().filter(|rules| !rules.is_empty() && !capacity_fails)
+    else {
         return fit(reasons);
     };
     let (outcome, rule_reasons) = rules_reasons(rules, capabilities);
@@ -72,10 +73,9 @@ fn deployment_type(profile_type: ProfileType, types: &[String]) -> Reason {
 fn capacity_reasons(capacity: &CapacityRequirements, properties: &DeviceProperties) -> Vec<Reason> {
     let mut reasons = Vec::new();
     reasons.extend(capacity.cpu.as_ref().map(|cpu| cpu_reason(cpu, properties)));
-    for (rule, needed, offered) in [
-        ("memory", &capacity.memory, &properties.memory),
-        ("storage", &capacity.storage, &properties.storage),
-    ] {
+    for (rule, needed, offered) in
+        [("memory", &capacity.memory, &properties.memory), ("storage", &capacity.storage, &properties.storage)]
+    {
         reasons.extend(needed.as_ref().map(|needed| quantity_reason(rule, needed, offered.as_deref())));
     }
     reasons
@@ -241,7 +241,8 @@ pub(super) fn as_number(value: &Value) -> Option<f64> {
 /// Texts exactly and with case (CON-11), numbers by value.
 fn contains(values: &[Value], wanted: &Value) -> bool {
     values.iter().any(|value| {
-        value == wanted || matches!((value.as_f64(), wanted.as_f64()), (Some(one), Some(other)) if one.total_cmp(&other).is_eq())
+        value == wanted
+            || matches!((value.as_f64(), wanted.as_f64()), (Some(one), Some(other)) if one.total_cmp(&other).is_eq())
     })
 }
 
@@ -255,10 +256,13 @@ fn demand(expression: &MatchExpression) -> String {
         shown(&texts.join(", "))
     };
     let items = || {
-        let expressions = expression.item_selector.as_ref().map(|items| &items.match_expressions[..]).unwrap_or_default();
+        let expressions =
+            expression.item_selector.as_ref().map(|items| &items.match_expressions[..]).unwrap_or_default();
         let joint = if expression.operator == Operator::ContainsAll { " and " } else { " or " };
-        let texts: Vec<_> =
-            expressions.iter().map(|expression| format!("`{}` {}", shown(&expression.key), demand(expression))).collect();
+        let texts: Vec<_> = expressions
+            .iter()
+            .map(|expression| format!("`{}` {}", shown(&expression.key), demand(expression)))
+            .collect();
         texts.join(joint)
     };
     match expression.operator {

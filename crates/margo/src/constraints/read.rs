@@ -129,9 +129,8 @@ enum Keys {
 
 fn selector(cursor: &Cursor<'_>, keys: Keys) -> Option<Selector> {
     let object = cursor.object()?;
-    let match_expressions = object
-        .required("matchExpressions")
-        .and_then(|cursor| cursor.list_of(|cursor| match_expression(cursor, keys)));
+    let match_expressions =
+        object.required("matchExpressions").and_then(|cursor| cursor.list_of(|cursor| match_expression(cursor, keys)));
     object.warn_unread();
     Some(Selector { match_expressions: match_expressions? })
 }

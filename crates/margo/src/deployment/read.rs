@@ -14,7 +14,9 @@ pub(super) fn deployment(root: &Cursor<'_>) -> Option<ApplicationDeployment> {
     let older = api_version.is_some() || object.get("kind").is_some();
     if let Some(cursor) = api_version {
         match cursor.text() {
-            Some(text) if text.contains("margo.org") => cursor.warning("is no longer part of this document; leave it out"),
+            Some(text) if text.contains("margo.org") => {
+                cursor.warning("is no longer part of this document; leave it out");
+            }
             Some(text) => cursor.error(format!("`{}` is not a version of this document; leave it out", shown(&text))),
             None => {}
         }

@@ -20,7 +20,7 @@ pub(super) fn deployment(deployment: &ApplicationDeployment) -> Tree {
             Members::new()
                 .with("name", &metadata.name)
                 .with("namespace", &metadata.namespace)
-                .with_some("deviceId", metadata.device_id.as_ref().map(|target| target.as_str()))
+                .with_some("deviceId", metadata.device_id.as_ref().map(super::super::ids::DeviceTarget::as_str))
                 .with_some("labels", (!metadata.labels.is_empty()).then_some(labels)),
         )
         .with(

@@ -243,15 +243,14 @@ fn properties(cursor: &Cursor<'_>, profile_type: Option<ProfileType>) -> Option<
 fn source(object: &Object<'_>, profile_type: Option<ProfileType>) -> Option<ComponentSource> {
     let location = object.get("packageLocation");
     let key_location = object.get("keyLocation");
-    if let (Some(location), false) = (&location, object.get("repository").is_some()) {
-        if matches!(profile_type, None | Some(ProfileType::Compose)) {
+    if let (Some(location), false) = (&location, object.get("repository").is_some())
+        && matches!(profile_type, None | Some(ProfileType::Compose)) {
             location.warning("is the form of an older preview; publish the archive as an OCI artifact");
             return Some(ComponentSource::Location {
                 package_location: location.text()?,
                 key_location: key_location.and_then(|cursor| cursor.text()),
             });
         }
-    }
     for cursor in location.iter().chain(&key_location) {
         cursor.warning("is ignored, because components come from `repository` and `revision`");
     }
@@ -293,15 +292,15 @@ fn timeout(cursor: &Cursor<'_>) -> Option<Timeout> {
         Some((minutes, seconds)) => (Some(minutes), seconds),
         None => (None, text.as_str()),
     };
-    let number = |digits: &str| digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse::<u64>().ok()).flatten();
+    let number =
+        |digits: &str| digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse::<u64>().ok()).flatten();
     let minutes_read = minutes.map_or(Some(0), number);
     let seconds_read = match seconds {
         "" if minutes.is_some() => Some(0),
         _ => seconds.strip_suffix('s').and_then(number),
     };
-    let total = minutes_read
-        .zip(seconds_read)
-        .and_then(|(minutes, seconds)| minutes.checked_mul(60)?.checked_add(seconds));
+    let total =
+        minutes_read.zip(seconds_read).and_then(|(minutes, seconds)| minutes.checked_mul(60)?.checked_add(seconds));
     let Some(total) = total else {
         cursor.error(format!("`{}` is not a time: write minutes and seconds such as 8m30s", shown(&text)));
         return None;

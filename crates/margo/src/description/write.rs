@@ -8,7 +8,8 @@ use crate::parameters;
 use crate::tree::{Members, Tree};
 
 pub(super) fn description(description: &ApplicationDescription) -> Tree {
-    let parameters = (!description.parameters.is_empty()).then(|| parameters::write::parameters(&description.parameters));
+    let parameters =
+        (!description.parameters.is_empty()).then(|| parameters::write::parameters(&description.parameters));
     Members::new()
         .with("apiVersion", "v1")
         .with("id", description.id.as_str())
@@ -75,9 +76,9 @@ pub(crate) fn component(component: &Component) -> Tree {
             Members::new().with("repository", repository).with("revision", revision)
         }
         // Nothing in generation B says the same, so the older form goes on as it came (W-22).
-        ComponentSource::Location { package_location, key_location } => Members::new()
-            .with("packageLocation", package_location)
-            .with_some("keyLocation", key_location.as_ref()),
+        ComponentSource::Location { package_location, key_location } => {
+            Members::new().with("packageLocation", package_location).with_some("keyLocation", key_location.as_ref())
+        }
     };
     let properties = properties
         .with_some("wait", component.properties.wait)

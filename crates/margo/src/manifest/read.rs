@@ -19,6 +19,7 @@ pub(super) fn manifest(root: &Cursor<'_>) -> Option<StateManifest> {
     Some(StateManifest { manifest_version: manifest_version?, bundle: bundle?, deployments: deployments? })
 }
 
+#[expect(clippy::option_option, reason = "null is a valid bundle, unlike one that cannot be read")]
 fn bundle(object: &Object<'_>, deployments: Option<&[DeploymentRef]>) -> Option<Option<BundleRef>> {
     let Some(cursor) = object.get_or_null("bundle") else {
         // DS-02: present, never omitted.

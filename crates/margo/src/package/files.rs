@@ -88,7 +88,11 @@ fn find_description<'a>(files: &'a [PackageFile], findings: &mut Vec<Finding>) -
     let found = match in_root[..] {
         [only] => Some(only),
         [] => {
-            findings.push(note(Severity::Error, "", "the package has no YAML description in its root, such as margo.yaml"));
+            findings.push(note(
+                Severity::Error,
+                "",
+                "the package has no YAML description in its root, such as margo.yaml",
+            ));
             None
         }
         _ => match in_root.iter().filter(fits).collect::<Vec<_>>()[..] {

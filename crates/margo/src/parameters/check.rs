@@ -27,7 +27,9 @@ pub(super) fn pattern(text: &str) -> Option<regex::Regex> {
 /// Whether the value has the type, not whether it is allowed.
 pub(super) fn has_type(data_type: DataType, value: &Value) -> bool {
     match (data_type, value) {
-        (DataType::String, Value::String(_)) | (DataType::Boolean, Value::Bool(_)) | (DataType::Double, Value::Number(_)) => true,
+        (DataType::String, Value::String(_))
+        | (DataType::Boolean, Value::Bool(_))
+        | (DataType::Double, Value::Number(_)) => true,
         (DataType::Integer, Value::Number(number)) => number.is_i64() || number.is_u64(),
         _ => false,
     }
@@ -78,8 +80,8 @@ fn one(schema: &Schema, element: DataType, value: &Value) -> Vec<String> {
         Value::Number(_) => number_rules(schema, value),
         _ => Vec::new(),
     };
-    if let Some(options) = &schema.options {
-        if !options.iter().any(|option| same(option, value)) {
+    if let Some(options) = &schema.options
+        && !options.iter().any(|option| same(option, value)) {
             let list: Vec<_> = options.iter().map(plain).collect();
             problems.push(if schema.sensitive {
                 "is not one of the options".to_owned()
@@ -87,7 +89,6 @@ fn one(schema: &Schema, element: DataType, value: &Value) -> Vec<String> {
                 format!("must be one of {}", list.join(", "))
             });
         }
-    }
     problems.into_iter().map(|problem| format!("{problem}{}", echo(schema, value))).collect()
 }
 
@@ -105,11 +106,10 @@ fn text_rules(schema: &Schema, text: &str) -> Vec<String> {
     if let Some(max) = schema.max_length.filter(|max| length > *max) {
         problems.push(format!("must have at most {max} characters"));
     }
-    if let Some(text_pattern) = &schema.regex_match {
-        if pattern(text_pattern).is_some_and(|pattern| !pattern.is_match(text)) {
+    if let Some(text_pattern) = &schema.regex_match
+        && pattern(text_pattern).is_some_and(|pattern| !pattern.is_match(text)) {
             problems.push(format!("must match the pattern {text_pattern}"));
         }
-    }
     problems
 }
 

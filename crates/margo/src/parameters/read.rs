@@ -239,11 +239,12 @@ fn rules_agree(object: &Object<'_>, schema: &Schema) {
     idle("maxValue", schema.max_value.is_some(), number);
     idle("minPrecision", schema.min_precision.is_some(), element == DataType::Double);
     idle("maxPrecision", schema.max_precision.is_some(), element == DataType::Double);
-    if let Some(pattern) = &schema.regex_match {
-        if check::pattern(pattern).is_none() {
-            object.cursor().warning("`regexMatch` cannot be used here (no look-around, no back-references); it is not checked");
+    if let Some(pattern) = &schema.regex_match
+        && check::pattern(pattern).is_none() {
+            object
+                .cursor()
+                .warning("`regexMatch` cannot be used here (no look-around, no back-references); it is not checked");
         }
-    }
     match &schema.options {
         None if schema.multiselect => object.missing("options", "is missing: a multiple choice needs choices"),
         Some(options) if options.is_empty() => object.missing("options", "must hold at least one option"),

@@ -47,7 +47,8 @@ fn targets(parameter: &Parameter, profile: &DeploymentProfile) -> Vec<Target> {
 }
 
 pub(super) fn coerce(description: &ApplicationDescription, parameter: &str, text: &str) -> Value {
-    let schema = settings(description).find(|(_, setting, _)| setting.parameter == parameter).map(|(_, _, schema)| schema);
+    let schema =
+        settings(description).find(|(_, setting, _)| setting.parameter == parameter).map(|(_, _, schema)| schema);
     let (element, list) = match schema {
         Some(schema) => (schema.data_type.element(), schema.takes_list()),
         // Without a schema the default tells the type.
