@@ -1,14 +1,186 @@
 //! The audit chain: append-only, hash-chained, in the same transaction as the change.
 
-use crate::{Result, Store};
+use crate::error::During;
+use crate::open::commit;
+use crate::rows::{Columns, to_json};
+use crate::{Result, Store, StoreError};
+use margrave_core::audit::{GENESIS, hash};
 use margrave_core::model::{Actor, AuditRecord};
 use margrave_core::time::Timestamp;
+use serde_json::Value;
+use sqlx::AnyConnection;
+use sqlx::any::AnyRow;
+
+/// How many records verification reads at once.
+const VERIFY_PAGE: i64 = 1_000;
+
+/// One record to be appended when the transaction ends.
+pub(crate) struct Entry<'a> {
+    pub(crate) actor: &'a Actor,
+    pub(crate) action: &'a str,
+    pub(crate) subject: String,
+    pub(crate) before: Option<Value>,
+    pub(crate) after: Option<Value>,
+}
+
+/// Appends to the chain. The last thing a transaction does: on PostgreSQL the head row is locked from here to the commit.
+pub(crate) async fn append(
+    connection: &mut AnyConnection,
+    entries: Vec<Entry<'_>>,
+    now: Timestamp,
+) -> Result<Vec<AuditRecord>> {
+    if entries.is_empty() {
+        return Ok(Vec::new());
+    }
+    let head = sqlx::query("UPDATE audit_head SET seq = seq WHERE id = 1 RETURNING seq, hash")
+        .fetch_one(&mut *connection)
+        .await
+        .during("take the head of the audit chain")?;
+    let head = Columns::of("audit_head", &head);
+    let (mut seq, mut previous_hash) = (head.number("seq")?, head.text("hash")?);
+    let mut records = Vec::with_capacity(entries.len());
+    for entry in entries {
+        seq += 1;
+        let record = chain(entry, seq, previous_hash, now);
+        previous_hash = record.hash.clone();
+        insert(connection, &record).await?;
+        records.push(record);
+    }
+    sqlx::query("UPDATE audit_head SET seq = $1, hash = $2 WHERE id = 1")
+        .bind(seq)
+        .bind(previous_hash)
+        .execute(connection)
+        .await
+        .during("move the head of the audit chain")?;
+    Ok(records)
+}
+
+fn chain(entry: Entry<'_>, seq: i64, previous_hash: String, now: Timestamp) -> AuditRecord {
+    let Entry { actor, action, subject, before, after } = entry;
+    let mut record = AuditRecord {
+        seq,
+        at: now,
+        actor: actor.name.clone(),
+        reason: actor.reason.clone(),
+        request_id: actor.request_id.clone(),
+        action: action.to_owned(),
+        subject,
+        before,
+        after,
+        previous_hash,
+        hash: String::new(),
+    };
+    record.hash = hash(&record);
+    record
+}
+
+async fn insert(connection: &mut AnyConnection, record: &AuditRecord) -> Result<()> {
+    sqlx::query(
+        "INSERT INTO audit (seq, at, actor, reason, request_id, action, subject, before_state, after_state, previous_hash, hash)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+    )
+    .bind(record.seq)
+    .bind(record.at.0)
+    .bind(&record.actor)
+    .bind(&record.reason)
+    .bind(&record.request_id)
+    .bind(&record.action)
+    .bind(&record.subject)
+    .bind(record.before.as_ref().map(to_json))
+    .bind(record.after.as_ref().map(to_json))
+    .bind(&record.previous_hash)
+    .bind(&record.hash)
+    .execute(connection)
+    .await
+    .during("append to the audit chain")?;
+    Ok(())
+}
+
+fn read(row: &AnyRow) -> Result<AuditRecord> {
+    let row = Columns::of("audit", row);
+    Ok(AuditRecord {
+        seq: row.number("seq")?,
+        at: row.time("at")?,
+        actor: row.text("actor")?,
+        reason: row.text_maybe("reason")?,
+        request_id: row.text_maybe("request_id")?,
+        action: row.text("action")?,
+        subject: row.text("subject")?,
+        before: row.json_maybe("before_state")?,
+        after: row.json_maybe("after_state")?,
+        previous_hash: row.text("previous_hash")?,
+        hash: row.text("hash")?,
+    })
+}
 
 impl Store {
     /// For events without a row of their own, such as a server start.
-    pub async fn audit_append(&self, actor: &Actor, action: &str, subject: &str, after: Option<serde_json::Value>, now: Timestamp) -> Result<AuditRecord> { let _ = (actor, action, subject, after, now); todo!() }
+    pub async fn audit_append(
+        &self,
+        actor: &Actor,
+        action: &str,
+        subject: &str,
+        after: Option<Value>,
+        now: Timestamp,
+    ) -> Result<AuditRecord> {
+        let mut transaction = self.begin().await?;
+        let entry = Entry { actor, action, subject: subject.to_owned(), before: None, after };
+        let records = append(&mut transaction, vec![entry], now).await?;
+        commit(transaction).await?;
+        Ok(records.into_iter().next().expect("one entry makes one record"))
+    }
+
     /// Newest first, below `before`; optionally of one subject.
-    pub async fn audit_page(&self, subject: Option<&str>, before: Option<i64>, limit: u32) -> Result<Vec<AuditRecord>> { let _ = (subject, before, limit); todo!() }
+    pub async fn audit_page(&self, subject: Option<&str>, before: Option<i64>, limit: u32) -> Result<Vec<AuditRecord>> {
+        let before = before.unwrap_or(i64::MAX);
+        let query = match subject {
+            Some(subject) => {
+                sqlx::query("SELECT * FROM audit WHERE subject = $1 AND seq < $2 ORDER BY seq DESC LIMIT $3")
+                    .bind(subject)
+            }
+            None => sqlx::query("SELECT * FROM audit WHERE seq < $1 ORDER BY seq DESC LIMIT $2"),
+        };
+        let rows =
+            query.bind(before).bind(i64::from(limit)).fetch_all(&self.read).await.during("read the audit chain")?;
+        rows.iter().map(read).collect()
+    }
+
     /// Walks the whole chain; `Ok(Err(seq))` names the first record that does not fit.
-    pub async fn audit_verify(&self) -> Result<std::result::Result<u64, i64>> { todo!() }
+    ///
+    /// The head is read first: records appended while walking are left to the next time.
+    pub async fn audit_verify(&self) -> Result<std::result::Result<u64, i64>> {
+        let head = sqlx::query("SELECT seq, hash FROM audit_head WHERE id = 1").fetch_one(&self.read).await;
+        let head = head.during("read the head of the audit chain")?;
+        let head = Columns::of("audit_head", &head);
+        let (last, last_hash) = (head.number("seq")?, head.text("hash")?);
+        let (mut seq, mut previous_hash) = (0, GENESIS.to_owned());
+        while seq < last {
+            let rows = sqlx::query("SELECT * FROM audit WHERE seq > $1 AND seq <= $2 ORDER BY seq LIMIT $3")
+                .bind(seq)
+                .bind(last)
+                .bind(VERIFY_PAGE)
+                .fetch_all(&self.read)
+                .await
+                .during("read the audit chain")?;
+            if rows.is_empty() {
+                return Ok(Err(seq + 1));
+            }
+            for row in &rows {
+                let record = match read(row) {
+                    Ok(record) => record,
+                    // A record nobody can read any more does not fit either.
+                    Err(StoreError::Inconsistent { .. }) => return Ok(Err(seq + 1)),
+                    Err(other) => return Err(other),
+                };
+                let fits =
+                    record.seq == seq + 1 && record.previous_hash == previous_hash && record.hash == hash(&record);
+                if !fits {
+                    return Ok(Err(seq + 1));
+                }
+                seq = record.seq;
+                previous_hash = record.hash;
+            }
+        }
+        Ok(if previous_hash == last_hash { Ok(seq.unsigned_abs()) } else { Err(last) })
+    }
 }

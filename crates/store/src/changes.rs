@@ -1,11 +1,20 @@
 //! Changes: durable intents, carried out in batches. Each batch is one transaction: deployments, manifests, audit, progress.
 
-use crate::clients::Head;
-use crate::{Result, Store};
+mod apply;
+mod publish;
+
+use crate::audit::{self, Entry};
+use crate::error::During;
+use crate::open::commit;
+use crate::rows::{Columns, to_json};
+use crate::{Result, Store, StoreError};
 use margo::deployment::ApplicationDeployment;
+use margo::ids::{ClientId, DeploymentId, DeviceTarget};
 use margo::parameters::Answers;
-use margrave_core::model::{Change, ChangeTarget};
+use margrave_core::model::{Actor, Change, ChangeKind, ChangeTarget};
 use margrave_core::time::Timestamp;
+use serde_json::json;
+use sqlx::any::AnyRow;
 use uuid::Uuid;
 
 /// The most devices one transaction may touch, so that others are not kept waiting.
@@ -21,22 +30,175 @@ pub struct BatchItem {
 #[derive(Debug, Clone)]
 pub enum BatchWrite {
     /// Create or replace: the document to serve, with its values.
-    Put { document: Box<ApplicationDeployment>, yaml: Vec<u8>, version: String, values: Answers },
+    Put {
+        document: Box<ApplicationDeployment>,
+        yaml: Vec<u8>,
+        version: String,
+        values: Answers,
+    },
     Remove,
     /// Nothing can be done; recorded with the reason.
-    Skip { reason: String },
+    Skip {
+        reason: String,
+    },
+}
+
+/// A target as it stands in the database.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct TargetRow {
+    deployment: DeploymentId,
+    client: ClientId,
+    target: DeviceTarget,
+    profile: String,
+    #[serde(rename = "expectedRevision", default, skip_serializing_if = "Option::is_none")]
+    expected_revision: Option<i64>,
+}
+
+impl From<&ChangeTarget> for TargetRow {
+    fn from(target: &ChangeTarget) -> Self {
+        let ChangeTarget { deployment, client, target, profile, expected_revision } = target.clone();
+        Self { deployment, client, target, profile, expected_revision }
+    }
+}
+
+impl From<TargetRow> for ChangeTarget {
+    fn from(row: TargetRow) -> Self {
+        let TargetRow { deployment, client, target, profile, expected_revision } = row;
+        Self { deployment, client, target, profile, expected_revision }
+    }
+}
+
+macro_rules! select_change {
+    ($rest:literal) => {
+        concat!("SELECT c.*, t.targets FROM changes c JOIN change_targets t ON t.change_id = c.id ", $rest)
+    };
+}
+
+fn read(row: &AnyRow) -> Result<Change> {
+    let row = Columns::of("changes", row);
+    let targets: Vec<TargetRow> = row.json("targets")?;
+    Ok(Change {
+        id: row.parsed("id")?,
+        kind: row.named("kind", ChangeKind::parse)?,
+        application: row.parsed("application")?,
+        version: row.text("version")?,
+        answers: row.json("answers")?,
+        targets: targets.into_iter().map(ChangeTarget::from).collect(),
+        done: row.unsigned("done")? as usize,
+        skipped: Vec::new(),
+        actor: read_actor(row)?,
+        created_at: row.time("created_at")?,
+        finished_at: row.time_maybe("finished_at")?,
+    })
+}
+
+fn read_actor(row: Columns<'_>) -> Result<Actor> {
+    Ok(Actor { name: row.text("actor")?, reason: row.text_maybe("reason")?, request_id: row.text_maybe("request_id")? })
 }
 
 impl Store {
     /// Records the intent (one row, whatever the number of targets) with its audit entry.
-    pub async fn change_create(&self, change: &Change) -> Result<()> { let _ = change; todo!() }
-    pub async fn change_get(&self, id: Uuid) -> Result<Option<Change>> { let _ = id; todo!() }
+    pub async fn change_create(&self, change: &Change) -> Result<()> {
+        let mut transaction = self.begin().await?;
+        // A change without targets is finished before it begins.
+        let finished_at = if change.targets.is_empty() { Some(change.created_at.0) } else { None };
+        let inserted = sqlx::query(
+            "INSERT INTO changes (id, kind, application, version, answers, target_count, done, actor, reason, request_id,
+                                  created_at, finished_at)
+             VALUES ($1, $2, $3, $4, $5, $6, 0, $7, $8, $9, $10, $11) ON CONFLICT (id) DO NOTHING",
+        )
+        .bind(change.id.to_string())
+        .bind(change.kind.as_str())
+        .bind(change.application.as_str())
+        .bind(&change.version)
+        .bind(to_json(&change.answers))
+        .bind(change.targets.len() as i64)
+        .bind(&change.actor.name)
+        .bind(&change.actor.reason)
+        .bind(&change.actor.request_id)
+        .bind(change.created_at.0)
+        .bind(finished_at)
+        .execute(&mut *transaction)
+        .await
+        .during("record a change")?;
+        if inserted.rows_affected() == 0 {
+            return Err(StoreError::Exists { what: format!("change `{}`", change.id) });
+        }
+        let targets: Vec<TargetRow> = change.targets.iter().map(TargetRow::from).collect();
+        sqlx::query("INSERT INTO change_targets (change_id, targets) VALUES ($1, $2)")
+            .bind(change.id.to_string())
+            .bind(to_json(&targets))
+            .execute(&mut *transaction)
+            .await
+            .during("record the targets of a change")?;
+        audit::append(&mut transaction, vec![creation(change)], change.created_at).await?;
+        commit(transaction).await
+    }
+
+    pub async fn change_get(&self, id: Uuid) -> Result<Option<Change>> {
+        let row = sqlx::query(select_change!("WHERE c.id = $1")).bind(id.to_string()).fetch_optional(&self.read).await;
+        let changes = self.with_skipped(row.during("read a change")?.as_slice()).await?;
+        Ok(changes.into_iter().next())
+    }
+
     /// Newest first; `before` is the (created_at, id) of the last one seen.
-    pub async fn changes_page(&self, before: Option<(Timestamp, Uuid)>, limit: u32) -> Result<Vec<Change>> { let _ = (before, limit); todo!() }
+    pub async fn changes_page(&self, before: Option<(Timestamp, Uuid)>, limit: u32) -> Result<Vec<Change>> {
+        let (at, id) = before.map_or((i64::MAX, String::new()), |(at, id)| (at.0, id.to_string()));
+        let rows = sqlx::query(select_change!(
+            "WHERE (c.created_at, c.id) < ($1, $2) ORDER BY c.created_at DESC, c.id DESC LIMIT $3"
+        ))
+        .bind(at)
+        .bind(id)
+        .bind(i64::from(limit))
+        .fetch_all(&self.read)
+        .await
+        .during("list changes")?;
+        self.with_skipped(&rows).await
+    }
+
     /// The oldest changes not finished yet, for resuming after a restart.
-    pub async fn changes_unfinished(&self, limit: u32) -> Result<Vec<Change>> { let _ = limit; todo!() }
-    /// Carries out `items` (the targets from `change.done` on) in one transaction and moves `done`; finishes the change
-    /// with its last batch. Does nothing and returns no heads when `done` is not where the caller thinks it is.
-    /// Targets whose deployment is no longer at the expected revision are skipped with the reason.
-    pub async fn change_apply(&self, change: Uuid, done: usize, items: &[BatchItem], now: Timestamp) -> Result<Vec<Head>> { let _ = (change, done, items, now); todo!() }
+    pub async fn changes_unfinished(&self, limit: u32) -> Result<Vec<Change>> {
+        let rows = sqlx::query(select_change!("WHERE c.finished_at IS NULL ORDER BY c.created_at, c.id LIMIT $1"))
+            .bind(i64::from(limit))
+            .fetch_all(&self.read)
+            .await
+            .during("list unfinished changes")?;
+        self.with_skipped(&rows).await
+    }
+
+    async fn with_skipped(&self, rows: &[AnyRow]) -> Result<Vec<Change>> {
+        let mut changes = Vec::with_capacity(rows.len());
+        for row in rows {
+            let mut change = read(row)?;
+            let skipped =
+                sqlx::query("SELECT deployment_id, reason FROM change_skips WHERE change_id = $1 ORDER BY position")
+                    .bind(change.id.to_string())
+                    .fetch_all(&self.read)
+                    .await
+                    .during("read what a change skipped")?;
+            for row in &skipped {
+                let row = Columns::of("change_skips", row);
+                change.skipped.push((row.parsed("deployment_id")?, row.text("reason")?));
+            }
+            changes.push(change);
+        }
+        Ok(changes)
+    }
+}
+
+/// Names of parameters are enough here: values may be secrets (PRM-09), and each deployment's digest tells what became of them.
+fn creation(change: &Change) -> Entry<'_> {
+    Entry {
+        actor: &change.actor,
+        action: "change.create",
+        subject: format!("change/{}", change.id),
+        before: None,
+        after: Some(json!({
+            "kind": change.kind.as_str(),
+            "application": change.application,
+            "version": change.version,
+            "parameters": change.answers.keys().collect::<Vec<_>>(),
+            "targets": change.targets.len(),
+        })),
+    }
 }

@@ -1,10 +1,20 @@
 //! Clients and their manifests.
 
-use crate::{Result, Store};
+use crate::audit::{self, Entry};
+use crate::error::During;
+use crate::open::commit;
+use crate::rows::{Columns, version_column};
+use crate::{Result, Store, StoreError};
 use margo::digest::Digest;
 use margo::ids::{ClientId, DeploymentId};
 use margrave_core::model::{Actor, Client, ClientState};
+use margrave_core::publish;
 use margrave_core::time::Timestamp;
+use serde_json::json;
+use sqlx::AnyConnection;
+use sqlx::any::AnyRow;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// What the hot path keeps in memory for a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,22 +31,299 @@ pub struct SeenAt {
     pub at: Timestamp,
 }
 
+macro_rules! select_client {
+    ($rest:literal) => {
+        concat!(
+            "SELECT c.id, c.state, c.note, c.created_at, c.revision, s.seen_at, m.version, m.digest
+             FROM clients c JOIN manifests m ON m.client_id = c.id LEFT JOIN client_seen s ON s.client_id = c.id ",
+            $rest
+        )
+    };
+}
+
+fn read(row: &AnyRow) -> Result<(Client, Head)> {
+    let row = Columns::of("clients", row);
+    let id: ClientId = row.parsed("id")?;
+    let state = row.named("state", ClientState::parse)?;
+    let version = row.unsigned("version")?;
+    let head = Head { client: id.clone(), state, version, digest: row.parsed("digest")? };
+    let client = Client {
+        id,
+        state,
+        note: row.text_maybe("note")?,
+        created_at: row.time("created_at")?,
+        last_seen_at: row.time_maybe("seen_at")?,
+        manifest_version: version,
+        revision: row.number("revision")?,
+    };
+    Ok((client, head))
+}
+
+async fn read_one(connection: &mut AnyConnection, id: &ClientId) -> Result<Option<(Client, Head)>> {
+    let row = sqlx::query(select_client!("WHERE c.id = $1"))
+        .bind(id.as_str())
+        .fetch_optional(connection)
+        .await
+        .during("read a client")?;
+    row.as_ref().map(read).transpose()
+}
+
+/// Inserts a client with its first manifest; false when it is there already.
+pub(crate) async fn insert(
+    connection: &mut AnyConnection,
+    id: &ClientId,
+    state: ClientState,
+    note: Option<&str>,
+    now: Timestamp,
+) -> Result<bool> {
+    let inserted = sqlx::query(
+        "INSERT INTO clients (id, state, note, created_at, revision) VALUES ($1, $2, $3, $4, 1) ON CONFLICT (id) DO NOTHING",
+    )
+    .bind(id.as_str())
+    .bind(state.as_str())
+    .bind(note)
+    .bind(now.0)
+    .execute(&mut *connection)
+    .await
+    .during("create a client")?;
+    if inserted.rows_affected() == 0 {
+        return Ok(false);
+    }
+    // DS-01, DS-02: a client that was never assigned anything has version 1 without deployments.
+    let first = publish::next(0, &[])?;
+    sqlx::query(
+        "INSERT INTO manifests (client_id, version, digest, body, bundle_digest, published_at)
+         VALUES ($1, $2, $3, $4, NULL, $5)",
+    )
+    .bind(id.as_str())
+    .bind(version_column(first.version)?)
+    .bind(first.digest.as_str())
+    .bind(first.body)
+    .bind(now.0)
+    .execute(connection)
+    .await
+    .during("write the first manifest of a client")?;
+    Ok(true)
+}
+
+/// Takes the row for the rest of the transaction and says its state and revision.
+pub(crate) async fn lock(connection: &mut AnyConnection, id: &ClientId) -> Result<Option<(ClientState, i64)>> {
+    let row = sqlx::query("UPDATE clients SET revision = revision WHERE id = $1 RETURNING state, revision")
+        .bind(id.as_str())
+        .fetch_optional(connection)
+        .await
+        .during("take a client")?;
+    let Some(row) = row else { return Ok(None) };
+    let row = Columns::of("clients", &row);
+    Ok(Some((row.named("state", ClientState::parse)?, row.number("revision")?)))
+}
+
+/// Writes the state of a client whose row is held.
+pub(crate) async fn write_state(connection: &mut AnyConnection, id: &ClientId, state: ClientState) -> Result<()> {
+    sqlx::query("UPDATE clients SET state = $2, revision = revision + 1 WHERE id = $1")
+        .bind(id.as_str())
+        .bind(state.as_str())
+        .execute(&mut *connection)
+        .await
+        .during("change the state of a client")?;
+    if state == ClientState::Retired {
+        // Tokens handed out before must not bring a retired client back.
+        sqlx::query("DELETE FROM enrolments WHERE client_id = $1")
+            .bind(id.as_str())
+            .execute(connection)
+            .await
+            .during("withdraw the enrolment tokens of a client")?;
+    }
+    Ok(())
+}
+
+fn state_action(state: ClientState) -> &'static str {
+    match state {
+        ClientState::Pending => "client.suspend",
+        ClientState::Accepted => "client.accept",
+        ClientState::Retired => "client.retire",
+    }
+}
+
+fn missing(id: &ClientId) -> StoreError {
+    StoreError::NotFound { what: format!("client `{id}`") }
+}
+
 impl Store {
     /// Creates a client with its first manifest (version 1, no deployments; DS-01, DS-02), or fails with `Exists`.
-    pub async fn client_create(&self, actor: &Actor, id: &ClientId, state: ClientState, note: Option<&str>, now: Timestamp) -> Result<(Client, Head)> { let _ = (actor, id, state, note, now); todo!() }
-    /// Moves a client to another state; `expected` is the revision the caller saw.
-    pub async fn client_set_state(&self, actor: &Actor, id: &ClientId, state: ClientState, expected: Option<i64>, now: Timestamp) -> Result<(Client, Head)> { let _ = (actor, id, state, expected, now); todo!() }
-    pub async fn client_get(&self, id: &ClientId) -> Result<Option<Client>> { let _ = id; todo!() }
+    pub async fn client_create(
+        &self,
+        actor: &Actor,
+        id: &ClientId,
+        state: ClientState,
+        note: Option<&str>,
+        now: Timestamp,
+    ) -> Result<(Client, Head)> {
+        let mut transaction = self.begin().await?;
+        if !insert(&mut transaction, id, state, note, now).await? {
+            return Err(StoreError::Exists { what: format!("client `{id}`") });
+        }
+        let created = read_one(&mut transaction, id).await?.ok_or_else(|| missing(id))?;
+        let after = Some(json!({ "state": state.as_str(), "note": note }));
+        let entry = Entry { actor, action: "client.create", subject: format!("client/{id}"), before: None, after };
+        audit::append(&mut transaction, vec![entry], now).await?;
+        commit(transaction).await?;
+        Ok(created)
+    }
+
+    /// Moves a client to another state; `expected` is the revision the caller saw. Asking for the state it is in changes nothing.
+    pub async fn client_set_state(
+        &self,
+        actor: &Actor,
+        id: &ClientId,
+        state: ClientState,
+        expected: Option<i64>,
+        now: Timestamp,
+    ) -> Result<(Client, Head)> {
+        let mut transaction = self.begin().await?;
+        let (before, current) = lock(&mut transaction, id).await?.ok_or_else(|| missing(id))?;
+        if let Some(expected) = expected.filter(|expected| *expected != current) {
+            return Err(StoreError::Conflict { what: format!("client `{id}`"), expected, current });
+        }
+        if before != state {
+            write_state(&mut transaction, id, state).await?;
+        }
+        let changed = read_one(&mut transaction, id).await?.ok_or_else(|| missing(id))?;
+        if before != state {
+            let entry = Entry {
+                actor,
+                action: state_action(state),
+                subject: format!("client/{id}"),
+                before: Some(json!({ "state": before.as_str() })),
+                after: Some(json!({ "state": state.as_str() })),
+            };
+            audit::append(&mut transaction, vec![entry], now).await?;
+        }
+        commit(transaction).await?;
+        Ok(changed)
+    }
+
+    pub async fn client_get(&self, id: &ClientId) -> Result<Option<Client>> {
+        Ok(self.client_with_head(id).await?.map(|(client, _)| client))
+    }
+
+    /// One client with what the hot path keeps of it.
+    pub async fn client_with_head(&self, id: &ClientId) -> Result<Option<(Client, Head)>> {
+        let row = sqlx::query(select_client!("WHERE c.id = $1")).bind(id.as_str()).fetch_optional(&self.read).await;
+        row.during("read a client")?.as_ref().map(read).transpose()
+    }
+
     /// In order of id.
-    pub async fn clients_page(&self, after: Option<&ClientId>, limit: u32) -> Result<Vec<Client>> { let _ = (after, limit); todo!() }
+    pub async fn clients_page(&self, after: Option<&ClientId>, limit: u32) -> Result<Vec<Client>> {
+        Ok(self.page(after, limit).await?.into_iter().map(|(client, _)| client).collect())
+    }
+
     /// Every client's head, for filling the memory at start: a page in order of id.
-    pub async fn heads_page(&self, after: Option<&ClientId>, limit: u32) -> Result<Vec<Head>> { let _ = (after, limit); todo!() }
+    pub async fn heads_page(&self, after: Option<&ClientId>, limit: u32) -> Result<Vec<Head>> {
+        Ok(self.page(after, limit).await?.into_iter().map(|(_, head)| head).collect())
+    }
+
+    async fn page(&self, after: Option<&ClientId>, limit: u32) -> Result<Vec<(Client, Head)>> {
+        let rows = sqlx::query(select_client!("WHERE c.id > $1 ORDER BY c.id LIMIT $2"))
+            .bind(after.map_or("", ClientId::as_str))
+            .bind(i64::from(limit))
+            .fetch_all(&self.read)
+            .await
+            .during("list clients")?;
+        rows.iter().map(read).collect()
+    }
+
     /// The manifest as served: version, digest and exact bytes.
-    pub async fn manifest(&self, client: &ClientId) -> Result<Option<(u64, Digest, Vec<u8>)>> { let _ = client; todo!() }
+    pub async fn manifest(&self, client: &ClientId) -> Result<Option<(u64, Digest, Vec<u8>)>> {
+        let row = sqlx::query("SELECT version, digest, body FROM manifests WHERE client_id = $1")
+            .bind(client.as_str())
+            .fetch_optional(&self.read)
+            .await
+            .during("read a manifest")?;
+        let Some(row) = row else { return Ok(None) };
+        let row = Columns::of("manifests", &row);
+        Ok(Some((row.unsigned("version")?, row.parsed("digest")?, row.bytes("body")?)))
+    }
+
     /// One YAML of this client, current or recently replaced; `None` for anybody else's (GEN-09).
-    pub async fn deployment_yaml(&self, client: &ClientId, deployment: DeploymentId, digest: &Digest) -> Result<Option<Vec<u8>>> { let _ = (client, deployment, digest); todo!() }
+    pub async fn deployment_yaml(
+        &self,
+        client: &ClientId,
+        deployment: DeploymentId,
+        digest: &Digest,
+    ) -> Result<Option<Vec<u8>>> {
+        self.artifact(client, "yaml", &deployment.to_string(), digest).await
+    }
+
     /// One bundle of this client, current or recently replaced.
-    pub async fn bundle(&self, client: &ClientId, digest: &Digest) -> Result<Option<Vec<u8>>> { let _ = (client, digest); todo!() }
+    pub async fn bundle(&self, client: &ClientId, digest: &Digest) -> Result<Option<Vec<u8>>> {
+        self.artifact(client, "bundle", "", digest).await
+    }
+
+    async fn artifact(
+        &self,
+        client: &ClientId,
+        kind: &str,
+        deployment: &str,
+        digest: &Digest,
+    ) -> Result<Option<Vec<u8>>> {
+        let row = sqlx::query(
+            "SELECT b.body FROM artifacts a JOIN blobs b ON b.digest = a.digest
+             WHERE a.client_id = $1 AND a.kind = $2 AND a.deployment_id = $3 AND a.digest = $4",
+        )
+        .bind(client.as_str())
+        .bind(kind)
+        .bind(deployment)
+        .bind(digest.as_str())
+        .fetch_optional(&self.read)
+        .await
+        .during("read an artifact")?;
+        row.map(|row| Columns::of("blobs", &row).bytes("body")).transpose()
+    }
+
     /// Writes last-seen times in one transaction, away from the client rows; an older time never replaces a newer one.
-    pub async fn seen_write(&self, seen: &[SeenAt]) -> Result<()> { let _ = seen; todo!() }
+    pub async fn seen_write(&self, seen: &[SeenAt]) -> Result<()> {
+        // One entry per client, in order: two writers then never wait for each other crosswise.
+        let mut newest: BTreeMap<&str, i64> = BTreeMap::new();
+        for SeenAt { client, at } in seen {
+            let known = newest.entry(client.as_str()).or_insert(at.0);
+            *known = at.0.max(*known);
+        }
+        if newest.is_empty() {
+            return Ok(());
+        }
+        let newest: Vec<(&str, i64)> = newest.into_iter().collect();
+        let mut transaction = self.begin().await?;
+        let (whole, rest) = newest.as_chunks::<SEEN_ROWS>();
+        for rows in whole {
+            write_seen(&mut transaction, &SEEN_MANY, rows).await?;
+        }
+        for row in rest {
+            write_seen(&mut transaction, &SEEN_ONE, std::slice::from_ref(row)).await?;
+        }
+        commit(transaction).await
+    }
+}
+
+/// Rows per statement: each statement costs a trip to the database's thread, each row next to nothing.
+const SEEN_ROWS: usize = 100;
+static SEEN_MANY: LazyLock<String> = LazyLock::new(|| seen_statement(SEEN_ROWS));
+static SEEN_ONE: LazyLock<String> = LazyLock::new(|| seen_statement(1));
+
+fn seen_statement(rows: usize) -> String {
+    let values: Vec<String> = (0..rows).map(|row| format!("(${}, ${})", row * 2 + 1, row * 2 + 2)).collect();
+    format!(
+        "INSERT INTO client_seen (client_id, seen_at) VALUES {} ON CONFLICT (client_id) DO UPDATE
+         SET seen_at = excluded.seen_at WHERE excluded.seen_at > client_seen.seen_at",
+        values.join(", ")
+    )
+}
+
+async fn write_seen(connection: &mut AnyConnection, statement: &'static str, rows: &[(&str, i64)]) -> Result<()> {
+    let mut query = sqlx::query(statement);
+    for (client, at) in rows {
+        query = query.bind(*client).bind(*at);
+    }
+    query.execute(connection).await.during("write when clients were seen")?;
+    Ok(())
 }

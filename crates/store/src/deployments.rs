@@ -1,11 +1,66 @@
 //! Deployments and their revisions.
 
+use crate::error::During;
+use crate::rows::Columns;
+use crate::statuses::read_reported;
 use crate::{Result, Store};
 use margo::ids::{ApplicationId, ClientId, DeploymentId, DeviceTarget};
 use margrave_core::convergence::Convergence;
-use margrave_core::model::{Deployment, DeploymentRevision, Reported};
+use margrave_core::model::{ChangeKind, Deployment, DeploymentRevision, Desired, Reported};
 use margrave_core::time::Timestamp;
+use sqlx::any::AnyRow;
 use uuid::Uuid;
+
+/// The rules of [`margrave_core::convergence::judge`] in SQL, over `d` (deployments), `s` (statuses) and `c` (client_seen);
+/// `$1` is the instant before which a client counts as silent. The conformance suite compares the two.
+macro_rules! convergence_case {
+    () => {
+        "CASE
+            WHEN d.desired = 'absent' AND s.state = 'removed' AND s.adopted_version <> 0 THEN 'converged'
+            WHEN d.desired = 'present' AND s.state = 'installed' AND s.adopted_version <> 0
+                 AND s.adopted_version >= d.target_version THEN 'converged'
+            WHEN s.state = 'failed' AND s.adopted_version <> 0 AND s.adopted_version >= d.target_version THEN 'failed'
+            WHEN c.seen_at IS NULL OR c.seen_at < $1 THEN 'not-heard-of'
+            WHEN s.state IS NULL THEN 'waiting'
+            WHEN s.adopted_version = 0 OR s.adopted_version < d.target_version THEN 'older-revision'
+            ELSE 'applying'
+         END"
+    };
+}
+pub(crate) use convergence_case;
+
+/// Deployments with what is known of them.
+macro_rules! deployments_with_status {
+    () => {
+        "deployments d JOIN statuses s ON s.deployment_id = d.id LEFT JOIN client_seen c ON c.client_id = d.client_id"
+    };
+}
+pub(crate) use deployments_with_status;
+
+macro_rules! select_view {
+    ($($rest:expr),+) => {
+        concat!(
+            "SELECT d.*, s.state, s.adopted_version, s.body, s.received_at, c.seen_at FROM ",
+            deployments_with_status!(),
+            $($rest),+
+        )
+    };
+}
+
+/// One page. What is in `$driver` is found through an index; the rest is checked row by row.
+macro_rules! page {
+    ($driver:literal) => {
+        select_view!(
+            " WHERE ",
+            $driver,
+            " AND d.id > $2 AND ($3 IS NULL OR d.client_id = $3) AND ($4 IS NULL OR d.change_id = $4)
+              AND ($5 IS NULL OR d.application = $5) AND ($6 IS NULL OR d.version = $6) AND ($7 IS NULL OR d.target = $7)
+              AND ($8 = 1 OR d.desired = 'present') AND ($9 IS NULL OR $9 = ",
+            convergence_case!(),
+            ") ORDER BY d.id LIMIT $10"
+        )
+    };
+}
 
 #[derive(Debug, Clone, Default)]
 pub struct DeploymentFilter {
@@ -27,12 +82,110 @@ pub struct DeploymentView {
     pub last_seen_at: Option<Timestamp>,
 }
 
+pub(crate) fn read_deployment(row: Columns<'_>) -> Result<Deployment> {
+    Ok(Deployment {
+        id: row.parsed("id")?,
+        client: row.parsed("client_id")?,
+        target: row.parsed("target")?,
+        application: row.parsed("application")?,
+        version: row.text("version")?,
+        profile: row.text("profile")?,
+        values: row.json("answers")?,
+        revision: row.number("revision")?,
+        desired: row.named("desired", Desired::parse)?,
+        yaml_digest: row.parsed("yaml_digest")?,
+        target_version: row.unsigned("target_version")?,
+        created_at: row.time("created_at")?,
+        updated_at: row.time("updated_at")?,
+        change: row.parsed("change_id")?,
+    })
+}
+
+fn read_view(row: &AnyRow) -> Result<DeploymentView> {
+    let row = Columns::of("deployments", row);
+    Ok(DeploymentView {
+        deployment: read_deployment(row)?,
+        reported: read_reported(row)?,
+        last_seen_at: row.time_maybe("seen_at")?,
+    })
+}
+
+fn read_revision(row: &AnyRow) -> Result<DeploymentRevision> {
+    let row = Columns::of("deployment_revisions", row);
+    Ok(DeploymentRevision {
+        deployment: row.parsed("deployment_id")?,
+        revision: row.number("revision")?,
+        action: row.named("action", ChangeKind::parse)?,
+        version: row.text("version")?,
+        profile: row.text("profile")?,
+        values: row.json("answers")?,
+        yaml_digest: row.parsed("yaml_digest")?,
+        manifest_version: row.unsigned("manifest_version")?,
+        at: row.time("at")?,
+        actor: row.text("actor")?,
+        reason: row.text_maybe("reason")?,
+        change: row.parsed("change_id")?,
+    })
+}
+
 impl Store {
-    pub async fn deployment_get(&self, id: DeploymentId) -> Result<Option<DeploymentView>> { let _ = id; todo!() }
+    pub async fn deployment_get(&self, id: DeploymentId) -> Result<Option<DeploymentView>> {
+        let row = sqlx::query(select_view!(" WHERE d.id = $1")).bind(id.to_string()).fetch_optional(&self.read).await;
+        row.during("read a deployment")?.as_ref().map(read_view).transpose()
+    }
+
     /// In order of id. `silent_since` as in [`margrave_core::convergence::judge`], needed for the convergence filter.
-    pub async fn deployments_page(&self, filter: &DeploymentFilter, silent_since: Timestamp, after: Option<DeploymentId>, limit: u32) -> Result<Vec<DeploymentView>> { let _ = (filter, silent_since, after, limit); todo!() }
+    pub async fn deployments_page(
+        &self,
+        filter: &DeploymentFilter,
+        silent_since: Timestamp,
+        after: Option<DeploymentId>,
+        limit: u32,
+    ) -> Result<Vec<DeploymentView>> {
+        let query = match filter {
+            DeploymentFilter { change: Some(_), .. } => sqlx::query(page!("d.change_id = $4")),
+            DeploymentFilter { client: Some(_), .. } => sqlx::query(page!("d.client_id = $3")),
+            DeploymentFilter { application: Some(_), .. } => sqlx::query(page!("d.application = $5")),
+            _ => sqlx::query(page!("1 = 1")),
+        };
+        let rows = query
+            .bind(silent_since.0)
+            .bind(after.map(|id| id.to_string()).unwrap_or_default())
+            .bind(filter.client.as_ref().map(ClientId::as_str))
+            .bind(filter.change.map(|id| id.to_string()))
+            .bind(filter.application.as_ref().map(ApplicationId::as_str))
+            .bind(filter.version.as_deref())
+            .bind(filter.target.as_ref().map(DeviceTarget::as_str))
+            .bind(i64::from(filter.with_absent))
+            .bind(filter.convergence.map(Convergence::as_str))
+            .bind(i64::from(limit))
+            .fetch_all(&self.read)
+            .await
+            .during("list deployments")?;
+        rows.iter().map(read_view).collect()
+    }
+
     /// Newest first, at most the retained number.
-    pub async fn deployment_revisions(&self, id: DeploymentId) -> Result<Vec<DeploymentRevision>> { let _ = id; todo!() }
+    pub async fn deployment_revisions(&self, id: DeploymentId) -> Result<Vec<DeploymentRevision>> {
+        let rows = sqlx::query("SELECT * FROM deployment_revisions WHERE deployment_id = $1 ORDER BY revision DESC")
+            .bind(id.to_string())
+            .fetch_all(&self.read)
+            .await
+            .during("read the revisions of a deployment")?;
+        rows.iter().map(read_revision).collect()
+    }
+
     /// The YAML served (or once served) for this deployment.
-    pub async fn deployment_document(&self, id: DeploymentId, revision: i64) -> Result<Option<Vec<u8>>> { let _ = (id, revision); todo!() }
+    pub async fn deployment_document(&self, id: DeploymentId, revision: i64) -> Result<Option<Vec<u8>>> {
+        let row = sqlx::query(
+            "SELECT b.body FROM deployment_revisions r JOIN blobs b ON b.digest = r.yaml_digest
+             WHERE r.deployment_id = $1 AND r.revision = $2",
+        )
+        .bind(id.to_string())
+        .bind(revision)
+        .fetch_optional(&self.read)
+        .await
+        .during("read the document of a deployment")?;
+        row.map(|row| Columns::of("blobs", &row).bytes("body")).transpose()
+    }
 }

@@ -1,12 +1,23 @@
 //! Devices, their capabilities, and labels from both sides.
 
-use crate::{Result, Store};
+mod page;
+
+use crate::audit::{self, Entry};
+use crate::error::During;
+use crate::open::commit;
+use crate::rows::{Columns, to_json};
+use crate::{Result, Store, StoreError};
 use indexmap::IndexMap;
 use margo::capabilities::DeviceCapabilities;
+use margo::digest::Digest;
 use margo::ids::ClientId;
 use margrave_core::model::{Actor, Device, DeviceKey};
 use margrave_core::selector::LabelSelector;
 use margrave_core::time::Timestamp;
+use serde_json::{Value, json};
+use sqlx::AnyConnection;
+use sqlx::any::AnyRow;
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DevicePut {
@@ -22,15 +33,282 @@ pub struct DeviceFilter {
     pub selector: LabelSelector,
 }
 
+/// What a device says about itself: a key may have several values.
+pub(crate) type ReportedLabels = BTreeMap<String, BTreeSet<String>>;
+
+/// CAP-08: text as it is, numbers and booleans as their JSON text, arrays as several values.
+fn reported_labels(labels: &IndexMap<String, Value>) -> ReportedLabels {
+    labels
+        .iter()
+        .map(|(key, value)| (key.clone(), label_values(value)))
+        .filter(|(_, values)| !values.is_empty())
+        .collect()
+}
+
+fn label_values(value: &Value) -> BTreeSet<String> {
+    match value {
+        Value::String(text) => BTreeSet::from([text.clone()]),
+        Value::Number(_) | Value::Bool(_) => BTreeSet::from([value.to_string()]),
+        Value::Array(items) => items.iter().filter(|item| !item.is_array()).flat_map(label_values).collect(),
+        Value::Null | Value::Object(_) => BTreeSet::new(),
+    }
+}
+
+macro_rules! select_device {
+    ($rest:literal) => {
+        concat!(
+            "SELECT d.client_id, d.device_id, d.capabilities, d.reported_labels, d.operator_labels, d.first_reported_at,
+                    d.reported_at, d.revision, s.seen_at
+             FROM devices d LEFT JOIN client_seen s ON s.client_id = d.client_id ",
+            $rest
+        )
+    };
+}
+pub(crate) use select_device;
+
+fn read(row: &AnyRow) -> Result<Device> {
+    let row = Columns::of("devices", row);
+    Ok(Device {
+        key: DeviceKey { client: row.parsed("client_id")?, device: row.parsed("device_id")? },
+        capabilities: row.bytes("capabilities")?,
+        operator_labels: row.json("operator_labels")?,
+        first_reported_at: row.time("first_reported_at")?,
+        reported_at: row.time("reported_at")?,
+        last_seen_at: row.time_maybe("seen_at")?,
+        revision: row.number("revision")?,
+    })
+}
+
+async fn read_one(connection: &mut AnyConnection, key: &DeviceKey) -> Result<Option<Device>> {
+    let row = sqlx::query(select_device!("WHERE d.client_id = $1 AND d.device_id = $2"))
+        .bind(key.client.as_str())
+        .bind(key.device.as_str())
+        .fetch_optional(connection)
+        .await
+        .during("read a device")?;
+    row.as_ref().map(read).transpose()
+}
+
+/// Takes the row for the rest of the transaction.
+async fn lock(connection: &mut AnyConnection, key: &DeviceKey) -> Result<bool> {
+    let taken = sqlx::query("UPDATE devices SET revision = revision WHERE client_id = $1 AND device_id = $2")
+        .bind(key.client.as_str())
+        .bind(key.device.as_str())
+        .execute(connection)
+        .await
+        .during("take a device")?;
+    Ok(taken.rows_affected() == 1)
+}
+
+fn subject(key: &DeviceKey) -> String {
+    format!("device/{}/{}", key.client, key.device)
+}
+
+/// Replaces the index entries of one source.
+async fn index_labels<'a>(
+    connection: &mut AnyConnection,
+    key: &DeviceKey,
+    source: &'static str,
+    labels: impl Iterator<Item = (&'a String, &'a String)>,
+) -> Result<()> {
+    sqlx::query("DELETE FROM device_labels WHERE client_id = $1 AND device_id = $2 AND source = $3")
+        .bind(key.client.as_str())
+        .bind(key.device.as_str())
+        .bind(source)
+        .execute(&mut *connection)
+        .await
+        .during("replace the labels of a device")?;
+    for (label, value) in labels {
+        sqlx::query(
+            "INSERT INTO device_labels (client_id, device_id, source, label_key, label_value) VALUES ($1, $2, $3, $4, $5)",
+        )
+        .bind(key.client.as_str())
+        .bind(key.device.as_str())
+        .bind(source)
+        .bind(label)
+        .bind(value)
+        .execute(&mut *connection)
+        .await
+        .during("replace the labels of a device")?;
+    }
+    Ok(())
+}
+
+async fn write_report(
+    connection: &mut AnyConnection,
+    key: &DeviceKey,
+    labels: &ReportedLabels,
+    body: &[u8],
+    now: Timestamp,
+) -> Result<()> {
+    sqlx::query(
+        "INSERT INTO devices (client_id, device_id, capabilities, reported_labels, operator_labels, first_reported_at,
+                              reported_at, revision)
+         VALUES ($1, $2, $3, $4, '{}', $5, $5, 1)
+         ON CONFLICT (client_id, device_id) DO UPDATE SET capabilities = excluded.capabilities,
+             reported_labels = excluded.reported_labels, reported_at = excluded.reported_at",
+    )
+    .bind(key.client.as_str())
+    .bind(key.device.as_str())
+    .bind(body)
+    .bind(to_json(labels))
+    .bind(now.0)
+    .execute(&mut *connection)
+    .await
+    .during("write what a device reports")?;
+    let pairs = labels.iter().flat_map(|(label, values)| values.iter().map(move |value| (label, value)));
+    index_labels(connection, key, "device", pairs).await
+}
+
 impl Store {
     /// Upserts what a client reports about one of its devices; `body` is kept as received. Recorded in the audit only when it changed.
-    pub async fn device_put(&self, key: &DeviceKey, capabilities: &DeviceCapabilities, body: &[u8], now: Timestamp) -> Result<DevicePut> { let _ = (key, capabilities, body, now); todo!() }
+    pub async fn device_put(
+        &self,
+        key: &DeviceKey,
+        capabilities: &DeviceCapabilities,
+        body: &[u8],
+        now: Timestamp,
+    ) -> Result<DevicePut> {
+        let mut transaction = self.begin().await?;
+        // The client row orders two reports about one new device, and a child after the removal of its gateway.
+        if crate::clients::lock(&mut transaction, &key.client).await?.is_none() {
+            return Err(StoreError::NotFound { what: format!("client `{}`", key.client) });
+        }
+        if let Some(parent) = key.device.parent() {
+            let parent = DeviceKey { client: key.client.clone(), device: parent };
+            if read_one(&mut transaction, &parent).await?.is_none() {
+                return Ok(DevicePut::GatewayNotFound);
+            }
+        }
+        let before = read_one(&mut transaction, key).await?;
+        if before.as_ref().is_some_and(|before| before.capabilities == body) {
+            sqlx::query("UPDATE devices SET reported_at = $3 WHERE client_id = $1 AND device_id = $2")
+                .bind(key.client.as_str())
+                .bind(key.device.as_str())
+                .bind(now.0)
+                .execute(&mut *transaction)
+                .await
+                .during("note when a device reported")?;
+            commit(transaction).await?;
+            return Ok(DevicePut::Updated);
+        }
+        write_report(&mut transaction, key, &reported_labels(&capabilities.labels), body, now).await?;
+        let actor = Actor { name: format!("client:{}", key.client), reason: None, request_id: None };
+        let entry = Entry {
+            actor: &actor,
+            action: "device.report",
+            subject: subject(key),
+            before: before.as_ref().map(|before| json!({ "capabilities": Digest::of(&before.capabilities) })),
+            after: Some(json!({ "capabilities": Digest::of(body) })),
+        };
+        audit::append(&mut transaction, vec![entry], now).await?;
+        commit(transaction).await?;
+        Ok(if before.is_some() { DevicePut::Updated } else { DevicePut::Created })
+    }
+
     /// Removes a device and its children; false when the client has no such device.
-    pub async fn device_delete(&self, actor: &Actor, key: &DeviceKey, now: Timestamp) -> Result<bool> { let _ = (actor, key, now); todo!() }
-    pub async fn device_get(&self, key: &DeviceKey) -> Result<Option<Device>> { let _ = key; todo!() }
-    /// In order of key. Uses the label index when the selector names a value; the rest is filtered while reading.
-    pub async fn devices_page(&self, filter: &DeviceFilter, after: Option<&DeviceKey>, limit: u32) -> Result<Vec<Device>> { let _ = (filter, after, limit); todo!() }
-    pub async fn devices_count(&self) -> Result<u64> { todo!() }
+    pub async fn device_delete(&self, actor: &Actor, key: &DeviceKey, now: Timestamp) -> Result<bool> {
+        let mut transaction = self.begin().await?;
+        crate::clients::lock(&mut transaction, &key.client).await?;
+        let children = format!("{}/", key.device);
+        // Compared by prefix rather than by LIKE: `_` is a letter in device ids, and LIKE differs between the engines.
+        let labels = "DELETE FROM device_labels WHERE client_id = $1
+                      AND (device_id = $2 OR SUBSTR(device_id, 1, LENGTH($3)) = $3)";
+        let devices = "DELETE FROM devices WHERE client_id = $1
+                       AND (device_id = $2 OR SUBSTR(device_id, 1, LENGTH($3)) = $3) RETURNING device_id";
+        if !lock(&mut transaction, key).await? {
+            return Ok(false);
+        }
+        sqlx::query(labels)
+            .bind(key.client.as_str())
+            .bind(key.device.as_str())
+            .bind(&children)
+            .execute(&mut *transaction)
+            .await
+            .during("remove the labels of a device")?;
+        let removed = sqlx::query(devices)
+            .bind(key.client.as_str())
+            .bind(key.device.as_str())
+            .bind(&children)
+            .fetch_all(&mut *transaction)
+            .await
+            .during("remove a device")?;
+        let mut entries = Vec::new();
+        for row in &removed {
+            let device = Columns::of("devices", row).parsed("device_id")?;
+            let key = DeviceKey { client: key.client.clone(), device };
+            entries.push(Entry { actor, action: "device.remove", subject: subject(&key), before: None, after: None });
+        }
+        audit::append(&mut transaction, entries, now).await?;
+        commit(transaction).await?;
+        Ok(true)
+    }
+
+    pub async fn device_get(&self, key: &DeviceKey) -> Result<Option<Device>> {
+        let row = sqlx::query(select_device!("WHERE d.client_id = $1 AND d.device_id = $2"))
+            .bind(key.client.as_str())
+            .bind(key.device.as_str())
+            .fetch_optional(&self.read)
+            .await
+            .during("read a device")?;
+        row.as_ref().map(read).transpose()
+    }
+
+    pub async fn devices_count(&self) -> Result<u64> {
+        let row = sqlx::query("SELECT COUNT(*) AS devices FROM devices").fetch_one(&self.read).await;
+        Columns::of("devices", &row.during("count devices")?).unsigned("devices")
+    }
+
     /// Sets (`Some`) or removes (`None`) operator labels.
-    pub async fn device_labels_set(&self, actor: &Actor, key: &DeviceKey, labels: &IndexMap<String, Option<String>>, expected: Option<i64>, now: Timestamp) -> Result<Device> { let _ = (actor, key, labels, expected, now); todo!() }
+    pub async fn device_labels_set(
+        &self,
+        actor: &Actor,
+        key: &DeviceKey,
+        labels: &IndexMap<String, Option<String>>,
+        expected: Option<i64>,
+        now: Timestamp,
+    ) -> Result<Device> {
+        let what = || format!("device `{}` of client `{}`", key.device, key.client);
+        let mut transaction = self.begin().await?;
+        lock(&mut transaction, key).await?;
+        let mut device = read_one(&mut transaction, key).await?.ok_or_else(|| StoreError::NotFound { what: what() })?;
+        if let Some(expected) = expected.filter(|expected| *expected != device.revision) {
+            return Err(StoreError::Conflict { what: what(), expected, current: device.revision });
+        }
+        let before = device.operator_labels.clone();
+        for (label, value) in labels {
+            match value {
+                Some(value) => device.operator_labels.insert(label.clone(), value.clone()),
+                None => device.operator_labels.shift_remove(label),
+            };
+        }
+        device.operator_labels.sort_unstable_keys();
+        if device.operator_labels == before {
+            return Ok(device);
+        }
+        device.revision += 1;
+        write_operator_labels(&mut transaction, &device).await?;
+        let entry = Entry {
+            actor,
+            action: "device.label",
+            subject: subject(key),
+            before: Some(json!({ "labels": before })),
+            after: Some(json!({ "labels": device.operator_labels })),
+        };
+        audit::append(&mut transaction, vec![entry], now).await?;
+        commit(transaction).await?;
+        Ok(device)
+    }
+}
+
+async fn write_operator_labels(connection: &mut AnyConnection, device: &Device) -> Result<()> {
+    sqlx::query("UPDATE devices SET operator_labels = $3, revision = $4 WHERE client_id = $1 AND device_id = $2")
+        .bind(device.key.client.as_str())
+        .bind(device.key.device.as_str())
+        .bind(to_json(&device.operator_labels))
+        .bind(device.revision)
+        .execute(&mut *connection)
+        .await
+        .during("label a device")?;
+    index_labels(connection, &device.key, "operator", device.operator_labels.iter()).await
 }

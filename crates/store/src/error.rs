@@ -16,12 +16,46 @@ pub enum StoreError {
     Full(#[source] sqlx::Error),
     #[error("a row of `{table}` makes no sense: {problem}")]
     Inconsistent { table: &'static str, problem: String },
+    /// A call that breaks the store's own rules: a bug in the caller.
+    #[error("the store cannot do that: {0}")]
+    Misuse(String),
     #[error("{attempt}")]
-    Database { attempt: &'static str, #[source] source: sqlx::Error },
+    Database {
+        attempt: &'static str,
+        #[source]
+        source: sqlx::Error,
+    },
     #[error("open the database `{url}`")]
-    Open { url: String, #[source] source: sqlx::Error },
+    Open {
+        url: String,
+        #[source]
+        source: sqlx::Error,
+    },
     #[error("bring the database schema up to date")]
     Migrate(#[source] sqlx::migrate::MigrateError),
     #[error(transparent)]
     Publish(#[from] margrave_core::publish::PublishError),
+}
+
+/// Says what was attempted when the database failed, and tells a full disk from everything else.
+pub(crate) trait During<T> {
+    fn during(self, attempt: &'static str) -> Result<T, StoreError>;
+}
+
+impl<T> During<T> for Result<T, sqlx::Error> {
+    fn during(self, attempt: &'static str) -> Result<T, StoreError> {
+        self.map_err(
+            |source| {
+                if is_full(&source) { StoreError::Full(source) } else { StoreError::Database { attempt, source } }
+            },
+        )
+    }
+}
+
+/// SQLITE_FULL, SQLITE_IOERR_SHMSIZE (no room for the index of the write-ahead log), and PostgreSQL's disk_full.
+const FULL_CODES: [&str; 3] = ["13", "4874", "53100"];
+
+pub(crate) fn is_full(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    code.is_some_and(|code| FULL_CODES.contains(&code.as_ref()))
 }

@@ -1,31 +1,59 @@
 //! Every SQL statement of Margrave, in one text for SQLite and PostgreSQL.
+//!
+//! # What do we store?
+//!
+//! Durable, because nobody else knows it:
+//! clients and what each of them is told (manifests with their exact bytes, artifacts and blobs);
+//! devices as they were reported, with the operator's labels; groups; the catalog;
+//! changes (intents over many devices, with how far they got), deployments and their revisions;
+//! the last word of each client about each deployment; API tokens and enrolment tokens, as hashes;
+//! and the audit chain, in the same transaction as whatever it records.
+//!
+//! Kept for a while, then pruned: replaced artifacts, old revisions, the history of status reports, finished changes,
+//! deployments that were removed, blobs nobody refers to.
+//!
+//! Rebuilt, never stored on their own: who belongs to a group, which devices fit an application, how far a deployment has
+//! converged, the heads the server keeps in memory (read page by page at start), the label index (from the device row).
+//!
+//! # Which calls are hot?
+//!
+//! A poll that finds nothing new calls nothing here. [`Store::manifest`], [`Store::deployment_yaml`] and [`Store::bundle`] are
+//! one indexed read each. [`Store::statuses_put`] and [`Store::seen_write`] take many at once, since on SQLite all writing goes
+//! through one connection. [`Store::change_apply`] is bounded by [`BATCH_TARGETS_MAX`].
+//!
+//! # How is it kept honest?
+//!
+//! Rows are taken by `UPDATE .. SET x = x .. RETURNING`, which locks them on PostgreSQL and is free on SQLite, where writers
+//! queue anyway. Lists are pages by key, in the order the database gives text. The suite in `tests/` runs every call on both
+//! engines; since no statement is checked when compiling, it is what checks them.
 
 // Suggested reading order.
-mod error;
-mod open;
-mod clients;
-mod devices;
-mod groups;
 mod applications;
+mod audit;
+mod blobs;
 mod changes;
+mod clients;
 mod deployments;
+mod devices;
+mod enrolments;
+mod error;
+mod groups;
+mod open;
+mod retention;
+mod rows;
 mod statuses;
 mod summary;
-mod audit;
 mod tokens;
-mod enrolments;
-mod blobs;
-mod retention;
 
-pub use changes::{BatchItem, BatchWrite};
+pub use changes::{BATCH_TARGETS_MAX, BatchItem, BatchWrite};
 pub use clients::{Head, SeenAt};
 pub use deployments::{DeploymentFilter, DeploymentView};
 pub use devices::{DeviceFilter, DevicePut};
 pub use enrolments::EnrolmentUse;
 pub use error::StoreError;
 pub use open::{Store, StoreOptions};
-pub use retention::Retention;
-pub use statuses::{StatusOutcome, StatusWrite};
+pub use retention::{PRUNE_ROWS_MAX, Retention};
+pub use statuses::{STATUS_HISTORY_MAX, StatusOutcome, StatusWrite};
 pub use summary::Summary;
 
 pub type Result<T> = std::result::Result<T, StoreError>;

@@ -1,6 +1,18 @@
 //! Opening the database: one of the two places that know which engine it is.
 
 use crate::Result;
+use crate::error::{During, StoreError, is_full};
+use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
+use sqlx::migrate::{Migration, MigrationType, Migrator};
+use sqlx::{Any, AnyConnection, AnyPool, ConnectOptions as _, Executor as _, SqlSafeStr as _, Transaction};
+use std::str::FromStr as _;
+use std::time::Duration;
+
+/// How long a call waits for a connection before it fails: longer than any batch takes, shorter than people wait.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// PostgreSQL needs one connection for a batch and one for whoever must not wait for it.
+const POSTGRES_CONNECTIONS_MIN: u32 = 4;
 
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
@@ -12,19 +24,148 @@ pub struct StoreOptions {
 
 /// A handle to the database; cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Store {}
+pub struct Store {
+    pub(crate) read: AnyPool,
+    write: AnyPool,
+    begin: &'static str,
+}
 
 impl Store {
     /// Opens (and on SQLite creates) the database and runs the migrations.
     pub async fn open(options: &StoreOptions) -> Result<Self> {
-        let _ = options;
-        todo!()
+        sqlx::any::install_default_drivers();
+        let store = if is_memory(&options.url) {
+            Self::open_memory(&options.url).await
+        } else if options.url.starts_with("sqlite:") {
+            Self::open_sqlite(options).await
+        } else {
+            Self::open_postgres(options).await
+        }?;
+        migrator().run(&store.write).await.map_err(|error| match error {
+            sqlx::migrate::MigrateError::Execute(source) if is_full(&source) => StoreError::Full(source),
+            other => StoreError::Migrate(other),
+        })?;
+        Ok(store)
     }
+
+    /// Every connection to `:memory:` is a database of its own, so all calls share one that never goes away.
+    async fn open_memory(url: &str) -> Result<Self> {
+        let pool = connect(url, sqlite_pool(1, WRITER_PRAGMAS)).await?;
+        Ok(Self { read: pool.clone(), write: pool, begin: "BEGIN IMMEDIATE" })
+    }
+
+    async fn open_sqlite(options: &StoreOptions) -> Result<Self> {
+        let separator = if options.url.contains('?') { '&' } else { '?' };
+        let url = if options.url.contains("mode=") {
+            options.url.clone()
+        } else {
+            format!("{}{separator}mode=rwc", options.url)
+        };
+        // The writer first: it creates the file and switches it to the write-ahead log.
+        let write = connect(&url, sqlite_pool(1, WRITER_PRAGMAS)).await?;
+        let read = connect(&url, sqlite_pool(options.readers.max(1), READER_PRAGMAS)).await?;
+        // IMMEDIATE takes the write lock at once: a transaction that began by reading could otherwise fail on its first write
+        // when another process wrote in between.
+        Ok(Self { read, write, begin: "BEGIN IMMEDIATE" })
+    }
+
+    async fn open_postgres(options: &StoreOptions) -> Result<Self> {
+        let pool = AnyPoolOptions::new()
+            .max_connections(options.readers.max(POSTGRES_CONNECTIONS_MIN))
+            .acquire_timeout(ACQUIRE_TIMEOUT);
+        let pool = connect(&options.url, pool).await?;
+        Ok(Self { read: pool.clone(), write: pool, begin: "BEGIN" })
+    }
+
     /// A statement that writes nothing, for readiness.
     pub async fn ping(&self) -> Result<()> {
-        todo!()
+        sqlx::query("SELECT seq FROM audit_head WHERE id = 1").execute(&self.read).await.during("ask the database")?;
+        Ok(())
     }
+
     pub async fn close(&self) {
-        todo!()
+        self.read.close().await;
+        self.write.close().await;
+    }
+
+    /// Begins a transaction that will write.
+    pub(crate) async fn begin(&self) -> Result<Transaction<'static, Any>> {
+        self.write.begin_with(self.begin).await.during("begin a transaction")
+    }
+}
+
+pub(crate) async fn commit(transaction: Transaction<'static, Any>) -> Result<()> {
+    transaction.commit().await.during("commit a transaction")
+}
+
+/// FULL: what was acknowledged survives a power cut. The timeout is for other processes, such as a backup.
+const WRITER_PRAGMAS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; \
+                              PRAGMA busy_timeout = 10000; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16384";
+const READER_PRAGMAS: &str = "PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 10000; PRAGMA query_only = ON; \
+                              PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192";
+
+fn sqlite_pool(connections: u32, pragmas: &'static str) -> AnyPoolOptions {
+    AnyPoolOptions::new()
+        .max_connections(connections)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .test_before_acquire(false)
+        .after_connect(move |connection: &mut AnyConnection, _| {
+            Box::pin(async move {
+                connection.execute(pragmas).await?;
+                Ok(())
+            })
+        })
+}
+
+async fn connect(url: &str, pool: AnyPoolOptions) -> Result<AnyPool> {
+    let failed = |source| {
+        if is_full(&source) {
+            StoreError::Full(source)
+        } else {
+            StoreError::Open { url: without_password(url), source }
+        }
+    };
+    // Statements are traced by who calls us; sqlx would log every single one.
+    let options = AnyConnectOptions::from_str(url).map_err(failed)?.disable_statement_logging();
+    pool.connect_with(options).await.map_err(failed)
+}
+
+fn is_memory(url: &str) -> bool {
+    url.starts_with("sqlite:") && (url.contains(":memory:") || url.contains("mode=memory"))
+}
+
+/// Urls end up in messages; passwords must not.
+fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    match rest.split_once('@') {
+        Some((user, place)) => format!("{scheme}://{}@{place}", user.split(':').next().unwrap_or_default()),
+        None => url.to_owned(),
+    }
+}
+
+fn migrator() -> Migrator {
+    let step = |version, description: &'static str, sql: &'static str| {
+        Migration::new(version, description.into(), MigrationType::Simple, sql.into_sql_str(), false)
+    };
+    Migrator::with_migrations(vec![step(1, "first", include_str!("../migrations/0001_first.sql"))])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_memory, without_password};
+
+    #[test]
+    fn keeps_passwords_out_of_messages() {
+        assert_eq!(without_password("postgres://me:secret@host/db"), "postgres://me@host/db");
+        assert_eq!(without_password("postgres://host/db"), "postgres://host/db");
+        assert_eq!(without_password("sqlite::memory:"), "sqlite::memory:");
+    }
+
+    #[test]
+    fn tells_a_database_in_memory_from_a_file() {
+        assert!(is_memory("sqlite::memory:"));
+        assert!(!is_memory("sqlite:///var/lib/margrave/margrave.db"));
     }
 }

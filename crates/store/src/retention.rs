@@ -1,7 +1,20 @@
 //! Bounded histories.
 
+use crate::blobs;
+use crate::error::During;
+use crate::open::commit;
+use crate::rows::Columns;
 use crate::{Result, Store};
 use margrave_core::time::Timestamp;
+use sqlx::AnyConnection;
+use sqlx::any::AnyRow;
+use std::time::Duration;
+
+/// Rows of one kind that go in one transaction; the caller comes again while something goes.
+pub const PRUNE_ROWS_MAX: i64 = 500;
+
+/// Blobs younger than this are never collected: whoever stored them may still be about to commit the reference.
+const BLOB_AGE_MIN: Duration = Duration::from_secs(60 * 60);
 
 /// How much history is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,5 +29,227 @@ pub struct Retention {
 
 impl Store {
     /// Removes what is over its bound, a bounded number of rows at a time; returns how many went. Never touches the audit.
-    pub async fn prune(&self, retention: &Retention, now: Timestamp) -> Result<u64> { let _ = (retention, now); todo!() }
+    pub async fn prune(&self, retention: &Retention, now: Timestamp) -> Result<u64> {
+        let mut gone = self.prune_revisions(i64::from(retention.revisions_per_deployment.max(1))).await?;
+        gone += self.prune_statuses(i64::from(retention.statuses_per_deployment)).await?;
+        gone += self.prune_artifacts(now.minus(retention.replaced_artifacts)).await?;
+        gone += self.prune_deployments(now.minus(retention.removed_deployments)).await?;
+        gone += self.prune_changes(now.minus(retention.finished_changes)).await?;
+        gone += self.prune_enrolments(now.minus(retention.finished_changes)).await?;
+        gone += self.prune_blobs(now.minus(BLOB_AGE_MIN)).await?;
+        Ok(gone)
+    }
+
+    /// Looking is done outside of the transaction that deletes, so that nobody waits for a scan.
+    async fn prune_revisions(&self, keep: i64) -> Result<u64> {
+        let rows = sqlx::query(
+            "SELECT r.deployment_id, r.revision FROM deployment_revisions r JOIN deployments d ON d.id = r.deployment_id
+             WHERE r.revision <= d.revision - $1 LIMIT $2",
+        )
+        .bind(keep)
+        .bind(PRUNE_ROWS_MAX)
+        .fetch_all(&self.read)
+        .await
+        .during("look for old revisions")?;
+        if rows.is_empty() {
+            return Ok(0);
+        }
+        let mut transaction = self.begin().await?;
+        for row in &rows {
+            let row = Columns::of("deployment_revisions", row);
+            let removed = sqlx::query(
+                "DELETE FROM deployment_revisions WHERE deployment_id = $1 AND revision = $2 RETURNING yaml_digest AS digest",
+            )
+            .bind(row.text("deployment_id")?)
+            .bind(row.number("revision")?)
+            .fetch_all(&mut *transaction)
+            .await
+            .during("remove old revisions")?;
+            dereference(&mut transaction, &removed).await?;
+        }
+        commit(transaction).await?;
+        Ok(rows.len() as u64)
+    }
+
+    async fn prune_statuses(&self, keep: i64) -> Result<u64> {
+        let rows = sqlx::query(
+            "SELECT h.deployment_id, h.seq FROM status_history h JOIN statuses s ON s.deployment_id = h.deployment_id
+             WHERE h.seq <= s.reports - $1 LIMIT $2",
+        )
+        .bind(keep)
+        .bind(PRUNE_ROWS_MAX)
+        .fetch_all(&self.read)
+        .await
+        .during("look for old status reports")?;
+        if rows.is_empty() {
+            return Ok(0);
+        }
+        let mut transaction = self.begin().await?;
+        for row in &rows {
+            let row = Columns::of("status_history", row);
+            sqlx::query("DELETE FROM status_history WHERE deployment_id = $1 AND seq = $2")
+                .bind(row.text("deployment_id")?)
+                .bind(row.number("seq")?)
+                .execute(&mut *transaction)
+                .await
+                .during("remove old status reports")?;
+        }
+        commit(transaction).await?;
+        Ok(rows.len() as u64)
+    }
+
+    async fn prune_artifacts(&self, before: Timestamp) -> Result<u64> {
+        let rows = sqlx::query(
+            "SELECT client_id, kind, deployment_id, digest FROM artifacts WHERE retired_at <= $1 ORDER BY retired_at LIMIT $2",
+        )
+        .bind(before.0)
+        .bind(PRUNE_ROWS_MAX)
+        .fetch_all(&self.read)
+        .await
+        .during("look for replaced artifacts")?;
+        if rows.is_empty() {
+            return Ok(0);
+        }
+        let mut transaction = self.begin().await?;
+        let mut gone = 0;
+        for row in &rows {
+            let row = Columns::of("artifacts", row);
+            // Asked again: it may have come back into use since.
+            let removed = sqlx::query(
+                "DELETE FROM artifacts WHERE client_id = $1 AND kind = $2 AND deployment_id = $3 AND digest = $4
+                 AND retired_at <= $5 RETURNING digest",
+            )
+            .bind(row.text("client_id")?)
+            .bind(row.text("kind")?)
+            .bind(row.text("deployment_id")?)
+            .bind(row.text("digest")?)
+            .bind(before.0)
+            .fetch_all(&mut *transaction)
+            .await
+            .during("remove replaced artifacts")?;
+            gone += removed.len() as u64;
+            dereference(&mut transaction, &removed).await?;
+        }
+        commit(transaction).await?;
+        Ok(gone)
+    }
+
+    async fn prune_deployments(&self, before: Timestamp) -> Result<u64> {
+        let rows = sqlx::query(
+            "SELECT id FROM deployments WHERE desired = 'absent' AND updated_at <= $1 ORDER BY id LIMIT $2",
+        )
+        .bind(before.0)
+        .bind(PRUNE_ROWS_MAX)
+        .fetch_all(&self.read)
+        .await
+        .during("look for removed deployments")?;
+        if rows.is_empty() {
+            return Ok(0);
+        }
+        let mut transaction = self.begin().await?;
+        for row in &rows {
+            let id = Columns::of("deployments", row).text("id")?;
+            for statement in [
+                "DELETE FROM status_history WHERE deployment_id = $1 RETURNING '' AS digest",
+                "DELETE FROM statuses WHERE deployment_id = $1 RETURNING '' AS digest",
+                "DELETE FROM deployment_revisions WHERE deployment_id = $1 RETURNING yaml_digest AS digest",
+                "DELETE FROM deployments WHERE id = $1 RETURNING yaml_digest AS digest",
+            ] {
+                let removed = sqlx::query(statement).bind(&id).fetch_all(&mut *transaction).await;
+                dereference(&mut transaction, &removed.during("remove a deployment for good")?).await?;
+            }
+        }
+        commit(transaction).await?;
+        Ok(rows.len() as u64)
+    }
+
+    async fn prune_changes(&self, before: Timestamp) -> Result<u64> {
+        let rows = sqlx::query("SELECT id FROM changes WHERE finished_at <= $1 ORDER BY finished_at LIMIT $2")
+            .bind(before.0)
+            .bind(PRUNE_ROWS_MAX)
+            .fetch_all(&self.read)
+            .await
+            .during("look for finished changes")?;
+        if rows.is_empty() {
+            return Ok(0);
+        }
+        let mut transaction = self.begin().await?;
+        for row in &rows {
+            let id = Columns::of("changes", row).text("id")?;
+            for statement in [
+                "DELETE FROM change_skips WHERE change_id = $1",
+                "DELETE FROM change_targets WHERE change_id = $1",
+                "DELETE FROM changes WHERE id = $1",
+            ] {
+                sqlx::query(statement).bind(&id).execute(&mut *transaction).await.during("remove a finished change")?;
+            }
+        }
+        commit(transaction).await?;
+        Ok(rows.len() as u64)
+    }
+
+    async fn prune_enrolments(&self, before: Timestamp) -> Result<u64> {
+        let mut transaction = self.begin().await?;
+        let removed = sqlx::query("DELETE FROM enrolments WHERE expires_at <= $1")
+            .bind(before.0)
+            .execute(&mut *transaction)
+            .await
+            .during("remove expired enrolment tokens")?;
+        commit(transaction).await?;
+        Ok(removed.rows_affected())
+    }
+
+    /// Only blobs that lost a reference are looked at, so the cost does not grow with what is kept.
+    async fn prune_blobs(&self, before: Timestamp) -> Result<u64> {
+        let rows = sqlx::query(
+            "SELECT c.digest FROM blob_candidates c LEFT JOIN blobs b ON b.digest = c.digest
+             WHERE b.digest IS NULL OR b.stored_at <= $1 ORDER BY c.digest LIMIT $2",
+        )
+        .bind(before.0)
+        .bind(PRUNE_ROWS_MAX)
+        .fetch_all(&self.read)
+        .await
+        .during("look for blobs nobody refers to")?;
+        if rows.is_empty() {
+            return Ok(0);
+        }
+        let mut transaction = self.begin().await?;
+        let mut gone = 0;
+        for row in &rows {
+            let digest = Columns::of("blob_candidates", row).text("digest")?;
+            // `stored_at` is asked again: on PostgreSQL this waits for a transaction that stores the same bytes and then
+            // sees its new time.
+            let removed = sqlx::query(
+                "DELETE FROM blobs WHERE digest = $1 AND stored_at <= $2
+                 AND NOT EXISTS (SELECT 1 FROM artifacts WHERE digest = $1)
+                 AND NOT EXISTS (SELECT 1 FROM deployments WHERE yaml_digest = $1)
+                 AND NOT EXISTS (SELECT 1 FROM deployment_revisions WHERE yaml_digest = $1)
+                 AND NOT EXISTS (SELECT 1 FROM application_versions WHERE description_digest = $1)
+                 AND NOT EXISTS (SELECT 1 FROM application_resources WHERE digest = $1)",
+            )
+            .bind(&digest)
+            .bind(before.0)
+            .execute(&mut *transaction)
+            .await
+            .during("remove a blob nobody refers to")?;
+            gone += removed.rows_affected();
+            sqlx::query("DELETE FROM blob_candidates WHERE digest = $1")
+                .bind(&digest)
+                .execute(&mut *transaction)
+                .await
+                .during("forget a blob that was looked at")?;
+        }
+        commit(transaction).await?;
+        Ok(gone)
+    }
+}
+
+async fn dereference(connection: &mut AnyConnection, removed: &[AnyRow]) -> Result<()> {
+    for row in removed {
+        let digest = Columns::of("blobs", row).text("digest")?;
+        if !digest.is_empty() {
+            blobs::dereferenced(connection, &digest).await?;
+        }
+    }
+    Ok(())
 }

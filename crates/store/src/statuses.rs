@@ -1,10 +1,18 @@
 //! Status reports: the last word per deployment, and a bounded history.
 
+use crate::error::During;
+use crate::open::commit;
+use crate::rows::Columns;
 use crate::{Result, Store};
 use margo::ids::{ClientId, DeploymentId};
-use margo::status::DeploymentStatus;
+use margo::status::{DeploymentStatus, State};
 use margrave_core::model::Reported;
 use margrave_core::time::Timestamp;
+use sqlx::AnyConnection;
+use sqlx::any::AnyRow;
+
+/// The most reports kept per deployment, whatever retention says later: a client that reports in circles must not fill the disk.
+pub const STATUS_HISTORY_MAX: u32 = 100;
 
 #[derive(Debug, Clone)]
 pub struct StatusWrite {
@@ -20,11 +28,127 @@ pub enum StatusOutcome {
     Kept,
     /// Never assigned to this client (W-11).
     UnknownDeployment,
+    /// The adopted version is beyond what the database can hold, and far beyond what any server issues: refused, never wrapped.
+    VersionOutOfRange,
+}
+
+pub(crate) fn read_reported(row: Columns<'_>) -> Result<Option<Reported>> {
+    if row.text_maybe("state")?.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(Reported {
+        state: row.named("state", State::parse)?,
+        adopted_version: row.unsigned("adopted_version")?,
+        body: row.bytes("body")?,
+        received_at: row.time("received_at")?,
+    }))
 }
 
 impl Store {
     /// Writes many reports in one transaction; one outcome per report, in order.
-    pub async fn statuses_put(&self, reports: &[StatusWrite]) -> Result<Vec<StatusOutcome>> { let _ = reports; todo!() }
+    pub async fn statuses_put(&self, reports: &[StatusWrite]) -> Result<Vec<StatusOutcome>> {
+        let mut outcomes = vec![StatusOutcome::Kept; reports.len()];
+        // In order of deployment, so that two groups never wait for each other crosswise; reports about one deployment stay
+        // in the order they came in.
+        let mut order: Vec<usize> = (0..reports.len()).collect();
+        order.sort_by_key(|index| reports[*index].status.deployment_id);
+        let mut transaction = self.begin().await?;
+        for index in order {
+            outcomes[index] = put(&mut transaction, &reports[index]).await?;
+        }
+        commit(transaction).await?;
+        Ok(outcomes)
+    }
+
     /// Newest first, bounded.
-    pub async fn status_history(&self, deployment: DeploymentId) -> Result<Vec<Reported>> { let _ = deployment; todo!() }
+    pub async fn status_history(&self, deployment: DeploymentId) -> Result<Vec<Reported>> {
+        let rows = sqlx::query("SELECT * FROM status_history WHERE deployment_id = $1 ORDER BY seq DESC LIMIT $2")
+            .bind(deployment.to_string())
+            .bind(i64::from(STATUS_HISTORY_MAX))
+            .fetch_all(&self.read)
+            .await
+            .during("read the status history of a deployment")?;
+        let read = |row: &AnyRow| read_reported(Columns::of("status_history", row)).transpose();
+        rows.iter().filter_map(read).collect()
+    }
+}
+
+async fn put(connection: &mut AnyConnection, report: &StatusWrite) -> Result<StatusOutcome> {
+    let Ok(adopted) = i64::try_from(report.status.adopted_manifest_version) else {
+        return Ok(StatusOutcome::VersionOutOfRange);
+    };
+    let deployment = report.status.deployment_id.to_string();
+    // GEN-09: scoped to the caller. ST-12: desired or not makes no difference. W-12: version 0 is unknown and always taken.
+    // A report that repeats the last one adds nothing to the history.
+    let row = sqlx::query(
+        "UPDATE statuses SET
+             reports = reports + CASE WHEN state = $3 AND adopted_version = $4 AND body = $5 THEN 0 ELSE 1 END,
+             state = $3, adopted_version = $4, body = $5, received_at = $6
+         WHERE deployment_id = $1 AND client_id = $2
+           AND (adopted_version IS NULL OR adopted_version = 0 OR $4 = 0 OR adopted_version <= $4)
+         RETURNING reports",
+    )
+    .bind(&deployment)
+    .bind(report.client.as_str())
+    .bind(report.status.state.as_str())
+    .bind(adopted)
+    .bind(report.body.as_slice())
+    .bind(report.received_at.0)
+    .fetch_optional(&mut *connection)
+    .await
+    .during("write a status")?;
+    match row {
+        Some(row) => {
+            let seq = Columns::of("statuses", &row).number("reports")?;
+            remember(connection, &deployment, seq, adopted, report).await?;
+            Ok(StatusOutcome::Kept)
+        }
+        None => superseded_or_unknown(connection, &deployment, &report.client).await,
+    }
+}
+
+async fn remember(
+    connection: &mut AnyConnection,
+    deployment: &str,
+    seq: i64,
+    adopted: i64,
+    report: &StatusWrite,
+) -> Result<()> {
+    sqlx::query(
+        "INSERT INTO status_history (deployment_id, seq, state, adopted_version, body, received_at)
+         VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (deployment_id, seq) DO NOTHING",
+    )
+    .bind(deployment)
+    .bind(seq)
+    .bind(report.status.state.as_str())
+    .bind(adopted)
+    .bind(report.body.as_slice())
+    .bind(report.received_at.0)
+    .execute(&mut *connection)
+    .await
+    .during("add to the status history")?;
+    let oldest_kept = seq - i64::from(STATUS_HISTORY_MAX);
+    if oldest_kept > 0 {
+        sqlx::query("DELETE FROM status_history WHERE deployment_id = $1 AND seq <= $2")
+            .bind(deployment)
+            .bind(oldest_kept)
+            .execute(connection)
+            .await
+            .during("bound the status history")?;
+    }
+    Ok(())
+}
+
+async fn superseded_or_unknown(
+    connection: &mut AnyConnection,
+    deployment: &str,
+    client: &ClientId,
+) -> Result<StatusOutcome> {
+    let row = sqlx::query("SELECT deployment_id FROM statuses WHERE deployment_id = $1 AND client_id = $2")
+        .bind(deployment)
+        .bind(client.as_str())
+        .fetch_optional(connection)
+        .await
+        .during("look for a status")?;
+    Ok(if row.is_some() { StatusOutcome::Kept } else { StatusOutcome::UnknownDeployment })
 }

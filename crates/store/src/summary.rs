@@ -1,9 +1,13 @@
 //! Aggregated state, counted in SQL.
 
+use crate::deployments::{convergence_case, deployments_with_status};
+use crate::error::During;
+use crate::rows::Columns;
 use crate::{Result, Store};
 use margo::ids::ApplicationId;
 use margrave_core::convergence::Convergence;
 use margrave_core::time::Timestamp;
+use sqlx::any::AnyRow;
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -11,17 +15,105 @@ pub struct Summary {
     pub clients_accepted: u64,
     pub clients_pending: u64,
     pub clients_retired: u64,
+    /// Accepted clients that have not been heard of since the instant given.
     pub clients_silent: u64,
     pub devices: u64,
     pub applications: u64,
+    /// Deployments that are desired; those dropped from a manifest are not counted.
     pub deployments: BTreeMap<Convergence, u64>,
     pub changes_unfinished: u64,
 }
 
+fn read_count(row: &AnyRow) -> Result<(Convergence, u64)> {
+    let row = Columns::of("deployments", row);
+    Ok((row.named("convergence", Convergence::parse)?, row.unsigned("deployment_count")?))
+}
+
 impl Store {
-    pub async fn summary(&self, silent_since: Timestamp) -> Result<Summary> { let _ = silent_since; todo!() }
+    pub async fn summary(&self, silent_since: Timestamp) -> Result<Summary> {
+        let row = sqlx::query(
+            "SELECT (SELECT COUNT(*) FROM clients WHERE state = 'accepted') AS accepted,
+                    (SELECT COUNT(*) FROM clients WHERE state = 'pending') AS pending,
+                    (SELECT COUNT(*) FROM clients WHERE state = 'retired') AS retired,
+                    (SELECT COUNT(*) FROM clients c LEFT JOIN client_seen s ON s.client_id = c.id
+                     WHERE c.state = 'accepted' AND (s.seen_at IS NULL OR s.seen_at < $1)) AS silent,
+                    (SELECT COUNT(*) FROM devices) AS devices,
+                    (SELECT COUNT(DISTINCT application) FROM application_versions) AS applications,
+                    (SELECT COUNT(*) FROM changes WHERE finished_at IS NULL) AS unfinished",
+        )
+        .bind(silent_since.0)
+        .fetch_one(&self.read)
+        .await
+        .during("summarise the fleet")?;
+        let row = Columns::of("clients", &row);
+        let counts = sqlx::query(concat!(
+            "SELECT convergence, COUNT(*) AS deployment_count FROM (SELECT ",
+            convergence_case!(),
+            " AS convergence FROM ",
+            deployments_with_status!(),
+            " WHERE d.desired = 'present') counted GROUP BY convergence"
+        ))
+        .bind(silent_since.0)
+        .fetch_all(&self.read)
+        .await
+        .during("count deployments")?;
+        Ok(Summary {
+            clients_accepted: row.unsigned("accepted")?,
+            clients_pending: row.unsigned("pending")?,
+            clients_retired: row.unsigned("retired")?,
+            clients_silent: row.unsigned("silent")?,
+            devices: row.unsigned("devices")?,
+            applications: row.unsigned("applications")?,
+            deployments: counts.iter().map(read_count).collect::<Result<_>>()?,
+            changes_unfinished: row.unsigned("unfinished")?,
+        })
+    }
+
     /// Deployments of one application by convergence, per version.
-    pub async fn application_summary(&self, application: &ApplicationId, silent_since: Timestamp) -> Result<BTreeMap<String, BTreeMap<Convergence, u64>>> { let _ = (application, silent_since); todo!() }
-    /// Deployments of one change by convergence.
-    pub async fn change_summary(&self, change: uuid::Uuid, silent_since: Timestamp) -> Result<BTreeMap<Convergence, u64>> { let _ = (change, silent_since); todo!() }
+    pub async fn application_summary(
+        &self,
+        application: &ApplicationId,
+        silent_since: Timestamp,
+    ) -> Result<BTreeMap<String, BTreeMap<Convergence, u64>>> {
+        let rows = sqlx::query(concat!(
+            "SELECT version, convergence, COUNT(*) AS deployment_count FROM (SELECT d.version, ",
+            convergence_case!(),
+            " AS convergence FROM ",
+            deployments_with_status!(),
+            " WHERE d.application = $2 AND d.desired = 'present') counted GROUP BY version, convergence"
+        ))
+        .bind(silent_since.0)
+        .bind(application.as_str())
+        .fetch_all(&self.read)
+        .await
+        .during("count the deployments of an application")?;
+        let mut summary: BTreeMap<String, BTreeMap<Convergence, u64>> = BTreeMap::new();
+        for row in &rows {
+            let (convergence, count) = read_count(row)?;
+            let version = Columns::of("deployments", row).text("version")?;
+            summary.entry(version).or_default().insert(convergence, count);
+        }
+        Ok(summary)
+    }
+
+    /// Deployments of one change by convergence; removed ones count too, since removal may be what the change was for.
+    pub async fn change_summary(
+        &self,
+        change: uuid::Uuid,
+        silent_since: Timestamp,
+    ) -> Result<BTreeMap<Convergence, u64>> {
+        let rows = sqlx::query(concat!(
+            "SELECT convergence, COUNT(*) AS deployment_count FROM (SELECT ",
+            convergence_case!(),
+            " AS convergence FROM ",
+            deployments_with_status!(),
+            " WHERE d.change_id = $2) counted GROUP BY convergence"
+        ))
+        .bind(silent_since.0)
+        .bind(change.to_string())
+        .fetch_all(&self.read)
+        .await
+        .during("count the deployments of a change")?;
+        rows.iter().map(read_count).collect()
+    }
 }

@@ -1,0 +1,275 @@
+//! One batch: decide per target, publish per client, record everything, all in one transaction.
+//!
+//! Locks are taken in one order by everybody: the change, the manifests of its clients by id, the head of the audit chain.
+
+use super::publish::{Publishing, publish};
+use super::{BATCH_TARGETS_MAX, BatchItem, BatchWrite, read_actor};
+use crate::audit::{self, Entry};
+use crate::clients::Head;
+use crate::deployments::read_deployment;
+use crate::error::During;
+use crate::open::commit;
+use crate::rows::Columns;
+use crate::{Result, Store, StoreError};
+use margo::digest::Digest;
+use margo::ids::{ClientId, DeploymentId};
+use margrave_core::model::{Actor, ChangeKind, Deployment, Desired};
+use margrave_core::time::Timestamp;
+use serde_json::{Value, json};
+use sqlx::AnyConnection;
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+/// The change a batch belongs to, its row held.
+pub(super) struct Running {
+    pub(super) id: Uuid,
+    pub(super) kind: ChangeKind,
+    pub(super) actor: Actor,
+    pub(super) now: Timestamp,
+    done: usize,
+    target_count: usize,
+    finished: bool,
+}
+
+/// One deployment as it will stand after the batch. `target_version` is filled in by publishing.
+pub(super) struct Write {
+    pub(super) before: Option<Deployment>,
+    pub(super) after: Deployment,
+    /// The bytes to serve; `None` for a removal.
+    pub(super) yaml: Option<Vec<u8>>,
+}
+
+impl Store {
+    /// Carries out `items` (the targets from `change.done` on) in one transaction and moves `done`; finishes the change
+    /// with its last batch. Does nothing and returns no heads when `done` is not where the caller thinks it is.
+    /// Targets whose deployment is no longer at the expected revision are skipped with the reason.
+    pub async fn change_apply(
+        &self,
+        change: Uuid,
+        done: usize,
+        items: &[BatchItem],
+        now: Timestamp,
+    ) -> Result<Vec<Head>> {
+        if items.len() > BATCH_TARGETS_MAX {
+            return Err(StoreError::Misuse(format!(
+                "{} targets in one batch, {BATCH_TARGETS_MAX} at most",
+                items.len()
+            )));
+        }
+        let mut transaction = self.begin().await?;
+        let running = take(&mut transaction, change, now).await?;
+        if running.finished || running.done != done || items.is_empty() {
+            return Ok(Vec::new());
+        }
+        if done + items.len() > running.target_count {
+            return Err(StoreError::Misuse(format!("the batch goes beyond the {} targets", running.target_count)));
+        }
+        let mut skipped: Vec<(usize, String)> = Vec::new();
+        let mut by_client: BTreeMap<&ClientId, Vec<(usize, &BatchItem)>> = BTreeMap::new();
+        for (index, item) in items.iter().enumerate() {
+            match &item.write {
+                BatchWrite::Skip { reason } => skipped.push((index, reason.clone())),
+                _ => by_client.entry(&item.target.client).or_default().push((index, item)),
+            }
+        }
+        let mut heads = Vec::new();
+        let mut records = Vec::new();
+        // A BTreeMap: clients come in order of id, so that two batches never wait for each other crosswise.
+        for (client, items) in by_client {
+            let Some(mut publishing) = Publishing::begin(&mut transaction, client).await? else {
+                skipped.extend(items.iter().map(|(index, _)| (*index, format!("client `{client}` does not exist"))));
+                continue;
+            };
+            let writes = decide(&mut transaction, &running, &mut publishing, &items, &mut skipped).await?;
+            let (writes, head) = publish(&mut transaction, &running, publishing, writes).await?;
+            records.extend(writes.iter().map(|write| record(&running, write)));
+            heads.extend(head);
+        }
+        skipped.sort_unstable();
+        write_skipped(&mut transaction, &running, items, &skipped).await?;
+        advance(&mut transaction, &running, items.len()).await?;
+        audit::append(&mut transaction, records, now).await?;
+        commit(transaction).await?;
+        Ok(heads)
+    }
+}
+
+async fn take(connection: &mut AnyConnection, id: Uuid, now: Timestamp) -> Result<Running> {
+    let row = sqlx::query(
+        "UPDATE changes SET done = done WHERE id = $1
+         RETURNING kind, done, target_count, actor, reason, request_id, finished_at",
+    )
+    .bind(id.to_string())
+    .fetch_optional(connection)
+    .await
+    .during("take a change")?
+    .ok_or_else(|| StoreError::NotFound { what: format!("change `{id}`") })?;
+    let row = Columns::of("changes", &row);
+    Ok(Running {
+        id,
+        kind: row.named("kind", ChangeKind::parse)?,
+        actor: read_actor(row)?,
+        now,
+        done: row.unsigned("done")? as usize,
+        target_count: row.unsigned("target_count")? as usize,
+        finished: row.time_maybe("finished_at")?.is_some(),
+    })
+}
+
+/// What each item of one client comes to: a write, or a reason to skip it.
+async fn decide(
+    connection: &mut AnyConnection,
+    running: &Running,
+    publishing: &mut Publishing,
+    items: &[(usize, &BatchItem)],
+    skipped: &mut Vec<(usize, String)>,
+) -> Result<Vec<Write>> {
+    let mut writes: Vec<Write> = Vec::new();
+    for (index, item) in items {
+        let id = item.target.deployment;
+        let twice = writes.iter().any(|write| write.after.id == id);
+        let current = match publishing.present(id) {
+            Some(deployment) => Some(deployment.clone()),
+            None => find(connection, id).await?,
+        };
+        let decision =
+            if twice { Err("it is named twice in one batch".to_owned()) } else { judge(running, item, current) };
+        match decision {
+            Ok(write) => {
+                publishing.stage(&write);
+                writes.push(write);
+            }
+            Err(reason) => skipped.push((*index, reason)),
+        }
+    }
+    Ok(writes)
+}
+
+async fn find(connection: &mut AnyConnection, id: DeploymentId) -> Result<Option<Deployment>> {
+    let row = sqlx::query("SELECT * FROM deployments WHERE id = $1")
+        .bind(id.to_string())
+        .fetch_optional(connection)
+        .await
+        .during("look for a deployment")?;
+    row.map(|row| read_deployment(Columns::of("deployments", &row))).transpose()
+}
+
+fn judge(running: &Running, item: &BatchItem, current: Option<Deployment>) -> std::result::Result<Write, String> {
+    let target = &item.target;
+    match (&current, target.expected_revision) {
+        (None, Some(_)) => return Err("it does not exist any more".to_owned()),
+        (Some(_), None) => return Err("a deployment with this id exists already".to_owned()),
+        (Some(current), Some(_)) if current.client != target.client => {
+            return Err("it belongs to another client".to_owned());
+        }
+        (Some(current), Some(_)) if current.desired == Desired::Absent => {
+            return Err("it was removed meanwhile".to_owned());
+        }
+        (Some(current), Some(expected)) if current.revision != expected => {
+            return Err(format!(
+                "it is at revision {} meanwhile, the change was planned for {expected}",
+                current.revision
+            ));
+        }
+        _ => {}
+    }
+    match (&item.write, current) {
+        (BatchWrite::Put { document, yaml, version, values }, current) => {
+            // DS-04
+            if document.id != target.deployment {
+                return Err(format!("the document is for deployment {}", document.id));
+            }
+            let after = Deployment {
+                id: target.deployment,
+                client: target.client.clone(),
+                target: target.target.clone(),
+                application: document.spec.application_id.clone(),
+                version: version.clone(),
+                profile: target.profile.clone(),
+                values: values.clone(),
+                revision: current.as_ref().map_or(1, |current| current.revision + 1),
+                desired: Desired::Present,
+                yaml_digest: Digest::of(yaml),
+                target_version: current.as_ref().map_or(0, |current| current.target_version),
+                created_at: current.as_ref().map_or(running.now, |current| current.created_at),
+                updated_at: running.now,
+                change: running.id,
+            };
+            Ok(Write { before: current, after, yaml: Some(yaml.clone()) })
+        }
+        (BatchWrite::Remove, Some(current)) => {
+            let after = Deployment {
+                revision: current.revision + 1,
+                desired: Desired::Absent,
+                updated_at: running.now,
+                change: running.id,
+                ..current.clone()
+            };
+            Ok(Write { before: Some(current), after, yaml: None })
+        }
+        (BatchWrite::Remove, None) => Err("it does not exist".to_owned()),
+        (BatchWrite::Skip { reason }, _) => Err(reason.clone()),
+    }
+}
+
+/// Before and after with digests and revisions; values are in the revisions, where they can be masked.
+fn record<'a>(running: &'a Running, write: &Write) -> Entry<'a> {
+    let state = |deployment: &Deployment| -> Value {
+        json!({
+            "application": deployment.application,
+            "version": deployment.version,
+            "profile": deployment.profile,
+            "client": deployment.client,
+            "target": deployment.target,
+            "revision": deployment.revision,
+            "desired": deployment.desired.as_str(),
+            "digest": deployment.yaml_digest,
+            "manifestVersion": deployment.target_version,
+            "change": deployment.change,
+        })
+    };
+    Entry {
+        actor: &running.actor,
+        action: match running.kind {
+            ChangeKind::Create => "deployment.create",
+            ChangeKind::Reconfigure => "deployment.reconfigure",
+            ChangeKind::Upgrade => "deployment.upgrade",
+            ChangeKind::Remove => "deployment.remove",
+        },
+        subject: format!("deployment/{}", write.after.id),
+        before: write.before.as_ref().map(state),
+        after: Some(state(&write.after)),
+    }
+}
+
+async fn write_skipped(
+    connection: &mut AnyConnection,
+    running: &Running,
+    items: &[BatchItem],
+    skipped: &[(usize, String)],
+) -> Result<()> {
+    for (index, reason) in skipped {
+        sqlx::query("INSERT INTO change_skips (change_id, position, deployment_id, reason) VALUES ($1, $2, $3, $4)")
+            .bind(running.id.to_string())
+            .bind((running.done + index) as i64)
+            .bind(items[*index].target.deployment.to_string())
+            .bind(reason)
+            .execute(&mut *connection)
+            .await
+            .during("record what a change skipped")?;
+    }
+    Ok(())
+}
+
+async fn advance(connection: &mut AnyConnection, running: &Running, carried_out: usize) -> Result<()> {
+    let done = running.done + carried_out;
+    let finished_at = (done == running.target_count).then_some(running.now.0);
+    sqlx::query("UPDATE changes SET done = $2, finished_at = $3 WHERE id = $1")
+        .bind(running.id.to_string())
+        .bind(done as i64)
+        .bind(finished_at)
+        .execute(connection)
+        .await
+        .during("record the progress of a change")?;
+    Ok(())
+}
