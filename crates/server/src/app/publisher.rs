@@ -66,7 +66,7 @@ async fn run(parts: Parts, publisher: Publisher, stop: CancellationToken) {
             take_up(&parts, &mut queue).await;
         }
         if let Some(entry) = queue.next_due(Instant::now()) {
-            let outcome = step(&parts, entry.change()).await;
+            let outcome = step(&parts, entry.change(), BATCH_TARGETS).await;
             settle(&mut queue, entry, outcome);
             // Others who write get their turn between two batches.
             tokio::task::yield_now().await;
@@ -89,10 +89,12 @@ async fn take_up(parts: &Parts, queue: &mut Queue) {
     }
 }
 
-/// One batch; returns the change as it is afterwards, or `None` when it is finished.
-async fn step(parts: &Parts, change: &Change) -> Result<Option<Change>, StoreError> {
+/// One batch of at most `targets_max`; returns the change as it is afterwards, or `None` when it is finished.
+///
+/// Public so that the deterministic simulation publishes by exactly this code.
+pub async fn step(parts: &Parts, change: &Change, targets_max: usize) -> Result<Option<Change>, StoreError> {
     let batch = &change.targets[change.done.min(change.targets.len())..];
-    let batch = &batch[..batch.len().min(BATCH_TARGETS)];
+    let batch = &batch[..batch.len().min(targets_max)];
     let items = documents::items(parts, change, batch).await?;
     let heads = parts.store.change_apply(change.id, change.done, &items, parts.clock.now()).await?;
     let published = heads.len();
