@@ -1,1 +1,75 @@
-fn main() {}
+//! `margrave`: the server, the demo, and the operator's commands.
+//!
+//! The commands in [`commands`] reach a fleet only through the client in `margrave-api`; `serve` and `demo` alone
+//! know the server.
+
+// Suggested reading order.
+mod answers;
+mod arguments;
+mod ask;
+mod clock;
+mod commands;
+mod connection;
+mod failure;
+mod output;
+
+use arguments::{Cli, Command};
+use clap::Parser as _;
+use commands::Session;
+use connection::{Environment, saved};
+use failure::Outcome;
+use output::Output;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let out = Output::detect(cli.output, cli.quiet);
+    let outcome = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| failure::Failure::failed("start the runtime").caused_by(&error))
+        .and_then(|runtime| runtime.block_on(run(cli, out)));
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            out.must_say(failure.render(out.talk_colour));
+            failure.exit.into()
+        }
+    }
+}
+
+async fn run(cli: Cli, out: Output) -> Outcome {
+    let Cli { connection, output: _, quiet: _, command } = cli;
+    let environment = Environment::read();
+    match command {
+        Command::Login(args) => commands::login::login(args, &connection, &environment, out).await,
+        Command::Logout => commands::login::logout(out),
+        Command::Doctor => commands::doctor::run(&connection, &environment, out).await,
+        command => {
+            let saved = saved::path().map(|path| saved::load(&path)).transpose()?.flatten();
+            let api = connection::resolve(&connection, &environment, saved)?.client()?;
+            operate(command, &Session { api, out }).await
+        }
+    }
+}
+
+async fn operate(command: Command, session: &Session) -> Outcome {
+    match command {
+        Command::Status => commands::status::run(session).await,
+        Command::App { command } => commands::app::run(command, session).await,
+        Command::Device { command } => commands::device::run(command, session).await,
+        Command::Client { command } => commands::client::run(command, session).await,
+        Command::Group { command } => commands::group::run(command, session).await,
+        Command::Deploy(args) => commands::deploy::run(args, session).await,
+        Command::Deployment { command } => commands::deployment::run(command, session).await,
+        Command::Change { command } => commands::change::run(command, session).await,
+        Command::Token { command } => commands::token::run(command, session).await,
+        Command::Audit { command } => commands::audit::run(command, session).await,
+        Command::Login(_) | Command::Logout | Command::Doctor => {
+            unreachable!("handled before a session is opened")
+        }
+    }
+}

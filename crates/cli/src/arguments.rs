@@ -1,0 +1,128 @@
+//! The command line as a whole.
+
+use crate::commands::app::AppCommand;
+use crate::commands::audit::AuditCommand;
+use crate::commands::change::ChangeCommand;
+use crate::commands::client::ClientCommand;
+use crate::commands::deploy::DeployArgs;
+use crate::commands::deployment::DeploymentCommand;
+use crate::commands::device::DeviceCommand;
+use crate::commands::group::GroupCommand;
+use crate::commands::login::LoginArgs;
+use crate::commands::token::TokenCommand;
+use crate::connection::ConnectionArgs;
+use crate::failure::EXIT_CODES;
+use crate::output::Format;
+use clap::{Parser, Subcommand};
+
+/// Workload fleet manager for the industrial edge: which applications run on which devices, and what really runs.
+#[derive(Debug, Parser)]
+#[command(name = "margrave", version, after_help = after_help(), max_term_width = 110)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+    /// How data is written to stdout
+    #[arg(
+        long,
+        short,
+        global = true,
+        value_enum,
+        default_value = "table",
+        value_name = "FORMAT",
+        help_heading = "Output"
+    )]
+    pub(crate) output: Format,
+    /// Say less on stderr
+    #[arg(long, short, global = true, help_heading = "Output")]
+    pub(crate) quiet: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Remember a server and a token
+    Login(LoginArgs),
+    /// Forget the remembered server and token
+    Logout,
+    /// The fleet at a glance
+    Status,
+    /// The catalog: applications, where they fit, what they ask
+    #[command(visible_alias = "apps")]
+    App {
+        #[command(subcommand)]
+        command: AppCommand,
+    },
+    /// Devices and their labels
+    #[command(visible_alias = "devices")]
+    Device {
+        #[command(subcommand)]
+        command: DeviceCommand,
+    },
+    /// Clients: who may connect, identities, enrolment
+    #[command(visible_alias = "clients")]
+    Client {
+        #[command(subcommand)]
+        command: ClientCommand,
+    },
+    /// Groups: named label selectors
+    #[command(visible_alias = "groups")]
+    Group {
+        #[command(subcommand)]
+        command: GroupCommand,
+    },
+    /// Deploy an application to devices
+    Deploy(DeployArgs),
+    /// Deployments: look, reconfigure, upgrade, remove
+    #[command(visible_alias = "deployments")]
+    Deployment {
+        #[command(subcommand)]
+        command: DeploymentCommand,
+    },
+    /// Changes: what was asked for, and how far it is
+    #[command(visible_alias = "changes")]
+    Change {
+        #[command(subcommand)]
+        command: ChangeCommand,
+    },
+    /// API tokens
+    #[command(visible_alias = "tokens")]
+    Token {
+        #[command(subcommand)]
+        command: TokenCommand,
+    },
+    /// Who changed what, when and why
+    Audit {
+        #[command(subcommand)]
+        command: AuditCommand,
+    },
+    /// Check the connection, the server and the fleet, with what to do next
+    Doctor,
+}
+
+fn after_help() -> String {
+    format!(
+        "First steps:
+  margrave demo                                     everything at once, with simulated devices
+  margrave serve --data ./fleet                     an empty server in ./fleet
+  margrave --data ./fleet client enrol-token dev-1  bring a device in
+  margrave --data ./fleet app import ./my-package   fill the catalog
+  margrave --data ./fleet app fit my-app            see where it can run, and why
+  margrave --data ./fleet deploy my-app --device dev-1 --wait
+
+Data goes to stdout, everything else to stderr. Colours are off in pipes and with NO_COLOR.
+
+{EXIT_CODES}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

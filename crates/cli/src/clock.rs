@@ -1,0 +1,82 @@
+//! The one place of the command line that asks the machine for the time, and how times are shown.
+
+use jiff::{SignedDuration, Timestamp};
+
+#[expect(clippy::disallowed_methods, reason = "this is where commands get the time from")]
+pub(crate) fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+/// `3 min ago`, or the text itself when it is no time.
+pub(crate) fn ago(text: &str, now: Timestamp) -> String {
+    let Ok(at) = text.parse::<Timestamp>() else { return text.to_owned() };
+    let age = now.duration_since(at);
+    if age.is_negative() && age.abs() > SignedDuration::from_secs(5) {
+        format!("in {}", span(age.abs()))
+    } else if age < SignedDuration::from_secs(5) {
+        "now".to_owned()
+    } else {
+        format!("{} ago", span(age))
+    }
+}
+
+/// A length of time in its largest unit.
+pub(crate) fn span(length: SignedDuration) -> String {
+    let seconds = length.as_secs();
+    match seconds {
+        ..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// Reads `90s`, `5m`, `2h`, `7d` or plain seconds.
+pub(crate) fn parse_span(text: &str) -> Result<std::time::Duration, String> {
+    let (number, factor) = match text.char_indices().last() {
+        Some((at, 's')) => (&text[..at], 1),
+        Some((at, 'm')) => (&text[..at], 60),
+        Some((at, 'h')) => (&text[..at], 3600),
+        Some((at, 'd')) => (&text[..at], 86_400),
+        _ => (text, 1),
+    };
+    number
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(factor))
+        .map(std::time::Duration::from_secs)
+        .ok_or_else(|| "write a number with a unit, such as 90s, 5m, 2h or 7d".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_shown_in_their_largest_unit() {
+        let now: Timestamp = "2026-01-10T12:00:00Z".parse().unwrap();
+        for (at, expected) in [
+            ("2026-01-10T11:59:58Z", "now"),
+            ("2026-01-10T11:59:00Z", "60 s ago"),
+            ("2026-01-10T11:30:00Z", "30 min ago"),
+            ("2026-01-09T12:00:00Z", "24 h ago"),
+            ("2026-01-01T12:00:00Z", "9 d ago"),
+            ("2026-01-10T12:10:00Z", "in 10 min"),
+            ("never", "never"),
+        ] {
+            assert_eq!(ago(at, now), expected, "{at}");
+        }
+    }
+
+    #[test]
+    fn spans_have_a_unit_or_are_seconds() {
+        assert_eq!(parse_span("90").unwrap().as_secs(), 90);
+        assert_eq!(parse_span("90s").unwrap().as_secs(), 90);
+        assert_eq!(parse_span("5m").unwrap().as_secs(), 300);
+        assert_eq!(parse_span("2h").unwrap().as_secs(), 7200);
+        assert_eq!(parse_span("7d").unwrap().as_secs(), 604_800);
+        assert!(parse_span("soon").is_err());
+        assert!(parse_span("").is_err());
+        assert!(parse_span("99999999999999999999d").is_err());
+    }
+}

@@ -1,0 +1,153 @@
+//! The operator's commands. They reach a fleet only through the public API, so the API is complete by construction.
+
+// Suggested reading order.
+pub(crate) mod app;
+pub(crate) mod audit;
+pub(crate) mod change;
+pub(crate) mod client;
+pub(crate) mod deploy;
+pub(crate) mod deployment;
+pub(crate) mod device;
+pub(crate) mod doctor;
+pub(crate) mod group;
+pub(crate) mod login;
+pub(crate) mod status;
+pub(crate) mod token;
+
+use crate::failure::{Exit, Failure, Outcome};
+use crate::output::Output;
+use margrave_api::client::{ApiClient, ClientError, PageQuery};
+use margrave_api::page::{LIMIT_MAX, Page};
+
+/// What every operator command works with.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) api: ApiClient,
+    pub(crate) out: Output,
+}
+
+/// Says why something is changed; kept in the audit.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct ReasonArgs {
+    /// Why; kept in the audit
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
+}
+
+/// For commands that take something away.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct YesArgs {
+    /// Do not ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+}
+
+impl Session {
+    /// Asks before something is taken away; where nobody can be asked, `--yes` must be there.
+    pub(crate) fn sure(&self, question: &str, yes: &YesArgs) -> Outcome {
+        if yes.yes {
+            return Ok(());
+        }
+        if !self.out.interactive {
+            return Err(Failure::usage(format!("{question} Nobody can be asked here.")).next("add --yes"));
+        }
+        if crate::ask::confirm(question, false)? { Ok(()) } else { Err(Failure::failed("nothing was changed")) }
+    }
+}
+
+/// Reads page after page until all items, or as many as wanted, are there.
+pub(crate) async fn every<T>(
+    limit: Option<usize>,
+    fetch: impl AsyncFn(PageQuery) -> Result<Page<T>, ClientError>,
+) -> Outcome<Vec<T>> {
+    let wanted = limit.unwrap_or(usize::MAX);
+    let mut items = Vec::new();
+    let mut after = None;
+    loop {
+        let size = u32::try_from(wanted - items.len()).unwrap_or(LIMIT_MAX).min(LIMIT_MAX);
+        let page = fetch(PageQuery { limit: Some(size), after }).await?;
+        items.extend(page.items);
+        after = page.next;
+        if after.is_none() || items.len() >= wanted {
+            items.truncate(wanted);
+            return Ok(items);
+        }
+    }
+}
+
+/// How many items a list shows.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct LimitArgs {
+    /// Show at most this many
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+}
+
+impl LimitArgs {
+    pub(crate) fn get(&self) -> Option<usize> {
+        self.limit.and_then(|limit| usize::try_from(limit).ok())
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        match &error {
+            ClientError::Problem(problem) => {
+                let exit = match problem.status {
+                    401 | 403 => Exit::Unauthorised,
+                    404 => Exit::NotFound,
+                    400..=499 => Exit::Refused,
+                    _ => Exit::Failed,
+                };
+                let mut failure = Self::new(exit, problem.detail.clone());
+                for field in &problem.errors {
+                    failure = failure.because(format!("{}: {}", field.field, field.message));
+                }
+                if let Some(request) = problem.request_id.as_ref().filter(|_| problem.status >= 500) {
+                    failure = failure.because(format!("the server's log has more under request {request}"));
+                }
+                match exit {
+                    Exit::Unauthorised => failure.next(
+                        "`margrave login --url URL --token-file FILE` with a token that is valid, or `--data DIR` on the server's machine",
+                    ),
+                    _ => failure,
+                }
+            }
+            ClientError::Unreachable { .. } => unreachable(&error),
+            ClientError::BrokenOff { .. } | ClientError::NotMargrave { .. } => {
+                Self::new(Exit::Unreachable, error.to_string()).sources(&error)
+            }
+            ClientError::Unreadable { .. } | ClientError::TooLarge { .. } => {
+                Self::failed(error.to_string()).sources(&error)
+            }
+            ClientError::Address(_) | ClientError::Ca(_) | ClientError::Token => {
+                Self::usage(error.to_string()).sources(&error)
+            }
+        }
+    }
+}
+
+impl Failure {
+    /// Adds what is behind an error, without the error itself.
+    fn sources(self, error: &dyn std::error::Error) -> Self {
+        match error.source() {
+            Some(source) => self.caused_by(source),
+            None => self,
+        }
+    }
+}
+
+fn unreachable(error: &ClientError) -> Failure {
+    let failure = Failure::new(Exit::Unreachable, error.to_string()).sources(error);
+    let untrusted = failure.why.iter().any(|why| why.contains("certificate"));
+    failure.next(if untrusted {
+        "name the server's certificate authority with --ca FILE (https-ca.pem in its data folder)"
+    } else {
+        "`margrave doctor` checks the connection step by step"
+    })
+}
+
+/// How a device is called among people: its own name, with its client's before it where they differ.
+pub(crate) fn device_name(client: &str, device: &str) -> String {
+    if client == device { device.to_owned() } else { format!("{client}/{device}") }
+}

@@ -1,0 +1,282 @@
+//! `margrave app`: the catalog.
+
+mod import;
+
+use super::{LimitArgs, ReasonArgs, Session, YesArgs, device_name, every};
+use crate::ask::plain;
+use crate::clock;
+use crate::failure::{Failure, Outcome};
+use crate::output::Output;
+use margrave_api::applications::{ApplicationDetail, DeviceFit, FitOutcome, Question, Questions};
+use std::fmt::Write as _;
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum AppCommand {
+    /// Show every application of the catalog
+    #[command(visible_alias = "ls")]
+    List(LimitArgs),
+    /// Show one application: versions, profiles, and what runs of it
+    Show {
+        /// Id of the application
+        application: String,
+    },
+    /// Add a package from a folder, an OCI layout or a registry
+    Import(import::ImportArgs),
+    /// Tell for every device whether the application can run there, and why or why not
+    #[command(after_help = "Examples:
+  margrave app fit line-monitor
+  margrave app fit line-monitor 1.0.0 --selector site=graz --reasons
+  margrave app fit vibration-analytics -o json")]
+    Fit {
+        /// Id of the application
+        application: String,
+        /// Version; the newest one if left out
+        version: Option<String>,
+        /// Only devices with these labels, such as `site=graz,line in (1,2)`
+        #[arg(long, short = 'l', value_name = "SELECTOR")]
+        selector: Option<String>,
+        /// Show every rule, not only those that decide
+        #[arg(long)]
+        reasons: bool,
+        #[command(flatten)]
+        limit: LimitArgs,
+    },
+    /// Show what an application asks before it is deployed
+    Questions {
+        /// Id of the application
+        application: String,
+        /// Version; the newest one if left out
+        version: Option<String>,
+        /// Only the questions of this profile
+        #[arg(long)]
+        profile: Option<String>,
+    },
+    /// Remove a version that nothing runs any more
+    #[command(visible_alias = "rm")]
+    Delete {
+        /// Id of the application
+        application: String,
+        version: String,
+        #[command(flatten)]
+        reason: ReasonArgs,
+        #[command(flatten)]
+        yes: YesArgs,
+    },
+}
+
+pub(crate) async fn run(command: AppCommand, session: &Session) -> Outcome {
+    match command {
+        AppCommand::List(limit) => list(session, &limit).await,
+        AppCommand::Show { application } => show(session, &application).await,
+        AppCommand::Import(args) => import::run(session, args).await,
+        AppCommand::Fit { application, version, selector, reasons, limit } => {
+            fit(session, &application, version, selector.as_deref(), reasons, &limit).await
+        }
+        AppCommand::Questions { application, version, profile } => {
+            let version = version_or_newest(session, &application, version).await?;
+            let questions = session.api.application_questions(&application, &version, profile.as_deref()).await?;
+            session.out.show(&questions, |out| render_questions(out, &questions))
+        }
+        AppCommand::Delete { application, version, reason, yes } => {
+            session.sure(&format!("Remove {application} {version} from the catalog?"), &yes)?;
+            session.api.delete_application_version(&application, &version, reason.reason.as_deref()).await?;
+            session.out.say(format!("Removed {application} {version} from the catalog."));
+            Ok(())
+        }
+    }
+}
+
+async fn list(session: &Session, limit: &LimitArgs) -> Outcome {
+    let applications = every(limit.get(), async |page| session.api.applications(&page).await).await?;
+    if applications.is_empty() {
+        session.out.say("The catalog is empty; `margrave app import FOLDER` adds a package.");
+    }
+    session.out.show(&applications, |out| {
+        out.table(
+            &["application", "newest", "versions", "name", "vendor"],
+            applications.iter().map(|application| {
+                vec![
+                    application.id.clone(),
+                    application.newest_version.clone(),
+                    application.versions.to_string(),
+                    application.name.clone(),
+                    application.vendor.clone(),
+                ]
+            }),
+        )
+    })
+}
+
+async fn show(session: &Session, application: &str) -> Outcome {
+    let detail = session.api.application(application).await?;
+    session.out.show(&detail, |out| render_detail(out, &detail))
+}
+
+fn render_detail(out: Output, detail: &ApplicationDetail) -> String {
+    let now = clock::now();
+    let newest = detail.versions.first();
+    let mut text = out.fields(&[
+        ("Application", detail.id.clone()),
+        ("Name", detail.name.clone()),
+        ("Tagline", newest.and_then(|version| version.tagline.clone()).unwrap_or_default()),
+        ("Vendor", newest.map(|version| version.vendor.clone()).unwrap_or_default()),
+    ]);
+    text.push_str(&out.heading("Versions"));
+    text.push_str(&out.table(
+        &["version", "profiles", "imported", "from", "deployments"],
+        detail.versions.iter().map(|version| {
+            let profiles = version.profiles.iter().map(|profile| format!("{} ({})", profile.id, profile.profile_type));
+            let counts = detail.deployments.get(&version.version).map(|counts| {
+                let counts = counts.0.iter().filter(|(_, count)| **count > 0);
+                counts.map(|(state, count)| format!("{count} {}", state.as_str())).collect::<Vec<_>>().join(", ")
+            });
+            vec![
+                version.version.clone(),
+                profiles.collect::<Vec<_>>().join(", "),
+                clock::ago(&version.imported_at, now),
+                version.source.clone(),
+                counts.filter(|counts| !counts.is_empty()).unwrap_or_else(|| "none".to_owned()),
+            ]
+        }),
+    ));
+    for version in &detail.versions {
+        for warning in &version.warnings {
+            let _ = writeln!(text, "{}: {warning}", version.version);
+        }
+    }
+    text
+}
+
+/// The version given, or the newest one in the catalog.
+pub(crate) async fn version_or_newest(
+    session: &Session,
+    application: &str,
+    version: Option<String>,
+) -> Outcome<String> {
+    if let Some(version) = version {
+        return Ok(version);
+    }
+    let applications = every(None, async |page| session.api.applications(&page).await).await?;
+    match applications.into_iter().find(|entry| entry.id == application) {
+        Some(entry) => Ok(entry.newest_version),
+        None => {
+            Err(Failure::new(crate::failure::Exit::NotFound, format!("no application `{application}` in the catalog"))
+                .next("`margrave app list` shows what is there, `margrave app import FOLDER` adds a package"))
+        }
+    }
+}
+
+async fn fit(
+    session: &Session,
+    application: &str,
+    version: Option<String>,
+    selector: Option<&str>,
+    reasons: bool,
+    limit: &LimitArgs,
+) -> Outcome {
+    let version = version_or_newest(session, application, version).await?;
+    let fits =
+        every(limit.get(), async |page| session.api.application_fit(application, &version, selector, &page).await)
+            .await?;
+    session.out.show(&fits, |out| {
+        let mut text = out.table(
+            &["device", "fit", "profile", "why"],
+            fits.iter().map(|fit| {
+                let why = if reasons { all_reasons(fit) } else { deciding_reasons(fit) };
+                vec![
+                    device_name(&fit.device.client, &fit.device.device),
+                    outcome_word(fit.outcome).to_owned(),
+                    fit.profile.clone().unwrap_or_else(|| "-".to_owned()),
+                    why,
+                ]
+            }),
+        );
+        let count = |outcome| fits.iter().filter(|fit| fit.outcome == outcome).count();
+        let _ = writeln!(
+            text,
+            "\n{application} {version}: fits {}, does not fit {}, unknown {}",
+            count(FitOutcome::Fits),
+            count(FitOutcome::DoesNotFit),
+            count(FitOutcome::Unknown)
+        );
+        text
+    })
+}
+
+pub(crate) fn outcome_word(outcome: FitOutcome) -> &'static str {
+    match outcome {
+        FitOutcome::Fits => "fits",
+        FitOutcome::DoesNotFit => "does not fit",
+        FitOutcome::Unknown => "unknown",
+    }
+}
+
+/// For a device that fits, nothing needs to be said; for the others, what stands in the way of each profile.
+fn deciding_reasons(fit: &DeviceFit) -> String {
+    if fit.outcome == FitOutcome::Fits {
+        return String::new();
+    }
+    let several = fit.profiles.len() > 1;
+    let mut whys: Vec<String> = Vec::new();
+    for profile in &fit.profiles {
+        let reasons: Vec<_> = profile
+            .reasons
+            .iter()
+            .filter(|reason| reason.outcome != FitOutcome::Fits)
+            .map(|reason| reason.message.as_str())
+            .collect();
+        let prefix = if several { format!("{}: ", profile.profile_type) } else { String::new() };
+        whys.push(format!("{prefix}{}", reasons.join(", ")));
+    }
+    whys.join("; ")
+}
+
+fn all_reasons(fit: &DeviceFit) -> String {
+    let reasons = fit.profiles.iter().flat_map(|profile| {
+        profile.reasons.iter().map(move |reason| {
+            let sign = match reason.outcome {
+                FitOutcome::Fits => "+",
+                FitOutcome::DoesNotFit => "-",
+                FitOutcome::Unknown => "?",
+            };
+            format!("{sign} {}: {}", profile.profile, reason.message)
+        })
+    });
+    reasons.collect::<Vec<_>>().join("\n")
+}
+
+fn render_questions(out: Output, questions: &Questions) -> String {
+    let mut text = String::new();
+    for section in &questions.sections {
+        text.push_str(&out.heading(&section.name));
+        text.push_str(
+            &out.table(
+                &["parameter", "type", "default", "rules", "question"],
+                section.questions.iter().map(question_row),
+            ),
+        );
+    }
+    if text.is_empty() { "It asks nothing.\n".to_owned() } else { text.trim_start().to_owned() }
+}
+
+fn question_row(question: &Question) -> Vec<String> {
+    let default = match &question.default {
+        Some(_) if question.sensitive => "(set)".to_owned(),
+        Some(default) if plain(default).is_empty() => "(empty)".to_owned(),
+        Some(default) => plain(default),
+        None if question.allow_empty => "(empty)".to_owned(),
+        None => "needed".to_owned(),
+    };
+    let mut rules = question.rules.clone();
+    if question.immutable {
+        rules.push("cannot be changed later".to_owned());
+    }
+    let description = question.description.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
+    vec![
+        question.parameter.clone(),
+        question.data_type.clone(),
+        default,
+        rules.join("; "),
+        format!("{}{description}", question.name),
+    ]
+}

@@ -1,0 +1,86 @@
+//! `margrave change`: one intent over one or many devices.
+
+use super::deploy::wait::{self, WaitArgs};
+use super::{LimitArgs, Session, every};
+use crate::clock;
+use crate::failure::Outcome;
+use crate::output::Output;
+use margrave_api::changes::{Change, ChangeKind};
+use std::time::Duration;
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum ChangeCommand {
+    /// Show changes, newest first
+    #[command(visible_alias = "ls")]
+    List(LimitArgs),
+    /// Show one change: how far it is, and how its devices do
+    Show { id: String },
+    /// Wait until every device of a change has it; fails unless all succeed
+    Wait {
+        id: String,
+        /// Give up after this long; the change goes on
+        #[arg(long, value_name = "TIME", default_value = "10m", value_parser = clock::parse_span)]
+        timeout: Duration,
+    },
+}
+
+pub(crate) async fn run(command: ChangeCommand, session: &Session) -> Outcome {
+    match command {
+        ChangeCommand::List(limit) => {
+            let changes = every(limit.get(), async |page| session.api.changes(&page).await).await?;
+            let now = clock::now();
+            session.out.show(&changes, |out| {
+                out.table(
+                    &["change", "what", "application", "version", "devices", "published", "when", "who", "why"],
+                    changes.iter().map(|change| {
+                        vec![
+                            change.id.clone(),
+                            kind_word(change.kind).to_owned(),
+                            change.application.clone(),
+                            change.version.clone(),
+                            change.total.to_string(),
+                            change.published.to_string(),
+                            clock::ago(&change.created_at, now),
+                            change.actor.clone(),
+                            change.reason.clone().unwrap_or_default(),
+                        ]
+                    }),
+                )
+            })
+        }
+        ChangeCommand::Show { id } => {
+            let change = session.api.change(&id).await?;
+            session.out.show(&change, |out| render(out, &change))
+        }
+        ChangeCommand::Wait { id, timeout } => wait::change(session, &id, &WaitArgs::always(timeout)).await,
+    }
+}
+
+pub(crate) fn kind_word(kind: ChangeKind) -> &'static str {
+    match kind {
+        ChangeKind::Create => "create",
+        ChangeKind::Reconfigure => "reconfigure",
+        ChangeKind::Upgrade => "upgrade",
+        ChangeKind::Remove => "remove",
+    }
+}
+
+pub(crate) fn render(out: Output, change: &Change) -> String {
+    let now = clock::now();
+    let counts = change.deployments.as_ref().map(|counts| {
+        let counts = counts.0.iter().filter(|(_, count)| **count > 0);
+        counts.map(|(state, count)| format!("{count} {}", state.as_str())).collect::<Vec<_>>().join(", ")
+    });
+    let skipped = change.skipped.iter().map(|skipped| format!("{}: {}", skipped.deployment, skipped.reason));
+    out.fields(&[
+        ("Change", change.id.clone()),
+        ("What", format!("{} {} {}", kind_word(change.kind), change.application, change.version)),
+        ("Published", format!("{} of {}", change.published, change.total)),
+        ("Devices", counts.unwrap_or_default()),
+        ("Skipped", skipped.collect::<Vec<_>>().join("\n")),
+        ("Who", change.actor.clone()),
+        ("Why", change.reason.clone().unwrap_or_default()),
+        ("Created", clock::ago(&change.created_at, now)),
+        ("All published", change.finished_at.as_deref().map(|at| clock::ago(at, now)).unwrap_or_default()),
+    ])
+}

@@ -1,0 +1,142 @@
+//! `margrave client`: who may connect.
+
+mod mint;
+
+use super::{LimitArgs, ReasonArgs, Session, YesArgs, every};
+use crate::clock;
+use crate::failure::Outcome;
+use crate::output::Output;
+use margrave_api::clients::{Client, ClientState, CreateClient, CreateEnrolmentToken, EnrolmentToken};
+use std::time::Duration;
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum ClientCommand {
+    /// Show every client
+    #[command(visible_alias = "ls")]
+    List(LimitArgs),
+    /// Show one client
+    Show {
+        /// Id of the client, the last part of its SPIFFE ID
+        id: String,
+    },
+    /// Let a client in; it is created if nobody has heard of it
+    Accept {
+        /// Id of the client, the last part of its SPIFFE ID
+        id: String,
+        /// A note for people, kept with a client that is created
+        #[arg(long)]
+        note: Option<String>,
+        #[command(flatten)]
+        reason: ReasonArgs,
+    },
+    /// Shut a client out from its next request on
+    Retire {
+        /// Id of the client, the last part of its SPIFFE ID
+        id: String,
+        #[command(flatten)]
+        reason: ReasonArgs,
+        #[command(flatten)]
+        yes: YesArgs,
+    },
+    /// Make a key, get a certificate for it, accept the client, and write all into a folder
+    Mint(mint::MintArgs),
+    /// Make a one-time token with which a device enrols, and show the command to paste there
+    EnrolToken {
+        /// Id of the client, the last part of its SPIFFE ID
+        id: String,
+        /// How long the token can be used, such as 1h or 7d
+        #[arg(long, value_name = "TIME", value_parser = clock::parse_span)]
+        valid_for: Option<Duration>,
+        #[command(flatten)]
+        reason: ReasonArgs,
+    },
+}
+
+pub(crate) async fn run(command: ClientCommand, session: &Session) -> Outcome {
+    match command {
+        ClientCommand::List(limit) => {
+            let clients = every(limit.get(), async |page| session.api.clients(&page).await).await?;
+            session.out.show(&clients, |out| table(out, &clients))
+        }
+        ClientCommand::Show { id } => {
+            let client = session.api.client(&id).await?;
+            session.out.show(&client, |out| render(out, &client))
+        }
+        ClientCommand::Accept { id, note, reason } => {
+            let client = accept(session, &id, note, reason.reason).await?;
+            session.out.show(&client, |out| render(out, &client))
+        }
+        ClientCommand::Retire { id, reason, yes } => {
+            session.sure(&format!("Shut client {id} out?"), &yes)?;
+            let client = session.api.retire_client(&id, reason.reason.as_deref()).await?;
+            session.out.show(&client, |out| render(out, &client))
+        }
+        ClientCommand::Mint(args) => mint::run(session, args).await,
+        ClientCommand::EnrolToken { id, valid_for, reason } => {
+            let body =
+                CreateEnrolmentToken { valid_for_seconds: valid_for.map(|time| time.as_secs()), reason: reason.reason };
+            let token = session.api.create_enrolment_token(&id, &body).await?;
+            session.out.show(&token, |_| enrol_command(&token))?;
+            session.out.say(format!(
+                "Run this on the device, once, until {}. The token is shown only here.",
+                token.expires_at
+            ));
+            Ok(())
+        }
+    }
+}
+
+/// Accepts a client whether or not it is known.
+async fn accept(session: &Session, id: &str, note: Option<String>, reason: Option<String>) -> Outcome<Client> {
+    match session.api.client(id).await {
+        Ok(client) if client.state == ClientState::Accepted => Ok(client),
+        Ok(_) => Ok(session.api.accept_client(id, reason.as_deref()).await?),
+        Err(error) if error.code() == Some("not-found") => {
+            let body = CreateClient { id: id.to_owned(), state: Some(ClientState::Accepted), note, reason };
+            Ok(session.api.create_client(&body).await?)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Ready to paste: everything the device needs to know, and nothing it has to trust blindly.
+fn enrol_command(token: &EnrolmentToken) -> String {
+    format!("margrave-agent enrol --trust-url {} --pin {} --token {}\n", token.trust_url, token.pin, token.token)
+}
+
+fn state(client: &Client) -> &'static str {
+    match client.state {
+        ClientState::Pending => "pending",
+        ClientState::Accepted => "accepted",
+        ClientState::Retired => "retired",
+    }
+}
+
+fn table(out: Output, clients: &[Client]) -> String {
+    let now = clock::now();
+    out.table(
+        &["client", "state", "seen", "manifest", "note"],
+        clients.iter().map(|client| {
+            vec![
+                client.id.clone(),
+                state(client).to_owned(),
+                client.last_seen_at.as_deref().map_or_else(|| "never".to_owned(), |at| clock::ago(at, now)),
+                client.manifest_version.to_string(),
+                client.note.clone().unwrap_or_default(),
+            ]
+        }),
+    )
+}
+
+fn render(out: Output, client: &Client) -> String {
+    let now = clock::now();
+    out.fields(&[
+        ("Client", client.id.clone()),
+        ("SPIFFE ID", client.spiffe_id.clone()),
+        ("State", state(client).to_owned()),
+        ("Note", client.note.clone().unwrap_or_default()),
+        ("Created", clock::ago(&client.created_at, now)),
+        ("Seen", client.last_seen_at.as_deref().map_or_else(|| "never".to_owned(), |at| clock::ago(at, now))),
+        ("Manifest version", client.manifest_version.to_string()),
+    ])
+}

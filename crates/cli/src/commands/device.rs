@@ -1,0 +1,218 @@
+//! `margrave device`, and how devices are named on the command line.
+
+use super::{LimitArgs, ReasonArgs, Session, YesArgs, device_name, every};
+use crate::clock;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::output::Output;
+use indexmap::IndexMap;
+use margrave_api::client::DeploymentQuery;
+use margrave_api::deployments::Deployment;
+use margrave_api::devices::{Device, DeviceRef, UpdateDevice};
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum DeviceCommand {
+    /// Show every device
+    #[command(visible_alias = "ls")]
+    List {
+        /// Only devices with these labels, such as `site=graz,line in (1,2),!spare`
+        #[arg(long, short = 'l', value_name = "SELECTOR")]
+        selector: Option<String>,
+        /// Only devices of this client
+        #[arg(long)]
+        client: Option<String>,
+        #[command(flatten)]
+        limit: LimitArgs,
+    },
+    /// Show one device: what it is, its labels, what runs on it
+    Show {
+        /// The device's id, or client/device where that is not unique
+        device: String,
+    },
+    /// Set or remove the operator's labels of a device
+    #[command(after_help = "Examples:
+  margrave device label press-01 site=graz line=3
+  margrave device label press-01 spare-          # removes the label `spare`
+
+The labels a device reports about itself are kept apart and cannot be changed here.")]
+    Label {
+        /// The device's id, or client/device where that is not unique
+        device: String,
+        /// NAME=VALUE sets a label, NAME- removes it
+        #[arg(required = true, value_name = "NAME=VALUE|NAME-", value_parser = label)]
+        labels: Vec<(String, Option<String>)>,
+        #[command(flatten)]
+        reason: ReasonArgs,
+    },
+    /// Forget a device and its children; it comes back if its client reports it again
+    #[command(visible_alias = "rm")]
+    Delete {
+        /// The device's id, or client/device where that is not unique
+        device: String,
+        #[command(flatten)]
+        reason: ReasonArgs,
+        #[command(flatten)]
+        yes: YesArgs,
+    },
+}
+
+fn label(text: &str) -> Result<(String, Option<String>), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), Some(value.to_owned()))),
+        None if text.len() > 1 && text.ends_with('-') => Ok((text[..text.len() - 1].to_owned(), None)),
+        _ => Err("write NAME=VALUE to set a label or NAME- to remove it".to_owned()),
+    }
+}
+
+pub(crate) async fn run(command: DeviceCommand, session: &Session) -> Outcome {
+    match command {
+        DeviceCommand::List { selector, client, limit } => {
+            let devices = every(limit.get(), async |page| {
+                session.api.devices(selector.as_deref(), client.as_deref(), &page).await
+            })
+            .await?;
+            if devices.is_empty() {
+                session.out.say("No device; `margrave client enrol-token NAME` brings one in.");
+            }
+            session.out.show(&devices, |out| table(out, &devices))
+        }
+        DeviceCommand::Show { device } => show(session, &device).await,
+        DeviceCommand::Label { device, labels, reason } => {
+            let found = find(session, &device).await?;
+            let body = UpdateDevice { labels: labels.into_iter().collect(), reason: reason.reason };
+            let device = session.api.update_device(&found.client, &found.device, &body, None).await?;
+            session.out.show(&device, |out| {
+                out.fields(&[
+                    ("Device", device_name(&device.client, &device.device)),
+                    ("Operator's labels", operator_labels(&device.operator_labels)),
+                ])
+            })
+        }
+        DeviceCommand::Delete { device, reason, yes } => {
+            let found = find(session, &device).await?;
+            let name = device_name(&found.client, &found.device);
+            session.sure(&format!("Forget device {name} and its children?"), &yes)?;
+            session.api.delete_device(&found.client, &found.device, reason.reason.as_deref()).await?;
+            session.out.say(format!("Forgot device {name}."));
+            Ok(())
+        }
+    }
+}
+
+pub(crate) fn table(out: Output, devices: &[Device]) -> String {
+    let now = clock::now();
+    out.table(
+        &["device", "hosts", "architecture", "vendor and model", "labels", "seen"],
+        devices.iter().map(|device| {
+            let labels = [device_labels(device), operator_labels(&device.operator_labels)];
+            let labels: Vec<_> = labels.into_iter().filter(|labels| !labels.is_empty()).collect();
+            let seen = device.last_seen_at.as_deref().map_or_else(|| "never".to_owned(), |at| clock::ago(at, now));
+            vec![
+                device_name(&device.client, &device.device),
+                if device.hosts_workloads { device.deployment_types.join(",") } else { "nothing".to_owned() },
+                device.architectures.join(","),
+                format!("{} {}", device.vendor, device.model_number),
+                labels.join(","),
+                if device.silent { format!("{seen} (silent)") } else { seen },
+            ]
+        }),
+    )
+}
+
+async fn show(session: &Session, text: &str) -> Outcome {
+    let found = find(session, text).await?;
+    let device = session.api.device(&found.client, &found.device).await?;
+    let query = DeploymentQuery {
+        client: Some(device.client.clone()),
+        device: Some(device.device.clone()),
+        ..DeploymentQuery::default()
+    };
+    let deployments = every(None, async |page| session.api.deployments(&query, &page).await).await?;
+    session.out.show(&device, |out| render(out, &device, &deployments))
+}
+
+fn render(out: Output, device: &Device, deployments: &[Deployment]) -> String {
+    let now = clock::now();
+    let part = |pointer: &str| {
+        let value = device.capabilities.as_ref().and_then(|capabilities| capabilities.pointer(pointer));
+        value.map(crate::ask::plain).unwrap_or_default()
+    };
+    let mut text = out.fields(&[
+        ("Device", device.device.clone()),
+        ("Client", device.client.clone()),
+        ("Made by", format!("{}, model {}, serial {}", device.vendor, device.model_number, device.serial_number)),
+        (
+            "Hosts",
+            if device.hosts_workloads {
+                device.deployment_types.join(", ")
+            } else {
+                "nothing (gateway only)".to_owned()
+            },
+        ),
+        ("Architectures", device.architectures.join(", ")),
+        ("Memory", part("/properties/memory")),
+        ("Storage", part("/properties/storage")),
+        ("Device's labels", device_labels(device)),
+        ("Operator's labels", operator_labels(&device.operator_labels)),
+        ("First reported", clock::ago(&device.first_reported_at, now)),
+        ("Last reported", clock::ago(&device.reported_at, now)),
+        ("Seen", device.last_seen_at.as_deref().map(|at| clock::ago(at, now)).unwrap_or_default()),
+        ("Silent", if device.silent { "yes".to_owned() } else { String::new() }),
+        ("Odd", device.warnings.join("\n")),
+    ]);
+    text.push_str(&out.heading("Deployments"));
+    text.push_str(&super::deployment::table(out, deployments));
+    text
+}
+
+fn device_labels(device: &Device) -> String {
+    let labels = device.device_labels.iter().map(|(name, value)| format!("{name}={}", crate::ask::plain(value)));
+    labels.collect::<Vec<_>>().join(",")
+}
+
+fn operator_labels(labels: &IndexMap<String, String>) -> String {
+    labels.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
+}
+
+/// Finds the device a person means: `client/device`, or the device's id alone where only one client has it.
+/// A trailing `/*` (the gateway chooses) stays.
+pub(crate) async fn find(session: &Session, text: &str) -> Outcome<DeviceRef> {
+    let (name, star) = match text.strip_suffix("/*") {
+        Some(gateway) => (gateway, "/*"),
+        None => (text, ""),
+    };
+    if let Some((client, device)) = name.split_once('/') {
+        match session.api.device(client, device).await {
+            Ok(found) => return Ok(DeviceRef { client: found.client, device: found.device + star }),
+            Err(error) if error.code() == Some("not-found") => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let devices = every(None, async |page| session.api.devices(None, None, &page).await).await?;
+    let mut found: Vec<_> = devices.into_iter().filter(|device| device.device == name).collect();
+    match (found.pop(), found.as_slice()) {
+        (Some(only), []) => Ok(DeviceRef { client: only.client, device: only.device + star }),
+        (None, _) => Err(Failure::new(Exit::NotFound, format!("no device `{name}`"))
+            .next("`margrave device list` shows all; write client/device or the device's id")),
+        (Some(last), others) => {
+            let all = others.iter().chain([&last]).map(|device| format!("{}/{}", device.client, device.device));
+            Err(Failure::usage(format!("several clients have a device `{name}`"))
+                .because(all.collect::<Vec<_>>().join(", "))
+                .next("write client/device"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_set_with_a_value_and_removed_with_a_dash() {
+        assert_eq!(label("site=graz"), Ok(("site".into(), Some("graz".into()))));
+        assert_eq!(label("site="), Ok(("site".into(), Some(String::new()))));
+        assert_eq!(label("spare-"), Ok(("spare".into(), None)));
+        assert!(label("-").is_err());
+        assert!(label("=x").is_err());
+        assert!(label("site").is_err());
+    }
+}

@@ -1,0 +1,265 @@
+//! `margrave doctor`: checks the way from here to a healthy fleet, each with what to do next.
+
+use super::Session;
+use crate::clock;
+use crate::connection::{self, ConnectionArgs, Environment, saved};
+use crate::failure::{Failure, Outcome};
+use crate::output::{Output, paint};
+use jiff::{SignedDuration, Timestamp};
+use margrave_api::client::ApiClient;
+use margrave_api::deployments::Convergence;
+use owo_colors::Style;
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Clocks further apart make certificates and tokens look expired.
+const SKEW_SECONDS_MAX: i64 = 30;
+/// A certificate authority should be rotated before this little is left.
+const EXPIRY_WARNING: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// With less room than this, a database may not even be able to clean up.
+const FREE_BYTES_MIN: u64 = 256 << 20;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Ok,
+    Warning,
+    Broken,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Check {
+    name: &'static str,
+    state: State,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+impl Check {
+    fn ok(name: &'static str, message: impl Into<String>) -> Self {
+        Self { name, state: State::Ok, message: message.into(), next: None }
+    }
+    fn warning(name: &'static str, message: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { name, state: State::Warning, message: message.into(), next: Some(next.into()) }
+    }
+    fn broken(name: &'static str, message: impl Into<String>, next: impl Into<String>) -> Self {
+        Self { name, state: State::Broken, message: message.into(), next: Some(next.into()) }
+    }
+    fn failed(name: &'static str, failure: Failure) -> Self {
+        let mut message = failure.what;
+        for why in failure.why {
+            let _ = write!(message, ": {why}");
+        }
+        let next = failure.next.unwrap_or_else(|| "look at the server's log".to_owned());
+        Self::broken(name, message, next)
+    }
+}
+
+pub(crate) async fn run(args: &ConnectionArgs, environment: &Environment, out: Output) -> Outcome {
+    let mut checks = Vec::new();
+    if let Some(data) = &args.data {
+        checks.push(disk(data));
+    }
+    let saved = saved::path().map(|path| saved::load(&path)).transpose().map(Option::flatten);
+    let target = saved.and_then(|saved| connection::resolve(args, environment, saved));
+    match target.and_then(|target| Ok((target.url.clone(), target.client()?))) {
+        Ok((url, api)) => {
+            checks.push(Check::ok("configuration", format!("the server is {url}")));
+            let session = Session { api, out };
+            server(&session, &mut checks).await;
+        }
+        Err(failure) => checks.push(Check::failed("configuration", failure)),
+    }
+    report(out, &checks)
+}
+
+fn report(out: Output, checks: &[Check]) -> Outcome {
+    out.show(checks, |out| {
+        let mut text = String::new();
+        for check in checks {
+            let (word, style) = match check.state {
+                State::Ok => ("ok     ", Style::new().green()),
+                State::Warning => ("warning", Style::new().yellow()),
+                State::Broken => ("broken ", Style::new().red().bold()),
+            };
+            let _ = writeln!(text, "{}  {}: {}", paint(word, style, out.colour), check.name, check.message);
+            if let Some(next) = &check.next {
+                let _ = writeln!(text, "         next: {next}");
+            }
+        }
+        text
+    })?;
+    match checks.iter().filter(|check| check.state == State::Broken).count() {
+        0 => Ok(()),
+        broken => Err(Failure::failed(format!("{broken} of {} checks did not pass", checks.len()))),
+    }
+}
+
+async fn server(session: &Session, checks: &mut Vec<Check>) {
+    match session.api.whoami().await {
+        Ok(who) => {
+            checks.push(Check::ok("connection", format!("the server answers and knows us as {}", who.actor)));
+            checks.push(version(&who.server_version));
+        }
+        Err(error) => {
+            checks.push(Check::failed("connection", error.into()));
+            return;
+        }
+    }
+    fleet(&session.api, checks).await;
+    match session.api.trust().await {
+        Ok(trust) => {
+            checks.push(certificates("trust anchors of the devices", &trust.trust_bundle));
+            if !trust.https_ca.is_empty() {
+                checks.push(certificates("CA of the HTTPS certificates", &trust.https_ca));
+            }
+        }
+        Err(error) => checks.push(Check::failed("certificates", error.into())),
+    }
+    checks.push(match session.api.verify_audit().await {
+        Ok(verification) if verification.intact => {
+            Check::ok("audit", format!("the chain of {} records is intact", verification.records))
+        }
+        Ok(verification) => Check::broken(
+            "audit",
+            format!("the chain is broken at record {}", verification.broken_at.unwrap_or_default()),
+            "compare this record with a backup; everything before it can be trusted",
+        ),
+        Err(error) => Check::failed("audit", error.into()),
+    });
+}
+
+fn version(server: &str) -> Check {
+    let own = env!("CARGO_PKG_VERSION");
+    if server == own {
+        Check::ok("version", format!("client and server are both {own}"))
+    } else {
+        Check::warning(
+            "version",
+            format!("this client is {own}, the server is {server}"),
+            "use the `margrave` of the server's version",
+        )
+    }
+}
+
+async fn fleet(api: &ApiClient, checks: &mut Vec<Check>) {
+    let before = clock::now();
+    let summary = match api.summary().await {
+        Ok(summary) => summary,
+        Err(error) => return checks.push(Check::failed("fleet", error.into())),
+    };
+    let after = clock::now();
+    if let Ok(theirs) = summary.at.parse::<Timestamp>() {
+        checks.push(skew(before, theirs, after));
+    }
+    let failed = summary.deployments.0.get(&Convergence::Failed).copied().unwrap_or(0);
+    checks.push(if summary.clients.silent > 0 {
+        Check::warning(
+            "devices",
+            format!("{} client(s) have been silent for too long", summary.clients.silent),
+            "`margrave client list` shows when each was seen",
+        )
+    } else {
+        Check::ok("devices", format!("{} device(s), no accepted client is silent", summary.devices))
+    });
+    checks.push(if failed > 0 {
+        Check::warning("deployments", format!("{failed} failed"), "`margrave deployment list --state failed`")
+    } else {
+        Check::ok("deployments", "none failed")
+    });
+}
+
+/// The server's time lies between our two readings, give or take the difference of the clocks.
+fn skew(before: Timestamp, theirs: Timestamp, after: Timestamp) -> Check {
+    let apart = if theirs < before {
+        before.duration_since(theirs)
+    } else if theirs > after {
+        theirs.duration_since(after)
+    } else {
+        SignedDuration::ZERO
+    };
+    if apart.as_secs() <= SKEW_SECONDS_MAX {
+        Check::ok("clock", format!("within {} s of the server's", apart.as_secs() + 1))
+    } else {
+        Check::broken(
+            "clock",
+            format!("{} apart from the server's", clock::span(apart)),
+            "set both clocks by NTP; certificates and tokens depend on them",
+        )
+    }
+}
+
+/// The certificate that ends first decides.
+fn certificates(check: &'static str, pem: &str) -> Check {
+    let ends: Result<Vec<i64>, _> = x509_parser::pem::Pem::iter_from_buffer(pem.as_bytes())
+        .map(|pem| {
+            let pem = pem.map_err(|error| error.to_string())?;
+            let certificate = pem.parse_x509().map_err(|error| error.to_string())?;
+            Ok::<_, String>(certificate.validity().not_after.timestamp())
+        })
+        .collect();
+    let first = match ends.map(|ends| ends.into_iter().min()) {
+        Ok(Some(first)) => first,
+        Ok(None) => return Check::broken(check, "there is none", "look at the server's log"),
+        Err(problem) => return Check::broken(check, problem, "look at the server's log"),
+    };
+    let Ok(end) = Timestamp::from_second(first) else {
+        return Check::ok(check, "valid beyond the year 9999");
+    };
+    let left = end.duration_since(clock::now());
+    if left.is_negative() {
+        Check::broken(check, format!("expired on {end}"), "rotate it; devices cannot connect any more")
+    } else if left < EXPIRY_WARNING {
+        Check::warning(check, format!("expires on {end}"), "rotate it while devices can still connect")
+    } else {
+        Check::ok(check, format!("valid for another {}", clock::span(left)))
+    }
+}
+
+fn disk(data: &Path) -> Check {
+    match rustix::fs::statvfs(data) {
+        Ok(stat) => {
+            let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+            let shown = format!("{} MiB free in {}", free >> 20, data.display());
+            if free < FREE_BYTES_MIN {
+                Check::broken("disk", shown, "make room; the server refuses changes it cannot write")
+            } else {
+                Check::ok("disk", shown)
+            }
+        }
+        Err(error) => Check::broken(
+            "disk",
+            format!("look at `{}`: {error}", data.display()),
+            "check that the folder exists and can be read",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_between_our_two_readings_is_right() {
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        let before = at("2026-01-01T00:00:00Z");
+        let after = at("2026-01-01T00:00:02Z");
+        assert_eq!(skew(before, at("2026-01-01T00:00:01Z"), after).state, State::Ok);
+        assert_eq!(skew(before, at("2026-01-01T00:10:00Z"), after).state, State::Broken);
+        assert_eq!(skew(before, at("2025-12-31T23:00:00Z"), after).state, State::Broken);
+    }
+
+    #[test]
+    fn a_pem_that_is_none_is_told() {
+        assert_eq!(certificates("anchors", "").state, State::Broken);
+    }
+
+    #[test]
+    fn another_version_is_a_warning() {
+        assert_eq!(version("0.0.1").state, State::Warning);
+        assert_eq!(version(env!("CARGO_PKG_VERSION")).state, State::Ok);
+    }
+}

@@ -1,0 +1,101 @@
+//! `margrave group`: named label selectors.
+
+use super::{LimitArgs, ReasonArgs, Session, YesArgs, every};
+use crate::clock;
+use crate::failure::Outcome;
+use crate::output::Output;
+use margrave_api::devices::{Group, PutGroup};
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum GroupCommand {
+    /// Show every group
+    #[command(visible_alias = "ls")]
+    List(LimitArgs),
+    /// Show one group
+    Show { name: String },
+    /// Create a group or change its selector
+    #[command(after_help = "Examples:
+  margrave group put graz-presses --selector 'site=graz,line in (1,2)' --description 'Presses in Graz'
+
+A group is a named selector: devices that come later and match are in it too.")]
+    Put {
+        name: String,
+        /// Labels its devices have, such as `site=graz,line in (1,2),!spare`
+        #[arg(long, short = 'l', value_name = "SELECTOR")]
+        selector: String,
+        #[arg(long)]
+        description: Option<String>,
+        #[command(flatten)]
+        reason: ReasonArgs,
+    },
+    /// Remove a group; its devices and their deployments stay
+    #[command(visible_alias = "rm")]
+    Delete {
+        name: String,
+        #[command(flatten)]
+        reason: ReasonArgs,
+        #[command(flatten)]
+        yes: YesArgs,
+    },
+    /// Show the devices that are in a group now
+    Devices {
+        name: String,
+        #[command(flatten)]
+        limit: LimitArgs,
+    },
+}
+
+pub(crate) async fn run(command: GroupCommand, session: &Session) -> Outcome {
+    match command {
+        GroupCommand::List(limit) => {
+            let groups = every(limit.get(), async |page| session.api.groups(&page).await).await?;
+            session.out.show(&groups, |out| {
+                out.table(
+                    &["group", "selector", "description"],
+                    groups.iter().map(|group| {
+                        vec![group.name.clone(), group.selector.clone(), group.description.clone().unwrap_or_default()]
+                    }),
+                )
+            })
+        }
+        GroupCommand::Show { name } => {
+            let group = session.api.group(&name).await?;
+            session.out.show(&group, |out| render(out, &group))
+        }
+        GroupCommand::Put { name, selector, description, reason } => {
+            let body = PutGroup { selector, description, reason: reason.reason };
+            let group = put(session, &name, &body).await?;
+            session.out.show(&group, |out| render(out, &group))
+        }
+        GroupCommand::Delete { name, reason, yes } => {
+            session.sure(&format!("Remove group {name}?"), &yes)?;
+            session.api.delete_group(&name, reason.reason.as_deref(), None).await?;
+            session.out.say(format!("Removed group {name}."));
+            Ok(())
+        }
+        GroupCommand::Devices { name, limit } => {
+            let devices = every(limit.get(), async |page| session.api.group_devices(&name, &page).await).await?;
+            session.out.show(&devices, |out| super::device::table(out, &devices))
+        }
+    }
+}
+
+/// Changes the group if it is there, against the revision just read; creates it otherwise.
+async fn put(session: &Session, name: &str, body: &PutGroup) -> Outcome<Group> {
+    let revision = match session.api.group(name).await {
+        Ok(group) => Some(group.revision),
+        Err(error) if error.code() == Some("not-found") => None,
+        Err(error) => return Err(error.into()),
+    };
+    Ok(session.api.put_group(name, body, revision).await?)
+}
+
+fn render(out: Output, group: &Group) -> String {
+    out.fields(&[
+        ("Group", group.name.clone()),
+        ("Selector", group.selector.clone()),
+        ("Description", group.description.clone().unwrap_or_default()),
+        ("Created", clock::ago(&group.created_at, clock::now())),
+        ("Revision", group.revision.to_string()),
+    ])
+}

@@ -1,0 +1,153 @@
+//! Which server a command talks to: flags, a data folder, the environment, or the saved login, in this order.
+
+pub(crate) mod saved;
+
+use crate::failure::{Exit, Failure, Outcome};
+use margrave_api::client::{ApiClient, ClientOptions};
+use saved::Saved;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct ConnectionArgs {
+    /// Data folder: of the server to start (`serve`, `demo`), or of a server on this machine to talk to
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Which server")]
+    pub(crate) data: Option<PathBuf>,
+    /// Address of the server, such as https://fleet.example:8080 [env: MARGRAVE_URL]
+    #[arg(long, global = true, value_name = "URL", help_heading = "Which server")]
+    pub(crate) url: Option<String>,
+    /// File that holds the API token [env: MARGRAVE_TOKEN_FILE, or the token itself in MARGRAVE_TOKEN]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Which server")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// PEM file of a certificate authority to trust for the server [env: MARGRAVE_CA]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Which server")]
+    pub(crate) ca: Option<PathBuf>,
+}
+
+/// What the environment says; read once.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Environment {
+    pub(crate) url: Option<String>,
+    pub(crate) token: Option<String>,
+    pub(crate) token_file: Option<PathBuf>,
+    pub(crate) ca: Option<PathBuf>,
+}
+
+impl Environment {
+    pub(crate) fn read() -> Self {
+        let text = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
+        Self {
+            url: text("MARGRAVE_URL"),
+            token: text("MARGRAVE_TOKEN"),
+            token_file: text("MARGRAVE_TOKEN_FILE").map(PathBuf::from),
+            ca: text("MARGRAVE_CA").map(PathBuf::from),
+        }
+    }
+}
+
+/// A server and how to be let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) url: String,
+    pub(crate) token: String,
+    pub(crate) ca_pem: Option<String>,
+}
+
+impl Target {
+    pub(crate) fn client(&self) -> Outcome<ApiClient> {
+        let mut options = ClientOptions::new(&self.url).with_token(&self.token);
+        if let Some(ca) = &self.ca_pem {
+            options = options.with_ca_pem(ca);
+        }
+        Ok(ApiClient::new(&options)?)
+    }
+}
+
+/// Decides where to go. A saved token is only ever sent to the server it was saved for.
+pub(crate) fn resolve(args: &ConnectionArgs, environment: &Environment, saved: Option<Saved>) -> Outcome<Target> {
+    if let Some(data) = &args.data {
+        return from_data(args, data);
+    }
+    let token = given_token(args, environment)?;
+    let ca_pem = args.ca.as_ref().or(environment.ca.as_ref()).map(|path| read_text(path, "CA file")).transpose()?;
+    if let Some(url) = args.url.as_ref().or(environment.url.as_ref()) {
+        let saved = saved.filter(|saved| same_server(&saved.url, url));
+        let token = token.or_else(|| saved.as_ref().map(|saved| saved.token.clone())).ok_or_else(|| no_token(url))?;
+        return Ok(Target { url: url.clone(), token, ca_pem: ca_pem.or_else(|| saved.and_then(|saved| saved.ca)) });
+    }
+    let saved = saved.ok_or_else(|| {
+        Failure::usage("no server is named")
+            .because("neither --url, --data nor MARGRAVE_URL is given, and nobody has logged in")
+            .next("`margrave login --url URL --token-file FILE`, or `--data DIR` for a server on this machine")
+    })?;
+    Ok(Target { url: saved.url, token: token.unwrap_or(saved.token), ca_pem: ca_pem.or(saved.ca) })
+}
+
+fn same_server(one: &str, other: &str) -> bool {
+    one.trim_end_matches('/') == other.trim_end_matches('/')
+}
+
+fn no_token(url: &str) -> Failure {
+    Failure::usage(format!("no token for {url}"))
+        .because("neither --token-file, MARGRAVE_TOKEN nor MARGRAVE_TOKEN_FILE is given, and the saved login is for another server or missing")
+        .next(format!("margrave login --url {url} --token-file FILE"))
+}
+
+pub(crate) fn given_token(args: &ConnectionArgs, environment: &Environment) -> Outcome<Option<String>> {
+    match (&args.token_file, &environment.token) {
+        (Some(file), _) => read_token(file).map(Some),
+        (None, Some(token)) => Ok(Some(token.trim().to_owned())),
+        (None, None) => environment.token_file.as_deref().map(read_token).transpose(),
+    }
+}
+
+pub(crate) fn read_token(file: &Path) -> Outcome<String> {
+    let token = read_text(file, "token file")?.trim().to_owned();
+    if token.is_empty() {
+        return Err(Failure::usage(format!("the token file `{}` is empty", file.display()))
+            .next("`margrave token create NAME` makes a token"));
+    }
+    Ok(token)
+}
+
+pub(crate) fn read_text(path: &Path, what: &str) -> Outcome<String> {
+    std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(Exit::Usage, format!("read {what} `{}`", path.display())).caused_by(&error))
+}
+
+/// What a running server writes into its data folder about where it listens.
+#[derive(Debug, serde::Deserialize)]
+struct Addresses {
+    operators: Option<String>,
+}
+
+/// A server on this machine leaves its address, the first token and its CA in its data folder.
+fn from_data(args: &ConnectionArgs, data: &Path) -> Outcome<Target> {
+    let missing = |failure: Failure| {
+        failure.next(format!("start it: `margrave serve --data {0}` (or `margrave demo --data {0}`)", data.display()))
+    };
+    let token = match &args.token_file {
+        Some(file) => read_token(file)?,
+        None => read_token(&data.join("admin-token")).map_err(missing)?,
+    };
+    let url = match &args.url {
+        Some(url) => url.clone(),
+        None => {
+            let path = data.join("addresses.json");
+            let text = read_text(&path, "addresses of the server").map_err(missing)?;
+            let addresses: Addresses = serde_json::from_str(&text).map_err(|error| {
+                Failure::usage(format!("read addresses of the server `{}`", path.display())).caused_by(&error)
+            })?;
+            addresses
+                .operators
+                .ok_or_else(|| Failure::usage(format!("the server of `{}` has no operator listener", data.display())))?
+        }
+    };
+    let ca_pem = match &args.ca {
+        Some(path) => Some(read_text(path, "CA file")?),
+        None => std::fs::read_to_string(data.join("https-ca.pem")).ok(),
+    };
+    Ok(Target { url, token, ca_pem })
+}
+
+#[cfg(test)]
+mod tests;

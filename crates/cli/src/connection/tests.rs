@@ -1,0 +1,56 @@
+use super::*;
+
+fn saved() -> Saved {
+    Saved { url: "https://one.example".into(), token: "saved-token".into(), ca: Some("saved-ca".into()) }
+}
+
+#[test]
+fn a_saved_token_is_never_sent_to_another_server() {
+    let args = ConnectionArgs { url: Some("https://two.example".into()), ..ConnectionArgs::default() };
+    let failure = resolve(&args, &Environment::default(), Some(saved())).unwrap_err();
+    assert_eq!(failure.exit, Exit::Usage);
+    assert!(failure.what.contains("no token for https://two.example"));
+}
+
+#[test]
+fn the_saved_login_is_used_when_nothing_else_is_given() {
+    let target = resolve(&ConnectionArgs::default(), &Environment::default(), Some(saved())).unwrap();
+    assert_eq!(
+        target,
+        Target { url: "https://one.example".into(), token: "saved-token".into(), ca_pem: Some("saved-ca".into()) }
+    );
+}
+
+#[test]
+fn the_same_server_may_be_named_again_with_a_slash() {
+    let args = ConnectionArgs { url: Some("https://one.example/".into()), ..ConnectionArgs::default() };
+    let target = resolve(&args, &Environment::default(), Some(saved())).unwrap();
+    assert_eq!(target.token, "saved-token");
+}
+
+#[test]
+fn flags_go_before_the_environment_and_both_before_the_saved_login() {
+    let environment = Environment {
+        url: Some("https://env.example".into()),
+        token: Some(" env-token\n".into()),
+        ..Environment::default()
+    };
+    let target = resolve(&ConnectionArgs::default(), &environment, Some(saved())).unwrap();
+    assert_eq!((target.url.as_str(), target.token.as_str()), ("https://env.example", "env-token"));
+    let args = ConnectionArgs { url: Some("https://flag.example".into()), ..ConnectionArgs::default() };
+    let target = resolve(&args, &environment, Some(saved())).unwrap();
+    assert_eq!((target.url.as_str(), target.token.as_str()), ("https://flag.example", "env-token"));
+}
+
+#[test]
+fn a_data_folder_that_no_server_has_written_says_how_to_start_one() {
+    let args = ConnectionArgs { data: Some("/nonexistent/fleet".into()), ..ConnectionArgs::default() };
+    let failure = resolve(&args, &Environment::default(), None).unwrap_err();
+    assert!(failure.next.unwrap().contains("margrave serve --data /nonexistent/fleet"));
+}
+
+#[test]
+fn without_any_server_the_way_to_log_in_is_shown() {
+    let failure = resolve(&ConnectionArgs::default(), &Environment::default(), None).unwrap_err();
+    assert!(failure.next.unwrap().contains("margrave login"));
+}

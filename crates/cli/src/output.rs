@@ -1,0 +1,196 @@
+//! Stdout is data, stderr is talk. Tables for people, JSON and YAML for programs.
+
+use crate::failure::{Exit, Failure, Outcome};
+use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
+use owo_colors::{OwoColorize as _, Style};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::io::{IsTerminal as _, Write as _};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    #[default]
+    Table,
+    Json,
+    Yaml,
+}
+
+/// Where and how a command writes; decided once, at the start.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about two streams and their reader")]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Output {
+    pub(crate) format: Format,
+    /// Whether stdout takes colours.
+    pub(crate) colour: bool,
+    /// Whether stderr is a terminal: bars instead of lines, colours in errors.
+    pub(crate) talk_terminal: bool,
+    pub(crate) talk_colour: bool,
+    /// Whether someone can be asked.
+    pub(crate) interactive: bool,
+    pub(crate) quiet: bool,
+}
+
+impl Output {
+    pub(crate) fn detect(format: Format, quiet: bool) -> Self {
+        // https://no-color.org: any value that is not empty switches colours off.
+        let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let stdout = std::io::stdout().is_terminal();
+        let stderr = std::io::stderr().is_terminal();
+        Self {
+            format,
+            colour: wanted && stdout,
+            talk_terminal: stderr,
+            talk_colour: wanted && stderr,
+            interactive: std::io::stdin().is_terminal() && stderr,
+            quiet,
+        }
+    }
+
+    /// What a pipe gets.
+    #[cfg(test)]
+    pub(crate) fn plain() -> Self {
+        Self {
+            format: Format::Table,
+            colour: false,
+            talk_terminal: false,
+            talk_colour: false,
+            interactive: false,
+            quiet: false,
+        }
+    }
+
+    /// Writes a value as JSON or YAML, or lets `human` write it.
+    pub(crate) fn show<T: Serialize + ?Sized>(self, value: &T, human: impl FnOnce(Self) -> String) -> Outcome {
+        match self.format {
+            Format::Table => self.data(&human(self)),
+            Format::Json => self.data(&(to_json(value)? + "\n")),
+            Format::Yaml => self.data(&to_yaml(value)?),
+        }
+    }
+
+    /// Writes data to stdout. A reader that has gone away is not an error.
+    #[expect(clippy::unused_self, reason = "data goes through the one who decided how it looks")]
+    pub(crate) fn data(self, text: &str) -> Outcome {
+        let mut stdout = std::io::stdout().lock();
+        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                Err(Failure::new(Exit::Failed, "write to stdout").caused_by(&error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Says something to the person at the terminal.
+    pub(crate) fn say(self, text: impl AsRef<str>) {
+        if !self.quiet {
+            self.must_say(text);
+        }
+    }
+
+    /// Says something even to one who wants quiet.
+    #[expect(clippy::unused_self, reason = "talk goes through the one who decided how it looks")]
+    pub(crate) fn must_say(self, text: impl AsRef<str>) {
+        // Nobody is left to be told that stderr is closed.
+        let _ = writeln!(std::io::stderr().lock(), "{}", text.as_ref());
+    }
+
+    /// A table with these headings; nothing is wrapped when it goes into a pipe.
+    pub(crate) fn table(self, headings: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        if self.colour {
+            table.set_content_arrangement(ContentArrangement::Dynamic);
+        } else {
+            table.set_content_arrangement(ContentArrangement::Disabled);
+            table.force_no_tty();
+        }
+        table.set_header(headings.iter().map(|heading| {
+            let cell = Cell::new(heading.to_uppercase());
+            if self.colour { cell.add_attribute(Attribute::Bold) } else { cell }
+        }));
+        for row in rows {
+            table.add_row(row.into_iter().map(|text| self.cell(text)));
+        }
+        let lines: Vec<_> = table.lines().map(|line| line.trim().to_owned()).collect();
+        trim_margin(&lines)
+    }
+
+    fn cell(self, text: String) -> Cell {
+        let colour = state_colour(&text).filter(|_| self.colour);
+        let cell = Cell::new(text);
+        colour.map_or(cell.clone(), |colour| cell.fg(colour))
+    }
+
+    /// Names and values, one a line, values aligned; empty values are left out.
+    pub(crate) fn fields(self, fields: &[(&str, String)]) -> String {
+        let width = fields.iter().filter(|(_, value)| !value.is_empty()).map(|(name, _)| name.len()).max().unwrap_or(0);
+        let mut text = String::new();
+        for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
+            let name = paint(&format!("{name:width$}"), Style::new().bold(), self.colour);
+            let value = value.replace('\n', &format!("\n{:1$}", "", width + 2));
+            let _ = writeln!(text, "{name}  {value}");
+        }
+        text
+    }
+
+    /// A heading between parts of an answer.
+    pub(crate) fn heading(self, text: &str) -> String {
+        format!("\n{}\n", paint(text, Style::new().bold().underline(), self.colour))
+    }
+}
+
+/// Every line ends in a newline; the blank column that the table puts before the first one is gone already.
+fn trim_margin(lines: &[String]) -> String {
+    lines.iter().fold(String::new(), |text, line| text + line + "\n")
+}
+
+/// Words that stand for a state get its colour wherever they fill a cell.
+fn state_colour(text: &str) -> Option<comfy_table::Color> {
+    use comfy_table::Color;
+    match text {
+        "converged" | "installed" | "accepted" | "fits" | "ok" | "yes" => Some(Color::Green),
+        "failed" | "does not fit" | "retired" | "broken" => Some(Color::Red),
+        "applying" | "installing" | "waiting" | "pending" | "older-revision" | "not-heard-of" | "unknown"
+        | "silent" => Some(Color::Yellow),
+        _ => None,
+    }
+}
+
+pub(crate) fn paint(text: &str, style: Style, colour: bool) -> String {
+    if colour { text.style(style).to_string() } else { text.to_owned() }
+}
+
+fn to_json<T: Serialize + ?Sized>(value: &T) -> Outcome<String> {
+    serde_json::to_string_pretty(value).map_err(|error| Failure::failed("write the answer as JSON").caused_by(&error))
+}
+
+pub(crate) fn to_yaml<T: Serialize + ?Sized>(value: &T) -> Outcome<String> {
+    let mut text = serde_saphyr::to_string(&value)
+        .map_err(|error| Failure::failed("write the answer as YAML").because(error.to_string()))?;
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_in_a_pipe_has_no_colours_and_is_never_wrapped() {
+        let long = "x".repeat(300);
+        let text = Output::plain().table(&["name", "state"], [vec![long.clone(), "failed".to_owned()]]);
+        assert_eq!(text.lines().count(), 2);
+        assert!(text.contains(&long));
+        assert!(!text.contains('\u{1b}'));
+        assert!(text.starts_with("NAME"));
+    }
+
+    #[test]
+    fn fields_are_aligned_and_empty_ones_left_out() {
+        let text = Output::plain().fields(&[("id", "a".into()), ("none", String::new()), ("longer", "b\nc".into())]);
+        assert_eq!(text, "id      a\nlonger  b\n        c\n");
+    }
+}
