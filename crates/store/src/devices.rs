@@ -105,11 +105,11 @@ fn subject(key: &DeviceKey) -> String {
 }
 
 /// Replaces the index entries of one source.
-async fn index_labels<'a>(
+async fn index_labels(
     connection: &mut AnyConnection,
     key: &DeviceKey,
     source: &'static str,
-    labels: impl Iterator<Item = (&'a String, &'a String)>,
+    labels: &[(&String, &String)],
 ) -> Result<()> {
     sqlx::query("DELETE FROM device_labels WHERE client_id = $1 AND device_id = $2 AND source = $3")
         .bind(key.client.as_str())
@@ -156,8 +156,10 @@ async fn write_report(
     .execute(&mut *connection)
     .await
     .during("write what a device reports")?;
-    let pairs = labels.iter().flat_map(|(label, values)| values.iter().map(move |value| (label, value)));
-    index_labels(connection, key, "device", pairs).await
+    // Collected: a borrowed iterator held over an await keeps callers from seeing that the future is `Send`.
+    let pairs: Vec<_> =
+        labels.iter().flat_map(|(label, values)| values.iter().map(move |value| (label, value))).collect();
+    index_labels(connection, key, "device", &pairs).await
 }
 
 impl Store {
@@ -310,5 +312,6 @@ async fn write_operator_labels(connection: &mut AnyConnection, device: &Device) 
         .execute(&mut *connection)
         .await
         .during("label a device")?;
-    index_labels(connection, &device.key, "operator", device.operator_labels.iter()).await
+    let pairs: Vec<_> = device.operator_labels.iter().collect();
+    index_labels(connection, &device.key, "operator", &pairs).await
 }
