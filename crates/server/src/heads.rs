@@ -1,36 +1,121 @@
 //! Every client's policy and manifest head in memory; readers never wait for a writer.
 
+use arc_swap::ArcSwap;
 use margo::ids::ClientId;
 use margrave_core::time::Timestamp;
-use margrave_store::{Head, SeenAt};
+use margrave_store::{Head, SeenAt, Store};
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
-#[derive(Debug, Default)]
-pub struct Heads {}
+/// A new client copies one shard: with 100,000 clients that is about a hundred pointers.
+const SHARDS: usize = 1024;
 
-impl Heads {
-    /// The head of a client, or `None` for one nobody has created.
-    pub fn get(&self, client: &ClientId) -> Option<Arc<Head>> {
-        let _ = client;
-        todo!()
-    }
-    /// Takes a new head; an older version never replaces a newer one.
-    pub fn put(&self, head: Head) {
-        let _ = head;
-        todo!()
-    }
-    /// Remembers that a client was heard of; written to the store in batches.
-    pub fn seen(&self, client: &ClientId, at: Timestamp) {
-        let _ = (client, at);
-        todo!()
-    }
-    /// The freshest time a client was heard of, if it is fresher than what the store has.
-    pub fn last_seen(&self, client: &ClientId) -> Option<Timestamp> {
-        let _ = client;
-        todo!()
-    }
-    /// Seen times not yet written.
-    pub fn drain_seen(&self) -> Vec<SeenAt> {
-        todo!()
+/// Clients read from the store at a time when the server starts.
+const LOAD_PAGE_ROWS: u32 = 5_000;
+
+/// "Not heard of since the server started."
+const NEVER: i64 = i64::MIN;
+
+#[derive(Debug)]
+struct Entry {
+    head: ArcSwap<Head>,
+    seen: AtomicI64,
+    /// The seen time last handed out for writing.
+    drained: AtomicI64,
+}
+
+type Shard = ArcSwap<HashMap<ClientId, Arc<Entry>>>;
+
+#[derive(Debug)]
+pub struct Heads {
+    hasher: RandomState,
+    shards: Box<[Shard]>,
+}
+
+impl Default for Heads {
+    fn default() -> Self {
+        Self { hasher: RandomState::new(), shards: (0..SHARDS).map(|_| Shard::default()).collect() }
     }
 }
+
+impl Heads {
+    /// Reads every client's head from the store.
+    pub async fn load(store: &Store) -> margrave_store::Result<Self> {
+        let heads = Self::default();
+        let mut after = None;
+        loop {
+            let page = store.heads_page(after.as_ref(), LOAD_PAGE_ROWS).await?;
+            let Some(last) = page.last() else { return Ok(heads) };
+            after = Some(last.client.clone());
+            page.into_iter().for_each(|head| heads.put(head));
+        }
+    }
+
+    /// The head of a client, or `None` for one nobody has created.
+    pub fn get(&self, client: &ClientId) -> Option<Arc<Head>> {
+        self.shard(client).load().get(client).map(|entry| entry.head.load_full())
+    }
+
+    /// Takes a new head; an older version never replaces a newer one.
+    pub fn put(&self, head: Head) {
+        let entry = self.entry(&head);
+        let head = Arc::new(head);
+        entry.head.rcu(|held| if head.version >= held.version { Arc::clone(&head) } else { Arc::clone(held) });
+    }
+
+    /// Remembers that a client was heard of; written to the store in batches.
+    pub fn seen(&self, client: &ClientId, at: Timestamp) {
+        if let Some(entry) = self.shard(client).load().get(client) {
+            entry.seen.fetch_max(at.0, Ordering::Relaxed);
+        }
+    }
+
+    /// The freshest time a client was heard of, if it is fresher than what the store has.
+    pub fn last_seen(&self, client: &ClientId) -> Option<Timestamp> {
+        let seen = self.shard(client).load().get(client)?.seen.load(Ordering::Relaxed);
+        (seen != NEVER).then_some(Timestamp(seen))
+    }
+
+    /// Seen times not yet written.
+    pub fn drain_seen(&self) -> Vec<SeenAt> {
+        let mut fresh = Vec::new();
+        for shard in &self.shards {
+            for (client, entry) in shard.load().iter() {
+                let seen = entry.seen.load(Ordering::Relaxed);
+                if entry.drained.swap(seen, Ordering::Relaxed) < seen {
+                    fresh.push(SeenAt { client: client.clone(), at: Timestamp(seen) });
+                }
+            }
+        }
+        fresh
+    }
+
+    fn shard(&self, client: &ClientId) -> &Shard {
+        &self.shards[self.hasher.hash_one(client) as usize % SHARDS]
+    }
+
+    /// The entry of this client, made on first sight.
+    fn entry(&self, head: &Head) -> Arc<Entry> {
+        let shard = self.shard(&head.client);
+        if let Some(entry) = shard.load().get(&head.client) {
+            return Arc::clone(entry);
+        }
+        let entry = Arc::new(Entry {
+            head: ArcSwap::from_pointee(head.clone()),
+            seen: AtomicI64::new(NEVER),
+            drained: AtomicI64::new(NEVER),
+        });
+        shard.rcu(|clients| {
+            let mut clients = HashMap::clone(clients);
+            clients.entry(head.client.clone()).or_insert_with(|| Arc::clone(&entry));
+            clients
+        });
+        // Another writer may have been first: everybody uses the entry that is in the map.
+        shard.load().get(&head.client).map_or(entry, Arc::clone)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,12 +1,15 @@
 //! The Margrave server: device API, trust listener, operator API, status page, loops.
 //!
-//! `server::run` is the way in. Handlers are thin: they extract, call one function in `app`, and convert.
+//! `run::start` is the way in. Handlers are thin: they extract, call one function in `app`, and convert.
 
 // Suggested reading order.
 pub mod config;
 pub mod run;
 pub mod state;
 pub mod clock;
+pub mod secrets;
+pub mod files;
+pub mod problems;
 pub mod heads;
 pub mod identity;
 pub mod net;

@@ -1,1 +1,243 @@
 //! Starting and stopping the server.
+
+mod bootstrap;
+mod loops;
+mod place;
+
+pub use bootstrap::ADMIN_TOKEN_FILE;
+pub use place::ADDRESSES_FILE;
+
+use crate::app::publisher;
+use crate::catalog::Descriptions;
+use crate::config::{Config, Problem};
+use crate::devices::{self, StatusQueue};
+use crate::heads::Heads;
+use crate::identity::{Identity, IdentityError};
+use crate::net::tls::{self, Kind};
+use crate::net::{Bound, Options, Tls};
+use crate::state::ServerState;
+use crate::telemetry::Metrics;
+use crate::{telemetry, trust};
+use axum::Router;
+use margrave_core::time::Clock;
+use margrave_store::{Store, StoreError, StoreOptions};
+use place::Place;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("the configuration cannot be used: {}", list(.0))]
+    Config(Vec<Problem>),
+    #[error("cannot write to the data folder `{}`: make it writable for this user or choose another with --data", path.display())]
+    DataFolder {
+        path: PathBuf,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("another server is using the data folder `{}`: stop it or choose another folder with --data", path.display())]
+    InUse { path: PathBuf },
+    #[error("cannot open the store")]
+    Store(#[from] StoreError),
+    #[error("cannot set up this server's identity")]
+    Identity(#[from] IdentityError),
+    #[error("cannot listen for {listener} on {address}: {hint}")]
+    Listen {
+        listener: &'static str,
+        address: SocketAddr,
+        hint: &'static str,
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+fn list(problems: &[Problem]) -> String {
+    problems.iter().map(|problem| format!("`{}`: {}", problem.key, problem.text)).collect::<Vec<_>>().join("; ")
+}
+
+/// The addresses really bound; `None` for a listener that is off.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Addresses {
+    pub devices: Option<SocketAddr>,
+    pub trust: Option<SocketAddr>,
+    pub operators: Option<SocketAddr>,
+}
+
+/// A server at work.
+pub struct Running {
+    pub addresses: Addresses,
+    pub state: ServerState,
+    connections: TaskTracker,
+    /// Stops the loops, after the connections are drained.
+    stop_loops: CancellationToken,
+    loops: TaskTracker,
+    publisher: JoinHandle<()>,
+    statuses: JoinHandle<()>,
+    /// Held for as long as the server runs: one server per data folder.
+    _lock: File,
+}
+
+/// Starts everything; returns when every listener answers.
+pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, StartError> {
+    let problems = config.problems();
+    if !problems.is_empty() {
+        return Err(StartError::Config(problems));
+    }
+    let config = Arc::new(config);
+    let lock = place::take(&config)?;
+    let store = Store::open(&StoreOptions { url: config.store_url(), readers: config.store.readers }).await?;
+    let identity = Arc::new(Identity::open(Arc::clone(&config), Arc::clone(&clock))?);
+    bootstrap::admin_token(&store, &config, clock.now()).await?;
+    let heads = Arc::new(Heads::load(&store).await?);
+    let bound = bind(&config).await?;
+    let place = Place::new(&config, &bound);
+    place.write(&config)?;
+
+    let metrics = Arc::new(Metrics::default());
+    let descriptions = Arc::new(Descriptions::default());
+    let stop_loops = CancellationToken::new();
+    let (statuses, status_task) = StatusQueue::start(store.clone(), Arc::clone(&metrics));
+    let parts = publisher::Parts {
+        store: store.clone(),
+        heads: Arc::clone(&heads),
+        clock: Arc::clone(&clock),
+        descriptions: Arc::clone(&descriptions),
+    };
+    let (publisher, publisher_task) = publisher::start(parts, stop_loops.clone());
+    let state = ServerState {
+        store,
+        clock,
+        config,
+        heads,
+        identity,
+        publisher,
+        descriptions,
+        metrics,
+        statuses,
+        urls: Arc::new(place.urls),
+        stopping: CancellationToken::new(),
+    };
+    let loops = TaskTracker::new();
+    loops::start(&state, &stop_loops, &loops);
+    let connections = TaskTracker::new();
+    listen(&state, bound, &connections)?;
+    tracing::info!(
+        devices = ?place.addresses.devices,
+        trust = ?place.addresses.trust,
+        operators = ?place.addresses.operators,
+        wfm = %state.identity.wfm(),
+        "the server is running"
+    );
+    Ok(Running {
+        addresses: place.addresses,
+        state,
+        connections,
+        stop_loops,
+        loops,
+        publisher: publisher_task,
+        statuses: status_task,
+        _lock: lock,
+    })
+}
+
+impl Running {
+    /// Returns when the server begins to stop.
+    pub async fn wait(&self) {
+        self.state.stopping.cancelled().await;
+    }
+
+    /// Stops accepting, lets requests under way finish, stops the loops, closes the store.
+    pub async fn shutdown(self) {
+        let Self { state, connections, stop_loops, loops, publisher, statuses, addresses: _, _lock } = self;
+        let limit = state.config.limits.drain_timeout.0;
+        state.stopping.cancel();
+        connections.close();
+        if tokio::time::timeout(limit, connections.wait()).await.is_err() {
+            tracing::warn!(connections = connections.len(), "stopped without waiting longer for open connections");
+        }
+        stop_loops.cancel();
+        loops.close();
+        loops.wait().await;
+        if let Err(error) = publisher.await {
+            tracing::error!(%error, "the publishing loop broke");
+        }
+        // Every report that was answered is committed; the others will be sent again.
+        statuses.abort();
+        let _ = statuses.await;
+        state.store.close().await;
+        tracing::info!("the server has stopped");
+    }
+}
+
+/// Sockets by listener, bound before anything is served.
+struct Sockets {
+    devices: Option<Bound>,
+    trust: Option<Bound>,
+    operators: Option<Bound>,
+}
+
+async fn bind(config: &Config) -> Result<Sockets, StartError> {
+    let listeners = &config.listeners;
+    let one = async |listener: &'static str, enabled: bool, address: SocketAddr| match enabled {
+        false => Ok(None),
+        true => Bound::to(address).await.map(Some).map_err(|source| StartError::Listen {
+            listener,
+            address,
+            hint: place::listen_hint(source.kind()),
+            source,
+        }),
+    };
+    Ok(Sockets {
+        devices: one("devices", listeners.devices.enabled, listeners.devices.address).await?,
+        trust: one("trust", listeners.trust.enabled, listeners.trust.address).await?,
+        operators: one("operators", listeners.operators.enabled, listeners.operators.address).await?,
+    })
+}
+
+fn listen(state: &ServerState, sockets: Sockets, connections: &TaskTracker) -> Result<(), StartError> {
+    let https = |kind| tls::follow(kind, &state.identity, &state.clock).map(Some);
+    let Sockets { devices, trust, operators } = sockets;
+    if let Some(bound) = devices {
+        spawn(state, "devices", bound, https(Kind::Devices)?, devices::router(state.clone()), connections);
+    }
+    if let Some(bound) = trust {
+        spawn(state, "trust", bound, https(Kind::Https)?, trust::router(state.clone()), connections);
+    }
+    if let Some(bound) = operators {
+        let tls = if state.config.listeners.operators.speaks_tls() { https(Kind::Https)? } else { None };
+        spawn(state, "operators", bound, tls, operator_router(state.clone()), connections);
+    }
+    Ok(())
+}
+
+fn operator_router(state: ServerState) -> Router {
+    telemetry::router(state)
+}
+
+fn spawn(
+    state: &ServerState,
+    name: &'static str,
+    bound: Bound,
+    tls: Option<Tls>,
+    router: Router,
+    connections: &TaskTracker,
+) {
+    let limits = &state.config.limits;
+    let options = Options {
+        name,
+        http1_only: name == "devices",
+        connections_max: limits.connections,
+        handshake_timeout: limits.handshake_timeout.0,
+        idle_timeout: limits.idle_timeout.0,
+        connection_age_max: limits.connection_age_max.0,
+        clock: Arc::clone(&state.clock),
+        metrics: Arc::clone(&state.metrics),
+    };
+    connections.spawn(bound.serve(options, tls, router, state.stopping.clone(), connections.clone()));
+}

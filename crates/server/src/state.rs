@@ -3,12 +3,14 @@
 use crate::app::publisher::Publisher;
 use crate::catalog::Descriptions;
 use crate::config::Config;
+use crate::devices::StatusQueue;
 use crate::heads::Heads;
 use crate::identity::Identity;
 use crate::telemetry::Metrics;
 use margrave_core::time::{Clock, Timestamp};
 use margrave_store::Store;
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 
 /// Cheap to clone; one per process.
 #[derive(Clone)]
@@ -25,6 +27,21 @@ pub struct ServerState {
     /// Descriptions in the catalog, parsed once.
     pub descriptions: Arc<Descriptions>,
     pub metrics: Arc<Metrics>,
+    /// Group-commits status reports.
+    pub statuses: StatusQueue,
+    /// Addresses as seen from outside.
+    pub urls: Arc<ExternalUrls>,
+    /// Cancelled when the server begins to stop; long answers should end then.
+    pub stopping: CancellationToken,
+}
+
+/// Base URLs without a trailing slash.
+#[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ExternalUrls {
+    /// Of the device API, with its path prefix.
+    pub devices: String,
+    pub trust: String,
+    pub operators: String,
 }
 
 impl ServerState {

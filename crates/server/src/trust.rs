@@ -1,1 +1,58 @@
 //! The trust listener: discovery, trust bundle, enrolment.
+//!
+//! Ordinary HTTPS, no client certificate. A fuller identity service replaces what is behind
+//! [`crate::identity::Identity`]; these addresses and their documents stay.
+
+// Suggested reading order.
+mod documents;
+mod enrolment;
+mod pace;
+
+pub use enrolment::{ENROLMENT_RETRY_WINDOW, EnrolmentRequest, EnrolmentResponse};
+
+use crate::problems::{self, Refusal};
+use crate::state::ServerState;
+use crate::telemetry::observe;
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::routing::{get, post};
+use margo::ids::ClientId;
+use margrave_store::Head;
+use std::sync::Arc;
+use tower_http::catch_panic::CatchPanicLayer;
+
+/// Path of the SPIFFE bundle; existing identity services use the same (W-29).
+pub const BUNDLE_PATH: &str = "/.well-known/spiffe/bundle.json";
+/// Path of enrolment: a token and a CSR go in, an SVID comes out.
+pub const ENROLMENT_PATH: &str = "/enrolment/v1";
+
+pub fn router(state: ServerState) -> Router {
+    let limit = state.config.limits.request_timeout.0;
+    let observed = ("trust", Arc::clone(&state.metrics));
+    Router::new()
+        .route("/.well-known/margo", get(documents::discovery))
+        .route(BUNDLE_PATH, get(documents::bundle))
+        .route(ENROLMENT_PATH, post(enrolment::post))
+        .layer(axum::Extension(Arc::new(pace::Pace::default())))
+        .method_not_allowed_fallback(problems::no_such_method)
+        .fallback(problems::no_such_address)
+        .layer(from_fn(move |request: Request, next: Next| problems::in_time(limit, request, next)))
+        .layer(CatchPanicLayer::custom(problems::panicked))
+        .layer(from_fn_with_state(observed, observe))
+        .with_state(state)
+}
+
+/// Takes a client's head from the store into memory.
+pub(crate) async fn refresh_head(state: &ServerState, client: &ClientId) -> Result<(), Refusal> {
+    let failed = |error| {
+        state.metrics.store_error();
+        Refusal::store(&error)
+    };
+    let row = state.store.client_get(client).await.map_err(failed)?;
+    let manifest = state.store.manifest(client).await.map_err(failed)?;
+    if let (Some(row), Some((version, digest, _))) = (row, manifest) {
+        state.heads.put(Head { client: client.clone(), state: row.state, version, digest });
+    }
+    Ok(())
+}

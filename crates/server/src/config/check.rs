@@ -1,0 +1,115 @@
+//! What a well-formed configuration can still get wrong.
+
+use super::Config;
+use margo::ids::ClientId;
+use margo::spiffe::TrustDomain;
+use std::time::Duration;
+
+/// One setting that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    pub key: &'static str,
+    /// What is wrong and what to do.
+    pub text: String,
+}
+
+pub(super) fn problems(config: &Config) -> Vec<Problem> {
+    let mut found = Vec::new();
+    let mut refuse = |key, text: String| found.push(Problem { key, text });
+    let Config { data_dir: _, silent_after, store, listeners, urls, https, identity, clients: _, .. } = config;
+
+    if silent_after.0.is_zero() {
+        refuse("silent_after", "must be longer than nothing".to_owned());
+    }
+    if !(1..=64).contains(&store.readers) {
+        refuse("store.readers", "must be between 1 and 64".to_owned());
+    }
+    let operators = &listeners.operators;
+    if operators.enabled && !operators.speaks_tls() && !operators.address.ip().is_loopback() {
+        refuse(
+            "listeners.operators.tls",
+            format!("plain HTTP is refused on {}: leave `tls` out or take a loopback address", operators.address),
+        );
+    }
+    let prefix = &listeners.devices.path_prefix;
+    if !prefix.is_empty() && !is_prefix(prefix) {
+        refuse(
+            "listeners.devices.path_prefix",
+            format!("`{prefix}` is not a path: start with `/`, do not end with one, use letters, digits, `.`, `_`, `~`, `-`"),
+        );
+    }
+    for (key, url) in [
+        ("urls.devices", &urls.devices),
+        ("urls.trust", &urls.trust),
+        ("urls.operators", &urls.operators),
+    ] {
+        let Some(url) = url else { continue };
+        let is_https = url::Url::parse(url).is_ok_and(|url| url.scheme() == "https" && url.has_host());
+        // A proxy in front of the operator listener may speak plain HTTP on a loopback address.
+        let is_http = url::Url::parse(url).is_ok_and(|url| url.scheme() == "http" && url.has_host());
+        if !is_https && !(key == "urls.operators" && is_http) {
+            refuse(key, format!("`{url}` is not an absolute https URL"));
+        }
+    }
+    if https.certificate_file.is_some() != https.key_file.is_some() {
+        refuse("https.key_file", "give both `certificate_file` and `key_file`, or neither".to_owned());
+    }
+    if let Err(error) = TrustDomain::parse(&identity.trust_domain) {
+        refuse("identity.trust_domain", error.to_string());
+    }
+    if let Err(error) = identity.wfm_id.parse::<ClientId>() {
+        refuse("identity.wfm_id", error.to_string());
+    }
+    // Certificates are backdated and renewed after two thirds: below this nothing would ever be valid for long.
+    let shortest = Duration::from_secs(60);
+    for (key, span) in [
+        ("https.lifetime", https.lifetime),
+        ("identity.wfm_svid_lifetime", identity.wfm_svid_lifetime),
+        ("identity.client_svid_lifetime", identity.client_svid_lifetime),
+    ] {
+        if span.0 < shortest {
+            refuse(key, format!("{span} is shorter than one minute"));
+        }
+    }
+    if identity.client_svid_lifetime > identity.client_svid_lifetime_max {
+        refuse("identity.client_svid_lifetime", "is longer than `client_svid_lifetime_max`".to_owned());
+    }
+    limits(config, &mut found);
+    found
+}
+
+fn limits(config: &Config, found: &mut Vec<Problem>) {
+    let Config { limits, retention, log, .. } = config;
+    if limits.connections == 0 {
+        found.push(Problem { key: "limits.connections", text: "must be at least 1".to_owned() });
+    }
+    for (key, span) in [
+        ("limits.handshake_timeout", limits.handshake_timeout),
+        ("limits.idle_timeout", limits.idle_timeout),
+        ("limits.request_timeout", limits.request_timeout),
+        ("limits.connection_age_max", limits.connection_age_max),
+        ("retention.prune_every", retention.prune_every),
+    ] {
+        if span.0.is_zero() {
+            found.push(Problem { key, text: "must be longer than nothing".to_owned() });
+        }
+    }
+    if retention.revisions_per_deployment == 0 || retention.statuses_per_deployment == 0 {
+        found.push(Problem {
+            key: "retention.revisions_per_deployment",
+            text: "keep at least one revision and one status".to_owned(),
+        });
+    }
+    if let Err(error) = log.filter.parse::<tracing_subscriber::EnvFilter>() {
+        found.push(Problem { key: "log.filter", text: error.to_string() });
+    }
+}
+
+fn is_prefix(text: &str) -> bool {
+    text.strip_prefix('/').is_some_and(|rest| {
+        rest.split('/').all(|segment| {
+            !segment.is_empty()
+                && segment.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'~' | b'-'))
+        })
+    })
+}

@@ -1,0 +1,95 @@
+//! Whether a client may do anything at all: the accepted-client policy, asked for every request (WID-05).
+
+use crate::net::Peer;
+use crate::problems::Refusal;
+use crate::state::ServerState;
+use crate::telemetry::RequestId;
+use axum::extract::{FromRequestParts, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::request::Parts;
+use margo::ids::ClientId;
+use margrave_core::model::{Actor, ClientState};
+use margrave_store::{Head, StoreError};
+use std::sync::Arc;
+
+/// An accepted client. Only [`admit`] makes one.
+#[derive(Debug, Clone)]
+pub(super) struct Caller {
+    pub(super) client: ClientId,
+    /// As it was when the request came in.
+    pub(super) head: Arc<Head>,
+    pub(super) request_id: Option<String>,
+}
+
+impl Caller {
+    pub(super) fn actor(&self) -> Actor {
+        Actor { name: format!("client:{}", self.client), reason: None, request_id: self.request_id.clone() }
+    }
+}
+
+/// Handlers take the caller that [`admit`] left among the extensions.
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Refusal> {
+        parts.extensions.get::<Self>().cloned().ok_or_else(Refusal::internal)
+    }
+}
+
+/// Middleware: lets accepted clients through, answers everybody else with 403 (GEN-14, W-26).
+/// From memory alone: an unchanged poll must not wait for a database (invariant 3).
+pub(super) async fn admit(State(state): State<ServerState>, mut request: Request, next: Next) -> Response {
+    // A request body cannot be shared between threads, so nothing of the request is held over a wait.
+    let peer = request.extensions().get::<Peer>().cloned();
+    let request_id = request.extensions().get::<RequestId>().map(|RequestId(id)| id.clone());
+    match caller(&state, peer, request_id).await {
+        Ok(caller) => {
+            state.heads.seen(&caller.client, state.now());
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+async fn caller(state: &ServerState, peer: Option<Peer>, request_id: Option<String>) -> Result<Caller, Refusal> {
+    let Some(Peer(identity)) = peer else {
+        // The listener demands a certificate, so nobody gets here without one.
+        return Err(Refusal::not_authorized("The connection carries no client identity."));
+    };
+    let client = identity.client_id;
+    let head = match state.heads.get(&client) {
+        Some(head) => head,
+        None if state.config.clients.accept_any => welcome(state, &client, request_id.clone()).await?,
+        None => return Err(denied()),
+    };
+    match head.state {
+        ClientState::Accepted => Ok(Caller { client, head, request_id }),
+        ClientState::Pending | ClientState::Retired => Err(denied()),
+    }
+}
+
+/// The same for unknown, pending and retired clients: an outsider learns nothing from it.
+fn denied() -> Refusal {
+    Refusal::not_authorized("This client is not accepted here. An operator of this server can accept it.")
+}
+
+/// First contact under the explicit choice to accept the whole namespace (WID-05).
+async fn welcome(state: &ServerState, client: &ClientId, request_id: Option<String>) -> Result<Arc<Head>, Refusal> {
+    let actor = Actor {
+        name: "system".to_owned(),
+        reason: Some("accepted on first contact (clients.accept_any)".to_owned()),
+        request_id,
+    };
+    match state.store.client_create(&actor, client, ClientState::Accepted, None, state.now()).await {
+        Ok((_, head)) => state.heads.put(head),
+        // Another request of the same client was faster; its head is there or about to be.
+        Err(StoreError::Exists { .. }) => crate::trust::refresh_head(state, client).await?,
+        Err(error) => {
+            state.metrics.store_error();
+            return Err(Refusal::store(&error));
+        }
+    }
+    state.heads.get(client).ok_or_else(Refusal::internal)
+}

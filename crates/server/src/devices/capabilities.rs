@@ -1,0 +1,76 @@
+//! `PUT` and `DELETE /api/v1/capabilities/{deviceId}` (CAP-03 to CAP-05, GW-02).
+
+use super::CAPABILITIES_BYTES_MAX;
+use super::caller::Caller;
+use crate::problems::{self, Answer, Refusal};
+use crate::state::ServerState;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request, State};
+use axum::response::IntoResponse as _;
+use http::StatusCode;
+use margo::capabilities::DeviceCapabilities;
+use margo::ids::DeviceId;
+use margo::problem::ProblemType;
+use margrave_core::model::DeviceKey;
+use margrave_store::DevicePut;
+
+pub(super) async fn put(
+    State(state): State<ServerState>,
+    caller: Caller,
+    path: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Answer {
+    let Path(text) = path.map_err(|error| Refusal::invalid(error.body_text()))?;
+    let device: DeviceId = text.parse().map_err(|error| Refusal::invalid(format!("{error}.")))?;
+    let body = problems::body(request, CAPABILITIES_BYTES_MAX).await?;
+    let unknown_types = state.config.capabilities.unknown_types.into();
+    let read = DeviceCapabilities::read(&body, unknown_types)
+        .map_err(|findings| Refusal::document("capabilities report", &body, &findings))?;
+    for warning in &read.warnings {
+        tracing::debug!(device.id = %device, %warning, "odd capabilities");
+    }
+    let capabilities = read.document;
+    if capabilities.properties.id != device {
+        // CAP-05
+        return Err(Refusal::one_field(
+            "properties.id",
+            format!("`{}` is not the device id `{device}` of the address.", capabilities.properties.id),
+        ));
+    }
+    let key = DeviceKey { client: caller.client, device };
+    match state.store.device_put(&key, &capabilities, &body, state.now()).await {
+        Ok(DevicePut::Created) => Ok(StatusCode::CREATED.into_response()),
+        Ok(DevicePut::Updated) => Ok(StatusCode::OK.into_response()),
+        Ok(DevicePut::GatewayNotFound) => Err(Refusal::new(
+            ProblemType::GatewayNotFound,
+            StatusCode::NOT_FOUND,
+            "Report the gateway of this device first.",
+        )),
+        Err(error) => {
+            state.metrics.store_error();
+            Err(Refusal::store(&error))
+        }
+    }
+}
+
+pub(super) async fn delete(
+    State(state): State<ServerState>,
+    caller: Caller,
+    path: Result<Path<String>, PathRejection>,
+) -> Answer {
+    let not_found = || {
+        Refusal::new(ProblemType::DeviceNotFound, StatusCode::NOT_FOUND, "This client has no device with this id.")
+    };
+    // Nothing can have been reported under an id that is none.
+    let device = path.ok().and_then(|Path(text)| text.parse::<DeviceId>().ok()).ok_or_else(not_found)?;
+    let actor = caller.actor();
+    let key = DeviceKey { client: caller.client, device };
+    match state.store.device_delete(&actor, &key, state.now()).await {
+        Ok(true) => Ok(StatusCode::NO_CONTENT.into_response()),
+        Ok(false) => Err(not_found()),
+        Err(error) => {
+            state.metrics.store_error();
+            Err(Refusal::store(&error))
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Writing small files so that a crash leaves the old content or the new, never half of either.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+
+/// Files with secrets: for their owner only.
+pub const PRIVATE_FILE: u32 = 0o600;
+/// Files anybody on the machine may read.
+pub const PUBLIC_FILE: u32 = 0o644;
+/// Folders with secrets: for their owner only.
+const PRIVATE_FOLDER: u32 = 0o700;
+
+/// Writes a file as a whole: beside its place, to the disk, then over the old one.
+pub fn write_atomically(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    let folder = path.parent().ok_or_else(|| io::Error::other("the path has no folder"))?;
+    let mut name = path.file_name().ok_or_else(|| io::Error::other("the path has no file name"))?.to_owned();
+    name.push(".new");
+    let beside = folder.join(name);
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&beside)?;
+    // The mode given when opening is cut by the umask, and a left-over file keeps its own.
+    file.set_permissions(Permissions::from_mode(mode))?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    fs::rename(&beside, path)?;
+    File::open(folder)?.sync_all()
+}
+
+/// Makes a folder only its owner can enter.
+pub fn private_folder(path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path)?;
+    fs::set_permissions(path, Permissions::from_mode(PRIVATE_FOLDER))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PRIVATE_FILE, private_folder, write_atomically};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn replaces_the_content_and_keeps_it_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("trust");
+        private_folder(&inner).unwrap();
+        let path = inner.join("key.pem");
+        write_atomically(&path, b"old", PRIVATE_FILE).unwrap();
+        write_atomically(&path, b"new", PRIVATE_FILE).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"new");
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, PRIVATE_FILE);
+        assert_eq!(std::fs::metadata(&inner).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(std::fs::read_dir(&inner).unwrap().count(), 1, "nothing is left beside it");
+    }
+}

@@ -1,0 +1,71 @@
+use super::Heads;
+use margo::digest::Digest;
+use margo::ids::ClientId;
+use margrave_core::model::ClientState;
+use margrave_core::time::Timestamp;
+use margrave_store::{Head, SeenAt};
+
+fn id(text: &str) -> ClientId {
+    text.parse().unwrap()
+}
+
+fn head(client: &str, version: u64, state: ClientState) -> Head {
+    Head { client: id(client), state, version, digest: Digest::of(&version.to_be_bytes()) }
+}
+
+#[test]
+fn an_older_version_never_replaces_a_newer_one() {
+    let heads = Heads::default();
+    heads.put(head("press", 7, ClientState::Accepted));
+    heads.put(head("press", 6, ClientState::Accepted));
+    assert_eq!(heads.get(&id("press")).unwrap().version, 7);
+    heads.put(head("press", 8, ClientState::Accepted));
+    assert_eq!(heads.get(&id("press")).unwrap().version, 8);
+}
+
+#[test]
+fn a_change_of_state_at_the_same_version_is_taken() {
+    let heads = Heads::default();
+    heads.put(head("press", 7, ClientState::Accepted));
+    heads.put(head("press", 7, ClientState::Retired));
+    assert_eq!(heads.get(&id("press")).unwrap().state, ClientState::Retired);
+}
+
+#[test]
+fn a_client_nobody_created_has_no_head() {
+    assert!(Heads::default().get(&id("stranger")).is_none());
+}
+
+#[test]
+fn seen_times_are_handed_out_once_and_only_grow() {
+    let heads = Heads::default();
+    heads.put(head("press", 1, ClientState::Accepted));
+    heads.put(head("lathe", 1, ClientState::Accepted));
+    heads.seen(&id("press"), Timestamp(20));
+    heads.seen(&id("press"), Timestamp(10));
+    heads.seen(&id("stranger"), Timestamp(10));
+    assert_eq!(heads.last_seen(&id("press")), Some(Timestamp(20)));
+    assert_eq!(heads.last_seen(&id("lathe")), None);
+    assert_eq!(heads.drain_seen(), vec![SeenAt { client: id("press"), at: Timestamp(20) }]);
+    assert_eq!(heads.drain_seen(), vec![]);
+    heads.seen(&id("press"), Timestamp(21));
+    assert_eq!(heads.drain_seen().len(), 1);
+}
+
+#[test]
+fn writers_of_many_clients_at_once_lose_nobody() {
+    let heads = Heads::default();
+    std::thread::scope(|scope| {
+        for writer in 0..4 {
+            let heads = &heads;
+            scope.spawn(move || {
+                for number in 0..2_000 {
+                    heads.put(head(&format!("c{number}"), writer + 1, ClientState::Accepted));
+                }
+            });
+        }
+    });
+    for number in 0..2_000 {
+        assert_eq!(heads.get(&id(&format!("c{number}"))).unwrap().version, 4);
+    }
+}

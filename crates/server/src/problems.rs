@@ -1,0 +1,130 @@
+//! Errors on the Margo side of the server: RFC 9457 with Margo's registry, for every path out (PRB-01 to PRB-03).
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, header};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use margo::finding::{Findings, Severity};
+use margo::problem::{FieldError, PROBLEM_MEDIA_TYPE, Problem, ProblemType};
+use margrave_store::StoreError;
+use std::any::Any;
+use std::time::Duration;
+
+/// A problem document on its way out. Boxed, since it travels in the error half of every handler.
+#[derive(Debug)]
+pub struct Refusal(Box<Problem>);
+
+pub type Answer = Result<Response, Refusal>;
+
+impl Refusal {
+    pub fn new(problem_type: ProblemType, status: StatusCode, detail: impl Into<String>) -> Self {
+        Self(Box::new(Problem::new(problem_type, status.as_u16(), detail)))
+    }
+    pub fn invalid(detail: impl Into<String>) -> Self {
+        Self::new(ProblemType::InvalidRequest, StatusCode::BAD_REQUEST, detail)
+    }
+    pub fn semantic(detail: impl Into<String>, errors: Vec<FieldError>) -> Self {
+        let problem = Problem::new(ProblemType::SemanticError, StatusCode::UNPROCESSABLE_ENTITY.as_u16(), detail);
+        Self(Box::new(problem.with_errors(errors)))
+    }
+    pub fn one_field(field: &str, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self::semantic(message.clone(), vec![FieldError { field: field.to_owned(), message }])
+    }
+    pub fn not_authorized(detail: impl Into<String>) -> Self {
+        Self::new(ProblemType::NotAuthorized, StatusCode::FORBIDDEN, detail)
+    }
+    pub fn busy(detail: impl Into<String>) -> Self {
+        Self::new(ProblemType::Blank, StatusCode::SERVICE_UNAVAILABLE, detail)
+    }
+    /// What went wrong is in the log, not in the answer.
+    pub fn internal() -> Self {
+        Self::new(
+            ProblemType::Blank,
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "The server failed; its log has the reason under this request's id.",
+        )
+    }
+
+    /// Logs the error once and keeps its text from the caller.
+    pub fn store(error: &StoreError) -> Self {
+        if let StoreError::Full(_) = error {
+            tracing::error!(error = error as &dyn std::error::Error, "no room left to write: free some disk space");
+            return Self::busy("The server has no room left to write; nothing was changed.");
+        }
+        tracing::error!(error = error as &dyn std::error::Error, "the store failed");
+        Self::internal()
+    }
+
+    /// A document that is no JSON is malformed; one that breaks a rule is a semantic error naming every field.
+    pub fn document(what: &str, body: &[u8], findings: &Findings) -> Self {
+        if serde_json::from_slice::<serde::de::IgnoredAny>(body).is_err() {
+            return Self::invalid(format!("The body is not JSON: {findings}"));
+        }
+        let errors = findings
+            .0
+            .iter()
+            .filter(|finding| finding.severity == Severity::Error)
+            .map(|finding| FieldError { field: finding.path.clone(), message: finding.message.clone() })
+            .collect();
+        Self::semantic(format!("The {what} breaks the rules of its form."), errors)
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let status = self.0.status.and_then(|status| StatusCode::from_u16(status).ok());
+        let mut response = Response::new(Body::from(self.0.to_json()));
+        *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let headers = response.headers_mut();
+        // Exactly this text: some clients compare it as a string (W-30).
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_MEDIA_TYPE));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(seconds) = self.0.retry_after_seconds {
+            // RTY-01
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+/// The whole body, or 413 when it is longer than the route's bound.
+pub async fn body(request: Request, bytes_max: usize) -> Result<Bytes, Refusal> {
+    match Limited::new(request.into_body(), bytes_max).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => Err(Refusal::new(
+            ProblemType::Blank,
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("The body is longer than {bytes_max} bytes."),
+        )),
+        Err(_) => Err(Refusal::invalid("The body broke off.")),
+    }
+}
+
+pub async fn no_such_address() -> Refusal {
+    Refusal::new(ProblemType::Blank, StatusCode::NOT_FOUND, "There is nothing at this address.")
+}
+
+pub async fn no_such_method() -> Refusal {
+    Refusal::new(ProblemType::Blank, StatusCode::METHOD_NOT_ALLOWED, "This address does not take this method.")
+}
+
+/// A handler that panicked: a bug, logged, and a proper answer.
+pub fn panicked(_panic: Box<dyn Any + Send + 'static>) -> Response {
+    tracing::error!("a handler panicked");
+    Refusal::internal().into_response()
+}
+
+/// Middleware: no request takes longer than this.
+pub async fn in_time(limit: Duration, request: Request, next: Next) -> Response {
+    match tokio::time::timeout(limit, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => {
+            tracing::warn!(limit_ms = limit.as_millis() as u64, "a request took too long");
+            Refusal::busy("The request took too long.").into_response()
+        }
+    }
+}

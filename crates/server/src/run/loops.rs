@@ -1,0 +1,145 @@
+//! What the server does without being asked: write seen times, prune, renew and reload certificates.
+
+use crate::identity::watched_files;
+use crate::state::ServerState;
+use margo::ids::ClientId;
+use margrave_core::time::Timestamp;
+use margrave_store::{Retention, SeenAt};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Seen times may be lost for this long when the machine goes down.
+const SEEN_EVERY: Duration = Duration::from_secs(5);
+/// A replaced certificate file is noticed within this time.
+const FILES_EVERY: Duration = Duration::from_secs(1);
+/// Renewal of what is ours is looked at this often; the shortest certificate allowed lives a minute.
+const RENEWAL_EVERY: Duration = Duration::from_secs(15);
+
+pub(super) fn start(state: &ServerState, stop: &CancellationToken, loops: &TaskTracker) {
+    loops.spawn(seen(state.clone(), stop.clone()));
+    loops.spawn(prune(state.clone(), stop.clone()));
+    loops.spawn(certificates(state.clone(), stop.clone()));
+}
+
+/// Writes seen times in batches, and once more at the end.
+async fn seen(state: ServerState, stop: CancellationToken) {
+    let mut unwritten: HashMap<ClientId, Timestamp> = HashMap::new();
+    let mut ticks = interval(SEEN_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let last = tokio::select! {
+            () = stop.cancelled() => true,
+            _ = ticks.tick() => false,
+        };
+        // What could not be written before is still here, overwritten by fresher times.
+        unwritten.extend(state.heads.drain_seen().into_iter().map(|SeenAt { client, at }| (client, at)));
+        if !unwritten.is_empty() {
+            let batch: Vec<SeenAt> =
+                unwritten.iter().map(|(client, at)| SeenAt { client: client.clone(), at: *at }).collect();
+            match state.store.seen_write(&batch).await {
+                Ok(()) => unwritten.clear(),
+                Err(error) => {
+                    state.metrics.store_error();
+                    tracing::warn!(error = &error as &dyn std::error::Error, "cannot write when clients were seen");
+                }
+            }
+        }
+        if last {
+            return;
+        }
+    }
+}
+
+/// Removes history beyond its bounds, a bounded number of rows at a time.
+async fn prune(state: ServerState, stop: CancellationToken) {
+    let settings = &state.config.retention;
+    let retention = Retention {
+        revisions_per_deployment: settings.revisions_per_deployment,
+        statuses_per_deployment: settings.statuses_per_deployment,
+        replaced_artifacts: settings.replaced_artifacts.0,
+        finished_changes: settings.finished_changes.0,
+        removed_deployments: settings.removed_deployments.0,
+    };
+    let mut ticks = interval(settings.prune_every.0);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // The first tick comes at once; a starting server has better things to do.
+    ticks.tick().await;
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = ticks.tick() => {}
+        }
+        let mut removed = 0;
+        while !stop.is_cancelled() {
+            match state.store.prune(&retention, state.now()).await {
+                Ok(0) => break,
+                Ok(rows) => removed += rows,
+                Err(error) => {
+                    state.metrics.store_error();
+                    tracing::warn!(error = &error as &dyn std::error::Error, "cannot prune the store");
+                    break;
+                }
+            }
+        }
+        if removed > 0 {
+            tracing::info!(rows = removed, "pruned the store");
+        }
+    }
+}
+
+/// Renews our own certificates in time and takes up files the operator has replaced.
+async fn certificates(state: ServerState, stop: CancellationToken) {
+    let files = watched_files(&state.config);
+    let mut known = fingerprint(&files);
+    let mut told: Option<String> = None;
+    let mut checks = interval(FILES_EVERY);
+    let mut renewals = interval(RENEWAL_EVERY);
+    checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    renewals.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let due = tokio::select! {
+            () = stop.cancelled() => return,
+            _ = renewals.tick() => true,
+            _ = checks.tick() => false,
+        };
+        let now = fingerprint(&files);
+        if !due && now == known {
+            continue;
+        }
+        let identity = state.identity.clone();
+        let outcome = tokio::task::spawn_blocking(move || identity.refresh()).await;
+        match outcome {
+            Ok(Ok(changed)) => {
+                known = now;
+                told = None;
+                if changed {
+                    tracing::info!("took up new certificates; connections made with the old ones are being closed");
+                }
+            }
+            Ok(Err(error)) => {
+                // Half-replaced files are common for a moment: it is tried again, and told once.
+                let text = format!("{error:?}");
+                if told.as_ref() != Some(&text) {
+                    tracing::warn!(
+                        error = &error as &dyn std::error::Error,
+                        "cannot take up certificates; the old ones stay in use"
+                    );
+                    told = Some(text);
+                }
+            }
+            Err(error) => tracing::error!(%error, "looking at certificates broke"),
+        }
+    }
+}
+
+/// Size and time of each file; `None` for one that is not there.
+fn fingerprint(files: &[PathBuf]) -> Vec<Option<(u64, Option<SystemTime>)>> {
+    files
+        .iter()
+        .map(|path| std::fs::metadata(path).ok().map(|data| (data.len(), data.modified().ok())))
+        .collect()
+}

@@ -1,0 +1,87 @@
+//! Around every request: an id, a span, one log line, one count.
+
+use super::{Metrics, RouteLabels};
+use crate::net::{Peer, RemoteAddress};
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::{HeaderName, HeaderValue, StatusCode};
+use std::sync::Arc;
+use std::time::Instant;
+use tracing::Instrument as _;
+
+pub const REQUEST_ID_HEADER: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Ids from outside longer than this are replaced: they end up in every log line.
+const REQUEST_ID_CHARS_MAX: usize = 64;
+
+/// Names one request in answers, logs and the audit. Taken from `x-request-id` where a caller sends a sane one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestId(pub String);
+
+/// Middleware for a listener: `axum::middleware::from_fn_with_state((name, metrics), observe)`.
+pub async fn observe(
+    State((listener, metrics)): State<(&'static str, Arc<Metrics>)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let started = Instant::now();
+    let id = request_id(&request);
+    request.extensions_mut().insert(id.clone());
+    let method = request.method().to_string();
+    let route = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map_or_else(|| "unmatched".to_owned(), |path| path.as_str().to_owned());
+    let span = tracing::info_span!(
+        "request",
+        request.id = %id.0,
+        listener,
+        http.method = %method,
+        http.route = %route,
+        client.id = tracing::field::Empty,
+        remote = tracing::field::Empty,
+    );
+    if let Some(Peer(identity)) = request.extensions().get::<Peer>() {
+        span.record("client.id", identity.client_id.as_str());
+    }
+    if let Some(RemoteAddress(address)) = request.extensions().get::<RemoteAddress>() {
+        span.record("remote", tracing::field::display(address));
+    }
+    let mut response = next.run(request).instrument(span.clone()).await;
+    let status = response.status();
+    let took = started.elapsed();
+    span.in_scope(|| log(status, took.as_secs_f64() * 1_000.0));
+    metrics.request(RouteLabels { listener, route, method: known_method(method), status: status.as_u16() }, took);
+    if let Ok(value) = HeaderValue::from_str(&id.0) {
+        response.headers_mut().insert(REQUEST_ID_HEADER, value);
+    }
+    response
+}
+
+/// An unchanged poll is the most frequent request by far and says nothing new.
+fn log(status: StatusCode, duration_ms: f64) {
+    let status = status.as_u16();
+    match status {
+        304 => tracing::debug!(http.status = status, duration_ms, "answered"),
+        // Whoever caused it has logged the error; here it is only counted.
+        _ => tracing::info!(http.status = status, duration_ms, "answered"),
+    }
+}
+
+fn request_id(request: &Request) -> RequestId {
+    let sane = |text: &&str| {
+        (1..=REQUEST_ID_CHARS_MAX).contains(&text.len())
+            && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+    };
+    let given = request.headers().get(REQUEST_ID_HEADER).and_then(|value| value.to_str().ok()).filter(sane);
+    RequestId(given.map_or_else(|| uuid::Uuid::new_v4().to_string(), ToOwned::to_owned))
+}
+
+/// Methods are free text on the wire; a label is not.
+fn known_method(method: String) -> String {
+    match method.as_str() {
+        "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS" => method,
+        _ => "other".to_owned(),
+    }
+}

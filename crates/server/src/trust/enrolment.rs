@@ -1,0 +1,117 @@
+//! `POST /enrolment/v1`: a one-time token and a CSR for an SVID (ONB-06, LC-01).
+
+use super::pace::Pace;
+use crate::identity::{Identity, IdentityError};
+use crate::problems::{self, Answer, Refusal};
+use crate::secrets;
+use crate::state::ServerState;
+use axum::extract::{Extension, Request, State};
+use axum::response::IntoResponse as _;
+use http::{StatusCode, header};
+use margo::problem::{FieldError, ProblemType};
+use margrave_store::EnrolmentUse;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// An answer can get lost: the same key may come again this long after the first use.
+pub const ENROLMENT_RETRY_WINDOW: Duration = Duration::from_secs(10 * 60);
+
+/// A token of some 50 characters and a CSR.
+const ENROLMENT_BYTES_MAX: usize = 32 * 1024;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct EnrolmentRequest {
+    pub token: String,
+    /// PEM.
+    pub csr: String,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EnrolmentResponse {
+    pub spiffe_id: String,
+    /// PEM: leaf and intermediates.
+    pub certificate: String,
+    /// SPIFFE JWK set.
+    pub trust_bundle: Box<RawValue>,
+    pub wfm_url: String,
+}
+
+pub(super) async fn post(
+    State(state): State<ServerState>,
+    Extension(pace): Extension<Arc<Pace>>,
+    request: Request,
+) -> Answer {
+    if !pace.take() {
+        state.metrics.enrolment("busy");
+        return Err(Refusal::new(
+            ProblemType::Blank,
+            StatusCode::TOO_MANY_REQUESTS,
+            "Too many enrolments at once; come back later.",
+        ));
+    }
+    let body = problems::body(request, ENROLMENT_BYTES_MAX).await?;
+    let enrolled = enrol(&state, &body).await;
+    state.metrics.enrolment(match &enrolled {
+        Ok(_) => "granted",
+        Err(_) => "denied",
+    });
+    let response = enrolled?;
+    let body = serde_json::to_vec(&response).map_err(|_| Refusal::internal())?;
+    Ok(([(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")], body).into_response())
+}
+
+async fn enrol(state: &ServerState, body: &[u8]) -> Result<EnrolmentResponse, Refusal> {
+    let EnrolmentRequest { token, csr } = read(body)?;
+    // The CSR comes first: one that cannot be used must not use up the token.
+    let key_hash = Identity::csr_key_hash(&csr).map_err(|error| refused(&error))?;
+    let used = state.store.enrolment_use(&secrets::hash(&token), &key_hash, ENROLMENT_RETRY_WINDOW, state.now()).await;
+    let used = used.map_err(|error| {
+        state.metrics.store_error();
+        Refusal::store(&error)
+    })?;
+    let client = match used {
+        EnrolmentUse::Granted(client) => client,
+        EnrolmentUse::Unknown => return Err(Refusal::not_authorized("This server knows no such enrolment token.")),
+        EnrolmentUse::Expired => {
+            return Err(Refusal::not_authorized("The enrolment token has expired; ask an operator for a new one."));
+        }
+        EnrolmentUse::Used => {
+            return Err(Refusal::not_authorized("The enrolment token has been used; ask an operator for a new one."));
+        }
+    };
+    super::refresh_head(state, &client).await?;
+    let issued = state.identity.issue(&client, &csr, None).map_err(|error| refused(&error))?;
+    tracing::info!(client.id = %client, "enrolled client `{client}`");
+    let bundle = String::from_utf8(state.identity.bundle_json()).map_err(|_| Refusal::internal())?;
+    Ok(EnrolmentResponse {
+        spiffe_id: issued.spiffe_id,
+        certificate: issued.certificate_pem,
+        trust_bundle: RawValue::from_string(bundle).map_err(|_| Refusal::internal())?,
+        wfm_url: state.urls.devices.clone(),
+    })
+}
+
+fn read(body: &[u8]) -> Result<EnrolmentRequest, Refusal> {
+    serde_json::from_slice(body).map_err(|error| {
+        // The text of a data error may quote values, and one of them is a secret: name the form only.
+        if error.is_data() {
+            let field = |field: &str| FieldError { field: field.to_owned(), message: "a string is needed".to_owned() };
+            Refusal::semantic("The body must be an object with `token` and `csr`.", vec![field("token"), field("csr")])
+        } else {
+            Refusal::invalid("The body is not JSON.")
+        }
+    })
+}
+
+fn refused(error: &IdentityError) -> Refusal {
+    match error {
+        IdentityError::BadRequest(problem) => Refusal::one_field("csr", problem.clone()),
+        other => {
+            tracing::error!(error = other as &dyn std::error::Error, "cannot issue an SVID");
+            Refusal::internal()
+        }
+    }
+}
