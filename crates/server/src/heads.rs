@@ -59,10 +59,22 @@ impl Heads {
     }
 
     /// Takes a new head; an older version never replaces a newer one.
+    ///
+    /// Heads come from different transactions in any order: content goes by version, policy by the client's revision,
+    /// so that a batch published a moment ago does not bring back a client that was retired meanwhile.
     pub fn put(&self, head: Head) {
         let entry = self.entry(&head);
-        let head = Arc::new(head);
-        entry.head.rcu(|held| if head.version >= held.version { Arc::clone(&head) } else { Arc::clone(held) });
+        entry.head.rcu(|held| {
+            let (content, policy) =
+                (newer(&head, held, |head| head.version), newer(&head, held, |head| head.revision));
+            Head {
+                client: head.client.clone(),
+                state: policy.state,
+                revision: policy.revision,
+                version: content.version,
+                digest: content.digest.clone(),
+            }
+        });
     }
 
     /// Remembers that a client was heard of; written to the store in batches.
@@ -115,6 +127,11 @@ impl Heads {
         // Another writer may have been first: everybody uses the entry that is in the map.
         shard.load().get(&head.client).map_or(entry, Arc::clone)
     }
+}
+
+/// The newcomer wins a draw.
+fn newer<'h, T: Ord>(newcomer: &'h Head, held: &'h Head, by: impl Fn(&Head) -> T) -> &'h Head {
+    if by(newcomer) >= by(held) { newcomer } else { held }
 }
 
 #[cfg(test)]

@@ -18,7 +18,6 @@ use axum::extract::Request;
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::routing::{get, post};
 use margo::ids::ClientId;
-use margrave_store::Head;
 use std::sync::Arc;
 use tower_http::catch_panic::CatchPanicLayer;
 
@@ -45,14 +44,12 @@ pub fn router(state: ServerState) -> Router {
 
 /// Takes a client's head from the store into memory.
 pub(crate) async fn refresh_head(state: &ServerState, client: &ClientId) -> Result<(), Refusal> {
-    let failed = |error| {
+    let found = state.store.client_with_head(client).await.map_err(|error| {
         state.metrics.store_error();
         Refusal::store(&error)
-    };
-    let row = state.store.client_get(client).await.map_err(failed)?;
-    let manifest = state.store.manifest(client).await.map_err(failed)?;
-    if let (Some(row), Some((version, digest, _))) = (row, manifest) {
-        state.heads.put(Head { client: client.clone(), state: row.state, version, digest });
+    })?;
+    if let Some((_, head)) = found {
+        state.heads.put(head);
     }
     Ok(())
 }

@@ -21,6 +21,8 @@ use std::sync::LazyLock;
 pub struct Head {
     pub client: ClientId,
     pub state: ClientState,
+    /// Of the client row: orders two heads that differ in `state`, as `version` orders two that differ in content.
+    pub revision: i64,
     pub version: u64,
     pub digest: Digest,
 }
@@ -46,7 +48,8 @@ fn read(row: &AnyRow) -> Result<(Client, Head)> {
     let id: ClientId = row.parsed("id")?;
     let state = row.named("state", ClientState::parse)?;
     let version = row.unsigned("version")?;
-    let head = Head { client: id.clone(), state, version, digest: row.parsed("digest")? };
+    let revision = row.number("revision")?;
+    let head = Head { client: id.clone(), state, revision, version, digest: row.parsed("digest")? };
     let client = Client {
         id,
         state,
@@ -54,7 +57,7 @@ fn read(row: &AnyRow) -> Result<(Client, Head)> {
         created_at: row.time("created_at")?,
         last_seen_at: row.time_maybe("seen_at")?,
         manifest_version: version,
-        revision: row.number("revision")?,
+        revision,
     };
     Ok((client, head))
 }

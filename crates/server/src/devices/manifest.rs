@@ -44,7 +44,7 @@ pub(super) async fn get(State(state): State<ServerState>, caller: Caller, header
     let etag = digest.etag();
     if version > caller.head.version {
         // Another process has published; the next poll finds it in memory.
-        state.heads.put(Head { client: caller.client, state: caller.head.state, version, digest });
+        state.heads.put(Head { version, digest, ..Head::clone(&caller.head) });
     }
     Ok((
         [

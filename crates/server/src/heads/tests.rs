@@ -10,7 +10,7 @@ fn id(text: &str) -> ClientId {
 }
 
 fn head(client: &str, version: u64, state: ClientState) -> Head {
-    Head { client: id(client), state, version, digest: Digest::of(&version.to_be_bytes()) }
+    Head { client: id(client), state, revision: 1, version, digest: Digest::of(&version.to_be_bytes()) }
 }
 
 #[test]
@@ -28,6 +28,21 @@ fn a_change_of_state_at_the_same_version_is_taken() {
     let heads = Heads::default();
     heads.put(head("press", 7, ClientState::Accepted));
     heads.put(head("press", 7, ClientState::Retired));
+    assert_eq!(heads.get(&id("press")).unwrap().state, ClientState::Retired);
+}
+
+#[test]
+fn a_batch_published_meanwhile_does_not_bring_back_a_retired_client() {
+    let heads = Heads::default();
+    let (accepted, published) = (head("press", 7, ClientState::Accepted), head("press", 8, ClientState::Accepted));
+    let retired = Head { revision: 2, ..head("press", 7, ClientState::Retired) };
+    heads.put(accepted);
+    heads.put(published.clone());
+    // Its transaction saw version 7; version 8 stays.
+    heads.put(retired);
+    let held = heads.get(&id("press")).unwrap();
+    assert_eq!((held.state, held.version, held.digest.clone()), (ClientState::Retired, 8, published.digest.clone()));
+    heads.put(published);
     assert_eq!(heads.get(&id("press")).unwrap().state, ClientState::Retired);
 }
 

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 pub(super) struct Publishing {
     client: ClientId,
     state: ClientState,
+    revision: i64,
     version: u64,
     standing: BTreeMap<DeploymentId, Deployment>,
     before: BTreeMap<DeploymentId, Digest>,
@@ -29,7 +30,8 @@ impl Publishing {
     pub(super) async fn begin(connection: &mut AnyConnection, client: &ClientId) -> Result<Option<Self>> {
         let row = sqlx::query(
             "UPDATE manifests SET version = version WHERE client_id = $1
-             RETURNING version, (SELECT state FROM clients WHERE clients.id = manifests.client_id) AS state",
+             RETURNING version, (SELECT state FROM clients WHERE clients.id = manifests.client_id) AS state,
+                 (SELECT revision FROM clients WHERE clients.id = manifests.client_id) AS revision",
         )
         .bind(client.as_str())
         .fetch_optional(&mut *connection)
@@ -48,6 +50,7 @@ impl Publishing {
         let mut publishing = Self {
             client: client.clone(),
             state: row.named("state", ClientState::parse)?,
+            revision: row.number("revision")?,
             version: row.unsigned("version")?,
             standing: BTreeMap::new(),
             before: BTreeMap::new(),
@@ -123,7 +126,8 @@ pub(super) async fn publish(
         .await?;
     write_manifest(connection, running, &publishing.client, &publication).await?;
     let Publication { version, digest, .. } = publication;
-    Ok((writes, Some(Head { client: publishing.client, state: publishing.state, version, digest })))
+    let Publishing { client, state, revision, .. } = publishing;
+    Ok((writes, Some(Head { client, state, revision, version, digest })))
 }
 
 async fn write_deployment(connection: &mut AnyConnection, write: &Write) -> Result<()> {
