@@ -8,6 +8,7 @@
 mod durable;
 
 pub use durable::{DiskError, read_record, write_record};
+pub(crate) use durable::{create_private_dir, write_private};
 
 use crate::machine::io::{PersistFailure, Record};
 use crate::machine::records::{Accepted, DevicesReported, Loaded, Reconciled, StatusBook};

@@ -8,5 +8,14 @@ pub mod machine;
 pub mod disk;
 pub mod config;
 pub mod runtimes;
+pub mod identity;
+pub mod tls;
+pub mod http;
+pub mod facts;
+pub mod trust;
+pub mod enrol;
+pub mod shell;
 
 pub use codes::Code;
+pub use config::AgentConfig;
+pub use shell::{AgentError, SystemClock, once, run};

@@ -1,0 +1,131 @@
+//! `status` and `explain`: read the state folder beside a running or a stopped agent.
+
+use super::{Output, style};
+use margrave_agent::machine::report::{DeploymentReport, Overall, Report, Trouble};
+use margrave_agent::machine::{Machine, Settings};
+use margrave_agent::{disk, shell};
+use margrave_core::time::{Clock, Timestamp};
+use rand::SeedableRng as _;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+/// The picture a running agent keeps fresh; a stopped one left its last. Without any, the records speak.
+pub(super) fn load(state_dir: &Path, clock: &dyn Clock) -> anyhow::Result<Report> {
+    anyhow::ensure!(
+        state_dir.exists(),
+        "there is no state folder `{}`: has the agent ever run here? Name another with `--state-dir`",
+        state_dir.display()
+    );
+    let picture = std::fs::read(state_dir.join(shell::REPORT_FILE)).ok();
+    if let Some(report) = picture.and_then(|json| serde_json::from_slice(&json).ok()) {
+        return Ok(report);
+    }
+    let now = clock.now();
+    let mut rng = rand::rngs::SmallRng::seed_from_u64(0);
+    Ok(Machine::new(Settings::default(), disk::load(state_dir).loaded, now, &mut rng).report(now))
+}
+
+pub(super) fn status(report: &Report, output: Output) -> anyhow::Result<()> {
+    let mut out = anstream::stdout();
+    if output == Output::Json {
+        return Ok(writeln!(out, "{}", serde_json::to_string_pretty(report)?)?);
+    }
+    writeln!(out, "{} {}", style::heading("state"), style::state(overall(report.state)))?;
+    writeln!(out, "{} accepted {}, carried out {}", style::heading("manifest"), version(report.accepted_version), version(report.reconciled_version))?;
+    writeln!(out, "{} last {}, next {}", style::heading("poll"), time(report.polled_at), time(report.next_poll_at))?;
+    writeln!(out, "{} {}", style::heading("reports not yet delivered"), report.undelivered_reports)?;
+    for deployment in &report.deployments {
+        let name = deployment.name.as_deref().unwrap_or("-");
+        let state = deployment.state.as_deref().unwrap_or("unknown");
+        let device = deployment.device.as_ref().map_or("-", |device| device.as_str());
+        writeln!(out, "{}  {name:<24} {device:<20} {}", deployment.id, style::state(state))?;
+    }
+    for trouble in &report.troubles {
+        writeln!(out, "{}", trouble_line(trouble))?;
+    }
+    writeln!(out, "{}", style::quiet(&format!("as of {}", report.at)))?;
+    Ok(())
+}
+
+pub(super) fn explain(report: &Report, wanted: Option<&str>, output: Output) -> anyhow::Result<()> {
+    let mut report = report.clone();
+    if let Some(wanted) = wanted {
+        let matches = |found: &DeploymentReport| found.id.to_string().starts_with(wanted) || found.name.as_deref() == Some(wanted);
+        report.deployments.retain(matches);
+        anyhow::ensure!(!report.deployments.is_empty(), "no deployment `{wanted}` is known here: see `margrave-agent status`");
+    }
+    let mut out = anstream::stdout();
+    if output == Output::Json {
+        return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?);
+    }
+    writeln!(out, "{}", sentence(&report))?;
+    for trouble in &report.troubles {
+        writeln!(out, "\n{}", trouble_line(trouble))?;
+        writeln!(out, "  since {}; {}", trouble.since, trouble.retry_at.map_or_else(|| "not tried again by itself".to_owned(), |at| format!("tried again at {at}")))?;
+        writeln!(out, "  docs/errors.md explains code {}", trouble.code)?;
+    }
+    for deployment in &report.deployments {
+        one(&mut out, deployment)?;
+    }
+    Ok(())
+}
+
+fn one(out: &mut impl std::io::Write, deployment: &DeploymentReport) -> anyhow::Result<()> {
+    let name = deployment.name.as_deref().unwrap_or("unnamed");
+    writeln!(out, "\n{} ({})", style::heading(name), deployment.id)?;
+    writeln!(out, "  desired   {}", deployment.desired)?;
+    let state = deployment.state.as_deref().unwrap_or("unknown");
+    let told = if deployment.reported { "the server knows" } else { "not yet told to the server" };
+    writeln!(out, "  known     {} since {} ({told})", style::state(state), time(deployment.since))?;
+    writeln!(out, "  observed  {}", deployment.observed)?;
+    if let Some(error) = &deployment.error {
+        writeln!(out, "  because   {} {}: {}", error.code, error.title.as_deref().unwrap_or(""), error.message)?;
+    }
+    for component in &deployment.components {
+        let message = component.message.as_deref().map(|message| format!(": {message}")).unwrap_or_default();
+        writeln!(out, "  component {} is {}{message}", component.name, style::state(&component.state))?;
+    }
+    if let Some(waiting) = &deployment.waiting_for {
+        writeln!(out, "  waits for {waiting}")?;
+    }
+    if let Some(change) = &deployment.would_change {
+        writeln!(out, "  changes by {change}")?;
+    }
+    Ok(())
+}
+
+fn sentence(report: &Report) -> String {
+    match (report.state, report.accepted_version) {
+        (Overall::WaitingForDesiredState, _) => {
+            "No desired state is known yet: the agent waits for its first manifest and leaves everything as it is.".to_owned()
+        }
+        (Overall::Converged, Some(version)) => format!("Everything runs as manifest version {version} says, and the server knows."),
+        (Overall::Failed, Some(version)) => format!("Manifest version {version} could not be carried out completely."),
+        (_, accepted) => format!("Manifest version {} is being carried out.", self::version(accepted)),
+    }
+}
+
+fn overall(state: Overall) -> &'static str {
+    match state {
+        Overall::WaitingForDesiredState => "waiting for desired state",
+        Overall::Working => "working",
+        Overall::Converged => "converged",
+        Overall::Failed => "failed",
+    }
+}
+
+fn trouble_line(trouble: &Trouble) -> String {
+    let mark = if trouble.security { "security" } else { "trouble" };
+    format!("{} {} {} ({}): {}", style::problem(mark), trouble.code, trouble.title, trouble.about, trouble.message)
+}
+
+fn version(version: Option<u64>) -> String {
+    version.map_or_else(|| "none".to_owned(), |version| version.to_string())
+}
+
+/// To the second: nobody reads microseconds.
+fn time(at: Option<Timestamp>) -> String {
+    let round = |at: Timestamp| Timestamp(at.0 - at.0.rem_euclid(Duration::from_secs(1).as_micros() as i64));
+    at.map_or_else(|| "never".to_owned(), |at| round(at).to_string())
+}

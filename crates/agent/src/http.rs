@@ -1,0 +1,199 @@
+//! HTTP to the WFM: one client with mutual TLS, bounded bodies, timeouts everywhere, no redirects.
+
+use crate::codes::Code;
+use crate::config::{HttpConfig, ProxyConfig};
+use crate::machine::io::{Answer, Request, Response};
+use margo::manifest::{BUNDLE_MEDIA_TYPE, MANIFEST_MEDIA_TYPE};
+use reqwest::Method;
+use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, RETRY_AFTER};
+use std::time::Duration;
+use url::Url;
+
+/// Ten thousand deployments with generous entries.
+const MANIFEST_BYTES_MAX: usize = 16 << 20;
+/// One deployment document: far above any real one.
+const YAML_BYTES_MAX: usize = 1 << 20;
+/// All documents of a client, compressed.
+const BUNDLE_BYTES_MAX: usize = 64 << 20;
+/// Acknowledgements and problem documents.
+const SMALL_BYTES_MAX: usize = 256 << 10;
+
+/// An idle connection is dropped after this: longer than a usual poll period, shorter than most firewalls forget.
+const IDLE_MAX: Duration = Duration::from_secs(90);
+
+#[derive(Debug, thiserror::Error)]
+pub enum HttpError {
+    #[error("set up the HTTP client")]
+    Setup(#[source] reqwest::Error),
+    #[error("read the proxy password file: {0}")]
+    ProxyPassword(String),
+}
+
+/// A client that carries `tls` and goes through the proxy, if there is one. Nothing is taken from the environment.
+pub fn client(tls: rustls::ClientConfig, http: &HttpConfig, proxy: Option<&ProxyConfig>) -> Result<reqwest::Client, HttpError> {
+    let mut builder = reqwest::Client::builder()
+        .tls_backend_preconfigured(tls)
+        // GEN-03
+        .http1_only()
+        .https_only(true)
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(http.connect_timeout)
+        .timeout(http.request_timeout)
+        .pool_idle_timeout(IDLE_MAX.min(http.connection_age_max))
+        .pool_max_idle_per_host(1)
+        .user_agent(concat!("margrave-agent/", env!("CARGO_PKG_VERSION")));
+    if let Some(proxy) = proxy {
+        let mut tunnel = reqwest::Proxy::all(proxy.url.clone()).map_err(HttpError::Setup)?;
+        if let Some(username) = &proxy.username {
+            let password = match &proxy.password_file {
+                Some(path) => std::fs::read_to_string(path).map_err(|error| HttpError::ProxyPassword(error.to_string()))?,
+                None => String::new(),
+            };
+            tunnel = tunnel.basic_auth(username, password.trim_end());
+        }
+        builder = builder.proxy(tunnel);
+    }
+    builder.build().map_err(HttpError::Setup)
+}
+
+/// The device API of one WFM.
+#[derive(Debug, Clone)]
+pub struct Wfm {
+    client: reqwest::Client,
+    base: Url,
+}
+
+impl Wfm {
+    pub fn new(client: reqwest::Client, base: Url) -> Self {
+        Self { client, base }
+    }
+
+    /// W-03: the configured base with its prefix, then the path from `/api/v1/` on.
+    fn url(&self, path: &str) -> Result<Url, url::ParseError> {
+        Url::parse(&format!("{}{path}", self.base.as_str().trim_end_matches('/')))
+    }
+
+    /// Carries out one request. Whatever goes wrong is an answer too.
+    pub async fn send(&self, request: Request) -> Answer {
+        let (method, path, headers, body, limit) = parts(request);
+        let url = match self.url(&path) {
+            Ok(url) => url,
+            Err(error) => return Answer::Failed { code: Code::ServerUnreachable, message: error.to_string() },
+        };
+        let mut builder = self.client.request(method, url).header(ACCEPT_ENCODING, "identity");
+        for (name, value) in headers {
+            builder = builder.header(name, value);
+        }
+        if let Some(body) = body {
+            builder = builder.body(body);
+        }
+        match builder.send().await {
+            Ok(response) => receive(response, limit).await,
+            Err(error) => failed(&error),
+        }
+    }
+}
+
+type Parts = (Method, String, Vec<(HeaderName, String)>, Option<Vec<u8>>, usize);
+
+fn parts(request: Request) -> Parts {
+    let json = || vec![(CONTENT_TYPE, "application/json".to_owned())];
+    match request {
+        // W-04: slashes of a child's id are not encoded; its grammar needs no other encoding.
+        Request::PutCapabilities { device, json: body } => {
+            (Method::PUT, format!("/api/v1/capabilities/{device}"), json(), Some(body), SMALL_BYTES_MAX)
+        }
+        Request::DeleteDevice { device } => {
+            (Method::DELETE, format!("/api/v1/capabilities/{device}"), Vec::new(), None, SMALL_BYTES_MAX)
+        }
+        Request::Poll { if_none_match } => {
+            // DS-12, DS-13
+            let mut headers = vec![(ACCEPT, MANIFEST_MEDIA_TYPE.to_owned())];
+            headers.extend(if_none_match.map(|etag| (IF_NONE_MATCH, etag)));
+            (Method::GET, "/api/v1/deployments".to_owned(), headers, None, MANIFEST_BYTES_MAX)
+        }
+        Request::FetchBundle { path } => {
+            (Method::GET, path, vec![(ACCEPT, BUNDLE_MEDIA_TYPE.to_owned())], None, BUNDLE_BYTES_MAX)
+        }
+        Request::FetchYaml { path } => {
+            (Method::GET, path, vec![(ACCEPT, "application/yaml".to_owned())], None, YAML_BYTES_MAX)
+        }
+        Request::PostStatus { deployment, json: body } => {
+            (Method::POST, format!("/api/v1/deployments/{deployment}/status"), json(), Some(body), SMALL_BYTES_MAX)
+        }
+    }
+}
+
+async fn receive(mut response: reqwest::Response, limit: usize) -> Answer {
+    let status = response.status().as_u16();
+    let header = |name: HeaderName| response.headers().get(name)?.to_str().ok().map(str::to_owned);
+    let (etag, retry_after) = (header(ETAG), header(RETRY_AFTER));
+    let limit = if status == 200 { limit } else { SMALL_BYTES_MAX };
+    match read_body(&mut response, limit).await {
+        Ok(body) => Answer::Response(Response { status, etag, retry_after, body }),
+        // Of an error only the code matters in the end.
+        Err(_) if status >= 400 => Answer::Response(Response { status, etag, retry_after, body: Vec::new() }),
+        Err(answer) => answer,
+    }
+}
+
+/// A body of at most `limit` bytes.
+pub(crate) async fn read_body(response: &mut reqwest::Response, limit: usize) -> Result<Vec<u8>, Answer> {
+    let mut body = Vec::new();
+    loop {
+        match response.chunk().await {
+            Ok(None) => return Ok(body),
+            Ok(Some(chunk)) if body.len() + chunk.len() <= limit => body.extend_from_slice(&chunk),
+            Ok(Some(_)) => {
+                let message = format!("the answer is larger than {limit} bytes");
+                return Err(Answer::Failed { code: Code::AnswerTooLarge, message });
+            }
+            Err(error) => return Err(failed(&error)),
+        }
+    }
+}
+
+/// Why there was no answer: TLS trouble is told apart from an unreachable server (W-25, W-26).
+pub(crate) fn failed(error: &reqwest::Error) -> Answer {
+    let mut message = String::new();
+    let mut code = Code::ServerUnreachable;
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(current) = cause {
+        let tls = current.downcast_ref::<rustls::Error>().or_else(|| {
+            let inner = current.downcast_ref::<std::io::Error>()?.get_ref()?;
+            inner.downcast_ref::<rustls::Error>()
+        });
+        if let Some(tls) = tls {
+            (code, message) = explain_tls(tls);
+            break;
+        }
+        message = current.to_string();
+        cause = current.source();
+    }
+    if error.is_timeout() {
+        message = "no answer in time".to_owned();
+    }
+    Answer::Failed { code, message }
+}
+
+fn explain_tls(error: &rustls::Error) -> (Code, String) {
+    use rustls::{AlertDescription, Error};
+    match error {
+        Error::InvalidCertificate(reason) => {
+            let text = match reason {
+                rustls::CertificateError::Other(other) => other.to_string(),
+                other => other.to_string(),
+            };
+            (Code::ServerNotTrusted, text)
+        }
+        // The server ends the handshake over our certificate: expired is ours to mend, the rest is its policy.
+        Error::AlertReceived(AlertDescription::CertificateExpired) => {
+            (Code::IdentityUnusable, "the server says that this client's certificate has expired".to_owned())
+        }
+        Error::AlertReceived(alert) => {
+            (Code::NotAuthorized, format!("the server ended the handshake: {alert:?}"))
+        }
+        other => (Code::ServerUnreachable, other.to_string()),
+    }
+}

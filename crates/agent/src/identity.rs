@@ -1,0 +1,175 @@
+//! Who this client is: its X.509-SVID, its key, and the trust bundle it believes (WID-01, SV-03, ONB-06).
+
+use crate::config::AgentConfig;
+use margo::Digest;
+use margo::spiffe::ClientIdentity;
+use margo::trust_bundle::TrustBundle;
+use margrave_core::time::Timestamp;
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use std::path::{Path, PathBuf};
+use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
+
+/// No identity file is larger than this: a long chain and a bundle of many anchors fit many times.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IdentityError {
+    #[error("this client has no identity yet: run `margrave-agent enrol`, or name provisioned files under `[identity]`")]
+    None,
+    #[error("read `{}`: {message}", path.display())]
+    File { path: PathBuf, message: String },
+    #[error("the certificate cannot be used: {0}")]
+    Certificate(String),
+    #[error("the trust bundle cannot be used: {0}")]
+    Bundle(String),
+}
+
+/// Where the parts of an identity are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdentityFiles {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+    /// The first that exists is used; of several, the one written last.
+    pub trust_bundles: Vec<PathBuf>,
+}
+
+/// The folder in the state folder that enrolment writes to.
+pub(crate) fn identity_dir(state_dir: &Path) -> PathBuf {
+    state_dir.join("identity")
+}
+
+/// The trust bundle as last fetched: also the offline cache (TB-05).
+pub(crate) fn fetched_bundle(state_dir: &Path) -> PathBuf {
+    identity_dir(state_dir).join("trust-bundle.json")
+}
+
+impl IdentityFiles {
+    pub fn of(config: &AgentConfig) -> Self {
+        let folder = identity_dir(&config.state_dir);
+        let fetched = fetched_bundle(&config.state_dir);
+        let provisioned = config.identity.trust_bundle.clone();
+        let trust_bundles = match (provisioned, config.trust.url.is_some()) {
+            (Some(provisioned), true) => vec![provisioned, fetched],
+            (Some(provisioned), false) => vec![provisioned],
+            (None, _) => vec![fetched],
+        };
+        Self {
+            certificate: config.identity.certificate.clone().unwrap_or_else(|| folder.join("certificate.pem")),
+            key: config.identity.key.clone().unwrap_or_else(|| folder.join("key.pem")),
+            trust_bundles,
+        }
+    }
+
+    fn trust_bundle(&self) -> Option<&PathBuf> {
+        let written = |path: &PathBuf| std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
+        self.trust_bundles.iter().filter(|path| path.exists()).max_by_key(|path| written(path))
+    }
+
+    /// Reads and checks everything; nothing half-right is ever used.
+    pub fn load(&self) -> Result<Identity, IdentityError> {
+        if !self.certificate.exists() {
+            return Err(IdentityError::None);
+        }
+        let certificate = read(&self.certificate)?;
+        let key = read(&self.key)?;
+        let bundle = read(self.trust_bundle().ok_or(IdentityError::None)?)?;
+        Identity::from_parts(&certificate, &key, &bundle)
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, IdentityError> {
+    let problem = |message: String| IdentityError::File { path: path.to_owned(), message };
+    let metadata = std::fs::metadata(path).map_err(|error| problem(error.to_string()))?;
+    if metadata.len() > FILE_BYTES_MAX {
+        return Err(problem(format!("it is larger than {FILE_BYTES_MAX} bytes")));
+    }
+    std::fs::read(path).map_err(|error| problem(error.to_string()))
+}
+
+/// A usable identity.
+#[derive(Debug)]
+pub struct Identity {
+    pub client: ClientIdentity,
+    pub not_after: Timestamp,
+    pub(crate) chain: Vec<CertificateDer<'static>>,
+    pub(crate) key: PrivateKeyDer<'static>,
+    pub(crate) anchors: Vec<CertificateDer<'static>>,
+    /// Tells whether the files hold something else than before.
+    pub(crate) fingerprint: Digest,
+}
+
+impl Identity {
+    pub fn from_parts(certificate: &[u8], key: &[u8], bundle: &[u8]) -> Result<Self, IdentityError> {
+        let wrong = |message: String| IdentityError::Certificate(message);
+        let chain = pem_certificates(certificate).map_err(&wrong)?;
+        let leaf = chain.first().ok_or_else(|| wrong("the file holds no certificate".to_owned()))?;
+        let svid = Svid::read(leaf).map_err(&wrong)?;
+        let client = ClientIdentity::parse(&svid.spiffe_id).map_err(|error| wrong(error.to_string()))?;
+        let private = PrivateKeyDer::from_pem_slice(key).map_err(|error| wrong(format!("its key: {error}")))?;
+        let anchors = read_anchors(bundle)?;
+        let fingerprint = Digest::of(&[certificate, key, bundle].concat());
+        Ok(Self { client, not_after: svid.not_after, chain, key: private, anchors, fingerprint })
+    }
+}
+
+pub(crate) fn pem_certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())
+}
+
+/// PEM or a SPIFFE JWK set. A bundle without anchors is refused (TB-04).
+pub(crate) fn read_anchors(bundle: &[u8]) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
+    let wrong = |message: String| IdentityError::Bundle(message);
+    let is_json = bundle.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
+    let anchors = if is_json {
+        let read = TrustBundle::read(bundle).map_err(|findings| wrong(findings.to_string()))?;
+        read.document.anchors.into_iter().map(CertificateDer::from).collect()
+    } else {
+        pem_certificates(bundle).map_err(&wrong)?
+    };
+    if anchors.is_empty() {
+        return Err(wrong("it holds no X.509 anchor".to_owned()));
+    }
+    Ok(anchors)
+}
+
+/// What an X.509-SVID says about its holder, after the checks on a leaf (SV-03).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Svid {
+    pub(crate) spiffe_id: String,
+    pub(crate) not_after: Timestamp,
+    /// DER of the SubjectPublicKeyInfo.
+    pub(crate) public_key: Vec<u8>,
+}
+
+impl Svid {
+    /// Not a CA, signs no certificates, exactly one URI name, a SPIFFE ID with a path. DNS names play no part.
+    pub(crate) fn read(der: &[u8]) -> Result<Self, String> {
+        let (_, certificate) = X509Certificate::from_der(der).map_err(|error| format!("not X.509: {error}"))?;
+        let text = |error: x509_parser::error::X509Error| error.to_string();
+        if certificate.basic_constraints().map_err(text)?.is_some_and(|extension| extension.value.ca) {
+            return Err("a leaf must not be a certificate authority".to_owned());
+        }
+        let usage = certificate.key_usage().map_err(text)?;
+        if usage.is_some_and(|usage| usage.value.key_cert_sign() || usage.value.crl_sign()) {
+            return Err("a leaf must not be allowed to sign certificates or revocation lists".to_owned());
+        }
+        let names = certificate.subject_alternative_name().map_err(text)?;
+        let mut uris = names.iter().flat_map(|names| &names.value.general_names).filter_map(|name| match name {
+            GeneralName::URI(uri) => Some(*uri),
+            _ => None,
+        });
+        let (Some(uri), None) = (uris.next(), uris.next()) else {
+            return Err("a leaf must have exactly one URI name".to_owned());
+        };
+        let path = uri.strip_prefix("spiffe://").and_then(|rest| rest.split_once('/')).map(|(_, path)| path);
+        if path.is_none_or(str::is_empty) {
+            return Err(format!("`{}` is not a SPIFFE ID with a path", uri.chars().take(200).collect::<String>()));
+        }
+        Ok(Self {
+            spiffe_id: uri.to_owned(),
+            not_after: Timestamp(certificate.validity().not_after.timestamp().saturating_mul(1_000_000)),
+            public_key: certificate.public_key().raw.to_vec(),
+        })
+    }
+}

@@ -1,0 +1,286 @@
+//! The thin shell around the machine: feeds it what happens and carries out what it decides.
+//!
+//! Nothing is global: many agents can run in one process, each with its own state folder.
+
+mod keeper;
+mod writer;
+
+use crate::codes::Code;
+use crate::config::{AgentConfig, ConfigError};
+use crate::disk::{DiskError, StateDir};
+use crate::facts::FactsError;
+use crate::machine::io::{Effect, Event, Input, Level, WorkId, WorkOutcome};
+use crate::machine::report::Report;
+use crate::machine::{Machine, Settled};
+use crate::runtimes::{Future, Runtime};
+use keeper::Keeper;
+use margrave_core::time::{Clock, Timestamp};
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use writer::Writer;
+
+/// Each effect under way gives one input at most, so this many never block for long.
+const INPUTS_MAX: usize = 64;
+
+/// Files of identity and capabilities are looked at this often.
+const HOUSEKEEPING: Duration = Duration::from_secs(2);
+
+/// Sleep is cut into pieces of this length, so that a clock that is set does not leave the agent asleep.
+const SLEEP_MAX: Duration = Duration::from_secs(30);
+
+/// The file `status` and `explain` read.
+pub const REPORT_FILE: &str = "report.json";
+
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    #[error(transparent)]
+    Facts(#[from] FactsError),
+    #[error("draw random numbers: {0}")]
+    Random(String),
+}
+
+/// The system's clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the one place where the agent's time comes from")]
+    fn now(&self) -> Timestamp {
+        Timestamp(jiff::Timestamp::now().as_microsecond())
+    }
+}
+
+/// Runs until cancelled. Workloads keep running afterwards.
+pub async fn run(
+    config: AgentConfig,
+    runtime: Arc<dyn Runtime>,
+    clock: Arc<dyn Clock>,
+    cancel: CancellationToken,
+) -> Result<(), AgentError> {
+    let mut agent = Agent::open(config, runtime, clock)?;
+    agent.drive(&cancel, |_| false).await;
+    agent.close().await;
+    Ok(())
+}
+
+/// Runs until everything that can be done now is done and told, or until cancelled.
+pub async fn once(
+    mut config: AgentConfig,
+    runtime: Arc<dyn Runtime>,
+    clock: Arc<dyn Clock>,
+    cancel: CancellationToken,
+) -> Result<(Settled, Report), AgentError> {
+    config.poll.start_spread = Duration::ZERO;
+    let mut agent = Agent::open(config, runtime, clock)?;
+    agent.drive(&cancel, |machine| machine.settled() != Settled::Working).await;
+    let now = agent.clock.now();
+    let outcome = (agent.machine.settled(), agent.machine.report(now));
+    agent.close().await;
+    Ok(outcome)
+}
+
+struct Agent {
+    clock: Arc<dyn Clock>,
+    rng: StdRng,
+    machine: Machine,
+    keeper: Keeper,
+    runtime: Arc<dyn Runtime>,
+    writer: Writer,
+    state: Arc<StateDir>,
+    inputs: mpsc::Sender<Input>,
+    arriving: mpsc::Receiver<Input>,
+    works: HashMap<WorkId, CancellationToken>,
+    wake: Timestamp,
+    reported: Option<Report>,
+}
+
+impl Agent {
+    fn open(config: AgentConfig, runtime: Arc<dyn Runtime>, clock: Arc<dyn Clock>) -> Result<Self, AgentError> {
+        let settings = config.settings()?;
+        let state = Arc::new(StateDir::open(&config.state_dir)?);
+        let found = state.load();
+        for error in &found.unreadable {
+            let event = Event {
+                level: Level::Error,
+                code: Some(Code::RecordUnreadable),
+                deployment: None,
+                message: format!("{}: taken as unknown, workloads are left alone", error.chain()),
+            };
+            log(&event);
+        }
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed).map_err(|error| AgentError::Random(error.to_string()))?;
+        let mut rng = StdRng::from_seed(seed);
+        let now = clock.now();
+        let machine = Machine::new(settings, found.loaded, now, &mut rng);
+        let (inputs, arriving) = mpsc::channel(INPUTS_MAX);
+        let writer = Writer::start(Arc::clone(&state), inputs.clone());
+        let keeper = Keeper::new(config, Arc::clone(&clock), runtime.deployment_types())?;
+        Ok(Self {
+            clock,
+            rng,
+            machine,
+            keeper,
+            runtime,
+            writer,
+            state,
+            inputs,
+            arriving,
+            works: HashMap::new(),
+            wake: now,
+            reported: None,
+        })
+    }
+
+    async fn drive(&mut self, cancel: &CancellationToken, done: impl Fn(&Machine) -> bool) {
+        let mut housekeeping = tokio::time::interval(HOUSEKEEPING);
+        housekeeping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        while !cancel.is_cancelled() && !done(&self.machine) {
+            let sleep = self.wake.since(self.clock.now()).min(SLEEP_MAX);
+            tokio::select! {
+                () = cancel.cancelled() => break,
+                Some(input) = self.arriving.recv() => self.feed(input),
+                () = tokio::time::sleep(sleep) => self.feed(Input::Tick),
+                _ = housekeeping.tick() => self.keep_house().await,
+            }
+        }
+        self.publish_report();
+        for work in self.works.values() {
+            work.cancel();
+        }
+    }
+
+    /// The state folder is free for another agent afterwards.
+    async fn close(self) {
+        let Self { arriving, writer, state, .. } = self;
+        drop(arriving);
+        writer.finish().await;
+        drop(state);
+    }
+
+    /// Notices files that changed, connections that are too old, a trust bundle that is due.
+    async fn keep_house(&mut self) {
+        for event in self.keeper.check().await {
+            log(&event);
+        }
+        if let Some(devices) = self.keeper.take_devices() {
+            self.feed(Input::Devices(devices));
+        }
+        self.publish_report();
+    }
+
+    fn feed(&mut self, input: Input) {
+        let now = self.clock.now();
+        for effect in self.machine.step(input, now, &mut self.rng) {
+            self.carry_out(effect);
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Request { id, request } => {
+                let link = self.keeper.link();
+                let inputs = self.inputs.clone();
+                tokio::spawn(async move {
+                    let answer = match link {
+                        Ok(wfm) => wfm.send(request).await,
+                        Err(failed) => failed,
+                    };
+                    let _ = inputs.send(Input::Answered { request: id, answer }).await;
+                });
+            }
+            Effect::Persist { write, records } => self.writer.persist(write, records),
+            Effect::Forget(digests) => self.writer.forget(digests),
+            Effect::Apply(work) => {
+                let runtime = Arc::clone(&self.runtime);
+                let id = work.work;
+                self.work(id, Box::pin(async move { runtime.apply(work).await }));
+            }
+            Effect::Remove(work) => {
+                let runtime = Arc::clone(&self.runtime);
+                let id = work.work;
+                self.work(id, Box::pin(async move { runtime.remove(work).await }));
+            }
+            Effect::Cancel(work) => {
+                if let Some(token) = self.works.get(&work) {
+                    token.cancel();
+                }
+            }
+            Effect::Observe(observation) => {
+                let (runtime, inputs) = (Arc::clone(&self.runtime), self.inputs.clone());
+                tokio::spawn(async move {
+                    let result = runtime.observe().await;
+                    let _ = inputs.send(Input::Observed { observation, result }).await;
+                });
+            }
+            Effect::WakeAt(at) => self.wake = at,
+            Effect::Log(event) => log(&event),
+        }
+    }
+
+    fn work(&mut self, id: WorkId, work: Future<'static, Result<(), crate::machine::io::WorkFailure>>) {
+        self.works.retain(|_, token| !token.is_cancelled());
+        let token = CancellationToken::new();
+        self.works.insert(id, token.clone());
+        let inputs = self.inputs.clone();
+        tokio::spawn(async move {
+            let outcome = tokio::select! {
+                result = work => match result {
+                    Ok(()) => WorkOutcome::Done,
+                    Err(failure) => WorkOutcome::Failed(failure),
+                },
+                () = token.cancelled() => WorkOutcome::Cancelled,
+            };
+            // Marks the work as over, so that its entry is dropped with the next one.
+            token.cancel();
+            let _ = inputs.send(Input::WorkFinished { work: id, outcome }).await;
+        });
+    }
+
+    /// Leaves a picture for `status` and `explain`. A convenience: losing it loses nothing.
+    fn publish_report(&mut self) {
+        let report = self.machine.report(self.clock.now());
+        let news = self.reported.as_ref().is_none_or(|old| {
+            let old = Report { at: report.at, next_poll_at: report.next_poll_at, polled_at: report.polled_at, ..old.clone() };
+            old != report
+        });
+        let stale = self.reported.as_ref().is_none_or(|old| report.at.since(old.at) > SLEEP_MAX);
+        if news || stale {
+            write_report(self.state.path(), &report);
+            self.reported = Some(report);
+        }
+    }
+}
+
+fn write_report(folder: &Path, report: &Report) {
+    let Ok(json) = serde_json::to_vec_pretty(report) else { return };
+    let temporary = folder.join("report.new");
+    if std::fs::write(&temporary, json).is_err() || std::fs::rename(&temporary, folder.join(REPORT_FILE)).is_err() {
+        // A full disk: the little there is belongs to the records.
+        let _ = std::fs::remove_file(&temporary);
+    }
+}
+
+/// One line per event; security events can be filtered by their field.
+fn log(event: &Event) {
+    let Event { level, code, deployment, message } = event;
+    let code = code.map(Code::number).unwrap_or_default();
+    let deployment = deployment.map(|id| id.to_string()).unwrap_or_default();
+    let security = event.is_security();
+    match level {
+        Level::Debug => tracing::debug!(code, deployment.id = %deployment, "{message}"),
+        Level::Info => tracing::info!(deployment.id = %deployment, "{message}"),
+        Level::Warn => tracing::warn!(code, deployment.id = %deployment, security, "{message}"),
+        Level::Error => tracing::error!(code, deployment.id = %deployment, security, "{message}"),
+    }
+}

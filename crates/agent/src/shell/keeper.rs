@@ -1,0 +1,219 @@
+//! Keeps what the outside gives: identity, connection, trust bundle, capabilities. All of it may change while running.
+
+use super::AgentError;
+use crate::codes::Code;
+use crate::config::AgentConfig;
+use crate::enrol::Enrolment;
+use crate::facts;
+use crate::http::{self, Wfm};
+use crate::identity::{Identity, IdentityError, IdentityFiles};
+use crate::machine::io::{Answer, DeviceReport, Event, Level};
+use crate::{tls, trust};
+use margo::{DeviceId, Digest};
+use margrave_core::time::{Clock, Timestamp};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use url::Url;
+
+/// After a failed refresh of the trust bundle the next try comes this soon: it is small and matters.
+const REFRESH_RETRY: Duration = Duration::from_mins(1);
+
+/// A certificate that ends within this time is worth a warning.
+const EXPIRY_WARNING: Duration = Duration::from_hours(72);
+
+pub(super) struct Keeper {
+    config: AgentConfig,
+    clock: Arc<dyn Clock>,
+    types: &'static [&'static str],
+    link: Option<Link>,
+    /// The last complaint about the identity, so that it is logged once.
+    identity_problem: Option<String>,
+    devices: Option<Vec<DeviceReport>>,
+    devices_from: Option<(DeviceId, Digest)>,
+    refresh: Refresh,
+}
+
+struct Link {
+    wfm: Wfm,
+    identity: Arc<Identity>,
+    since: Timestamp,
+}
+
+enum Refresh {
+    Due(Timestamp),
+    Running(JoinHandle<Result<Option<Duration>, trust::TrustError>>),
+}
+
+impl Keeper {
+    pub(super) fn new(
+        config: AgentConfig,
+        clock: Arc<dyn Clock>,
+        types: &'static [&'static str],
+    ) -> Result<Self, AgentError> {
+        let now = clock.now();
+        let mut keeper = Self {
+            config,
+            clock,
+            types,
+            link: None,
+            identity_problem: None,
+            devices: None,
+            devices_from: None,
+            refresh: Refresh::Due(now),
+        };
+        // A capabilities file that cannot be used is told at once rather than in a log nobody reads.
+        if let Some(own) = keeper.config.device.id.clone() {
+            keeper.read_devices(&own)?;
+        }
+        Ok(keeper)
+    }
+
+    /// The connection to use now, or why there is none.
+    pub(super) fn link(&self) -> Result<Wfm, Answer> {
+        match &self.link {
+            Some(link) => Ok(link.wfm.clone()),
+            None => {
+                let message = self.identity_problem.clone().unwrap_or_else(|| "not loaded yet".to_owned());
+                Err(Answer::Failed { code: Code::IdentityUnusable, message })
+            }
+        }
+    }
+
+    pub(super) fn take_devices(&mut self) -> Option<Vec<DeviceReport>> {
+        self.devices.take()
+    }
+
+    /// Looks at everything that may have changed; says what is worth saying.
+    pub(super) async fn check(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        self.check_identity(&mut events);
+        self.check_refresh(&mut events).await;
+        let own = self.own_device();
+        if let Some(own) = own {
+            let fingerprint = facts::fingerprint(&self.config);
+            let news = self.devices_from.as_ref().is_none_or(|(id, seen)| *id != own || *seen != fingerprint);
+            if news && let Err(error) = self.read_devices(&own) {
+                // Remembered, so that the same broken file is told once.
+                self.devices_from = Some((own, fingerprint));
+                events.push(event(Level::Error, Code::CapabilitiesUnreadable, error.to_string()));
+            }
+        }
+        events
+    }
+
+    fn own_device(&self) -> Option<DeviceId> {
+        let from_identity = || self.link.as_ref().and_then(|link| link.identity.client.client_id.as_str().parse().ok());
+        self.config.device.id.clone().or_else(from_identity)
+    }
+
+    fn read_devices(&mut self, own: &DeviceId) -> Result<(), facts::FactsError> {
+        let fingerprint = facts::fingerprint(&self.config);
+        self.devices = Some(facts::reports(&self.config, own, self.types)?);
+        self.devices_from = Some((own.clone(), fingerprint));
+        Ok(())
+    }
+
+    /// Files are read anew, so that an identity can be swapped under a running agent (LC-05, ONB-06).
+    fn check_identity(&mut self, events: &mut Vec<Event>) {
+        let now = self.clock.now();
+        let identity = IdentityFiles::of(&self.config).load();
+        match identity {
+            Ok(identity) => {
+                let same = self.link.as_ref().filter(|link| link.identity.fingerprint == identity.fingerprint);
+                // TLS-03: connections have an age limit, and do not outlive a change of identity or bundle.
+                if same.is_some_and(|link| now.since(link.since) < self.config.http.connection_age_max) {
+                    return;
+                }
+                let swapped = same.is_none();
+                match self.connect(identity, now) {
+                    Ok(()) if swapped => self.tell_identity(now, events),
+                    Ok(()) => {}
+                    Err(message) => self.identity_trouble(message, events),
+                }
+            }
+            // What is in use stays in use: a half-written file must not cut the device off.
+            Err(error) => self.identity_trouble(problem(&error), events),
+        }
+    }
+
+    fn tell_identity(&mut self, now: Timestamp, events: &mut Vec<Event>) {
+        self.identity_problem = None;
+        let Some(link) = &self.link else { return };
+        let mut message = format!("identity is `{}`", link.identity.client);
+        let mut level = Level::Info;
+        if link.identity.not_after < now.plus(EXPIRY_WARNING) {
+            level = Level::Warn;
+            message = format!("{message}; its certificate ends at {}: renew it or enrol again", link.identity.not_after);
+        }
+        events.push(Event { level, code: None, deployment: None, message });
+    }
+
+    fn identity_trouble(&mut self, message: String, events: &mut Vec<Event>) {
+        if self.identity_problem.as_ref() != Some(&message) {
+            events.push(event(Level::Error, Code::IdentityUnusable, message.clone()));
+            self.identity_problem = Some(message);
+        }
+    }
+
+    fn connect(&mut self, identity: Identity, now: Timestamp) -> Result<(), String> {
+        let server = self.server().ok_or("no server is configured: set `server`, or enrol")?;
+        let tls = tls::wfm_config(&identity, Arc::clone(&self.clock)).map_err(|error| chain(&error))?;
+        let client = http::client(tls, &self.config.http, self.config.proxy.as_ref()).map_err(|error| chain(&error))?;
+        self.link = Some(Link { wfm: Wfm::new(client, server), identity: Arc::new(identity), since: now });
+        Ok(())
+    }
+
+    fn server(&self) -> Option<Url> {
+        let enrolled = || Enrolment::load(&self.config.state_dir).map(|enrolment| enrolment.wfm_url);
+        self.config.server.clone().or_else(enrolled)
+    }
+
+    /// TB-05: at the bundle's own hint, else at the operator's interval.
+    async fn check_refresh(&mut self, events: &mut Vec<Event>) {
+        let now = self.clock.now();
+        let Some(link) = &self.link else { return };
+        match &mut self.refresh {
+            Refresh::Due(due) if *due <= now => {
+                let (config, clock) = (self.config.clone(), Arc::clone(&self.clock));
+                let own = link.identity.client.wfm.trust_domain.clone();
+                let task = tokio::spawn(async move { trust::refresh(&config, &own, clock).await });
+                self.refresh = Refresh::Running(task);
+            }
+            Refresh::Running(task) if task.is_finished() => {
+                let next = match task.await {
+                    Ok(Ok(next)) => next.unwrap_or(self.config.trust.refresh),
+                    Ok(Err(error)) => {
+                        let code = match &error {
+                            trust::TrustError::Unreachable { .. } | trust::TrustError::Status { .. } => Code::ServerUnreachable,
+                            _ => Code::TrustBundleRefused,
+                        };
+                        events.push(event(Level::Warn, code, format!("refresh the trust bundle: {}", chain(&error))));
+                        REFRESH_RETRY
+                    }
+                    Err(_) => REFRESH_RETRY,
+                };
+                self.refresh = Refresh::Due(now.plus(next));
+            }
+            Refresh::Due(_) | Refresh::Running(_) => {}
+        }
+    }
+}
+
+fn event(level: Level, code: Code, message: String) -> Event {
+    Event { level, code: Some(code), deployment: None, message }
+}
+
+fn problem(error: &IdentityError) -> String {
+    error.to_string()
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(current) = cause {
+        text = format!("{text}: {current}");
+        cause = current.source();
+    }
+    text
+}

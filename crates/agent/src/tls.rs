@@ -1,0 +1,237 @@
+//! TLS 1.3 with one crypto provider: mutual to the WFM, pinned or anchored to the trust endpoint.
+
+use crate::identity::{Identity, Svid};
+use margo::spiffe::WfmIdentity;
+use margrave_core::time::{Clock, Timestamp};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ClientConfig, Resumption};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::time_provider::TimeProvider;
+use rustls::version::TLS13;
+use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use std::sync::Arc;
+use std::time::Duration;
+use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
+
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    #[error("set up TLS")]
+    Setup(#[source] rustls::Error),
+    #[error("`{0}` is not a pin: write `sha256:` and 64 hexadecimal digits of the server's public key digest")]
+    Pin(String),
+    #[error("the CA file cannot be used: {0}")]
+    Ca(String),
+}
+
+/// How the trust endpoint proves who it is. There is no trust on first use (TLS-05).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TrustAnchor {
+    /// PEM certificates of the authority behind the endpoint's certificate.
+    Ca(Vec<u8>),
+    /// SHA-256 of the SubjectPublicKeyInfo of the endpoint's certificate.
+    Pin([u8; 32]),
+}
+
+impl TrustAnchor {
+    pub fn parse_pin(text: &str) -> Result<Self, TlsError> {
+        let digest: margo::Digest =
+            text.to_ascii_lowercase().parse().map_err(|_| TlsError::Pin(text.chars().take(100).collect()))?;
+        let hex = digest.hex();
+        let mut pin = [0; 32];
+        for (byte, at) in pin.iter_mut().zip((0..64).step_by(2)) {
+            *byte = u8::from_str_radix(&hex[at..at + 2], 16).map_err(|_| TlsError::Pin(text.to_owned()))?;
+        }
+        Ok(Self::Pin(pin))
+    }
+}
+
+/// Mutual TLS to the WFM this client belongs to, and to no other.
+pub fn wfm_config(identity: &Identity, clock: Arc<dyn Clock>) -> Result<ClientConfig, TlsError> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let verifier = WfmVerifier {
+        // WID-04: from the client's own SVID, not from configuration.
+        expected: identity.client.wfm.clone(),
+        anchors: identity.anchors.clone(),
+        provider: Arc::clone(&provider),
+    };
+    let mut config = ClientConfig::builder_with_details(provider, Arc::new(ClockTime(clock)))
+        .with_protocol_versions(&[&TLS13])
+        .map_err(TlsError::Setup)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_client_auth_cert(identity.chain.clone(), identity.key.clone_key())
+        .map_err(TlsError::Setup)?;
+    // TLS-03: a resumed session would outlive what was checked in the full handshake.
+    config.resumption = Resumption::disabled();
+    Ok(config)
+}
+
+/// Ordinary TLS to the trust endpoint.
+pub fn trust_config(anchor: &TrustAnchor, clock: Arc<dyn Clock>) -> Result<ClientConfig, TlsError> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_details(Arc::clone(&provider), Arc::new(ClockTime(clock)))
+        .with_protocol_versions(&[&TLS13])
+        .map_err(TlsError::Setup)?;
+    let builder = match anchor {
+        TrustAnchor::Ca(pem) => {
+            let mut roots = RootCertStore::empty();
+            for certificate in crate::identity::pem_certificates(pem).map_err(TlsError::Ca)? {
+                roots.add(certificate).map_err(|error| TlsError::Ca(error.to_string()))?;
+            }
+            if roots.is_empty() {
+                return Err(TlsError::Ca("it holds no certificate".to_owned()));
+            }
+            builder.with_root_certificates(roots)
+        }
+        TrustAnchor::Pin(pin) => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(PinVerifier { pin: *pin, provider }))
+        }
+    };
+    let mut config = builder.with_no_client_auth();
+    config.resumption = Resumption::disabled();
+    Ok(config)
+}
+
+struct ClockTime(Arc<dyn Clock>);
+
+impl std::fmt::Debug for ClockTime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ClockTime")
+    }
+}
+
+impl TimeProvider for ClockTime {
+    fn current_time(&self) -> Option<UnixTime> {
+        let Timestamp(micros) = self.0.now();
+        Some(UnixTime::since_unix_epoch(Duration::from_micros(u64::try_from(micros).ok()?)))
+    }
+}
+
+/// The WFM is recognised by its SPIFFE ID; the URL is routing only (WID-04, SV-03).
+#[derive(Debug)]
+struct WfmVerifier {
+    expected: WfmIdentity,
+    anchors: Vec<CertificateDer<'static>>,
+    provider: Arc<CryptoProvider>,
+}
+
+fn refuse(reason: impl Into<String>) -> rustls::Error {
+    let reason: Box<dyn std::error::Error + Send + Sync> = reason.into().into();
+    rustls::Error::InvalidCertificate(CertificateError::Other(rustls::OtherError(Arc::from(reason))))
+}
+
+impl ServerCertVerifier for WfmVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        // SV-03, in its order: trust domain, chain and validity, leaf.
+        let svid = Svid::read(end_entity).map_err(refuse)?;
+        let prefix = format!("spiffe://{}/", self.expected.trust_domain);
+        if !svid.spiffe_id.starts_with(&prefix) {
+            return Err(refuse(format!("the server is `{}`, not of trust domain `{}`", svid.spiffe_id, self.expected.trust_domain)));
+        }
+        let anchors: Vec<_> = self.anchors.iter().filter_map(|anchor| anchor_from_trusted_cert(anchor).ok()).collect();
+        EndEntityCert::try_from(end_entity)
+            .and_then(|leaf| {
+                leaf.verify_for_usage(
+                    self.provider.signature_verification_algorithms.all,
+                    &anchors,
+                    intermediates,
+                    now,
+                    KeyUsage::server_auth(),
+                    None,
+                    None,
+                )
+                .map(|_| ())
+            })
+            .map_err(|error| refuse(format!("the server's certificate does not lead to the trust bundle: {error}")))?;
+        if svid.spiffe_id == self.expected.to_string() {
+            Ok(ServerCertVerified::assertion())
+        } else {
+            Err(refuse(format!("the server is `{}`, this client belongs to `{}`", svid.spiffe_id, self.expected)))
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// TLS-05: the public key is known beforehand; a DNS name, when used, must match too.
+#[derive(Debug)]
+struct PinVerifier {
+    pin: [u8; 32],
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for PinVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let leaf = EndEntityCert::try_from(end_entity).map_err(|error| refuse(error.to_string()))?;
+        let digest = ::aws_lc_rs::digest::digest(&::aws_lc_rs::digest::SHA256, leaf.subject_public_key_info().as_ref());
+        if digest.as_ref() != self.pin {
+            let seen = margo::digest::hex(digest.as_ref());
+            return Err(refuse(format!("the server's public key is sha256:{seen}, which is not the one pinned")));
+        }
+        if let ServerName::DnsName(_) = server_name {
+            leaf.verify_is_valid_for_subject_name(server_name).map_err(|error| refuse(error.to_string()))?;
+        }
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
