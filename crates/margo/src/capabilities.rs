@@ -83,3 +83,6 @@ impl DeviceCapabilities {
         write::capabilities(self).to_json()
     }
 }
+
+#[cfg(test)]
+mod tests;

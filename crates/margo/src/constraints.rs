@@ -119,3 +119,6 @@ pub fn evaluate(
 ) -> Fit {
     evaluate::evaluate(profile_type, constraints, capabilities)
 }
+
+#[cfg(test)]
+mod tests;

@@ -60,3 +60,6 @@ impl ApplicationDeployment {
         yaml::write(&write::deployment(self))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -148,3 +148,6 @@ impl ApplicationDescription {
         self.deployment_profiles.iter().find(|profile| profile.id == id)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -107,3 +107,6 @@ pub fn judge(held: Option<&Held>, offered_version: u64, offered_body: &Digest) -
         Some(held) => Verdict::Violation { held: held.version, offered: offered_version },
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -155,3 +155,6 @@ pub fn resolve(
 ) -> Result<IndexMap<String, ParameterValue>, Vec<FieldError>> {
     resolve::resolve(description, profile_id, answers, previous)
 }
+
+#[cfg(test)]
+mod tests;

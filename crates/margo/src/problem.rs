@@ -190,3 +190,6 @@ impl Problem {
         ProblemType::REGISTERED.into_iter().find(|known| known.uri() == self.problem_type)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -112,3 +112,6 @@ impl StatusError {
         Members::new().with("code", &self.code).with("source", &self.source).with("message", &self.message).build()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,250 @@
+use super::*;
+use crate::capabilities::UnknownTypes;
+use crate::description::ApplicationDescription;
+use serde_json::json;
+
+const DESCRIPTION: &str = include_str!("../../tests/fixtures/description-b.yaml");
+const DEVICE: &str = include_str!("../../tests/fixtures/capabilities-b.json");
+
+fn device(change: impl FnOnce(&mut Value)) -> DeviceCapabilities {
+    let mut value: Value = serde_json::from_str(DEVICE).unwrap();
+    change(&mut value);
+    DeviceCapabilities::read(value.to_string().as_bytes(), UnknownTypes::Refuse).unwrap().document
+}
+
+/// Reads constraints the way a description brings them.
+fn constraints(value: &Value) -> Result<DeviceConstraints, String> {
+    let text = json!({
+        "apiVersion": "v1", "id": "a",
+        "metadata": {"name": "a", "version": "1", "catalog": {"organization": []}},
+        "deploymentProfiles": [{
+            "type": "compose", "id": "p", "deviceConstraints": value,
+            "components": [{"name": "c", "properties": {"repository": "oci://r/c", "revision": "1.0.0"}}],
+        }],
+    });
+    match ApplicationDescription::read(text.to_string().as_bytes()) {
+        Ok(mut read) => Ok(read.document.deployment_profiles.remove(0).device_constraints.unwrap()),
+        Err(findings) => Err(findings.to_string()),
+    }
+}
+
+fn fit(value: &Value, capabilities: &DeviceCapabilities) -> Fit {
+    evaluate(ProfileType::Compose, Some(&constraints(value).unwrap()), capabilities)
+}
+
+/// One expression in one rule: whether the fixture device satisfies it.
+fn holds(selector: &str, expression: &Value) -> bool {
+    let value = json!({"eligibilityRules": [{selector: {"matchExpressions": [expression]}}]});
+    fit(&value, &device(|_| {})).outcome == Outcome::Yes
+}
+
+fn property(expression: Value) -> bool {
+    holds("propertySelector", &expression)
+}
+
+fn label(expression: Value) -> bool {
+    holds("labelSelector", &expression)
+}
+
+fn refused(expression: Value, words: &str) {
+    let value = json!({"eligibilityRules": [{"propertySelector": {"matchExpressions": [expression]}}]});
+    let message = constraints(&value).unwrap_err();
+    assert!(message.contains(words), "{message}");
+    assert!(message.contains("eligibilityRules[0].propertySelector.matchExpressions[0]"), "{message}");
+}
+
+#[test]
+fn the_deployment_type_is_looked_at_first() {
+    let fit = evaluate(ProfileType::Compose, None, &device(|_| {}));
+    assert_eq!(fit.outcome, Outcome::Yes);
+    assert_eq!(fit.reasons[0].message, "needs the deployment type compose, supports compose");
+    let fit = evaluate(ProfileType::Helm, None, &device(|_| {}));
+    assert_eq!((fit.outcome, fit.reasons[0].rule.as_str()), (Outcome::No, "deploymentType"));
+}
+
+#[test]
+fn a_device_without_hosting_fields_hosts_nothing() {
+    // CAP-06
+    let gateway = device(|value| {
+        let properties = value["properties"].as_object_mut().unwrap();
+        properties.retain(|key, _| ["id", "vendor", "modelNumber", "serialNumber"].contains(&key.as_str()));
+    });
+    let fit = evaluate(ProfileType::Compose, None, &gateway);
+    assert_eq!((fit.outcome, fit.reasons[0].message.as_str()), (Outcome::No, "the device does not host workloads"));
+}
+
+#[test]
+fn every_rule_has_a_reason_for_yes_and_for_no() {
+    // CON-02
+    let description = ApplicationDescription::read(DESCRIPTION.as_bytes()).unwrap().document;
+    let constraints = description.profile("cluster").unwrap().device_constraints.as_ref();
+    let fit = evaluate(ProfileType::Helm, constraints, &device(|_| {}));
+    let rules: Vec<_> = fit.reasons.iter().map(|reason| (reason.rule.as_str(), reason.outcome)).collect();
+    assert_eq!(
+        rules,
+        [
+            ("deploymentType", Outcome::No),
+            ("cpu", Outcome::Yes),
+            ("memory", Outcome::Yes),
+            ("storage", Outcome::Yes),
+            ("eligibilityRules[0].propertySelector.matchExpressions[0]", Outcome::Yes),
+            ("eligibilityRules[0].labelSelector.matchExpressions[0]", Outcome::Yes),
+            ("eligibilityRules[0].labelSelector.matchExpressions[1]", Outcome::Yes),
+            ("eligibilityRules[1].labelSelector.matchExpressions[0]", Outcome::No),
+            ("eligibilityRules", Outcome::Yes),
+        ]
+    );
+    assert_eq!(fit.reasons[2].message, "needs 2Gi of memory, has 4 Gi");
+    assert_eq!(fit.outcome, Outcome::No, "the deployment type alone decides");
+}
+
+#[test]
+fn one_single_cpu_must_do_it() {
+    // CON-06
+    let cpu = |cpu: Value| fit(&json!({"capacityRequirements": {"cpu": cpu}}), &device(|_| {})).outcome;
+    assert_eq!(cpu(json!({"cores": 4})), Outcome::Yes);
+    assert_eq!(cpu(json!({"cores": 4.5})), Outcome::No, "never 4 + 0.5");
+    assert_eq!(cpu(json!({"cores": 0.5, "architectures": ["arm"]})), Outcome::Yes);
+    assert_eq!(cpu(json!({"cores": 1, "architectures": ["arm"]})), Outcome::No);
+    assert_eq!(cpu(json!({"cores": 1, "architectures": ["arm", "arm64"]})), Outcome::Yes);
+}
+
+#[test]
+fn what_nobody_can_read_is_unknown_and_a_definite_no_wins() {
+    // W-17
+    let needs = json!({"capacityRequirements": {"memory": "1Gi", "storage": "1Gi"}});
+    let odd = device(|value| value["properties"]["memory"] = json!("64"));
+    let fit_odd = fit(&needs, &odd);
+    assert_eq!(fit_odd.outcome, Outcome::Unknown);
+    assert!(fit_odd.reasons[1].message.contains("`64`, which is not a quantity"));
+    let small = device(|value| {
+        value["properties"]["memory"] = json!("64");
+        value["properties"]["storage"] = json!("1Mi");
+    });
+    assert_eq!(fit(&needs, &small).outcome, Outcome::No);
+    let silent = device(|value| {
+        value["properties"].as_object_mut().unwrap().remove("memory");
+    });
+    assert_eq!(fit(&needs, &silent).outcome, Outcome::Unknown);
+    let nameless = device(|value| value["properties"]["cpus"] = json!([{"cores": 8}]));
+    let cpu = json!({"capacityRequirements": {"cpu": {"cores": 1, "architectures": ["arm"]}}});
+    assert_eq!(fit(&cpu, &nameless).outcome, Outcome::Unknown);
+}
+
+#[test]
+fn rules_are_looked_at_only_when_capacity_passes() {
+    // CON-05
+    let value = json!({
+        "capacityRequirements": {"memory": "100Gi"},
+        "eligibilityRules": [{"labelSelector": {"matchExpressions": [{"key": "x", "operator": "Exists"}]}}],
+    });
+    let fit = fit(&value, &device(|_| {}));
+    assert_eq!(fit.outcome, Outcome::No);
+    assert_eq!(fit.reasons.len(), 2, "{:?}", fit.reasons);
+}
+
+#[test]
+fn selectors_are_joined_by_and_and_rules_by_or() {
+    // CON-07
+    let yes = json!({"matchExpressions": [{"key": "ardent.example/hall", "operator": "Exists"}]});
+    let no = json!({"matchExpressions": [{"key": "nothing", "operator": "Exists"}]});
+    let id = json!({"matchExpressions": [{"key": "/id", "operator": "Exists"}]});
+    let outcome = |rules: Value| fit(&json!({ "eligibilityRules": rules }), &device(|_| {})).outcome;
+    assert_eq!(outcome(json!([{"labelSelector": yes, "propertySelector": id}])), Outcome::Yes);
+    assert_eq!(outcome(json!([{"labelSelector": no, "propertySelector": id}])), Outcome::No);
+    assert_eq!(outcome(json!([{"labelSelector": no}, {"labelSelector": yes}])), Outcome::Yes);
+    assert_eq!(outcome(json!([{"labelSelector": no}, {"labelSelector": no}])), Outcome::No);
+    assert_eq!(outcome(json!([])), Outcome::Yes, "no rules, no constraint");
+    assert_eq!(fit(&json!({}), &device(|_| {})).outcome, Outcome::Yes);
+}
+
+#[test]
+fn property_keys_are_json_pointers_into_the_properties() {
+    // CON-08
+    assert!(property(json!({"key": "/vendor", "operator": "In", "values": ["Ardent Controls"]})));
+    assert!(property(json!({"key": "/cpus/0/cores", "operator": "Gt", "values": [3]})));
+    assert!(!property(json!({"key": "/nothing", "operator": "In", "values": ["x"]})));
+    assert!(!property(json!({"key": "", "operator": "Exists"})), "an object is none of the allowed values");
+    assert!(!property(json!({"key": "/cpus", "operator": "Exists"})), "lists of objects need ContainsAll or ContainsAny");
+    assert!(property(json!({"key": "/supportedDeploymentTypes", "operator": "In", "values": ["helm", "compose"]})));
+    refused(json!({"key": "vendor", "operator": "Exists"}), "JSON Pointer");
+    refused(json!({"key": "/a~2", "operator": "Exists"}), "JSON Pointer");
+}
+
+#[test]
+fn label_keys_are_exact() {
+    // CON-09
+    assert!(label(json!({"key": "ardent.example/hall", "operator": "In", "values": ["north"]})));
+    assert!(!label(json!({"key": "Ardent.example/hall", "operator": "Exists"})));
+    assert!(!label(json!({"key": "/ardent.example/hall", "operator": "Exists"})));
+}
+
+#[test]
+fn operators_mean_what_the_standard_says() {
+    // CON-10, CON-11
+    assert!(!label(json!({"key": "ardent.example/hall", "operator": "In", "values": ["North"]})), "case counts");
+    assert!(label(json!({"key": "ardent.example/zones", "operator": "In", "values": ["attic", "top"]})));
+    assert!(label(json!({"key": "ardent.example/slots", "operator": "In", "values": [3.0, 9]})), "numbers by value");
+    assert!(label(json!({"key": "ardent.example/heated", "operator": "In", "values": [true]})));
+    assert!(!label(json!({"key": "ardent.example/floor", "operator": "In", "values": ["2"]})), "2 is not \"2\"");
+    assert!(label(json!({"key": "ardent.example/hall", "operator": "NotIn", "values": ["south"]})));
+    assert!(!label(json!({"key": "ardent.example/zones", "operator": "NotIn", "values": ["top"]})));
+    assert!(!label(json!({"key": "nothing", "operator": "NotIn", "values": ["x"]})), "NotIn needs the key");
+    assert!(label(json!({"key": "nothing", "operator": "DoesNotExist"})));
+    assert!(!label(json!({"key": "ardent.example/hall", "operator": "DoesNotExist"})));
+    assert!(label(json!({"key": "ardent.example/floor", "operator": "Gt", "values": [1.5]})));
+    assert!(label(json!({"key": "ardent.example/floor", "operator": "Lt", "values": ["3"]})), "text that is a number");
+    assert!(!label(json!({"key": "ardent.example/floor", "operator": "Lt", "values": [2]})));
+    assert!(!label(json!({"key": "ardent.example/hall", "operator": "Gt", "values": [1]})));
+    assert!(!label(json!({"key": "ardent.example/slots", "operator": "Gt", "values": [0]})));
+}
+
+#[test]
+fn contains_all_wants_one_element_with_everything_and_contains_any_with_something() {
+    // CON-10
+    let items = |operator: &str, kind: &str, manufacturer: &str| {
+        property(json!({"key": "/peripherals", "operator": operator, "itemSelector": {"matchExpressions": [
+            {"key": "/type", "operator": "In", "values": [kind]},
+            {"key": "/manufacturer", "operator": "In", "values": [manufacturer]},
+        ]}}))
+    };
+    assert!(items("ContainsAll", "camera", "Ardent"));
+    assert!(!items("ContainsAll", "display", "Ardent"), "two elements do not add up");
+    assert!(items("ContainsAny", "display", "Nobody"));
+    assert!(!items("ContainsAny", "gpu", "Nobody"));
+    assert!(!property(json!({"key": "/vendor", "operator": "ContainsAny", "itemSelector": {"matchExpressions": [
+        {"key": "", "operator": "Exists"}]}})));
+}
+
+#[test]
+fn expressions_that_break_their_own_rules_are_found_when_read() {
+    // CON-11
+    refused(json!({"key": "/a", "operator": "In"}), "need `values`");
+    refused(json!({"key": "/a", "operator": "In", "values": []}), "need `values`");
+    refused(json!({"key": "/a", "operator": "NotIn", "values": ["x", 1]}), "need `values`");
+    refused(json!({"key": "/a", "operator": "In", "values": [true, false]}), "exactly one boolean");
+    refused(json!({"key": "/a", "operator": "Exists", "values": ["x"]}), "take no `values`");
+    refused(json!({"key": "/a", "operator": "Gt", "values": [1, 2]}), "exactly one number");
+    refused(json!({"key": "/a", "operator": "Lt", "values": ["many"]}), "exactly one number");
+    refused(json!({"key": "/a", "operator": "ContainsAll"}), "itemSelector");
+    refused(json!({"key": "/a", "operator": "ContainsAny", "itemSelector": {"matchExpressions": []}}), "at least one");
+    refused(json!({"key": "/a", "operator": "Exists", "itemSelector": {"matchExpressions": []}}), "belongs to");
+    refused(json!({"operator": "Exists"}), "is missing");
+}
+
+#[test]
+fn the_misspelt_operator_of_the_prose_is_refused_with_a_hint() {
+    // CON-12
+    refused(json!({"key": "/a", "operator": "ContainersAny"}), "`ContainsAny` is meant");
+}
+
+#[test]
+fn capacity_fields_follow_their_patterns() {
+    let read = |capacity: Value| constraints(&json!({ "capacityRequirements": capacity }));
+    assert!(read(json!({"memory": "512Mi", "storage": "2Ei"})).is_ok());
+    assert!(read(json!({"memory": "2Ti"})).is_ok(), "readable, with a warning");
+    assert!(read(json!({"memory": "lots"})).unwrap_err().contains("512Mi"));
+    assert!(read(json!({"cpu": {}})).unwrap_err().contains("cores"));
+    assert!(read(json!({"cpu": {"cores": -1}})).unwrap_err().contains("negative"));
+    assert!(read(json!({"cpu": {"cores": 1, "architectures": ["z80"]}})).unwrap_err().contains("riscv64"));
+}
