@@ -78,3 +78,42 @@ impl<'de> serde::Deserialize<'de> for Digest {
         <std::borrow::Cow<'de, str>>::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_digest_is_over_exactly_these_bytes() {
+        // DS-08, DS-09
+        let empty = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        assert_eq!(Digest::of(b"").as_str(), empty);
+        assert_ne!(Digest::of(b"a\n"), Digest::of(b"a"));
+        assert_eq!(Digest::of(b"").etag(), format!("\"{empty}\""));
+        assert_eq!(Digest::of(b"").hex(), &empty[7..]);
+    }
+
+    #[test]
+    fn anything_but_sha256_in_lower_case_is_refused() {
+        // DS-08
+        let hex = "0".repeat(64);
+        assert!(matches!(format!("sha512:{hex}").parse::<Digest>(), Err(DigestError::UnknownAlgorithm(name)) if name == "sha512"));
+        for text in ["", "sha256", "sha256:", &hex, &format!("sha256:{}", &hex[1..]), &format!("sha256:{hex}0")] {
+            assert!(text.parse::<Digest>().is_err(), "{text}");
+        }
+        for text in [format!("sha256:{}", "A".repeat(64)), format!(" sha256:{hex}"), format!("sha256:{hex}\n"), format!("SHA256:{hex}")] {
+            assert!(text.parse::<Digest>().is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_printed_digest_reads_back(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let digest = Digest::of(&bytes);
+            prop_assert_eq!(&digest.to_string().parse::<Digest>().unwrap(), &digest);
+            let json = serde_json::to_string(&digest).unwrap();
+            prop_assert_eq!(serde_json::from_str::<Digest>(&json).unwrap(), digest);
+        }
+    }
+}

@@ -154,3 +154,86 @@ impl<'de> serde::Deserialize<'de> for DeploymentId {
         <std::borrow::Cow<'de, str>>::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn device_ids_are_paths_of_unreserved_characters() {
+        // CAP-04
+        for text in ["a", "A.b_c~d-e", "gw/child", "gw/line-2/child"] {
+            assert_eq!(text.parse::<DeviceId>().unwrap().as_str(), text);
+        }
+        for text in ["", "/", "a/", "/a", "a//b", "a b", "ä", "a/*", "*", "a%2Fb"] {
+            assert!(text.parse::<DeviceId>().is_err(), "{text}");
+        }
+        assert!("a".repeat(DEVICE_ID_CHARS_MAX + 1).parse::<DeviceId>().is_err());
+    }
+
+    #[test]
+    fn a_child_knows_its_gateways() {
+        // GW-02
+        let child: DeviceId = "gw/line/child".parse().unwrap();
+        assert_eq!(child.parent().unwrap().as_str(), "gw/line");
+        assert_eq!(child.root().as_str(), "gw");
+        assert_eq!(child.root().parent(), None);
+    }
+
+    #[test]
+    fn a_target_may_leave_the_choice_to_the_gateway() {
+        // GW-04
+        let autonomous: DeviceTarget = "gw/line/*".parse().unwrap();
+        assert_eq!(autonomous.gateway().unwrap().as_str(), "gw/line");
+        assert_eq!(autonomous.device(), None);
+        let directed: DeviceTarget = "gw/child".parse().unwrap();
+        assert_eq!(directed.device().unwrap().as_str(), "gw/child");
+        for text in ["*", "/*", "gw/*/*", "gw/*/a", "gw*"] {
+            assert!(text.parse::<DeviceTarget>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn deployment_ids_are_hyphenated_uuids_of_any_case() {
+        // W-05
+        let id: DeploymentId = "A3E2F5DC-912e-494f-8395-52cf3769bc06".parse().unwrap();
+        assert_eq!(id.to_string(), "a3e2f5dc-912e-494f-8395-52cf3769bc06");
+        for text in ["", "a3e2f5dc912e494f839552cf3769bc06", "{a3e2f5dc-912e-494f-8395-52cf3769bc06}", "not-a-uuid"] {
+            assert!(text.parse::<DeploymentId>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn application_and_client_ids_follow_their_patterns() {
+        // WID-01
+        assert!("a-1".parse::<ApplicationId>().is_ok());
+        for text in ["", "A", "a_b", "a.b", &"a".repeat(201)] {
+            assert!(text.parse::<ApplicationId>().is_err(), "{text}");
+        }
+        assert!("Kiln_3.a-b".parse::<ClientId>().is_ok());
+        for text in ["", ".", "..", "a/b", "a~b", "a b"] {
+            assert!(text.parse::<ClientId>().is_err(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn printed_ids_read_back(
+            application in "[a-z0-9-]{1,200}",
+            device in "[A-Za-z0-9._~-]{1,9}(/[A-Za-z0-9._~-]{1,9}){0,3}",
+            client in "[A-Za-z0-9_-]{1,60}",
+            number in any::<u128>(),
+        ) {
+            prop_assert_eq!(application.parse::<ApplicationId>().unwrap().to_string(), application);
+            prop_assert_eq!(client.parse::<ClientId>().unwrap().to_string(), client);
+            let target = format!("{device}/*");
+            prop_assert_eq!(target.parse::<DeviceTarget>().unwrap().to_string(), target);
+            prop_assert_eq!(device.parse::<DeviceId>().unwrap().to_string(), device);
+            let id = DeploymentId(uuid::Uuid::from_u128(number));
+            prop_assert_eq!(id.to_string().parse::<DeploymentId>().unwrap(), id);
+            let json = serde_json::to_string(&id).unwrap();
+            prop_assert_eq!(serde_json::from_str::<DeploymentId>(&json).unwrap(), id);
+        }
+    }
+}
