@@ -1,0 +1,132 @@
+//! Intents and batches; what is published and what is not.
+
+mod batches;
+mod concurrency;
+
+pub(crate) use batches::*;
+pub(crate) use concurrency::*;
+
+use crate::fixtures::{T0, accept, apply, at, change, deploy, deployment, put, target, yaml_of};
+use crate::harness::Database;
+use margo::digest::Digest;
+use margo::ids::ClientId;
+use margo::manifest::StateManifest;
+use margrave_core::model::{Change, ChangeKind, Desired};
+use margrave_store::{Store, StoreError};
+use uuid::Uuid;
+
+pub(crate) async fn manifest(store: &Store, client: &ClientId) -> StateManifest {
+    let (version, digest, body) = store.manifest(client).await.unwrap().unwrap();
+    // DS-14
+    assert_eq!(digest, Digest::of(&body));
+    let manifest = StateManifest::read(&body).unwrap().document;
+    assert_eq!(manifest.manifest_version, version);
+    manifest
+}
+
+pub(crate) async fn records_an_intent(db: Database) {
+    let client = accept(&db.store, 1).await;
+    let targets = vec![target(&client, deployment(1), None), target(&client, deployment(2), Some(4))];
+    let intent = change(ChangeKind::Upgrade, targets, T0);
+    db.store.change_create(&intent).await.unwrap();
+    assert_eq!(db.store.change_get(intent.id).await.unwrap(), Some(intent.clone()));
+    assert_eq!(db.store.change_get(Uuid::from_u128(1)).await.unwrap(), None);
+    assert_eq!(db.store.changes_unfinished(10).await.unwrap(), std::slice::from_ref(&intent));
+    let error = db.store.change_create(&intent).await.unwrap_err();
+    assert!(matches!(error, StoreError::Exists { .. }), "{error:?}");
+    let record = &db.store.audit_page(Some(&format!("change/{}", intent.id)), None, 1).await.unwrap()[0];
+    assert_eq!(record.action, "change.create");
+    let after = record.after.as_ref().unwrap();
+    assert_eq!((&after["targets"], &after["parameters"][0]), (&2.into(), &"greeting".into()));
+    // PRM-09: values stay out of the audit.
+    assert!(!after.to_string().contains("hello"));
+}
+
+pub(crate) async fn pages_changes(db: Database) {
+    let mut changes: Vec<Change> = Vec::new();
+    for seconds in [1, 2, 2, 3] {
+        let intent = change(ChangeKind::Create, vec![target(&"nobody".parse().unwrap(), deployment(1), None)], at(seconds));
+        db.store.change_create(&intent).await.unwrap();
+        changes.push(intent);
+    }
+    changes.sort_by_key(|change| std::cmp::Reverse((change.created_at, change.id)));
+    let first = db.store.changes_page(None, 2).await.unwrap();
+    let second = db.store.changes_page(Some((first[1].created_at, first[1].id)), 2).await.unwrap();
+    assert_eq!(db.store.changes_page(Some((second[1].created_at, second[1].id)), 2).await.unwrap(), []);
+    assert_eq!([first, second].concat(), changes);
+    let oldest = db.store.changes_unfinished(1).await.unwrap();
+    assert_eq!(oldest[0].created_at, at(1));
+}
+
+// DS-01, DS-04, DS-05
+pub(crate) async fn publishes_a_deployment(db: Database) {
+    let client = accept(&db.store, 1).await;
+    let item = put(target(&client, deployment(1), None), "hello");
+    let (id, heads) = apply(&db.store, ChangeKind::Create, std::slice::from_ref(&item), at(1)).await;
+    let manifest = manifest(&db.store, &client).await;
+    assert_eq!(heads.len(), 1);
+    assert_eq!((heads[0].version, &heads[0].client), (2, &client));
+    assert_eq!(db.store.client_with_head(&client).await.unwrap().unwrap().1, heads[0]);
+    assert_eq!((manifest.manifest_version, manifest.deployments.len()), (2, 1));
+    let reference = &manifest.deployments[0];
+    let yaml = db.store.deployment_yaml(&client, deployment(1), &reference.digest).await.unwrap().unwrap();
+    assert_eq!(yaml, yaml_of(&item), "served as stored");
+    let bundle = manifest.bundle.unwrap();
+    let bytes = db.store.bundle(&client, &bundle.digest).await.unwrap().unwrap();
+    assert_eq!(margo::bundle::unpack(&bytes, &bundle, &manifest.deployments).unwrap()[&deployment(1)], yaml);
+
+    let view = db.store.deployment_get(deployment(1)).await.unwrap().unwrap();
+    let row = view.deployment;
+    assert_eq!((row.revision, row.desired, row.target_version, row.change), (1, Desired::Present, 2, id));
+    assert_eq!((row.created_at, row.updated_at, row.yaml_digest), (at(1), at(1), reference.digest.clone()));
+    assert_eq!((view.reported, view.last_seen_at), (None, None));
+    let change = db.store.change_get(id).await.unwrap().unwrap();
+    assert_eq!((change.done, change.finished_at, change.skipped.len()), (1, Some(at(1)), 0));
+    let record = &db.store.audit_page(Some(&format!("deployment/{}", deployment(1))), None, 1).await.unwrap()[0];
+    assert_eq!((record.action.as_str(), record.actor.as_str(), record.before.is_none()), ("deployment.create", "token:test", true));
+    assert_eq!(record.after.as_ref().unwrap()["manifestVersion"], 2);
+}
+
+// GEN-09
+pub(crate) async fn shows_nothing_of_one_client_to_another(db: Database) {
+    let (one, two) = (accept(&db.store, 1).await, accept(&db.store, 2).await);
+    deploy(&db.store, &one, 1, "mine").await;
+    deploy(&db.store, &two, 2, "yours").await;
+    let mine = manifest(&db.store, &one).await;
+    let (yaml, bundle) = (&mine.deployments[0].digest, mine.bundle.unwrap().digest);
+    assert_eq!(mine.deployments.len(), 1);
+    assert!(db.store.deployment_yaml(&one, deployment(1), yaml).await.unwrap().is_some());
+    assert!(db.store.deployment_yaml(&two, deployment(1), yaml).await.unwrap().is_none());
+    assert!(db.store.deployment_yaml(&two, deployment(2), yaml).await.unwrap().is_none());
+    assert!(db.store.deployment_yaml(&one, deployment(2), yaml).await.unwrap().is_none());
+    assert!(db.store.bundle(&one, &bundle).await.unwrap().is_some());
+    assert!(db.store.bundle(&two, &bundle).await.unwrap().is_none());
+    assert!(db.store.bundle(&one, yaml).await.unwrap().is_none(), "a document is not a bundle");
+}
+
+// DS-17
+pub(crate) async fn serves_replaced_documents_for_a_while(db: Database) {
+    let client = accept(&db.store, 1).await;
+    let id = deploy(&db.store, &client, 1, "old").await;
+    let old = manifest(&db.store, &client).await;
+    apply(&db.store, ChangeKind::Reconfigure, &[put(target(&client, id, Some(1)), "new")], at(1)).await;
+    let (digest, bundle) = (&old.deployments[0].digest, old.bundle.unwrap().digest);
+    assert!(db.store.deployment_yaml(&client, id, digest).await.unwrap().is_some());
+    assert!(db.store.bundle(&client, &bundle).await.unwrap().is_some());
+    let retention = margrave_store::Retention {
+        revisions_per_deployment: 10,
+        statuses_per_deployment: 10,
+        replaced_artifacts: std::time::Duration::from_secs(60),
+        finished_changes: std::time::Duration::from_secs(600),
+        removed_deployments: std::time::Duration::from_secs(600),
+    };
+    db.store.prune(&retention, at(60)).await.unwrap();
+    assert!(db.store.deployment_yaml(&client, id, digest).await.unwrap().is_some());
+    db.store.prune(&retention, at(61)).await.unwrap();
+    assert!(db.store.deployment_yaml(&client, id, digest).await.unwrap().is_none());
+    assert!(db.store.bundle(&client, &bundle).await.unwrap().is_none());
+    let current = manifest(&db.store, &client).await;
+    assert!(db.store.deployment_yaml(&client, id, &current.deployments[0].digest).await.unwrap().is_some());
+    assert!(db.store.bundle(&client, &current.bundle.unwrap().digest).await.unwrap().is_some());
+    assert!(db.store.deployment_document(id, 1).await.unwrap().is_some(), "the history still has it");
+}

@@ -1,0 +1,212 @@
+//! What one batch does, and what it leaves alone.
+
+use super::manifest;
+use crate::fixtures::{T0, accept, application, apply, at, change, client, deploy, deployment, put, remove, target};
+use crate::harness::Database;
+use margrave_core::model::{ChangeKind, Desired};
+use margrave_store::{BATCH_TARGETS_MAX, BatchItem, BatchWrite, DeploymentFilter, StoreError};
+use std::time::{Duration, Instant};
+
+// DS-01
+pub(crate) async fn makes_one_version_of_many_targets(db: Database) {
+    let (one, two) = (accept(&db.store, 1).await, accept(&db.store, 2).await);
+    let items: Vec<BatchItem> = (0..6)
+        .map(|number| put(target(if number % 2 == 0 { &one } else { &two }, deployment(number), None), "hello"))
+        .collect();
+    let (_, heads) = apply(&db.store, ChangeKind::Create, &items, T0).await;
+    assert_eq!(heads.iter().map(|head| (head.client.clone(), head.version)).collect::<Vec<_>>(), [(one.clone(), 2), (two, 2)]);
+    assert_eq!(manifest(&db.store, &one).await.deployments.len(), 3);
+}
+
+// ST-06
+pub(crate) async fn keeps_the_version_when_nothing_changes(db: Database) {
+    let client = accept(&db.store, 1).await;
+    let id = deploy(&db.store, &client, 1, "hello").await;
+    let before = db.store.manifest(&client).await.unwrap();
+    let (_, heads) = apply(&db.store, ChangeKind::Reconfigure, &[put(target(&client, id, Some(1)), "hello")], at(1)).await;
+    assert_eq!(heads, []);
+    assert_eq!(db.store.manifest(&client).await.unwrap(), before);
+    let row = db.store.deployment_get(id).await.unwrap().unwrap().deployment;
+    assert_eq!((row.revision, row.target_version), (2, 2));
+    // Another deployment moves the manifest on, but not the target of this one.
+    deploy(&db.store, &client, 2, "more").await;
+    assert_eq!(manifest(&db.store, &client).await.manifest_version, 3);
+    assert_eq!(db.store.deployment_get(id).await.unwrap().unwrap().deployment.target_version, 2);
+    assert_eq!(db.store.deployment_get(deployment(2)).await.unwrap().unwrap().deployment.target_version, 3);
+}
+
+// DEP-01, DS-02, ST-12
+pub(crate) async fn upgrades_and_removes(db: Database) {
+    let client = accept(&db.store, 1).await;
+    let id = deploy(&db.store, &client, 1, "one").await;
+    let (_, heads) = apply(&db.store, ChangeKind::Upgrade, &[put(target(&client, id, Some(1)), "two")], at(1)).await;
+    assert_eq!(heads[0].version, 3);
+    let (gone, heads) = apply(&db.store, ChangeKind::Remove, &[remove(target(&client, id, Some(2)))], at(2)).await;
+    assert_eq!(heads[0].version, 4);
+    let manifest = manifest(&db.store, &client).await;
+    assert_eq!((manifest.bundle, manifest.deployments.len()), (None, 0));
+    let row = db.store.deployment_get(id).await.unwrap().unwrap().deployment;
+    assert_eq!((row.desired, row.revision, row.target_version, row.change), (Desired::Absent, 3, 4, gone));
+
+    let revisions = db.store.deployment_revisions(id).await.unwrap();
+    let short: Vec<_> = revisions.iter().map(|r| (r.revision, r.action, r.manifest_version)).collect();
+    assert_eq!(short, [(3, ChangeKind::Remove, 4), (2, ChangeKind::Upgrade, 3), (1, ChangeKind::Create, 2)]);
+    assert_eq!(revisions[1].values["greeting"], "two");
+    assert_eq!((revisions[0].actor.as_str(), revisions[0].reason.as_deref()), ("token:test", Some("to see")));
+    let one = db.store.deployment_document(id, 1).await.unwrap().unwrap();
+    let two = db.store.deployment_document(id, 2).await.unwrap().unwrap();
+    assert!(String::from_utf8(one).unwrap().contains("one") && String::from_utf8(two).unwrap().contains("two"));
+    assert_eq!(db.store.deployment_document(id, 9).await.unwrap(), None);
+    let page = |with_absent| DeploymentFilter { with_absent, ..DeploymentFilter::default() };
+    assert_eq!(db.store.deployments_page(&page(false), T0, None, 10).await.unwrap().len(), 0);
+    assert_eq!(db.store.deployments_page(&page(true), T0, None, 10).await.unwrap().len(), 1);
+}
+
+pub(crate) async fn skips_what_moved_on(db: Database) {
+    let (here, there) = (accept(&db.store, 1).await, accept(&db.store, 2).await);
+    let id = deploy(&db.store, &here, 1, "one").await;
+    let skip = BatchItem {
+        target: target(&here, deployment(6), None),
+        write: BatchWrite::Skip { reason: "the device is gone".into() },
+    };
+    let mut wrong = put(target(&here, deployment(7), None), "x");
+    wrong.target.deployment = deployment(8);
+    let items = [
+        put(target(&here, id, None), "x"),
+        put(target(&here, id, Some(7)), "x"),
+        put(target(&here, deployment(2), Some(1)), "x"),
+        put(target(&there, id, Some(1)), "x"),
+        put(target(&client(9), deployment(3), None), "x"),
+        skip,
+        wrong,
+        put(target(&here, deployment(4), None), "fine"),
+        put(target(&here, deployment(4), None), "twice"),
+        remove(target(&here, deployment(5), None)),
+    ];
+    let (change, heads) = apply(&db.store, ChangeKind::Upgrade, &items, at(1)).await;
+    assert_eq!(heads.len(), 1);
+    let change = db.store.change_get(change).await.unwrap().unwrap();
+    assert_eq!((change.done, change.finished_at), (items.len(), Some(at(1))));
+    let reasons: Vec<_> = change.skipped.iter().map(|(_, reason)| reason.as_str()).collect();
+    assert_eq!(
+        reasons,
+        [
+            "a deployment with this id exists already",
+            "it is at revision 1 meanwhile, the change was planned for 7",
+            "it does not exist any more",
+            "it belongs to another client",
+            "client `client-00009` does not exist",
+            "the device is gone",
+            &format!("the document is for deployment {}", deployment(7)),
+            "it is named twice in one batch",
+            "it does not exist",
+        ]
+    );
+    assert_eq!(change.skipped[0].0, id);
+    let manifest = manifest(&db.store, &here).await;
+    assert_eq!(manifest.deployments.iter().map(|d| d.deployment_id).collect::<Vec<_>>(), [id, deployment(4)]);
+    assert_eq!(db.store.manifest(&there).await.unwrap().unwrap().0, 1);
+}
+
+// ST-11: a removal report stays unambiguous because no id comes back.
+pub(crate) async fn never_uses_an_id_again(db: Database) {
+    let client = accept(&db.store, 1).await;
+    let id = deploy(&db.store, &client, 1, "one").await;
+    apply(&db.store, ChangeKind::Remove, &[remove(target(&client, id, Some(1)))], at(1)).await;
+    for item in [put(target(&client, id, Some(2)), "x"), remove(target(&client, id, Some(2))), put(target(&client, id, None), "x")] {
+        let (change, heads) = apply(&db.store, ChangeKind::Create, &[item], at(2)).await;
+        assert_eq!(heads, []);
+        assert_eq!(db.store.change_get(change).await.unwrap().unwrap().skipped.len(), 1);
+    }
+    assert_eq!(db.store.manifest(&client).await.unwrap().unwrap().0, 3);
+}
+
+pub(crate) async fn does_nothing_out_of_turn(db: Database) {
+    let client = accept(&db.store, 1).await;
+    let items = [put(target(&client, deployment(1), None), "a"), put(target(&client, deployment(2), None), "b")];
+    let intent = change(ChangeKind::Create, items.iter().map(|item| item.target.clone()).collect(), T0);
+    db.store.change_create(&intent).await.unwrap();
+    let store = &db.store;
+    assert_eq!(store.change_apply(intent.id, 1, &items[1..], at(1)).await.unwrap(), []);
+    assert_eq!(store.change_apply(intent.id, 0, &items[..1], at(1)).await.unwrap()[0].version, 2);
+    assert_eq!(store.change_apply(intent.id, 0, &items[..1], at(2)).await.unwrap(), [], "done already");
+    assert_eq!(store.change_apply(intent.id, 1, &[], at(2)).await.unwrap(), []);
+    let error = store.change_apply(intent.id, 1, &items, at(2)).await.unwrap_err();
+    assert!(matches!(error, StoreError::Misuse(_)), "{error:?}");
+    assert_eq!(store.change_get(intent.id).await.unwrap().unwrap().done, 1);
+    assert_eq!(store.change_apply(intent.id, 1, &items[1..], at(3)).await.unwrap()[0].version, 3);
+    assert_eq!(store.change_apply(intent.id, 2, &items[..1], at(4)).await.unwrap(), [], "finished");
+    assert_eq!(store.change_get(intent.id).await.unwrap().unwrap().finished_at, Some(at(3)));
+    let error = store.change_apply(uuid::Uuid::from_u128(9), 0, &items, T0).await.unwrap_err();
+    assert!(matches!(error, StoreError::NotFound { .. }), "{error:?}");
+}
+
+pub(crate) async fn refuses_batches_that_are_too_large(db: Database) {
+    let client = accept(&db.store, 1).await;
+    let items: Vec<_> = (0..=BATCH_TARGETS_MAX).map(|n| remove(target(&client, deployment(n as u128), Some(1)))).collect();
+    let intent = change(ChangeKind::Remove, items.iter().map(|item| item.target.clone()).collect(), T0);
+    db.store.change_create(&intent).await.unwrap();
+    let error = db.store.change_apply(intent.id, 0, &items, T0).await.unwrap_err();
+    assert!(matches!(error, StoreError::Misuse(_)), "{error:?}");
+    assert_eq!(db.store.change_get(intent.id).await.unwrap().unwrap().done, 0);
+}
+
+pub(crate) async fn finishes_a_change_without_targets(db: Database) {
+    let intent = change(ChangeKind::Create, vec![], at(1));
+    db.store.change_create(&intent).await.unwrap();
+    assert_eq!(db.store.changes_unfinished(10).await.unwrap(), []);
+    assert_eq!(db.store.change_get(intent.id).await.unwrap().unwrap().finished_at, Some(at(1)));
+}
+
+pub(crate) async fn goes_on_after_a_stop_between_batches(mut db: Database) {
+    let client = accept(&db.store, 1).await;
+    let items: Vec<_> = (0..5).map(|number| put(target(&client, deployment(number), None), "hello")).collect();
+    let intent = change(ChangeKind::Create, items.iter().map(|item| item.target.clone()).collect(), T0);
+    db.store.change_create(&intent).await.unwrap();
+    db.store.change_apply(intent.id, 0, &items[..2], at(1)).await.unwrap();
+    db.reopen().await;
+    let left = db.store.changes_unfinished(10).await.unwrap();
+    assert_eq!((left.len(), left[0].id, left[0].done), (1, intent.id, 2));
+    assert_eq!(left[0].targets, intent.targets);
+    let heads = db.store.change_apply(intent.id, left[0].done, &items[2..], at(2)).await.unwrap();
+    assert_eq!(heads[0].version, 3);
+    assert_eq!(manifest(&db.store, &client).await.deployments.len(), 5);
+    assert_eq!(db.store.changes_unfinished(10).await.unwrap(), []);
+}
+
+pub(crate) async fn leaves_nothing_of_a_batch_that_fails(db: Database) {
+    let (one, two) = (accept(&db.store, 1).await, accept(&db.store, 2).await);
+    // The second client has no versions left, which is found out after the first one was written.
+    db.tamper("UPDATE manifests SET version = 9007199254740991 WHERE client_id = 'client-00002'").await;
+    let items = [put(target(&one, deployment(1), None), "a"), put(target(&two, deployment(2), None), "b")];
+    let intent = change(ChangeKind::Create, items.iter().map(|item| item.target.clone()).collect(), T0);
+    db.store.change_create(&intent).await.unwrap();
+    let error = db.store.change_apply(intent.id, 0, &items, T0).await.unwrap_err();
+    assert!(matches!(error, StoreError::Publish(_)), "{error:?}");
+    assert_eq!(db.store.manifest(&one).await.unwrap().unwrap().0, 1);
+    assert_eq!(db.store.deployment_get(deployment(1)).await.unwrap(), None);
+    assert_eq!(db.store.change_get(intent.id).await.unwrap().unwrap().done, 0);
+    assert!(db.store.audit_verify().await.unwrap().is_ok());
+}
+
+pub(crate) async fn carries_out_five_hundred_at_once(db: Database) {
+    let mut items = Vec::new();
+    for number in 0..BATCH_TARGETS_MAX {
+        let client = accept(&db.store, number).await;
+        items.push(put(target(&client, deployment(number as u128), None), "hello"));
+    }
+    let intent = change(ChangeKind::Create, items.iter().map(|item| item.target.clone()).collect(), T0);
+    db.store.change_create(&intent).await.unwrap();
+    let began = Instant::now();
+    let heads = db.store.change_apply(intent.id, 0, &items, T0).await.unwrap();
+    let took = began.elapsed();
+    assert_eq!(heads.len(), BATCH_TARGETS_MAX);
+    assert!(heads.iter().all(|head| head.version == 2));
+    // Generous: a shared machine under load. It takes a fraction of this.
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    let counts = db.store.change_summary(intent.id, T0).await.unwrap();
+    assert_eq!(counts.values().sum::<u64>(), BATCH_TARGETS_MAX as u64);
+    let by_version = db.store.application_summary(&application(), T0).await.unwrap();
+    assert_eq!(by_version["1.0.0"], counts);
+    assert_eq!(db.store.audit_verify().await.unwrap(), Ok(BATCH_TARGETS_MAX as u64 * 2 + 1));
+}

@@ -1,0 +1,91 @@
+use crate::fixtures::{T0, accept, actor, at, client};
+use crate::harness::Database;
+use margo::digest::Digest;
+use margrave_core::model::ClientState;
+use margrave_store::{SeenAt, StoreError};
+
+// DS-01, DS-02
+pub(crate) async fn gives_a_new_client_its_first_manifest(db: Database) {
+    for (number, state) in [ClientState::Pending, ClientState::Accepted].into_iter().enumerate() {
+        let id = client(number);
+        let (created, head) = db.store.client_create(&actor(), &id, state, Some("press"), T0).await.unwrap();
+        assert_eq!((created.state, created.revision, created.manifest_version), (state, 1, 1));
+        assert_eq!(created.note.as_deref(), Some("press"));
+        assert_eq!(created.last_seen_at, None);
+        let (version, digest, body) = db.store.manifest(&id).await.unwrap().unwrap();
+        assert_eq!(String::from_utf8(body.clone()).unwrap(), r#"{"bundle":null,"deployments":[],"manifestVersion":1}"#);
+        assert_eq!((version, &digest), (1, &Digest::of(&body)));
+        assert_eq!((head.version, head.digest, head.state, head.client), (1, digest, state, id.clone()));
+        assert_eq!(db.store.client_get(&id).await.unwrap(), Some(created));
+    }
+    assert_eq!(db.store.client_get(&client(9)).await.unwrap(), None);
+    assert_eq!(db.store.manifest(&client(9)).await.unwrap(), None);
+    let records = db.store.audit_page(Some("client/client-00001"), None, 10).await.unwrap();
+    assert_eq!(records.len(), 1);
+    assert_eq!((records[0].action.as_str(), records[0].actor.as_str()), ("client.create", "token:test"));
+    assert_eq!(records[0].reason.as_deref(), Some("to see"));
+}
+
+pub(crate) async fn refuses_a_client_twice(db: Database) {
+    let id = accept(&db.store, 1).await;
+    let error = db.store.client_create(&actor(), &id, ClientState::Pending, None, T0).await.unwrap_err();
+    assert!(matches!(error, StoreError::Exists { .. }), "{error:?}");
+    assert_eq!(db.store.client_get(&id).await.unwrap().unwrap().state, ClientState::Accepted);
+}
+
+pub(crate) async fn moves_a_client_between_states(db: Database) {
+    let id = client(1);
+    db.store.client_create(&actor(), &id, ClientState::Pending, None, T0).await.unwrap();
+    let (changed, head) = db.store.client_set_state(&actor(), &id, ClientState::Accepted, Some(1), at(1)).await.unwrap();
+    assert_eq!((changed.state, changed.revision, head.state), (ClientState::Accepted, 2, ClientState::Accepted));
+    // The same again changes nothing and records nothing.
+    let (same, _) = db.store.client_set_state(&actor(), &id, ClientState::Accepted, None, at(2)).await.unwrap();
+    assert_eq!(same, changed);
+    let (retired, head) = db.store.client_set_state(&actor(), &id, ClientState::Retired, None, at(3)).await.unwrap();
+    assert_eq!((retired.state, head.state, head.version), (ClientState::Retired, ClientState::Retired, 1));
+    let actions: Vec<_> =
+        db.store.audit_page(Some("client/client-00001"), None, 10).await.unwrap().into_iter().map(|r| r.action).collect();
+    assert_eq!(actions, ["client.retire", "client.accept", "client.create"]);
+    let error = db.store.client_set_state(&actor(), &client(2), ClientState::Accepted, None, T0).await.unwrap_err();
+    assert!(matches!(error, StoreError::NotFound { .. }), "{error:?}");
+}
+
+pub(crate) async fn refuses_a_state_for_an_older_revision(db: Database) {
+    let id = accept(&db.store, 1).await;
+    let error = db.store.client_set_state(&actor(), &id, ClientState::Retired, Some(7), at(1)).await.unwrap_err();
+    assert!(matches!(error, StoreError::Conflict { expected: 7, current: 1, .. }), "{error:?}");
+    assert_eq!(db.store.client_get(&id).await.unwrap().unwrap().state, ClientState::Accepted);
+}
+
+pub(crate) async fn pages_clients_and_heads(db: Database) {
+    for number in [3, 1, 2, 5, 4] {
+        accept(&db.store, number).await;
+    }
+    let first = db.store.clients_page(None, 2).await.unwrap();
+    let second = db.store.clients_page(Some(&first[1].id), 2).await.unwrap();
+    let last = db.store.clients_page(Some(&second[1].id), 2).await.unwrap();
+    let ids: Vec<_> = [first, second, last].concat().into_iter().map(|client| client.id).collect();
+    assert_eq!(ids, (1..=5).map(client).collect::<Vec<_>>());
+    let heads = db.store.heads_page(Some(&client(2)), 10).await.unwrap();
+    assert_eq!(heads.len(), 3);
+    assert!(heads.iter().all(|head| head.version == 1 && head.state == ClientState::Accepted));
+    let (client, head) = db.store.client_with_head(&client(3)).await.unwrap().unwrap();
+    assert_eq!((client.id, head), (heads[0].client.clone(), heads[0].clone()));
+}
+
+pub(crate) async fn remembers_the_latest_time_a_client_was_seen(db: Database) {
+    let id = accept(&db.store, 1).await;
+    let other = accept(&db.store, 2).await;
+    let seen = |client: &margo::ids::ClientId, seconds| SeenAt { client: client.clone(), at: at(seconds) };
+    db.store.seen_write(&[seen(&id, 10), seen(&id, 30), seen(&id, 20), seen(&other, 5)]).await.unwrap();
+    assert_eq!(db.store.client_get(&id).await.unwrap().unwrap().last_seen_at, Some(at(30)));
+    db.store.seen_write(&[seen(&id, 25), seen(&other, 40)]).await.unwrap();
+    assert_eq!(db.store.client_get(&id).await.unwrap().unwrap().last_seen_at, Some(at(30)));
+    assert_eq!(db.store.client_get(&other).await.unwrap().unwrap().last_seen_at, Some(at(40)));
+    // More than one statement's worth, and the remainder.
+    let many: Vec<_> = (0..333).map(|number| seen(&client(number), 50)).collect();
+    db.store.seen_write(&many).await.unwrap();
+    assert_eq!(db.store.client_get(&other).await.unwrap().unwrap().last_seen_at, Some(at(50)));
+    db.store.seen_write(&[]).await.unwrap();
+    assert_eq!(db.store.client_get(&id).await.unwrap().unwrap().revision, 1, "the client row is left alone");
+}

@@ -1,0 +1,58 @@
+use crate::fixtures::{T0, actor, at, client};
+use crate::harness::Database;
+use margrave_core::model::ClientState;
+use margrave_store::{EnrolmentUse, StoreError};
+use std::time::Duration;
+
+const WINDOW: Duration = Duration::from_secs(60);
+
+pub(crate) async fn grants_a_token_to_one_key(db: Database) {
+    let (store, id) = (&db.store, client(1));
+    store.enrolment_create(&actor(), "secret", &id, at(100), T0).await.unwrap();
+    let error = store.enrolment_create(&actor(), "secret", &client(2), at(100), T0).await.unwrap_err();
+    assert!(matches!(error, StoreError::Exists { .. }), "{error:?}");
+    assert_eq!(store.client_get(&id).await.unwrap(), None);
+    assert_eq!(store.enrolment_use("secret", "key-a", WINDOW, at(90)).await.unwrap(), EnrolmentUse::Granted(id.clone()));
+    assert_eq!(store.client_get(&id).await.unwrap().unwrap().state, ClientState::Accepted);
+    assert_eq!(store.manifest(&id).await.unwrap().unwrap().0, 1);
+    // The answer got lost: the same key comes again, even after the token ran out. Another key never may.
+    assert_eq!(store.enrolment_use("secret", "key-a", WINDOW, at(150)).await.unwrap(), EnrolmentUse::Granted(id.clone()));
+    assert_eq!(store.enrolment_use("secret", "key-b", WINDOW, at(91)).await.unwrap(), EnrolmentUse::Used);
+    assert_eq!(store.enrolment_use("secret", "key-a", WINDOW, at(151)).await.unwrap(), EnrolmentUse::Used);
+    let actions: Vec<_> =
+        store.audit_page(Some("client/client-00001"), None, 10).await.unwrap().into_iter().map(|r| r.action).collect();
+    assert_eq!(actions, ["client.enrol", "enrolment.create"]);
+}
+
+pub(crate) async fn refuses_unknown_and_expired_tokens(db: Database) {
+    let store = &db.store;
+    store.enrolment_create(&actor(), "secret", &client(1), at(100), T0).await.unwrap();
+    assert_eq!(store.enrolment_use("other", "key", WINDOW, at(1)).await.unwrap(), EnrolmentUse::Unknown);
+    assert_eq!(store.enrolment_use("secret", "key", WINDOW, at(100)).await.unwrap(), EnrolmentUse::Expired);
+    assert_eq!(store.client_get(&client(1)).await.unwrap(), None);
+}
+
+pub(crate) async fn forgets_tokens_of_a_retired_client(db: Database) {
+    let (store, id) = (&db.store, client(1));
+    store.client_create(&actor(), &id, ClientState::Pending, None, T0).await.unwrap();
+    store.enrolment_create(&actor(), "early", &id, at(100), T0).await.unwrap();
+    store.client_set_state(&actor(), &id, ClientState::Retired, None, at(1)).await.unwrap();
+    assert_eq!(store.enrolment_use("early", "key", WINDOW, at(2)).await.unwrap(), EnrolmentUse::Unknown);
+    // A token made afterwards is a decision to have it back.
+    store.enrolment_create(&actor(), "late", &id, at(100), at(3)).await.unwrap();
+    assert_eq!(store.enrolment_use("late", "key", WINDOW, at(4)).await.unwrap(), EnrolmentUse::Granted(id.clone()));
+    assert_eq!(store.client_get(&id).await.unwrap().unwrap().state, ClientState::Accepted);
+}
+
+pub(crate) async fn grants_one_of_two_keys_that_come_at_once(db: Database) {
+    let store = &db.store;
+    store.enrolment_create(&actor(), "secret", &client(1), at(100), T0).await.unwrap();
+    let (one, two) = tokio::join!(
+        store.enrolment_use("secret", "key-a", WINDOW, at(1)),
+        store.enrolment_use("secret", "key-b", WINDOW, at(1)),
+    );
+    let outcomes = [one.unwrap(), two.unwrap()];
+    let granted = outcomes.iter().filter(|outcome| matches!(outcome, EnrolmentUse::Granted(_))).count();
+    assert_eq!(granted, 1, "{outcomes:?}");
+    assert!(outcomes.contains(&EnrolmentUse::Used), "{outcomes:?}");
+}

@@ -1,0 +1,87 @@
+//! Every call of the store, on both real engines.
+//!
+//! A case is an `async fn` over a [`harness::Database`]; the list below makes two tests of each. PostgreSQL comes from
+//! `MARGRAVE_TEST_POSTGRES`; without it those tests fail and say how to get one.
+
+#[cfg(test)]
+mod fixtures;
+#[cfg(test)]
+mod harness;
+
+macro_rules! conformance {
+    ($($module:ident: $($case:ident),+ $(,)?;)+) => {
+        $(#[cfg(test)] mod $module;)+
+
+        #[cfg(test)]
+        mod sqlite {
+            $(mod $module {
+                $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    crate::harness::on_sqlite(crate::$module::$case).await;
+                })+
+            })+
+        }
+
+        #[cfg(test)]
+        mod postgres {
+            $(mod $module {
+                $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    crate::harness::on_postgres(crate::$module::$case).await;
+                })+
+            })+
+        }
+    };
+}
+
+conformance! {
+    opening: finds_everything_again_after_reopening, answers_a_ping, refuses_what_it_cannot_open;
+    clients: gives_a_new_client_its_first_manifest, refuses_a_client_twice, moves_a_client_between_states,
+        refuses_a_state_for_an_older_revision, pages_clients_and_heads, remembers_the_latest_time_a_client_was_seen;
+    devices: creates_then_updates_a_device, keeps_devices_of_two_clients_apart, wants_the_gateway_before_its_children,
+        removes_a_gateway_with_its_children_only, labels_a_device, refuses_labels_for_an_older_revision,
+        finds_devices_by_labels_of_both_sides, pages_devices_of_one_client, pages_ten_thousand_devices_by_label;
+    groups: creates_changes_and_deletes_a_group, refuses_a_group_twice_or_out_of_turn, pages_groups;
+    applications: adds_a_version_with_its_blobs, takes_the_same_package_twice_and_another_never,
+        lists_applications_by_their_newest_version, deletes_only_versions_nobody_uses;
+    changes: records_an_intent, pages_changes, publishes_a_deployment, makes_one_version_of_many_targets,
+        keeps_the_version_when_nothing_changes, upgrades_and_removes, skips_what_moved_on, does_nothing_out_of_turn,
+        refuses_batches_that_are_too_large, finishes_a_change_without_targets, goes_on_after_a_stop_between_batches,
+        leaves_nothing_of_a_batch_that_fails, publishes_for_one_client_from_many_sides, carries_out_five_hundred_at_once,
+        never_uses_an_id_again, shows_nothing_of_one_client_to_another, serves_replaced_documents_for_a_while;
+    statuses: keeps_the_last_word, lets_the_newer_version_win, takes_version_zero_always, refuses_versions_beyond_the_database,
+        tells_unknown_from_removed, bounds_the_history, keeps_many_reports_in_order;
+    summaries: counts_as_the_core_judges, filters_as_the_core_judges, summarises_the_fleet, filters_deployments;
+    audits: chains_every_record, finds_a_record_that_was_changed, finds_a_record_that_is_gone, finds_a_chain_cut_short,
+        keeps_one_chain_with_many_writers, pages_newest_first;
+    tokens: finds_valid_tokens_only, revokes_a_token_once;
+    enrolments: grants_a_token_to_one_key, refuses_unknown_and_expired_tokens, forgets_tokens_of_a_retired_client,
+        grants_one_of_two_keys_that_come_at_once;
+    pruning: bounds_every_history, never_collects_what_is_referred_to, keeps_the_audit;
+}
+
+#[cfg(test)]
+mod memory {
+    //! The embedded database without a file, for trying things out.
+
+    use crate::{fixtures, harness};
+    use margrave_core::model::ClientState;
+    use margrave_store::{Store, StoreOptions};
+
+    #[tokio::test]
+    async fn works_without_a_file() {
+        let options = StoreOptions { url: "sqlite::memory:".to_owned(), readers: 4 };
+        let store = Store::open(&options).await.unwrap();
+        let other = Store::open(&options).await.unwrap();
+        let client = fixtures::client(1);
+        store.client_create(&fixtures::actor(), &client, ClientState::Accepted, None, fixtures::T0).await.unwrap();
+        assert!(store.client_get(&client).await.unwrap().is_some());
+        assert!(other.client_get(&client).await.unwrap().is_none(), "each has a database of its own");
+        store.close().await;
+    }
+
+    #[test]
+    fn names_the_way_to_a_postgresql() {
+        assert!(harness::NO_POSTGRES.contains("scripts/with-postgres.sh"));
+    }
+}

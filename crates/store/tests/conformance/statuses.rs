@@ -1,0 +1,127 @@
+use crate::fixtures::{T0, accept, apply, at, deploy, deployment, remove, report, target};
+use crate::harness::Database;
+use margo::ids::DeploymentId;
+use margo::status::State;
+use margrave_core::model::{ChangeKind, Reported};
+use margrave_store::{STATUS_HISTORY_MAX, StatusOutcome, StatusWrite, Store};
+
+async fn put(store: &Store, report: StatusWrite) -> StatusOutcome {
+    store.statuses_put(&[report]).await.unwrap()[0]
+}
+
+async fn last_word(store: &Store, id: DeploymentId) -> Option<Reported> {
+    store.deployment_get(id).await.unwrap().unwrap().reported
+}
+
+async fn word(store: &Store, id: DeploymentId) -> (State, u64) {
+    let reported = last_word(store, id).await.unwrap();
+    (reported.state, reported.adopted_version)
+}
+
+// W-10
+pub(crate) async fn keeps_the_last_word(db: Database) {
+    let client = accept(&db.store, 1).await;
+    let id = deploy(&db.store, &client, 1, "hello").await;
+    assert_eq!(last_word(&db.store, id).await, None);
+    let installing = report(&client, id, State::Installing, 2, at(1));
+    assert_eq!(put(&db.store, installing.clone()).await, StatusOutcome::Kept);
+    let reported = last_word(&db.store, id).await.unwrap();
+    assert_eq!((reported.state, reported.adopted_version, reported.received_at), (State::Installing, 2, at(1)));
+    assert_eq!(reported.body, installing.body, "kept as received");
+    put(&db.store, report(&client, id, State::Installed, 2, at(2))).await;
+    assert_eq!(word(&db.store, id).await, (State::Installed, 2));
+    let history: Vec<_> = db.store.status_history(id).await.unwrap().into_iter().map(|r| (r.state, r.received_at)).collect();
+    assert_eq!(history, [(State::Installed, at(2)), (State::Installing, at(1))]);
+}
+
+// ST-05
+pub(crate) async fn lets_the_newer_version_win(db: Database) {
+    let client = accept(&db.store, 1).await;
+    let id = deploy(&db.store, &client, 1, "hello").await;
+    put(&db.store, report(&client, id, State::Installed, 5, at(1))).await;
+    assert_eq!(put(&db.store, report(&client, id, State::Failed, 4, at(2))).await, StatusOutcome::Kept);
+    assert_eq!(word(&db.store, id).await, (State::Installed, 5), "an older report that arrives late changes nothing");
+    put(&db.store, report(&client, id, State::Failed, 5, at(3))).await;
+    assert_eq!(word(&db.store, id).await, (State::Failed, 5));
+    assert_eq!(db.store.status_history(id).await.unwrap().len(), 2);
+}
+
+// W-12
+pub(crate) async fn takes_version_zero_always(db: Database) {
+    let client = accept(&db.store, 1).await;
+    let id = deploy(&db.store, &client, 1, "hello").await;
+    put(&db.store, report(&client, id, State::Installed, 5, at(1))).await;
+    put(&db.store, report(&client, id, State::Failed, 0, at(2))).await;
+    assert_eq!(word(&db.store, id).await, (State::Failed, 0));
+    put(&db.store, report(&client, id, State::Installed, 2, at(3))).await;
+    assert_eq!(word(&db.store, id).await, (State::Installed, 2));
+}
+
+pub(crate) async fn refuses_versions_beyond_the_database(db: Database) {
+    let client = accept(&db.store, 1).await;
+    let id = deploy(&db.store, &client, 1, "hello").await;
+    for version in [u64::MAX, 1 << 63] {
+        let outcome = put(&db.store, report(&client, id, State::Installed, version, at(1))).await;
+        assert_eq!(outcome, StatusOutcome::VersionOutOfRange);
+    }
+    assert_eq!(last_word(&db.store, id).await, None);
+    let largest = (1 << 63) - 1;
+    assert_eq!(put(&db.store, report(&client, id, State::Installed, largest, at(1))).await, StatusOutcome::Kept);
+    assert_eq!(word(&db.store, id).await, (State::Installed, largest));
+}
+
+// GEN-09, ST-12, W-11
+pub(crate) async fn tells_unknown_from_removed(db: Database) {
+    let (client, stranger) = (accept(&db.store, 1).await, accept(&db.store, 2).await);
+    let id = deploy(&db.store, &client, 1, "hello").await;
+    assert_eq!(
+        put(&db.store, report(&client, deployment(9), State::Installed, 2, T0)).await,
+        StatusOutcome::UnknownDeployment
+    );
+    assert_eq!(put(&db.store, report(&stranger, id, State::Failed, 2, T0)).await, StatusOutcome::UnknownDeployment);
+    assert_eq!(last_word(&db.store, id).await, None);
+    apply(&db.store, ChangeKind::Remove, &[remove(target(&client, id, Some(1)))], at(1)).await;
+    assert_eq!(put(&db.store, report(&client, id, State::Removed, 3, at(2))).await, StatusOutcome::Kept);
+    assert_eq!(word(&db.store, id).await, (State::Removed, 3));
+}
+
+pub(crate) async fn bounds_the_history(db: Database) {
+    let client = accept(&db.store, 1).await;
+    let id = deploy(&db.store, &client, 1, "hello").await;
+    let rounds = STATUS_HISTORY_MAX / 2 + 5;
+    let reports: Vec<_> = (0..rounds)
+        .flat_map(|round| [State::Installing, State::Failed].map(|state| (round, state)))
+        .map(|(round, state)| report(&client, id, state, 2, at(u64::from(round))))
+        .collect();
+    db.store.statuses_put(&reports).await.unwrap();
+    let history = db.store.status_history(id).await.unwrap();
+    assert_eq!(history.len(), STATUS_HISTORY_MAX as usize);
+    assert_eq!(history[0].received_at, at(u64::from(rounds) - 1));
+    // A client that repeats itself moves the time on, not the history.
+    let again = vec![report(&client, id, State::Failed, 2, at(900)); 3];
+    db.store.statuses_put(&again).await.unwrap();
+    assert_eq!(last_word(&db.store, id).await.unwrap().received_at, at(900));
+    assert_eq!(db.store.status_history(id).await.unwrap(), history);
+}
+
+pub(crate) async fn keeps_many_reports_in_order(db: Database) {
+    let (one, two) = (accept(&db.store, 1).await, accept(&db.store, 2).await);
+    let mine = deploy(&db.store, &one, 2, "hello").await;
+    let yours = deploy(&db.store, &two, 1, "hello").await;
+    let outcomes = db
+        .store
+        .statuses_put(&[
+            report(&one, mine, State::Pending, 2, at(1)),
+            report(&two, mine, State::Failed, 2, at(1)),
+            report(&two, yours, State::Installing, 2, at(1)),
+            report(&one, mine, State::Installed, 2, at(1)),
+            report(&two, yours, State::Installing, u64::MAX, at(1)),
+        ])
+        .await
+        .unwrap();
+    use StatusOutcome::{Kept, UnknownDeployment, VersionOutOfRange};
+    assert_eq!(outcomes, [Kept, UnknownDeployment, Kept, Kept, VersionOutOfRange]);
+    assert_eq!(word(&db.store, mine).await, (State::Installed, 2));
+    assert_eq!(word(&db.store, yours).await, (State::Installing, 2));
+    assert_eq!(db.store.statuses_put(&[]).await.unwrap(), []);
+}

@@ -1,0 +1,141 @@
+use crate::fixtures::{T0, accept, actor, application, apply, at, client, deploy, deployment, put, remove, report, target};
+use crate::harness::Database;
+use margo::ids::DeploymentId;
+use margo::status::State;
+use margrave_core::convergence::{Convergence, judge};
+use margrave_core::model::{ChangeKind, ClientState};
+use margrave_core::time::Timestamp;
+use margrave_store::{DeploymentFilter, DeploymentView, SeenAt, Store};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// Clients seen at or after this instant count as heard of.
+fn silent_since() -> Timestamp {
+    at(100)
+}
+
+/// One deployment for every mixture of what is desired, reported, adopted, and when the client was last seen.
+async fn grid(store: &Store) -> usize {
+    let mut number = 0;
+    for last_seen in [None, Some(at(99)), Some(at(100))] {
+        let client = accept(store, number).await;
+        if let Some(at) = last_seen {
+            store.seen_write(&[SeenAt { client: client.clone(), at }]).await.unwrap();
+        }
+        for desired_present in [true, false] {
+            for state in [None].into_iter().chain(State::ALL.map(Some)) {
+                for step in [-1_i64, 0, 1, i64::MIN] {
+                    number += 1;
+                    let id = deploy(store, &client, number as u128, "hello").await;
+                    if !desired_present {
+                        apply(store, ChangeKind::Remove, &[remove(target(&client, id, Some(1)))], T0).await;
+                    }
+                    let target_version = store.deployment_get(id).await.unwrap().unwrap().deployment.target_version;
+                    // The last step stands for version 0.
+                    let adopted = target_version.checked_add_signed(step).unwrap_or(0);
+                    if let Some(state) = state {
+                        store.statuses_put(&[report(&client, id, state, adopted, T0)]).await.unwrap();
+                    }
+                }
+            }
+        }
+    }
+    number
+}
+
+async fn all(store: &Store, filter: &DeploymentFilter) -> Vec<DeploymentView> {
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let page = store.deployments_page(filter, silent_since(), after, 50).await.unwrap();
+        after = page.last().map(|view| view.deployment.id);
+        found.extend(page);
+        if found.len() % 50 != 0 || after.is_none() {
+            return found;
+        }
+    }
+}
+
+fn judged(view: &DeploymentView) -> Convergence {
+    judge(&view.deployment, view.reported.as_ref(), view.last_seen_at, silent_since())
+}
+
+// ST-06, W-12
+pub(crate) async fn counts_as_the_core_judges(db: Database) {
+    let total = grid(&db.store).await;
+    let everything = all(&db.store, &DeploymentFilter { with_absent: true, ..DeploymentFilter::default() }).await;
+    assert_eq!(everything.len(), total);
+    let mut expected: BTreeMap<Convergence, u64> = BTreeMap::new();
+    let mut by_change = BTreeMap::new();
+    for view in &everything {
+        by_change.insert(view.deployment.change, judged(view));
+    }
+    for view in all(&db.store, &DeploymentFilter::default()).await {
+        *expected.entry(judged(&view)).or_default() += 1;
+    }
+    let summary = db.store.summary(silent_since()).await.unwrap();
+    assert_eq!(summary.deployments, expected);
+    assert_eq!(expected.len(), Convergence::ALL.len(), "the grid has every outcome");
+    let by_version = db.store.application_summary(&application(), silent_since()).await.unwrap();
+    assert_eq!(by_version, BTreeMap::from([("1.0.0".to_owned(), expected)]));
+    // Each deployment has a change of its own here, so each mixture is compared by itself.
+    for (change, convergence) in by_change {
+        let counted = db.store.change_summary(change, silent_since()).await.unwrap();
+        assert_eq!(counted, BTreeMap::from([(convergence, 1)]));
+    }
+}
+
+pub(crate) async fn filters_as_the_core_judges(db: Database) {
+    grid(&db.store).await;
+    let everything = all(&db.store, &DeploymentFilter { with_absent: true, ..DeploymentFilter::default() }).await;
+    for convergence in Convergence::ALL {
+        let filter = DeploymentFilter { convergence: Some(convergence), with_absent: true, ..DeploymentFilter::default() };
+        let found: Vec<DeploymentId> = all(&db.store, &filter).await.iter().map(|view| view.deployment.id).collect();
+        let expected: Vec<DeploymentId> =
+            everything.iter().filter(|view| judged(view) == convergence).map(|view| view.deployment.id).collect();
+        assert_eq!(found, expected, "{convergence:?}");
+    }
+}
+
+pub(crate) async fn summarises_the_fleet(db: Database) {
+    let store = &db.store;
+    assert_eq!(store.summary(T0).await.unwrap(), margrave_store::Summary::default());
+    let (one, two) = (accept(store, 1).await, accept(store, 2).await);
+    store.client_create(&actor(), &client(3), ClientState::Pending, None, T0).await.unwrap();
+    store.client_create(&actor(), &client(4), ClientState::Retired, None, T0).await.unwrap();
+    store.seen_write(&[SeenAt { client: one.clone(), at: at(100) }]).await.unwrap();
+    crate::fixtures::report_device(store, &one, "press", &json!({})).await;
+    deploy(store, &one, 1, "a").await;
+    deploy(store, &two, 2, "b").await;
+    let open = crate::fixtures::change(ChangeKind::Create, vec![target(&one, deployment(3), None)], T0);
+    store.change_create(&open).await.unwrap();
+    let summary = store.summary(silent_since()).await.unwrap();
+    assert_eq!((summary.clients_accepted, summary.clients_pending, summary.clients_retired), (2, 1, 1));
+    assert_eq!((summary.clients_silent, summary.devices, summary.applications, summary.changes_unfinished), (1, 1, 0, 1));
+    assert_eq!(summary.deployments, BTreeMap::from([(Convergence::Waiting, 1), (Convergence::NotHeardOf, 1)]));
+}
+
+pub(crate) async fn filters_deployments(db: Database) {
+    let store = &db.store;
+    let (one, two) = (accept(store, 1).await, accept(store, 2).await);
+    let (change, _) = apply(store, ChangeKind::Create, &[put(target(&one, deployment(1), None), "a")], T0).await;
+    for number in 2..5 {
+        deploy(store, &two, number, "b").await;
+    }
+    let ids = async |filter: DeploymentFilter| {
+        let views = store.deployments_page(&filter, T0, None, 10).await.unwrap();
+        views.into_iter().map(|view| view.deployment.id.0.as_u128()).collect::<Vec<_>>()
+    };
+    let any = DeploymentFilter::default;
+    assert_eq!(ids(any()).await, [1, 2, 3, 4]);
+    assert_eq!(ids(DeploymentFilter { client: Some(two.clone()), ..any() }).await, [2, 3, 4]);
+    assert_eq!(ids(DeploymentFilter { change: Some(change), ..any() }).await, [1]);
+    assert_eq!(ids(DeploymentFilter { change: Some(change), client: Some(two.clone()), ..any() }).await, Vec::<u128>::new());
+    assert_eq!(ids(DeploymentFilter { application: Some(application()), ..any() }).await, [1, 2, 3, 4]);
+    assert_eq!(ids(DeploymentFilter { application: Some("other".parse().unwrap()), ..any() }).await, Vec::<u128>::new());
+    assert_eq!(ids(DeploymentFilter { version: Some("1.0.0".into()), ..any() }).await, [1, 2, 3, 4]);
+    assert_eq!(ids(DeploymentFilter { version: Some("2.0.0".into()), ..any() }).await, Vec::<u128>::new());
+    assert_eq!(ids(DeploymentFilter { target: Some(one.as_str().parse().unwrap()), ..any() }).await, [1]);
+    let page = store.deployments_page(&any(), T0, Some(deployment(2)), 1).await.unwrap();
+    assert_eq!(page.iter().map(|view| view.deployment.id).collect::<Vec<_>>(), [deployment(3)]);
+    assert_eq!(store.deployment_get(deployment(9)).await.unwrap(), None);
+}
