@@ -17,5 +17,6 @@ pub mod devices;
 pub mod trust;
 pub mod app;
 pub mod catalog;
+pub mod registry;
 pub mod operators;
 pub mod telemetry;

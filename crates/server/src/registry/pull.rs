@@ -1,0 +1,98 @@
+//! Pull credentials of devices, derived instead of stored.
+//!
+//! The password of client `c` is HMAC-SHA256 over its id and a generation, keyed with a secret of this server. Nothing
+//! per device is kept: whether the client may pull is asked of the accepted-client policy on every request, so retiring
+//! a client ends its access at once, and replacing the secret file ends everybody's.
+
+use crate::files::{PRIVATE_FILE, private_folder, write_atomically};
+use aws_lc_rs::hmac;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use secrecy::{ExposeSecret as _, SecretString};
+use std::io;
+use std::path::Path;
+
+/// As long as the hash: longer keys add nothing.
+const SECRET_BYTES: usize = 32;
+/// Device pull passwords start like this, so that scanners and people recognise one.
+pub const PULL_PREFIX: &str = "mgvp_";
+/// Keeps these hashes apart from any other use of the same secret.
+const PURPOSE: &str = "margrave registry pull v1";
+
+/// The key every device's password is derived from.
+pub struct PullSecret {
+    key: hmac::Key,
+}
+
+impl PullSecret {
+    /// Reads the secret, or makes one that only the owner can read.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let bytes = match std::fs::read(path) {
+            Ok(bytes) if bytes.len() == SECRET_BYTES => bytes,
+            Ok(_) => {
+                let message = format!("the pull secret must have {SECRET_BYTES} bytes; remove the file to get a new one");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let mut bytes = vec![0; SECRET_BYTES];
+                getrandom::fill(&mut bytes).expect("an operating system without random numbers cannot run a server");
+                if let Some(folder) = path.parent() {
+                    private_folder(folder)?;
+                }
+                write_atomically(path, &bytes, PRIVATE_FILE)?;
+                bytes
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Self { key: hmac::Key::new(hmac::HMAC_SHA256, &bytes) })
+    }
+
+    /// The password of a client in a generation of its credentials.
+    pub fn password(&self, client: &str, generation: u64) -> SecretString {
+        let tag = hmac::sign(&self.key, &message(client, generation));
+        format!("{PULL_PREFIX}{}", URL_SAFE_NO_PAD.encode(tag)).into()
+    }
+
+    /// Whether this is the client's password; takes as long for a wrong one as for the right one.
+    pub fn verify(&self, client: &str, generation: u64, password: &SecretString) -> bool {
+        let text = password.expose_secret();
+        let tag = text.strip_prefix(PULL_PREFIX).and_then(|encoded| URL_SAFE_NO_PAD.decode(encoded).ok());
+        tag.is_some_and(|tag| hmac::verify(&self.key, &message(client, generation), &tag).is_ok())
+    }
+}
+
+/// Unambiguous: no client id contains a line break.
+fn message(client: &str, generation: u64) -> Vec<u8> {
+    format!("{PURPOSE}\n{generation}\n{client}").into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PullSecret;
+    use secrecy::ExposeSecret as _;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn a_password_is_good_for_one_client_in_one_generation() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("registry/pull-secret");
+        let secret = PullSecret::open(&path).unwrap();
+        let password = secret.password("press-07", 1);
+        assert!(PullSecret::open(&path).unwrap().verify("press-07", 1, &password), "survives a restart");
+        assert!(!secret.verify("press-08", 1, &password));
+        assert!(!secret.verify("press-07", 2, &password));
+        assert!(!secret.verify("press-07", 1, &"mgvp_".into()));
+        assert!(!secret.verify("press-07", 1, &password.expose_secret()[1..].into()));
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        std::fs::remove_file(&path).unwrap();
+        assert!(!PullSecret::open(&path).unwrap().verify("press-07", 1, &password), "a new secret ends every password");
+    }
+
+    #[test]
+    fn a_damaged_secret_is_refused_rather_than_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pull-secret");
+        std::fs::write(&path, b"short").unwrap();
+        assert!(PullSecret::open(&path).is_err());
+    }
+}

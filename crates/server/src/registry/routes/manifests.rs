@@ -1,0 +1,78 @@
+//! `manifests/<reference>`
+
+use super::{CONTENT_DIGEST, Call, content, not_modified};
+use crate::registry::auth::Action;
+use crate::registry::document::MANIFEST_BYTES_MAX;
+use crate::registry::error::{RegistryError, Result};
+use crate::registry::names::{Reference, RepositoryName};
+use axum::body::Body;
+use axum::response::{IntoResponse as _, Response};
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
+use http::header::{CONTENT_TYPE, LOCATION};
+use http::{HeaderName, HeaderValue, StatusCode};
+use std::time::Duration;
+use tokio::time::timeout;
+
+const SUBJECT: HeaderName = HeaderName::from_static("oci-subject");
+/// A manifest is small: whoever cannot send it in this time has gone.
+const RECEIVE_TIMEOUT: Duration = Duration::from_mins(1);
+/// A manifest that is too large is read this far, since a client that is still sending does not see the answer.
+const DRAIN_BYTES_MAX: usize = 4 * MANIFEST_BYTES_MAX;
+
+pub(super) async fn get(call: &Call, name: &RepositoryName, reference: &Reference) -> Result<Response> {
+    call.allow(Action::Pull, Some(name)).await?;
+    let (digest, media_type, size) = call.registry.stat_manifest(name, reference)?;
+    if call.has(&digest) {
+        return Ok(not_modified(&digest));
+    }
+    if call.is_head() {
+        return content(StatusCode::OK, &digest, &media_type, size, Body::empty());
+    }
+    let stored = call.registry.manifest(name, reference).await?;
+    let length = stored.bytes.len() as u64;
+    content(StatusCode::OK, &stored.digest, &stored.media_type, length, Body::from(stored.bytes))
+}
+
+pub(super) async fn put(call: &Call, name: &RepositoryName, reference: &Reference, body: Body) -> Result<Response> {
+    let who = call.allow(Action::Push, Some(name)).await?;
+    let bytes = timeout(RECEIVE_TIMEOUT, receive(body))
+        .await
+        .map_err(|_| RegistryError::Stalled(RECEIVE_TIMEOUT.as_secs()))??;
+    let put = call.registry.put_manifest(name, reference, call.header(&CONTENT_TYPE), bytes).await?;
+    tracing::info!(repository = %name, %reference, digest = %put.digest, who, "pushed a manifest");
+    let headers =
+        [(LOCATION, format!("/v2/{name}/manifests/{reference}")), (CONTENT_DIGEST, put.digest.to_string())];
+    let mut response = (StatusCode::CREATED, headers).into_response();
+    if let Some(subject) = put.subject {
+        let subject = HeaderValue::try_from(subject.to_string()).expect("a digest is a header value");
+        response.headers_mut().insert(SUBJECT, subject);
+    }
+    Ok(response)
+}
+
+async fn receive(body: Body) -> Result<Bytes> {
+    let mut stream = body.into_data_stream();
+    let mut bytes = BytesMut::new();
+    let mut received = 0;
+    while let Some(frame) = stream.next().await {
+        let frame = frame.map_err(|_| RegistryError::ManifestInvalid("the body broke off".to_owned()))?;
+        received += frame.len();
+        if received <= MANIFEST_BYTES_MAX {
+            bytes.extend_from_slice(&frame);
+        } else if received > DRAIN_BYTES_MAX {
+            break;
+        }
+    }
+    if received > MANIFEST_BYTES_MAX {
+        return Err(RegistryError::ManifestTooLarge { limit: MANIFEST_BYTES_MAX });
+    }
+    Ok(bytes.freeze())
+}
+
+pub(super) async fn delete(call: &Call, name: &RepositoryName, reference: &Reference) -> Result<Response> {
+    let who = call.allow(Action::Delete, Some(name)).await?;
+    call.registry.delete_manifest(name, reference).await?;
+    tracing::info!(repository = %name, %reference, who, "deleted a manifest or tag");
+    Ok(StatusCode::ACCEPTED.into_response())
+}
