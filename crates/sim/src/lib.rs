@@ -1,1 +1,4 @@
-//! sim
+//! Virtual fleets: deterministic simulation, kill loops, measurements, and the devices of the demo.
+
+pub mod simulation;
+pub mod demo;

@@ -1,0 +1,148 @@
+//! The simulated devices of the demo: the real agent with a real identity over mutual TLS; only the runtime is made up.
+
+use super::fleet::DemoClient;
+use anyhow::Context as _;
+use margrave_agent::config::{AgentConfig, ChildConfig, TrustConfig};
+use margrave_agent::enrol::{Enrolment, enrol};
+use margrave_agent::runtimes::simulated::Simulated;
+use margrave_agent::{SystemClock, once, run};
+use margrave_api::client::ApiClient;
+use margrave_api::clients::{ClientState, CreateClient, CreateEnrolmentToken, Trust};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Quick enough to watch; real devices ask once a minute.
+const POLL_PERIOD: Duration = Duration::from_secs(2);
+/// A device that cannot reach the server tries again within this time.
+const RETRY_MAX: Duration = Duration::from_secs(10);
+
+/// Devices at work. Dropping it does not stop them; [`DemoDevices::stop`] does.
+#[derive(Debug)]
+pub(super) struct DemoDevices {
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl DemoDevices {
+    pub(super) fn new() -> Self {
+        Self { stop: CancellationToken::new(), tasks: TaskTracker::new() }
+    }
+
+    /// Starts a device; it runs until all are stopped.
+    pub(super) fn start(&self, client: &DemoClient, config: AgentConfig) -> anyhow::Result<()> {
+        let runtime = runtime(client, &config)?;
+        let (id, stop) = (client.id.clone(), self.stop.clone());
+        self.tasks.spawn(async move {
+            if let Err(error) = run(config, runtime, Arc::new(SystemClock), stop).await {
+                tracing::error!(error = &error as &dyn std::error::Error, "the simulated device `{id}` broke");
+            }
+        });
+        Ok(())
+    }
+
+    pub(super) async fn stop(self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+}
+
+/// Reports the device once and leaves: from then on it is one nobody hears of.
+pub(super) async fn visit(client: &DemoClient, config: AgentConfig) -> anyhow::Result<()> {
+    let runtime = runtime(client, &config)?;
+    let (settled, _) = once(config, runtime, Arc::new(SystemClock), CancellationToken::new()).await?;
+    tracing::debug!(?settled, "the device `{}` has been here once", client.id);
+    Ok(())
+}
+
+fn runtime(client: &DemoClient, config: &AgentConfig) -> anyhow::Result<Arc<Simulated>> {
+    let script = config.simulated.script.clone();
+    let runtime =
+        Simulated::open(&config.state_dir, script).with_context(|| format!("open the runtime of {}", client.id))?;
+    Ok(Arc::new(runtime))
+}
+
+/// Writes the device's files; gives it an identity if it has none.
+pub(super) async fn set_up(
+    api: &ApiClient,
+    trust: &Trust,
+    folder: &Path,
+    client: &DemoClient,
+) -> anyhow::Result<AgentConfig> {
+    let folder = folder.join(&client.id);
+    let config = configuration(trust, &folder, client)?;
+    if Enrolment::load(&config.state_dir).is_none() {
+        let body = CreateClient {
+            id: client.id.clone(),
+            state: Some(ClientState::Accepted),
+            note: Some("simulated".to_owned()),
+            reason: Some("set up by the demo".to_owned()),
+        };
+        match api.create_client(&body).await {
+            Ok(_) => {}
+            // A start that was cut off has made it already.
+            Err(error) if error.code() == Some("conflict") => {}
+            Err(error) => return Err(error).with_context(|| format!("create client {}", client.id)),
+        }
+        let token = api
+            .create_enrolment_token(&client.id, &CreateEnrolmentToken::default())
+            .await
+            .with_context(|| format!("make an enrolment token for {}", client.id))?;
+        enrol(&config, &token.token.into(), true, Arc::new(SystemClock))
+            .await
+            .with_context(|| format!("enrol {}", client.id))?;
+    }
+    Ok(config)
+}
+
+fn configuration(trust: &Trust, folder: &Path, client: &DemoClient) -> anyhow::Result<AgentConfig> {
+    let capabilities = write_json(folder, "capabilities.json", &client.capabilities)?;
+    let mut children = Vec::new();
+    for (name, capabilities) in &client.children {
+        children.push(ChildConfig {
+            id: name.parse()?,
+            capabilities: write_json(folder, &format!("{name}.json"), capabilities)?,
+        });
+    }
+    let script = folder.join("behaviour.toml");
+    // Left alone if it is there: changing it while the demo runs is one of the things to try.
+    if !script.exists() {
+        std::fs::write(&script, &client.behaviour).with_context(|| format!("write {}", script.display()))?;
+    }
+    let mut config = AgentConfig {
+        // Addresses may differ from the ones at enrolment: the demo takes free ports when its own are taken.
+        server: Some(trust.wfm_url.parse().context("read the address of the device API")?),
+        state_dir: folder.join("state"),
+        child: children,
+        observe_period: Duration::from_secs(5),
+        ..AgentConfig::default()
+    };
+    config.trust = TrustConfig {
+        url: Some(trust.trust_url.parse().context("read the address of the trust listener")?),
+        pin: Some(trust.pin.clone()),
+        ..TrustConfig::default()
+    };
+    config.device.id = Some(client.id.parse()?);
+    config.device.capabilities = Some(capabilities);
+    config.device.discover = false;
+    config.poll.period = POLL_PERIOD;
+    config.poll.start_spread = POLL_PERIOD;
+    config.poll.forbidden_period = POLL_PERIOD;
+    config.retry.first = Duration::from_secs(1);
+    config.retry.max = RETRY_MAX;
+    config.simulated.script = Some(script);
+    Ok(config)
+}
+
+fn write_json(folder: &Path, name: &str, value: &Value) -> anyhow::Result<PathBuf> {
+    std::fs::create_dir_all(folder).with_context(|| format!("make the folder {}", folder.display()))?;
+    let path = folder.join(name);
+    let mut text = serde_json::to_vec_pretty(value)?;
+    text.push(b'\n');
+    std::fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+    Ok(path)
+}

@@ -1,0 +1,196 @@
+//! Remembers what was promised and compares it with what is there.
+//!
+//! The checker sees only what an outsider could see: answers, durable records, workloads. It never looks into the
+//! machine or the server for its judgement, except to ask the store what it holds.
+
+use super::disk::Disk;
+use super::runtime::Runtime;
+use super::violation::Violation;
+use margo::deployment::ApplicationDeployment;
+use margo::digest::Digest;
+use margo::manifest::StateManifest;
+use margo::status::DeploymentStatus;
+use margo::{ClientId, DeploymentId};
+use margrave_agent::machine::io::{ApplyWork, RemoveWork};
+use margrave_agent::machine::records::Reconciled;
+use margrave_core::model::Reported;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use uuid::Uuid;
+
+type Checked = Result<(), Violation>;
+
+#[derive(Debug, Default)]
+pub(crate) struct Checker {
+    manifests: HashMap<ClientId, Served>,
+    /// Everything ever published, by client: what an agent may act on.
+    artifacts: HashSet<(ClientId, DeploymentId, Digest)>,
+    /// The newest version each agent has written down as accepted.
+    accepted: HashMap<ClientId, u64>,
+    /// The last acknowledged word about each deployment.
+    pub(crate) words: BTreeMap<DeploymentId, Word>,
+    /// Acknowledged changes.
+    pub(crate) changes: Vec<Uuid>,
+}
+
+#[derive(Debug, Default)]
+struct Served {
+    newest: u64,
+    digests: HashMap<u64, Digest>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Word {
+    adopted: u64,
+    body: Vec<u8>,
+}
+
+impl Checker {
+    /// A manifest left the server, or stands there to be asked for.
+    pub(crate) fn manifest_served(&mut self, client: &ClientId, body: &[u8], etag: Option<&str>) -> Checked {
+        let digest = Digest::of(body);
+        let manifest = StateManifest::read(body)
+            .map_err(|findings| Violation::new("a served manifest can be read", findings.to_string()))?
+            .document;
+        if etag.is_some_and(|etag| etag != digest.etag()) {
+            return Err(Violation::new("the ETag is the digest of the body", format!("{client}: {etag:?} for {digest}")));
+        }
+        let version = manifest.manifest_version;
+        let served = self.manifests.entry(client.clone()).or_default();
+        if version < served.newest {
+            let detail = format!("{client}: {version} after {}", served.newest);
+            return Err(Violation::new("versions of a client only grow", detail));
+        }
+        served.newest = version;
+        let known = served.digests.entry(version).or_insert_with(|| digest.clone());
+        if *known != digest {
+            let detail = format!("{client}: version {version} was {known} and is {digest}");
+            return Err(Violation::new("a version is never used twice", detail));
+        }
+        for deployment in &manifest.deployments {
+            self.artifacts.insert((client.clone(), deployment.deployment_id, deployment.digest.clone()));
+        }
+        Ok(())
+    }
+
+    /// What the agent has on disk as accepted never goes back, and was published.
+    pub(crate) fn accepted_durable(&mut self, client: &ClientId, disk: &Disk) -> Checked {
+        let Some(record) = disk.accepted() else { return Ok(()) };
+        let newest = self.accepted.entry(client.clone()).or_default();
+        if record.version < *newest {
+            let detail = format!("{client}: {} after {newest}", record.version);
+            return Err(Violation::new("an agent never goes back to an older manifest", detail));
+        }
+        *newest = record.version;
+        let published = self.manifests.get(client).and_then(|served| served.digests.get(&record.version));
+        if published != Some(&Digest::of(record.body.as_bytes())) {
+            let detail = format!("{client}: version {} is not what was published", record.version);
+            return Err(Violation::new("an agent accepts only what was published", detail));
+        }
+        Ok(())
+    }
+
+    /// Bad sectors may cost the newest record; what is left of it still counts.
+    pub(crate) fn disk_damaged(&mut self, client: &ClientId, disk: &Disk) {
+        self.accepted.insert(client.clone(), disk.known_version());
+    }
+
+    /// Work comes only from verified bytes of the manifest on disk (invariant 4).
+    pub(crate) fn apply_begins(&self, client: &ClientId, work: &ApplyWork, disk: &Disk) -> Checked {
+        let rule = "an agent acts only on what it has durably accepted";
+        let wanted = wanted(disk).ok_or_else(|| Violation::new(rule, format!("{client} applies without a manifest")))?;
+        if wanted.get(&work.deployment) != Some(&work.digest) {
+            let detail = format!("{client} applies {} {}", work.deployment, work.digest);
+            return Err(Violation::new(rule, detail));
+        }
+        if !self.artifacts.contains(&(client.clone(), work.deployment, work.digest.clone())) {
+            let detail = format!("{client} applies {}, which was never published for it", work.digest);
+            return Err(Violation::new("an agent acts only on verified bytes", detail));
+        }
+        Ok(())
+    }
+
+    /// Only absence from an accepted manifest removes a workload (invariant 6).
+    pub(crate) fn remove_begins(&self, client: &ClientId, work: &RemoveWork, disk: &Disk) -> Checked {
+        let rule = "only absence from an accepted manifest removes a workload";
+        let wanted = wanted(disk).ok_or_else(|| Violation::new(rule, format!("{client} removes without a manifest")))?;
+        // A component of a deployment that stays may go when its new revision has no such component.
+        if work.component.is_none() && wanted.contains_key(&work.deployment) {
+            return Err(Violation::new(rule, format!("{client} removes {}, which is wanted", work.deployment)));
+        }
+        Ok(())
+    }
+
+    /// A manifest is called reconciled only after every part of it was applied (DS-24 step 8).
+    pub(crate) fn reconciled_written(
+        &self,
+        client: &ClientId,
+        record: &Reconciled,
+        disk: &Disk,
+        runtime: &Runtime,
+    ) -> Checked {
+        let rule = "only what was carried out is written down as reconciled";
+        let accepted = disk.accepted().filter(|accepted| accepted.version == record.version);
+        let Some(accepted) = accepted else {
+            return Err(Violation::new(rule, format!("{client}: version {} is not the accepted one", record.version)));
+        };
+        let manifest = accepted.manifest().expect("the disk hands out readable records only");
+        for deployment in &manifest.deployments {
+            let document = disk.content(&deployment.digest).and_then(|yaml| ApplicationDeployment::read(yaml).ok());
+            let Some(document) = document.map(|read| read.document) else { continue };
+            let components = &document.spec.deployment_profile.components;
+            if !runtime.has_landed(deployment.deployment_id, &deployment.digest, components) {
+                let detail = format!("{client}: version {}, {}", record.version, deployment.deployment_id);
+                return Err(Violation::new(rule, detail));
+            }
+        }
+        Ok(())
+    }
+
+    /// `If-None-Match` carries only the ETag of the reconciled record (invariant 4).
+    pub(crate) fn poll_sent(&self, client: &ClientId, if_none_match: Option<&str>, disk: &Disk) -> Checked {
+        let Some(etag) = if_none_match else { return Ok(()) };
+        let rule = "If-None-Match carries only a reconciled ETag";
+        let reconciled = disk.reconciled();
+        if reconciled.as_ref().and_then(|record| record.etag.as_deref()) != Some(etag) {
+            return Err(Violation::new(rule, format!("{client} sends {etag}, reconciled is {reconciled:?}")));
+        }
+        let accepted = disk.accepted().map(|record| record.version);
+        if accepted.is_some() && accepted != reconciled.map(|record| record.version) {
+            return Err(Violation::new(rule, format!("{client} sends the ETag of a version before {accepted:?}")));
+        }
+        Ok(())
+    }
+
+    /// A status was answered with 2xx.
+    pub(crate) fn status_acknowledged(&mut self, body: &[u8]) {
+        let Ok(read) = DeploymentStatus::read(body) else { return };
+        let status = read.document;
+        let word = Word { adopted: status.adopted_manifest_version, body: body.to_vec() };
+        let held = self.words.get(&status.deployment_id);
+        // A report about an older manifest never replaces one about a newer.
+        if held.is_none_or(|held| held.adopted <= word.adopted) {
+            self.words.insert(status.deployment_id, word);
+        }
+    }
+
+    /// An acknowledged word is there, unless a newer one replaced it (invariant 5).
+    pub(crate) fn word_kept(&self, id: DeploymentId, reported: Option<&Reported>, unanswered: &[Vec<u8>]) -> Checked {
+        let Some(word) = self.words.get(&id) else { return Ok(()) };
+        let rule = "an acknowledged status is never lost";
+        let Some(reported) = reported else {
+            return Err(Violation::new(rule, format!("{id}: nothing is there")));
+        };
+        let replaced = reported.adopted_version > word.adopted || unanswered.contains(&reported.body);
+        if reported.body == word.body || replaced {
+            return Ok(());
+        }
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Err(Violation::new(rule, format!("{id}: {} became {}", text(&word.body), text(&reported.body))))
+    }
+}
+
+/// What the accepted manifest on disk wants.
+fn wanted(disk: &Disk) -> Option<HashMap<DeploymentId, Digest>> {
+    let manifest = disk.accepted()?.manifest()?;
+    Some(manifest.deployments.into_iter().map(|wanted| (wanted.deployment_id, wanted.digest)).collect())
+}

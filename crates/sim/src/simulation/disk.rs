@@ -1,0 +1,158 @@
+//! An agent's disk in memory: what was synced survives a crash, what was not is lost or torn.
+//!
+//! A record is replaced the way the agent's shell does it: written beside its place, synced, renamed. A crash in the
+//! middle leaves the old record or the new one, and perhaps half a file beside it, which nobody reads.
+
+use margo::Digest;
+use margo::manifest::Held;
+use margrave_agent::machine::io::Record;
+use margrave_agent::machine::records::{Accepted, DevicesReported, Loaded, Reconciled, StatusBook};
+use rand::Rng;
+use rand::rngs::StdRng;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const ACCEPTED: &str = "accepted.json";
+/// The record before: a floor to stand on when the record itself cannot be read.
+const ACCEPTED_PREVIOUS: &str = "accepted.previous.json";
+const RECONCILED: &str = "reconciled.json";
+const STATUSES: &str = "statuses.json";
+const DEVICES: &str = "devices.json";
+const CONTENT: &str = "content/";
+/// Files being written end like this; a start ignores them.
+const BESIDE: &str = ".new";
+
+#[derive(Debug, Default)]
+pub(crate) struct Disk {
+    files: BTreeMap<String, Vec<u8>>,
+    pub(crate) full: bool,
+}
+
+impl Disk {
+    /// Makes one record durable; false when there is no room, and then the earlier record stands.
+    pub(crate) fn write(&mut self, record: &Record) -> bool {
+        if self.full {
+            return false;
+        }
+        let (name, bytes) = file_of(record);
+        self.files.remove(&format!("{name}{BESIDE}"));
+        self.replace(name, bytes);
+        true
+    }
+
+    fn replace(&mut self, name: String, bytes: Vec<u8>) {
+        let old = self.files.insert(name.clone(), bytes);
+        if let (ACCEPTED, Some(old)) = (name.as_str(), old) {
+            self.files.insert(ACCEPTED_PREVIOUS.to_owned(), old);
+        }
+    }
+
+    /// The power goes while this record is being written.
+    pub(crate) fn tear(&mut self, record: &Record, rng: &mut StdRng) {
+        let (name, bytes) = file_of(record);
+        let kept = rng.random_range(0..=bytes.len());
+        match rng.random_range(0..3) {
+            // Renamed, and the rename had reached the disk.
+            0 => self.replace(name, bytes),
+            // Half written beside its place.
+            1 => {
+                self.files.insert(format!("{name}{BESIDE}"), bytes[..kept].to_vec());
+            }
+            // Nothing had reached the disk.
+            _ => {}
+        }
+    }
+
+    pub(crate) fn forget(&mut self, digests: &[Digest]) {
+        for digest in digests {
+            self.files.remove(&content_name(digest));
+        }
+    }
+
+    /// A sector goes bad: a content file, or the accepted record. Says what was hit.
+    pub(crate) fn damage(&mut self, rng: &mut StdRng) -> Option<String> {
+        let candidates: Vec<String> =
+            self.files.keys().filter(|name| name.starts_with(CONTENT) || *name == ACCEPTED).cloned().collect();
+        let name = candidates.get(rng.random_range(0..candidates.len().max(1)))?.clone();
+        let bytes = self.files.get_mut(&name)?;
+        if bytes.is_empty() || rng.random_bool(0.5) {
+            bytes.truncate(bytes.len() / 2);
+        } else {
+            let at = rng.random_range(0..bytes.len());
+            bytes[at] ^= 0x20;
+        }
+        Some(name)
+    }
+
+    /// What a start finds.
+    pub(crate) fn load(&self) -> Loaded {
+        let accepted = self.accepted();
+        let floor = accepted.is_none().then(|| self.floor()).flatten();
+        let contents = self
+            .files
+            .iter()
+            .filter_map(|(name, bytes)| {
+                let digest: Digest = format!("sha256:{}", name.strip_prefix(CONTENT)?).parse().ok()?;
+                (Digest::of(bytes) == digest).then(|| (digest, Arc::from(bytes.as_slice())))
+            })
+            .collect();
+        Loaded {
+            accepted,
+            floor,
+            reconciled: self.read::<Reconciled>(RECONCILED),
+            statuses: self.read::<StatusBook>(STATUSES).unwrap_or_default(),
+            devices: self.read::<DevicesReported>(DEVICES).unwrap_or_default(),
+            contents,
+        }
+    }
+
+    /// The accepted record, if it is there and says what was written.
+    pub(crate) fn accepted(&self) -> Option<Accepted> {
+        self.read::<Accepted>(ACCEPTED).filter(|record| record.manifest().is_some())
+    }
+
+    pub(crate) fn reconciled(&self) -> Option<Reconciled> {
+        self.read::<Reconciled>(RECONCILED)
+    }
+
+    /// The newest version that is still known to have been accepted, whatever was damaged.
+    pub(crate) fn known_version(&self) -> u64 {
+        let accepted = self.accepted().map(|record| record.version);
+        let floor = self.floor().map(|held| held.version);
+        let reconciled = self.reconciled().map(|record| record.version);
+        accepted.max(floor).max(reconciled).unwrap_or_default()
+    }
+
+    pub(crate) fn content(&self, digest: &Digest) -> Option<&[u8]> {
+        self.files.get(&content_name(digest)).map(Vec::as_slice)
+    }
+
+    fn floor(&self) -> Option<Held> {
+        self.read::<Accepted>(ACCEPTED_PREVIOUS).map(|record| record.held())
+    }
+
+    fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        serde_json::from_slice(self.files.get(name)?).ok()
+    }
+}
+
+fn content_name(digest: &Digest) -> String {
+    format!("{CONTENT}{}", digest.hex())
+}
+
+fn json<T: Serialize>(value: &T) -> Vec<u8> {
+    serde_json::to_vec(value).expect("records have no keys or numbers JSON cannot hold")
+}
+
+/// The file a record becomes.
+fn file_of(record: &Record) -> (String, Vec<u8>) {
+    match record {
+        Record::Content { digest, bytes } => (content_name(digest), bytes.to_vec()),
+        Record::Accepted(accepted) => (ACCEPTED.to_owned(), json(accepted)),
+        Record::Reconciled(reconciled) => (RECONCILED.to_owned(), json(reconciled)),
+        Record::Statuses(statuses) => (STATUSES.to_owned(), json(statuses)),
+        Record::Devices(devices) => (DEVICES.to_owned(), json(devices)),
+    }
+}

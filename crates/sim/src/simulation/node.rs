@@ -1,0 +1,102 @@
+//! One edge device: the real agent core as a process that can die, on a disk, a runtime and a clock that can fail.
+
+use super::cast::Member;
+use super::disk::Disk;
+use super::runtime::Runtime;
+use margo::ClientId;
+use margrave_agent::machine::io::{DeviceReport, Record, RequestId, WriteId};
+use margrave_agent::machine::schedule::{Calendar, PollPolicy, RetryPolicy};
+use margrave_agent::machine::{Machine, Settings};
+use margrave_core::time::Timestamp;
+use rand::SeedableRng as _;
+use rand::rngs::StdRng;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+pub(crate) struct Node {
+    pub(crate) client: ClientId,
+    pub(crate) devices: Vec<DeviceReport>,
+    pub(crate) disk: Disk,
+    pub(crate) runtime: Runtime,
+    /// The dice given to the machine.
+    pub(crate) rng: StdRng,
+    /// Microseconds its clock is ahead of the world's.
+    pub(crate) clock_ahead: i64,
+    pub(crate) partitioned: bool,
+    /// Counts starts: what belongs to an earlier life is ignored.
+    pub(crate) life: u32,
+    pub(crate) process: Option<Process>,
+    /// The last write (report) of this client that reached the server. A connection keeps order, and what was sent
+    /// on an earlier one is not read any more once a later one is served.
+    pub(crate) newest_write: (u32, RequestId),
+}
+
+pub(crate) struct Process {
+    pub(crate) machine: Machine,
+    pub(crate) writes: VecDeque<Write>,
+    /// Only the newest wish to be woken counts.
+    pub(crate) wake: u64,
+}
+
+/// A write under way, one record after the other.
+pub(crate) struct Write {
+    pub(crate) id: WriteId,
+    pub(crate) records: VecDeque<Record>,
+}
+
+impl Node {
+    pub(crate) fn new(member: Member, seed: u64) -> Self {
+        Self {
+            client: member.client,
+            devices: member.devices,
+            disk: Disk::default(),
+            runtime: Runtime::default(),
+            rng: StdRng::seed_from_u64(seed),
+            clock_ahead: 0,
+            partitioned: false,
+            life: 0,
+            process: None,
+            newest_write: (0, RequestId(0)),
+        }
+    }
+
+    /// What its own clock shows.
+    pub(crate) fn clock(&self, now: Timestamp) -> Timestamp {
+        Timestamp(now.0.saturating_add(self.clock_ahead))
+    }
+
+    pub(crate) fn start(&mut self, now: Timestamp) {
+        self.life += 1;
+        let clock = self.clock(now);
+        let machine = Machine::new(settings(), self.disk.load(), clock, &mut self.rng);
+        self.process = Some(Process { machine, writes: VecDeque::new(), wake: 0 });
+    }
+
+    /// The process is gone. A record being written is torn, work under way goes through or not;
+    /// says how much of it did.
+    pub(crate) fn die(&mut self, dice: &mut StdRng) -> usize {
+        let Some(process) = self.process.take() else { return 0 };
+        if let Some(record) = process.writes.front().and_then(|write| write.records.front())
+            && !self.disk.full
+        {
+            self.disk.tear(record, dice);
+        }
+        self.runtime.orphan(dice)
+    }
+}
+
+/// Short periods, so that a world of minutes holds many polls.
+fn settings() -> Settings {
+    Settings {
+        poll: PollPolicy {
+            period: Duration::from_secs(20),
+            jitter: 0.2,
+            start_spread: Duration::from_secs(2),
+            forbidden_period: Duration::from_secs(40),
+            calendar: Calendar::default(),
+        },
+        retry: RetryPolicy { first: Duration::from_secs(1), max: Duration::from_secs(30) },
+        observe_period: Duration::from_secs(15),
+        component_timeout: Duration::from_secs(60),
+    }
+}

@@ -1,0 +1,221 @@
+//! The server as a process that can die: the real store on a real SQLite file, the real heads, the real publisher.
+//!
+//! What is durable is in the file; everything else goes with the process.
+
+mod device_api;
+
+use super::cast;
+use super::violation::Violation;
+use super::{Bug, Options};
+use margo::{ClientId, DeploymentId};
+use margrave_agent::machine::io::{Request, Response};
+use margrave_core::model::{Actor, Change, ClientState, Reported};
+use margrave_core::time::{Clock, Timestamp};
+use margrave_server::app::publisher;
+use margrave_server::catalog::Descriptions;
+use margrave_server::heads::Heads;
+use margrave_store::{Store, StoreError, StoreOptions};
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// So few that even a small change takes several batches.
+const BATCH_TARGETS: usize = 2;
+
+/// Manifests a stale cache between agent and server could still hold.
+const CACHE_PER_CLIENT: usize = 4;
+
+pub(crate) struct Server {
+    url: String,
+    process: Option<Process>,
+    clock: Arc<SimulatedClock>,
+    /// What went out before, for a cache that answers with it.
+    cache: HashMap<ClientId, VecDeque<Response>>,
+}
+
+struct Process {
+    parts: publisher::Parts,
+    /// Changes the publisher has taken up.
+    queue: VecDeque<Change>,
+}
+
+#[derive(Debug, Default)]
+struct SimulatedClock(AtomicI64);
+
+impl Clock for SimulatedClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.load(Ordering::Relaxed))
+    }
+}
+
+pub(crate) fn actor(name: &str) -> Actor {
+    Actor { name: name.to_owned(), reason: None, request_id: None }
+}
+
+/// A store that fails where nothing was injected is a finding.
+pub(crate) fn unexpected(error: StoreError) -> Violation {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    Violation::new("the store does not fail by itself", text)
+}
+
+/// An empty database with its schema, made once: copying it is faster than migrating a thousand times.
+pub(crate) async fn template(folder: &std::path::Path) -> Result<PathBuf, Violation> {
+    let path = folder.join("template.db");
+    let store = Store::open(&options_for(&path)).await.map_err(unexpected)?;
+    for shipped in cast::catalog() {
+        let blobs = [(shipped.version.description_digest.clone(), shipped.bytes)];
+        store.version_add(&actor("simulation"), &shipped.version, &blobs).await.map_err(unexpected)?;
+    }
+    store.close().await;
+    Ok(path)
+}
+
+fn options_for(path: &std::path::Path) -> StoreOptions {
+    StoreOptions { url: format!("sqlite://{}", path.display()), readers: 1 }
+}
+
+impl Server {
+    /// Puts a fresh database in place and starts.
+    pub(crate) async fn install(options: &Options, now: Timestamp) -> Result<Self, Violation> {
+        let clock = Arc::new(SimulatedClock::default());
+        clock.0.store(now.0, Ordering::Relaxed);
+        let url = options_for(&options.database).url;
+        let mut server = Self { url, process: None, clock, cache: HashMap::new() };
+        server.start().await?;
+        Ok(server)
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        self.process.is_some()
+    }
+
+    pub(crate) async fn start(&mut self) -> Result<(), Violation> {
+        let options = StoreOptions { url: self.url.clone(), readers: 1 };
+        let store = Store::open(&options).await.map_err(unexpected)?;
+        let heads = Arc::new(Heads::load(&store).await.map_err(unexpected)?);
+        let clock: Arc<dyn Clock> = Arc::<SimulatedClock>::clone(&self.clock);
+        let parts = publisher::Parts { store, heads, clock, descriptions: Arc::new(Descriptions::default()) };
+        self.process = Some(Process { parts, queue: VecDeque::new() });
+        Ok(())
+    }
+
+    /// Everything that was not committed is gone.
+    pub(crate) fn die(&mut self) {
+        self.process = None;
+    }
+
+    /// Ends for good, with the database closed.
+    pub(crate) async fn die_and_wait(&mut self) {
+        if let Some(process) = self.process.take() {
+            process.parts.store.close().await;
+        }
+    }
+
+    pub(crate) async fn accept(&mut self, client: &ClientId, now: Timestamp) -> Result<(), Violation> {
+        let (_, head) = self
+            .store()
+            .client_create(&actor("operator"), client, ClientState::Accepted, None, now)
+            .await
+            .map_err(unexpected)?;
+        self.parts().heads.put(head);
+        Ok(())
+    }
+
+    pub(crate) async fn set_state(
+        &mut self,
+        client: &ClientId,
+        state: ClientState,
+        now: Timestamp,
+    ) -> Result<(), Violation> {
+        let changed = self.store().client_set_state(&actor("operator"), client, state, None, now).await;
+        let (_, head) = changed.map_err(unexpected)?;
+        self.parts().heads.put(head);
+        Ok(())
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.parts().store
+    }
+
+    pub(crate) fn parts(&self) -> &publisher::Parts {
+        &self.process.as_ref().expect("asked only while the server is up").parts
+    }
+
+    pub(crate) fn set_clock(&self, now: Timestamp) {
+        self.clock.0.store(now.0, Ordering::Relaxed);
+    }
+
+    /// Takes up what is unfinished and carries out one batch of the next change in turn. Says which clients got a manifest.
+    pub(crate) async fn publish(&mut self) -> Result<Option<Change>, Violation> {
+        let process = self.process.as_mut().expect("asked only while the server is up");
+        if process.queue.is_empty() {
+            process.queue = process.parts.store.changes_unfinished(8).await.map_err(unexpected)?.into();
+        }
+        let Some(change) = process.queue.pop_front() else { return Ok(None) };
+        let after = publisher::step(&process.parts, &change, BATCH_TARGETS).await.map_err(unexpected)?;
+        process.queue.extend(after);
+        Ok(Some(change))
+    }
+
+    /// The same batch by a publisher that has not noticed that it was done: must change nothing.
+    pub(crate) async fn publish_again(&mut self, stale: &Change) -> Result<(), Violation> {
+        let process = self.process.as_ref().expect("asked only while the server is up");
+        publisher::step(&process.parts, stale, BATCH_TARGETS).await.map_err(unexpected)?;
+        Ok(())
+    }
+
+    pub(crate) async fn reported(&self, deployment: DeploymentId) -> Result<Option<Reported>, Violation> {
+        let view = self.store().deployment_get(deployment).await.map_err(unexpected)?;
+        Ok(view.and_then(|view| view.reported))
+    }
+
+    pub(crate) async fn handle(
+        &mut self,
+        client: &ClientId,
+        request: &Request,
+        now: Timestamp,
+        options: &Options,
+    ) -> Result<Response, Violation> {
+        if options.bug == Some(Bug::StatusForgotten)
+            && let Request::PostStatus { .. } = request
+        {
+            return Ok(Response { status: 200, ..Response::default() });
+        }
+        let mut response = device_api::handle(self.parts(), client, request, now).await?;
+        if options.bug == Some(Bug::VersionReused)
+            && let (Request::Poll { .. }, 200) = (request, response.status)
+        {
+            pin_version(&mut response);
+        }
+        if let (Request::Poll { .. }, 200) = (request, response.status) {
+            let cache = self.cache.entry(client.clone()).or_default();
+            if cache.back() != Some(&response) {
+                cache.push_back(response.clone());
+            }
+            if cache.len() > CACHE_PER_CLIENT {
+                cache.pop_front();
+            }
+        }
+        Ok(response)
+    }
+
+    pub(crate) fn older_manifest(&self, client: &ClientId) -> Option<Response> {
+        self.cache.get(client)?.front().cloned()
+    }
+}
+
+/// The planted mistake of a server that gives every manifest the same number.
+fn pin_version(response: &mut Response) {
+    if let Ok(read) = margo::manifest::StateManifest::read(&response.body) {
+        let mut manifest = read.document;
+        manifest.manifest_version = 1;
+        response.body = manifest.to_json();
+        response.etag = Some(margo::Digest::of(&response.body).etag());
+    }
+}

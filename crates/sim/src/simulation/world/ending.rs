@@ -1,0 +1,164 @@
+//! The faults stop, the fleet settles, and everything that was promised is looked up once more.
+
+use super::{Event, World};
+use crate::simulation::faults::Faults;
+use crate::simulation::operator;
+use crate::simulation::server::unexpected;
+use crate::simulation::violation::Violation;
+use margo::manifest::StateManifest;
+use margrave_agent::machine::Settled;
+use margrave_agent::machine::io::Run;
+use margrave_core::convergence::{Convergence, judge};
+use margrave_core::model::{ClientState, Desired};
+use margrave_core::time::Timestamp;
+use margrave_store::DeploymentFilter;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Longer than every backoff, lock-out and observation period together.
+const SETTLE_MAX: Duration = Duration::from_mins(30);
+
+/// A look at the whole world every so often is enough to see that it has settled.
+const LOOK_EVERY: Duration = Duration::from_secs(30);
+
+impl World {
+    /// No more faults: whoever is down comes back, whatever is full or wrong is put right.
+    pub(super) async fn make_peace(&mut self) -> Result<(), Violation> {
+        self.note("peace");
+        self.faults = Faults::none();
+        for node in &mut self.nodes {
+            node.partitioned = false;
+            node.disk.full = false;
+            node.clock_ahead = 0;
+            node.runtime.down = false;
+            node.runtime.unreachable = None;
+        }
+        self.queue.retain(|_, event| !matches!(event, Event::Operate | Event::SpellBegins));
+        self.server_starts().await?;
+        for node in 0..self.nodes.len() {
+            self.agent_starts(node)?;
+            let client = self.nodes[node].client.clone();
+            self.server.set_state(&client, ClientState::Accepted, self.now).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn settle(&mut self) -> Result<(), Violation> {
+        let end = self.now.plus(SETTLE_MAX);
+        let mut last = String::new();
+        while self.now < end {
+            self.run_until(self.now.plus(LOOK_EVERY)).await?;
+            match self.unsettled().await? {
+                None => return Ok(()),
+                Some(why) => last = why,
+            }
+        }
+        Err(Violation::new("the fleet converges once it is left in peace", last))
+    }
+
+    /// What still differs between wish and world, as the agents and the server see it.
+    async fn unsettled(&self) -> Result<Option<String>, Violation> {
+        for (index, node) in self.nodes.iter().enumerate() {
+            let settled = node.process.as_ref().map(|process| process.machine.settled());
+            if settled != Some(Settled::Converged) {
+                return Ok(Some(format!("agent {index} is {settled:?}")));
+            }
+        }
+        let silent_since = self.now.minus(Duration::from_mins(5));
+        let summary = self.server.store().summary(silent_since).await.map_err(unexpected)?;
+        if summary.changes_unfinished > 0 {
+            return Ok(Some(format!("{} changes are unfinished", summary.changes_unfinished)));
+        }
+        let filter = DeploymentFilter { with_absent: true, ..DeploymentFilter::default() };
+        let views =
+            self.server.store().deployments_page(&filter, silent_since, None, 1000).await.map_err(unexpected)?;
+        for view in views {
+            // A client that was away from before the creation until after the removal has nothing to say about it.
+            if view.deployment.desired == Desired::Absent && view.reported.is_none() {
+                continue;
+            }
+            let convergence = judge(&view.deployment, view.reported.as_ref(), view.last_seen_at, silent_since);
+            if convergence != Convergence::Converged {
+                let reported = view.reported.as_ref().map(|word| String::from_utf8_lossy(&word.body).into_owned());
+                return Ok(Some(format!(
+                    "{} of {} is {} at target {}: {reported:?}",
+                    view.deployment.id,
+                    view.deployment.client,
+                    convergence.as_str(),
+                    view.deployment.target_version
+                )));
+            }
+        }
+        Ok(None)
+    }
+
+    pub(super) async fn check_the_end(&mut self) -> Result<(), Violation> {
+        self.check_memory().await?;
+        self.check_workloads().await?;
+        self.check_changes().await?;
+        self.check_counts().await?;
+        match self.server.store().audit_verify().await.map_err(unexpected)? {
+            Ok(_) => Ok(()),
+            Err(seq) => Err(Violation::new("the audit chain is whole", format!("record {seq}"))),
+        }
+    }
+
+    /// What runs is exactly what the newest manifests say.
+    async fn check_workloads(&self) -> Result<(), Violation> {
+        for node in &self.nodes {
+            let found = self.server.store().manifest(&node.client).await.map_err(unexpected)?;
+            let (_, _, body) = found.expect("a client has a manifest from its first day");
+            let manifest = StateManifest::read(&body).expect("checked when it was published").document;
+            let wanted: BTreeMap<_, _> =
+                manifest.deployments.into_iter().map(|wanted| (wanted.deployment_id, wanted.digest)).collect();
+            let all_run = node.runtime.workloads.iter().all(|(id, workload)| {
+                let good = |(digest, run): &(margo::Digest, Run)| wanted.get(id) == Some(digest) && *run == Run::Running;
+                !workload.components.is_empty() && workload.components.values().all(good)
+            });
+            if !all_run || node.runtime.workloads.len() != wanted.len() {
+                let detail = format!("{}: {:?} instead of {wanted:?}", node.client, node.runtime.workloads);
+                return Err(Violation::new("what runs is what the manifest says", detail));
+            }
+        }
+        Ok(())
+    }
+
+    /// Every acknowledged change was carried out exactly once: one revision per target that was not skipped.
+    async fn check_changes(&self) -> Result<(), Violation> {
+        let mut expected: BTreeMap<margo::DeploymentId, i64> = BTreeMap::new();
+        for id in &self.checker.changes {
+            let change = self.server.store().change_get(*id).await.map_err(unexpected)?;
+            let Some(change) = change.filter(|change| change.finished_at.is_some()) else {
+                return Err(Violation::new("an acknowledged change is carried out", id.to_string()));
+            };
+            for target in &change.targets {
+                let skipped = change.skipped.iter().any(|(deployment, _)| *deployment == target.deployment);
+                *expected.entry(target.deployment).or_default() += i64::from(!skipped);
+            }
+        }
+        let filter = DeploymentFilter { with_absent: true, ..DeploymentFilter::default() };
+        let views =
+            self.server.store().deployments_page(&filter, Timestamp(0), None, 1000).await.map_err(unexpected)?;
+        let found: BTreeMap<_, _> =
+            views.into_iter().map(|view| (view.deployment.id, view.deployment.revision)).collect();
+        expected.retain(|_, revision| *revision > 0);
+        if found != expected {
+            let detail = format!("revisions are {found:?}, changes make them {expected:?}");
+            return Err(Violation::new("a change is carried out exactly once", detail));
+        }
+        Ok(())
+    }
+
+    /// The server counts the same way one by one and in SQL.
+    async fn check_counts(&self) -> Result<(), Violation> {
+        let silent_since = self.now.minus(Duration::from_mins(5));
+        let summary = self.server.store().summary(silent_since).await.map_err(unexpected)?;
+        let converged = summary.deployments.get(&Convergence::Converged).copied().unwrap_or_default();
+        let present = operator::present(&self.server).await?.len() as u64;
+        if converged < present {
+            let detail = format!("{present} run, the summary says {:?}", summary.deployments);
+            return Err(Violation::new("the summary tells the truth", detail));
+        }
+        Ok(())
+    }
+}
