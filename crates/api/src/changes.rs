@@ -94,6 +94,9 @@ pub struct Plan {
     pub targets: Vec<PlannedTarget>,
     /// Devices left out because they do not fit, with the reason (`skipUnfit`).
     pub left_out: Vec<LeftOut>,
+    /// Targets at the end of the list that are listed without their difference, because there are too many.
+    #[serde(default)]
+    pub diffs_left_out: u64,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

@@ -1,4 +1,19 @@
 //! What operators and loops can do, apart from how they ask for it.
 
+pub mod access;
+pub mod applications;
+pub mod changes;
+pub mod clients;
 pub(crate) mod compose;
+pub mod deployments;
+pub mod devices;
+pub(crate) mod diff;
+pub mod error;
+pub(crate) mod explain;
+pub mod fit;
+pub mod groups;
+pub mod mask;
+pub mod paging;
 pub mod publisher;
+pub mod summary;
+pub mod trust;

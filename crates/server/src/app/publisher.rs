@@ -13,7 +13,7 @@ use margrave_store::{Store, StoreError};
 use queue::Queue;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, MutexGuard, Notify};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -41,12 +41,18 @@ pub struct Parts {
 #[derive(Debug, Clone, Default)]
 pub struct Publisher {
     notify: Arc<Notify>,
+    planning: Arc<Mutex<()>>,
 }
 
 impl Publisher {
     /// Says that there is a change to carry out. Losing the word costs a delay, never a change.
     pub fn wake(&self) {
         self.notify.notify_one();
+    }
+
+    /// Held from looking at the fleet until a change is recorded, so that two changes do not both find a device free.
+    pub(crate) async fn planning(&self) -> MutexGuard<'_, ()> {
+        self.planning.lock().await
     }
 }
 

@@ -1,0 +1,112 @@
+//! Who asks: tokens, the audit, and what they say about a caller.
+
+use super::error::{AppError, AppResult};
+use super::paging::{Paging, page, whole};
+use crate::secrets;
+use crate::state::ServerState;
+use margrave_api::access as wire;
+use margrave_api::page::Page;
+use margrave_core::model::{Actor, ApiToken, AuditRecord};
+use std::time::Duration;
+use uuid::Uuid;
+
+const TOKEN_NAME_CHARS_MAX: usize = 100;
+/// The longest reason kept in the audit.
+pub const REASON_CHARS_MAX: usize = 1000;
+
+/// The authenticated caller of one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// `token:<name>`.
+    pub name: String,
+    pub request_id: Option<String>,
+}
+
+impl Caller {
+    /// Who did it and why, for the audit (invariant 8).
+    pub fn actor(&self, reason: Option<String>) -> Actor {
+        let reason = reason.map(|text| text.trim().chars().take(REASON_CHARS_MAX).collect::<String>());
+        Actor {
+            name: self.name.clone(),
+            reason: reason.filter(|text| !text.is_empty()),
+            request_id: self.request_id.clone(),
+        }
+    }
+}
+
+/// Whose token this is; only its hash is compared, by an index, so timing tells nothing about the secret.
+pub async fn authenticate(state: &ServerState, secret: &str) -> AppResult<Option<ApiToken>> {
+    Ok(state.store.token_find(&secrets::hash(secret), state.now()).await?)
+}
+
+pub async fn tokens(state: &ServerState) -> AppResult<Page<wire::Token>> {
+    Ok(whole(state.store.tokens().await?.into_iter().map(|token| token_to_wire(token, None)).collect()))
+}
+
+pub async fn create_token(state: &ServerState, caller: &Caller, body: wire::CreateToken) -> AppResult<wire::Token> {
+    let name = body.name.trim().to_owned();
+    if name.is_empty() || name.chars().count() > TOKEN_NAME_CHARS_MAX || name.chars().any(char::is_control) {
+        let message = format!("write 1 to {TOKEN_NAME_CHARS_MAX} characters that say who will use it");
+        return Err(AppError::invalid("name", message));
+    }
+    if body.valid_for_seconds == Some(0) {
+        return Err(AppError::invalid("validForSeconds", "write a number above 0, or leave it out for no end"));
+    }
+    let now = state.now();
+    let token = ApiToken {
+        id: Uuid::new_v4(),
+        name,
+        created_at: now,
+        expires_at: body.valid_for_seconds.map(|seconds| now.plus(Duration::from_secs(seconds))),
+        revoked_at: None,
+    };
+    let secret = secrets::generate(secrets::API_TOKEN_PREFIX);
+    state.store.token_create(&caller.actor(body.reason), &token, &secrets::hash(&secret)).await?;
+    Ok(token_to_wire(token, Some(secret)))
+}
+
+pub async fn revoke_token(state: &ServerState, caller: &Caller, id: &str, reason: Option<String>) -> AppResult<()> {
+    let missing = || AppError::not_found(format_args!("token `{id}`"));
+    let uuid = Uuid::try_parse(id).map_err(|_| missing())?;
+    if state.store.token_revoke(&caller.actor(reason), uuid, state.now()).await? { Ok(()) } else { Err(missing()) }
+}
+
+/// Newest first. Sensitive values are masked when they are written, so records are shown as they are.
+pub async fn audit(
+    state: &ServerState,
+    subject: Option<&str>,
+    before: Option<i64>,
+    paging: &Paging,
+) -> AppResult<Page<wire::AuditRecord>> {
+    let limit = paging.limit()?;
+    let before = paging.after()?.or(before);
+    let rows = state.store.audit_page(subject, before, limit + 1).await?;
+    Ok(page(rows, limit, |record| record.seq.to_string(), audit_to_wire))
+}
+
+pub async fn verify_audit(state: &ServerState) -> AppResult<wire::AuditVerification> {
+    Ok(match state.store.audit_verify().await? {
+        Ok(records) => wire::AuditVerification { intact: true, records, broken_at: None },
+        Err(seq) => {
+            let records = u64::try_from(seq.saturating_sub(1)).unwrap_or(0);
+            wire::AuditVerification { intact: false, records, broken_at: Some(seq) }
+        }
+    })
+}
+
+fn audit_to_wire(record: AuditRecord) -> wire::AuditRecord {
+    let AuditRecord { seq, at, actor, reason, request_id, action, subject, before, after, previous_hash, hash } = record;
+    let at = at.to_string();
+    wire::AuditRecord { seq, at, actor, reason, request_id, action, subject, before, after, previous_hash, hash }
+}
+
+fn token_to_wire(token: ApiToken, secret: Option<String>) -> wire::Token {
+    wire::Token {
+        id: token.id.to_string(),
+        name: token.name,
+        created_at: token.created_at.to_string(),
+        expires_at: token.expires_at.map(|at| at.to_string()),
+        revoked_at: token.revoked_at.map(|at| at.to_string()),
+        secret,
+    }
+}

@@ -1,0 +1,130 @@
+//! The catalog, as operators see it.
+
+mod questions;
+
+use super::access::Caller;
+use super::error::{AppError, AppResult};
+use super::paging::{Paging, page};
+use super::summary;
+use crate::state::ServerState;
+use margo::description::ApplicationDescription;
+use margo::ids::ApplicationId;
+use margrave_api::applications as wire;
+use margrave_api::page::Page;
+use margrave_core::model::{ApplicationVersion, ResourceRef};
+use std::sync::Arc;
+
+pub use questions::questions;
+
+pub(crate) fn application_id(text: &str) -> AppResult<ApplicationId> {
+    text.parse().map_err(|error: margo::IdError| AppError::invalid("application", error.to_string()))
+}
+
+/// A version in the catalog with its description.
+pub(crate) async fn described(
+    state: &ServerState,
+    application: &ApplicationId,
+    version: &str,
+) -> AppResult<(ApplicationVersion, Arc<ApplicationDescription>)> {
+    let found = state.store.version_get(application, version).await?.ok_or_else(|| missing(application, version))?;
+    let description = state.descriptions.get(&state.store, &found).await?;
+    Ok((found, description))
+}
+
+pub async fn list(state: &ServerState, paging: &Paging) -> AppResult<Page<wire::Application>> {
+    let limit = paging.limit()?;
+    let after: Option<ApplicationId> = paging.after()?;
+    let rows = state.store.applications_page(after.as_ref(), limit + 1).await?;
+    let convert = |(newest, versions): (ApplicationVersion, u32)| wire::Application {
+        id: newest.application.to_string(),
+        name: newest.name,
+        tagline: newest.tagline,
+        vendor: newest.vendor,
+        newest_version: newest.version,
+        versions,
+    };
+    Ok(page(rows, limit, |(newest, _)| newest.application.to_string(), convert))
+}
+
+pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::ApplicationDetail> {
+    let id = application_id(id)?;
+    let versions = state.store.versions(&id).await?;
+    let name = match versions.first() {
+        Some(newest) => newest.name.clone(),
+        None => return Err(AppError::not_found(format_args!("application `{id}`"))),
+    };
+    let mut shown = Vec::with_capacity(versions.len());
+    for version in versions {
+        let description = state.descriptions.get(&state.store, &version).await?;
+        shown.push(to_wire(version, &description));
+    }
+    let deployments = state.store.application_summary(&id, state.silent_since()).await?;
+    let deployments = deployments.into_iter().map(|(version, counts)| (version, summary::counts(counts))).collect();
+    Ok(wire::ApplicationDetail { id: id.to_string(), name, versions: shown, deployments })
+}
+
+pub async fn get_version(state: &ServerState, id: &str, version: &str) -> AppResult<wire::ApplicationVersion> {
+    let (version, description) = described(state, &application_id(id)?, version).await?;
+    Ok(to_wire(version, &description))
+}
+
+pub async fn delete_version(
+    state: &ServerState,
+    caller: &Caller,
+    id: &str,
+    version: &str,
+    reason: Option<String>,
+) -> AppResult<()> {
+    let id = application_id(id)?;
+    let deleted = state.store.version_delete(&caller.actor(reason), &id, version, state.now()).await?;
+    if deleted { Ok(()) } else { Err(missing(&id, version)) }
+}
+
+/// Media type and bytes of an icon, licence, description or release notes.
+pub async fn resource(state: &ServerState, id: &str, version: &str, kind: &str) -> AppResult<(String, Vec<u8>)> {
+    let id = application_id(id)?;
+    let found = state.store.version_get(&id, version).await?.ok_or_else(|| missing(&id, version))?;
+    let no_resource = || AppError::not_found(format_args!("resource `{kind}` of application `{id}` {version}"));
+    let ResourceRef { digest, media_type, .. } =
+        found.resources.into_iter().find(|resource| resource.kind == kind).ok_or_else(no_resource)?;
+    let bytes = state.store.blob_get(&digest).await?.ok_or_else(no_resource)?;
+    Ok((media_type, bytes))
+}
+
+fn missing(application: &ApplicationId, version: &str) -> AppError {
+    AppError::not_found(format_args!("version `{version}` of application `{application}`"))
+}
+
+pub(crate) fn to_wire(
+    version: ApplicationVersion,
+    description: &ApplicationDescription,
+) -> wire::ApplicationVersion {
+    let profiles = description
+        .deployment_profiles
+        .iter()
+        .map(|profile| wire::Profile {
+            id: profile.id.clone(),
+            profile_type: profile.profile_type.as_str().to_owned(),
+            description: profile.description.clone(),
+            components: profile.components.iter().map(|component| component.name.clone()).collect(),
+        })
+        .collect();
+    let resources = version
+        .resources
+        .into_iter()
+        .map(|ResourceRef { kind, path, media_type, digest: _ }| wire::Resource { kind, path, media_type })
+        .collect();
+    wire::ApplicationVersion {
+        id: version.application.to_string(),
+        version: version.version,
+        name: version.name,
+        tagline: version.tagline,
+        vendor: version.vendor,
+        package_digest: version.package_digest.to_string(),
+        source: version.source,
+        imported_at: version.imported_at.to_string(),
+        profiles,
+        resources,
+        warnings: version.warnings,
+    }
+}

@@ -1,0 +1,194 @@
+//! Changes: one intent over one device or many. Planned without touching anything, then recorded as one row and carried out by
+//! the publisher.
+
+mod create;
+mod existing;
+mod plan;
+mod scope;
+mod show;
+
+use super::access::Caller;
+use super::deployments::{self, kind_to_wire};
+use super::error::{AppError, AppResult, Code};
+use super::paging::{Paging, page};
+use super::summary;
+use crate::state::ServerState;
+use margrave_api::changes as wire;
+use margrave_api::deployments::UpdateDeployment;
+use margrave_api::page::Page;
+use margrave_core::model::{Change, ChangeKind, Desired};
+use margrave_core::time::Timestamp;
+use margrave_store::{DeploymentView, StoreError};
+use plan::Planned;
+use uuid::Uuid;
+
+pub use plan::Request;
+
+/// Targets one change may have: the whole of the largest fleet one server is built for.
+const TARGETS_MAX: usize = 100_000;
+
+/// Plans and shows; nothing is recorded.
+pub async fn dry_run(state: &ServerState, request: Request) -> AppResult<wire::Plan> {
+    let planned = plan(state, &request).await?;
+    show::show(state, &request, planned).await
+}
+
+/// Plans, records the intent durably, and wakes the publisher.
+pub async fn submit(
+    state: &ServerState,
+    caller: &Caller,
+    request: Request,
+    reason: Option<String>,
+) -> AppResult<wire::Change> {
+    // One plan at a time: two that look at the same devices would otherwise both find them free.
+    let _turn = state.publisher.planning().await;
+    let planned = plan(state, &request).await?;
+    let change = Change {
+        id: Uuid::new_v4(),
+        kind: request.kind,
+        application: request.application,
+        version: planned.version,
+        answers: request.answers,
+        targets: planned.targets.into_iter().map(|target| target.target).collect(),
+        done: 0,
+        skipped: Vec::new(),
+        actor: caller.actor(reason),
+        created_at: state.now(),
+        finished_at: None,
+    };
+    state.store.change_create(&change).await?;
+    state.publisher.wake();
+    tracing::info!(
+        change.id = %change.id,
+        change.targets = change.targets.len(),
+        actor = %change.actor.name,
+        "recorded change `{}`: {} `{}` {}",
+        change.id,
+        change.kind.as_str(),
+        change.application,
+        change.version
+    );
+    Ok(to_wire(change))
+}
+
+async fn plan(state: &ServerState, request: &Request) -> AppResult<Planned> {
+    let planned = match request.kind {
+        ChangeKind::Create => create::plan(state, request).await?,
+        ChangeKind::Reconfigure | ChangeKind::Upgrade | ChangeKind::Remove => existing::plan(state, request).await?,
+    };
+    if planned.targets.len() > TARGETS_MAX {
+        let detail = format!("a change reaches at most {TARGETS_MAX} devices; narrow the selector");
+        return Err(AppError::refused(Code::Invalid, detail));
+    }
+    Ok(planned)
+}
+
+/// What `PATCH /api/deployments/{id}` asks for, as a change of one.
+pub async fn update_request(
+    state: &ServerState,
+    id: &str,
+    body: UpdateDeployment,
+    expected: Option<i64>,
+) -> AppResult<(Request, Option<String>)> {
+    let deployment = present(state, id, expected).await?.deployment;
+    let UpdateDeployment { version, answers, reason } = body;
+    if version.is_none() && answers.is_empty() {
+        return Err(AppError::refused(Code::Invalid, "give another version, answers, or both"));
+    }
+    let kind = match &version {
+        Some(version) if *version != deployment.version => ChangeKind::Upgrade,
+        _ => ChangeKind::Reconfigure,
+    };
+    let scope = wire::Scope { deployments: Some(vec![deployment.id.to_string()]), ..wire::Scope::default() };
+    let request = Request {
+        kind,
+        application: deployment.application,
+        version: (kind == ChangeKind::Upgrade).then_some(version).flatten(),
+        profile: None,
+        scope,
+        answers,
+        skip_unfit: false,
+    };
+    Ok((request, reason))
+}
+
+/// What `DELETE /api/deployments/{id}` asks for, as a change of one.
+pub async fn remove_request(state: &ServerState, id: &str, expected: Option<i64>) -> AppResult<Request> {
+    let deployment = present(state, id, expected).await?.deployment;
+    let scope = wire::Scope { deployments: Some(vec![deployment.id.to_string()]), ..wire::Scope::default() };
+    Ok(Request {
+        kind: ChangeKind::Remove,
+        application: deployment.application,
+        version: None,
+        profile: None,
+        scope,
+        answers: indexmap::IndexMap::new(),
+        skip_unfit: false,
+    })
+}
+
+async fn present(state: &ServerState, id: &str, expected: Option<i64>) -> AppResult<DeploymentView> {
+    let view = deployments::existing(state, id).await?;
+    if view.deployment.desired == Desired::Absent {
+        return Err(AppError::not_found(format_args!("deployment `{id}` (it was removed)")));
+    }
+    let current = view.deployment.revision;
+    match expected.filter(|expected| *expected != current) {
+        Some(expected) => Err(StoreError::Conflict { what: format!("deployment `{id}`"), expected, current }.into()),
+        None => Ok(view),
+    }
+}
+
+pub async fn list(state: &ServerState, paging: &Paging) -> AppResult<Page<wire::Change>> {
+    let limit = paging.limit()?;
+    let before: Option<Position> = paging.after()?;
+    let rows = state.store.changes_page(before.map(|position| position.0), limit + 1).await?;
+    Ok(page(rows, limit, |change| Position((change.created_at, change.id)).to_string(), to_wire))
+}
+
+pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::Change> {
+    let missing = || AppError::not_found(format_args!("change `{id}`"));
+    let uuid = Uuid::try_parse(id).map_err(|_| missing())?;
+    let change = state.store.change_get(uuid).await?.ok_or_else(missing)?;
+    let counts = state.store.change_summary(uuid, state.silent_since()).await?;
+    Ok(wire::Change { deployments: Some(summary::counts(counts)), ..to_wire(change) })
+}
+
+/// Where a page of changes ended.
+struct Position((Timestamp, Uuid));
+
+impl std::fmt::Display for Position {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.0.0.0, self.0.1)
+    }
+}
+
+impl std::str::FromStr for Position {
+    type Err = ();
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (at, id) = text.split_once('/').ok_or(())?;
+        Ok(Self((Timestamp(at.parse().map_err(|_| ())?), Uuid::try_parse(id).map_err(|_| ())?)))
+    }
+}
+
+fn to_wire(change: Change) -> wire::Change {
+    wire::Change {
+        id: change.id.to_string(),
+        kind: kind_to_wire(change.kind),
+        application: change.application.to_string(),
+        version: change.version,
+        total: change.targets.len() as u64,
+        published: change.done as u64,
+        skipped: change
+            .skipped
+            .into_iter()
+            .map(|(deployment, reason)| wire::Skipped { deployment: deployment.to_string(), reason })
+            .collect(),
+        finished: change.finished_at.is_some(),
+        actor: change.actor.name,
+        reason: change.actor.reason,
+        created_at: change.created_at.to_string(),
+        finished_at: change.finished_at.map(|at| at.to_string()),
+        deployments: None,
+    }
+}

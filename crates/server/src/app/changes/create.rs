@@ -1,0 +1,239 @@
+//! New deployments: which profile goes where, and why not.
+
+use super::plan::{Planned, PlannedTarget, Request, refuse, refuse_answers, refuse_masks};
+use super::scope::{self, Candidate, place_name};
+use super::{TARGETS_MAX, show};
+use crate::app::applications::described;
+use crate::app::compose::compose;
+use crate::app::error::{AppError, AppResult, Code};
+use crate::app::mask::Sensitive;
+use crate::state::ServerState;
+use margo::constraints::Outcome;
+use margo::description::ApplicationDescription;
+use margo::ids::{ApplicationId, ClientId, DeploymentId, DeviceTarget};
+use margrave_api::changes::LeftOut;
+use margrave_api::problem::FieldProblem;
+use margrave_core::model::{ChangeKind, ChangeTarget};
+use margrave_core::placement::{Placement, place};
+use margrave_store::DeploymentFilter;
+use std::collections::{HashMap, HashSet};
+use uuid::Uuid;
+
+/// Unfinished changes looked at for deployments about to come; more than the publisher ever has.
+const UNFINISHED_MAX: u32 = 100;
+/// Up to this many clients are asked for their deployments one by one; beyond it all are read.
+const CLIENTS_ASKED_MAX: usize = 50;
+const PAGE: u32 = 1000;
+
+type Places = HashMap<(ClientId, DeviceTarget), DeploymentId>;
+
+pub(super) async fn plan(state: &ServerState, request: &Request) -> AppResult<Planned> {
+    let version = request.version.as_deref().unwrap_or_default();
+    let (_, description) = described(state, &request.application, version).await?;
+    let sensitive = Sensitive::of(Some(&description));
+    check_profile(request, &description)?;
+    refuse_masks(&request.answers, &sensitive)?;
+    let candidates = scope::candidates(state, &request.scope, TARGETS_MAX).await?;
+    if candidates.is_empty() {
+        return Err(AppError::refused(Code::Unplaceable, "the selector matches no device; check the labels"));
+    }
+    let taken = taken(state, &request.application, &candidates).await?;
+
+    let mut sorted = Sorted::default();
+    for candidate in &candidates {
+        sorted.take(request, &description, candidate, &taken);
+    }
+    let Sorted { chosen, unfit, taken } = sorted;
+    let left_out = left_out(request, unfit, taken)?;
+    if chosen.is_empty() {
+        return Err(nothing_left(left_out));
+    }
+    let profiles: HashSet<&str> = chosen.iter().map(|(_, profile)| profile.as_str()).collect();
+    for profile in profiles {
+        let any = &chosen[0].0.target;
+        compose(DeploymentId(Uuid::nil()), any, &description, profile, &request.answers, None)
+            .map_err(|errors| refuse_answers(errors, &sensitive))?;
+    }
+    let targets = chosen
+        .into_iter()
+        .map(|(candidate, profile)| PlannedTarget {
+            target: ChangeTarget {
+                deployment: DeploymentId(Uuid::new_v4()),
+                client: candidate.client.clone(),
+                target: candidate.target.clone(),
+                profile,
+                expected_revision: None,
+            },
+            present: None,
+            from: None,
+            to: Some(description.clone()),
+            convergence: None,
+        })
+        .collect();
+    Ok(Planned { version: version.to_owned(), targets, left_out })
+}
+
+#[derive(Default)]
+struct Sorted<'a> {
+    chosen: Vec<(&'a Candidate, String)>,
+    unfit: Vec<(&'a Candidate, String)>,
+    taken: Vec<(&'a Candidate, String)>,
+}
+
+impl<'a> Sorted<'a> {
+    fn take(
+        &mut self,
+        request: &Request,
+        description: &ApplicationDescription,
+        candidate: &'a Candidate,
+        taken: &Places,
+    ) {
+        if let Some(id) = taken.get(&(candidate.client.clone(), candidate.target.clone())) {
+            let reason = format!("has it already, as deployment {id}; upgrade or reconfigure that one");
+            return self.taken.push((candidate, reason));
+        }
+        match choose(description, candidate, request.profile.as_deref()) {
+            Ok(profile) => self.chosen.push((candidate, profile)),
+            Err(reason) => self.unfit.push((candidate, reason)),
+        }
+    }
+}
+
+fn check_profile(request: &Request, description: &ApplicationDescription) -> AppResult<()> {
+    let Some(wanted) = &request.profile else { return Ok(()) };
+    if description.profile(wanted).is_some() {
+        return Ok(());
+    }
+    let known: Vec<&str> = description.deployment_profiles.iter().map(|profile| profile.id.as_str()).collect();
+    Err(AppError::invalid("profile", format!("there is no profile `{wanted}`; there is {}", known.join(", "))))
+}
+
+/// The first profile that fits, or the reasons why none does (CON-02: only what surely fits is chosen).
+pub(super) fn choose(
+    description: &ApplicationDescription,
+    candidate: &Candidate,
+    wanted: Option<&str>,
+) -> Result<String, String> {
+    if let Some(reason) = &candidate.barred {
+        return Err(reason.clone());
+    }
+    let placements: Vec<Placement> =
+        candidate.hosts.iter().map(|capabilities| place(description, capabilities, wanted)).collect();
+    if placements.is_empty() {
+        return Err(if candidate.target.is_autonomous() {
+            "unknown: the gateway has reported no devices behind it".to_owned()
+        } else {
+            "unknown: its capabilities cannot be read".to_owned()
+        });
+    }
+    // With several hosts (a gateway's children) the profile of the description's order that fits any of them.
+    let order = |profile: &str| description.deployment_profiles.iter().position(|known| known.id == profile);
+    let fitting = placements.iter().filter_map(|placement| placement.profile.clone());
+    fitting.min_by_key(|profile| order(profile)).ok_or_else(|| why_not(&placements))
+}
+
+fn why_not(placements: &[Placement]) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    let several = placements.len() > 1;
+    for judged in placements.iter().flat_map(|placement| &placement.profiles) {
+        let reasons: Vec<&str> = judged
+            .fit
+            .reasons
+            .iter()
+            .filter(|reason| reason.outcome == judged.fit.outcome)
+            .map(|reason| reason.message.as_str())
+            .collect();
+        let word = if judged.fit.outcome == Outcome::Unknown { "unknown: " } else { "" };
+        let part = format!("profile `{}`: {word}{}", judged.profile, reasons.join(", "));
+        if !parts.contains(&part) {
+            parts.push(part);
+        }
+    }
+    let text = parts.join("; ");
+    if several { format!("none of the gateway's devices fits: {text}") } else { text }
+}
+
+/// Refuses, or names what is left out instead.
+fn left_out(
+    request: &Request,
+    unfit: Vec<(&Candidate, String)>,
+    taken: Vec<(&Candidate, String)>,
+) -> AppResult<Vec<LeftOut>> {
+    if !request.may_leave_out() {
+        let problems = |list: &[(&Candidate, String)]| -> Vec<FieldProblem> {
+            list.iter()
+                .map(|(candidate, reason)| FieldProblem {
+                    field: place_name(&candidate.client, &candidate.target),
+                    message: reason.clone(),
+                })
+                .collect()
+        };
+        if !unfit.is_empty() {
+            let next = "choose others, or leave them out with `skipUnfit`";
+            return Err(refuse(Code::Unplaceable, "cannot run it", next, problems(&unfit)));
+        }
+        if !taken.is_empty() {
+            let next = "upgrade or reconfigure those, or leave them out with `skipUnfit`";
+            return Err(refuse(Code::Exists, "already have this application", next, problems(&taken)));
+        }
+    }
+    let left_out = unfit.into_iter().chain(taken);
+    Ok(left_out.map(|(candidate, reason)| LeftOut { device: candidate.reference(), reason }).collect())
+}
+
+fn nothing_left(left_out: Vec<LeftOut>) -> AppError {
+    let errors = left_out
+        .into_iter()
+        .map(|left| FieldProblem {
+            field: show::device_name(&left.device),
+            message: left.reason,
+        })
+        .collect();
+    refuse(Code::Unplaceable, "cannot take it and none is left", "choose other devices", errors)
+}
+
+/// Where the application is already, or is about to come.
+async fn taken(state: &ServerState, application: &ApplicationId, candidates: &[Candidate]) -> AppResult<Places> {
+    let mut places = Places::new();
+    let clients: HashSet<&ClientId> = candidates.iter().map(|candidate| &candidate.client).collect();
+    if clients.len() <= CLIENTS_ASKED_MAX {
+        for client in clients {
+            collect(state, application, Some(client), &mut places).await?;
+        }
+    } else {
+        collect(state, application, None, &mut places).await?;
+    }
+    for change in state.store.changes_unfinished(UNFINISHED_MAX).await? {
+        if change.kind == ChangeKind::Create && change.application == *application {
+            let waiting = change.targets.into_iter().skip(change.done);
+            places.extend(waiting.map(|target| ((target.client, target.target), target.deployment)));
+        }
+    }
+    Ok(places)
+}
+
+async fn collect(
+    state: &ServerState,
+    application: &ApplicationId,
+    client: Option<&ClientId>,
+    places: &mut Places,
+) -> AppResult<()> {
+    let filter = DeploymentFilter {
+        application: Some(application.clone()),
+        client: client.cloned(),
+        ..DeploymentFilter::default()
+    };
+    let mut after = None;
+    loop {
+        let page = state.store.deployments_page(&filter, state.silent_since(), after, PAGE).await?;
+        let last = page.len() < PAGE as usize;
+        after = page.last().map(|view| view.deployment.id);
+        for view in page {
+            let deployment = view.deployment;
+            places.insert((deployment.client, deployment.target), deployment.id);
+        }
+        if last {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Changes to deployments that exist: other answers, another version, removal.
+
+use super::create::choose;
+use super::plan::{Planned, PlannedTarget, Request, refuse, refuse_answers, refuse_masks};
+use super::scope::{self, place_name};
+use super::{TARGETS_MAX, show};
+use crate::app::applications::described;
+use crate::app::compose::{Before, compose};
+use crate::app::error::{AppError, AppResult, Code};
+use crate::app::mask::Sensitive;
+use crate::state::ServerState;
+use margo::description::ApplicationDescription;
+use margo::digest::Digest;
+use margo::ids::{ClientId, DeploymentId, DeviceTarget};
+use margrave_api::changes::LeftOut;
+use margrave_api::devices::DeviceRef;
+use margrave_api::problem::FieldProblem;
+use margrave_core::convergence::judge;
+use margrave_core::model::{ChangeKind, ChangeTarget, Deployment, Desired, DeviceKey};
+use margrave_store::{DeploymentFilter, DeploymentView, DeviceFilter};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+/// Deployments read at a time.
+const PAGE: u32 = 500;
+
+type Described = HashMap<String, Arc<ApplicationDescription>>;
+
+pub(super) async fn plan(state: &ServerState, request: &Request) -> AppResult<Planned> {
+    let views = in_scope(state, request).await?;
+    if views.is_empty() {
+        let detail = format!("no deployment of `{}` is in scope; nothing would change", request.application);
+        return Err(AppError::refused(Code::Unchanged, detail));
+    }
+    let versions: BTreeSet<&str> = views.iter().map(|view| view.deployment.version.as_str()).collect();
+    let version = version_after(request, &versions)?;
+    let mut descriptions = Described::new();
+    for known in versions.iter().copied().chain((request.kind != ChangeKind::Remove).then_some(version.as_str())) {
+        if request.kind != ChangeKind::Remove && !descriptions.contains_key(known) {
+            let (_, description) = described(state, &request.application, known).await?;
+            descriptions.insert(known.to_owned(), description);
+        }
+    }
+    let mut outcome = Outcome::default();
+    for view in views {
+        plan_one(state, request, &version, &descriptions, view, &mut outcome).await?;
+    }
+    outcome.finish(request, version)
+}
+
+/// The version deployments are on afterwards.
+fn version_after(request: &Request, versions: &BTreeSet<&str>) -> AppResult<String> {
+    let joined = versions.iter().copied().collect::<Vec<_>>().join(", ");
+    match request.kind {
+        ChangeKind::Upgrade => Ok(request.version.clone().unwrap_or_default()),
+        ChangeKind::Reconfigure if versions.len() > 1 => Err(AppError::invalid(
+            "version",
+            format!("the deployments are on versions {joined}, whose questions may differ; name the one to reconfigure"),
+        )),
+        _ => Ok(joined),
+    }
+}
+
+#[derive(Default)]
+struct Outcome {
+    targets: Vec<PlannedTarget>,
+    unfit: Vec<LeftOut>,
+    unchanged: Vec<LeftOut>,
+}
+
+impl Outcome {
+    fn finish(self, request: &Request, version: String) -> AppResult<Planned> {
+        let Self { targets, unfit, unchanged } = self;
+        if !unfit.is_empty() && (!request.may_leave_out() || targets.is_empty()) {
+            let errors = unfit
+                .into_iter()
+                .map(|left| FieldProblem { field: show::device_name(&left.device), message: left.reason })
+                .collect();
+            let next = "choose others, or leave them out with `skipUnfit`";
+            return Err(refuse(Code::Unplaceable, "cannot run it", next, errors));
+        }
+        if targets.is_empty() {
+            let detail = "nothing would change: every deployment in scope is like that already";
+            return Err(AppError::refused(Code::Unchanged, detail));
+        }
+        Ok(Planned { version, targets, left_out: unfit.into_iter().chain(unchanged).collect() })
+    }
+}
+
+async fn plan_one(
+    state: &ServerState,
+    request: &Request,
+    version: &str,
+    descriptions: &Described,
+    view: DeploymentView,
+    outcome: &mut Outcome,
+) -> AppResult<()> {
+    let last_seen = state.heads.last_seen(&view.deployment.client).max(view.last_seen_at);
+    let convergence = judge(&view.deployment, view.reported.as_ref(), last_seen, state.silent_since());
+    let deployment = view.deployment;
+    let reference = DeviceRef { client: deployment.client.to_string(), device: deployment.target.to_string() };
+    let profile = match profile_after(state, request, version, descriptions, &deployment).await? {
+        Ok(profile) => profile,
+        Err(reason) => {
+            outcome.unfit.push(LeftOut { device: reference, reason });
+            return Ok(());
+        }
+    };
+    let from = descriptions.get(&deployment.version).cloned();
+    let to = match request.kind {
+        ChangeKind::Remove => None,
+        ChangeKind::Upgrade => descriptions.get(version).cloned(),
+        _ => from.clone(),
+    };
+    if let (Some(from), Some(to)) = (&from, &to) {
+        let sensitive = Sensitive::of(Some(to));
+        refuse_masks(&request.answers, &sensitive)?;
+        let before = Before { values: &deployment.values, description: from };
+        let composed = compose(deployment.id, &deployment.target, to, &profile, &request.answers, Some(before))
+            .map_err(|errors| refuse_answers(errors, &sensitive))?;
+        let stays = request.kind == ChangeKind::Reconfigure || deployment.version == version;
+        if stays && Digest::of(&composed.yaml) == deployment.yaml_digest {
+            let reason = "nothing would change".to_owned();
+            outcome.unchanged.push(LeftOut { device: reference, reason });
+            return Ok(());
+        }
+    }
+    outcome.targets.push(PlannedTarget {
+        target: ChangeTarget {
+            deployment: deployment.id,
+            client: deployment.client.clone(),
+            target: deployment.target.clone(),
+            profile,
+            expected_revision: Some(deployment.revision),
+        },
+        present: Some(deployment),
+        from,
+        to,
+        convergence: Some(convergence),
+    });
+    Ok(())
+}
+
+/// The profile afterwards: the same one wherever it still fits. The inner error says why the device cannot take it.
+async fn profile_after(
+    state: &ServerState,
+    request: &Request,
+    version: &str,
+    descriptions: &Described,
+    deployment: &Deployment,
+) -> AppResult<Result<String, String>> {
+    if request.kind != ChangeKind::Upgrade {
+        return Ok(Ok(deployment.profile.clone()));
+    }
+    let description = &descriptions[version];
+    if let Some(wanted) = request.profile.as_ref().filter(|wanted| description.profile(wanted).is_none()) {
+        return Err(AppError::invalid("profile", format!("`{}` {version} has no profile `{wanted}`", description.id)));
+    }
+    let Some(candidate) = scope::find(state, &deployment.client, &deployment.target).await? else {
+        return Ok(Err("unknown: the device does not report its capabilities any more".to_owned()));
+    };
+    if let Some(wanted) = request.profile.as_deref() {
+        return Ok(choose(description, &candidate, Some(wanted)));
+    }
+    let same = description.profile(&deployment.profile).map(|profile| profile.id.as_str());
+    Ok(match same.map(|same| choose(description, &candidate, Some(same))) {
+        Some(Ok(profile)) => Ok(profile),
+        _ => choose(description, &candidate, None),
+    })
+}
+
+/// The deployments a scope means.
+async fn in_scope(state: &ServerState, request: &Request) -> AppResult<Vec<DeploymentView>> {
+    if let Some(ids) = &request.scope.deployments {
+        return by_id(state, request, ids).await;
+    }
+    let version = (request.kind != ChangeKind::Upgrade).then(|| request.version.clone()).flatten();
+    let filter = DeploymentFilter {
+        application: Some(request.application.clone()),
+        version,
+        ..DeploymentFilter::default()
+    };
+    if let Some(selector) = scope::selector(state, &request.scope).await? {
+        let devices = scope::matching(state, &DeviceFilter { client: None, selector }, TARGETS_MAX).await?;
+        let keys: HashSet<DeviceKey> = devices.into_iter().map(|device| device.key).collect();
+        let hit = |deployment: &Deployment| {
+            keys.contains(&DeviceKey { client: deployment.client.clone(), device: scope::base(&deployment.target) })
+        };
+        return all(state, &filter, hit).await;
+    }
+    let places = scope::named(request.scope.devices.as_deref().unwrap_or_default())?;
+    by_place(state, request, &filter, &places).await
+}
+
+async fn all(
+    state: &ServerState,
+    filter: &DeploymentFilter,
+    hit: impl Fn(&Deployment) -> bool,
+) -> AppResult<Vec<DeploymentView>> {
+    let mut found = Vec::new();
+    let mut after: Option<DeploymentId> = None;
+    loop {
+        let page = state.store.deployments_page(filter, state.silent_since(), after, PAGE).await?;
+        let last = page.len() < PAGE as usize;
+        after = page.last().map(|view| view.deployment.id);
+        found.extend(page.into_iter().filter(|view| hit(&view.deployment)));
+        if last {
+            return Ok(found);
+        }
+    }
+}
+
+async fn by_place(
+    state: &ServerState,
+    request: &Request,
+    filter: &DeploymentFilter,
+    places: &[(ClientId, DeviceTarget)],
+) -> AppResult<Vec<DeploymentView>> {
+    let mut found = Vec::with_capacity(places.len());
+    let mut errors = Vec::new();
+    for (index, (client, target)) in places.iter().enumerate() {
+        let filter =
+            DeploymentFilter { client: Some(client.clone()), target: Some(target.clone()), ..filter.clone() };
+        let views = state.store.deployments_page(&filter, state.silent_since(), None, PAGE).await?;
+        if views.is_empty() {
+            let message =
+                format!("`{}` has no deployment of `{}`", place_name(client, target), request.application);
+            errors.push(FieldProblem { field: format!("scope.devices[{index}]"), message });
+        }
+        found.extend(views);
+    }
+    if errors.is_empty() {
+        Ok(found)
+    } else {
+        Err(AppError::with_fields(Code::Invalid, "some devices have no such deployment", errors))
+    }
+}
+
+async fn by_id(state: &ServerState, request: &Request, ids: &[String]) -> AppResult<Vec<DeploymentView>> {
+    let mut found: Vec<DeploymentView> = Vec::with_capacity(ids.len());
+    let mut errors = Vec::new();
+    for (index, text) in ids.iter().enumerate() {
+        let view = match text.parse::<DeploymentId>() {
+            Ok(id) => state.store.deployment_get(id).await?,
+            Err(_) => None,
+        };
+        let problem = match &view {
+            None => Some("does not exist".to_owned()),
+            Some(view) if view.deployment.desired == Desired::Absent => Some("was removed".to_owned()),
+            Some(view) if view.deployment.application != request.application => {
+                Some(format!("is a deployment of `{}`", view.deployment.application))
+            }
+            Some(view) if found.iter().any(|known| known.deployment.id == view.deployment.id) => {
+                Some("is named twice".to_owned())
+            }
+            Some(_) => None,
+        };
+        match (problem, view) {
+            (None, Some(view)) => found.push(view),
+            (problem, _) => errors.push(FieldProblem {
+                field: format!("scope.deployments[{index}]"),
+                message: format!("`{text}` {}", problem.unwrap_or_default()),
+            }),
+        }
+    }
+    if errors.is_empty() {
+        Ok(found)
+    } else {
+        Err(AppError::with_fields(Code::Invalid, "some deployments cannot be changed", errors))
+    }
+}

@@ -1,0 +1,165 @@
+//! From a scope to devices.
+
+use crate::app::devices::{self, KeyText};
+use crate::app::error::{AppError, AppResult, Code};
+use crate::app::{clients, groups};
+use crate::state::ServerState;
+use margo::capabilities::DeviceCapabilities;
+use margo::ids::{ClientId, DeviceId, DeviceTarget};
+use margrave_api::changes::Scope;
+use margrave_api::devices::DeviceRef;
+use margrave_api::problem::FieldProblem;
+use margrave_core::model::{ClientState, Device, DeviceKey};
+use margrave_core::selector::LabelSelector;
+use margrave_store::DeviceFilter;
+use std::collections::HashSet;
+
+/// Devices read at a time.
+const PAGE: u32 = 500;
+/// Devices named one by one in a request.
+const NAMED_MAX: usize = 10_000;
+
+/// A place a deployment could go to.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    pub(super) client: ClientId,
+    pub(super) target: DeviceTarget,
+    /// What hosts it: the device itself, or for `gateway/*` each of the gateway's children. Empty when nobody can tell.
+    pub(super) hosts: Vec<DeviceCapabilities>,
+    /// Why nothing may be placed there whatever it offers.
+    pub(super) barred: Option<String>,
+}
+
+impl Candidate {
+    pub(super) fn reference(&self) -> DeviceRef {
+        DeviceRef { client: self.client.to_string(), device: self.target.to_string() }
+    }
+}
+
+/// Devices named one by one, as they stand in the request.
+pub(super) fn named(references: &[DeviceRef]) -> AppResult<Vec<(ClientId, DeviceTarget)>> {
+    if references.is_empty() || references.len() > NAMED_MAX {
+        return Err(AppError::invalid("scope.devices", format!("name 1 to {NAMED_MAX} devices, or use a selector")));
+    }
+    let mut errors = Vec::new();
+    let mut places = Vec::with_capacity(references.len());
+    let mut seen = HashSet::new();
+    for (index, DeviceRef { client, device }) in references.iter().enumerate() {
+        let read = clients::client_id(client)
+            .map_err(|error| error.to_string())
+            .and_then(|client| Ok((client, device.parse::<DeviceTarget>().map_err(|error| error.to_string())?)));
+        match read {
+            Ok(place) if seen.insert(place.clone()) => places.push(place),
+            Ok(_) => errors.push(problem(index, "is named twice")),
+            Err(message) => errors.push(problem(index, &message)),
+        }
+    }
+    if errors.is_empty() {
+        Ok(places)
+    } else {
+        Err(AppError::with_fields(Code::Invalid, "some devices are not named rightly", errors))
+    }
+}
+
+fn problem(index: usize, message: &str) -> FieldProblem {
+    FieldProblem { field: format!("scope.devices[{index}]"), message: message.to_owned() }
+}
+
+/// The label selector of a scope that has one, by itself or through a group.
+pub(super) async fn selector(state: &ServerState, scope: &Scope) -> AppResult<Option<LabelSelector>> {
+    match (&scope.selector, &scope.group) {
+        (Some(text), _) => Ok(Some(devices::selector(Some(text))?)),
+        (None, Some(group)) => Ok(Some(groups::selector(state, group).await?)),
+        (None, None) => Ok(None),
+    }
+}
+
+/// Every device a selector matches, up to `max`, in order of key.
+pub(super) async fn matching(state: &ServerState, filter: &DeviceFilter, max: usize) -> AppResult<Vec<Device>> {
+    let mut found: Vec<Device> = Vec::new();
+    loop {
+        let after = found.last().map(|device| device.key.clone());
+        let page = state.store.devices_page(filter, after.as_ref(), PAGE).await?;
+        let last = page.len() < PAGE as usize;
+        found.extend(page);
+        if found.len() > max {
+            let detail = format!("a change reaches at most {max} devices; narrow the selector");
+            return Err(AppError::refused(Code::Invalid, detail));
+        }
+        if last {
+            return Ok(found);
+        }
+    }
+}
+
+/// The candidates of a scope for new deployments.
+pub(super) async fn candidates(state: &ServerState, scope: &Scope, max: usize) -> AppResult<Vec<Candidate>> {
+    if let Some(selector) = selector(state, scope).await? {
+        let filter = DeviceFilter { client: None, selector };
+        let devices = matching(state, &filter, max).await?;
+        return Ok(devices.iter().map(|device| of_device(state, device)).collect());
+    }
+    let mut errors = Vec::new();
+    let mut candidates = Vec::new();
+    for (index, (client, target)) in named(scope.devices.as_deref().unwrap_or_default())?.into_iter().enumerate() {
+        match find(state, &client, &target).await? {
+            Some(candidate) => candidates.push(candidate),
+            None => errors.push(problem(index, &format!("client `{client}` has no device `{}`", base(&target)))),
+        }
+    }
+    if errors.is_empty() {
+        Ok(candidates)
+    } else {
+        Err(AppError::with_fields(Code::Invalid, "some devices do not exist", errors))
+    }
+}
+
+/// One place, with what hosts it; none when the device (or the gateway of `gateway/*`) was never reported.
+pub(super) async fn find(
+    state: &ServerState,
+    client: &ClientId,
+    target: &DeviceTarget,
+) -> AppResult<Option<Candidate>> {
+    let key = DeviceKey { client: client.clone(), device: base(target) };
+    let Some(device) = state.store.device_get(&key).await? else { return Ok(None) };
+    if !target.is_autonomous() {
+        return Ok(Some(of_device(state, &device)));
+    }
+    // GW-04: the gateway chooses among its own children.
+    let filter = DeviceFilter { client: Some(client.clone()), selector: LabelSelector::default() };
+    let children = matching(state, &filter, NAMED_MAX).await?;
+    let hosts = children
+        .iter()
+        .filter(|child| child.key.device.parent().as_ref() == Some(&key.device))
+        .filter_map(|child| devices::capabilities(child).map(|read| read.document))
+        .collect();
+    Ok(Some(Candidate { client: client.clone(), target: target.clone(), hosts, barred: barred(state, client) }))
+}
+
+/// The device of a target; for `gateway/*` the gateway.
+pub(super) fn base(target: &DeviceTarget) -> DeviceId {
+    target.gateway().or_else(|| target.device()).expect("a target is a device or a gateway's children")
+}
+
+fn of_device(state: &ServerState, device: &Device) -> Candidate {
+    Candidate {
+        client: device.key.client.clone(),
+        target: DeviceTarget::from(&device.key.device),
+        hosts: devices::capabilities(device).map(|read| read.document).into_iter().collect(),
+        barred: barred(state, &device.key.client),
+    }
+}
+
+fn barred(state: &ServerState, client: &ClientId) -> Option<String> {
+    let head = state.heads.get(client)?;
+    (head.state == ClientState::Retired)
+        .then(|| format!("client `{client}` is retired and gets nothing; accept it again first"))
+}
+
+/// `client/device`, as it is shown next to a problem.
+pub(super) fn place_name(client: &ClientId, target: &DeviceTarget) -> String {
+    match target.device() {
+        Some(device) => KeyText(DeviceKey { client: client.clone(), device }).to_string(),
+        None => format!("{client}/{target}"),
+    }
+}

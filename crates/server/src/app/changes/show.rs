@@ -1,0 +1,88 @@
+//! A plan as it is shown: per device, line by line.
+
+use super::plan::{Planned, PlannedTarget, Request};
+use crate::app::compose::{Before, compose};
+use crate::app::deployments::{kind_to_wire, mask_yaml};
+use crate::app::diff;
+use crate::app::error::AppResult;
+use crate::app::mask::Sensitive;
+use crate::state::ServerState;
+use margo::deployment::ApplicationDeployment;
+use margo::ids::DeploymentId;
+use margrave_api::changes as wire;
+use margrave_api::devices::DeviceRef;
+use uuid::Uuid;
+
+/// Differences shown in one plan; further targets are listed without, and counted.
+const DIFFS_MAX: usize = 1000;
+
+pub(super) async fn show(state: &ServerState, request: &Request, planned: Planned) -> AppResult<wire::Plan> {
+    let Planned { version, targets, left_out } = planned;
+    let mut shown = Vec::with_capacity(targets.len());
+    let total = targets.len();
+    for target in targets {
+        let diff = if shown.len() < DIFFS_MAX { difference(state, request, &target).await? } else { Vec::new() };
+        let PlannedTarget { target, present, convergence, .. } = target;
+        shown.push(wire::PlannedTarget {
+            device: DeviceRef { client: target.client.to_string(), device: target.target.to_string() },
+            deployment: present.map(|deployment| deployment.id.to_string()),
+            profile: target.profile,
+            convergence: convergence.map(Into::into),
+            diff,
+        });
+    }
+    Ok(wire::Plan {
+        kind: kind_to_wire(request.kind),
+        application: request.application.to_string(),
+        version,
+        targets: shown,
+        left_out,
+        diffs_left_out: total.saturating_sub(DIFFS_MAX) as u64,
+    })
+}
+
+async fn difference(
+    state: &ServerState,
+    request: &Request,
+    planned: &PlannedTarget,
+) -> AppResult<Vec<wire::DiffLine>> {
+    let PlannedTarget { target, present, from, to, .. } = planned;
+    let bytes = match present {
+        Some(deployment) => state.store.deployment_document(deployment.id, deployment.revision).await?,
+        None => None,
+    };
+    let sensitive_before = match (from, present) {
+        // A removal does not look at the description; what was sensitive is found out here.
+        (None, Some(deployment)) => {
+            let version = state.store.version_get(&deployment.application, &deployment.version).await?;
+            match version {
+                Some(version) => Sensitive::of(Some(&*state.descriptions.get(&state.store, &version).await?)),
+                None => Sensitive::All,
+            }
+        }
+        (from, _) => Sensitive::of(from.as_deref()),
+    };
+    let previous = bytes.as_deref().and_then(|bytes| ApplicationDeployment::read(bytes).ok());
+    let after = to.as_ref().and_then(|description| {
+        // Ids are drawn when the change is recorded; until then they show as zeros.
+        let id = present.as_ref().map_or(DeploymentId(Uuid::nil()), |deployment| deployment.id);
+        let before = match (present, from) {
+            (Some(deployment), Some(from)) => Some(Before { values: &deployment.values, description: from }),
+            _ => None,
+        };
+        let composed = compose(id, &target.target, description, &target.profile, &request.answers, before).ok()?;
+        let mut document = composed.document;
+        let sensitive = Sensitive::of(Some(description));
+        if sensitive.is_empty() {
+            return Some(composed.yaml);
+        }
+        sensitive.mask_document(&mut document, previous.as_ref().map(|read| &read.document));
+        Some(document.to_yaml().into_bytes())
+    });
+    let before = bytes.map(|bytes| mask_yaml(bytes, &sensitive_before)).unwrap_or_default();
+    Ok(diff::lines(&String::from_utf8_lossy(&before), &String::from_utf8_lossy(&after.unwrap_or_default())))
+}
+
+pub(super) fn device_name(device: &DeviceRef) -> String {
+    format!("{}/{}", device.client, device.device)
+}

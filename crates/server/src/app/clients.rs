@@ -1,0 +1,154 @@
+//! Clients: who may fetch desired state, and with which identity.
+
+use super::access::Caller;
+use super::error::{AppError, AppResult, Code};
+use super::paging::{Paging, page};
+use crate::secrets;
+use crate::state::ServerState;
+use margo::ids::ClientId;
+use margrave_api::clients as wire;
+use margrave_api::page::Page;
+use margrave_core::model::{Client, ClientState};
+use std::time::Duration;
+
+/// An enrolment token is used within minutes by a person, or within days by an installer on its way to a plant.
+const ENROLMENT_VALID_DEFAULT: Duration = Duration::from_hours(1);
+const ENROLMENT_VALID_MAX: Duration = Duration::from_hours(24 * 30);
+/// The longest note kept with a client.
+const NOTE_CHARS_MAX: usize = 500;
+
+pub fn client_id(text: &str) -> AppResult<ClientId> {
+    text.parse().map_err(|error: margo::IdError| AppError::invalid("client", error.to_string()))
+}
+
+pub async fn list(state: &ServerState, paging: &Paging) -> AppResult<Page<wire::Client>> {
+    let limit = paging.limit()?;
+    let after: Option<ClientId> = paging.after()?;
+    let rows = state.store.clients_page(after.as_ref(), limit + 1).await?;
+    Ok(page(rows, limit, |client| client.id.to_string(), |client| to_wire(state, client)))
+}
+
+pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::Client> {
+    Ok(to_wire(state, existing(state, &client_id(id)?).await?))
+}
+
+pub async fn create(state: &ServerState, caller: &Caller, body: wire::CreateClient) -> AppResult<wire::Client> {
+    let wire::CreateClient { id, state: wanted, note, reason } = body;
+    let id: ClientId = id.parse().map_err(|error: margo::IdError| AppError::invalid("id", error.to_string()))?;
+    if note.as_ref().is_some_and(|note| note.chars().count() > NOTE_CHARS_MAX) {
+        return Err(AppError::invalid("note", format!("write at most {NOTE_CHARS_MAX} characters")));
+    }
+    let wanted = match wanted.unwrap_or(wire::ClientState::Accepted) {
+        wire::ClientState::Accepted => ClientState::Accepted,
+        wire::ClientState::Pending => ClientState::Pending,
+        wire::ClientState::Retired => {
+            return Err(AppError::invalid("state", "a new client is `accepted` or `pending`"));
+        }
+    };
+    let actor = caller.actor(reason);
+    let (client, head) = state.store.client_create(&actor, &id, wanted, note.as_deref(), state.now()).await?;
+    state.heads.put(head);
+    Ok(to_wire(state, client))
+}
+
+pub async fn update(
+    state: &ServerState,
+    caller: &Caller,
+    id: &str,
+    body: wire::UpdateClient,
+    expected: Option<i64>,
+) -> AppResult<wire::Client> {
+    let id = client_id(id)?;
+    let wanted = match body.state {
+        wire::ClientState::Accepted => ClientState::Accepted,
+        wire::ClientState::Retired => ClientState::Retired,
+        wire::ClientState::Pending => {
+            return Err(AppError::invalid("state", "write `accepted` to let the client in, `retired` to shut it out"));
+        }
+    };
+    let actor = caller.actor(body.reason);
+    let (client, head) = state.store.client_set_state(&actor, &id, wanted, expected, state.now()).await?;
+    state.heads.put(head);
+    Ok(to_wire(state, client))
+}
+
+/// Issues an X.509-SVID for a key the caller holds.
+pub async fn issue_svid(
+    state: &ServerState,
+    caller: &Caller,
+    id: &str,
+    body: wire::IssueSvid,
+) -> AppResult<wire::IssuedSvid> {
+    let id = client_id(id)?;
+    refuse_retired(&existing(state, &id).await?)?;
+    let issued = state.identity.issue(&id, &body.csr, body.valid_for_seconds.map(Duration::from_secs))?;
+    let record = serde_json::json!({ "spiffeId": issued.spiffe_id, "expiresAt": issued.expires_at.to_string() });
+    let subject = format!("client/{id}");
+    state.store.audit_append(&caller.actor(None), "client.svid", &subject, Some(record), state.now()).await?;
+    Ok(wire::IssuedSvid {
+        spiffe_id: issued.spiffe_id,
+        certificate: issued.certificate_pem,
+        trust_bundle: state.identity.bundle_pem(),
+        wfm_url: super::trust::wfm_url(state),
+        expires_at: issued.expires_at.to_string(),
+    })
+}
+
+/// A one-time token with which a device fetches its first identity. The client need not be known yet.
+pub async fn create_enrolment_token(
+    state: &ServerState,
+    caller: &Caller,
+    id: &str,
+    body: wire::CreateEnrolmentToken,
+) -> AppResult<wire::EnrolmentToken> {
+    let id = client_id(id)?;
+    if let Some(client) = state.store.client_get(&id).await? {
+        refuse_retired(&client)?;
+    }
+    let valid_for = body.valid_for_seconds.map_or(ENROLMENT_VALID_DEFAULT, Duration::from_secs);
+    if valid_for.is_zero() || valid_for > ENROLMENT_VALID_MAX {
+        let max = ENROLMENT_VALID_MAX.as_secs();
+        return Err(AppError::invalid("validForSeconds", format!("write a number from 1 to {max}")));
+    }
+    let token = secrets::generate(secrets::ENROLMENT_TOKEN_PREFIX);
+    let (now, actor) = (state.now(), caller.actor(body.reason));
+    let expires_at = now.plus(valid_for);
+    state.store.enrolment_create(&actor, &secrets::hash(&token), &id, expires_at, now).await?;
+    Ok(wire::EnrolmentToken {
+        token,
+        client: id.to_string(),
+        expires_at: expires_at.to_string(),
+        trust_url: super::trust::trust_url(state),
+        pin: state.identity.pin(),
+    })
+}
+
+async fn existing(state: &ServerState, id: &ClientId) -> AppResult<Client> {
+    state.store.client_get(id).await?.ok_or_else(|| AppError::not_found(format_args!("client `{id}`")))
+}
+
+fn refuse_retired(client: &Client) -> AppResult<()> {
+    if client.state == ClientState::Retired {
+        let detail = format!("client `{}` is retired; accept it again before giving it an identity", client.id);
+        return Err(AppError::refused(Code::Invalid, detail));
+    }
+    Ok(())
+}
+
+fn to_wire(state: &ServerState, client: Client) -> wire::Client {
+    let last_seen_at = state.heads.last_seen(&client.id).max(client.last_seen_at);
+    wire::Client {
+        spiffe_id: state.identity.wfm().client(client.id.clone()).to_string(),
+        id: client.id.to_string(),
+        state: match client.state {
+            ClientState::Pending => wire::ClientState::Pending,
+            ClientState::Accepted => wire::ClientState::Accepted,
+            ClientState::Retired => wire::ClientState::Retired,
+        },
+        note: client.note,
+        created_at: client.created_at.to_string(),
+        last_seen_at: last_seen_at.map(|seen| seen.to_string()),
+        manifest_version: client.manifest_version,
+        revision: client.revision,
+    }
+}

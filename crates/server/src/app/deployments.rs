@@ -1,0 +1,241 @@
+//! Deployments, as operators see them: intent, last word of the device, and how the two compare.
+
+use super::applications::application_id;
+use super::clients::client_id;
+use super::error::{AppError, AppResult};
+use super::explain;
+use super::mask::Sensitive;
+use super::paging::{Paging, page, whole};
+use crate::state::ServerState;
+use margo::deployment::ApplicationDeployment;
+use margo::ids::{ApplicationId, DeploymentId};
+use margo::status::{DeploymentStatus, StatusError};
+use margrave_api::changes::ChangeKind as WireKind;
+use margrave_api::deployments as wire;
+use margrave_api::page::Page;
+use margrave_core::convergence::judge;
+use margrave_core::model::{ChangeKind, Desired, Reported};
+use margrave_store::{DeploymentFilter, DeploymentView};
+use std::collections::HashMap;
+use uuid::Uuid;
+
+/// Which deployments.
+#[derive(Debug, Clone, Default, serde::Deserialize, utoipa::IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub struct Query {
+    /// Application id.
+    pub application: Option<String>,
+    /// Version of the application.
+    pub version: Option<String>,
+    /// Client id.
+    pub client: Option<String>,
+    /// Device id, or `gateway/*`.
+    pub device: Option<String>,
+    /// Id of the change that last touched it.
+    pub change: Option<String>,
+    pub convergence: Option<wire::Convergence>,
+    /// Also those that were removed and are kept for their history.
+    #[serde(default)]
+    #[param(required = false)]
+    pub with_absent: bool,
+}
+
+pub async fn list(state: &ServerState, query: &Query, paging: &Paging) -> AppResult<Page<wire::Deployment>> {
+    let filter = filter(query)?;
+    let limit = paging.limit()?;
+    let after: Option<DeploymentId> = paging.after()?;
+    let rows = state.store.deployments_page(&filter, state.silent_since(), after, limit + 1).await?;
+    let mut known = Masks::default();
+    for view in rows.iter().take(limit as usize) {
+        known.learn(state, &view.deployment.application, &view.deployment.version).await?;
+    }
+    Ok(page(rows, limit, |view| view.deployment.id.to_string(), |view| to_wire(state, &known, view)))
+}
+
+pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::Deployment> {
+    let view = existing(state, id).await?;
+    let mut known = Masks::default();
+    known.learn(state, &view.deployment.application, &view.deployment.version).await?;
+    Ok(to_wire(state, &known, view))
+}
+
+pub async fn revisions(state: &ServerState, id: &str) -> AppResult<Page<wire::Revision>> {
+    let view = existing(state, id).await?;
+    let application = view.deployment.application;
+    let mut known = Masks::default();
+    let mut items = Vec::new();
+    for revision in state.store.deployment_revisions(view.deployment.id).await? {
+        known.learn(state, &application, &revision.version).await?;
+        let sensitive = known.get(&application, &revision.version);
+        items.push(wire::Revision {
+            revision: revision.revision,
+            action: kind_to_wire(revision.action),
+            version: revision.version,
+            profile: revision.profile,
+            values: sensitive.mask_values(revision.values),
+            digest: revision.yaml_digest.to_string(),
+            manifest_version: revision.manifest_version,
+            at: revision.at.to_string(),
+            actor: revision.actor,
+            reason: revision.reason,
+            change: revision.change.to_string(),
+        });
+    }
+    Ok(whole(items))
+}
+
+pub async fn status_history(state: &ServerState, id: &str) -> AppResult<Page<wire::Status>> {
+    let view = existing(state, id).await?;
+    let history = state.store.status_history(view.deployment.id).await?;
+    Ok(whole(history.iter().map(status_to_wire).collect()))
+}
+
+/// The YAML the device gets (or got), with sensitive values masked; without any, exactly the bytes served.
+pub async fn document(state: &ServerState, id: &str, revision: Option<i64>) -> AppResult<Vec<u8>> {
+    let view = existing(state, id).await?;
+    let revision = revision.unwrap_or(view.deployment.revision);
+    let deployment = view.deployment;
+    let missing = || AppError::not_found(format_args!("revision {revision} of deployment {}", deployment.id));
+    let bytes = state.store.deployment_document(deployment.id, revision).await?.ok_or_else(missing)?;
+    let revisions = state.store.deployment_revisions(deployment.id).await?;
+    let version = revisions.into_iter().find(|known| known.revision == revision).map(|known| known.version);
+    let mut known = Masks::default();
+    let sensitive = match version.or_else(|| (revision == deployment.revision).then_some(deployment.version)) {
+        Some(version) => {
+            known.learn(state, &deployment.application, &version).await?;
+            known.get(&deployment.application, &version)
+        }
+        None => Sensitive::All,
+    };
+    Ok(mask_yaml(bytes, &sensitive))
+}
+
+pub(crate) fn mask_yaml(bytes: Vec<u8>, sensitive: &Sensitive) -> Vec<u8> {
+    if sensitive.is_empty() {
+        return bytes;
+    }
+    match ApplicationDeployment::read(&bytes) {
+        Ok(mut read) => {
+            sensitive.mask_document(&mut read.document, None);
+            read.document.to_yaml().into_bytes()
+        }
+        // What cannot be read cannot be masked.
+        Err(_) => b"# this document cannot be shown: it cannot be read, and may hold sensitive values\n".to_vec(),
+    }
+}
+
+pub(crate) async fn existing(state: &ServerState, id: &str) -> AppResult<DeploymentView> {
+    let missing = || AppError::not_found(format_args!("deployment `{id}`"));
+    let id: DeploymentId = id.parse().map_err(|_| missing())?;
+    state.store.deployment_get(id).await?.ok_or_else(missing)
+}
+
+fn filter(query: &Query) -> AppResult<DeploymentFilter> {
+    let id_error = |error: margo::IdError| AppError::invalid("device", error.to_string());
+    let uuid_error = |_| AppError::invalid("change", "a change is named by a UUID");
+    Ok(DeploymentFilter {
+        application: query.application.as_deref().map(application_id).transpose()?,
+        version: query.version.clone(),
+        client: query.client.as_deref().map(client_id).transpose()?,
+        target: query.device.as_deref().map(str::parse).transpose().map_err(id_error)?,
+        change: query.change.as_deref().map(Uuid::try_parse).transpose().map_err(uuid_error)?,
+        convergence: query.convergence.map(Into::into),
+        with_absent: query.with_absent,
+    })
+}
+
+/// What is sensitive, per version met on a page.
+#[derive(Debug, Default)]
+pub(crate) struct Masks(HashMap<(ApplicationId, String), Sensitive>);
+
+impl Masks {
+    pub(crate) async fn learn(
+        &mut self,
+        state: &ServerState,
+        application: &ApplicationId,
+        version: &str,
+    ) -> AppResult<()> {
+        let key = (application.clone(), version.to_owned());
+        if self.0.contains_key(&key) {
+            return Ok(());
+        }
+        let description = match state.store.version_get(application, version).await? {
+            Some(version) => Some(state.descriptions.get(&state.store, &version).await?),
+            None => None,
+        };
+        self.0.insert(key, Sensitive::of(description.as_deref()));
+        Ok(())
+    }
+
+    pub(crate) fn get(&self, application: &ApplicationId, version: &str) -> Sensitive {
+        self.0.get(&(application.clone(), version.to_owned())).cloned().unwrap_or(Sensitive::All)
+    }
+}
+
+fn to_wire(state: &ServerState, known: &Masks, view: DeploymentView) -> wire::Deployment {
+    let DeploymentView { deployment, reported, last_seen_at } = view;
+    let last_seen = state.heads.last_seen(&deployment.client).max(last_seen_at);
+    let convergence = judge(&deployment, reported.as_ref(), last_seen, state.silent_since());
+    let explanation = explain::sentence(&deployment, reported.as_ref(), last_seen, convergence);
+    let sensitive = known.get(&deployment.application, &deployment.version);
+    wire::Deployment {
+        id: deployment.id.to_string(),
+        client: deployment.client.to_string(),
+        device: deployment.target.to_string(),
+        application: deployment.application.to_string(),
+        version: deployment.version,
+        profile: deployment.profile,
+        revision: deployment.revision,
+        desired: match deployment.desired {
+            Desired::Present => wire::Desired::Present,
+            Desired::Absent => wire::Desired::Absent,
+        },
+        convergence: convergence.into(),
+        explanation,
+        target_version: deployment.target_version,
+        status: reported.as_ref().map(status_to_wire),
+        values: sensitive.mask_values(deployment.values),
+        digest: deployment.yaml_digest.to_string(),
+        change: deployment.change.to_string(),
+        created_at: deployment.created_at.to_string(),
+        updated_at: deployment.updated_at.to_string(),
+    }
+}
+
+fn status_to_wire(reported: &Reported) -> wire::Status {
+    let document = DeploymentStatus::read(&reported.body).ok().map(|read| read.document);
+    let error = |error: StatusError| wire::StatusError {
+        code: error.code,
+        source: error.source,
+        message: error.message,
+    };
+    let (status_error, components, hosted_by) = match document {
+        Some(status) => (status.error, status.components, status.device_id),
+        None => (None, Vec::new(), None),
+    };
+    wire::Status {
+        state: reported.state.as_str().to_owned(),
+        adopted_version: reported.adopted_version,
+        received_at: reported.received_at.to_string(),
+        error: status_error.map(error),
+        components: components
+            .into_iter()
+            .map(|component| wire::ComponentStatus {
+                name: component.name,
+                state: component.state.as_str().to_owned(),
+                error: component.error.map(error),
+            })
+            .collect(),
+        hosted_by: hosted_by.map(|device| device.to_string()),
+    }
+}
+
+pub(crate) fn kind_to_wire(kind: ChangeKind) -> WireKind {
+    match kind {
+        ChangeKind::Create => WireKind::Create,
+        ChangeKind::Reconfigure => WireKind::Reconfigure,
+        ChangeKind::Upgrade => WireKind::Upgrade,
+        ChangeKind::Remove => WireKind::Remove,
+    }
+}

@@ -1,0 +1,111 @@
+//! Line by line: what a text would become.
+
+use margrave_api::changes::{DiffLine, DiffSign};
+
+/// Longest texts compared line by line; a document of a deployment has a few hundred lines at most. Longer ones show as
+/// replaced whole, since the table of the comparison grows with the square.
+const LINES_MAX: usize = 2000;
+
+/// The fewest added and removed lines that lead from `before` to `after`.
+pub(crate) fn lines(before: &str, after: &str) -> Vec<DiffLine> {
+    let before: Vec<&str> = before.lines().collect();
+    let after: Vec<&str> = after.lines().collect();
+    let start = before.iter().zip(&after).take_while(|(one, other)| one == other).count();
+    let tail = before[start..].iter().rev().zip(after[start..].iter().rev()).take_while(|(one, other)| one == other);
+    let tail = tail.count();
+    let (middle_before, middle_after) = (&before[start..before.len() - tail], &after[start..after.len() - tail]);
+
+    let mut lines: Vec<DiffLine> = before[..start].iter().map(|text| line(DiffSign::Same, text)).collect();
+    if middle_before.len().max(middle_after.len()) > LINES_MAX {
+        lines.extend(middle_before.iter().map(|text| line(DiffSign::Removed, text)));
+        lines.extend(middle_after.iter().map(|text| line(DiffSign::Added, text)));
+    } else {
+        compare(middle_before, middle_after, &mut lines);
+    }
+    lines.extend(before[before.len() - tail..].iter().map(|text| line(DiffSign::Same, text)));
+    lines
+}
+
+/// Walks the table of longest common subsequences.
+fn compare(before: &[&str], after: &[&str], lines: &mut Vec<DiffLine>) {
+    let width = after.len() + 1;
+    let mut common = vec![0_u32; (before.len() + 1) * width];
+    for i in (0..before.len()).rev() {
+        for j in (0..after.len()).rev() {
+            common[i * width + j] = if before[i] == after[j] {
+                common[(i + 1) * width + j + 1] + 1
+            } else {
+                common[(i + 1) * width + j].max(common[i * width + j + 1])
+            };
+        }
+    }
+    let (mut i, mut j) = (0, 0);
+    while i < before.len() || j < after.len() {
+        if i < before.len() && j < after.len() && before[i] == after[j] {
+            lines.push(line(DiffSign::Same, before[i]));
+            (i, j) = (i + 1, j + 1);
+        } else if j == after.len() || (i < before.len() && common[(i + 1) * width + j] >= common[i * width + j + 1]) {
+            lines.push(line(DiffSign::Removed, before[i]));
+            i += 1;
+        } else {
+            lines.push(line(DiffSign::Added, after[j]));
+            j += 1;
+        }
+    }
+}
+
+fn line(sign: DiffSign, text: &str) -> DiffLine {
+    DiffLine { sign, text: text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(before: &str, after: &str, expected: &str) {
+        let shown: Vec<String> = lines(before, after)
+            .into_iter()
+            .map(|line| {
+                let sign = match line.sign {
+                    DiffSign::Same => ' ',
+                    DiffSign::Added => '+',
+                    DiffSign::Removed => '-',
+                };
+                format!("{sign}{}", line.text)
+            })
+            .collect();
+        assert_eq!(shown.join("\n"), expected);
+    }
+
+    #[test]
+    fn a_changed_line_is_removed_and_added_where_it_stands() {
+        check("a\nb\nc", "a\nx\nc", " a\n-b\n+x\n c");
+    }
+
+    #[test]
+    fn what_was_not_there_is_added() {
+        check("", "a\nb", "+a\n+b");
+    }
+
+    #[test]
+    fn what_goes_is_removed() {
+        check("a\nb", "", "-a\n-b");
+    }
+
+    #[test]
+    fn equal_texts_have_only_equal_lines() {
+        check("a\nb\n", "a\nb\n", " a\n b");
+    }
+
+    #[test]
+    fn lines_common_to_both_stay() {
+        check("a\nb\nc\nd", "b\nd\ne", "-a\n b\n-c\n d\n+e");
+    }
+
+    #[test]
+    fn a_middle_too_long_to_compare_is_replaced_whole() {
+        let before = "x\n".repeat(LINES_MAX + 1);
+        let shown = lines(&before, "y");
+        assert_eq!(shown.len(), LINES_MAX + 2);
+    }
+}

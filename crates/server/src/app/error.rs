@@ -1,0 +1,180 @@
+//! The one error of the operator side: a stable code, a sentence that says what to do next, errors per field.
+
+use crate::identity::IdentityError;
+use margo::Findings;
+use margo::problem::FieldError;
+use margrave_api::problem::FieldProblem;
+use margrave_store::StoreError;
+
+/// Stable words for programs; `docs/api.md` lists them all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Code {
+    Malformed,
+    Unauthenticated,
+    NotFound,
+    MethodNotAllowed,
+    Exists,
+    InUse,
+    Unchanged,
+    Conflict,
+    TooLarge,
+    UnsupportedMediaType,
+    Invalid,
+    BrokenPackage,
+    Unplaceable,
+    Registry,
+    Internal,
+    Unavailable,
+    Full,
+}
+
+impl Code {
+    pub const ALL: [Self; 17] = [
+        Self::Malformed,
+        Self::Unauthenticated,
+        Self::NotFound,
+        Self::MethodNotAllowed,
+        Self::Exists,
+        Self::InUse,
+        Self::Unchanged,
+        Self::Conflict,
+        Self::TooLarge,
+        Self::UnsupportedMediaType,
+        Self::Invalid,
+        Self::BrokenPackage,
+        Self::Unplaceable,
+        Self::Registry,
+        Self::Internal,
+        Self::Unavailable,
+        Self::Full,
+    ];
+
+    /// Word, HTTP status and title.
+    const fn parts(self) -> (&'static str, u16, &'static str) {
+        match self {
+            Self::Malformed => ("malformed", 400, "The request cannot be read"),
+            Self::Unauthenticated => ("unauthenticated", 401, "A valid token is needed"),
+            Self::NotFound => ("not-found", 404, "There is no such thing"),
+            Self::MethodNotAllowed => ("method-not-allowed", 405, "This cannot be done here"),
+            Self::Exists => ("exists", 409, "It exists already"),
+            Self::InUse => ("in-use", 409, "It is still used"),
+            Self::Unchanged => ("unchanged", 409, "Nothing would change"),
+            Self::Conflict => ("conflict", 412, "It has changed in the meantime"),
+            Self::TooLarge => ("too-large", 413, "The request is too large"),
+            Self::UnsupportedMediaType => ("unsupported-media-type", 415, "The body has an unsupported type"),
+            Self::Invalid => ("invalid", 422, "The request makes no sense"),
+            Self::BrokenPackage => ("broken-package", 422, "The package is broken"),
+            Self::Unplaceable => ("unplaceable", 422, "It cannot be placed"),
+            Self::Registry => ("registry", 502, "The registry did not give the package"),
+            Self::Internal => ("internal", 500, "The server failed"),
+            Self::Unavailable => ("unavailable", 503, "The server cannot answer now"),
+            Self::Full => ("full", 507, "The server has no room left"),
+        }
+    }
+
+    pub const fn as_str(self) -> &'static str {
+        self.parts().0
+    }
+    pub const fn status(self) -> u16 {
+        self.parts().1
+    }
+    pub const fn title(self) -> &'static str {
+        self.parts().2
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    /// For the caller: what is wrong and what to do next.
+    #[error("{detail}")]
+    Refused { code: Code, detail: String, errors: Vec<FieldProblem> },
+    /// For the log: the caller only learns that the server failed.
+    #[error("the store failed")]
+    Store(#[source] StoreError),
+    #[error("the identity service failed")]
+    Identity(#[source] IdentityError),
+    #[error("a task of the server ended without an answer")]
+    Task(#[source] tokio::task::JoinError),
+}
+
+pub type AppResult<T> = Result<T, AppError>;
+
+impl AppError {
+    pub fn refused(code: Code, detail: impl Into<String>) -> Self {
+        Self::Refused { code, detail: detail.into(), errors: Vec::new() }
+    }
+
+    pub fn not_found(what: impl std::fmt::Display) -> Self {
+        Self::refused(Code::NotFound, format!("{what} does not exist"))
+    }
+
+    /// One field is wrong.
+    pub fn invalid(field: &str, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self::Refused {
+            code: Code::Invalid,
+            detail: format!("`{field}`: {message}"),
+            errors: vec![FieldProblem { field: field.to_owned(), message }],
+        }
+    }
+
+    /// Several fields are wrong; all are named.
+    pub fn with_fields(code: Code, detail: impl Into<String>, errors: Vec<FieldProblem>) -> Self {
+        Self::Refused { code, detail: detail.into(), errors }
+    }
+
+    /// A package that cannot be used, with every problem found in it.
+    pub fn broken_package(findings: &Findings) -> Self {
+        let errors: Vec<FieldProblem> = findings
+            .0
+            .iter()
+            .filter(|finding| finding.severity == margo::Severity::Error)
+            .map(|finding| FieldProblem {
+                field: finding.path.clone(),
+                message: finding
+                    .line
+                    .map_or_else(|| finding.message.clone(), |line| format!("line {line}: {}", finding.message)),
+            })
+            .collect();
+        let detail = match errors.len() {
+            1 => "the package has a problem; correct it and import again".to_owned(),
+            count => format!("the package has {count} problems; correct them and import again"),
+        };
+        Self::Refused { code: Code::BrokenPackage, detail, errors }
+    }
+}
+
+impl From<StoreError> for AppError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::NotFound { .. } => Self::refused(Code::NotFound, error.to_string()),
+            StoreError::Exists { .. } => Self::refused(Code::Exists, error.to_string()),
+            StoreError::InUse { .. } => Self::refused(Code::InUse, error.to_string()),
+            StoreError::Conflict { .. } => {
+                Self::refused(Code::Conflict, format!("{error}; read it again, then repeat the change"))
+            }
+            StoreError::Full(_) => {
+                tracing::error!(error = &error as &dyn std::error::Error, "no room left to write");
+                Self::refused(
+                    Code::Full,
+                    "the disk of the server is full, nothing was changed; make room on it, then try again",
+                )
+            }
+            other => Self::Store(other),
+        }
+    }
+}
+
+impl From<IdentityError> for AppError {
+    fn from(error: IdentityError) -> Self {
+        match error {
+            IdentityError::BadRequest(problem) => Self::invalid("csr", problem),
+            other => Self::Identity(other),
+        }
+    }
+}
+
+/// Errors of the protocol library as errors of the API.
+pub fn field_problems(errors: Vec<FieldError>) -> Vec<FieldProblem> {
+    errors.into_iter().map(|error| FieldProblem { field: error.field, message: error.message }).collect()
+}

@@ -1,0 +1,67 @@
+//! For an application version, every device: fits, does not fit, or unknown, with the reason per rule.
+
+use super::applications::{application_id, described};
+use super::devices::{self, KeyText};
+use super::error::AppResult;
+use super::paging::{Paging, page};
+use crate::state::ServerState;
+use margo::constraints::{Outcome, Reason};
+use margo::description::ApplicationDescription;
+use margrave_api::applications as wire;
+use margrave_api::devices::DeviceRef;
+use margrave_api::page::Page;
+use margrave_core::model::Device;
+use margrave_core::placement::{Placement, place};
+use margrave_store::DeviceFilter;
+
+pub async fn list(
+    state: &ServerState,
+    id: &str,
+    version: &str,
+    selector: Option<&str>,
+    paging: &Paging,
+) -> AppResult<Page<wire::DeviceFit>> {
+    let (_, description) = described(state, &application_id(id)?, version).await?;
+    let filter = DeviceFilter { client: None, selector: devices::selector(selector)? };
+    let limit = paging.limit()?;
+    let after = paging.after::<KeyText>()?;
+    let rows = state.store.devices_page(&filter, after.as_ref().map(|key| &key.0), limit + 1).await?;
+    let key = |device: &Device| KeyText(device.key.clone()).to_string();
+    Ok(page(rows, limit, key, |device| judge(&description, &device)))
+}
+
+fn judge(description: &ApplicationDescription, device: &Device) -> wire::DeviceFit {
+    let reference = DeviceRef { client: device.key.client.to_string(), device: device.key.device.to_string() };
+    let Some(capabilities) = devices::capabilities(device) else {
+        return wire::DeviceFit {
+            device: reference,
+            outcome: wire::FitOutcome::Unknown,
+            profile: None,
+            profiles: Vec::new(),
+        };
+    };
+    let Placement { outcome, profile, profiles } = place(description, &capabilities.document, None);
+    let profiles = profiles
+        .into_iter()
+        .map(|judged| wire::ProfileFit {
+            profile: judged.profile,
+            profile_type: judged.profile_type.as_str().to_owned(),
+            outcome: outcome_to_wire(judged.fit.outcome),
+            reasons: judged.fit.reasons.into_iter().map(reason_to_wire).collect(),
+        })
+        .collect();
+    wire::DeviceFit { device: reference, outcome: outcome_to_wire(outcome), profile, profiles }
+}
+
+fn reason_to_wire(reason: Reason) -> wire::FitReason {
+    let Reason { rule, outcome, message } = reason;
+    wire::FitReason { rule, outcome: outcome_to_wire(outcome), message }
+}
+
+fn outcome_to_wire(outcome: Outcome) -> wire::FitOutcome {
+    match outcome {
+        Outcome::Yes => wire::FitOutcome::Fits,
+        Outcome::No => wire::FitOutcome::DoesNotFit,
+        Outcome::Unknown => wire::FitOutcome::Unknown,
+    }
+}

@@ -1,0 +1,100 @@
+//! Groups: named label selectors. Who is in one is found out when it is asked for.
+
+use super::access::Caller;
+use super::error::{AppError, AppResult, Code};
+use super::paging::{Paging, page};
+use super::{devices, error};
+use crate::state::ServerState;
+use margrave_api::devices as wire;
+use margrave_api::page::Page;
+use margrave_core::model::Group;
+use margrave_core::selector::LabelSelector;
+use margrave_store::{DeviceFilter, StoreError};
+
+const NAME_CHARS_MAX: usize = 100;
+const DESCRIPTION_CHARS_MAX: usize = 500;
+
+pub async fn list(state: &ServerState, paging: &Paging) -> AppResult<Page<wire::Group>> {
+    let limit = paging.limit()?;
+    let after: Option<String> = paging.after()?;
+    let rows = state.store.groups_page(after.as_deref(), limit + 1).await?;
+    Ok(page(rows, limit, |group| group.name.clone(), to_wire))
+}
+
+pub async fn get(state: &ServerState, name: &str) -> AppResult<wire::Group> {
+    Ok(to_wire(existing(state, name).await?))
+}
+
+pub async fn put(
+    state: &ServerState,
+    caller: &Caller,
+    name: &str,
+    body: wire::PutGroup,
+    expected: Option<i64>,
+) -> AppResult<wire::Group> {
+    check_name(name)?;
+    devices::selector(Some(&body.selector))?;
+    if body.description.as_ref().is_some_and(|text| text.chars().count() > DESCRIPTION_CHARS_MAX) {
+        return Err(AppError::invalid("description", format!("write at most {DESCRIPTION_CHARS_MAX} characters")));
+    }
+    let actor = caller.actor(body.reason);
+    let put = state
+        .store
+        .group_put(&actor, name, &body.selector, body.description.as_deref(), expected, state.now())
+        .await;
+    match put {
+        Err(StoreError::Exists { what }) => Err(AppError::refused(
+            Code::Exists,
+            format!("{what} exists already; send its revision as `If-Match` to change it"),
+        )),
+        other => Ok(to_wire(other?)),
+    }
+}
+
+pub async fn delete(
+    state: &ServerState,
+    caller: &Caller,
+    name: &str,
+    reason: Option<String>,
+    expected: Option<i64>,
+) -> AppResult<()> {
+    if state.store.group_delete(&caller.actor(reason), name, expected, state.now()).await? {
+        Ok(())
+    } else {
+        Err(missing(name))
+    }
+}
+
+pub async fn members(state: &ServerState, name: &str, paging: &Paging) -> AppResult<Page<wire::Device>> {
+    let filter = DeviceFilter { client: None, selector: selector(state, name).await? };
+    devices::list_filtered(state, &filter, paging).await
+}
+
+pub(crate) async fn selector(state: &ServerState, name: &str) -> AppResult<LabelSelector> {
+    let group = existing(state, name).await?;
+    LabelSelector::parse(&group.selector).map_err(|problem| {
+        error::AppError::Store(StoreError::Inconsistent { table: "groups", problem: problem.to_string() })
+    })
+}
+
+async fn existing(state: &ServerState, name: &str) -> AppResult<Group> {
+    state.store.group_get(name).await?.ok_or_else(|| missing(name))
+}
+
+fn missing(name: &str) -> AppError {
+    AppError::not_found(format_args!("group `{name}`"))
+}
+
+fn check_name(name: &str) -> AppResult<()> {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if name.is_empty() || name.len() > NAME_CHARS_MAX || !name.chars().all(allowed) {
+        let message = format!("a group name has 1 to {NAME_CHARS_MAX} letters, digits, `.`, `_` and `-`");
+        return Err(AppError::invalid("name", message));
+    }
+    Ok(())
+}
+
+fn to_wire(group: Group) -> wire::Group {
+    let Group { name, selector, description, created_at, revision } = group;
+    wire::Group { name, selector, description, created_at: created_at.to_string(), revision }
+}

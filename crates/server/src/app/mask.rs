@@ -1,0 +1,66 @@
+//! Sensitive values never leave towards an operator (PRM-09).
+
+use margo::deployment::ApplicationDeployment;
+use margo::description::ApplicationDescription;
+use margo::parameters::Answers;
+use serde_json::Value;
+
+/// What is shown instead.
+pub const MASK: &str = "********";
+
+/// Which parameters of a version are sensitive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sensitive {
+    /// The description is gone, so nobody can tell: all are.
+    All,
+    Some(Vec<String>),
+}
+
+impl Sensitive {
+    pub fn of(description: Option<&ApplicationDescription>) -> Self {
+        let Some(description) = description else { return Self::All };
+        let Some(configuration) = &description.configuration else { return Self::Some(Vec::new()) };
+        let is_sensitive =
+            |name: &str| configuration.schema.iter().any(|schema| schema.name == name && schema.sensitive);
+        let names = configuration
+            .sections
+            .iter()
+            .flat_map(|section| &section.settings)
+            .filter(|setting| is_sensitive(&setting.schema))
+            .map(|setting| setting.parameter.clone())
+            .collect();
+        Self::Some(names)
+    }
+
+    pub fn has(&self, parameter: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Some(names) => names.iter().any(|name| name == parameter),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Self::Some(names) if names.is_empty())
+    }
+
+    pub fn mask_values(&self, mut values: Answers) -> Answers {
+        for (name, value) in &mut values {
+            if self.has(name) {
+                *value = Value::from(MASK);
+            }
+        }
+        values
+    }
+
+    /// Hides the values in a document; `previous` tells which of them differ from what was there before.
+    pub fn mask_document(&self, document: &mut ApplicationDeployment, previous: Option<&ApplicationDeployment>) {
+        for (name, parameter) in &mut document.spec.parameters {
+            if !self.has(name) {
+                continue;
+            }
+            let before = previous.and_then(|previous| previous.spec.parameters.get(name));
+            let changed = before.is_some_and(|before| before.value != parameter.value);
+            parameter.value = Value::from(if changed { format!("{MASK} (changed)") } else { MASK.to_owned() });
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! A package in an OCI image layout: `oci-layout`, `index.json`, `blobs/sha256/...`. Every digest is verified (REG-09).
+
+use super::{Found, texts};
+use crate::app::error::{AppError, AppResult, Code};
+use margo::archive::Entry;
+use margo::digest::Digest;
+use margo::package::{self, APP_ARTIFACT_TYPE, Layer, OciManifest};
+use serde::Deserialize;
+use std::collections::HashMap;
+
+const REF_NAME: &str = "org.opencontainers.image.ref.name";
+
+#[derive(Debug, Deserialize)]
+struct Index {
+    #[serde(default)]
+    manifests: Vec<Descriptor>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Descriptor {
+    digest: String,
+    #[serde(default)]
+    artifact_type: Option<String>,
+    #[serde(default)]
+    annotations: HashMap<String, String>,
+}
+
+impl Descriptor {
+    fn tag(&self) -> Option<&str> {
+        self.annotations.get(REF_NAME).map(String::as_str)
+    }
+    /// The tag, or else the digest.
+    fn name(&self) -> &str {
+        self.tag().unwrap_or(&self.digest)
+    }
+}
+
+pub(super) fn read(entries: &[Entry], reference: Option<&str>) -> AppResult<Found> {
+    let file = |path: &str| entries.iter().find(|entry| entry.path == path).map(|entry| entry.bytes.as_slice());
+    let index = file("index.json").ok_or_else(|| broken("the OCI layout has no `index.json`"))?;
+    let index: Index =
+        serde_json::from_slice(index).map_err(|error| broken(&format!("`index.json` cannot be read: {error}")))?;
+    let chosen = choose(&index, reference)?;
+    let blob = |digest: &Digest| -> AppResult<&[u8]> {
+        let path = format!("blobs/sha256/{}", digest.hex());
+        let bytes = file(&path).ok_or_else(|| broken(&format!("the OCI layout lacks `{path}`")))?;
+        let actual = Digest::of(bytes);
+        if actual == *digest { Ok(bytes) } else { Err(broken(&format!("`{path}` has digest {actual}"))) }
+    };
+    let digest: Digest = chosen.digest.parse().map_err(|error| broken(&format!("`index.json`: {error}")))?;
+    let manifest = OciManifest::read(blob(&digest)?).map_err(|findings| AppError::broken_package(&findings))?;
+    let mut layers: Vec<(Layer, Vec<u8>)> = Vec::with_capacity(manifest.document.layers.len());
+    for layer in manifest.document.layers {
+        let bytes = blob(&layer.digest)?.to_vec();
+        layers.push((layer, bytes));
+    }
+    let read = package::read_layers(&layers).map_err(|findings| AppError::broken_package(&findings))?;
+    let mut warnings: Vec<String> = texts(&manifest.warnings).chain(texts(&read.warnings)).collect();
+    warnings.extend(tag_warning(chosen.tag(), &read.document.description.metadata.version));
+    Ok(Found { package: read.document, digest, warnings })
+}
+
+fn choose<'a>(index: &'a Index, reference: Option<&str>) -> AppResult<&'a Descriptor> {
+    let is_package = |descriptor: &&Descriptor| {
+        descriptor.artifact_type.as_deref().is_none_or(|kind| kind == APP_ARTIFACT_TYPE)
+    };
+    let packages: Vec<&Descriptor> = index.manifests.iter().filter(is_package).collect();
+    let names: Vec<&str> = packages.iter().map(|descriptor| descriptor.name()).collect();
+    match (reference, packages.as_slice()) {
+        (_, []) => Err(broken("the OCI layout holds no application package")),
+        (None, [only]) => Ok(only),
+        (None, _) => Err(AppError::invalid(
+            "reference",
+            format!("the OCI layout holds several packages; name one of {}", names.join(", ")),
+        )),
+        (Some(wanted), _) => packages
+            .iter()
+            .find(|descriptor| descriptor.tag() == Some(wanted) || descriptor.digest == wanted)
+            .copied()
+            .ok_or_else(|| {
+                AppError::invalid("reference", format!("`{wanted}` is not in the OCI layout; it holds {}", names.join(", ")))
+            }),
+    }
+}
+
+/// REG-04: the tag of a package is its version.
+pub(super) fn tag_warning(tag: Option<&str>, version: &str) -> Option<String> {
+    tag.filter(|tag| *tag != version)
+        .map(|tag| format!("the tag `{tag}` is not the version `{version}` of the package; the version counts"))
+}
+
+fn broken(detail: &str) -> AppError {
+    AppError::refused(Code::BrokenPackage, detail)
+}

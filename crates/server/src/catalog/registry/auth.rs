@@ -1,0 +1,173 @@
+//! How a registry wants to be asked: not at all, by password, or with a token from elsewhere (REG-10).
+
+use super::{Session, chain, failed, reference};
+use crate::app::error::{AppError, AppResult};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use reqwest::header::{AUTHORIZATION, GetAll, HeaderValue};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::Deserialize;
+use url::Url;
+
+/// A token answer is a few hundred bytes, a large signed token a few kilobytes.
+const TOKEN_ANSWER_BYTES_MAX: usize = 256 << 10;
+
+pub(super) struct Credentials {
+    username: String,
+    password: SecretString,
+}
+
+impl Credentials {
+    pub(super) fn new(username: Option<String>, password: Option<String>) -> AppResult<Option<Self>> {
+        match (username, password) {
+            (None, None) => Ok(None),
+            (Some(username), Some(password)) if !username.contains(':') => {
+                Ok(Some(Self { username, password: SecretString::from(password) }))
+            }
+            (Some(_), Some(_)) => Err(AppError::invalid("username", "cannot hold a colon")),
+            (None, Some(_)) => Err(AppError::invalid("username", "give the username that goes with the password")),
+            (Some(_), None) => Err(AppError::invalid("password", "give the password that goes with the username")),
+        }
+    }
+
+    fn basic(&self) -> HeaderValue {
+        let text = STANDARD.encode(format!("{}:{}", self.username, self.password.expose_secret()));
+        sensitive(&format!("Basic {text}")).expect("base64 is plain text")
+    }
+}
+
+fn sensitive(text: &str) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(text).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Challenge {
+    Basic,
+    Bearer { realm: String, service: Option<String>, scope: Option<String> },
+    Unknown,
+}
+
+impl Challenge {
+    /// The first challenge we can answer.
+    pub(super) fn of(headers: GetAll<'_, HeaderValue>) -> Self {
+        let known = headers.iter().filter_map(|value| value.to_str().ok()).map(Self::parse);
+        known.into_iter().find(|challenge| *challenge != Self::Unknown).unwrap_or(Self::Unknown)
+    }
+
+    fn parse(text: &str) -> Self {
+        let (scheme, rest) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
+        if scheme.eq_ignore_ascii_case("basic") {
+            return Self::Basic;
+        }
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return Self::Unknown;
+        }
+        let find = |wanted: &str| parameters(rest).into_iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
+        match find("realm") {
+            Some(realm) => Self::Bearer { realm, service: find("service"), scope: find("scope") },
+            None => Self::Unknown,
+        }
+    }
+}
+
+/// `name="value", other="x,y"`: commas inside quotes belong to the value.
+fn parameters(text: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some((name, after)) = rest.split_once('=') {
+        let name = name.trim_matches(|c: char| c == ',' || c.is_whitespace()).to_ascii_lowercase();
+        let after = after.trim_start();
+        let (value, next) = match after.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"').unwrap_or((quoted, "")),
+            None => after.split_once(',').unwrap_or((after, "")),
+        };
+        found.push((name, value.trim().to_owned()));
+        rest = next;
+    }
+    found
+}
+
+#[derive(Deserialize)]
+struct TokenAnswer {
+    token: Option<String>,
+    access_token: Option<String>,
+}
+
+impl Session {
+    /// What to send as `Authorization` from now on.
+    pub(super) async fn answer(&self, challenge: Challenge) -> AppResult<HeaderValue> {
+        match (challenge, &self.credentials) {
+            (Challenge::Basic, Some(credentials)) => Ok(credentials.basic()),
+            (Challenge::Basic, None) => Err(failed(self.denied())),
+            (Challenge::Bearer { realm, service, scope }, _) => self.fetch_token(&realm, service, scope).await,
+            (Challenge::Unknown, _) => {
+                Err(failed(format!("registry `{}` asks to log in in a way not known here", self.reference.host)))
+            }
+        }
+    }
+
+    /// The token flow: with the password where there is one, else as anybody.
+    async fn fetch_token(&self, realm: &str, service: Option<String>, scope: Option<String>) -> AppResult<HeaderValue> {
+        let odd = || failed(format!("registry `{}` sends to log in at `{realm}`, which is no safe address", self.reference.host));
+        let mut url = Url::parse(realm).map_err(|_| odd())?;
+        if url.scheme() != "https" && !(self.plain_http && reference::is_loopback_url(&url)) {
+            return Err(odd());
+        }
+        let scope = scope.unwrap_or_else(|| format!("repository:{}:pull", self.reference.repository));
+        url.query_pairs_mut().append_pair("scope", &scope);
+        if let Some(service) = service {
+            url.query_pairs_mut().append_pair("service", &service);
+        }
+        let mut request = self.http.get(url);
+        if let Some(credentials) = &self.credentials {
+            request = request.header(AUTHORIZATION, credentials.basic());
+        }
+        let response = request.send().await.map_err(|error| {
+            failed(format!("the login service of the registry cannot be reached: {}", chain(&error.without_url())))
+        })?;
+        match response.status().as_u16() {
+            200..=299 => {}
+            401 | 403 => return Err(failed(self.denied())),
+            other => return Err(failed(format!("the login service of the registry answered with status {other}"))),
+        }
+        let bytes = self.read(response, TOKEN_ANSWER_BYTES_MAX, "the login answer").await?;
+        let token = serde_json::from_slice::<TokenAnswer>(&bytes).ok().and_then(|answer| answer.token.or(answer.access_token));
+        token
+            .and_then(|token| sensitive(&format!("Bearer {token}")))
+            .ok_or_else(|| failed("the login service of the registry gave no token".to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bearer_challenge_is_taken_apart() {
+        let text = r#"Bearer realm="https://auth.example/token",service="registry.example",scope="repository:a/b:pull,push""#;
+        let expected = Challenge::Bearer {
+            realm: "https://auth.example/token".to_owned(),
+            service: Some("registry.example".to_owned()),
+            scope: Some("repository:a/b:pull,push".to_owned()),
+        };
+        assert_eq!(Challenge::parse(text), expected);
+    }
+
+    #[test]
+    fn a_basic_challenge_and_unknown_ones_are_told_apart() {
+        assert_eq!(Challenge::parse("Basic realm=\"x\""), Challenge::Basic);
+        assert_eq!(Challenge::parse("basic"), Challenge::Basic);
+        assert_eq!(Challenge::parse("Negotiate"), Challenge::Unknown);
+        assert_eq!(Challenge::parse("Bearer service=\"x\""), Challenge::Unknown);
+    }
+
+    #[test]
+    fn half_a_login_is_refused() {
+        assert!(Credentials::new(Some("u".to_owned()), None).is_err());
+        assert!(Credentials::new(None, Some("p".to_owned())).is_err());
+        assert!(Credentials::new(Some("u:v".to_owned()), Some("p".to_owned())).is_err());
+        assert!(Credentials::new(None, None).unwrap().is_none());
+    }
+}

@@ -1,0 +1,86 @@
+//! An uploaded tar.gz: a package folder, or an OCI layout.
+
+use super::{Found, layout, texts};
+use crate::app::error::{AppError, AppResult, Code};
+use margo::archive::{self, Entry, Limits};
+use margo::digest::Digest;
+use margo::package::{self, FILES_MAX, PackageFile, RESOURCE_BYTES_MAX};
+
+/// The largest archive accepted, packed: a few resources of the largest size each.
+pub const UPLOAD_BYTES_MAX: usize = 32 << 20;
+/// A layout has a blob per file, and a few files of its own.
+const LIMITS: Limits =
+    Limits { entries_max: 4 * FILES_MAX, entry_bytes_max: RESOURCE_BYTES_MAX as u64, total_bytes_max: 64 << 20 };
+const SOURCE_CHARS_MAX: usize = 500;
+
+/// What comes with an upload.
+#[derive(Debug, Clone, Default, serde::Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct UploadNote {
+    /// Where the package came from, for people.
+    pub source: Option<String>,
+    /// Which package of an OCI layout that holds several: its tag or digest.
+    pub reference: Option<String>,
+}
+
+impl UploadNote {
+    pub(super) fn source_text(&self) -> AppResult<String> {
+        let source = self.source.as_deref().map(str::trim).filter(|text| !text.is_empty()).unwrap_or("upload");
+        if source.chars().count() > SOURCE_CHARS_MAX || source.chars().any(char::is_control) {
+            return Err(AppError::invalid("source", format!("write at most {SOURCE_CHARS_MAX} plain characters")));
+        }
+        Ok(source.to_owned())
+    }
+}
+
+pub(super) fn read(bytes: &[u8], reference: Option<&str>) -> AppResult<Found> {
+    let entries = archive::unpack(bytes, LIMITS)
+        .map_err(|error| AppError::refused(Code::BrokenPackage, format!("the upload cannot be unpacked: {error}")))?;
+    let entries = without_common_folder(entries);
+    if entries.iter().any(|entry| entry.path == "oci-layout") {
+        return layout::read(&entries, reference);
+    }
+    let files: Vec<PackageFile> =
+        entries.into_iter().map(|Entry { path, bytes }| PackageFile { path, bytes }).collect();
+    let read = package::read(&files).map_err(|findings| AppError::broken_package(&findings))?;
+    let (manifest, _) = package::to_oci(&read.document);
+    Ok(Found { digest: Digest::of(&manifest), warnings: texts(&read.warnings).collect(), package: read.document })
+}
+
+/// People pack a folder rather than what is in it; both are understood.
+fn without_common_folder(mut entries: Vec<Entry>) -> Vec<Entry> {
+    let folder = entries.first().and_then(|entry| entry.path.split_once('/')).map(|(folder, _)| format!("{folder}/"));
+    if let Some(folder) = folder.filter(|folder| entries.iter().all(|entry| entry.path.starts_with(folder))) {
+        for entry in &mut entries {
+            entry.path.drain(..folder.len());
+        }
+    }
+    entries
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(list: &[&str]) -> Vec<String> {
+        let entries = list.iter().map(|path| Entry { path: (*path).to_owned(), bytes: Vec::new() }).collect();
+        without_common_folder(entries).into_iter().map(|entry| entry.path).collect()
+    }
+
+    #[test]
+    fn a_folder_around_everything_is_taken_off() {
+        assert_eq!(paths(&["app/margo.yaml", "app/resources/icon.png"]), ["margo.yaml", "resources/icon.png"]);
+    }
+
+    #[test]
+    fn without_such_a_folder_paths_stay() {
+        assert_eq!(paths(&["margo.yaml", "resources/icon.png"]), ["margo.yaml", "resources/icon.png"]);
+        assert_eq!(paths(&["resources/icon.png", "margo.yaml"]), ["resources/icon.png", "margo.yaml"]);
+    }
+
+    #[test]
+    fn what_is_no_archive_is_a_broken_package() {
+        let Err(AppError::Refused { code, .. }) = read(b"hello", None) else { panic!("accepted") };
+        assert_eq!(code, Code::BrokenPackage);
+    }
+}

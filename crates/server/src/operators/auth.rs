@@ -1,0 +1,37 @@
+//! Who calls: a bearer token, known by the hash of its text.
+
+use super::problems::ApiError;
+use crate::app::access::{self, Caller};
+use crate::app::error::{AppError, Code};
+use crate::state::ServerState;
+use crate::telemetry::RequestId;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::header::AUTHORIZATION;
+
+/// Lets a request through with its [`Caller`], or answers 401.
+pub(super) async fn require(
+    State(state): State<ServerState>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let Some(secret) = bearer(&request) else {
+        return Err(refusal("send an API token as `Authorization: Bearer <token>`; `margrave login` does it for you"));
+    };
+    let Some(token) = access::authenticate(&state, secret).await? else {
+        return Err(refusal("this token is not known, has expired or was revoked; ask an administrator for another"));
+    };
+    let request_id = request.extensions().get::<RequestId>().map(|RequestId(id)| id.clone());
+    request.extensions_mut().insert(Caller { name: format!("token:{}", token.name), request_id });
+    Ok(next.run(request).await)
+}
+
+fn bearer(request: &Request) -> Option<&str> {
+    let (scheme, secret) = request.headers().get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(secret.trim()).filter(|secret| !secret.is_empty())
+}
+
+fn refusal(detail: &str) -> ApiError {
+    ApiError(AppError::refused(Code::Unauthenticated, detail))
+}

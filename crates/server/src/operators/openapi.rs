@@ -1,0 +1,49 @@
+//! The OpenAPI document, from the same attributes that make the routes.
+
+use super::routes;
+use margrave_api::problem::ApiProblem;
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{Components, ContentBuilder, InfoBuilder, OpenApi, Ref, ResponseBuilder};
+use utoipa::{PartialSchema as _, ToSchema as _};
+
+/// OpenAPI 3.1 of everything under `/api`.
+pub fn document() -> OpenApi {
+    let (_, mut document) = routes::all().split_for_parts();
+    document.info = InfoBuilder::new()
+        .title("Margrave operator API")
+        .version("1")
+        .description(Some(
+            "Everything an operator can do, for people and programs. Conventions, errors and concurrency: docs/api.md.",
+        ))
+        .build();
+    document.servers = None;
+    let mut paths = std::mem::take(&mut document.paths.paths);
+    for (path, mut item) in std::mem::take(&mut paths) {
+        let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch];
+        operations.into_iter().flatten().for_each(add_problem);
+        // The router's word for "the rest of the path".
+        document.paths.paths.insert(path.replace("{*", "{"), item);
+    }
+    let components = document.components.get_or_insert_with(Components::new);
+    components.schemas.insert(ApiProblem::name().into_owned(), ApiProblem::schema());
+    let mut nested = Vec::new();
+    ApiProblem::schemas(&mut nested);
+    components.schemas.extend(nested);
+    components.add_security_scheme("token", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
+    document.security = Some(vec![SecurityRequirement::new("token", [] as [&str; 0])]);
+    document
+}
+
+/// Every operation can be refused, always in the same form.
+fn add_problem(operation: &mut Operation) {
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(ApiProblem::name()))).build();
+    let response = ResponseBuilder::new()
+        .description("Refused; `code` says why for programs, `detail` for people (RFC 9457)")
+        .content("application/problem+json", content)
+        .build();
+    operation.responses.responses.insert("default".to_owned(), response.into());
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! One file per address or small family of addresses; handlers extract, call one function in `app`, and convert.
+
+mod access;
+mod applications;
+mod audit;
+mod changes;
+mod clients;
+mod deployments;
+mod devices;
+mod documents;
+mod groups;
+mod identities;
+mod uploads;
+mod versions;
+
+use crate::state::ServerState;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+/// Every route of the API; the OpenAPI document is made from exactly these.
+pub(super) fn all() -> OpenApiRouter<ServerState> {
+    OpenApiRouter::new()
+        .routes(routes!(access::whoami))
+        .routes(routes!(access::get_summary))
+        .routes(routes!(access::openapi))
+        .routes(routes!(access::list_tokens, access::create_token))
+        .routes(routes!(access::revoke_token))
+        .routes(routes!(audit::list_audit))
+        .routes(routes!(audit::verify_audit))
+        .routes(routes!(clients::list_clients, clients::create_client))
+        .routes(routes!(clients::get_client, clients::update_client))
+        .routes(routes!(identities::issue_svid))
+        .routes(routes!(identities::create_enrolment_token))
+        .routes(routes!(identities::get_trust))
+        .routes(routes!(devices::list_devices))
+        .routes(routes!(devices::get_device, devices::update_device, devices::delete_device))
+        .routes(routes!(groups::list_groups))
+        .routes(routes!(groups::get_group, groups::put_group, groups::delete_group))
+        .routes(routes!(groups::list_group_devices))
+        .routes(routes!(applications::list_applications, uploads::upload_application))
+        .routes(routes!(uploads::import_application))
+        .routes(routes!(applications::get_application))
+        .routes(routes!(versions::get_application_version, versions::delete_application_version))
+        .routes(routes!(versions::list_application_fit))
+        .routes(routes!(versions::get_application_questions))
+        .routes(routes!(versions::get_application_resource))
+        .routes(routes!(deployments::list_deployments, deployments::create_deployments))
+        .routes(routes!(deployments::get_deployment, deployments::update_deployment, deployments::remove_deployment))
+        .routes(routes!(documents::list_deployment_revisions))
+        .routes(routes!(documents::list_deployment_statuses))
+        .routes(routes!(documents::get_deployment_document))
+        .routes(routes!(changes::list_changes, changes::create_change))
+        .routes(routes!(changes::get_change))
+}

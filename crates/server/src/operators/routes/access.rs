@@ -1,0 +1,61 @@
+//! `/api/whoami`, `/api/summary`, `/api/openapi.json`, `/api/tokens`.
+
+use crate::app::access::{self, Caller};
+use crate::app::summary;
+use crate::operators::extract::{JsonBody, Path, Query, Reason};
+use crate::operators::problems::Answer;
+use crate::state::ServerState;
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use margrave_api::access::{CreateToken, Token, WhoAmI};
+use margrave_api::page::Page;
+use margrave_api::summary::Summary;
+
+/// Who the token belongs to, and which server answers.
+#[utoipa::path(get, path = "/api/whoami", tag = "access", responses((status = 200, body = WhoAmI)))]
+pub(super) async fn whoami(caller: Caller) -> Json<WhoAmI> {
+    Json(WhoAmI { actor: caller.name, server_version: env!("CARGO_PKG_VERSION").to_owned() })
+}
+
+/// The fleet in a few numbers.
+#[utoipa::path(get, path = "/api/summary", tag = "fleet", responses((status = 200, body = Summary)))]
+pub(super) async fn get_summary(State(state): State<ServerState>) -> Answer<Json<Summary>> {
+    Ok(Json(summary::get(&state).await?))
+}
+
+/// This document.
+#[utoipa::path(get, path = "/api/openapi.json", tag = "access", responses((status = 200, body = serde_json::Value)))]
+pub(super) async fn openapi() -> Json<utoipa::openapi::OpenApi> {
+    Json(crate::operators::document())
+}
+
+/// Every API token, without its secret.
+#[utoipa::path(get, path = "/api/tokens", tag = "access", responses((status = 200, body = Page<Token>)))]
+pub(super) async fn list_tokens(State(state): State<ServerState>) -> Answer<Json<Page<Token>>> {
+    Ok(Json(access::tokens(&state).await?))
+}
+
+/// Creates an API token; its secret is in this answer only.
+#[utoipa::path(post, path = "/api/tokens", tag = "access", request_body = CreateToken,
+    responses((status = 201, body = Token)))]
+pub(super) async fn create_token(
+    State(state): State<ServerState>,
+    caller: Caller,
+    JsonBody(body): JsonBody<CreateToken>,
+) -> Answer<(StatusCode, Json<Token>)> {
+    Ok((StatusCode::CREATED, Json(access::create_token(&state, &caller, body).await?)))
+}
+
+/// Revokes an API token at once.
+#[utoipa::path(delete, path = "/api/tokens/{id}", tag = "access", params(("id" = String, Path), Reason),
+    responses((status = 204)))]
+pub(super) async fn revoke_token(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(reason): Query<Reason>,
+) -> Answer<StatusCode> {
+    access::revoke_token(&state, &caller, &id, reason.reason).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

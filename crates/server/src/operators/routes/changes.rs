@@ -1,0 +1,61 @@
+//! `/api/changes`.
+
+use crate::app::access::Caller;
+use crate::app::changes::{self, Request};
+use crate::app::paging::Paging;
+use crate::operators::extract::{DryRun, JsonBody, Path, Query};
+use crate::operators::problems::Answer;
+use crate::state::ServerState;
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use http::{StatusCode, header};
+use margrave_api::changes::{Change, CreateChange, Plan};
+use margrave_api::page::Page;
+
+/// Changes, newest first.
+#[utoipa::path(get, path = "/api/changes", tag = "changes", params(Paging), responses((status = 200, body = Page<Change>)))]
+pub(super) async fn list_changes(
+    State(state): State<ServerState>,
+    Query(paging): Query<Paging>,
+) -> Answer<Json<Page<Change>>> {
+    Ok(Json(changes::list(&state, &paging).await?))
+}
+
+/// Creates, reconfigures, upgrades or removes deployments on one device or many.
+#[utoipa::path(post, path = "/api/changes", tag = "changes", params(DryRun), request_body = CreateChange,
+    responses((status = 202, body = Change, description = "Recorded durably; being published",
+            headers(("Location" = String, description = "Address of the change"))),
+        (status = 200, body = Plan, description = "With `dryRun`: what it would do")))]
+pub(super) async fn create_change(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Query(dry_run): Query<DryRun>,
+    JsonBody(body): JsonBody<CreateChange>,
+) -> Answer<Response> {
+    let (request, reason) = Request::read(body)?;
+    answer(&state, &caller, request, reason, dry_run.dry_run).await
+}
+
+/// One change: how far it is, and how its deployments do.
+#[utoipa::path(get, path = "/api/changes/{id}", tag = "changes", params(("id" = String, Path)),
+    responses((status = 200, body = Change)))]
+pub(super) async fn get_change(State(state): State<ServerState>, Path(id): Path<String>) -> Answer<Json<Change>> {
+    Ok(Json(changes::get(&state, &id).await?))
+}
+
+/// The plan of a dry run, or the recorded change with its address.
+pub(super) async fn answer(
+    state: &ServerState,
+    caller: &Caller,
+    request: Request,
+    reason: Option<String>,
+    dry_run: bool,
+) -> Answer<Response> {
+    if dry_run {
+        return Ok(Json(changes::dry_run(state, request).await?).into_response());
+    }
+    let change = changes::submit(state, caller, request, reason).await?;
+    let location = format!("/api/changes/{}", change.id);
+    Ok((StatusCode::ACCEPTED, [(header::LOCATION, location)], Json(change)).into_response())
+}

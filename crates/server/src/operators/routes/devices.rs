@@ -1,0 +1,78 @@
+//! `/api/devices`.
+
+use crate::app::access::Caller;
+use crate::app::devices;
+use crate::app::paging::Paging;
+use crate::operators::extract::{IfMatch, JsonBody, Path, Query, Reason, Tagged};
+use crate::operators::problems::Answer;
+use crate::state::ServerState;
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use margrave_api::devices::{Device, UpdateDevice};
+use margrave_api::page::Page;
+
+/// Which devices.
+#[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct DeviceQuery {
+    /// Label selector such as `site=berlin,line in (1,2),!spare`.
+    selector: Option<String>,
+    /// Only devices of this client.
+    client: Option<String>,
+}
+
+/// Devices in order of client and id.
+#[utoipa::path(get, path = "/api/devices", tag = "devices", params(DeviceQuery, Paging),
+    responses((status = 200, body = Page<Device>)))]
+pub(super) async fn list_devices(
+    State(state): State<ServerState>,
+    Query(query): Query<DeviceQuery>,
+    Query(paging): Query<Paging>,
+) -> Answer<Json<Page<Device>>> {
+    Ok(Json(devices::list(&state, query.selector.as_deref(), query.client.as_deref(), &paging).await?))
+}
+
+/// One device, with its capabilities as received.
+#[utoipa::path(get, path = "/api/devices/{client}/{*device}", tag = "devices",
+    params(("client" = String, Path), ("device" = String, Path, description = "Device id; its slashes stay slashes")),
+    responses((status = 200, body = Device, headers(("ETag" = String, description = "Quoted revision")))))]
+pub(super) async fn get_device(
+    State(state): State<ServerState>,
+    Path((client, device)): Path<(String, String)>,
+) -> Answer<Tagged<Device>> {
+    let device = devices::get(&state, &client, &device).await?;
+    Ok(Tagged::ok(device.revision, device))
+}
+
+/// Sets and removes operator labels.
+#[utoipa::path(patch, path = "/api/devices/{client}/{*device}", tag = "devices", request_body = UpdateDevice,
+    params(("client" = String, Path), ("device" = String, Path, description = "Device id; its slashes stay slashes"),
+        ("If-Match" = Option<String>, Header, description = "Quoted revision the caller saw")),
+    responses((status = 200, body = Device, headers(("ETag" = String, description = "Quoted revision")))))]
+pub(super) async fn update_device(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path((client, device)): Path<(String, String)>,
+    IfMatch(expected): IfMatch,
+    JsonBody(body): JsonBody<UpdateDevice>,
+) -> Answer<Tagged<Device>> {
+    let device = devices::update(&state, &caller, &client, &device, body, expected).await?;
+    Ok(Tagged::ok(device.revision, device))
+}
+
+/// Forgets a device and its children until their client reports them again.
+#[utoipa::path(delete, path = "/api/devices/{client}/{*device}", tag = "devices",
+    params(("client" = String, Path), ("device" = String, Path, description = "Device id; its slashes stay slashes"),
+        ("If-Match" = Option<String>, Header, description = "Quoted revision the caller saw"), Reason),
+    responses((status = 204)))]
+pub(super) async fn delete_device(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path((client, device)): Path<(String, String)>,
+    IfMatch(expected): IfMatch,
+    Query(reason): Query<Reason>,
+) -> Answer<StatusCode> {
+    devices::delete(&state, &caller, &client, &device, reason.reason, expected).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,41 @@
+//! Identities of clients and the trust domain.
+
+use crate::app::access::Caller;
+use crate::app::{clients, trust};
+use crate::operators::extract::{JsonBody, Path};
+use crate::operators::problems::Answer;
+use crate::state::ServerState;
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use margrave_api::clients::{CreateEnrolmentToken, EnrolmentToken, IssueSvid, IssuedSvid, Trust};
+
+/// Issues an X.509-SVID for a key the caller holds.
+#[utoipa::path(post, path = "/api/clients/{id}/svid", tag = "clients", params(("id" = String, Path)),
+    request_body = IssueSvid, responses((status = 201, body = IssuedSvid)))]
+pub(super) async fn issue_svid(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    JsonBody(body): JsonBody<IssueSvid>,
+) -> Answer<(StatusCode, Json<IssuedSvid>)> {
+    Ok((StatusCode::CREATED, Json(clients::issue_svid(&state, &caller, &id, body).await?)))
+}
+
+/// Creates a one-time token with which a device fetches its first identity.
+#[utoipa::path(post, path = "/api/clients/{id}/enrolment-token", tag = "clients", params(("id" = String, Path)),
+    request_body = CreateEnrolmentToken, responses((status = 201, body = EnrolmentToken)))]
+pub(super) async fn create_enrolment_token(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    JsonBody(body): JsonBody<CreateEnrolmentToken>,
+) -> Answer<(StatusCode, Json<EnrolmentToken>)> {
+    Ok((StatusCode::CREATED, Json(clients::create_enrolment_token(&state, &caller, &id, body).await?)))
+}
+
+/// The trust domain, its anchors, and the addresses devices need.
+#[utoipa::path(get, path = "/api/trust", tag = "clients", responses((status = 200, body = Trust)))]
+pub(super) async fn get_trust(State(state): State<ServerState>) -> Json<Trust> {
+    Json(trust::get(&state))
+}

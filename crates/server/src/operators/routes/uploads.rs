@@ -1,0 +1,46 @@
+//! Packages into the catalog: uploaded, or pulled from a registry.
+
+use crate::app::access::Caller;
+use crate::catalog::{self, UPLOAD_BYTES_MAX, UploadNote};
+use crate::operators::extract::{JsonBody, Query, Reason, read_body};
+use crate::operators::problems::Answer;
+use crate::state::ServerState;
+use axum::Json;
+use axum::extract::{Request, State};
+use http::StatusCode;
+use margrave_api::applications::{ImportApplication, Imported};
+
+/// Adds a package from a tar.gz of its folder or of an OCI layout.
+#[utoipa::path(post, path = "/api/applications", tag = "applications", params(UploadNote, Reason),
+    request_body(content = [u8], content_type = "application/gzip",
+        description = "tar.gz of a package folder, or of an OCI layout (recognised by its `oci-layout` file)"),
+    responses((status = 201, body = Imported, description = "Added"),
+        (status = 200, body = Imported, description = "Exactly this package was there already")))]
+pub(super) async fn upload_application(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Query(note): Query<UploadNote>,
+    Query(reason): Query<Reason>,
+    request: Request,
+) -> Answer<(StatusCode, Json<Imported>)> {
+    let archive = read_body(request, UPLOAD_BYTES_MAX).await?;
+    let imported = catalog::upload(&state, &caller, archive, note, reason.reason).await?;
+    Ok((status(&imported), Json(imported)))
+}
+
+/// Pulls a package from an OCI registry.
+#[utoipa::path(post, path = "/api/applications/import", tag = "applications", request_body = ImportApplication,
+    responses((status = 201, body = Imported, description = "Added"),
+        (status = 200, body = Imported, description = "Exactly this package was there already")))]
+pub(super) async fn import_application(
+    State(state): State<ServerState>,
+    caller: Caller,
+    JsonBody(body): JsonBody<ImportApplication>,
+) -> Answer<(StatusCode, Json<Imported>)> {
+    let imported = catalog::import(&state, &caller, body).await?;
+    Ok((status(&imported), Json(imported)))
+}
+
+fn status(imported: &Imported) -> StatusCode {
+    if imported.added { StatusCode::CREATED } else { StatusCode::OK }
+}
