@@ -114,12 +114,16 @@ fn deepest(error: &dyn std::error::Error) -> String {
     error.to_string()
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Caller {
+/// Who asks, as [`super::auth::require`] found out.
+#[derive(Debug)]
+pub(super) struct By(pub(super) Caller);
+
+impl<S: Send + Sync> FromRequestParts<S> for By {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        let caller = parts.extensions.get::<Self>().cloned();
-        caller.ok_or_else(|| ApiError(AppError::refused(Code::Unauthenticated, "send an API token")))
+        let caller = parts.extensions.get::<Caller>().cloned();
+        caller.map(Self).ok_or_else(|| ApiError(AppError::refused(Code::Unauthenticated, "send an API token")))
     }
 }
 

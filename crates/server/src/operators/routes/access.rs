@@ -1,8 +1,8 @@
 //! `/api/whoami`, `/api/summary`, `/api/openapi.json`, `/api/tokens`.
 
-use crate::app::access::{self, Caller};
+use crate::app::access;
 use crate::app::summary;
-use crate::operators::extract::{JsonBody, Path, Query, Reason};
+use crate::operators::extract::{By, JsonBody, Path, Query, Reason};
 use crate::operators::problems::Answer;
 use crate::state::ServerState;
 use axum::Json;
@@ -14,7 +14,7 @@ use margrave_api::summary::Summary;
 
 /// Who the token belongs to, and which server answers.
 #[utoipa::path(get, path = "/api/whoami", tag = "access", responses((status = 200, body = WhoAmI)))]
-pub(super) async fn whoami(caller: Caller) -> Json<WhoAmI> {
+pub(super) async fn whoami(By(caller): By) -> Json<WhoAmI> {
     Json(WhoAmI { actor: caller.name, server_version: env!("CARGO_PKG_VERSION").to_owned() })
 }
 
@@ -41,7 +41,7 @@ pub(super) async fn list_tokens(State(state): State<ServerState>) -> Answer<Json
     responses((status = 201, body = Token)))]
 pub(super) async fn create_token(
     State(state): State<ServerState>,
-    caller: Caller,
+    By(caller): By,
     JsonBody(body): JsonBody<CreateToken>,
 ) -> Answer<(StatusCode, Json<Token>)> {
     Ok((StatusCode::CREATED, Json(access::create_token(&state, &caller, body).await?)))
@@ -52,7 +52,7 @@ pub(super) async fn create_token(
     responses((status = 204)))]
 pub(super) async fn revoke_token(
     State(state): State<ServerState>,
-    caller: Caller,
+    By(caller): By,
     Path(id): Path<String>,
     Query(reason): Query<Reason>,
 ) -> Answer<StatusCode> {

@@ -3,7 +3,7 @@
 use crate::app::access::Caller;
 use crate::app::changes::{self, Request};
 use crate::app::paging::Paging;
-use crate::operators::extract::{DryRun, JsonBody, Path, Query};
+use crate::operators::extract::{By, DryRun, JsonBody, Path, Query};
 use crate::operators::problems::Answer;
 use crate::state::ServerState;
 use axum::Json;
@@ -29,7 +29,7 @@ pub(super) async fn list_changes(
         (status = 200, body = Plan, description = "With `dryRun`: what it would do")))]
 pub(super) async fn create_change(
     State(state): State<ServerState>,
-    caller: Caller,
+    By(caller): By,
     Query(dry_run): Query<DryRun>,
     JsonBody(body): JsonBody<CreateChange>,
 ) -> Answer<Response> {

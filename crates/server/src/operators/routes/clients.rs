@@ -1,9 +1,8 @@
 //! `/api/clients`.
 
-use crate::app::access::Caller;
 use crate::app::clients;
 use crate::app::paging::Paging;
-use crate::operators::extract::{IfMatch, JsonBody, Path, Query, Tagged};
+use crate::operators::extract::{By, IfMatch, JsonBody, Path, Query, Tagged};
 use crate::operators::problems::Answer;
 use crate::state::ServerState;
 use axum::Json;
@@ -27,7 +26,7 @@ pub(super) async fn list_clients(
     responses((status = 201, body = Client, headers(("ETag" = String, description = "Quoted revision")))))]
 pub(super) async fn create_client(
     State(state): State<ServerState>,
-    caller: Caller,
+    By(caller): By,
     JsonBody(body): JsonBody<CreateClient>,
 ) -> Answer<Tagged<Client>> {
     let client = clients::create(&state, &caller, body).await?;
@@ -48,7 +47,7 @@ pub(super) async fn get_client(State(state): State<ServerState>, Path(id): Path<
     responses((status = 200, body = Client, headers(("ETag" = String, description = "Quoted revision")))))]
 pub(super) async fn update_client(
     State(state): State<ServerState>,
-    caller: Caller,
+    By(caller): By,
     Path(id): Path<String>,
     IfMatch(expected): IfMatch,
     JsonBody(body): JsonBody<UpdateClient>,

@@ -1,12 +1,11 @@
 //! `/api/deployments` and one deployment.
 
 use super::changes::answer;
-use crate::app::access::Caller;
 use crate::app::changes::{self, Request};
 use crate::app::deployments::{self, Query as DeploymentQuery};
 use crate::app::error::AppError;
 use crate::app::paging::Paging;
-use crate::operators::extract::{DryRun, IfMatch, JsonBody, Path, Query, Reason, Tagged};
+use crate::operators::extract::{By, DryRun, IfMatch, JsonBody, Path, Query, Reason, Tagged};
 use crate::operators::problems::Answer;
 use crate::state::ServerState;
 use axum::Json;
@@ -34,7 +33,7 @@ pub(super) async fn list_deployments(
         (status = 200, body = Plan, description = "With `dryRun`: what it would do")))]
 pub(super) async fn create_deployments(
     State(state): State<ServerState>,
-    caller: Caller,
+    By(caller): By,
     Query(dry_run): Query<DryRun>,
     JsonBody(body): JsonBody<CreateChange>,
 ) -> Answer<Response> {
@@ -66,7 +65,7 @@ pub(super) async fn get_deployment(
         (status = 200, body = Plan, description = "With `dryRun`: what it would do")))]
 pub(super) async fn update_deployment(
     State(state): State<ServerState>,
-    caller: Caller,
+    By(caller): By,
     Path(id): Path<String>,
     IfMatch(expected): IfMatch,
     Query(dry_run): Query<DryRun>,
@@ -85,7 +84,7 @@ pub(super) async fn update_deployment(
         (status = 200, body = Plan, description = "With `dryRun`: what it would do")))]
 pub(super) async fn remove_deployment(
     State(state): State<ServerState>,
-    caller: Caller,
+    By(caller): By,
     Path(id): Path<String>,
     IfMatch(expected): IfMatch,
     Query(dry_run): Query<DryRun>,

@@ -1,9 +1,8 @@
 //! `/api/devices`.
 
-use crate::app::access::Caller;
 use crate::app::devices;
 use crate::app::paging::Paging;
-use crate::operators::extract::{IfMatch, JsonBody, Path, Query, Reason, Tagged};
+use crate::operators::extract::{By, IfMatch, JsonBody, Path, Query, Reason, Tagged};
 use crate::operators::problems::Answer;
 use crate::state::ServerState;
 use axum::Json;
@@ -52,7 +51,7 @@ pub(super) async fn get_device(
     responses((status = 200, body = Device, headers(("ETag" = String, description = "Quoted revision")))))]
 pub(super) async fn update_device(
     State(state): State<ServerState>,
-    caller: Caller,
+    By(caller): By,
     Path((client, device)): Path<(String, String)>,
     IfMatch(expected): IfMatch,
     JsonBody(body): JsonBody<UpdateDevice>,
@@ -68,7 +67,7 @@ pub(super) async fn update_device(
     responses((status = 204)))]
 pub(super) async fn delete_device(
     State(state): State<ServerState>,
-    caller: Caller,
+    By(caller): By,
     Path((client, device)): Path<(String, String)>,
     IfMatch(expected): IfMatch,
     Query(reason): Query<Reason>,

@@ -1,9 +1,8 @@
 //! `/api/groups`.
 
-use crate::app::access::Caller;
 use crate::app::groups;
 use crate::app::paging::Paging;
-use crate::operators::extract::{IfMatch, JsonBody, Path, Query, Reason, Tagged};
+use crate::operators::extract::{By, IfMatch, JsonBody, Path, Query, Reason, Tagged};
 use crate::operators::problems::Answer;
 use crate::state::ServerState;
 use axum::Json;
@@ -36,7 +35,7 @@ pub(super) async fn get_group(State(state): State<ServerState>, Path(name): Path
         (status = 201, body = Group, description = "Created", headers(("ETag" = String, description = "Quoted revision")))))]
 pub(super) async fn put_group(
     State(state): State<ServerState>,
-    caller: Caller,
+    By(caller): By,
     Path(name): Path<String>,
     IfMatch(expected): IfMatch,
     JsonBody(body): JsonBody<PutGroup>,
@@ -53,7 +52,7 @@ pub(super) async fn put_group(
     responses((status = 204)))]
 pub(super) async fn delete_group(
     State(state): State<ServerState>,
-    caller: Caller,
+    By(caller): By,
     Path(name): Path<String>,
     IfMatch(expected): IfMatch,
     Query(reason): Query<Reason>,

@@ -1,8 +1,7 @@
 //! Identities of clients and the trust domain.
 
-use crate::app::access::Caller;
 use crate::app::{clients, trust};
-use crate::operators::extract::{JsonBody, Path};
+use crate::operators::extract::{By, JsonBody, Path};
 use crate::operators::problems::Answer;
 use crate::state::ServerState;
 use axum::Json;
@@ -15,7 +14,7 @@ use margrave_api::clients::{CreateEnrolmentToken, EnrolmentToken, IssueSvid, Iss
     request_body = IssueSvid, responses((status = 201, body = IssuedSvid)))]
 pub(super) async fn issue_svid(
     State(state): State<ServerState>,
-    caller: Caller,
+    By(caller): By,
     Path(id): Path<String>,
     JsonBody(body): JsonBody<IssueSvid>,
 ) -> Answer<(StatusCode, Json<IssuedSvid>)> {
@@ -27,7 +26,7 @@ pub(super) async fn issue_svid(
     request_body = CreateEnrolmentToken, responses((status = 201, body = EnrolmentToken)))]
 pub(super) async fn create_enrolment_token(
     State(state): State<ServerState>,
-    caller: Caller,
+    By(caller): By,
     Path(id): Path<String>,
     JsonBody(body): JsonBody<CreateEnrolmentToken>,
 ) -> Answer<(StatusCode, Json<EnrolmentToken>)> {

@@ -1,8 +1,7 @@
 //! Packages into the catalog: uploaded, or pulled from a registry.
 
-use crate::app::access::Caller;
 use crate::catalog::{self, UPLOAD_BYTES_MAX, UploadNote};
-use crate::operators::extract::{JsonBody, Query, Reason, read_body};
+use crate::operators::extract::{By, JsonBody, Query, Reason, read_body};
 use crate::operators::problems::Answer;
 use crate::state::ServerState;
 use axum::Json;
@@ -18,7 +17,7 @@ use margrave_api::applications::{ImportApplication, Imported};
         (status = 200, body = Imported, description = "Exactly this package was there already")))]
 pub(super) async fn upload_application(
     State(state): State<ServerState>,
-    caller: Caller,
+    By(caller): By,
     Query(note): Query<UploadNote>,
     Query(reason): Query<Reason>,
     request: Request,
@@ -34,7 +33,7 @@ pub(super) async fn upload_application(
         (status = 200, body = Imported, description = "Exactly this package was there already")))]
 pub(super) async fn import_application(
     State(state): State<ServerState>,
-    caller: Caller,
+    By(caller): By,
     JsonBody(body): JsonBody<ImportApplication>,
 ) -> Answer<(StatusCode, Json<Imported>)> {
     let imported = catalog::import(&state, &caller, body).await?;

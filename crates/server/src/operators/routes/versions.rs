@@ -1,9 +1,8 @@
 //! One version of an application: what it is, where it fits, what it asks.
 
-use crate::app::access::Caller;
 use crate::app::paging::Paging;
 use crate::app::{applications, fit};
-use crate::operators::extract::{Path, Query, Reason};
+use crate::operators::extract::{By, Path, Query, Reason};
 use crate::operators::problems::Answer;
 use crate::state::ServerState;
 use axum::Json;
@@ -44,7 +43,7 @@ pub(super) async fn get_application_version(
     params(("id" = String, Path), ("version" = String, Path), Reason), responses((status = 204)))]
 pub(super) async fn delete_application_version(
     State(state): State<ServerState>,
-    caller: Caller,
+    By(caller): By,
     Path((id, version)): Path<(String, String)>,
     Query(reason): Query<Reason>,
 ) -> Answer<StatusCode> {
