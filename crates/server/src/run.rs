@@ -17,7 +17,7 @@ use crate::net::tls::{self, Kind};
 use crate::net::{Bound, Options, Tls};
 use crate::state::ServerState;
 use crate::telemetry::Metrics;
-use crate::{telemetry, trust};
+use crate::{operators, trust};
 use axum::Router;
 use margrave_core::time::Clock;
 use margrave_store::{Store, StoreError, StoreOptions};
@@ -108,6 +108,7 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
         heads: Arc::clone(&heads),
         clock: Arc::clone(&clock),
         descriptions: Arc::clone(&descriptions),
+        metrics: Arc::clone(&metrics),
     };
     let (publisher, publisher_task) = publisher::start(parts, stop_loops.clone());
     let state = ServerState {
@@ -211,13 +212,9 @@ fn listen(state: &ServerState, sockets: Sockets, connections: &TaskTracker) -> R
     }
     if let Some(bound) = operators {
         let tls = if state.config.listeners.operators.speaks_tls() { https(Kind::Https)? } else { None };
-        spawn(state, "operators", bound, tls, operator_router(state.clone()), connections);
+        spawn(state, "operators", bound, tls, operators::router(state.clone()), connections);
     }
     Ok(())
-}
-
-fn operator_router(state: ServerState) -> Router {
-    telemetry::router(state)
 }
 
 fn spawn(

@@ -7,6 +7,7 @@ mod queue;
 
 use crate::catalog::Descriptions;
 use crate::heads::Heads;
+use crate::telemetry::Metrics;
 use margrave_core::model::Change;
 use margrave_core::time::Clock;
 use margrave_store::{Store, StoreError};
@@ -35,6 +36,7 @@ pub struct Parts {
     pub heads: Arc<Heads>,
     pub clock: Arc<dyn Clock>,
     pub descriptions: Arc<Descriptions>,
+    pub metrics: Arc<Metrics>,
 }
 
 /// Wakes the publishing loop; cheap to clone.
@@ -73,7 +75,7 @@ async fn run(parts: Parts, publisher: Publisher, stop: CancellationToken) {
         }
         if let Some(entry) = queue.next_due(Instant::now()) {
             let outcome = step(&parts, entry.change(), BATCH_TARGETS).await;
-            settle(&mut queue, entry, outcome);
+            settle(&parts.metrics, &mut queue, entry, outcome);
             // Others who write get their turn between two batches.
             tokio::task::yield_now().await;
             continue;
@@ -103,6 +105,7 @@ pub async fn step(parts: &Parts, change: &Change, targets_max: usize) -> Result<
     let batch = &batch[..batch.len().min(targets_max)];
     let items = documents::items(parts, change, batch).await?;
     let heads = parts.store.change_apply(change.id, change.done, &items, parts.clock.now()).await?;
+    parts.metrics.publish_batch();
     let published = heads.len();
     for head in heads {
         parts.heads.put(head);
@@ -123,12 +126,18 @@ pub async fn step(parts: &Parts, change: &Change, targets_max: usize) -> Result<
     Ok((done < change.targets.len()).then(|| Change { done, ..change.clone() }))
 }
 
-fn settle(queue: &mut Queue, entry: queue::Entry, outcome: Result<Option<Change>, StoreError>) {
+fn settle(
+    metrics: &Metrics,
+    queue: &mut Queue,
+    entry: queue::Entry,
+    outcome: Result<Option<Change>, StoreError>,
+) {
     let id = entry.change().id;
     match outcome {
         Ok(Some(change)) => queue.put_back(change),
         Ok(None) => tracing::info!(change.id = %id, "carried out change `{id}`"),
         Err(error) => {
+            metrics.store_error();
             let pause = queue.put_back_failed(entry, Instant::now());
             tracing::error!(
                 error = &error as &dyn std::error::Error,

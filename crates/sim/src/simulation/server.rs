@@ -100,7 +100,7 @@ impl Server {
         let store = Store::open(&options).await.map_err(unexpected)?;
         let heads = Arc::new(Heads::load(&store).await.map_err(unexpected)?);
         let clock: Arc<dyn Clock> = Arc::<SimulatedClock>::clone(&self.clock);
-        let parts = publisher::Parts { store, heads, clock, descriptions: Arc::new(Descriptions::default()) };
+        let parts = publisher::Parts { store, heads, clock, descriptions: Arc::new(Descriptions::default()), metrics: Arc::default() };
         self.process = Some(Process { parts, queue: VecDeque::new() });
         Ok(())
     }

@@ -2,10 +2,12 @@
 
 use super::Parts;
 use crate::app::compose::{Before, compose};
+use crate::app::mask::Sensitive;
 use margo::description::ApplicationDescription;
 use margo::ids::ApplicationId;
+use margo::problem::FieldError;
 use margrave_core::model::{Change, ChangeKind, ChangeTarget, Deployment};
-use margrave_store::{BatchItem, BatchWrite, StoreError};
+use margrave_store::{BatchItem, BatchWrite, DeploymentFilter, StoreError};
 use std::sync::Arc;
 
 pub(super) async fn items(
@@ -29,6 +31,17 @@ async fn create(parts: &Parts, change: &Change, target: &ChangeTarget) -> Result
     let Some(description) = description(parts, &change.application, &change.version).await? else {
         return Ok(gone(change, &change.version));
     };
+    // Two changes may have been planned before either was published; the second finds the place taken.
+    let filter = DeploymentFilter {
+        application: Some(change.application.clone()),
+        client: Some(target.client.clone()),
+        target: Some(target.target.clone()),
+        ..DeploymentFilter::default()
+    };
+    if let Some(view) = parts.store.deployments_page(&filter, parts.clock.now(), None, 1).await?.first() {
+        let reason = format!("the device has it already, as deployment {}", view.deployment.id);
+        return Ok(BatchWrite::Skip { reason });
+    }
     Ok(put(change, target, &change.version, &description, None))
 }
 
@@ -65,8 +78,12 @@ fn put(
             values: composed.values,
         },
         Err(errors) => {
-            let reasons: Vec<String> =
-                errors.iter().map(|error| format!("{}: {}", error.field, error.message)).collect();
+            let sensitive = Sensitive::of(Some(description));
+            let say = |error: &FieldError| match sensitive.has(&error.field) {
+                true => format!("{}: its value is not accepted", error.field),
+                false => format!("{}: {}", error.field, error.message),
+            };
+            let reasons: Vec<String> = errors.iter().map(say).collect();
             BatchWrite::Skip { reason: reasons.join("; ") }
         }
     }
