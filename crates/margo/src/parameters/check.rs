@@ -1,10 +1,14 @@
 //! One value against one schema (PRM-07).
 
 use super::{DataType, Schema};
+use regex::{Regex, RegexBuilder};
 use serde_json::Value;
+use std::collections::HashMap;
 
 /// Memory a compiled pattern may take: patterns come from packages.
-const PATTERN_BYTES_MAX: usize = 1 << 20;
+const PATTERN_BYTES_MAX: usize = 1 << 17;
+/// Text of defaults that is held against patterns while a package is read; real ones have a few words each.
+const MATCHED_BYTES_MAX: usize = 1 << 12;
 /// The longest value echoed in a message.
 const SHOWN_CHARS_MAX: usize = 60;
 
@@ -18,10 +22,44 @@ pub(super) fn is_empty(value: &Value) -> bool {
     }
 }
 
+/// Compiled patterns, each compiled once, with a bound on the work that a hostile package can cause.
+///
 /// A pattern is searched for, not anchored: a supplier who wants the whole text matched writes `^` and `$`.
-/// `None` when it uses what a linear-time engine cannot do (look-around, back-references) or is too large.
-pub(super) fn pattern(text: &str) -> Option<regex::Regex> {
-    regex::RegexBuilder::new(text).size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX).build().ok()
+pub(super) struct Patterns {
+    compiled: HashMap<String, Option<Regex>>,
+    /// Bytes of text that may still be matched.
+    bytes_left: usize,
+}
+
+impl Patterns {
+    /// For the defaults of a package that is being read.
+    pub(super) fn bounded() -> Self {
+        Self { compiled: HashMap::new(), bytes_left: MATCHED_BYTES_MAX }
+    }
+
+    /// For the answers of an operator, whose number the package has bounded.
+    pub(super) fn unbounded() -> Self {
+        Self { compiled: HashMap::new(), bytes_left: usize::MAX }
+    }
+
+    /// `None` when the pattern uses what a linear-time engine cannot do (look-around, back-references) or is too large.
+    fn get(&mut self, pattern: &str) -> Option<&Regex> {
+        let compile = || {
+            let limit = PATTERN_BYTES_MAX;
+            RegexBuilder::new(pattern).size_limit(limit).dfa_size_limit(limit).build().ok()
+        };
+        self.compiled.entry(pattern.to_owned()).or_insert_with(compile).as_ref()
+    }
+
+    pub(super) fn can_use(&mut self, pattern: &str) -> bool {
+        self.get(pattern).is_some()
+    }
+
+    /// `None` when it cannot be told.
+    fn matches(&mut self, pattern: &str, text: &str) -> Option<bool> {
+        self.bytes_left = self.bytes_left.checked_sub(text.len())?;
+        self.get(pattern).map(|regex| regex.is_match(text))
+    }
 }
 
 /// Whether the value has the type, not whether it is allowed.
@@ -37,7 +75,7 @@ pub(super) fn has_type(data_type: DataType, value: &Value) -> bool {
 
 /// Everything that is wrong with the value, each as a clause such as `must be at least 30`.
 /// A value that may be masked is never repeated.
-pub(super) fn value(schema: &Schema, value: &Value) -> Vec<String> {
+pub(super) fn value(schema: &Schema, value: &Value, patterns: &mut Patterns) -> Vec<String> {
     if is_empty(value) {
         // PRM-08: true means that empty is accepted.
         return if schema.allow_empty { Vec::new() } else { vec!["must not be empty".to_owned()] };
@@ -48,11 +86,11 @@ pub(super) fn value(schema: &Schema, value: &Value) -> Vec<String> {
             .iter()
             .enumerate()
             .flat_map(|(index, item)| {
-                one(schema, element, item).into_iter().map(move |problem| format!("item {}: {problem}", index + 1))
+                one(schema, element, item, patterns).into_iter().map(move |problem| format!("item {}: {problem}", index + 1))
             })
             .collect(),
         _ if schema.takes_list() => vec![format!("must be a list of {}", noun(element))],
-        single => one(schema, element, single),
+        single => one(schema, element, single, patterns),
     }
 }
 
@@ -65,7 +103,7 @@ fn noun(data_type: DataType) -> &'static str {
     }
 }
 
-fn one(schema: &Schema, element: DataType, value: &Value) -> Vec<String> {
+fn one(schema: &Schema, element: DataType, value: &Value, patterns: &mut Patterns) -> Vec<String> {
     if !has_type(element, value) {
         let expected = match element {
             DataType::Integer => "a whole number",
@@ -76,7 +114,7 @@ fn one(schema: &Schema, element: DataType, value: &Value) -> Vec<String> {
         return vec![format!("must be {expected}{}", echo(schema, value))];
     }
     let mut problems = match value {
-        Value::String(text) => text_rules(schema, text),
+        Value::String(text) => text_rules(schema, text, patterns),
         Value::Number(_) => number_rules(schema, value),
         _ => Vec::new(),
     };
@@ -97,7 +135,7 @@ fn same(one: &Value, other: &Value) -> bool {
     one == other || matches!((one.as_f64(), other.as_f64()), (Some(one), Some(other)) if one.total_cmp(&other).is_eq())
 }
 
-fn text_rules(schema: &Schema, text: &str) -> Vec<String> {
+fn text_rules(schema: &Schema, text: &str, patterns: &mut Patterns) -> Vec<String> {
     let mut problems = Vec::new();
     let length = text.chars().count() as u64;
     if let Some(min) = schema.min_length.filter(|min| length < *min) {
@@ -106,10 +144,11 @@ fn text_rules(schema: &Schema, text: &str) -> Vec<String> {
     if let Some(max) = schema.max_length.filter(|max| length > *max) {
         problems.push(format!("must have at most {max} characters"));
     }
-    if let Some(text_pattern) = &schema.regex_match
-        && pattern(text_pattern).is_some_and(|pattern| !pattern.is_match(text)) {
-            problems.push(format!("must match the pattern {text_pattern}"));
-        }
+    if let Some(pattern) = &schema.regex_match
+        && patterns.matches(pattern, text) == Some(false)
+    {
+        problems.push(format!("must match the pattern {pattern}"));
+    }
     problems
 }
 

@@ -6,7 +6,11 @@ use crate::description::{Component, DeploymentProfile};
 use crate::reader::{Cursor, Object, shown};
 use indexmap::IndexMap;
 use serde_json::Value;
-use std::collections::HashSet;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+
+/// Compiling a pattern costs up to a millisecond; real packages have a handful.
+const PATTERNS_MAX: usize = 64;
 
 pub(crate) fn known_components<'a>(components: impl Iterator<Item = &'a Component>) -> HashSet<&'a str> {
     components.map(|component| component.name.as_str()).collect()
@@ -18,6 +22,7 @@ pub(crate) fn parameters(
     profiles: Option<&[DeploymentProfile]>,
 ) -> Option<IndexMap<String, Parameter>> {
     let known = profiles.map(|profiles| known_components(profiles.iter().flat_map(|profile| &profile.components)));
+    let profile_ids: HashSet<&str> = profiles.into_iter().flatten().map(|profile| profile.id.as_str()).collect();
     let read: Vec<_> = cursor
         .entries()?
         .into_iter()
@@ -31,7 +36,7 @@ pub(crate) fn parameters(
                         return;
                     }
                     let name = shown(component);
-                    if profiles.into_iter().flatten().any(|profile| profile.id == component) {
+                    if profile_ids.contains(component) {
                         // W-23: seen in published packages; the target reaches nothing.
                         cursor.warning(format!("`{name}` is a profile, not a component; the target has no effect"));
                     } else {
@@ -88,8 +93,11 @@ pub(crate) fn configuration(
     parameters: Option<&IndexMap<String, Parameter>>,
 ) -> Option<Configuration> {
     let object = cursor.object()?;
-    let schema = object.required("schema").and_then(|cursor| schemas(&cursor));
-    let known = Known { parameters, schemas: schema.as_deref() };
+    let patterns = RefCell::new(check::Patterns::bounded());
+    let schema = object.required("schema").and_then(|cursor| schemas(&cursor, &patterns));
+    let by_name: Option<HashMap<&str, &Schema>> =
+        schema.as_ref().map(|schemas| schemas.iter().map(|schema| (schema.name.as_str(), schema)).collect());
+    let known = Known { parameters, schemas: by_name.as_ref(), patterns: &patterns };
     let sections = object.required("sections").and_then(|cursor| cursor.list_of(|cursor| section(cursor, known)));
     object.warn_unread();
     let configuration = Configuration { sections: sections?, schema: schema? };
@@ -100,7 +108,8 @@ pub(crate) fn configuration(
 #[derive(Clone, Copy)]
 struct Known<'a> {
     parameters: Option<&'a IndexMap<String, Parameter>>,
-    schemas: Option<&'a [Schema]>,
+    schemas: Option<&'a HashMap<&'a str, &'a Schema>>,
+    patterns: &'a RefCell<check::Patterns>,
 }
 
 fn repeated_settings(cursor: &Cursor<'_>, configuration: &Configuration) {
@@ -134,7 +143,7 @@ fn setting(cursor: &Cursor<'_>, known: Known<'_>) -> Option<Setting> {
     let immutable = object.optional("immutable", Cursor::lenient_boolean).unwrap_or(false);
     let schema = object.required("schema").and_then(|cursor| {
         let text = cursor.text()?;
-        if known.schemas.is_some_and(|schemas| schemas.iter().all(|schema| schema.name != text)) {
+        if known.schemas.is_some_and(|schemas| !schemas.contains_key(text.as_str())) {
             cursor.error(format!("`{}` is not the name of a schema in `configuration.schema`", shown(&text)));
         }
         Some(text)
@@ -148,22 +157,32 @@ fn setting(cursor: &Cursor<'_>, known: Known<'_>) -> Option<Setting> {
 /// W-23: a default outside its own schema is reported; the package stays usable with another value.
 fn default_fits(cursor: &Cursor<'_>, setting: &Setting, known: Known<'_>) {
     let default = known.parameters.and_then(|parameters| parameters.get(&setting.parameter)?.value.as_ref());
-    let schema = known.schemas.and_then(|schemas| schemas.iter().find(|schema| schema.name == setting.schema));
+    let schema = known.schemas.and_then(|schemas| schemas.get(setting.schema.as_str()));
     if let (Some(default), Some(schema)) = (default, schema) {
-        for problem in check::value(schema, default) {
+        for problem in check::value(schema, default, &mut known.patterns.borrow_mut()) {
             let name = shown(&setting.parameter);
             cursor.warning(format!("the default of `{name}` does not fit its own schema: {problem}"));
         }
     }
 }
 
-fn schemas(cursor: &Cursor<'_>) -> Option<Vec<Schema>> {
+fn schemas(cursor: &Cursor<'_>, patterns: &RefCell<check::Patterns>) -> Option<Vec<Schema>> {
     let mut names = HashSet::new();
+    let mut with_pattern = 0;
     let read: Vec<Option<Schema>> = cursor
         .list()?
         .iter()
         .map(|cursor| {
             let schema = schema(cursor)?;
+            if let Some(pattern) = &schema.regex_match {
+                with_pattern += 1;
+                if with_pattern > PATTERNS_MAX {
+                    cursor.error(format!("is one schema with a pattern too many: {PATTERNS_MAX} are allowed"));
+                } else if !patterns.borrow_mut().can_use(pattern) {
+                    let why = "no look-around, no back-references, no large repetitions";
+                    cursor.warning(format!("`regexMatch` cannot be used here ({why}); it is not checked"));
+                }
+            }
             if !names.insert(schema.name.clone()) {
                 cursor.error(format!("has the name `{}` of an earlier schema", shown(&schema.name)));
             }
@@ -239,12 +258,6 @@ fn rules_agree(object: &Object<'_>, schema: &Schema) {
     idle("maxValue", schema.max_value.is_some(), number);
     idle("minPrecision", schema.min_precision.is_some(), element == DataType::Double);
     idle("maxPrecision", schema.max_precision.is_some(), element == DataType::Double);
-    if let Some(pattern) = &schema.regex_match
-        && check::pattern(pattern).is_none() {
-            object
-                .cursor()
-                .warning("`regexMatch` cannot be used here (no look-around, no back-references); it is not checked");
-        }
     match &schema.options {
         None if schema.multiselect => object.missing("options", "is missing: a multiple choice needs choices"),
         Some(options) if options.is_empty() => object.missing("options", "must hold at least one option"),

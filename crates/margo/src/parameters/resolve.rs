@@ -104,6 +104,7 @@ pub(super) fn resolve(
         let message = format!("is not a parameter of this application; it has {}", list(&known));
         errors.push(FieldError { field: shown(name), message });
     }
+    let mut patterns = check::Patterns::unbounded();
     let mut resolved = IndexMap::new();
     for (name, parameter) in &description.parameters {
         let targets = targets(parameter, profile);
@@ -116,7 +117,7 @@ pub(super) fn resolve(
         let answer = answers.get(name).filter(|answer| !answer.is_null());
         // A setting that may not change keeps its value even when the default of a newer package differs.
         let value = answer.or(before).or(parameter.value.as_ref());
-        let found = problems(name, &asked, value, before);
+        let found = problems(name, &asked, value, before, &mut patterns);
         if !found.is_empty() {
             errors.extend(found);
             continue;
@@ -138,6 +139,7 @@ fn problems(
     asked: &[(&str, &Setting, &Schema)],
     value: Option<&Value>,
     before: Option<&Value>,
+    patterns: &mut check::Patterns,
 ) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut note = |place: &str, problem: &str| {
@@ -146,7 +148,7 @@ fn problems(
     for (section, setting, schema) in asked {
         let place = format!("{} / {}", shown(section), shown(&setting.name));
         // PRM-07
-        for problem in check::value(schema, value.unwrap_or(&Value::Null)) {
+        for problem in check::value(schema, value.unwrap_or(&Value::Null), patterns) {
             note(&place, &problem);
         }
         // PRM-06
