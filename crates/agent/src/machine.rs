@@ -279,4 +279,6 @@ fn read_document(id: DeploymentId, yaml: &[u8]) -> Document {
 }
 
 #[cfg(test)]
+pub(crate) use tests::bench as tests_support;
+#[cfg(test)]
 mod tests;

@@ -1,0 +1,80 @@
+use super::*;
+use crate::config::DeviceConfig;
+
+fn config(folder: &Path, file: Option<(&str, &str)>) -> AgentConfig {
+    let capabilities = file.map(|(name, text)| {
+        std::fs::write(folder.join(name), text).unwrap();
+        folder.join(name)
+    });
+    let device = DeviceConfig { id: None, capabilities, discover: true };
+    AgentConfig { state_dir: folder.to_owned(), device, ..AgentConfig::default() }
+}
+
+fn own() -> DeviceId {
+    "press-07".parse().unwrap()
+}
+
+#[test]
+fn what_is_discovered_is_a_complete_report_of_a_hosting_device() {
+    // CAP-01, CAP-06, CAP-10
+    let folder = tempfile::tempdir().unwrap();
+    let reports = reports(&config(folder.path(), None), &own(), &["compose"]).unwrap();
+    let properties = &reports[0].capabilities.properties;
+    assert_eq!(properties.id, own());
+    assert!(properties.hosts_workloads() && properties.otel_collector == Some(true));
+    assert!(properties.cpus.as_ref().unwrap()[0].cores >= 1.0);
+    assert!(margo::quantity::parse_bytes(properties.memory.as_ref().unwrap()).unwrap() > 1 << 20);
+    assert!(margo::quantity::parse_bytes(properties.storage.as_ref().unwrap()).unwrap() > 1 << 20);
+}
+
+#[test]
+fn a_file_is_laid_over_what_is_discovered_in_json_or_yaml() {
+    let folder = tempfile::tempdir().unwrap();
+    let yaml = "properties:\n  memory: 2Gi\n  vendor: Northstar\n  id: ignored\nlabels:\n  site: berlin\n";
+    let json = "{\"properties\":{\"memory\":\"2Gi\",\"vendor\":\"Northstar\"},\"labels\":{\"site\":\"berlin\"}}";
+    for file in [("c.yaml", yaml), ("c.json", json)] {
+        let reports = reports(&config(folder.path(), Some(file)), &own(), &["compose"]).unwrap();
+        let capabilities = &reports[0].capabilities;
+        assert_eq!(capabilities.properties.memory.as_deref(), Some("2Gi"));
+        assert_eq!(capabilities.properties.vendor, "Northstar");
+        assert_eq!(capabilities.properties.id, own());
+        assert_eq!(capabilities.labels["site"], "berlin");
+        assert!(capabilities.properties.cpus.is_some(), "what the file does not say stays");
+    }
+}
+
+#[test]
+fn a_see_through_gateway_takes_the_hosting_fields_away_with_null() {
+    // CAP-06
+    let folder = tempfile::tempdir().unwrap();
+    let keys = ["cpus", "memory", "storage", "peripherals", "interfaces", "otelCollector", "supportedRuntimes", "supportedDeploymentTypes"];
+    let text = keys.iter().fold("properties:\n".to_owned(), |text, key| format!("{text}  {key}: null\n"));
+    let reports = reports(&config(folder.path(), Some(("c.yaml", &text))), &own(), &["compose"]).unwrap();
+    assert!(!reports[0].capabilities.properties.hosts_workloads());
+}
+
+#[test]
+fn children_come_after_their_gateway_with_their_full_id() {
+    // GW-02, CAP-04
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("child.yaml");
+    std::fs::write(&path, "properties:\n  serialNumber: 7\n").unwrap();
+    let mut config = config(folder.path(), None);
+    config.child = vec![ChildConfig { id: "plc-1".parse().unwrap(), capabilities: path.clone() }];
+    std::fs::write(&path, "properties:\n  serialNumber: \"7\"\n").unwrap();
+    let before = fingerprint(&config);
+    let reports = reports(&config, &own(), &["compose"]).unwrap();
+    assert_eq!(reports[1].id.as_str(), "press-07/plc-1");
+    assert_eq!(reports[1].capabilities.properties.id, reports[1].id);
+    std::fs::write(&path, "properties:\n  serialNumber: \"8\"\n").unwrap();
+    assert_ne!(fingerprint(&config), before, "a changed file is noticed");
+}
+
+#[test]
+fn a_file_that_cannot_be_used_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    for file in [("c.yaml", "properties: ["), ("c.json", "nope"), ("d.yaml", "properties:\n  supportedRuntimes: [wasm]\n")] {
+        let error = reports(&config(folder.path(), Some(file)), &own(), &["compose"]).unwrap_err().to_string();
+        assert!(error.contains(file.0) || error.contains("supportedRuntimes"), "{error}");
+    }
+}

@@ -237,9 +237,16 @@ impl Machine {
                 // DS-18: a 404 says nothing about what should run. The manifest may have moved on: ask for it again.
                 let not_found = matches!(&other, Answer::Response(response) if response.status == 404);
                 self.pending = None;
-                let failed = self.request_failed(LaneName::Desired, what, &other, now, rng);
-                let code = if not_found { Code::ArtifactNotFound } else { failed };
                 let (_, message) = super::network::explain_answer(what, &other);
+                let code = if not_found {
+                    // That this artifact will not come says nothing about the next poll: the usual patience does.
+                    let retry = self.settings.retry;
+                    let answer = Answer::Failed { code: Code::ArtifactNotFound, message: String::new() };
+                    self.network.desired.failed(&answer, retry, now, rng);
+                    Code::ArtifactNotFound
+                } else {
+                    self.request_failed(LaneName::Desired, what, &other, now, rng)
+                };
                 let due = self.network.desired.due;
                 self.warn(code, None, message.clone());
                 self.note_trouble(Topic::Desired, code, message, Some(due), now);
@@ -346,7 +353,7 @@ impl Machine {
         self.report_newcomers(now);
         self.cancel_outdated();
         self.work.forget_retries();
-        self.work.observe_soon(now);
+        self.work.look_again(now);
     }
 
     /// What to keep for going back one revision once `next` is accepted.

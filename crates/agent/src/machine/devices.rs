@@ -116,7 +116,9 @@ impl Machine {
                 && device.parent().is_some() =>
             {
                 self.devices.told.clear();
-                self.request_failed(LaneName::Capabilities, "report capabilities", &answer, now, rng);
+                let retry = self.settings.retry;
+                let again = Answer::Failed { code: Code::CapabilitiesRefused, message: String::new() };
+                self.network.capabilities.failed(&again, retry, now, rng);
             }
             400 | 404 | 405 | 409 | 413 | 415 | 422 => {
                 self.network.capabilities.succeeded(now);

@@ -1,0 +1,8 @@
+//! The machine on the bench.
+
+pub(crate) mod bench;
+mod desired;
+mod gateway;
+mod properties;
+mod trouble;
+mod work;

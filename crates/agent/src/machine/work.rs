@@ -99,6 +99,12 @@ impl Work {
     pub(super) fn observe_soon(&mut self, now: Timestamp) {
         self.observe_due = self.observe_due.min(now);
     }
+    /// Another goal: what was seen before says nothing about it until the next look.
+    pub(super) fn look_again(&mut self, now: Timestamp) {
+        self.observation = None;
+        self.observing = None;
+        self.observe_soon(now);
+    }
     pub(super) fn forget_retries(&mut self) {
         self.retries.clear();
     }

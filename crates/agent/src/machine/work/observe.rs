@@ -41,6 +41,7 @@ impl Machine {
             }
             Err(message) => {
                 // Not knowing is not a reason to change anything.
+                self.work.observation = None;
                 let due = now.plus(self.settings.retry.delay(0, rng));
                 self.work.observe_due = due;
                 self.warn(Code::RuntimeUnavailable, None, message.clone());

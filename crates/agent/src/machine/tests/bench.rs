@@ -1,0 +1,329 @@
+//! A bench for the machine: a disk in memory, the simulated world, and a server that does what a test tells it.
+
+use super::super::io::*;
+use super::super::records::Loaded;
+use super::super::{Machine, Settings, Settled};
+use crate::runtimes::simulated::script::Script;
+use crate::runtimes::simulated::world::World;
+use margo::capabilities::{DeviceCapabilities, UnknownTypes};
+use margo::manifest::{bundle_url, deployment_url};
+use margo::problem::{Problem, ProblemType};
+use margo::status::DeploymentStatus;
+use margo::{DeploymentId, DeviceId};
+use margrave_core::publish::{self, Publication, ServedDeployment};
+use margrave_core::time::Timestamp;
+use rand::SeedableRng as _;
+use rand::rngs::SmallRng;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+pub(crate) const START: Timestamp = Timestamp(1_750_000_000_000_000);
+
+pub(crate) fn id(number: u8) -> DeploymentId {
+    format!("00000000-0000-4000-8000-0000000000{number:02x}").parse().unwrap()
+}
+
+/// A deployment with these components on this device; `revision` tells contents apart.
+pub(crate) fn yaml(number: u8, device: &str, components: &[&str], revision: &str) -> ServedDeployment {
+    yaml_with(number, device, components, revision, "")
+}
+
+pub(crate) fn yaml_with(number: u8, device: &str, components: &[&str], revision: &str, extra: &str) -> ServedDeployment {
+    let component = |name: &&str| {
+        format!("      - name: {name}\n        properties:\n          repository: oci://registry.example/{name}\n          revision: {revision}\n")
+    };
+    let components: String = components.iter().map(component).collect();
+    let id = id(number);
+    let text = format!(
+        "id: {id}\nmetadata:\n  name: app-{number}\n  namespace: plant\n  deviceId: {device}\nspec:\n  applicationId: app-{number}\n  deploymentProfile:\n    type: compose\n{extra}    components:\n{components}"
+    );
+    let yaml = text.into_bytes();
+    ServedDeployment { id, digest: margo::Digest::of(&yaml), yaml }
+}
+
+pub(crate) fn device(id: &str, memory: &str) -> DeviceReport {
+    let json = serde_json::json!({"properties": {
+        "id": id, "vendor": "v", "modelNumber": "m", "serialNumber": "s",
+        "cpus": [{"cores": 4, "architecture": "amd64"}], "memory": memory, "storage": "64Gi",
+        "peripherals": [], "interfaces": [{"type": "ethernet"}], "otelCollector": true,
+        "supportedRuntimes": ["oci"], "supportedDeploymentTypes": ["compose"],
+    }, "labels": {"line": "a"}});
+    let json = serde_json::to_vec(&json).unwrap();
+    let capabilities = DeviceCapabilities::read(&json, UnknownTypes::Refuse).unwrap().document;
+    DeviceReport { id: id.parse().unwrap(), json, capabilities }
+}
+
+/// The other side. `twist` may answer first, to misbehave.
+pub(crate) struct Server {
+    pub(crate) publication: Publication,
+    pub(crate) deployments: Vec<ServedDeployment>,
+    pub(crate) statuses: Vec<DeploymentStatus>,
+    pub(crate) devices: Vec<DeviceId>,
+    pub(crate) requests: Vec<Request>,
+    #[expect(clippy::type_complexity, reason = "a hook of a test")]
+    pub(crate) twist: Option<Box<dyn FnMut(&Request) -> Option<Answer>>>,
+}
+
+pub(crate) fn response(status: u16, body: &[u8]) -> Answer {
+    Answer::Response(Response { status, body: body.to_vec(), ..Response::default() })
+}
+
+pub(crate) fn problem(problem_type: ProblemType, status: u16) -> Answer {
+    response(status, &Problem::new(problem_type, status, "no").to_json())
+}
+
+impl Server {
+    pub(crate) fn new() -> Self {
+        let publication = publish::next(0, &[]).unwrap();
+        Self { publication, deployments: vec![], statuses: vec![], devices: vec![], requests: vec![], twist: None }
+    }
+
+    pub(crate) fn publish(&mut self, deployments: Vec<ServedDeployment>) -> u64 {
+        self.publication = publish::next(self.publication.version, &deployments).unwrap();
+        self.deployments = deployments;
+        self.publication.version
+    }
+
+    pub(crate) fn answer(&mut self, request: &Request) -> Answer {
+        self.requests.push(request.clone());
+        if let Some(answer) = self.twist.as_mut().and_then(|twist| twist(request)) {
+            return answer;
+        }
+        match request {
+            Request::PutCapabilities { device, .. } => {
+                if device.parent().is_some_and(|parent| !self.devices.contains(&parent)) {
+                    return problem(ProblemType::GatewayNotFound, 404);
+                }
+                self.devices.push(device.clone());
+                response(201, b"")
+            }
+            Request::DeleteDevice { device } => {
+                self.devices.retain(|known| known != device);
+                response(204, b"")
+            }
+            Request::Poll { if_none_match } => {
+                let etag = self.publication.digest.etag();
+                if if_none_match.as_ref() == Some(&etag) {
+                    return response(304, b"");
+                }
+                let body = self.publication.body.clone();
+                Answer::Response(Response { status: 200, etag: Some(etag), retry_after: None, body })
+            }
+            Request::FetchBundle { path } => match &self.publication.bundle {
+                Some((digest, bytes)) if *path == bundle_url(digest) => response(200, bytes),
+                _ => problem(ProblemType::InvalidBundle, 404),
+            },
+            Request::FetchYaml { path } => {
+                let found = self.deployments.iter().find(|served| *path == deployment_url(served.id, &served.digest));
+                found.map_or_else(|| problem(ProblemType::DeploymentNotFound, 404), |served| response(200, &served.yaml))
+            }
+            Request::PostStatus { json, .. } => {
+                self.statuses.push(DeploymentStatus::read(json).unwrap().document);
+                response(200, b"")
+            }
+        }
+    }
+
+    pub(crate) fn polls(&self) -> Vec<Option<String>> {
+        let etag = |request: &Request| match request {
+            Request::Poll { if_none_match } => Some(if_none_match.clone()),
+            _ => None,
+        };
+        self.requests.iter().filter_map(etag).collect()
+    }
+
+    pub(crate) fn last_status(&self, number: u8) -> &DeploymentStatus {
+        self.statuses.iter().rev().find(|status| status.deployment_id == id(number)).expect("a status was reported")
+    }
+}
+
+pub(crate) struct Bench {
+    pub(crate) machine: Machine,
+    pub(crate) settings: Settings,
+    pub(crate) rng: SmallRng,
+    pub(crate) now: Timestamp,
+    pub(crate) disk: Loaded,
+    pub(crate) world: World,
+    pub(crate) script: Script,
+    pub(crate) events: Vec<Event>,
+    pub(crate) devices: Vec<DeviceReport>,
+    pub(crate) inputs: VecDeque<Input>,
+    /// Work the runtime sits on until it is cancelled.
+    pub(crate) stuck: bool,
+    pub(crate) disk_full: bool,
+    /// The runtime cannot tell what it runs.
+    pub(crate) blind: bool,
+    pub(crate) wake: Timestamp,
+    /// Every effect, in order.
+    pub(crate) trace: Vec<Effect>,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self::with(Settings::default(), vec![device("gw", "8Gi")])
+    }
+
+    pub(crate) fn with(settings: Settings, devices: Vec<DeviceReport>) -> Self {
+        let mut rng = SmallRng::seed_from_u64(7);
+        let disk = Loaded::default();
+        let machine = Machine::new(settings.clone(), disk.clone(), START, &mut rng);
+        let inputs = VecDeque::from([Input::Devices(devices.clone())]);
+        Self {
+            machine,
+            settings,
+            rng,
+            now: START,
+            disk,
+            world: World::default(),
+            script: Script::default(),
+            events: vec![],
+            devices,
+            inputs,
+            stuck: false,
+            disk_full: false,
+            blind: false,
+            wake: START,
+            trace: vec![],
+        }
+    }
+
+    /// Loses everything in memory, as kill -9 does.
+    pub(crate) fn crash(&mut self) {
+        self.machine = Machine::new(self.settings.clone(), self.disk.clone(), self.now, &mut self.rng);
+        self.inputs = VecDeque::from([Input::Devices(self.devices.clone())]);
+    }
+
+    /// Feeds one input and carries out what comes of it, answering at once.
+    pub(crate) fn feed(&mut self, input: Input, server: &mut Server) {
+        for effect in self.machine.step(input, self.now, &mut self.rng) {
+            self.check(&effect);
+            self.trace.push(effect.clone());
+            self.carry_out(effect, server);
+        }
+    }
+
+    /// What must hold of every effect, in every test: invariants 4 and 6, DS-13, DS-22, DS-23.
+    fn check(&self, effect: &Effect) {
+        let accepted = self.disk.accepted.as_ref();
+        let wanted = |id: DeploymentId| {
+            let manifest = accepted.expect("nothing is done before an acceptance is durable").manifest().unwrap();
+            manifest.deployments.into_iter().find(|wanted| wanted.deployment_id == id).map(|wanted| wanted.digest)
+        };
+        match effect {
+            Effect::Request { request: Request::Poll { if_none_match: Some(etag) }, .. } => {
+                let reconciled = self.disk.reconciled.as_ref().expect("an ETag is only known from the reconciled record");
+                assert_eq!(reconciled.etag.as_ref(), Some(etag));
+                assert_eq!(accepted.map(|accepted| accepted.version), Some(reconciled.version));
+            }
+            Effect::Apply(work) => assert_eq!(wanted(work.deployment), Some(work.digest.clone())),
+            Effect::Remove(work) if work.component.is_none() => {
+                let moves = self.world.deployments.get(&work.deployment).is_some_and(|placed| placed.device == work.device);
+                assert!(wanted(work.deployment).is_none() || moves, "only absence from an accepted manifest removes");
+            }
+            Effect::Persist { records, .. } => {
+                for record in records {
+                    if let Record::Accepted(next) = record {
+                        let floor = accepted.map(|held| held.version).max(self.disk.floor.as_ref().map(|held| held.version));
+                        assert!(floor.is_none_or(|floor| next.version >= floor), "an older manifest was accepted");
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect, server: &mut Server) {
+        match effect {
+            Effect::Request { id, request } => {
+                let answer = server.answer(&request);
+                self.inputs.push_back(Input::Answered { request: id, answer });
+            }
+            Effect::Persist { write, records } => {
+                let result = if self.disk_full {
+                    Err(PersistFailure { disk_full: true, message: "no room".to_owned() })
+                } else {
+                    records.into_iter().for_each(|record| self.keep(record));
+                    Ok(())
+                };
+                self.inputs.push_back(Input::Persisted { write, result });
+            }
+            Effect::Forget(digests) => self.disk.contents.retain(|digest, _| !digests.contains(digest)),
+            Effect::Apply(_) if self.stuck => {}
+            Effect::Apply(work) => {
+                let result = self.world.apply(&work, &self.script);
+                self.finish(work.work, result);
+            }
+            Effect::Remove(work) => {
+                let result = self.world.remove(&work, &self.script);
+                self.finish(work.work, result);
+            }
+            Effect::Cancel(work) => {
+                self.inputs.push_back(Input::WorkFinished { work, outcome: WorkOutcome::Cancelled });
+            }
+            Effect::Observe(observation) => {
+                let seen = self.world.observe(&self.script);
+                let result = if self.blind { Err("engine is down".to_owned()) } else { Ok(seen) };
+                self.inputs.push_back(Input::Observed { observation, result });
+            }
+            Effect::WakeAt(at) => self.wake = at,
+            Effect::Log(event) => self.events.push(event),
+        }
+    }
+
+    fn finish(&mut self, work: WorkId, result: Result<(), WorkFailure>) {
+        let outcome = result.map_or_else(WorkOutcome::Failed, |()| WorkOutcome::Done);
+        self.inputs.push_back(Input::WorkFinished { work, outcome });
+    }
+
+    fn keep(&mut self, record: Record) {
+        match record {
+            Record::Content { digest, bytes } => {
+                self.disk.contents.insert(digest, bytes);
+            }
+            Record::Accepted(accepted) => self.disk.accepted = Some(accepted),
+            Record::Reconciled(reconciled) => self.disk.reconciled = Some(reconciled),
+            Record::Statuses(statuses) => self.disk.statuses = statuses,
+            Record::Devices(devices) => self.disk.devices = devices,
+        }
+    }
+
+    /// Lets this much time pass, with everything that happens in it.
+    pub(crate) fn run_for(&mut self, duration: Duration, server: &mut Server) {
+        let end = self.now.plus(duration);
+        let mut steps = 0;
+        loop {
+            while let Some(input) = self.inputs.pop_front() {
+                self.feed(input, server);
+                steps += 1;
+                assert!(steps < 100_000, "the machine never comes to rest");
+            }
+            if self.wake > end {
+                self.now = end;
+                return;
+            }
+            self.now = self.now.max(self.wake);
+            steps += 1;
+            assert!(steps < 100_000, "the machine never comes to rest");
+            self.feed(Input::Tick, server);
+        }
+    }
+
+    /// Until everything is as desired and told.
+    pub(crate) fn converge(&mut self, server: &mut Server) {
+        for _ in 0..600 {
+            self.run_for(Duration::from_secs(6), server);
+            if self.machine.settled() == Settled::Converged && self.machine.accepted_version() == Some(server.publication.version) {
+                return;
+            }
+        }
+        panic!("did not converge: {:#?}", self.machine.report(self.now));
+    }
+
+    pub(crate) fn running(&self) -> Vec<DeploymentId> {
+        self.world.deployments.keys().copied().collect()
+    }
+
+    pub(crate) fn codes(&self) -> Vec<&'static str> {
+        self.events.iter().filter_map(|event| event.code).map(crate::Code::number).collect()
+    }
+}

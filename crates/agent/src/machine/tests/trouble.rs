@@ -1,0 +1,208 @@
+//! Servers that fail, refuse and ask for patience; reports that wait; hours of silence.
+
+use super::bench::*;
+use crate::machine::Settings;
+use crate::machine::io::*;
+use crate::machine::schedule::Calendar;
+use margo::problem::{BackoffStrategy, Problem, ProblemType};
+use margo::status::State;
+use margrave_core::time::Timestamp;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Times of polls while the server answers all of them like this.
+fn polls_answered(answer: Answer, length: Duration) -> Vec<Duration> {
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    bench.converge(&mut server);
+    let start = bench.now;
+    let count = Rc::new(RefCell::new(0));
+    let seen = Rc::clone(&count);
+    server.twist = Some(Box::new(move |request| {
+        matches!(request, Request::Poll { .. }).then(|| {
+            *seen.borrow_mut() += 1;
+            answer.clone()
+        })
+    }));
+    let mut times = vec![];
+    while bench.now.since(start) < length {
+        bench.run_for(Duration::from_secs(1), &mut server);
+        if *count.borrow() > times.len() {
+            times.push(bench.now.since(start));
+        }
+    }
+    times
+}
+
+#[test]
+fn errors_are_retried_ever_more_seldom() {
+    let times = polls_answered(response(500, b""), 60 * MINUTE);
+    let gaps: Vec<_> = times.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
+    assert!(gaps[0] <= Duration::from_secs(12), "{gaps:?}");
+    assert!(*gaps.last().unwrap() >= 4 * MINUTE, "{gaps:?}");
+    assert!(times.len() < 25);
+}
+
+#[test]
+fn retry_after_is_never_undercut() {
+    // RTY-01
+    for header in ["600", "Sun, 15 Jun 2025 15:26:40 GMT"] {
+        let answer = Answer::Response(Response { status: 429, retry_after: Some(header.to_owned()), ..Response::default() });
+        let (mut bench, mut server) = (Bench::new(), Server::new());
+        bench.run_for(Duration::from_secs(30), &mut server);
+        let date = Timestamp("2025-06-15T15:26:40Z".parse::<jiff::Timestamp>().unwrap().as_microsecond());
+        server.twist = Some(Box::new(move |request| matches!(request, Request::Poll { .. }).then(|| answer.clone())));
+        server.requests.clear();
+        while server.polls().is_empty() {
+            bench.run_for(Duration::from_secs(1), &mut server);
+        }
+        let allowed = if header == "600" { bench.now.plus(Duration::from_secs(598)) } else { date };
+        let wait = allowed.since(bench.now);
+        bench.inputs.push_back(Input::Poke);
+        bench.run_for(wait, &mut server);
+        assert_eq!(server.polls().len(), 1, "asked again before `{header}`");
+        bench.run_for(20 * MINUTE, &mut server);
+        assert!(server.polls().len() >= 2);
+    }
+}
+
+#[test]
+fn the_problem_document_says_how_to_retry() {
+    // RTY-01, PRB-03
+    let with = |retryable, strategy, seconds| {
+        let problem = Problem {
+            retryable: Some(retryable),
+            backoff_strategy: Some(strategy),
+            retry_after_seconds: seconds,
+            ..Problem::new(ProblemType::Blank, 500, "later")
+        };
+        polls_answered(response(500, &problem.to_json()), 20 * MINUTE).len()
+    };
+    let fixed = with(true, BackoffStrategy::Fixed, None);
+    let exponential = with(true, BackoffStrategy::Exponential, None);
+    let hopeless = with(false, BackoffStrategy::None, None);
+    let patient = with(true, BackoffStrategy::Fixed, Some(300));
+    assert!(fixed > 100 && exponential < 15 && hopeless < 6 && patient < 6, "{fixed} {exponential} {hopeless} {patient}");
+}
+
+#[test]
+fn a_client_that_is_not_accepted_asks_seldom_and_keeps_its_workloads() {
+    // GEN-14, W-26, invariant 6
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
+    bench.converge(&mut server);
+    server.twist = Some(Box::new(|_| Some(problem(ProblemType::NotAuthorized, 403))));
+    server.requests.clear();
+    bench.run_for(60 * MINUTE, &mut server);
+    assert!((2..=20).contains(&server.requests.len()), "{}", server.requests.len());
+    assert_eq!(bench.running(), [id(1)]);
+    assert!(bench.codes().contains(&"703"));
+    server.twist = None;
+    bench.converge(&mut server);
+}
+
+#[test]
+fn undelivered_reports_survive_a_crash_and_only_the_newest_is_sent() {
+    // ST-11, invariant 5
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
+    bench.converge(&mut server);
+    server.publish(vec![yaml(1, "gw", &["web"], "2.0.0")]);
+    server.statuses.clear();
+    server.twist = Some(Box::new(|request| matches!(request, Request::PostStatus { .. }).then(|| response(500, b""))));
+    bench.run_for(3 * MINUTE, &mut server);
+    assert!(server.statuses.is_empty() && bench.machine.reconciled_version() == Some(server.publication.version));
+    bench.crash();
+    server.twist = None;
+    bench.converge(&mut server);
+    let states: Vec<_> = server.statuses.iter().map(|status| status.state).collect();
+    assert_eq!(states, [State::Installed], "newer reports replace older ones");
+}
+
+#[test]
+fn a_report_the_server_will_never_take_is_dropped_and_does_not_block_the_others() {
+    for (status, dropped) in [(404, true), (422, true), (408, false), (425, false), (429, false), (403, false)] {
+        let (mut bench, mut server) = (Bench::new(), Server::new());
+        server.publish(vec![yaml(1, "gw", &["web"], "1.0.0"), yaml(2, "gw", &["db"], "1.0.0")]);
+        server.twist = Some(Box::new(move |request| match request {
+            Request::PostStatus { deployment, .. } if *deployment == id(1) => Some(response(status, b"")),
+            _ => None,
+        }));
+        bench.run_for(30 * MINUTE, &mut server);
+        assert_eq!(bench.codes().contains(&"707"), dropped, "{status}");
+        assert_eq!(server.statuses.iter().any(|status| status.deployment_id == id(2)), dropped, "{status}");
+        server.twist = None;
+        bench.converge(&mut server);
+        assert_eq!(server.statuses.iter().any(|status| status.deployment_id == id(1)), !dropped, "{status}");
+    }
+}
+
+#[test]
+fn refused_capabilities_are_not_sent_again_until_they_change_and_do_not_stop_the_polls() {
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    server.twist = Some(Box::new(|request| {
+        matches!(request, Request::PutCapabilities { .. }).then(|| problem(ProblemType::SemanticError, 422))
+    }));
+    server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
+    bench.converge(&mut server);
+    bench.run_for(10 * MINUTE, &mut server);
+    let puts = |server: &Server| server.requests.iter().filter(|request| matches!(request, Request::PutCapabilities { .. })).count();
+    assert_eq!(puts(&server), 1);
+    assert!(bench.codes().contains(&"706"));
+    bench.inputs.push_back(Input::Devices(vec![device("gw", "4Gi")]));
+    bench.run_for(MINUTE, &mut server);
+    assert_eq!(puts(&server), 2);
+}
+
+#[test]
+fn a_server_that_cannot_take_capabilities_is_polled_all_the_same() {
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    server.twist = Some(Box::new(|request| matches!(request, Request::PutCapabilities { .. }).then(|| response(500, b""))));
+    bench.run_for(5 * MINUTE, &mut server);
+    assert_eq!(bench.machine.accepted_version(), Some(1));
+}
+
+#[test]
+fn nothing_is_said_in_a_downtime_window_and_polls_keep_to_their_hours() {
+    // GEN-06
+    let mut settings = Settings::default();
+    settings.poll.calendar = Calendar {
+        zone: jiff::tz::TimeZone::UTC,
+        hours: vec!["06:00-22:00".parse().unwrap()],
+        downtime: vec!["12:00-13:00".parse().unwrap()],
+    };
+    let (mut bench, mut server) = (Bench::with(settings, vec![device("gw", "8Gi")]), Server::new());
+    server.twist = Some(Box::new(|request| matches!(request, Request::Poll { .. }).then(|| response(500, b""))));
+    // From a whole minute on.
+    bench.run_for(Duration::from_secs(20), &mut server);
+    let mut hours = std::collections::BTreeMap::<i8, usize>::new();
+    // A whole day, a minute at a time; polls fail, so retries are wanted all the time.
+    for _ in 0..24 * 60 {
+        let before = server.polls().len();
+        let hour = jiff::Timestamp::from_microsecond(bench.now.0).unwrap().to_zoned(jiff::tz::TimeZone::UTC).hour();
+        bench.run_for(MINUTE, &mut server);
+        *hours.entry(hour).or_default() += server.polls().len() - before;
+    }
+    for (hour, polls) in hours {
+        let quiet = !(6..22).contains(&hour) || hour == 12;
+        assert_eq!(polls == 0, quiet, "{polls} polls in hour {hour}");
+    }
+}
+
+#[test]
+fn a_full_disk_stops_nothing_that_is_accepted_and_reports_are_still_sent() {
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
+    bench.converge(&mut server);
+    bench.disk_full = true;
+    bench.world.deployments[&id(1)].components.shift_remove("web");
+    server.statuses.clear();
+    bench.run_for(5 * MINUTE, &mut server);
+    assert_eq!(server.last_status(1).state, State::Installed);
+    bench.disk_full = false;
+    bench.run_for(MINUTE, &mut server);
+    assert!(bench.disk.statuses.entries[&id(1)].delivered);
+    assert!(bench.machine.report(bench.now).troubles.is_empty());
+}

@@ -1,0 +1,235 @@
+//! Applying, retrying, removing, reporting.
+
+use super::bench::*;
+use crate::machine::io::*;
+use crate::machine::Settled;
+use margo::status::State;
+use std::time::Duration;
+
+fn minutes(count: u64) -> Duration {
+    Duration::from_secs(60 * count)
+}
+
+fn starts(bench: &Bench, number: u8, component: &str) -> u32 {
+    bench.world.deployments[&id(number)].components[component].starts
+}
+
+#[test]
+fn components_are_applied_in_order_and_every_state_is_reported() {
+    // AD-01, AD-02, ST-02, ST-03, ST-10
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    let version = server.publish(vec![yaml(1, "gw", &["db", "web"], "1.0.0")]);
+    bench.converge(&mut server);
+    let applied = bench.trace.iter().filter_map(|effect| match effect {
+        Effect::Apply(work) => Some(work.component),
+        _ => None,
+    });
+    assert_eq!(applied.collect::<Vec<_>>(), [0, 1]);
+    let status = server.last_status(1);
+    assert_eq!((status.state, status.adopted_manifest_version, status.components.len()), (State::Installed, version, 2));
+    assert!(server.statuses.iter().all(|status| status.components.len() == 2));
+}
+
+#[test]
+fn a_report_names_pending_then_installing_then_installed_when_each_can_be_sent() {
+    // ST-10; reports are coalesced only when a newer one overtakes an unsent one
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    bench.converge(&mut server);
+    server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
+    bench.stuck = true;
+    bench.run_for(minutes(2), &mut server);
+    assert_eq!(server.last_status(1).state, State::Installing);
+}
+
+#[test]
+fn one_deployments_failure_leaves_the_others_alone_and_is_retried_without_restarting_what_is_healthy() {
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    server.publish(vec![yaml(1, "gw", &["db", "web", "ui"], "1.0.0"), yaml(2, "gw", &["db"], "1.0.0")]);
+    bench.script = toml::from_str(
+        "rule = [{application = \"app-1\", component = \"web\", fail = 3, message = \"image not found\"}]",
+    )
+    .unwrap();
+    bench.run_for(Duration::from_secs(15), &mut server);
+    let status = server.last_status(1).clone();
+    assert_eq!(status.state, State::Failed);
+    assert_eq!(server.last_status(2).state, State::Installed);
+    // ST-07
+    let error = status.error.unwrap();
+    assert_eq!((error.code.as_str(), error.source.as_str(), error.message.as_str()), ("301", "app-1", "image not found"));
+    assert_eq!(status.components[1].error.as_ref().unwrap().source, "web");
+    assert_eq!([status.components[0].state, status.components[2].state], [State::Installed, State::Pending]);
+    bench.converge(&mut server);
+    assert_eq!((starts(&bench, 1, "db"), starts(&bench, 2, "db")), (1, 1));
+    assert_eq!(server.last_status(1).state, State::Installed);
+}
+
+#[test]
+fn only_failures_left_is_settled_as_failed() {
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
+    bench.script = toml::from_str("rule = [{fail = \"always\"}]").unwrap();
+    bench.run_for(Duration::from_secs(14), &mut server);
+    assert_eq!(bench.machine.settled(), Settled::Failed);
+    assert_eq!(bench.machine.reconciled_version(), None);
+}
+
+#[test]
+fn a_component_over_its_timeout_fails() {
+    // AD-03
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    server.publish(vec![timed(1, "0m30s")]);
+    bench.stuck = true;
+    bench.run_for(Duration::from_secs(50), &mut server);
+    let failed = server.statuses.iter().find(|status| status.state == State::Failed).expect("it failed");
+    assert_eq!(failed.error.as_ref().unwrap().code, "302");
+    bench.stuck = false;
+    bench.converge(&mut server);
+}
+
+fn timed(number: u8, timeout: &str) -> margrave_core::publish::ServedDeployment {
+    let plain = yaml(number, "gw", &["web"], "1.0.0");
+    let text = String::from_utf8(plain.yaml).unwrap();
+    let yaml = text.replace("revision: 1.0.0\n", &format!("revision: 1.0.0\n          timeout: {timeout}\n")).into_bytes();
+    margrave_core::publish::ServedDeployment { id: plain.id, digest: margo::Digest::of(&yaml), yaml }
+}
+
+#[test]
+fn a_clock_that_jumps_forward_does_not_make_running_work_late() {
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    server.publish(vec![timed(1, "0m30s")]);
+    bench.stuck = true;
+    bench.run_for(Duration::from_secs(12), &mut server);
+    bench.now = bench.now.plus(Duration::from_hours(24 * 365));
+    bench.feed(Input::Tick, &mut server);
+    bench.run_for(Duration::from_secs(5), &mut server);
+    assert_ne!(server.last_status(1).state, State::Failed);
+}
+
+#[test]
+fn a_clock_that_is_set_back_does_not_stop_the_polls() {
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    bench.converge(&mut server);
+    bench.now = margrave_core::time::Timestamp(0);
+    bench.feed(Input::Tick, &mut server);
+    let before = server.polls().len();
+    bench.run_for(minutes(5), &mut server);
+    assert!(server.polls().len() >= before + 3);
+}
+
+#[test]
+fn what_is_absent_from_the_manifest_is_removed_and_reported_with_its_version() {
+    // DS-24 step 6, ST-11
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    server.publish(vec![yaml(1, "gw", &["web"], "1.0.0"), yaml(2, "gw", &["db"], "1.0.0")]);
+    bench.converge(&mut server);
+    let version = server.publish(vec![yaml(2, "gw", &["db"], "1.0.0")]);
+    bench.converge(&mut server);
+    assert_eq!(bench.running(), [id(2)]);
+    let of_one: Vec<_> = server.statuses.iter().filter(|status| status.deployment_id == id(1)).collect();
+    let (last, before) = (of_one[of_one.len() - 1], of_one[of_one.len() - 2]);
+    assert_eq!((last.state, last.adopted_manifest_version), (State::Removed, version));
+    assert_eq!((before.state, before.adopted_manifest_version), (State::Removing, version));
+    assert_eq!(last.components[0].state, State::Removed);
+}
+
+#[test]
+fn drift_is_repaired_without_touching_the_rest() {
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    server.publish(vec![yaml(1, "gw", &["db", "web"], "1.0.0")]);
+    bench.converge(&mut server);
+    bench.world.deployments[&id(1)].components.shift_remove("web");
+    bench.run_for(minutes(2), &mut server);
+    assert_eq!((starts(&bench, 1, "db"), starts(&bench, 1, "web")), (1, 1));
+    assert_eq!(server.last_status(1).state, State::Installed);
+}
+
+#[test]
+fn a_component_that_left_the_document_is_removed_with_the_update() {
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    server.publish(vec![yaml(1, "gw", &["db", "web"], "1.0.0")]);
+    bench.converge(&mut server);
+    server.publish(vec![yaml(1, "gw", &["db"], "2.0.0")]);
+    bench.converge(&mut server);
+    assert_eq!(bench.world.deployments[&id(1)].components.keys().collect::<Vec<_>>(), ["db"]);
+}
+
+#[test]
+fn work_a_newer_manifest_does_not_want_is_stopped() {
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
+    bench.stuck = true;
+    bench.run_for(Duration::from_secs(30), &mut server);
+    server.publish(vec![yaml(1, "gw", &["web"], "2.0.0")]);
+    bench.run_for(minutes(2), &mut server);
+    assert!(bench.trace.iter().any(|effect| matches!(effect, Effect::Cancel(_))));
+    bench.stuck = false;
+    bench.run_for(minutes(11), &mut server);
+    bench.converge(&mut server);
+    assert_eq!(bench.world.deployments[&id(1)].components["web"].digest, server.deployments[0].digest);
+}
+
+#[test]
+fn a_device_that_does_not_meet_the_rules_fails_the_deployment_without_applying_it() {
+    // CON-04
+    let rules = "    deviceConstraints:\n      eligibilityRules:\n        - labelSelector:\n            matchExpressions:\n              - key: line\n                operator: In\n                values: [b]\n";
+    let too_big = "    deviceConstraints:\n      capacityRequirements:\n        memory: 64Gi\n";
+    for (extra, code) in [(rules, "205"), (too_big, "204")] {
+        let (mut bench, mut server) = (Bench::new(), Server::new());
+        server.publish(vec![yaml_with(1, "gw", &["web"], "1.0.0", extra), yaml(2, "gw", &["db"], "1.0.0")]);
+        bench.run_for(minutes(1), &mut server);
+        let status = server.last_status(1);
+        assert_eq!((status.state, status.error.as_ref().unwrap().code.as_str()), (State::Failed, code));
+        assert_eq!(bench.running(), [id(2)]);
+        let first = server.statuses.len();
+        bench.run_for(minutes(30), &mut server);
+        assert_eq!(server.statuses.len(), first, "the same refusal is told once");
+    }
+}
+
+#[test]
+fn a_document_that_cannot_be_used_fails_its_deployment_only() {
+    // W-22, DS-04
+    let mut odd = yaml(1, "gw", &["web"], "1.0.0");
+    odd.yaml = b"just: text\n".to_vec();
+    odd.digest = margo::Digest::of(&odd.yaml);
+    let mut other = yaml(3, "gw", &["web"], "1.0.0");
+    other.id = id(2);
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    server.publish(vec![odd, other, yaml(4, "gw", &["web"], "1.0.0")]);
+    bench.run_for(minutes(1), &mut server);
+    assert_eq!(server.last_status(1).error.as_ref().unwrap().code, "201");
+    assert_eq!(server.last_status(2).error.as_ref().unwrap().code, "202");
+    assert_eq!(server.last_status(4).state, State::Installed);
+}
+
+#[test]
+fn without_a_server_what_was_accepted_is_brought_up_after_a_cold_boot() {
+    // invariant 6
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
+    bench.converge(&mut server);
+    bench.world = crate::runtimes::simulated::world::World::default();
+    bench.crash();
+    server.twist = Some(Box::new(|_| {
+        Some(Answer::Failed { code: crate::Code::ServerUnreachable, message: "no route".to_owned() })
+    }));
+    bench.run_for(minutes(1), &mut server);
+    assert_eq!(bench.running(), [id(1)]);
+}
+
+#[test]
+fn a_runtime_that_cannot_be_looked_at_changes_nothing() {
+    // invariant 9
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
+    bench.converge(&mut server);
+    server.publish(vec![]);
+    bench.blind = true;
+    bench.run_for(minutes(5), &mut server);
+    assert_eq!(bench.machine.accepted_version(), Some(server.publication.version));
+    assert_eq!(bench.running(), [id(1)], "nothing is removed while nobody can look");
+    assert!(bench.machine.report(bench.now).troubles.iter().any(|trouble| trouble.code.number() == "305"));
+    bench.blind = false;
+    bench.converge(&mut server);
+    assert!(bench.running().is_empty());
+}
