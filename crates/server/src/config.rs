@@ -17,6 +17,21 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// What stands above the table of settings.
+const REFERENCE_HEAD: &str = "\
+# Configuration reference
+
+The server reads one TOML file, named by `margrave serve --config FILE`; without a file every setting has its default.
+A key that does not exist, or a value that cannot be used, stops the start with its file, line and key.
+Lengths of time are written as a whole number and a unit: `250ms`, `30s`, `5m`, `12h`, `90d`.
+Files named by `identity.*_file` and `https.*_file` are read again when they change; everything else needs a restart.
+
+This page is made from the code; a test compares the two.
+
+| key | default | meaning |
+|---|---|---|
+";
+
 const fn any(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)
 }
@@ -269,6 +284,16 @@ impl Config {
             .into_iter()
             .map(|(key, text)| Setting { default: default_text(&defaults, &key), key, text })
             .collect()
+    }
+
+    /// The reference as a page of the documentation, compared with the committed one by a test.
+    pub fn reference_markdown() -> String {
+        let mut page = String::from(REFERENCE_HEAD);
+        for Setting { key, default, text } in Self::reference() {
+            let default = if default.is_empty() { "not set".to_owned() } else { format!("`{default}`") };
+            page.push_str(&format!("| `{key}` | {default} | {} |\n", text.replace('|', "\\|")));
+        }
+        page
     }
 
     pub fn silent_after(&self) -> Duration {

@@ -13,7 +13,7 @@ use margrave_store::EnrolmentUse;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// An answer can get lost: the same key may come again this long after the first use.
 pub const ENROLMENT_RETRY_WINDOW: Duration = Duration::from_secs(10 * 60);
@@ -44,7 +44,7 @@ pub(super) async fn post(
     Extension(pace): Extension<Arc<Pace>>,
     request: Request,
 ) -> Answer {
-    if !pace.take() {
+    if !pace.take(Instant::now()) {
         state.metrics.enrolment("busy");
         return Err(Refusal::new(
             ProblemType::Blank,

@@ -1,0 +1,147 @@
+//! The operator side, through the typed client and, where that would hide something, bare HTTP.
+
+mod access;
+mod batches;
+mod catalog;
+mod changes;
+mod clients;
+mod deployments;
+mod devices;
+mod fit;
+mod gateways;
+mod packages;
+mod page;
+mod problems;
+mod registries;
+mod sensitive;
+
+use crate::support::client::Device;
+use crate::support::{TestServer, eventually};
+use margrave_api::changes::{Change, ChangeKind, CreateChange, Scope};
+use margrave_api::client::{ApiClient, ClientError, ClientOptions, DeploymentQuery, PageQuery};
+use margrave_api::deployments::Deployment;
+use margrave_api::devices::DeviceRef;
+use margrave_api::problem::ApiProblem;
+use serde_json::{Value, json};
+
+/// The API with the admin's token.
+pub(crate) fn api(server: &TestServer) -> ApiClient {
+    let options = ClientOptions::new(server.operators_url("")).with_token(server.admin_token());
+    ApiClient::new(&options).unwrap()
+}
+
+#[track_caller]
+fn problem<T: std::fmt::Debug>(result: Result<T, ClientError>) -> ApiProblem {
+    match result {
+        Err(ClientError::Problem(problem)) => *problem,
+        other => panic!("expected a refusal, got {other:?}"),
+    }
+}
+
+/// The code, and the fields it names.
+#[track_caller]
+fn refused<T: std::fmt::Debug>(result: Result<T, ClientError>) -> (String, Vec<String>) {
+    let problem = problem(result);
+    (problem.code, problem.errors.into_iter().map(|error| error.field).collect())
+}
+
+/// What a device can be.
+#[derive(Clone)]
+struct Kind {
+    architecture: &'static str,
+    memory: &'static str,
+    types: &'static [&'static str],
+    labels: Value,
+}
+
+impl Default for Kind {
+    fn default() -> Self {
+        Self { architecture: "amd64", memory: "8Gi", types: &["compose", "helm"], labels: json!({ "site": "nord" }) }
+    }
+}
+
+impl Kind {
+    fn capabilities(&self, device: &str) -> String {
+        json!({
+            "properties": {
+                "id": device, "vendor": "Example", "modelNumber": "E-1", "serialNumber": "7",
+                "cpus": [{ "cores": 4, "architecture": self.architecture }], "memory": self.memory, "storage": "64Gi",
+                "peripherals": [], "interfaces": [{ "type": "ethernet" }], "otelCollector": true,
+                "supportedRuntimes": ["oci"], "supportedDeploymentTypes": self.types,
+            },
+            "labels": self.labels,
+        })
+        .to_string()
+    }
+
+    async fn report(&self, client: &Device, device: &str) {
+        let response = client.put(&format!("/api/v1/capabilities/{device}"), self.capabilities(device)).await;
+        assert!(response.status().is_success(), "{}: {}", response.status(), response.text().await.unwrap());
+    }
+}
+
+/// An accepted client whose one device has its name.
+async fn press(server: &TestServer, name: &str, kind: &Kind) -> Device {
+    let client = server.accepted(name).await;
+    kind.report(&client, name).await;
+    client
+}
+
+fn device(name: &str) -> DeviceRef {
+    DeviceRef { client: name.to_owned(), device: name.to_owned() }
+}
+
+fn on(names: &[&str]) -> Scope {
+    Scope { devices: Some(names.iter().map(|name| device(name)).collect()), ..Scope::default() }
+}
+
+fn selected(selector: &str) -> Scope {
+    Scope { selector: Some(selector.to_owned()), ..Scope::default() }
+}
+
+/// Asks for the sample application; answers its one question without a default.
+fn create(version: &str, scope: Scope) -> CreateChange {
+    CreateChange {
+        kind: ChangeKind::Create,
+        application: packages::ID.to_owned(),
+        version: Some(version.to_owned()),
+        profile: None,
+        scope,
+        answers: indexmap::IndexMap::from([("password".to_owned(), json!("s3cret-value"))]),
+        skip_unfit: false,
+        reason: Some("a test".to_owned()),
+    }
+}
+
+async fn finished(api: &ApiClient, change: &Change) -> Change {
+    eventually("the change is published", async || {
+        let now = api.change(&change.id).await.unwrap();
+        now.finished.then_some(now)
+    })
+    .await
+}
+
+async fn all_deployments(api: &ApiClient) -> Vec<Deployment> {
+    api.deployments(&DeploymentQuery::default(), &PageQuery::default()).await.unwrap().items
+}
+
+/// Puts the sample application on one device and waits for it to be published.
+async fn deployed(server: &TestServer, name: &str) -> Deployment {
+    let api = api(server);
+    packages::upload(&api, "1.0.0").await;
+    let change = api.create_deployments(&create("1.0.0", on(&[name]))).await.unwrap();
+    finished(&api, &change).await;
+    let query = DeploymentQuery { client: Some(name.to_owned()), ..DeploymentQuery::default() };
+    api.deployments(&query, &PageQuery::default()).await.unwrap().items.remove(0)
+}
+
+/// Reports like the device would.
+async fn report(client: &Device, deployment: &str, version: u64, state: &str) {
+    let body = json!({
+        "apiVersion": "deployment.margo/v1", "kind": "DeploymentStatus", "deploymentId": deployment,
+        "adoptedManifestVersion": version, "status": { "state": state },
+        "components": [{ "name": "vision", "state": state }],
+    });
+    let response = client.post(&format!("/api/v1/deployments/{deployment}/status"), body.to_string()).await;
+    assert_eq!(response.status(), 200, "{}", response.text().await.unwrap());
+}

@@ -1,0 +1,97 @@
+//! Clients and their identities.
+
+use super::{api, problem, refused};
+use crate::support::{TestServer, pki};
+use margrave_api::client::PageQuery;
+use margrave_api::clients::{ClientState, CreateClient, CreateEnrolmentToken, IssueSvid, UpdateClient};
+
+fn body(id: &str) -> CreateClient {
+    CreateClient { id: id.to_owned(), state: None, note: Some("hall 3".to_owned()), reason: None }
+}
+
+#[tokio::test]
+async fn a_client_is_created_accepted_and_can_be_retired_and_let_in_again() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    let client = api.create_client(&body("press")).await.unwrap();
+    assert_eq!((client.state, client.manifest_version), (ClientState::Accepted, 1));
+    assert!(client.spiffe_id.ends_with("/client/press"), "{}", client.spiffe_id);
+    let device = server.device("press");
+    assert_eq!(device.get("/api/v1/deployments").await.status(), 200);
+    api.retire_client("press", Some("scrapped")).await.unwrap();
+    assert_eq!(device.get("/api/v1/deployments").await.status(), 403);
+    assert_eq!(api.accept_client("press", None).await.unwrap().state, ClientState::Accepted);
+    assert_eq!(device.get("/api/v1/deployments").await.status(), 200);
+}
+
+#[tokio::test]
+async fn clients_that_make_no_sense_are_refused() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    api.create_client(&body("press")).await.unwrap();
+    assert_eq!(problem(api.create_client(&body("press")).await).code, "exists");
+    assert_eq!(refused(api.create_client(&body("a/b")).await), ("invalid".to_owned(), vec!["id".to_owned()]));
+    assert_eq!(problem(api.client("nobody").await).code, "not-found");
+    assert_eq!(problem(api.accept_client("nobody", None).await).code, "not-found");
+    let pending = UpdateClient { state: ClientState::Pending, reason: None };
+    assert_eq!(problem(api.update_client("press", &pending, None).await).code, "invalid");
+}
+
+#[tokio::test]
+async fn a_change_made_for_an_older_revision_is_refused() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    let seen = api.create_client(&body("press")).await.unwrap().revision;
+    let retire = UpdateClient { state: ClientState::Retired, reason: None };
+    let now = api.update_client("press", &retire, Some(seen)).await.unwrap().revision;
+    assert!(now > seen);
+    let late = problem(api.update_client("press", &retire, Some(seen)).await);
+    assert_eq!((late.status, late.code.as_str()), (412, "conflict"));
+    assert!(late.detail.contains("read it again"), "{}", late.detail);
+}
+
+#[tokio::test]
+async fn the_etag_is_the_quoted_revision() {
+    let server = TestServer::start().await;
+    let client = api(&server).create_client(&body("press")).await.unwrap();
+    let response = crate::support::client::plain()
+        .get(server.operators_url("/api/clients/press"))
+        .bearer_auth(server.admin_token())
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(response.headers()["etag"].to_str().unwrap(), format!("\"{}\"", client.revision));
+}
+
+#[tokio::test]
+async fn an_svid_is_issued_for_the_callers_key_and_a_retired_client_gets_none() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    api.create_client(&body("press")).await.unwrap();
+    let request = IssueSvid { csr: pki::csr(&pki::key()), valid_for_seconds: Some(3600) };
+    let issued = api.issue_svid("press", &request).await.unwrap();
+    assert!(issued.spiffe_id.ends_with("/client/press"));
+    assert!(issued.certificate.starts_with("-----BEGIN CERTIFICATE-----"));
+    assert!(issued.wfm_url.starts_with("https://"), "{}", issued.wfm_url);
+    let bad = IssueSvid { csr: "hello".to_owned(), valid_for_seconds: None };
+    assert_eq!(refused(api.issue_svid("press", &bad).await), ("invalid".to_owned(), vec!["csr".to_owned()]));
+    assert_eq!(problem(api.issue_svid("nobody", &request).await).code, "not-found");
+    api.retire_client("press", None).await.unwrap();
+    assert_eq!(problem(api.issue_svid("press", &request).await).code, "invalid");
+}
+
+#[tokio::test]
+async fn an_enrolment_token_names_where_to_go_and_whom_to_trust() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    let token = api.create_enrolment_token("lathe", &CreateEnrolmentToken::default()).await.unwrap();
+    let trust = api.trust().await.unwrap();
+    assert_eq!((&token.trust_url, &token.pin), (&trust.trust_url, &trust.pin));
+    assert!(trust.wfm_spiffe_id.starts_with(&format!("spiffe://{}/", trust.trust_domain)));
+    assert!(trust.trust_bundle.contains("BEGIN CERTIFICATE") && trust.https_ca.contains("BEGIN CERTIFICATE"));
+    let endless = CreateEnrolmentToken { valid_for_seconds: Some(u64::MAX), reason: None };
+    assert_eq!(problem(api.create_enrolment_token("lathe", &endless).await).code, "invalid");
+    let records = api.audit(None, &PageQuery::default()).await.unwrap().items;
+    let told = serde_json::to_string(&records).unwrap();
+    assert!(!told.contains(&token.token), "the secret is nowhere in the audit");
+}

@@ -1,0 +1,125 @@
+//! `POST /api/v1/deployments/{deploymentId}/status` (requirements §6).
+
+use crate::support::TestServer;
+use crate::support::client::{Device, refused};
+use crate::support::fleet::status;
+use margo::ids::DeploymentId;
+use margo::status::State;
+use margrave_core::model::Reported;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+async fn reported(server: &TestServer, id: DeploymentId) -> Option<Reported> {
+    server.state().store.deployment_get(id).await.unwrap().unwrap().reported
+}
+
+async fn post(device: &Device, id: DeploymentId, body: &Value) -> reqwest::Response {
+    device.post(&format!("/api/v1/deployments/{id}/status"), body.to_string()).await
+}
+
+#[tokio::test]
+async fn every_report_updates_the_record_made_with_the_assignment() {
+    // ST-09, W-10
+    let server = TestServer::start().await;
+    let press = server.accepted("press").await;
+    let id = server.deploy("press").await;
+    for state in ["pending", "installing", "installed"] {
+        let response = post(&press, id, &status(id, 2, state)).await;
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.text().await.unwrap(), "");
+    }
+    let last = reported(&server, id).await.unwrap();
+    assert_eq!((last.state, last.adopted_version), (State::Installed, 2));
+}
+
+#[tokio::test]
+async fn a_deployment_never_assigned_to_the_caller_is_not_found() {
+    // W-11, GEN-09
+    let server = TestServer::start().await;
+    let (press, lathe) = (server.accepted("press").await, server.accepted("lathe").await);
+    let id = server.deploy("press").await;
+    let stranger = DeploymentId(Uuid::new_v4());
+    refused(post(&press, stranger, &status(stranger, 2, "installed")).await, 404, Some("deployment-not-found")).await;
+    refused(post(&lathe, id, &status(id, 2, "failed")).await, 404, Some("deployment-not-found")).await;
+    assert!(reported(&server, id).await.is_none(), "nobody else's report counts");
+    let odd = press.post("/api/v1/deployments/seven/status", status(id, 2, "installed").to_string()).await;
+    refused(odd, 404, Some("deployment-not-found")).await;
+}
+
+#[tokio::test]
+async fn a_removed_deployment_still_takes_reports() {
+    // ST-12
+    let server = TestServer::start().await;
+    let press = server.accepted("press").await;
+    let id = server.deploy("press").await;
+    server.remove("press", id).await;
+    for state in ["removing", "removed"] {
+        assert_eq!(post(&press, id, &status(id, 3, state)).await.status(), 200);
+    }
+    assert_eq!(reported(&server, id).await.unwrap().state, State::Removed);
+}
+
+#[tokio::test]
+async fn loose_forms_from_the_field_are_accepted() {
+    // W-12, W-14
+    let server = TestServer::start().await;
+    let press = server.accepted("press").await;
+    let id = server.deploy("press").await;
+    let mut body = status(id, 2, "failed");
+    body["adoptedManifestVersion"] = json!("2");
+    body["status"]["error"] = json!({ "code": "DEPLOYMENT_ERROR", "message": "" });
+    body["components"][0]["error"] = json!({ "code": "", "source": "", "message": "" });
+    body["apiVersion"] = json!("deployment.margo.org/v1alpha1");
+    body["kind"] = json!("DeploymentStatusManifest");
+    assert_eq!(post(&press, id, &body).await.status(), 200);
+    assert_eq!(reported(&server, id).await.unwrap().adopted_version, 2);
+    assert_eq!(post(&press, id, &status(id, 0, "installed")).await.status(), 200, "0 means unknown");
+}
+
+#[tokio::test]
+async fn malformed_and_wrong_reports_are_told_apart() {
+    // ST-09, W-13, PRB-02, invariant 2
+    let server = TestServer::start().await;
+    let press = server.accepted("press").await;
+    let id = server.deploy("press").await;
+    let path = format!("/api/v1/deployments/{id}/status");
+    refused(press.post(&path, "{").await, 400, Some("invalid-request")).await;
+    let body = vec![b' '; margrave_server::devices::STATUS_BYTES_MAX + 1];
+    refused(press.post(&path, body).await, 413, None).await;
+
+    let wrong = async |change: fn(&mut Value)| {
+        let mut body = status(id, 2, "installed");
+        change(&mut body);
+        let problem = refused(post(&press, id, &body).await, 422, Some("semantic-error")).await;
+        problem["errors"][0]["field"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(wrong(|body| body["deploymentId"] = json!(Uuid::new_v4())).await, "deploymentId");
+    assert_eq!(wrong(|body| body["status"]["state"] = json!("sleeping")).await, "status.state");
+    assert_eq!(wrong(|body| body["components"][0]["name"] = Value::Null).await, "components[0].name");
+    let over = |body: &mut Value| body["adoptedManifestVersion"] = json!(u64::MAX);
+    assert_eq!(wrong(over).await, "adoptedManifestVersion");
+    let far_over = |body: &mut Value| body["adoptedManifestVersion"] = json!("340282366920938463463374607431768211456");
+    assert_eq!(wrong(far_over).await, "adoptedManifestVersion");
+    assert!(reported(&server, id).await.is_none(), "nothing of it was kept");
+}
+
+#[tokio::test]
+async fn reports_that_come_at_once_share_transactions_and_none_is_lost() {
+    // Invariant 5: what was answered with 200 is in the store.
+    let server = TestServer::start().await;
+    let press = server.accepted("press").await;
+    let id = server.deploy("press").await;
+    let reports: Vec<_> = (0..200)
+        .map(|_| {
+            let press = press.clone();
+            tokio::spawn(async move { post(&press, id, &status(id, 2, "installing")).await.status() })
+        })
+        .collect();
+    for report in reports {
+        assert_eq!(report.await.unwrap(), 200);
+    }
+    assert_eq!(post(&press, id, &status(id, 2, "installed")).await.status(), 200);
+    assert_eq!(reported(&server, id).await.unwrap().state, State::Installed);
+    let metrics = server.state().metrics.encode();
+    assert!(metrics.contains("margrave_status_reports_total{outcome=\"kept\"} 201"), "{metrics}");
+}

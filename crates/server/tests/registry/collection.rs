@@ -1,0 +1,131 @@
+//! Garbage collection, alone and while others push.
+
+use crate::support::{Fixture, assert_error, image};
+use margrave_server::registry::{Collected, Digest};
+use reqwest::Method;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const DAY: Duration = Duration::from_hours(25);
+
+#[tokio::test]
+async fn takes_what_no_manifest_refers_to_after_its_grace() {
+    let fixture = Fixture::new().await;
+    let (manifest, digest) = fixture.push_image("a", "1.0", b"kept").await;
+    fixture.push_blob("a", b"never referred to").await;
+    assert_eq!(fixture.registry.collect().await.unwrap(), Collected::default(), "everything is young");
+    fixture.clock.advance(DAY);
+    let collected = fixture.registry.collect().await.unwrap();
+    assert_eq!((collected.blobs, collected.bytes), (1, 17));
+    let gone = Digest::sha256(b"never referred to");
+    assert_error(fixture.get(&format!("/v2/a/blobs/{gone}")).await, 404, "BLOB_UNKNOWN").await;
+    assert_eq!(fixture.get("/v2/a/manifests/1.0").await.text().await.unwrap(), manifest.to_string());
+    assert_eq!(fixture.get(&format!("/v2/a/blobs/{}", Digest::sha256(b"kept"))).await.text().await.unwrap(), "kept");
+
+    // A tag that goes takes nothing along; a manifest that goes lets its blobs go.
+    fixture.delete("/v2/a/manifests/1.0").await;
+    assert_eq!(fixture.registry.collect().await.unwrap(), Collected::default());
+    fixture.delete(&format!("/v2/a/manifests/{digest}")).await;
+    let collected = fixture.registry.collect().await.unwrap();
+    assert_eq!((collected.blobs, collected.bytes, collected.repositories), (2, 6, 1));
+    assert_eq!(fixture.registry.usage(None).unwrap().bytes, 0);
+    assert_eq!(std::fs::read_dir(fixture.path().join("repositories")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_blob_somebody_asked_for_stays_a_while_longer() {
+    let fixture = Fixture::new().await;
+    let digest = fixture.push_blob("a", b"old").await;
+    fixture.clock.advance(DAY);
+    // A push begins by asking what is there already.
+    assert_eq!(fixture.head(&format!("/v2/a/blobs/{digest}")).await.status(), 200);
+    assert_eq!(fixture.registry.collect().await.unwrap(), Collected::default());
+    fixture.clock.advance(DAY);
+    assert_eq!(fixture.registry.collect().await.unwrap().blobs, 1);
+}
+
+#[tokio::test]
+async fn a_blob_another_repository_refers_to_stays_on_the_disk() {
+    let fixture = Fixture::new().await;
+    fixture.push_image("a", "1.0", b"shared").await;
+    fixture.push_blob("b", b"shared").await;
+    fixture.clock.advance(DAY);
+    let collected = fixture.registry.collect().await.unwrap();
+    assert_eq!((collected.blobs, collected.bytes), (1, 0));
+    let shared = Digest::sha256(b"shared");
+    assert_eq!(fixture.get(&format!("/v2/a/blobs/{shared}")).await.text().await.unwrap(), "shared");
+    assert_error(fixture.get(&format!("/v2/b/blobs/{shared}")).await, 404, "BLOB_UNKNOWN").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn pushes_go_on_while_garbage_is_collected() {
+    // Without grace the collector is as eager as can be: whatever a manifest refers to must be safe all the same.
+    let fixture = Arc::new(Fixture::with(|options| options.grace = Duration::ZERO).await);
+    let done = Arc::new(AtomicBool::new(false));
+    let collector = {
+        let (registry, done) = (fixture.registry.clone(), Arc::clone(&done));
+        tokio::spawn(async move {
+            let mut collected = 0;
+            while !done.load(Ordering::SeqCst) {
+                collected += registry.collect().await.unwrap().blobs;
+            }
+            collected
+        })
+    };
+    let pushers = (0..4).map(|pusher| {
+        let fixture = Arc::clone(&fixture);
+        tokio::spawn(async move {
+            for number in 0..15 {
+                push_until_taken(&fixture, &format!("r{}", pusher % 2), &format!("t{pusher}-{number}")).await;
+            }
+        })
+    });
+    for pusher in futures_util::future::join_all(pushers).await {
+        pusher.unwrap();
+    }
+    done.store(true, Ordering::SeqCst);
+    assert!(collector.await.unwrap() > 0, "the collector had work");
+    for pusher in 0..4 {
+        for number in 0..15 {
+            let tag = format!("t{pusher}-{number}");
+            let got = fixture.get(&format!("/v2/r{}/manifests/{tag}", pusher % 2)).await;
+            assert_eq!(got.text().await.unwrap(), image(b"{}", tag.as_bytes()).to_string());
+            let layer = Digest::sha256(tag.as_bytes());
+            let got = fixture.get(&format!("/v2/r{}/blobs/{layer}", pusher % 2)).await;
+            assert_eq!(got.text().await.unwrap(), tag, "a manifest refers to it");
+        }
+    }
+}
+
+/// Pushes blobs and manifest again and again until the collector did not come in between.
+async fn push_until_taken(fixture: &Fixture, repository: &str, tag: &str) {
+    for _ in 0..1_000 {
+        for content in [b"{}".as_slice(), tag.as_bytes()] {
+            fixture.push_blob(repository, content).await;
+        }
+        let put = fixture.put_manifest(repository, tag, &image(b"{}", tag.as_bytes())).await;
+        if put.status() == 201 {
+            return;
+        }
+        assert_error(put, 400, "MANIFEST_BLOB_UNKNOWN").await;
+    }
+    panic!("the collector won every time");
+}
+
+#[tokio::test]
+async fn a_download_under_way_survives_the_collection_of_its_blob() {
+    let fixture = Fixture::new().await;
+    let content = vec![9; 20_000_000];
+    let digest = fixture.push_blob("a", &content).await;
+    let mut response = fixture.get(&format!("/v2/a/blobs/{digest}")).await;
+    let mut got = response.chunk().await.unwrap().unwrap().to_vec();
+    fixture.clock.advance(DAY);
+    assert_eq!(fixture.registry.collect().await.unwrap().blobs, 1);
+    while let Some(chunk) = response.chunk().await.unwrap() {
+        got.extend_from_slice(&chunk);
+    }
+    assert_eq!(got, content);
+    let refused = fixture.request(Method::GET, &format!("/v2/a/blobs/{digest}")).send().await.unwrap();
+    assert_error(refused, 404, "BLOB_UNKNOWN").await;
+}

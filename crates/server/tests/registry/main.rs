@@ -1,0 +1,12 @@
+//! The embedded registry over real sockets: the protocol call by call, then with the clients people use.
+
+mod support;
+
+mod access;
+mod blobs;
+mod collection;
+mod durability;
+mod lists;
+mod manifests;
+mod quotas;
+mod uploads;

@@ -1,0 +1,228 @@
+//! A registry on a port of its own, and small helpers to speak with it.
+
+use futures_util::future::BoxFuture;
+use margrave_core::time::{Clock, Timestamp};
+use margrave_server::registry::pull::PullSecret;
+use margrave_server::registry::{
+    Access, Action, Credentials, Digest, Registry, RegistryAuth, RegistryOptions, RepositoryName, router,
+};
+use reqwest::{Method, RequestBuilder, Response};
+use secrecy::ExposeSecret as _;
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+
+pub const TOKEN: &str = "mgv_operator";
+pub const CLIENT: &str = "press-07";
+pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+pub const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+/// How long anything that should happen may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A clock the test moves.
+pub struct TestClock(AtomicI64);
+
+impl TestClock {
+    pub fn advance(&self, duration: Duration) {
+        self.0.fetch_add(i64::try_from(duration.as_micros()).unwrap(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// Operators do everything with their token, devices pull with what was derived for them.
+struct TestAuth(PullSecret);
+
+impl RegistryAuth for TestAuth {
+    fn authorize<'a>(
+        &'a self,
+        credentials: Option<&'a Credentials>,
+        action: Action,
+        _: Option<&'a RepositoryName>,
+    ) -> BoxFuture<'a, Access> {
+        let access = match credentials {
+            Some(Credentials::Bearer(token)) if token.expose_secret() == TOKEN => Access::Granted("operator".to_owned()),
+            Some(Credentials::Basic { password, .. }) if password.expose_secret() == TOKEN => {
+                Access::Granted("operator".to_owned())
+            }
+            Some(Credentials::Basic { user, password }) if user == CLIENT && self.0.verify(user, 1, password) => {
+                if action == Action::Pull {
+                    Access::Granted(user.clone())
+                } else {
+                    Access::Denied("devices only pull".to_owned())
+                }
+            }
+            _ => Access::Unknown,
+        };
+        Box::pin(std::future::ready(access))
+    }
+}
+
+pub struct Fixture {
+    folder: TempDir,
+    pub clock: Arc<TestClock>,
+    pub registry: Registry,
+    pub address: SocketAddr,
+    /// The password of [`CLIENT`].
+    pub pull_password: String,
+    server: JoinHandle<()>,
+    client: reqwest::Client,
+}
+
+impl Fixture {
+    pub async fn new() -> Self {
+        Self::with(|_| {}).await
+    }
+
+    pub async fn with(change: impl FnOnce(&mut RegistryOptions)) -> Self {
+        Self::in_folder(tempfile::tempdir().unwrap(), change).await
+    }
+
+    async fn in_folder(folder: TempDir, change: impl FnOnce(&mut RegistryOptions)) -> Self {
+        let clock = Arc::new(TestClock(AtomicI64::new(1_800_000_000_000_000)));
+        let mut options = RegistryOptions::new(folder.path().join("registry"));
+        change(&mut options);
+        let registry = Registry::open(options, Arc::clone(&clock) as Arc<dyn Clock>).await.unwrap();
+        let secret = PullSecret::open(&folder.path().join("pull-secret")).unwrap();
+        let pull_password = secret.password(CLIENT, 1).expose_secret().to_owned();
+        let app = router(registry.clone(), Arc::new(TestAuth(secret)));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        Self { folder, clock, registry, address, pull_password, server, client: reqwest::Client::new() }
+    }
+
+    /// Ends everything as a kill would, and opens the same folder again.
+    pub async fn restart(self) -> Self {
+        let Self { folder, registry, server, .. } = self;
+        server.abort();
+        // Aborted: the error says so.
+        let _ = server.await;
+        drop(registry);
+        let lock = folder.path().join("registry/lock");
+        // Connections end a moment after their server; the lock is free when the last one has let go.
+        wait_for("the folder is free", || {
+            let file = std::fs::File::open(&lock).unwrap();
+            file.try_lock().is_ok()
+        })
+        .await;
+        Self::in_folder(folder, |_| {}).await
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("registry")
+    }
+
+    /// A folder of the test's own beside the registry's.
+    pub fn scratch(&self) -> PathBuf {
+        let path = self.folder.path().join("scratch");
+        std::fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    pub fn anonymous(&self, method: Method, path: &str) -> RequestBuilder {
+        self.client.request(method, format!("http://{}{path}", self.address))
+    }
+
+    pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.anonymous(method, path).basic_auth("token", Some(TOKEN))
+    }
+
+    pub async fn get(&self, path: &str) -> Response {
+        self.request(Method::GET, path).send().await.unwrap()
+    }
+
+    pub async fn head(&self, path: &str) -> Response {
+        self.request(Method::HEAD, path).send().await.unwrap()
+    }
+
+    pub async fn delete(&self, path: &str) -> Response {
+        self.request(Method::DELETE, path).send().await.unwrap()
+    }
+
+    /// Begins an upload; says where it goes on.
+    pub async fn begin(&self, repository: &str) -> String {
+        let begun = self.request(Method::POST, &format!("/v2/{repository}/blobs/uploads/")).send().await.unwrap();
+        assert_eq!(begun.status(), 202);
+        header(&begun, "location")
+    }
+
+    pub async fn push_blob(&self, repository: &str, content: &[u8]) -> Digest {
+        let digest = Digest::sha256(content);
+        let path = format!("/v2/{repository}/blobs/uploads/?digest={digest}");
+        let pushed = self.request(Method::POST, &path).body(content.to_vec()).send().await.unwrap();
+        assert_eq!(pushed.status(), 201, "{}", pushed.text().await.unwrap());
+        digest
+    }
+
+    pub async fn put_manifest(&self, repository: &str, reference: &str, manifest: &Value) -> Response {
+        let media_type = manifest["mediaType"].as_str().unwrap().to_owned();
+        let put = self.request(Method::PUT, &format!("/v2/{repository}/manifests/{reference}"));
+        put.header("content-type", media_type).body(manifest.to_string()).send().await.unwrap()
+    }
+
+    /// Pushes an image with one layer; returns its manifest and the manifest's digest.
+    pub async fn push_image(&self, repository: &str, tag: &str, layer: &[u8]) -> (Value, Digest) {
+        self.push_blob(repository, b"{}").await;
+        self.push_blob(repository, layer).await;
+        let manifest = image(b"{}", layer);
+        let put = self.put_manifest(repository, tag, &manifest).await;
+        assert_eq!(put.status(), 201, "{}", put.text().await.unwrap());
+        let digest = Digest::sha256(manifest.to_string().as_bytes());
+        (manifest, digest)
+    }
+}
+
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+pub fn descriptor(media_type: &str, content: &[u8]) -> Value {
+    json!({ "mediaType": media_type, "digest": Digest::sha256(content).to_string(), "size": content.len() })
+}
+
+pub fn image(config: &[u8], layer: &[u8]) -> Value {
+    json!({
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "config": descriptor("application/vnd.oci.image.config.v1+json", config),
+        "layers": [descriptor("application/vnd.oci.image.layer.v1.tar", layer)],
+    })
+}
+
+pub fn header(response: &Response, name: &str) -> String {
+    let value = response.headers().get(name).unwrap_or_else(|| panic!("no header `{name}` in {response:?}"));
+    value.to_str().unwrap().to_owned()
+}
+
+/// Checks status, code and form of an error; returns its message.
+pub async fn assert_error(response: Response, status: u16, code: &str) -> String {
+    let actual = response.status();
+    assert_eq!(header(&response, "content-type"), "application/json");
+    let body: Value = response.json().await.unwrap();
+    assert_eq!((actual.as_u16(), body["errors"][0]["code"].as_str()), (status, Some(code)), "{body}");
+    let message = body["errors"][0]["message"].as_str().unwrap();
+    assert!(!message.is_empty());
+    message.to_owned()
+}
+
+/// Waits for something that happens soon.
+pub async fn wait_for(what: &str, mut happened: impl FnMut() -> bool) {
+    let waited = tokio::time::timeout(PATIENCE, async {
+        while !happened() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    assert!(waited.await.is_ok(), "waited in vain: {what}");
+}
