@@ -1,4 +1,5 @@
 //! Virtual fleets: deterministic simulation, kill loops, measurements, and the devices of the demo.
 
+pub mod chaos;
 pub mod simulation;
 pub mod demo;

@@ -71,7 +71,7 @@ pub struct Simulator {
 }
 
 /// How long the trouble lasts in one world; many small worlds find more than one long one.
-pub const TROUBLED: Duration = Duration::from_mins(6);
+pub const TROUBLED: Duration = Duration::from_mins(5);
 
 /// Lines of the trace shown with a failure.
 const TAIL_LINES: usize = 60;

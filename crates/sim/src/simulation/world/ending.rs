@@ -18,8 +18,8 @@ use std::time::Duration;
 /// Longer than every backoff, lock-out and observation period together.
 const SETTLE_MAX: Duration = Duration::from_mins(30);
 
-/// A look at the whole world every so often is enough to see that it has settled.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
+/// Out of step with every period of the agents, so that a look does not always meet the same moment of theirs.
+const LOOK_EVERY: Duration = Duration::from_millis(4_700);
 
 impl World {
     /// No more faults: whoever is down comes back, whatever is full or wrong is put right.

@@ -133,7 +133,7 @@ impl World {
     }
 
     pub(super) async fn seen_flush(&mut self) -> Result<(), Violation> {
-        self.schedule(Duration::from_secs(5), Event::SeenFlush);
+        self.schedule(Duration::from_secs(20), Event::SeenFlush);
         if self.server.is_up() {
             let seen = self.server.parts().heads.drain_seen();
             self.server.store().seen_write(&seen).await.map_err(unexpected)?;
