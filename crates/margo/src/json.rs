@@ -5,6 +5,9 @@ use crate::node::{Kind, Limits, Member, Node, Style};
 use crate::tree::Tree;
 use std::collections::HashSet;
 
+/// The longest number: those of 64 bits have 20 digits, and no writer of doubles needs more than this.
+const LITERAL_CHARS_MAX: usize = 1000;
+
 /// Parses one JSON text (RFC 8259) within the limits.
 pub fn parse(bytes: &[u8], limits: Limits) -> Result<Node, Findings> {
     if bytes.len() > limits.bytes_max {
@@ -179,6 +182,9 @@ impl Parser<'_> {
         let start = self.at;
         while let Some(b'-' | b'+' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z') = self.peek() {
             self.at += 1;
+            if self.at - start > LITERAL_CHARS_MAX {
+                return Err(self.error("a number is too long"));
+            }
         }
         let text = &self.text[start..self.at];
         if matches!(text, "true" | "false" | "null") || is_number(text) {

@@ -127,7 +127,14 @@ pub fn resolve(text: &str, style: Style) -> Scalar {
     }
 }
 
+/// The longest text looked at as a number. Every number of 64 bits is far shorter; a flood of digits is refused unread.
+const NUMBER_CHARS_MAX: usize = 1000;
+
 fn resolve_number(text: &str) -> Option<Scalar> {
+    if let Some(start) = text.as_bytes().get(..NUMBER_CHARS_MAX) {
+        let looks_like_one = start.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b'+' | b'-' | b'e' | b'E'));
+        return looks_like_one.then_some(Scalar::OutOfRange);
+    }
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     if matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN") {
         return Some(Scalar::OutOfRange);
