@@ -10,9 +10,12 @@ use crate::commands::device::DeviceCommand;
 use crate::commands::group::GroupCommand;
 use crate::commands::login::LoginArgs;
 use crate::commands::token::TokenCommand;
+use crate::commands::trust::TrustCommand;
 use crate::connection::ConnectionArgs;
+use crate::demo::DemoArgs;
 use crate::failure::EXIT_CODES;
 use crate::output::Format;
+use crate::serve::{ConfigCommand, ServeArgs};
 use clap::{Parser, Subcommand};
 
 /// Workload fleet manager for the industrial edge: which applications run on which devices, and what really runs.
@@ -41,6 +44,15 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Start the server
+    Serve(ServeArgs),
+    /// Start everything at once, with a sample catalog and simulated devices
+    Demo(DemoArgs),
+    /// Check a configuration file, list every setting
+    Config {
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
     /// Remember a server and a token
     Login(LoginArgs),
     /// Forget the remembered server and token
@@ -84,6 +96,11 @@ pub(crate) enum Command {
     Change {
         #[command(subcommand)]
         command: ChangeCommand,
+    },
+    /// What others need to trust this server
+    Trust {
+        #[command(subcommand)]
+        command: TrustCommand,
     },
     /// API tokens
     #[command(visible_alias = "tokens")]

@@ -13,6 +13,7 @@ pub(crate) mod group;
 pub(crate) mod login;
 pub(crate) mod status;
 pub(crate) mod token;
+pub(crate) mod trust;
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Output;
@@ -141,7 +142,7 @@ fn unreachable(error: &ClientError) -> Failure {
     let failure = Failure::new(Exit::Unreachable, error.to_string()).sources(error);
     let untrusted = failure.why.iter().any(|why| why.contains("certificate"));
     failure.next(if untrusted {
-        "name the server's certificate authority with --ca FILE (https-ca.pem in its data folder)"
+        "name the server's certificate authority with --ca FILE; `margrave --data DIR trust https-ca` prints it on the server's machine"
     } else {
         "`margrave doctor` checks the connection step by step"
     })

@@ -5,6 +5,7 @@ pub(crate) mod saved;
 use crate::failure::{Exit, Failure, Outcome};
 use margrave_api::client::{ApiClient, ClientOptions};
 use saved::Saved;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -117,10 +118,28 @@ pub(crate) fn read_text(path: &Path, what: &str) -> Outcome<String> {
 /// What a running server writes into its data folder about where it listens.
 #[derive(Debug, serde::Deserialize)]
 struct Addresses {
-    operators: Option<String>,
+    operators: Option<SocketAddr>,
+    urls: Urls,
 }
 
-/// A server on this machine leaves its address, the first token and its CA in its data folder.
+#[derive(Debug, serde::Deserialize)]
+struct Urls {
+    operators: String,
+}
+
+impl Addresses {
+    /// From this machine, a listener on all addresses is on the loopback address too, which its certificate names.
+    fn operators_url(self) -> Option<String> {
+        let address = self.operators?;
+        if !address.ip().is_unspecified() {
+            return Some(self.urls.operators);
+        }
+        let scheme = self.urls.operators.split(':').next().unwrap_or("https");
+        Some(format!("{scheme}://127.0.0.1:{}", address.port()))
+    }
+}
+
+/// A server on this machine leaves its addresses, the first token and its CA in its data folder.
 fn from_data(args: &ConnectionArgs, data: &Path) -> Outcome<Target> {
     let missing = |failure: Failure| {
         failure.next(format!("start it: `margrave serve --data {0}` (or `margrave demo --data {0}`)", data.display()))
@@ -138,15 +157,30 @@ fn from_data(args: &ConnectionArgs, data: &Path) -> Outcome<Target> {
                 Failure::usage(format!("read addresses of the server `{}`", path.display())).caused_by(&error)
             })?;
             addresses
-                .operators
+                .operators_url()
                 .ok_or_else(|| Failure::usage(format!("the server of `{}` has no operator listener", data.display())))?
         }
     };
     let ca_pem = match &args.ca {
         Some(path) => Some(read_text(path, "CA file")?),
-        None => std::fs::read_to_string(data.join("https-ca.pem")).ok(),
+        None if url.starts_with("https:") => {
+            std::fs::read_to_string(data.join("trust").join("https-ca.pem")).ok().map(|pem| certificates_of(&pem))
+        }
+        None => None,
     };
     Ok(Target { url, token, ca_pem })
+}
+
+/// The server keeps its authority's key in the same file; only certificates are of use here.
+fn certificates_of(pem: &str) -> String {
+    let mut inside = false;
+    let lines = pem.lines().filter(|line| {
+        inside |= *line == "-----BEGIN CERTIFICATE-----";
+        let keep = inside;
+        inside &= *line != "-----END CERTIFICATE-----";
+        keep
+    });
+    lines.map(|line| format!("{line}\n")).collect()
 }
 
 #[cfg(test)]

@@ -10,8 +10,10 @@ mod ask;
 mod clock;
 mod commands;
 mod connection;
+mod demo;
 mod failure;
 mod output;
+mod serve;
 
 use arguments::{Cli, Command};
 use clap::Parser as _;
@@ -45,6 +47,9 @@ async fn run(cli: Cli, out: Output) -> Outcome {
     let Cli { connection, output: _, quiet: _, command } = cli;
     let environment = Environment::read();
     match command {
+        Command::Serve(args) => serve::serve(args, &connection, out).await,
+        Command::Demo(args) => demo::run(args, &connection, out).await,
+        Command::Config { command } => serve::config(command, out),
         Command::Login(args) => commands::login::login(args, &connection, &environment, out).await,
         Command::Logout => commands::login::logout(out),
         Command::Doctor => commands::doctor::run(&connection, &environment, out).await,
@@ -66,9 +71,15 @@ async fn operate(command: Command, session: &Session) -> Outcome {
         Command::Deploy(args) => commands::deploy::run(args, session).await,
         Command::Deployment { command } => commands::deployment::run(command, session).await,
         Command::Change { command } => commands::change::run(command, session).await,
+        Command::Trust { command } => commands::trust::run(command, session).await,
         Command::Token { command } => commands::token::run(command, session).await,
         Command::Audit { command } => commands::audit::run(command, session).await,
-        Command::Login(_) | Command::Logout | Command::Doctor => {
+        Command::Serve(_)
+        | Command::Demo(_)
+        | Command::Config { .. }
+        | Command::Login(_)
+        | Command::Logout
+        | Command::Doctor => {
             unreachable!("handled before a session is opened")
         }
     }

@@ -3,9 +3,9 @@
 //! Everything goes through the public API and the real agent, so the demo shows the product and nothing else.
 
 // Suggested reading order.
+mod devices;
 pub mod fleet;
 pub mod samples;
-mod devices;
 mod seed;
 
 use anyhow::Context as _;
@@ -108,9 +108,8 @@ impl Demo {
         let mut expected = BTreeSet::new();
         for client in &self.clients {
             expected.insert((client.id.clone(), client.id.clone()));
-            expected.extend(
-                client.children.iter().map(|(child, _)| (client.id.clone(), format!("{}/{child}", client.id))),
-            );
+            expected
+                .extend(client.children.iter().map(|(child, _)| (client.id.clone(), format!("{}/{child}", client.id))));
         }
         expected
     }

@@ -54,3 +54,21 @@ fn without_any_server_the_way_to_log_in_is_shown() {
     let failure = resolve(&ConnectionArgs::default(), &Environment::default(), None).unwrap_err();
     assert!(failure.next.unwrap().contains("margrave login"));
 }
+
+#[test]
+fn a_server_on_all_addresses_is_reached_over_loopback() {
+    let folder = tempfile::tempdir().unwrap();
+    let addresses = r#"{"devices":null,"trust":null,"operators":"0.0.0.0:9090","urls":{"devices":"","trust":"","operators":"https://fleet.example:9090"}}"#;
+    std::fs::write(folder.path().join("addresses.json"), addresses).unwrap();
+    std::fs::write(folder.path().join("admin-token"), "secret\n").unwrap();
+    std::fs::create_dir(folder.path().join("trust")).unwrap();
+    let pem = "-----BEGIN PRIVATE KEY-----\nk\n-----END PRIVATE KEY-----\n-----BEGIN CERTIFICATE-----\nc\n-----END CERTIFICATE-----\n";
+    std::fs::write(folder.path().join("trust/https-ca.pem"), pem).unwrap();
+    let args = ConnectionArgs { data: Some(folder.path().to_owned()), ..ConnectionArgs::default() };
+    let target = resolve(&args, &Environment::default(), None).unwrap();
+    let ca = "-----BEGIN CERTIFICATE-----\nc\n-----END CERTIFICATE-----\n";
+    assert_eq!(
+        target,
+        Target { url: "https://127.0.0.1:9090".into(), token: "secret".into(), ca_pem: Some(ca.into()) }
+    );
+}

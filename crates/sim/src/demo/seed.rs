@@ -118,8 +118,7 @@ pub(super) async fn all_deployments(api: &ApiClient) -> anyhow::Result<Vec<margr
     let mut deployments = Vec::new();
     let mut page = PageQuery::default();
     loop {
-        let answer =
-            api.deployments(&DeploymentQuery::default(), &page).await.context("list deployments")?;
+        let answer = api.deployments(&DeploymentQuery::default(), &page).await.context("list deployments")?;
         deployments.extend(answer.items);
         match answer.next {
             Some(next) => page.after = Some(next),

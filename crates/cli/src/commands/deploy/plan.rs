@@ -25,6 +25,9 @@ pub(crate) fn render(out: Output, plan: &Plan) -> String {
         text.push_str(&diff(out, &first.diff));
         text.push('\n');
     }
+    if plan.diffs_left_out > 0 {
+        let _ = writeln!(text, "The last {} device(s) are counted without their diff.\n", plan.diffs_left_out);
+    }
     if !plan.left_out.is_empty() {
         let _ = writeln!(text, "{}", paint("Left out", Style::new().bold(), out.colour));
         for left in &plan.left_out {
@@ -38,7 +41,7 @@ pub(crate) fn render(out: Output, plan: &Plan) -> String {
 
 /// One sentence: what, which version, how many.
 pub(crate) fn summary(plan: &Plan) -> String {
-    let Plan { kind, application, version, targets, left_out } = plan;
+    let Plan { kind, application, version, targets, left_out, diffs_left_out: _ } = plan;
     let what = match kind {
         ChangeKind::Create => format!("Installs {application} {version} on"),
         ChangeKind::Reconfigure => format!("Reconfigures {application} on"),
@@ -131,7 +134,7 @@ mod tests {
     fn shown(targets: Vec<PlannedTarget>) -> String {
         let out = Output::plain();
         let plan =
-            Plan { kind: ChangeKind::Upgrade, application: "a".into(), version: "2".into(), targets, left_out: vec![] };
+            Plan { kind: ChangeKind::Upgrade, application: "a".into(), version: "2".into(), targets, left_out: vec![], diffs_left_out: 0 };
         render(out, &plan)
     }
 

@@ -1,0 +1,31 @@
+//! `margrave trust`: what others need to trust this server.
+
+use super::Session;
+use crate::failure::Outcome;
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum TrustCommand {
+    /// Show the trust domain, the server's identity and where devices find it
+    Show,
+    /// Print the trust anchors of the SVIDs as PEM
+    Bundle,
+    /// Print the certificate authority behind the HTTPS certificates as PEM, for --ca
+    HttpsCa,
+}
+
+pub(crate) async fn run(command: TrustCommand, session: &Session) -> Outcome {
+    let trust = session.api.trust().await?;
+    match command {
+        TrustCommand::Show => session.out.show(&trust, |out| {
+            out.fields(&[
+                ("Trust domain", trust.trust_domain.clone()),
+                ("WFM", trust.wfm_spiffe_id.clone()),
+                ("Devices connect to", trust.wfm_url.clone()),
+                ("Devices enrol at", trust.trust_url.clone()),
+                ("Pin", trust.pin.clone()),
+            ])
+        }),
+        TrustCommand::Bundle => session.out.data(&trust.trust_bundle),
+        TrustCommand::HttpsCa => session.out.data(&trust.https_ca),
+    }
+}

@@ -1,0 +1,233 @@
+//! `margrave demo`: the whole product in one process, with simulated devices.
+
+use crate::connection::ConnectionArgs;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::output::{Output, paint};
+use indicatif::{ProgressBar, ProgressStyle};
+use margrave_api::client::{ApiClient, ClientOptions};
+use margrave_server::clock::SystemClock;
+use margrave_server::config::{Config, LogFormat, Span};
+use margrave_server::run::{self, Running, StartError};
+use margrave_sim::demo::{Demo, Size};
+use owo_colors::Style;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+const OPERATORS_PORT: u16 = 8080;
+const TRUST_PORT: u16 = 8443;
+/// Not 443, which needs a privilege.
+const DEVICES_PORT: u16 = 8444;
+/// The demo's devices ask every two seconds; one that is silent for this long is offline.
+const SILENT_AFTER_SECONDS: u64 = 15;
+/// Nobody waits for the demo to end.
+const DRAIN: Duration = Duration::from_secs(1);
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Everything runs in this process and listens on loopback addresses only. State is kept in the data folder
+(./demo-data unless --data says otherwise): a second start finds the same state. Ctrl-C stops everything.
+Ports that are taken are replaced by free ones."
+)]
+pub(crate) struct DemoArgs {
+    /// How many simulated devices (8 to 500), beside the children of the gateway
+    #[arg(long, value_name = "N", default_value_t = 36)]
+    devices: usize,
+    /// Port for operators and the status page
+    #[arg(long, default_value_t = OPERATORS_PORT)]
+    port: u16,
+    /// Start, wait until the fleet has done what it can, print a summary, stop
+    #[arg(long)]
+    check: bool,
+    /// Give up a --check after this long
+    #[arg(long, value_name = "TIME", default_value = "3m", value_parser = crate::clock::parse_span)]
+    timeout: Duration,
+}
+
+pub(crate) async fn run(args: DemoArgs, connection: &ConnectionArgs, out: Output) -> Outcome {
+    let DemoArgs { devices, port, check, timeout } = args;
+    let data = connection.data.clone().unwrap_or_else(|| PathBuf::from("demo-data"));
+    let config = settings(&data, port);
+    margrave_server::telemetry::init(&config.log)
+        .map_err(|error| Failure::failed("set up logging").caused_by(&error))?;
+    let mut told = Told::new()?;
+    let progress = Progress::new(out);
+    progress.show("starting the server");
+    let running = run::start(config, Arc::new(SystemClock)).await.map_err(|error| not_started(error, &data))?;
+    let outcome = tokio::select! {
+        outcome = fleet(&running, &data, devices, check.then_some(timeout), progress, out, &mut told) => outcome,
+        // A server that ends by itself has said why in its log.
+        () = running.wait() => Err(Failure::failed("the server has stopped")),
+    };
+    running.shutdown().await;
+    outcome
+}
+
+fn settings(data: &Path, port: u16) -> Config {
+    let mut config = Config { data_dir: data.to_owned(), ..Config::default() };
+    config.silent_after = Span(Duration::from_secs(SILENT_AFTER_SECONDS));
+    config.listeners.operators.address = free(port);
+    config.listeners.trust.address = free(TRUST_PORT);
+    config.listeners.devices.address = free(DEVICES_PORT);
+    config.limits.drain_timeout = Span(DRAIN);
+    config.log.format = LogFormat::Text;
+    // Devices that fail and fall silent are part of the show; only what should not happen is logged.
+    config.log.filter = "error".to_owned();
+    config
+}
+
+/// The port on the loopback address, or any free one if it is taken.
+fn free(port: u16) -> SocketAddr {
+    let wanted = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    match TcpListener::bind(wanted) {
+        Ok(_) => wanted,
+        Err(_) => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+    }
+}
+
+fn not_started(error: StartError, data: &Path) -> Failure {
+    let in_use = matches!(error, StartError::InUse { .. });
+    let failure = crate::serve::not_started(error);
+    if in_use {
+        return failure
+            .next(format!("a demo is running already; `margrave --data {} status` talks to it", data.display()));
+    }
+    failure
+}
+
+/// Brings the fleet up and keeps it until told to stop.
+async fn fleet(
+    running: &Running,
+    data: &Path,
+    devices: usize,
+    check: Option<Duration>,
+    progress: Progress,
+    out: Output,
+    told: &mut Told,
+) -> Outcome {
+    let token = crate::connection::read_token(&data.join(run::ADMIN_TOKEN_FILE))?;
+    let url = running.state.urls.operators.clone();
+    let api = ApiClient::new(&ClientOptions::new(&url).with_token(&token))?;
+    let say = |text: &str| progress.show(text);
+    let demo = tokio::select! {
+        demo = Demo::start(api, data, devices, &say) => demo.map_err(|error| broken(&error))?,
+        () = told.recv() => return Ok(()),
+    };
+    let outcome = match check {
+        Some(timeout) => {
+            progress.show("waiting until the fleet has done what it can");
+            let outcome = tokio::time::timeout(timeout, demo.converged()).await;
+            progress.end();
+            match outcome {
+                Ok(Ok(size)) => out.data(&summary(&url, size)),
+                Ok(Err(error)) => Err(broken(&error)),
+                Err(_) => Err(Failure::new(Exit::TimedOut, format!("not there after {} s", timeout.as_secs()))
+                    .next(format!("`margrave --data {} deployment list` shows where it stands", data.display()))),
+            }
+        }
+        None => {
+            progress.end();
+            out.must_say(welcome(out, &url, &token, data, &demo));
+            told.recv().await;
+            out.must_say("\nStopping. The state stays in the data folder.");
+            Ok(())
+        }
+    };
+    demo.stop().await;
+    outcome
+}
+
+fn broken(error: &anyhow::Error) -> Failure {
+    let mut failure = Failure::failed("the demo did not start");
+    for cause in error.chain() {
+        failure = failure.because(cause.to_string());
+    }
+    failure.next("a fresh data folder (--data DIR) starts from nothing")
+}
+
+fn summary(url: &str, size: Size) -> String {
+    let Size { clients, devices, deployments } = size;
+    format!("{url}: {clients} clients, {devices} devices, {deployments} deployments, all as expected\n")
+}
+
+/// URL, login, and three things to try.
+fn welcome(out: Output, url: &str, token: &str, data: &Path, demo: &Demo) -> String {
+    let program = std::env::args().next().unwrap_or_else(|| "margrave".to_owned());
+    let command = format!("{program} --data {}", data.display());
+    let bold = |text: &str| paint(text, Style::new().bold(), out.talk_colour);
+    let state = if demo.first_start { "a fresh fleet" } else { "the fleet as it was left" };
+    format!(
+        "\n{title} ({state})\n
+  Status page  {url}/#token={token}
+  Token        {token_file}
+  Login        {program} login --data {data}   # then leave out --data below
+
+{try_it}
+
+  1. Where can it run, and why not elsewhere?
+     {command} app fit vibration-analytics
+
+  2. Deploy to every device in Graz that can run it, and watch it arrive:
+     {command} deploy line-monitor@1.0.0 --selector site=graz --set lineName=\"Press 7\" --skip-unfit --yes --wait
+
+  3. See what an upgrade would change, device by device, then do it:
+     {command} deployment upgrade --app line-monitor --selector site=linz --to 1.1.0 --dry-run
+     {command} deployment upgrade --app line-monitor --selector site=linz --to 1.1.0 --yes --wait
+
+Ctrl-C stops everything; the next start finds the same state.",
+        title = bold("Margrave demo"),
+        try_it = bold("Three things to try, in another terminal:"),
+        token_file = data.join(run::ADMIN_TOKEN_FILE).display(),
+        data = data.display(),
+    )
+}
+
+/// Ctrl-C or SIGTERM.
+struct Told {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Told {
+    fn new() -> Outcome<Self> {
+        let listen = |kind| signal(kind).map_err(|error| Failure::failed("listen for signals").caused_by(&error));
+        Ok(Self { interrupt: listen(SignalKind::interrupt())?, terminate: listen(SignalKind::terminate())? })
+    }
+
+    async fn recv(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// What is going on while the demo starts: one line at a terminal, nothing in a pipe.
+struct Progress(Option<ProgressBar>);
+
+impl Progress {
+    fn new(out: Output) -> Self {
+        Self((out.talk_terminal && !out.quiet).then(|| {
+            let bar = ProgressBar::new_spinner();
+            bar.set_style(
+                ProgressStyle::with_template("{spinner} {msg}").expect("the template is a constant of this file"),
+            );
+            bar.enable_steady_tick(Duration::from_millis(120));
+            bar
+        }))
+    }
+
+    fn show(&self, text: &str) {
+        if let Some(bar) = &self.0 {
+            bar.set_message(text.to_owned());
+        }
+    }
+
+    fn end(&self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}
