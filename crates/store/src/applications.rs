@@ -116,9 +116,8 @@ impl Store {
             };
         }
         insert_resources(&mut transaction, version).await?;
-        for (digest, body) in blobs {
-            blobs::put(&mut transaction, digest, body, now).await?;
-        }
+        let blobs = blobs.iter().map(|(digest, body)| (digest.clone(), body.as_slice())).collect();
+        blobs::put(&mut transaction, &blobs, now).await?;
         let entry = Entry {
             actor,
             action: "application.import",

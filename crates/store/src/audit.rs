@@ -1,6 +1,7 @@
 //! The audit chain: append-only, hash-chained, in the same transaction as the change.
 
 use crate::error::During;
+use crate::many::{Insert, Statement};
 use crate::open::commit;
 use crate::rows::{Columns, to_json};
 use crate::{Result, Store, StoreError};
@@ -41,11 +42,11 @@ pub(crate) async fn append(
     let mut records = Vec::with_capacity(entries.len());
     for entry in entries {
         seq += 1;
-        let record = chain(entry, seq, previous_hash, now);
-        previous_hash = record.hash.clone();
-        insert(connection, &record).await?;
+        let record = chain(entry, seq, &previous_hash, now);
+        previous_hash.clone_from(&record.hash);
         records.push(record);
     }
+    INSERT.rows(connection, &records, bind).await?;
     sqlx::query("UPDATE audit_head SET seq = $1, hash = $2 WHERE id = 1")
         .bind(seq)
         .bind(previous_hash)
@@ -55,7 +56,7 @@ pub(crate) async fn append(
     Ok(records)
 }
 
-fn chain(entry: Entry<'_>, seq: i64, previous_hash: String, now: Timestamp) -> AuditRecord {
+fn chain(entry: Entry<'_>, seq: i64, previous_hash: &str, now: Timestamp) -> AuditRecord {
     let Entry { actor, action, subject, before, after } = entry;
     let mut record = AuditRecord {
         seq,
@@ -67,33 +68,33 @@ fn chain(entry: Entry<'_>, seq: i64, previous_hash: String, now: Timestamp) -> A
         subject,
         before,
         after,
-        previous_hash,
+        previous_hash: previous_hash.to_owned(),
         hash: String::new(),
     };
     record.hash = hash(&record);
     record
 }
 
-async fn insert(connection: &mut AnyConnection, record: &AuditRecord) -> Result<()> {
-    sqlx::query(
-        "INSERT INTO audit (seq, at, actor, reason, request_id, action, subject, before_state, after_state, previous_hash, hash)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
-    )
-    .bind(record.seq)
-    .bind(record.at.0)
-    .bind(&record.actor)
-    .bind(&record.reason)
-    .bind(&record.request_id)
-    .bind(&record.action)
-    .bind(&record.subject)
-    .bind(record.before.as_ref().map(to_json))
-    .bind(record.after.as_ref().map(to_json))
-    .bind(&record.previous_hash)
-    .bind(&record.hash)
-    .execute(connection)
-    .await
-    .during("append to the audit chain")?;
-    Ok(())
+const INSERT: Insert = Insert {
+    into: "audit (seq, at, actor, reason, request_id, action, subject, before_state, after_state, previous_hash, hash)",
+    columns: 11,
+    on_conflict: "",
+    attempt: "append to the audit chain",
+};
+
+fn bind<'q>(statement: Statement<'q>, record: &AuditRecord) -> Statement<'q> {
+    statement
+        .bind(record.seq)
+        .bind(record.at.0)
+        .bind(record.actor.clone())
+        .bind(record.reason.clone())
+        .bind(record.request_id.clone())
+        .bind(record.action.clone())
+        .bind(record.subject.clone())
+        .bind(record.before.as_ref().map(to_json))
+        .bind(record.after.as_ref().map(to_json))
+        .bind(record.previous_hash.clone())
+        .bind(record.hash.clone())
 }
 
 fn read(row: &AnyRow) -> Result<AuditRecord> {

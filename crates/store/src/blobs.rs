@@ -1,27 +1,31 @@
 //! Content-addressed bytes.
 
 use crate::error::During;
+use crate::many::Insert;
 use crate::rows::Columns;
 use crate::{Result, Store};
 use margo::digest::Digest;
 use margrave_core::time::Timestamp;
 use sqlx::AnyConnection;
+use std::collections::BTreeMap;
 
 /// Stores bytes under their digest. Storing them again only renews `stored_at`, which keeps the garbage collector away while
 /// the transaction that refers to them is still open.
-pub(crate) async fn put(connection: &mut AnyConnection, digest: &Digest, body: &[u8], now: Timestamp) -> Result<()> {
-    sqlx::query(
-        "INSERT INTO blobs (digest, size, body, stored_at) VALUES ($1, $2, $3, $4)
-         ON CONFLICT (digest) DO UPDATE SET stored_at = excluded.stored_at",
-    )
-    .bind(digest.as_str())
-    .bind(body.len() as i64)
-    .bind(body)
-    .bind(now.0)
-    .execute(connection)
-    .await
-    .during("store a blob")?;
-    Ok(())
+const INSERT: Insert = Insert {
+    into: "blobs (digest, size, body, stored_at)",
+    columns: 4,
+    on_conflict: "ON CONFLICT (digest) DO UPDATE SET stored_at = excluded.stored_at",
+    attempt: "store blobs",
+};
+
+/// In order of digest, so that two transactions with blobs in common never wait for each other crosswise.
+pub(crate) async fn put(connection: &mut AnyConnection, blobs: &BTreeMap<Digest, &[u8]>, now: Timestamp) -> Result<()> {
+    let rows: Vec<(&Digest, &[u8])> = blobs.iter().map(|(digest, body)| (digest, *body)).collect();
+    INSERT
+        .rows(connection, &rows, |row, (digest, body)| {
+            row.bind(digest.to_string()).bind(body.len() as i64).bind(body.to_vec()).bind(now.0)
+        })
+        .await
 }
 
 /// Notes that a blob lost a reference, so that the next pruning looks whether it has any left.

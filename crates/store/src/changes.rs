@@ -2,6 +2,7 @@
 
 mod apply;
 mod publish;
+mod rows;
 
 use crate::audit::{self, Entry};
 use crate::error::During;

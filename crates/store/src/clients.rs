@@ -2,6 +2,7 @@
 
 use crate::audit::{self, Entry};
 use crate::error::During;
+use crate::many::Insert;
 use crate::open::commit;
 use crate::rows::{Columns, version_column};
 use crate::{Result, Store, StoreError};
@@ -14,7 +15,6 @@ use serde_json::json;
 use sqlx::AnyConnection;
 use sqlx::any::AnyRow;
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
 /// What the hot path keeps in memory for a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -297,36 +297,17 @@ impl Store {
         }
         let newest: Vec<(&str, i64)> = newest.into_iter().collect();
         let mut transaction = self.begin().await?;
-        let (whole, rest) = newest.as_chunks::<SEEN_ROWS>();
-        for rows in whole {
-            write_seen(&mut transaction, &SEEN_MANY, rows).await?;
-        }
-        for row in rest {
-            write_seen(&mut transaction, &SEEN_ONE, std::slice::from_ref(row)).await?;
-        }
+        INSERT_SEEN
+            .rows(&mut transaction, &newest, |row, (client, at)| row.bind((*client).to_owned()).bind(*at))
+            .await?;
         commit(transaction).await
     }
 }
 
-/// Rows per statement: each statement costs a trip to the database's thread, each row next to nothing.
-const SEEN_ROWS: usize = 100;
-static SEEN_MANY: LazyLock<String> = LazyLock::new(|| seen_statement(SEEN_ROWS));
-static SEEN_ONE: LazyLock<String> = LazyLock::new(|| seen_statement(1));
-
-fn seen_statement(rows: usize) -> String {
-    let values: Vec<String> = (0..rows).map(|row| format!("(${}, ${})", row * 2 + 1, row * 2 + 2)).collect();
-    format!(
-        "INSERT INTO client_seen (client_id, seen_at) VALUES {} ON CONFLICT (client_id) DO UPDATE
-         SET seen_at = excluded.seen_at WHERE excluded.seen_at > client_seen.seen_at",
-        values.join(", ")
-    )
-}
-
-async fn write_seen(connection: &mut AnyConnection, statement: &'static str, rows: &[(&str, i64)]) -> Result<()> {
-    let mut query = sqlx::query(statement);
-    for (client, at) in rows {
-        query = query.bind(*client).bind(*at);
-    }
-    query.execute(connection).await.during("write when clients were seen")?;
-    Ok(())
-}
+const INSERT_SEEN: Insert = Insert {
+    into: "client_seen (client_id, seen_at)",
+    columns: 2,
+    on_conflict: "ON CONFLICT (client_id) DO UPDATE SET seen_at = excluded.seen_at
+                  WHERE excluded.seen_at > client_seen.seen_at",
+    attempt: "write when clients were seen",
+};

@@ -27,23 +27,27 @@
 //! queue anyway. Lists are pages by key, in the order the database gives text. The suite in `tests/` runs every call on both
 //! engines; since no statement is checked when compiling, it is what checks them.
 
-// Suggested reading order.
-mod applications;
+// In suggested reading order, group by group: the ground, what is kept for everybody, the nouns, keeping it small.
+mod error;
+mod many;
+mod open;
+mod rows;
+
 mod audit;
 mod blobs;
+
+mod applications;
 mod changes;
 mod clients;
 mod deployments;
 mod devices;
 mod enrolments;
-mod error;
 mod groups;
-mod open;
-mod retention;
-mod rows;
 mod statuses;
 mod summary;
 mod tokens;
+
+mod retention;
 
 pub use changes::{BATCH_TARGETS_MAX, BatchItem, BatchWrite};
 pub use clients::{Head, SeenAt};

@@ -14,7 +14,7 @@ use std::time::Duration;
 pub const PRUNE_ROWS_MAX: i64 = 500;
 
 /// Blobs younger than this are never collected: whoever stored them may still be about to commit the reference.
-const BLOB_AGE_MIN: Duration = Duration::from_secs(60 * 60);
+const BLOB_AGE_MIN: Duration = Duration::from_hours(1);
 
 /// How much history is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

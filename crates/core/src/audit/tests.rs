@@ -44,9 +44,9 @@ fn changes_with_every_field_but_itself() {
         |r| r.previous_hash = "sha256:1".into(),
     ];
     for (index, change) in changes.iter().enumerate() {
-        let mut changed = record();
-        change(&mut changed);
-        assert_ne!(hash(&changed), hash(&record()), "change {index}");
+        let mut other = record();
+        change(&mut other);
+        assert_ne!(hash(&other), hash(&record()), "change {index}");
     }
     let mut hashed = record();
     hashed.hash = hash(&record());

@@ -2,22 +2,23 @@
 //!
 //! Locks are taken in one order by everybody: the change, the manifests of its clients by id, the head of the audit chain.
 
-use super::publish::{Publishing, publish};
+use super::publish::{Publishing, load, publish};
 use super::{BATCH_TARGETS_MAX, BatchItem, BatchWrite, read_actor};
 use crate::audit::{self, Entry};
 use crate::clients::Head;
 use crate::deployments::read_deployment;
 use crate::error::During;
+use crate::many::select_in;
 use crate::open::commit;
 use crate::rows::Columns;
 use crate::{Result, Store, StoreError};
 use margo::digest::Digest;
 use margo::ids::{ClientId, DeploymentId};
-use margrave_core::model::{Actor, ChangeKind, Deployment, Desired};
+use margrave_core::model::{Actor, ChangeKind, ChangeTarget, Deployment, Desired};
 use margrave_core::time::Timestamp;
 use serde_json::{Value, json};
 use sqlx::AnyConnection;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 /// The change a batch belongs to, its row held.
@@ -37,6 +38,8 @@ pub(super) struct Write {
     pub(super) after: Deployment,
     /// The bytes to serve; `None` for a removal.
     pub(super) yaml: Option<Vec<u8>>,
+    /// The manifest it is published with; also filled in by publishing.
+    pub(super) manifest_version: u64,
 }
 
 impl Store {
@@ -72,19 +75,33 @@ impl Store {
                 _ => by_client.entry(&item.target.client).or_default().push((index, item)),
             }
         }
-        let mut heads = Vec::new();
-        let mut records = Vec::new();
+        let mut publishings = Vec::new();
         // A BTreeMap: clients come in order of id, so that two batches never wait for each other crosswise.
-        for (client, items) in by_client {
-            let Some(mut publishing) = Publishing::begin(&mut transaction, client).await? else {
-                skipped.extend(items.iter().map(|(index, _)| (*index, format!("client `{client}` does not exist"))));
-                continue;
-            };
-            let writes = decide(&mut transaction, &running, &mut publishing, &items, &mut skipped).await?;
-            let (writes, head) = publish(&mut transaction, &running, publishing, writes).await?;
-            records.extend(writes.iter().map(|write| record(&running, write)));
-            heads.extend(head);
+        for (client, items) in &by_client {
+            match Publishing::begin(&mut transaction, client).await? {
+                Some(publishing) => publishings.push(publishing),
+                None => {
+                    skipped
+                        .extend(items.iter().map(|(index, _)| (*index, format!("client `{client}` does not exist"))));
+                }
+            }
         }
+        load(&mut transaction, &mut publishings).await?;
+        let elsewhere = find(&mut transaction, &publishings, items).await?;
+        let mut written = BTreeSet::new();
+        for publishing in &mut publishings {
+            let items = &by_client[publishing.client()];
+            for (index, item) in items {
+                match decide(&running, publishing, item, &written, &elsewhere) {
+                    Ok(()) => {
+                        written.insert(item.target.deployment);
+                    }
+                    Err(reason) => skipped.push((*index, reason)),
+                }
+            }
+        }
+        let (writes, heads) = publish(&mut transaction, &running, publishings).await?;
+        let records = writes.iter().map(|write| record(&running, write)).collect();
         skipped.sort_unstable();
         write_skipped(&mut transaction, &running, items, &skipped).await?;
         advance(&mut transaction, &running, items.len()).await?;
@@ -116,42 +133,39 @@ async fn take(connection: &mut AnyConnection, id: Uuid, now: Timestamp) -> Resul
     })
 }
 
-/// What each item of one client comes to: a write, or a reason to skip it.
-async fn decide(
-    connection: &mut AnyConnection,
+/// What one item comes to: a write, or the reason to skip it. `written` are the deployments the batch writes already.
+fn decide(
     running: &Running,
     publishing: &mut Publishing,
-    items: &[(usize, &BatchItem)],
-    skipped: &mut Vec<(usize, String)>,
-) -> Result<Vec<Write>> {
-    let mut writes: Vec<Write> = Vec::new();
-    for (index, item) in items {
-        let id = item.target.deployment;
-        let twice = writes.iter().any(|write| write.after.id == id);
-        let current = match publishing.present(id) {
-            Some(deployment) => Some(deployment.clone()),
-            None => find(connection, id).await?,
-        };
-        let decision =
-            if twice { Err("it is named twice in one batch".to_owned()) } else { judge(running, item, current) };
-        match decision {
-            Ok(write) => {
-                publishing.stage(&write);
-                writes.push(write);
-            }
-            Err(reason) => skipped.push((*index, reason)),
-        }
+    item: &BatchItem,
+    written: &BTreeSet<DeploymentId>,
+    elsewhere: &BTreeMap<DeploymentId, Deployment>,
+) -> std::result::Result<(), String> {
+    let id = item.target.deployment;
+    if written.contains(&id) {
+        return Err("it is named twice in one batch".to_owned());
     }
-    Ok(writes)
+    let current = publishing.present(id).or_else(|| elsewhere.get(&id)).cloned();
+    publishing.stage(judge(running, item, current)?);
+    Ok(())
 }
 
-async fn find(connection: &mut AnyConnection, id: DeploymentId) -> Result<Option<Deployment>> {
-    let row = sqlx::query("SELECT * FROM deployments WHERE id = $1")
-        .bind(id.to_string())
-        .fetch_optional(connection)
-        .await
-        .during("look for a deployment")?;
-    row.map(|row| read_deployment(Columns::of("deployments", &row))).transpose()
+/// Deployments the items name that are not present with the client named: removed ones, and other clients'.
+async fn find(
+    connection: &mut AnyConnection,
+    publishings: &[Publishing],
+    items: &[BatchItem],
+) -> Result<BTreeMap<DeploymentId, Deployment>> {
+    let by_client: BTreeMap<&ClientId, &Publishing> =
+        publishings.iter().map(|publishing| (publishing.client(), publishing)).collect();
+    let known = |target: &ChangeTarget| {
+        by_client.get(&target.client).is_some_and(|publishing| publishing.present(target.deployment).is_some())
+    };
+    let missing = items.iter().map(|item| &item.target).filter(|target| !known(target));
+    let ids: Vec<String> = missing.map(|target| target.deployment.to_string()).collect();
+    let rows = select_in(connection, "SELECT * FROM deployments WHERE id IN", &ids, "", "look for deployments").await?;
+    let read = |row| read_deployment(Columns::of("deployments", row)).map(|deployment| (deployment.id, deployment));
+    rows.iter().map(read).collect()
 }
 
 fn judge(running: &Running, item: &BatchItem, current: Option<Deployment>) -> std::result::Result<Write, String> {
@@ -195,7 +209,7 @@ fn judge(running: &Running, item: &BatchItem, current: Option<Deployment>) -> st
                 updated_at: running.now,
                 change: running.id,
             };
-            Ok(Write { before: current, after, yaml: Some(yaml.clone()) })
+            Ok(Write { before: current, after, yaml: Some(yaml.clone()), manifest_version: 0 })
         }
         (BatchWrite::Remove, Some(current)) => {
             let after = Deployment {
@@ -205,7 +219,7 @@ fn judge(running: &Running, item: &BatchItem, current: Option<Deployment>) -> st
                 change: running.id,
                 ..current.clone()
             };
-            Ok(Write { before: Some(current), after, yaml: None })
+            Ok(Write { before: Some(current), after, yaml: None, manifest_version: 0 })
         }
         (BatchWrite::Remove, None) => Err("it does not exist".to_owned()),
         (BatchWrite::Skip { reason }, _) => Err(reason.clone()),

@@ -116,9 +116,9 @@ pub(crate) async fn serves_replaced_documents_for_a_while(db: Database) {
     let retention = margrave_store::Retention {
         revisions_per_deployment: 10,
         statuses_per_deployment: 10,
-        replaced_artifacts: std::time::Duration::from_secs(60),
-        finished_changes: std::time::Duration::from_secs(600),
-        removed_deployments: std::time::Duration::from_secs(600),
+        replaced_artifacts: std::time::Duration::from_mins(1),
+        finished_changes: std::time::Duration::from_mins(10),
+        removed_deployments: std::time::Duration::from_mins(10),
     };
     db.store.prune(&retention, at(60)).await.unwrap();
     assert!(db.store.deployment_yaml(&client, id, digest).await.unwrap().is_some());

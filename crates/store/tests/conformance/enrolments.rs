@@ -4,7 +4,7 @@ use margrave_core::model::ClientState;
 use margrave_store::{EnrolmentUse, StoreError};
 use std::time::Duration;
 
-const WINDOW: Duration = Duration::from_secs(60);
+const WINDOW: Duration = Duration::from_mins(1);
 
 pub(crate) async fn grants_a_token_to_one_key(db: Database) {
     let (store, id) = (&db.store, client(1));

@@ -13,9 +13,9 @@ fn retention() -> Retention {
     Retention {
         revisions_per_deployment: 2,
         statuses_per_deployment: 3,
-        replaced_artifacts: Duration::from_secs(60),
-        finished_changes: Duration::from_secs(120),
-        removed_deployments: Duration::from_secs(180),
+        replaced_artifacts: Duration::from_mins(1),
+        finished_changes: Duration::from_mins(2),
+        removed_deployments: Duration::from_mins(3),
     }
 }
 

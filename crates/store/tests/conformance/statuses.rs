@@ -105,6 +105,7 @@ pub(crate) async fn bounds_the_history(db: Database) {
 }
 
 pub(crate) async fn keeps_many_reports_in_order(db: Database) {
+    use StatusOutcome::{Kept, UnknownDeployment, VersionOutOfRange};
     let (one, two) = (accept(&db.store, 1).await, accept(&db.store, 2).await);
     let mine = deploy(&db.store, &one, 2, "hello").await;
     let yours = deploy(&db.store, &two, 1, "hello").await;
@@ -119,7 +120,6 @@ pub(crate) async fn keeps_many_reports_in_order(db: Database) {
         ])
         .await
         .unwrap();
-    use StatusOutcome::{Kept, UnknownDeployment, VersionOutOfRange};
     assert_eq!(outcomes, [Kept, UnknownDeployment, Kept, Kept, VersionOutOfRange]);
     assert_eq!(word(&db.store, mine).await, (State::Installed, 2));
     assert_eq!(word(&db.store, yours).await, (State::Installing, 2));

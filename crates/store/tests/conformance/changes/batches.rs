@@ -82,6 +82,7 @@ pub(crate) async fn skips_what_moved_on(db: Database) {
         put(target(&here, deployment(4), None), "fine"),
         put(target(&here, deployment(4), None), "twice"),
         remove(target(&here, deployment(5), None)),
+        put(target(&there, deployment(4), None), "somewhere else too"),
     ];
     let (change, heads) = apply(&db.store, ChangeKind::Upgrade, &items, at(1)).await;
     assert_eq!(heads.len(), 1);
@@ -100,6 +101,7 @@ pub(crate) async fn skips_what_moved_on(db: Database) {
             &format!("the document is for deployment {}", deployment(7)),
             "it is named twice in one batch",
             "it does not exist",
+            "it is named twice in one batch",
         ]
     );
     assert_eq!(change.skipped[0].0, id);
