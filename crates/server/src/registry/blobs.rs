@@ -105,7 +105,7 @@ impl Inner {
         if self.index.read().blobs.contains_key(digest) {
             disk::remove(source).attempt("remove a blob that is there already")?;
         } else {
-            self.layout.place(source, &self.layout.blob(digest)).attempt("store a blob")?;
+            disk::place(source, &self.layout.blob(digest)).attempt("store a blob")?;
         }
         self.link(repository, digest, size)
     }

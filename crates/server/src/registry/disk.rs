@@ -74,16 +74,16 @@ impl Layout {
             file.write_all(part)?;
         }
         file.sync_all()?;
-        self.place(&beside, target)
+        place(&beside, target)
     }
+}
 
-    /// Moves a file that is already on the disk to its place.
-    pub(super) fn place(&self, source: &Path, target: &Path) -> io::Result<()> {
-        let folder = parent(target)?;
-        make_folder(folder)?;
-        fs::rename(source, target)?;
-        sync_folder(folder)
-    }
+/// Moves a file that is already on the disk to its place.
+pub(super) fn place(source: &Path, target: &Path) -> io::Result<()> {
+    let folder = parent(target)?;
+    make_folder(folder)?;
+    fs::rename(source, target)?;
+    sync_folder(folder)
 }
 
 fn parent(path: &Path) -> io::Result<&Path> {

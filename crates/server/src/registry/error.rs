@@ -101,8 +101,7 @@ impl RegistryError {
             Self::Name(NameError::Digest(_)) | Self::DigestMismatch { .. } | Self::DigestMissing => {
                 (StatusCode::BAD_REQUEST, "DIGEST_INVALID")
             }
-            Self::NoSuchPath => (StatusCode::NOT_FOUND, "NAME_UNKNOWN"),
-            Self::RepositoryUnknown(_) => (StatusCode::NOT_FOUND, "NAME_UNKNOWN"),
+            Self::NoSuchPath | Self::RepositoryUnknown(_) => (StatusCode::NOT_FOUND, "NAME_UNKNOWN"),
             Self::ManifestUnknown(_) => (StatusCode::NOT_FOUND, "MANIFEST_UNKNOWN"),
             Self::ManifestInvalid(_) => (StatusCode::BAD_REQUEST, "MANIFEST_INVALID"),
             Self::ManifestBlobUnknown(_) => (StatusCode::BAD_REQUEST, "MANIFEST_BLOB_UNKNOWN"),

@@ -73,7 +73,7 @@ fn is_component(text: &str) -> bool {
         if after.is_empty() {
             return true;
         }
-        let next = after.trim_start_matches(|character| matches!(character, '.' | '_' | '-'));
+        let next = after.trim_start_matches(['.', '_', '-']);
         let separator = &after[..after.len() - next.len()];
         if !(matches!(separator, "." | "_" | "__") || !separator.is_empty() && separator.bytes().all(|byte| byte == b'-')) {
             return false;

@@ -10,3 +10,5 @@ mod lists;
 mod manifests;
 mod quotas;
 mod uploads;
+
+mod clients;

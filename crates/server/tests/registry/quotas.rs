@@ -26,7 +26,7 @@ async fn the_registry_takes_no_more_than_its_quota() {
 async fn a_stream_is_cut_when_the_quota_is_reached() {
     let fixture = Fixture::with(|options| options.bytes_max = Some(1_000_000)).await;
     let location = fixture.begin("a").await;
-    let pieces = std::iter::repeat_n(Ok::<_, std::io::Error>(Bytes::from(vec![7_u8; 50_000])), 30);
+    let pieces = std::iter::repeat_n(Bytes::from(vec![7_u8; 50_000]), 30).map(Ok::<_, std::io::Error>);
     let sent = fixture.request(Method::PATCH, &location).body(Body::wrap_stream(stream::iter(pieces))).send();
     assert_error(sent.await.unwrap(), 403, "DENIED").await;
     assert_eq!(fixture.registry.usage(None).unwrap().bytes, 0, "nothing of a refused chunk stays");

@@ -15,20 +15,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
-use tokio::task::JoinHandle;
+use tokio_util::task::AbortOnDropHandle;
 
-pub const TOKEN: &str = "mgv_operator";
-pub const CLIENT: &str = "press-07";
-pub const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
-pub const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+pub(crate) const TOKEN: &str = "mgv_operator";
+pub(crate) const CLIENT: &str = "press-07";
+pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+pub(crate) const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 /// How long anything that should happen may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A clock the test moves.
-pub struct TestClock(AtomicI64);
+pub(crate) struct TestClock(AtomicI64);
 
 impl TestClock {
-    pub fn advance(&self, duration: Duration) {
+    pub(crate) fn advance(&self, duration: Duration) {
         self.0.fetch_add(i64::try_from(duration.as_micros()).unwrap(), Ordering::SeqCst);
     }
 }
@@ -67,23 +67,23 @@ impl RegistryAuth for TestAuth {
     }
 }
 
-pub struct Fixture {
+pub(crate) struct Fixture {
     folder: TempDir,
-    pub clock: Arc<TestClock>,
-    pub registry: Registry,
-    pub address: SocketAddr,
+    pub(crate) clock: Arc<TestClock>,
+    pub(crate) registry: Registry,
+    pub(crate) address: SocketAddr,
     /// The password of [`CLIENT`].
-    pub pull_password: String,
-    server: JoinHandle<()>,
+    pub(crate) pull_password: String,
+    server: AbortOnDropHandle<()>,
     client: reqwest::Client,
 }
 
 impl Fixture {
-    pub async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         Self::with(|_| {}).await
     }
 
-    pub async fn with(change: impl FnOnce(&mut RegistryOptions)) -> Self {
+    pub(crate) async fn with(change: impl FnOnce(&mut RegistryOptions)) -> Self {
         Self::in_folder(tempfile::tempdir().unwrap(), change).await
     }
 
@@ -97,12 +97,12 @@ impl Fixture {
         let app = router(registry.clone(), Arc::new(TestAuth(secret)));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let server = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        let server = AbortOnDropHandle::new(tokio::spawn(async move { axum::serve(listener, app).await.unwrap() }));
         Self { folder, clock, registry, address, pull_password, server, client: reqwest::Client::new() }
     }
 
     /// Ends everything as a kill would, and opens the same folder again.
-    pub async fn restart(self) -> Self {
+    pub(crate) async fn restart(self) -> Self {
         let Self { folder, registry, server, .. } = self;
         server.abort();
         // Aborted: the error says so.
@@ -118,45 +118,45 @@ impl Fixture {
         Self::in_folder(folder, |_| {}).await
     }
 
-    pub fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.folder.path().join("registry")
     }
 
     /// A folder of the test's own beside the registry's.
-    pub fn scratch(&self) -> PathBuf {
+    pub(crate) fn scratch(&self) -> PathBuf {
         let path = self.folder.path().join("scratch");
         std::fs::create_dir_all(&path).unwrap();
         path
     }
 
-    pub fn anonymous(&self, method: Method, path: &str) -> RequestBuilder {
+    pub(crate) fn anonymous(&self, method: Method, path: &str) -> RequestBuilder {
         self.client.request(method, format!("http://{}{path}", self.address))
     }
 
-    pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         self.anonymous(method, path).basic_auth("token", Some(TOKEN))
     }
 
-    pub async fn get(&self, path: &str) -> Response {
+    pub(crate) async fn get(&self, path: &str) -> Response {
         self.request(Method::GET, path).send().await.unwrap()
     }
 
-    pub async fn head(&self, path: &str) -> Response {
+    pub(crate) async fn head(&self, path: &str) -> Response {
         self.request(Method::HEAD, path).send().await.unwrap()
     }
 
-    pub async fn delete(&self, path: &str) -> Response {
+    pub(crate) async fn delete(&self, path: &str) -> Response {
         self.request(Method::DELETE, path).send().await.unwrap()
     }
 
     /// Begins an upload; says where it goes on.
-    pub async fn begin(&self, repository: &str) -> String {
+    pub(crate) async fn begin(&self, repository: &str) -> String {
         let begun = self.request(Method::POST, &format!("/v2/{repository}/blobs/uploads/")).send().await.unwrap();
         assert_eq!(begun.status(), 202);
         header(&begun, "location")
     }
 
-    pub async fn push_blob(&self, repository: &str, content: &[u8]) -> Digest {
+    pub(crate) async fn push_blob(&self, repository: &str, content: &[u8]) -> Digest {
         let digest = Digest::sha256(content);
         let path = format!("/v2/{repository}/blobs/uploads/?digest={digest}");
         let pushed = self.request(Method::POST, &path).body(content.to_vec()).send().await.unwrap();
@@ -164,14 +164,14 @@ impl Fixture {
         digest
     }
 
-    pub async fn put_manifest(&self, repository: &str, reference: &str, manifest: &Value) -> Response {
+    pub(crate) async fn put_manifest(&self, repository: &str, reference: &str, manifest: &Value) -> Response {
         let media_type = manifest["mediaType"].as_str().unwrap().to_owned();
         let put = self.request(Method::PUT, &format!("/v2/{repository}/manifests/{reference}"));
         put.header("content-type", media_type).body(manifest.to_string()).send().await.unwrap()
     }
 
     /// Pushes an image with one layer; returns its manifest and the manifest's digest.
-    pub async fn push_image(&self, repository: &str, tag: &str, layer: &[u8]) -> (Value, Digest) {
+    pub(crate) async fn push_image(&self, repository: &str, tag: &str, layer: &[u8]) -> (Value, Digest) {
         self.push_blob(repository, b"{}").await;
         self.push_blob(repository, layer).await;
         let manifest = image(b"{}", layer);
@@ -182,17 +182,11 @@ impl Fixture {
     }
 }
 
-impl Drop for Fixture {
-    fn drop(&mut self) {
-        self.server.abort();
-    }
-}
-
-pub fn descriptor(media_type: &str, content: &[u8]) -> Value {
+pub(crate) fn descriptor(media_type: &str, content: &[u8]) -> Value {
     json!({ "mediaType": media_type, "digest": Digest::sha256(content).to_string(), "size": content.len() })
 }
 
-pub fn image(config: &[u8], layer: &[u8]) -> Value {
+pub(crate) fn image(config: &[u8], layer: &[u8]) -> Value {
     json!({
         "schemaVersion": 2,
         "mediaType": MANIFEST,
@@ -201,13 +195,13 @@ pub fn image(config: &[u8], layer: &[u8]) -> Value {
     })
 }
 
-pub fn header(response: &Response, name: &str) -> String {
+pub(crate) fn header(response: &Response, name: &str) -> String {
     let value = response.headers().get(name).unwrap_or_else(|| panic!("no header `{name}` in {response:?}"));
     value.to_str().unwrap().to_owned()
 }
 
 /// Checks status, code and form of an error; returns its message.
-pub async fn assert_error(response: Response, status: u16, code: &str) -> String {
+pub(crate) async fn assert_error(response: Response, status: u16, code: &str) -> String {
     let actual = response.status();
     assert_eq!(header(&response, "content-type"), "application/json");
     let body: Value = response.json().await.unwrap();
@@ -218,7 +212,7 @@ pub async fn assert_error(response: Response, status: u16, code: &str) -> String
 }
 
 /// Waits for something that happens soon.
-pub async fn wait_for(what: &str, mut happened: impl FnMut() -> bool) {
+pub(crate) async fn wait_for(what: &str, mut happened: impl FnMut() -> bool) {
     let waited = tokio::time::timeout(PATIENCE, async {
         while !happened() {
             tokio::time::sleep(Duration::from_millis(5)).await;
