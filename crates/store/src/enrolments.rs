@@ -27,6 +27,19 @@ struct Enrolment {
     used: Option<(Timestamp, String)>,
 }
 
+/// Takes the client the token is for, if it is there. Everybody takes the client first and its tokens after, as retiring does.
+async fn lock_client(connection: &mut AnyConnection, secret_hash: &str) -> Result<()> {
+    let row = sqlx::query("SELECT client_id FROM enrolments WHERE secret_hash = $1")
+        .bind(secret_hash)
+        .fetch_optional(&mut *connection)
+        .await
+        .during("look for an enrolment token")?;
+    if let Some(row) = row {
+        clients::lock(connection, &Columns::of("enrolments", &row).parsed("client_id")?).await?;
+    }
+    Ok(())
+}
+
 /// Takes the row for the rest of the transaction: of two keys that come at once, one waits and finds the token used.
 async fn lock(connection: &mut AnyConnection, secret_hash: &str) -> Result<Option<Enrolment>> {
     let row = sqlx::query(
@@ -91,6 +104,7 @@ impl Store {
         now: Timestamp,
     ) -> Result<EnrolmentUse> {
         let mut transaction = self.begin().await?;
+        lock_client(&mut transaction, secret_hash).await?;
         let Some(enrolment) = lock(&mut transaction, secret_hash).await? else { return Ok(EnrolmentUse::Unknown) };
         match enrolment.used {
             Some((used_at, key)) if key == key_hash && now <= used_at.plus(retry_window) => {
