@@ -5,14 +5,16 @@ use crate::support::{CLIENT, Fixture, MANIFEST, descriptor, image};
 use margrave_server::registry::Digest;
 use serde_json::{Value, json};
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 
 /// A layout with one image, tagged `1.0`.
 fn write_layout(folder: &Path) -> Value {
     let config = json!({ "architecture": "amd64", "os": "linux", "config": {},
-        "rootfs": { "type": "layers", "diff_ids": [Digest::sha256(&layer()).to_string()] } })
+        "rootfs": { "type": "layers", "diff_ids": [Digest::sha256(&archive()).to_string()] } })
     .to_string();
-    let manifest = image(config.as_bytes(), &layer());
+    let mut manifest = image(config.as_bytes(), &layer());
+    manifest["layers"][0]["mediaType"] = json!("application/vnd.oci.image.layer.v1.tar+gzip");
     let blobs = folder.join("blobs/sha256");
     fs::create_dir_all(&blobs).unwrap();
     for content in [config.as_bytes(), &layer(), manifest.to_string().as_bytes()] {
@@ -25,8 +27,15 @@ fn write_layout(folder: &Path) -> Value {
     manifest
 }
 
-/// A tar archive large enough to be sent in several frames.
+/// A layer large enough to be sent in several frames, and compressed, since skopeo compresses what is not.
 fn layer() -> Vec<u8> {
+    let archive = archive();
+    let mut compressed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+    compressed.write_all(&archive).unwrap();
+    compressed.finish().unwrap()
+}
+
+fn archive() -> Vec<u8> {
     let mut archive = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_ustar();
     let content = vec![b'x'; 3_000_000];
