@@ -59,7 +59,7 @@ pub enum Desired {
     Absent,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Deployment {
     pub id: String,
@@ -86,7 +86,7 @@ pub struct Deployment {
     pub updated_at: String,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     /// pending, installing, installed, removing, removed or failed.
@@ -102,7 +102,7 @@ pub struct Status {
     pub hosted_by: Option<String>,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ComponentStatus {
     pub name: String,
@@ -111,7 +111,7 @@ pub struct ComponentStatus {
     pub error: Option<StatusError>,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusError {
     pub code: String,

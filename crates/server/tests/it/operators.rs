@@ -138,8 +138,7 @@ async fn deployed(server: &TestServer, name: &str) -> Deployment {
 /// Reports like the device would.
 async fn report(client: &Device, deployment: &str, version: u64, state: &str) {
     let body = json!({
-        "apiVersion": "deployment.margo/v1", "kind": "DeploymentStatus", "deploymentId": deployment,
-        "adoptedManifestVersion": version, "status": { "state": state },
+        "deploymentId": deployment, "adoptedManifestVersion": version, "status": { "state": state },
         "components": [{ "name": "vision", "state": state }],
     });
     let response = client.post(&format!("/api/v1/deployments/{deployment}/status"), body.to_string()).await;

@@ -1,0 +1,147 @@
+//! Packages into the catalog and out of it.
+
+use super::packages::{ID, description, files, layout, pack, package, upload};
+use super::{Kind, api, deployed, press, problem, refused};
+use crate::support::TestServer;
+use margrave_api::client::PageQuery;
+
+#[tokio::test]
+async fn a_folder_becomes_an_application_version() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    let imported = upload(&api, "1.0.0").await;
+    assert!(imported.added);
+    let version = imported.application;
+    assert_eq!((version.id.as_str(), version.vendor.as_str(), version.source.as_str()), (ID, "Example Vision", "a folder"));
+    let profiles: Vec<_> = version.profiles.iter().map(|profile| (profile.id.as_str(), profile.profile_type.as_str())).collect();
+    assert_eq!(profiles, [("small", "compose"), ("cluster", "helm")]);
+    let (media_type, icon) = api.application_resource(ID, "1.0.0", "icon").await.unwrap();
+    assert!(media_type.contains("svg") && icon.starts_with(b"<svg"), "{media_type}");
+    assert_eq!(problem(api.application_resource(ID, "1.0.0", "licenseFile").await).code, "not-found");
+}
+
+#[tokio::test]
+async fn the_same_package_again_changes_nothing_and_another_under_its_version_is_refused() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    let first = upload(&api, "1.0.0").await;
+    let again = upload(&api, "1.0.0").await;
+    assert!(!again.added);
+    assert_eq!(again.application.imported_at, first.application.imported_at);
+    let mut other = files("1.0.0");
+    other[0].1 = description("1.0.0").replace("Watches the press", "Watches another press").into_bytes();
+    assert_eq!(problem(api.upload_application(pack(&other), None, None).await).code, "exists");
+}
+
+#[tokio::test]
+async fn versions_stand_side_by_side() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    upload(&api, "1.0.0").await;
+    upload(&api, "2.0.0").await;
+    let listed = api.applications(&PageQuery::default()).await.unwrap().items;
+    assert_eq!((listed.len(), listed[0].versions), (1, 2));
+    let detail = api.application(ID).await.unwrap();
+    assert_eq!(detail.versions.len(), 2);
+    assert_eq!(api.application_version(ID, "2.0.0").await.unwrap().version, "2.0.0");
+    assert_eq!(problem(api.application("nothing").await).code, "not-found");
+    assert_eq!(problem(api.application_version(ID, "9.9.9").await).code, "not-found");
+}
+
+#[tokio::test]
+async fn a_broken_package_is_refused_with_all_its_problems_at_once() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    let broken = description("1.0.0")
+        .replace("id: press-vision", "id: Press_Vision")
+        .replace("  version: 1.0.0\n  catalog", "  catalog")
+        .replace("type: helm", "type: magic")
+        .replace("schema: seconds", "schema: minutes")
+        .replace("components: [vision]\n  interval", "components: [nobody]\n  interval");
+    let archive = pack(&[("margo.yaml".to_owned(), broken.into_bytes())]);
+    let problem = problem(api.upload_application(archive, None, None).await);
+    assert_eq!((problem.code.as_str(), problem.status), ("broken-package", 422));
+    let fields: Vec<&str> = problem.errors.iter().map(|error| error.field.as_str()).collect();
+    for expected in ["id", "metadata.version", "deploymentProfiles[1].type"] {
+        assert!(fields.contains(&expected), "{expected} is not in {fields:?}");
+    }
+    assert!(problem.errors.len() >= 5, "{:?}", problem.errors);
+    assert!(api.applications(&PageQuery::default()).await.unwrap().items.is_empty());
+}
+
+#[tokio::test]
+async fn what_is_no_package_is_refused() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    assert_eq!(problem(api.upload_application(b"hello".to_vec(), None, None).await).code, "broken-package");
+    assert_eq!(problem(api.upload_application(pack(&[]), None, None).await).code, "broken-package");
+    let huge = vec![0; (32 << 20) + 1];
+    assert_eq!(problem(api.upload_application(huge, None, None).await).code, "too-large");
+}
+
+#[tokio::test]
+async fn an_oci_layout_is_read_and_its_digests_are_checked() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    let good = layout(&[("1.0.0", package("1.0.0"))]);
+    let imported = api.upload_application(pack(&good), Some("usb stick"), None).await.unwrap();
+    assert!(imported.added && imported.application.warnings.is_empty(), "{imported:?}");
+    assert!(!upload(&api, "1.0.0").await.added, "the same content from a folder is the same package");
+
+    let mut tampered = layout(&[("2.0.0", package("2.0.0"))]);
+    let blob = tampered.iter_mut().find(|(_, bytes)| bytes.starts_with(b"apiVersion")).unwrap();
+    blob.1 = String::from_utf8(blob.1.clone()).unwrap().replace("Press vision", "Press Vision").into_bytes();
+    let problem = problem(api.upload_application(pack(&tampered), None, None).await);
+    assert!(problem.code == "broken-package" && problem.detail.contains("digest"), "{problem:?}");
+}
+
+#[tokio::test]
+async fn one_of_several_packages_in_a_layout_has_to_be_named() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    let both = pack(&layout(&[("1.0.0", package("1.0.0")), ("latest", package("2.0.0"))]));
+    let (code, fields) = refused(api.upload_application(both.clone(), None, None).await);
+    assert_eq!((code.as_str(), fields), ("invalid", vec!["reference".to_owned()]));
+    let response = crate::support::client::plain()
+        .post(server.operators_url("/api/applications?reference=latest"))
+        .bearer_auth(server.admin_token())
+        .body(both)
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(response.status(), 201);
+    // REG-04
+    let warnings = api.application_version(ID, "2.0.0").await.unwrap().warnings;
+    assert!(warnings.iter().any(|warning| warning.contains("latest")), "{warnings:?}");
+}
+
+#[tokio::test]
+async fn a_version_in_use_stays_in_the_catalog() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    press(&server, "press", &Kind::default()).await;
+    deployed(&server, "press").await;
+    upload(&api, "2.0.0").await;
+    assert_eq!(problem(api.delete_application_version(ID, "1.0.0", None).await).code, "in-use");
+    api.delete_application_version(ID, "2.0.0", Some("withdrawn")).await.unwrap();
+    assert_eq!(problem(api.delete_application_version(ID, "2.0.0", None).await).code, "not-found");
+    assert_eq!(api.application(ID).await.unwrap().versions.len(), 1);
+}
+
+#[tokio::test]
+async fn questions_come_by_section_with_their_rules_in_words() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    upload(&api, "1.0.0").await;
+    let sections = api.application_questions(ID, "1.0.0", None).await.unwrap().sections;
+    let names: Vec<&str> = sections.iter().map(|section| section.name.as_str()).collect();
+    assert_eq!(names, ["General", "Access"]);
+    let interval = &sections[0].questions[1];
+    assert_eq!((interval.data_type.as_str(), interval.rules.as_slice()), ("integer", ["10 to 3600".to_owned()].as_slice()));
+    assert_eq!(interval.default, Some(60.into()));
+    assert!(sections[0].questions[2].immutable);
+    assert!(sections[1].questions[0].sensitive);
+    let same = api.application_questions(ID, "1.0.0", Some("small")).await.unwrap().sections;
+    assert_eq!(same.len(), 2);
+    assert_eq!(problem(api.application_questions(ID, "1.0.0", Some("tiny")).await).code, "invalid");
+}

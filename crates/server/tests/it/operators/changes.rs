@@ -1,0 +1,159 @@
+//! Changes over many devices: who is meant, who is left out, what a dry run shows.
+
+use super::packages::{self, ID, upload};
+use super::{Kind, all_deployments, api, create, deployed, finished, on, press, problem, refused, selected};
+use crate::support::TestServer;
+use indexmap::IndexMap;
+use margrave_api::changes::{ChangeKind, CreateChange, DiffSign, Plan, Scope};
+use margrave_api::client::PageQuery;
+use margrave_api::devices::PutGroup;
+use serde_json::json;
+
+fn change(kind: ChangeKind, scope: Scope) -> CreateChange {
+    CreateChange { kind, version: None, answers: IndexMap::new(), ..create("1.0.0", scope) }
+}
+
+fn signed(plan: &Plan, sign: DiffSign) -> Vec<String> {
+    let lines = plan.targets.iter().flat_map(|target| &target.diff);
+    lines.filter(|line| line.sign == sign).map(|line| line.text.trim().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn devices_that_do_not_fit_are_refused_with_reasons_or_left_out() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    upload(&api, "1.0.0").await;
+    press(&server, "good", &Kind::default()).await;
+    press(&server, "small", &Kind { memory: "512Mi", types: &["compose"], ..Kind::default() }).await;
+    let all = create("1.0.0", selected(""));
+    let problem = problem(api.create_deployments(&all).await);
+    assert_eq!((problem.code.as_str(), problem.errors.len()), ("unplaceable", 1));
+    assert_eq!(problem.errors[0].field, "small/small");
+    assert!(problem.errors[0].message.contains("profile `small`") && problem.errors[0].message.contains("profile `cluster`"), "{:?}", problem.errors);
+
+    let skipping = CreateChange { skip_unfit: true, ..all };
+    let plan = api.plan_deployments(&skipping).await.unwrap();
+    assert_eq!((plan.targets.len(), plan.left_out.len()), (1, 1));
+    assert_eq!(plan.left_out[0].device.device, "small");
+    let made = api.create_deployments(&skipping).await.unwrap();
+    assert_eq!(finished(&api, &made).await.total, 1);
+    let again = api.create_deployments(&skipping).await;
+    assert_eq!(super::problem(again).code, "unplaceable", "nothing is left");
+}
+
+#[tokio::test]
+async fn a_dry_run_shows_line_by_line_and_changes_nothing() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    upload(&api, "1.0.0").await;
+    press(&server, "press", &Kind::default()).await;
+    let audit = api.audit(None, &PageQuery::default()).await.unwrap().items.len();
+    let plan = api.plan_deployments(&create("1.0.0", on(&["press"]))).await.unwrap();
+    assert_eq!((plan.kind, plan.version.as_str(), plan.targets[0].profile.as_str()), (ChangeKind::Create, "1.0.0", "small"));
+    assert!(signed(&plan, DiffSign::Added).contains(&"id: 00000000-0000-0000-0000-000000000000".to_owned()), "{:?}", plan.targets[0].diff);
+    assert!(signed(&plan, DiffSign::Removed).is_empty());
+    assert!(api.changes(&PageQuery::default()).await.unwrap().items.is_empty());
+    assert!(all_deployments(&api).await.is_empty());
+    assert_eq!(api.audit(None, &PageQuery::default()).await.unwrap().items.len(), audit);
+    assert_eq!(api.client("press").await.unwrap().manifest_version, 1);
+
+    let deployment = deployed(&server, "press").await;
+    upload(&api, "2.0.0").await;
+    let upgrade = CreateChange { version: Some("2.0.0".to_owned()), ..change(ChangeKind::Upgrade, on(&["press"])) };
+    let plan = api.plan_change(&upgrade).await.unwrap();
+    assert!(signed(&plan, DiffSign::Added).iter().any(|line| line.contains("vision:2")), "{:?}", plan.targets[0].diff);
+    assert!(signed(&plan, DiffSign::Removed).iter().any(|line| line.contains("vision:1")));
+    assert_eq!(plan.targets[0].deployment.as_deref(), Some(deployment.id.as_str()));
+    let removal = api.plan_remove_deployment(&deployment.id, None).await.unwrap();
+    assert!(signed(&removal, DiffSign::Added).is_empty() && !signed(&removal, DiffSign::Removed).is_empty());
+    assert_eq!(api.deployment(&deployment.id).await.unwrap(), deployment);
+}
+
+#[tokio::test]
+async fn a_group_can_be_upgraded_reconfigured_and_cleared() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    upload(&api, "1.0.0").await;
+    upload(&api, "2.0.0").await;
+    for name in ["a", "b", "c"] {
+        let labels = json!({ "site": "nord", "line": if name == "c" { "2" } else { "1" } });
+        press(&server, name, &Kind { labels, ..Kind::default() }).await;
+    }
+    let group = PutGroup { selector: "line=1".to_owned(), description: None, reason: None };
+    api.put_group("line-1", &group, None).await.unwrap();
+    finished(&api, &api.create_deployments(&create("1.0.0", selected("site=nord"))).await.unwrap()).await;
+    let of_group = || Scope { group: Some("line-1".to_owned()), ..Scope::default() };
+
+    let upgrade = CreateChange { version: Some("2.0.0".to_owned()), ..change(ChangeKind::Upgrade, of_group()) };
+    let done = finished(&api, &api.create_change(&upgrade).await.unwrap()).await;
+    assert_eq!((done.total, done.published, done.skipped.len()), (2, 2, 0));
+    assert_eq!(done.deployments.unwrap().0.values().sum::<u64>(), 2);
+    assert_eq!(problem(api.create_change(&upgrade).await).code, "unchanged");
+
+    let answers = IndexMap::from([("interval".to_owned(), json!(15))]);
+    let all = CreateChange { answers, ..change(ChangeKind::Reconfigure, selected("")) };
+    assert_eq!(refused(api.create_change(&all).await), ("invalid".to_owned(), vec!["version".to_owned()]), "two versions run");
+    let some = CreateChange { version: Some("1.0.0".to_owned()), ..all };
+    assert_eq!(finished(&api, &api.create_change(&some).await.unwrap()).await.total, 1);
+
+    let removal = api.create_change(&change(ChangeKind::Remove, of_group())).await.unwrap();
+    finished(&api, &removal).await;
+    let left = all_deployments(&api).await;
+    assert_eq!(left.iter().map(|deployment| deployment.client.as_str()).collect::<Vec<_>>(), ["c"]);
+    let listed = api.changes(&PageQuery::default()).await.unwrap().items;
+    assert_eq!((listed.len(), listed[0].id.as_str()), (4, removal.id.as_str()), "newest first");
+}
+
+#[tokio::test]
+async fn changes_that_make_no_sense_are_refused_with_every_reason() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    upload(&api, "1.0.0").await;
+    press(&server, "press", &Kind::default()).await;
+    let nothing = CreateChange { version: None, ..create("1.0.0", Scope::default()) };
+    assert_eq!(refused(api.create_change(&nothing).await), ("invalid".to_owned(), vec!["version".to_owned(), "scope".to_owned()]));
+    let both = Scope { selector: Some(String::new()), ..on(&["press"]) };
+    assert_eq!(refused(api.create_change(&create("1.0.0", both)).await).1, ["scope"]);
+    let strangers = create("1.0.0", on(&["nobody", "press", "no one"]));
+    assert_eq!(refused(api.create_change(&strangers).await).1, ["scope.devices[2]"]);
+    let strangers = create("1.0.0", on(&["nobody", "press"]));
+    assert_eq!(refused(api.create_change(&strangers).await).1, ["scope.devices[0]"]);
+    assert_eq!(problem(api.create_change(&create("9.9.9", on(&["press"]))).await).code, "not-found");
+    assert_eq!(problem(api.create_change(&create("1.0.0", selected("site=west"))).await).code, "unplaceable");
+    let tiny = CreateChange { profile: Some("tiny".to_owned()), ..create("1.0.0", on(&["press"])) };
+    assert_eq!(refused(api.create_change(&tiny).await).1, ["profile"]);
+    assert_eq!(refused(api.create_deployments(&change(ChangeKind::Remove, on(&["press"]))).await).1, ["kind"]);
+    assert_eq!(refused(api.create_change(&change(ChangeKind::Remove, on(&["press"]))).await).1, ["scope.devices[0]"]);
+    let unknown = Scope { deployments: Some(vec!["x".to_owned()]), ..Scope::default() };
+    assert_eq!(refused(api.create_change(&change(ChangeKind::Remove, unknown)).await).1, ["scope.deployments[0]"]);
+    let group = Scope { group: Some("none".to_owned()), ..Scope::default() };
+    assert_eq!(problem(api.create_change(&create("1.0.0", group)).await).code, "not-found");
+    assert_eq!(problem(api.change("x").await).code, "not-found");
+    assert!(api.changes(&PageQuery::default()).await.unwrap().items.is_empty());
+}
+
+#[tokio::test]
+async fn a_retired_client_gets_nothing_new() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    upload(&api, "1.0.0").await;
+    press(&server, "press", &Kind::default()).await;
+    api.retire_client("press", None).await.unwrap();
+    let problem = problem(api.create_deployments(&create("1.0.0", on(&["press"]))).await);
+    assert!(problem.code == "unplaceable" && problem.errors[0].message.contains("retired"), "{problem:?}");
+}
+
+#[tokio::test]
+async fn a_profile_can_be_chosen() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    upload(&api, "1.0.0").await;
+    press(&server, "press", &Kind::default()).await;
+    let body = CreateChange { profile: Some("cluster".to_owned()), ..create("1.0.0", on(&["press"])) };
+    finished(&api, &api.create_deployments(&body).await.unwrap()).await;
+    assert_eq!(all_deployments(&api).await[0].profile, "cluster");
+    let document = api.deployment_document(&all_deployments(&api).await[0].id, None).await.unwrap();
+    assert!(document.contains("vision-chart") && document.contains(packages::ID), "{document}");
+    assert!(document.contains("eligibilityRules"), "constraints travel along: {document}");
+    assert_eq!(ID, all_deployments(&api).await[0].application);
+}

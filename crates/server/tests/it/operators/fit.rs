@@ -1,0 +1,59 @@
+//! What fits where, and why (CON-02).
+
+use super::packages::{ID, upload};
+use super::{Kind, api, press, problem};
+use crate::support::TestServer;
+use margrave_api::applications::{DeviceFit, FitOutcome};
+use margrave_api::client::PageQuery;
+use serde_json::json;
+
+fn reasons(fit: &DeviceFit, profile: &str) -> String {
+    let judged = fit.profiles.iter().find(|judged| judged.profile == profile).unwrap();
+    judged.reasons.iter().map(|reason| format!("{}={:?}: {}", reason.rule, reason.outcome, reason.message)).collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn every_device_fits_does_not_fit_or_is_unknown_with_the_reason_per_rule() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    upload(&api, "1.0.0").await;
+    press(&server, "a-good", &Kind::default()).await;
+    let helm = Kind { architecture: "arm64", types: &["helm"], ..Kind::default() };
+    press(&server, "b-helm", &helm).await;
+    let small = Kind { memory: "512Mi", types: &["compose"], ..Kind::default() };
+    press(&server, "c-small", &small).await;
+    press(&server, "d-sued", &Kind { labels: json!({ "site": "sued" }), ..helm.clone() }).await;
+
+    let fits = api.application_fit(ID, "1.0.0", None, &PageQuery::default()).await.unwrap().items;
+    let told: Vec<_> = fits.iter().map(|fit| (fit.device.device.as_str(), fit.outcome, fit.profile.as_deref())).collect();
+    assert_eq!(
+        told,
+        [
+            ("a-good", FitOutcome::Fits, Some("small")),
+            ("b-helm", FitOutcome::Fits, Some("cluster")),
+            ("c-small", FitOutcome::DoesNotFit, None),
+            ("d-sued", FitOutcome::DoesNotFit, None),
+        ]
+    );
+    assert!(reasons(&fits[0], "small").contains("memory=Fits"), "yes has reasons too: {}", reasons(&fits[0], "small"));
+    assert!(reasons(&fits[2], "small").contains("memory=DoesNotFit"), "{}", reasons(&fits[2], "small"));
+    assert!(reasons(&fits[2], "cluster").contains("deploymentType=DoesNotFit"), "{}", reasons(&fits[2], "cluster"));
+    assert!(reasons(&fits[3], "cluster").contains("eligibilityRules"), "{}", reasons(&fits[3], "cluster"));
+}
+
+#[tokio::test]
+async fn fits_come_in_pages_and_by_selector() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    upload(&api, "1.0.0").await;
+    let client = server.accepted("hall").await;
+    for number in 0..5 {
+        let labels = json!({ "site": "nord", "line": if number < 3 { "1" } else { "2" } });
+        Kind { labels, ..Kind::default() }.report(&client, &format!("d{number}")).await;
+    }
+    let first = api.application_fit(ID, "1.0.0", Some("line=1"), &PageQuery { limit: Some(2), after: None }).await.unwrap();
+    assert_eq!(first.items.len(), 2);
+    let rest = api.application_fit(ID, "1.0.0", Some("line=1"), &PageQuery { limit: Some(2), after: first.next }).await.unwrap();
+    assert_eq!((rest.items.len(), rest.next), (1, None));
+    assert_eq!(problem(api.application_fit(ID, "9.0.0", None, &PageQuery::default()).await).code, "not-found");
+}
