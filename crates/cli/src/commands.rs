@@ -148,7 +148,21 @@ fn unreachable(error: &ClientError) -> Failure {
     })
 }
 
-/// How a device is called among people: its own name, with its client's before it where they differ.
+/// How a device is called among people: its own name, with its client's before it where that says more.
 pub(crate) fn device_name(client: &str, device: &str) -> String {
-    if client == device { device.to_owned() } else { format!("{client}/{device}") }
+    let own = device == client || device.strip_prefix(client).is_some_and(|rest| rest.starts_with('/'));
+    if own { device.to_owned() } else { format!("{client}/{device}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::device_name;
+
+    #[test]
+    fn the_client_is_named_only_where_it_says_more() {
+        assert_eq!(device_name("press-01", "press-01"), "press-01");
+        assert_eq!(device_name("gw", "gw/cell-1"), "gw/cell-1");
+        assert_eq!(device_name("gw", "gwx/cell-1"), "gw/gwx/cell-1");
+        assert_eq!(device_name("plant", "press-01"), "plant/press-01");
+    }
 }

@@ -17,8 +17,8 @@ use tokio_util::task::TaskTracker;
 
 /// Quick enough to watch; real devices ask once a minute.
 const POLL_PERIOD: Duration = Duration::from_secs(2);
-/// A device that cannot reach the server tries again within this time.
-const RETRY_MAX: Duration = Duration::from_secs(10);
+/// What fails is tried again more and more seldom, up to this: long enough to be seen as failed.
+const RETRY_MAX: Duration = Duration::from_mins(2);
 
 /// Devices at work. Dropping it does not stop them; [`DemoDevices::stop`] does.
 #[derive(Debug)]

@@ -15,14 +15,15 @@ const NAMES_MAX: usize = 12;
 /// The whole plan. Devices whose change is the same but for the device's own name share one diff.
 pub(crate) fn render(out: Output, plan: &Plan) -> String {
     let mut text = String::new();
-    let mut alike: IndexMap<String, Vec<&PlannedTarget>> = IndexMap::new();
+    let mut alike: IndexMap<String, (String, Vec<&PlannedTarget>)> = IndexMap::new();
     for target in &plan.targets {
-        alike.entry(likeness(target)).or_default().push(target);
+        let shown = diff(out, &target.diff);
+        let plain = diff(Output { colour: false, ..out }, &target.diff);
+        alike.entry(likeness(target, &plain)).or_insert_with(|| (shown, Vec::new())).1.push(target);
     }
-    for targets in alike.values() {
-        let first = targets[0];
+    for (shown, targets) in alike.values() {
         let _ = writeln!(text, "{}", paint(&heading(plan.kind, targets), Style::new().bold(), out.colour));
-        text.push_str(&diff(out, &first.diff));
+        text.push_str(shown);
         text.push('\n');
     }
     if plan.diffs_left_out > 0 {
@@ -74,14 +75,15 @@ fn heading(kind: ChangeKind, targets: &[&PlannedTarget]) -> String {
     format!("{}{more}: {what}, profile {}", names.join(", "), targets[0].profile)
 }
 
-/// Ids and the device's name differ from device to device; everything else makes two changes different.
-fn likeness(target: &PlannedTarget) -> String {
+/// Two changes are alike when they show the same lines, but for those that name the deployment and the device.
+fn likeness(target: &PlannedTarget, shown: &str) -> String {
     let mut text = format!("{}\n", target.profile);
-    for line in &target.diff {
-        let words = line.text.trim_start();
-        let own = ["id:", "deviceId:", "name:"].iter().any(|key| words.starts_with(key)) && !words.starts_with("- ");
-        let shown = if own { words.split(':').next().unwrap_or_default() } else { &line.text };
-        let _ = writeln!(text, "{:?} {shown}", line.sign);
+    for line in shown.lines() {
+        let words = line.trim_start_matches([' ', '+', '-']);
+        let own = !line.contains("- name:")
+            && ["id:", "deviceId:", "name:", "namespace:"].iter().any(|key| words.starts_with(key));
+        text.push_str(if own { words.split(':').next().unwrap_or_default() } else { line });
+        text.push('\n');
     }
     text
 }
@@ -133,8 +135,14 @@ mod tests {
 
     fn shown(targets: Vec<PlannedTarget>) -> String {
         let out = Output::plain();
-        let plan =
-            Plan { kind: ChangeKind::Upgrade, application: "a".into(), version: "2".into(), targets, left_out: vec![], diffs_left_out: 0 };
+        let plan = Plan {
+            kind: ChangeKind::Upgrade,
+            application: "a".into(),
+            version: "2".into(),
+            targets,
+            left_out: vec![],
+            diffs_left_out: 0,
+        };
         render(out, &plan)
     }
 

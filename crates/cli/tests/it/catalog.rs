@@ -1,0 +1,87 @@
+//! Packages come in, broken ones do not.
+
+use crate::support::{Device, Server, samples};
+use serde_json::json;
+
+#[test]
+fn a_package_is_imported_once() {
+    let server = Server::start();
+    let folder = samples().join("line-monitor/1.0.0");
+    let folder = folder.to_str().unwrap();
+    server.run(&["app", "import", folder]).check(
+        0,
+        "Imported line-monitor 1.0.0 (<digest>).\n",
+        "See where it fits: margrave app fit line-monitor\n",
+    );
+    server.run(&["app", "import", folder, "-q"]).check(
+        0,
+        "line-monitor 1.0.0 was there already, exactly the same.\n",
+        "",
+    );
+    server.run(&["app", "list"]).check(
+        0,
+        "APPLICATION   NEWEST  VERSIONS  NAME          VENDOR\n\
+         line-monitor  1.0.0   1         Line Monitor  Margrave Samples\n",
+        "",
+    );
+}
+
+#[test]
+fn a_broken_package_is_refused_with_all_problems_at_once() {
+    let server = Server::start();
+    let folder = server.folder.path().join("broken");
+    std::fs::create_dir(&folder).unwrap();
+    let text = "apiVersion: v1\nid: Broken_Id\nmetadata:\n  name: Broken\n  version: \"1\"\n  catalog:\n    application:\n      icon: ./resources/none.png\n    organization:\n      - site: https://x.example\ndeploymentProfiles: []\n";
+    std::fs::write(folder.join("margo.yaml"), text).unwrap();
+    let seen = server.run(&["app", "import", folder.to_str().unwrap()]);
+    assert_eq!((seen.code, &*seen.stdout), (6, ""), "{}", seen.stderr);
+    for problem in ["id", "organization", "icon"] {
+        assert!(
+            seen.stderr.lines().any(|line| line.starts_with("  - ") && line.contains(problem)),
+            "{problem}: {}",
+            seen.stderr
+        );
+    }
+    assert_eq!(server.json(&["app", "list"]), json!([]));
+}
+
+#[test]
+fn what_is_no_folder_is_told_before_anything_is_sent() {
+    let server = Server::start();
+    server.run(&["app", "import", "/nonexistent"]).check(
+        2,
+        "",
+        "error: `/nonexistent` is not a folder
+  - a package is a folder with margo.yaml and resources/, an OCI layout, or oci://…
+",
+    );
+}
+
+#[test]
+fn fit_gives_a_reason_for_every_device_that_cannot() {
+    let server = Server::with_samples();
+    let _large = Device::start(&server, "large", "8Gi", "");
+    let _small = Device::start(&server, "small", "512Mi", "");
+    let seen = server.run(&["app", "fit", "vibration-analytics"]);
+    assert_eq!(seen.code, 0);
+    let lines: Vec<_> = seen.stdout.lines().collect();
+    assert!(lines[1].starts_with("large   fits "), "{}", seen.stdout);
+    assert!(lines[2].starts_with("small   does not fit "), "{}", seen.stdout);
+    assert!(lines[2].contains("memory"), "{}", seen.stdout);
+    assert_eq!(lines[4], "vibration-analytics 2.3.0: fits 1, does not fit 1, unknown 0");
+    let fits = server.json(&["app", "fit", "vibration-analytics"]);
+    assert_eq!(fits[0]["outcome"], "fits");
+    assert_eq!(fits[1]["outcome"], "does-not-fit");
+}
+
+#[test]
+fn an_application_nobody_has_is_not_found() {
+    let server = Server::start();
+    server.run(&["app", "fit", "none"]).check(
+        5,
+        "",
+        "error: no application `none` in the catalog
+next: `margrave app list` shows what is there, `margrave app import FOLDER` adds a package
+",
+    );
+}

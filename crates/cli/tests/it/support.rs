@@ -1,0 +1,243 @@
+//! A server of its own for each test, the binary, and devices made of the real agent.
+
+use margrave_agent::config::{AgentConfig, TrustConfig};
+use margrave_agent::enrol::enrol;
+use margrave_agent::runtimes::simulated::Simulated;
+use margrave_agent::{SystemClock, run};
+use regex::Regex;
+use serde_json::{Value, json};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+/// Everything a test waits for comes much sooner; this only keeps a broken one from hanging.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(25);
+
+/// Waits for a condition.
+pub(crate) fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(value) = condition() {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "no {what} within {PATIENCE:?}");
+        std::thread::park_timeout(LOOK_EVERY);
+    }
+}
+
+pub(crate) fn samples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples").canonicalize().unwrap()
+}
+
+/// The binary in a clean environment: nobody logged in, nothing set.
+pub(crate) fn margrave(home: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_margrave"));
+    command.env_clear().env("XDG_CONFIG_HOME", home).current_dir(samples().parent().unwrap()).stdin(Stdio::null());
+    command
+}
+
+/// What came out, with everything that differs from run to run replaced.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Seen {
+    pub(crate) fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code().expect("it ended by itself"),
+            stdout: stable(&String::from_utf8(output.stdout).unwrap()),
+            stderr: stable(&String::from_utf8(output.stderr).unwrap()),
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn check(&self, code: i32, stdout: &str, stderr: &str) {
+        assert_eq!(
+            (self.code, &*self.stdout, &*self.stderr),
+            (code, stdout, stderr),
+            "\n{}\n{}",
+            self.stdout,
+            self.stderr
+        );
+    }
+}
+
+fn stable(text: &str) -> String {
+    let mut text = text.to_owned();
+    for (pattern, word) in [
+        (r"[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}", "<uuid>"),
+        (r"sha256:[0-9a-f]{64}", "<digest>"),
+        (r"mgve?_[A-Za-z0-9_-]{43}", "<secret>"),
+        (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "<time>"),
+        (r"127\.0\.0\.1:\d+", "<address>"),
+        (r"\b(now|\d+ s ago)( +)", "<ago> "),
+        (r"\b(now|\d+ s ago)$", "<ago>"),
+        (r"(?m)\b(now|\d+ s ago)$", "<ago>"),
+    ] {
+        text = Regex::new(pattern).unwrap().replace_all(&text, word).into_owned();
+    }
+    text
+}
+
+/// A server in a child process, stopped with the test.
+pub(crate) struct Server {
+    pub(crate) folder: TempDir,
+    child: Child,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
+        let child = margrave(folder.path())
+            .args([
+                "serve",
+                "--devices",
+                "127.0.0.1:0",
+                "--trust",
+                "127.0.0.1:0",
+                "--operators",
+                "127.0.0.1:0",
+                "--data",
+            ])
+            .arg(&data)
+            .stderr(Stdio::from(std::fs::File::create(folder.path().join("log")).unwrap()))
+            .spawn()
+            .unwrap();
+        let server = Self { folder, child };
+        until("server", || server.try_run(&["status"]).ok().filter(|output| output.status.success()));
+        server
+    }
+
+    pub(crate) fn with_samples() -> Self {
+        let server = Self::start();
+        for sample in ["line-monitor/1.0.0", "line-monitor/1.1.0", "vibration-analytics/2.3.0"] {
+            let seen = server.run(&["app", "import", samples().join(sample).to_str().unwrap()]);
+            assert_eq!(seen.code, 0, "{}", seen.stderr);
+        }
+        server
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap()
+    }
+
+    pub(crate) fn url(&self) -> String {
+        let text = std::fs::read_to_string(self.data().join("addresses.json")).unwrap();
+        serde_json::from_str::<Value>(&text).unwrap()["urls"]["operators"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = margrave(self.folder.path());
+        command.arg("--data").arg(self.data()).args(arguments);
+        command
+    }
+
+    fn try_run(&self, arguments: &[&str]) -> std::io::Result<Output> {
+        self.command(arguments).output()
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Seen {
+        Seen::of(self.try_run(arguments).unwrap())
+    }
+
+    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
+        let output = self.command(arguments).args(["-o", "json"]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Asks the server to stop, as an init system would, and says how it ended.
+    pub(crate) fn terminate(&mut self) -> i32 {
+        self.signal(rustix::process::Signal::TERM);
+        until("end of the server", || self.child.try_wait().unwrap()).code().expect("it ended by itself")
+    }
+
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The real agent with a real identity; only its runtime is made up. Stops with the test.
+pub(crate) struct Device {
+    stop: CancellationToken,
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl Device {
+    /// `script` says how the simulated runtime behaves.
+    pub(crate) fn start(server: &Server, id: &str, memory: &str, script: &str) -> Self {
+        let folder = server.folder.path().join("devices").join(id);
+        std::fs::create_dir_all(&folder).unwrap();
+        let capabilities = folder.join("capabilities.json");
+        std::fs::write(&capabilities, capabilities_of(memory).to_string()).unwrap();
+        let script_path = folder.join("script.toml");
+        std::fs::File::create(&script_path).unwrap().write_all(script.as_bytes()).unwrap();
+        assert_eq!(server.run(&["client", "accept", id]).code, 0);
+        let token = server.json(&["client", "enrol-token", id]);
+        let text = |name: &str| token[name].as_str().unwrap().to_owned();
+        let mut config = AgentConfig { state_dir: folder.join("state"), ..AgentConfig::default() };
+        config.trust = TrustConfig {
+            url: Some(text("trustUrl").parse().unwrap()),
+            pin: Some(text("pin")),
+            ..TrustConfig::default()
+        };
+        config.device.id = Some(id.parse().unwrap());
+        config.device.capabilities = Some(capabilities);
+        config.device.discover = false;
+        config.poll.period = Duration::from_millis(100);
+        config.poll.start_spread = Duration::ZERO;
+        config.simulated.script = Some(script_path.clone());
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        runtime.block_on(enrol(&config, &text("token").into(), false, Arc::new(SystemClock))).unwrap();
+        std::fs::create_dir_all(&config.state_dir).unwrap();
+        let simulated = Arc::new(Simulated::open(&config.state_dir, Some(script_path)).unwrap());
+        let stop = CancellationToken::new();
+        let stopped = stop.clone();
+        runtime.spawn(async move {
+            run(config, simulated, Arc::new(SystemClock), stopped).await.unwrap();
+        });
+        until("device", || {
+            let devices = server.json(&["device", "list"]);
+            devices.as_array().unwrap().iter().any(|device| device["device"] == id).then_some(())
+        });
+        Self { stop, _runtime: runtime }
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+fn capabilities_of(memory: &str) -> Value {
+    json!({
+        "properties": {
+            "vendor": "Example", "modelNumber": "One", "serialNumber": "1",
+            "cpus": [{ "cores": 4, "architecture": "amd64" }],
+            "memory": memory, "storage": "32Gi", "peripherals": [], "interfaces": [{ "type": "ethernet" }],
+            "otelCollector": true, "supportedRuntimes": ["oci"], "supportedDeploymentTypes": ["compose"],
+        },
+    })
+}
