@@ -2,12 +2,16 @@
 
 use flate2::bufread::GzDecoder;
 use flate2::{Compression, GzBuilder};
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::io::Read;
+use std::rc::Rc;
 use tar::EntryType;
 
 /// Bytes of tar around one entry: its header, a long name, padding.
 const ENTRY_OVERHEAD_BYTES: u64 = 4 * 512;
+/// Headers before one entry: its own, and those that bring a long name.
+const HEADERS_BYTES_MAX: u64 = 64 * 512;
 /// Padding at the end: writers fill up to a record of 20 blocks.
 const END_BYTES_MAX: u64 = 64 * 512;
 /// The longest path of an entry, as on common file systems.
@@ -53,17 +57,27 @@ pub fn unpack(gz: &[u8], limits: Limits) -> Result<Vec<Entry>, ArchiveError> {
         .total_bytes_max
         .saturating_add(ENTRY_OVERHEAD_BYTES.saturating_mul(limits.entries_max as u64 + 1))
         .saturating_add(END_BYTES_MAX);
-    let mut archive = tar::Archive::new(Bounded { inner: GzDecoder::new(gz), left: stream_max, ended_in_zeros: false });
+    let allowance = Rc::new(Cell::new(0));
+    let stream = Bounded {
+        inner: GzDecoder::new(gz),
+        left: stream_max,
+        allowance: Rc::clone(&allowance),
+        ended_in_zeros: false,
+    };
+    let mut archive = tar::Archive::new(stream);
     let mut unpacked = Unpacked { limits, files: Vec::new(), names: HashSet::new(), entries: 0, bytes: 0 };
-    let entries = archive.entries().map_err(damaged(limits))?;
-    for entry in entries {
-        unpacked.take(entry.map_err(damaged(limits))?)?;
+    let mut entries = archive.entries().map_err(damaged(limits))?;
+    loop {
+        allowance.set(HEADERS_BYTES_MAX);
+        let Some(entry) = entries.next() else { break };
+        unpacked.take(entry.map_err(damaged(limits))?, &allowance)?;
     }
     let files = unpacked.files;
     let mut rest = archive.into_inner();
     if !rest.ended_in_zeros {
         return Err(ArchiveError::Damaged("it ends before its end marker".to_owned()));
     }
+    allowance.set(END_BYTES_MAX);
     rest.drain().map_err(damaged(limits))?;
     if rest.inner.into_inner().is_empty() {
         Ok(files)
@@ -81,7 +95,7 @@ struct Unpacked {
 }
 
 impl Unpacked {
-    fn take<R: Read>(&mut self, mut entry: tar::Entry<'_, R>) -> Result<(), ArchiveError> {
+    fn take<R: Read>(&mut self, mut entry: tar::Entry<'_, R>, allowance: &Cell<u64>) -> Result<(), ArchiveError> {
         let limits = self.limits;
         self.entries += 1;
         if self.entries > limits.entries_max {
@@ -118,6 +132,7 @@ impl Unpacked {
         if self.bytes > limits.total_bytes_max {
             return Err(ArchiveError::TooLarge(limits.total_bytes_max));
         }
+        allowance.set(size);
         let mut bytes = Vec::new();
         entry.by_ref().take(size).read_to_end(&mut bytes).map_err(damaged(limits))?;
         if bytes.len() as u64 != size {
@@ -166,6 +181,8 @@ struct StreamTooLong;
 struct Bounded<R> {
     inner: R,
     left: u64,
+    /// What the step at hand may read: the headers of one entry, its content, the end.
+    allowance: Rc<Cell<u64>>,
     /// The last block read was all zeros, as at the end of a tar.
     ended_in_zeros: bool,
 }
@@ -189,7 +206,9 @@ impl<R: Read> Bounded<R> {
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let count = self.inner.read(buffer)?;
-        self.left = self.left.checked_sub(count as u64).ok_or_else(|| std::io::Error::other(StreamTooLong))?;
+        let spend = |left: u64| left.checked_sub(count as u64).ok_or_else(|| std::io::Error::other(StreamTooLong));
+        self.left = spend(self.left)?;
+        self.allowance.set(spend(self.allowance.get())?);
         if count > 0 {
             self.ended_in_zeros = count <= 512 && buffer[..count] == ZEROS[..count];
         }

@@ -98,11 +98,18 @@ mod tests {
     fn anything_but_sha256_in_lower_case_is_refused() {
         // DS-08
         let hex = "0".repeat(64);
-        assert!(matches!(format!("sha512:{hex}").parse::<Digest>(), Err(DigestError::UnknownAlgorithm(name)) if name == "sha512"));
+        assert!(
+            matches!(format!("sha512:{hex}").parse::<Digest>(), Err(DigestError::UnknownAlgorithm(name)) if name == "sha512")
+        );
         for text in ["", "sha256", "sha256:", &hex, &format!("sha256:{}", &hex[1..]), &format!("sha256:{hex}0")] {
             assert!(text.parse::<Digest>().is_err(), "{text}");
         }
-        for text in [format!("sha256:{}", "A".repeat(64)), format!(" sha256:{hex}"), format!("sha256:{hex}\n"), format!("SHA256:{hex}")] {
+        for text in [
+            format!("sha256:{}", "A".repeat(64)),
+            format!(" sha256:{hex}"),
+            format!("sha256:{hex}\n"),
+            format!("SHA256:{hex}"),
+        ] {
             assert!(text.parse::<Digest>().is_err(), "{text}");
         }
     }

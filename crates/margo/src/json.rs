@@ -8,6 +8,9 @@ use std::collections::HashSet;
 /// The longest number: those of 64 bits have 20 digits, and no writer of doubles needs more than this.
 const LITERAL_CHARS_MAX: usize = 1000;
 
+/// The most members of one object: free keys are parameters and labels, of which there are dozens.
+const MEMBERS_MAX: usize = 5000;
+
 /// Parses one JSON text (RFC 8259) within the limits.
 pub fn parse(bytes: &[u8], limits: Limits) -> Result<Node, Findings> {
     if bytes.len() > limits.bytes_max {
@@ -119,6 +122,9 @@ impl Parser<'_> {
             self.at += 1;
             self.blanks();
             members.push(Member { key, line, node: self.value(depth + 1)? });
+            if members.len() > MEMBERS_MAX {
+                return Err(refuse(Some(line), format!("an object has more than {MEMBERS_MAX} members")));
+            }
             self.blanks();
             match self.peek() {
                 Some(b',') => self.at += 1,

@@ -17,7 +17,7 @@ pub struct Limits {
 
 impl Limits {
     /// Real documents have a few kilobytes and a few hundred nodes.
-    pub const DOCUMENT: Self = Self { bytes_max: 1 << 20, depth_max: 64, nodes_max: 20_000 };
+    pub const DOCUMENT: Self = Self { bytes_max: 1 << 19, depth_max: 64, nodes_max: 20_000 };
     /// A manifest has five nodes a deployment, so this leaves room for ten thousand deployments.
     pub const MANIFEST: Self = Self { bytes_max: 4 << 20, depth_max: 16, nodes_max: 60_000 };
 }

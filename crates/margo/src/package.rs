@@ -12,7 +12,7 @@ pub const DESCRIPTION_MEDIA_TYPE: &str = "application/vnd.margo.app.description.
 pub const OCI_MANIFEST_MEDIA_TYPE: &str = "application/vnd.oci.image.manifest.v1+json";
 
 /// The largest description accepted; real ones are a few kilobytes.
-pub const DESCRIPTION_BYTES_MAX: usize = 1 << 20;
+pub const DESCRIPTION_BYTES_MAX: usize = 1 << 19;
 /// The largest resource (icon, licence, notes) accepted.
 pub const RESOURCE_BYTES_MAX: usize = 8 << 20;
 /// The most files a package may hold.

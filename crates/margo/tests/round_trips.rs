@@ -1,5 +1,7 @@
 //! Every document that is written reads back as the same value, and is written as the same bytes again.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot set up its case must fail")]
+
 use indexmap::IndexMap;
 use margo::capabilities::{Cpu, DeviceCapabilities, DeviceProperties, Interface, Peripheral, UnknownTypes};
 use margo::constraints::DeviceConstraints;
@@ -25,8 +27,10 @@ fn text() -> impl Strategy<Value = String> {
         "[ -~]{1,20}",
         "\\PC{1,10}",
         any::<String>(),
-        select(vec!["yes", "null", "~", "1.10", "012", "0x1f", "- a", "a: b", "#", "", " ", "\n", "'", "\"", "<<", "true"])
-            .prop_map(str::to_owned),
+        select(vec![
+            "yes", "null", "~", "1.10", "012", "0x1f", "- a", "a: b", "#", "", " ", "\n", "'", "\"", "<<", "true"
+        ])
+        .prop_map(str::to_owned),
     ]
 }
 
@@ -88,8 +92,10 @@ fn components() -> impl Strategy<Value = Vec<Component>> {
 /// Constraints come from documents, so they are made by reading one.
 fn constraints() -> impl Strategy<Value = Option<DeviceConstraints>> {
     let expression = prop_oneof![
-        ("/[a-z]{1,5}", vec("[ -~]{1,6}", 1..3)).prop_map(|(key, values)| json!({"key": key, "operator": "In", "values": values})),
-        ("/[a-z]{1,5}", any::<f64>()).prop_filter("finite", |(_, number)| number.is_finite())
+        ("/[a-z]{1,5}", vec("[ -~]{1,6}", 1..3))
+            .prop_map(|(key, values)| json!({"key": key, "operator": "In", "values": values})),
+        ("/[a-z]{1,5}", any::<f64>())
+            .prop_filter("finite", |(_, number)| number.is_finite())
             .prop_map(|(key, number)| json!({"key": key, "operator": "Gt", "values": [number]})),
         "/[a-z]{1,5}".prop_map(|key| json!({"key": key, "operator": "ContainsAny", "itemSelector": {
             "matchExpressions": [{"key": "/type", "operator": "Exists"}]}})),
@@ -139,37 +145,51 @@ fn catalog() -> impl Strategy<Value = Catalog> {
 fn schema(name: String) -> impl Strategy<Value = Schema> {
     let bounds = || of((0.0_f64..10.0, 10.0_f64..1e6));
     let lengths = || of((0_u64..10, 10_u64..99));
-    (select(DataType::ALL.to_vec()), any::<[bool; 2]>(), lengths(), bounds(), lengths(), of("[a-z]{1,5}"), any::<bool>()).prop_map(
-        move |(data_type, [allow_empty, sensitive], length, value, precision, regex_match, multiselect)| Schema {
-            name: name.clone(),
-            data_type,
-            allow_empty,
-            min_length: length.map(|(min, _)| min),
-            max_length: length.map(|(_, max)| max),
-            regex_match,
-            min_value: value.map(|(min, _)| min),
-            max_value: value.map(|(_, max)| max),
-            min_precision: precision.map(|(min, _)| min),
-            max_precision: precision.map(|(_, max)| max),
-            multiselect,
-            options: multiselect.then(|| match data_type.element() {
-                DataType::Integer => vec![json!(1), json!(u64::MAX)],
-                DataType::Double => vec![json!(0.5)],
-                DataType::Boolean => vec![json!(true)],
-                _ => vec![json!("a"), json!("yes")],
-            }),
-            sensitive,
-        },
+    (
+        select(DataType::ALL.to_vec()),
+        any::<[bool; 2]>(),
+        lengths(),
+        bounds(),
+        lengths(),
+        of("[a-z]{1,5}"),
+        any::<bool>(),
     )
+        .prop_map(
+            move |(data_type, [allow_empty, sensitive], length, value, precision, regex_match, multiselect)| Schema {
+                name: name.clone(),
+                data_type,
+                allow_empty,
+                min_length: length.map(|(min, _)| min),
+                max_length: length.map(|(_, max)| max),
+                regex_match,
+                min_value: value.map(|(min, _)| min),
+                max_value: value.map(|(_, max)| max),
+                min_precision: precision.map(|(min, _)| min),
+                max_precision: precision.map(|(_, max)| max),
+                multiselect,
+                options: multiselect.then(|| match data_type.element() {
+                    DataType::Integer => vec![json!(1), json!(u64::MAX)],
+                    DataType::Double => vec![json!(0.5)],
+                    DataType::Boolean => vec![json!(true)],
+                    _ => vec![json!("a"), json!("yes")],
+                }),
+                sensitive,
+            },
+        )
 }
 
 fn configuration(parameters: Vec<String>) -> impl Strategy<Value = Configuration> {
     prop::collection::btree_set(text(), 1..3)
         .prop_flat_map(move |names| {
             let names: Vec<String> = names.into_iter().collect();
-            let setting = (select(parameters.clone()), text(), of(text()), any::<bool>(), select(names.clone())).prop_map(
-                |(parameter, name, description, immutable, schema)| Setting { parameter, name, description, immutable, schema },
-            );
+            let setting = (select(parameters.clone()), text(), of(text()), any::<bool>(), select(names.clone()))
+                .prop_map(|(parameter, name, description, immutable, schema)| Setting {
+                    parameter,
+                    name,
+                    description,
+                    immutable,
+                    schema,
+                });
             let section = (text(), vec(setting, 0..3)).prop_map(|(name, settings)| Section { name, settings });
             (vec(section, 0..3), names.into_iter().map(schema).collect::<Vec<_>>())
         })
@@ -183,34 +203,41 @@ fn description() -> impl Strategy<Value = ApplicationDescription> {
             let profiles: Vec<DeploymentProfile> = profiles
                 .into_iter()
                 .enumerate()
-                .map(|(index, (profile_type, description, components, device_constraints, extensions))| DeploymentProfile {
-                    profile_type,
-                    id: format!("profile {index}"),
-                    description,
-                    components,
-                    device_constraints,
-                    extensions,
+                .map(|(index, (profile_type, description, components, device_constraints, extensions))| {
+                    DeploymentProfile {
+                        profile_type,
+                        id: format!("profile {index}"),
+                        description,
+                        components,
+                        device_constraints,
+                        extensions,
+                    }
                 })
                 .collect();
-            let names: Vec<String> =
-                profiles.iter().flat_map(|profile| profile.components.iter().map(|component| component.name.clone())).collect();
+            let names: Vec<String> = profiles
+                .iter()
+                .flat_map(|profile| profile.components.iter().map(|component| component.name.clone()))
+                .collect();
             let value = of(prop_oneof![scalar(), vec(scalar(), 0..3).prop_map(Value::from)]);
             let parameter = (value, targets(&names)).prop_map(|(value, targets)| Parameter { value, targets });
             let parameters = prop::collection::hash_map(text(), parameter, 1..4);
-            let rest = (Just(id), Just(Metadata { name, description, version, catalog }), Just(profiles), Just(extensions));
+            let rest =
+                (Just(id), Just(Metadata { name, description, version, catalog }), Just(profiles), Just(extensions));
             (rest, parameters)
         })
         .prop_flat_map(|(rest, parameters)| {
             let names: Vec<String> = parameters.keys().cloned().collect();
             (Just(rest), Just(parameters), of(configuration(names)))
         })
-        .prop_map(|((id, metadata, deployment_profiles, extensions), parameters, configuration)| ApplicationDescription {
-            id: id.parse().unwrap(),
-            metadata,
-            deployment_profiles,
-            parameters: parameters.into_iter().collect(),
-            configuration,
-            extensions,
+        .prop_map(|((id, metadata, deployment_profiles, extensions), parameters, configuration)| {
+            ApplicationDescription {
+                id: id.parse().unwrap(),
+                metadata,
+                deployment_profiles,
+                parameters: parameters.into_iter().collect(),
+                configuration,
+                extensions,
+            }
         })
 }
 
@@ -223,14 +250,13 @@ fn device_id() -> impl Strategy<Value = String> {
 }
 
 fn deployment() -> impl Strategy<Value = ApplicationDeployment> {
-    let metadata = (text(), text(), device_id(), any::<bool>(), prop::collection::hash_map(text(), text(), 0..3)).prop_map(
-        |(name, namespace, device, autonomous, labels)| DeploymentMetadata {
+    let metadata = (text(), text(), device_id(), any::<bool>(), prop::collection::hash_map(text(), text(), 0..3))
+        .prop_map(|(name, namespace, device, autonomous, labels)| DeploymentMetadata {
             name,
             namespace,
             device_id: Some(format!("{device}{}", if autonomous { "/*" } else { "" }).parse().unwrap()),
             labels: labels.into_iter().collect(),
-        },
-    );
+        });
     let profile = (profile_type(), components(), constraints(), extensions()).prop_map(
         |(profile_type, components, device_constraints, extensions)| DeployedProfile {
             profile_type,
@@ -264,8 +290,10 @@ fn capabilities() -> impl Strategy<Value = DeviceCapabilities> {
     let peripheral = (select(vec!["gpu", "camera"]), of(text()), of(text()))
         .prop_map(|(kind, manufacturer, model)| Peripheral { kind: kind.to_owned(), manufacturer, model });
     let interface = select(vec!["wifi", "canbus"]).prop_map(|kind| Interface { kind: kind.to_owned() });
-    let hosting = (vec(cpu, 0..3), "[0-9]{1,4}(Mi|Gi)", text(), vec(peripheral, 0..3), vec(interface, 0..3), any::<bool>());
-    let label = prop_oneof![scalar(), vec(text(), 0..3).prop_map(Value::from), vec(any::<u64>(), 1..3).prop_map(Value::from)];
+    let hosting =
+        (vec(cpu, 0..3), "[0-9]{1,4}(Mi|Gi)", text(), vec(peripheral, 0..3), vec(interface, 0..3), any::<bool>());
+    let label =
+        prop_oneof![scalar(), vec(text(), 0..3).prop_map(Value::from), vec(any::<u64>(), 1..3).prop_map(Value::from)];
     let labels = prop::collection::hash_map(text(), label, 0..4);
     (device_id(), text(), text(), text(), of(hosting), labels, extensions()).prop_map(
         |(id, vendor, model_number, serial_number, hosting, labels, extensions)| {
@@ -308,21 +336,23 @@ fn digest() -> impl Strategy<Value = Digest> {
 
 fn manifest() -> impl Strategy<Value = StateManifest> {
     let deployments = prop::collection::hash_map(any::<u128>(), (digest(), any::<Option<u64>>()), 0..5);
-    (1_u64.., of((digest(), any::<Option<u64>>())), deployments).prop_map(|(manifest_version, bundle, deployments)| StateManifest {
-        manifest_version,
-        bundle: bundle.map(|(digest, size_bytes)| BundleRef {
-            media_type: BUNDLE_MEDIA_TYPE.to_owned(),
-            url: bundle_url(&digest),
-            digest,
-            size_bytes,
-        }),
-        deployments: deployments
-            .into_iter()
-            .map(|(number, (digest, size_bytes))| {
-                let deployment_id = DeploymentId(uuid::Uuid::from_u128(number));
-                DeploymentRef { deployment_id, url: deployment_url(deployment_id, &digest), digest, size_bytes }
-            })
-            .collect(),
+    (1_u64.., of((digest(), any::<Option<u64>>())), deployments).prop_map(|(manifest_version, bundle, deployments)| {
+        StateManifest {
+            manifest_version,
+            bundle: bundle.map(|(digest, size_bytes)| BundleRef {
+                media_type: BUNDLE_MEDIA_TYPE.to_owned(),
+                url: bundle_url(&digest),
+                digest,
+                size_bytes,
+            }),
+            deployments: deployments
+                .into_iter()
+                .map(|(number, (digest, size_bytes))| {
+                    let deployment_id = DeploymentId(uuid::Uuid::from_u128(number));
+                    DeploymentRef { deployment_id, url: deployment_url(deployment_id, &digest), digest, size_bytes }
+                })
+                .collect(),
+        }
     })
 }
 
@@ -348,7 +378,14 @@ fn problem() -> impl Strategy<Value = Problem> {
     let error = (text(), text()).prop_map(|(field, message)| FieldError { field, message });
     let rest = (of(text()), of(text()), any::<Option<bool>>(), any::<Option<u64>>());
     (text(), text(), any::<Option<u16>>(), rest, of(select(BackoffStrategy::ALL.to_vec())), vec(error, 0..3)).prop_map(
-        |(problem_type, title, status, (detail, instance, retryable, retry_after_seconds), backoff_strategy, errors)| Problem {
+        |(
+            problem_type,
+            title,
+            status,
+            (detail, instance, retryable, retry_after_seconds),
+            backoff_strategy,
+            errors,
+        )| Problem {
             problem_type,
             title,
             status,

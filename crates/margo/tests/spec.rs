@@ -2,6 +2,8 @@
 //!
 //! Runs when `MARGO_SPEC_DIR` names a folder with `examples/` and `openapi/`; then a missing file fails.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot set up its case must fail")]
+
 use margo::capabilities::{DeviceCapabilities, UnknownTypes};
 use margo::deployment::ApplicationDeployment;
 use margo::description::ApplicationDescription;

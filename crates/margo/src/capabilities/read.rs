@@ -40,9 +40,10 @@ pub(super) fn capabilities(root: &Cursor<'_>, unknown_types: UnknownTypes) -> Op
 /// Generation B has no envelope, but peers still send it (W-16).
 fn envelope(object: &Object<'_>) {
     if let Some(cursor) = object.get("apiVersion")
-        && cursor.text().is_some() {
-            cursor.warning("is no longer part of this document; leave it out");
-        }
+        && cursor.text().is_some()
+    {
+        cursor.warning("is no longer part of this document; leave it out");
+    }
     if let Some(cursor) = object.get("kind") {
         match cursor.text() {
             Some(text) if KINDS.contains(&text.as_str()) => {

@@ -17,9 +17,10 @@ fn changed(from: &str, to: &str) -> String {
 
 fn refused(text: &str, path: &str, words: &str) {
     let findings = read(text).unwrap_err();
-    let found = findings.0.iter().any(|finding| {
-        finding.severity == Severity::Error && finding.path == path && finding.message.contains(words)
-    });
+    let found = findings
+        .0
+        .iter()
+        .any(|finding| finding.severity == Severity::Error && finding.path == path && finding.message.contains(words));
     assert!(found, "{findings}");
 }
 
@@ -44,7 +45,8 @@ fn every_field_of_generation_b_is_read_and_written_without_blanks() {
 #[test]
 fn the_old_envelope_is_taken_with_a_warning() {
     // W-16
-    let text = B.replacen('{', "{\"apiVersion\": \"device.margo.org/v1alpha1\", \"kind\": \"DeviceCapabilitiesManifest\",", 1);
+    let text =
+        B.replacen('{', "{\"apiVersion\": \"device.margo.org/v1alpha1\", \"kind\": \"DeviceCapabilitiesManifest\",", 1);
     assert_eq!(read(&text).unwrap().warnings.len(), 2);
     refused(&B.replacen('{', "{\"kind\": \"Pod\",", 1), "kind", "DeviceCapabilitiesManifest");
 }
@@ -85,7 +87,11 @@ fn identity_fields_are_needed() {
 #[test]
 fn closed_enumerations_are_refused_naming_the_field() {
     // CAP-07, first reading
-    refused(&changed("[\"compose\"]", "[\"compose\", \"flatpak\"]"), "properties.supportedDeploymentTypes[1]", "`flatpak`");
+    refused(
+        &changed("[\"compose\"]", "[\"compose\", \"flatpak\"]"),
+        "properties.supportedDeploymentTypes[1]",
+        "`flatpak`",
+    );
     refused(&changed("[\"oci\"]", "[\"wasm\"]"), "properties.supportedRuntimes[0]", "oci, custom");
     refused(&changed("[\"oci\"]", "[]"), "properties.supportedRuntimes", "at least one");
     refused(&changed("\"camera\"", "\"keyboard\""), "properties.peripherals[0].type", "gpu");

@@ -165,7 +165,10 @@ fn property_keys_are_json_pointers_into_the_properties() {
     assert!(property(json!({"key": "/cpus/0/cores", "operator": "Gt", "values": [3]})));
     assert!(!property(json!({"key": "/nothing", "operator": "In", "values": ["x"]})));
     assert!(!property(json!({"key": "", "operator": "Exists"})), "an object is none of the allowed values");
-    assert!(!property(json!({"key": "/cpus", "operator": "Exists"})), "lists of objects need ContainsAll or ContainsAny");
+    assert!(
+        !property(json!({"key": "/cpus", "operator": "Exists"})),
+        "lists of objects need ContainsAll or ContainsAny"
+    );
     assert!(property(json!({"key": "/supportedDeploymentTypes", "operator": "In", "values": ["helm", "compose"]})));
     refused(json!({"key": "vendor", "operator": "Exists"}), "JSON Pointer");
     refused(json!({"key": "/a~2", "operator": "Exists"}), "JSON Pointer");

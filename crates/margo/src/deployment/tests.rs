@@ -12,9 +12,10 @@ fn changed(from: &str, to: &str) -> String {
 
 fn refused(text: &str, path: &str, words: &str) {
     let findings = ApplicationDeployment::read(text.as_bytes()).unwrap_err();
-    let found = findings.0.iter().any(|finding| {
-        finding.severity == Severity::Error && finding.path == path && finding.message.contains(words)
-    });
+    let found = findings
+        .0
+        .iter()
+        .any(|finding| finding.severity == Severity::Error && finding.path == path && finding.message.contains(words));
     assert!(found, "{findings}");
 }
 
@@ -94,7 +95,10 @@ fn parameters_need_value_and_targets() {
 #[test]
 fn unknown_members_are_ignored_with_a_warning() {
     // DEP-02, DEP-03
-    let text = changed("  applicationId: kiln-watch", "  applicationId: kiln-watch\n  replicas: 3\n  x-new-extensions: {a: 1}");
+    let text = changed(
+        "  applicationId: kiln-watch",
+        "  applicationId: kiln-watch\n  replicas: 3\n  x-new-extensions: {a: 1}",
+    );
     let read = ApplicationDeployment::read(text.as_bytes()).unwrap();
     assert_eq!(read.warnings.len(), 1);
     assert_eq!(read.warnings[0].path, "spec.replicas");

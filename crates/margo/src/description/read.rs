@@ -244,13 +244,14 @@ fn source(object: &Object<'_>, profile_type: Option<ProfileType>) -> Option<Comp
     let location = object.get("packageLocation");
     let key_location = object.get("keyLocation");
     if let (Some(location), false) = (&location, object.get("repository").is_some())
-        && matches!(profile_type, None | Some(ProfileType::Compose)) {
-            location.warning("is the form of an older preview; publish the archive as an OCI artifact");
-            return Some(ComponentSource::Location {
-                package_location: location.text()?,
-                key_location: key_location.and_then(|cursor| cursor.text()),
-            });
-        }
+        && matches!(profile_type, None | Some(ProfileType::Compose))
+    {
+        location.warning("is the form of an older preview; publish the archive as an OCI artifact");
+        return Some(ComponentSource::Location {
+            package_location: location.text()?,
+            key_location: key_location.and_then(|cursor| cursor.text()),
+        });
+    }
     for cursor in location.iter().chain(&key_location) {
         cursor.warning("is ignored, because components come from `repository` and `revision`");
     }

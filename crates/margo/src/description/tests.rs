@@ -16,9 +16,10 @@ fn changed(from: &str, to: &str) -> String {
 /// Refused with a finding at this path that contains these words.
 fn refused(text: &str, path: &str, words: &str) {
     let findings = ApplicationDescription::read(text.as_bytes()).unwrap_err();
-    let found = findings.0.iter().any(|finding| {
-        finding.severity == Severity::Error && finding.path == path && finding.message.contains(words)
-    });
+    let found = findings
+        .0
+        .iter()
+        .any(|finding| finding.severity == Severity::Error && finding.path == path && finding.message.contains(words));
     assert!(found, "{findings}");
 }
 
@@ -122,7 +123,10 @@ fn inconsistencies_within_a_package_are_warnings() {
     let read = ApplicationDescription::read(A.as_bytes()).unwrap();
     let messages: Vec<_> = read.warnings.iter().map(ToString::to_string).collect();
     let all = messages.join("\n");
-    assert!(read.warnings.iter().any(|finding| finding.path == path && finding.message.contains("is a profile")), "{all}");
+    assert!(
+        read.warnings.iter().any(|finding| finding.path == path && finding.message.contains("is a profile")),
+        "{all}"
+    );
     assert!(all.contains("the default of `port` does not fit its own schema: must be at least 1024, is 80"), "{all}");
     assert!(all.contains("`maxLength` has no meaning for the data type integer"), "{all}");
     assert!(all.contains("`configuration.schema[0].colour`: is not a field of the standard"), "{all}");
@@ -134,7 +138,11 @@ fn identifiers_follow_their_patterns() {
     refused(&changed("id: kiln-watch", &format!("id: {}", "k".repeat(201))), "id", "1 to 200");
     refused(&changed("name: curve-store", "name: Curve_Store"), "deploymentProfiles[0].components[0].name", "dashes");
     refused(&changed("id: single", "id: cluster"), "deploymentProfiles[1]", "must be unique");
-    refused(&changed("name: curve-store\n", "name: watcher\n"), "deploymentProfiles[0].components[1]", "earlier component");
+    refused(
+        &changed("name: curve-store\n", "name: watcher\n"),
+        "deploymentProfiles[0].components[1]",
+        "earlier component",
+    );
     refused(&changed("ida@kiln.example", "ida at kiln"), "metadata.catalog.author[0].email", "no `@`");
 }
 
@@ -178,7 +186,11 @@ fn all_problems_are_told_at_once_in_the_order_of_the_lines() {
     let lines: Vec<_> = findings.0.iter().map(|finding| finding.line.unwrap()).collect();
     assert!(lines.is_sorted());
     let line = text.lines().position(|line| line.contains("revision: x")).unwrap() + 1;
-    assert!(findings.to_string().contains(&format!("line {line}: `deploymentProfiles[0].components[0].properties.revision`")));
+    assert!(
+        findings
+            .to_string()
+            .contains(&format!("line {line}: `deploymentProfiles[0].components[0].properties.revision`"))
+    );
 }
 
 #[test]
@@ -196,7 +208,11 @@ fn settings_must_name_parameters_and_schemas() {
     refused(&changed("dataType: boolean", "dataType: bool"), "configuration.schema[5].dataType", "array[boolean]");
     refused(&changed("name: switch", "name: token"), "configuration.schema[5]", "earlier schema");
     refused(&changed("maxValue: 600", "maxValue: 4"), "configuration.schema[2].maxValue", "smaller than `minValue`");
-    refused(&changed("options: [top, middle, bottom]", "options: [top, 1]"), "configuration.schema[1].options", "not of the data type");
+    refused(
+        &changed("options: [top, middle, bottom]", "options: [top, 1]"),
+        "configuration.schema[1].options",
+        "not of the data type",
+    );
     refused(&changed("options: [top, middle, bottom]\n", "\n"), "configuration.schema[1].options", "needs choices");
     warned(&changed("regexMatch: ^[A-Z]", "regexMatch: ^(?=x)"), "configuration.schema[0]", "not checked");
 }
@@ -222,9 +238,15 @@ fn unknown_extensions_are_kept_and_odd_ones_never_fail() {
 
 #[test]
 fn a_missing_catalog_organization_or_profile_is_an_error() {
-    refused(&changed("    organization:\n      - name: Ardent Ceramics\n        site: https://ardent.example\n", ""),
-        "metadata.catalog.organization", "is missing");
-    refused("apiVersion: v1\nid: a\nmetadata: {name: a, version: 1, catalog: {organization: []}}\ndeploymentProfiles: []\n",
-        "deploymentProfiles", "at least one profile");
+    refused(
+        &changed("    organization:\n      - name: Ardent Ceramics\n        site: https://ardent.example\n", ""),
+        "metadata.catalog.organization",
+        "is missing",
+    );
+    refused(
+        "apiVersion: v1\nid: a\nmetadata: {name: a, version: 1, catalog: {organization: []}}\ndeploymentProfiles: []\n",
+        "deploymentProfiles",
+        "at least one profile",
+    );
     refused("[]", "", "must be an object");
 }

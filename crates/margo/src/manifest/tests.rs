@@ -10,9 +10,10 @@ fn changed(from: &str, to: &str) -> String {
 
 fn refused(text: &str, path: &str, words: &str) {
     let findings = StateManifest::read(text.as_bytes()).unwrap_err();
-    let found = findings.0.iter().any(|finding| {
-        finding.severity == Severity::Error && finding.path == path && finding.message.contains(words)
-    });
+    let found = findings
+        .0
+        .iter()
+        .any(|finding| finding.severity == Severity::Error && finding.path == path && finding.message.contains(words));
     assert!(found, "{findings}");
 }
 

@@ -58,9 +58,10 @@ fn manifest(root: &Cursor<'_>) -> Option<OciManifest> {
 
 fn must_be(cursor: &Cursor<'_>, expected: &str) {
     if let Some(text) = cursor.text()
-        && text != expected {
-            cursor.error(format!("is `{}`, but must be `{expected}`", shown(&text)));
-        }
+        && text != expected
+    {
+        cursor.error(format!("is `{}`, but must be `{expected}`", shown(&text)));
+    }
 }
 
 fn layer(cursor: &Cursor<'_>) -> Option<Layer> {

@@ -19,9 +19,10 @@ fn files() -> Vec<PackageFile> {
 
 fn refused(files: &[PackageFile], path: &str, words: &str) {
     let findings = read(files).unwrap_err();
-    let found = findings.0.iter().any(|finding| {
-        finding.severity == Severity::Error && finding.path == path && finding.message.contains(words)
-    });
+    let found = findings
+        .0
+        .iter()
+        .any(|finding| finding.severity == Severity::Error && finding.path == path && finding.message.contains(words));
     assert!(found, "{findings}");
 }
 
@@ -117,10 +118,7 @@ fn the_artifact_has_the_types_and_annotations_of_the_standard() {
     // REG-05
     assert_eq!(manifest["artifactType"], APP_ARTIFACT_TYPE);
     assert_eq!(manifest["config"]["mediaType"], "application/vnd.oci.empty.v1+json");
-    assert_eq!(
-        manifest["config"]["digest"],
-        "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
-    );
+    assert_eq!(manifest["config"]["digest"], "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a");
     assert_eq!((&manifest["config"]["size"], &manifest["config"]["data"]), (&2.into(), &"e30=".into()));
     // REG-06, REG-08
     assert_eq!(manifest["layers"][0]["mediaType"], DESCRIPTION_MEDIA_TYPE);
@@ -155,7 +153,8 @@ fn a_named_resource_without_a_layer_is_refused() {
     let package = read(&files()).unwrap().document;
     let layer = |media_type: &str, bytes: &[u8]| {
         let media_type = media_type.to_owned();
-        let layer = Layer { media_type, digest: Digest::of(bytes), size: bytes.len() as u64, title: None, resource: None };
+        let layer =
+            Layer { media_type, digest: Digest::of(bytes), size: bytes.len() as u64, title: None, resource: None };
         (layer, bytes.to_vec())
     };
     let description = layer(DESCRIPTION_MEDIA_TYPE, &package.description_bytes);

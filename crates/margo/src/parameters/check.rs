@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 
 /// Memory a compiled pattern may take: patterns come from packages.
-const PATTERN_BYTES_MAX: usize = 1 << 17;
+const PATTERN_BYTES_MAX: usize = 1 << 16;
 /// Text of defaults that is held against patterns while a package is read; real ones have a few words each.
 const MATCHED_BYTES_MAX: usize = 1 << 12;
 /// The longest value echoed in a message.
@@ -86,7 +86,9 @@ pub(super) fn value(schema: &Schema, value: &Value, patterns: &mut Patterns) -> 
             .iter()
             .enumerate()
             .flat_map(|(index, item)| {
-                one(schema, element, item, patterns).into_iter().map(move |problem| format!("item {}: {problem}", index + 1))
+                one(schema, element, item, patterns)
+                    .into_iter()
+                    .map(move |problem| format!("item {}: {problem}", index + 1))
             })
             .collect(),
         _ if schema.takes_list() => vec![format!("must be a list of {}", noun(element))],
@@ -119,14 +121,15 @@ fn one(schema: &Schema, element: DataType, value: &Value, patterns: &mut Pattern
         _ => Vec::new(),
     };
     if let Some(options) = &schema.options
-        && !options.iter().any(|option| same(option, value)) {
-            let list: Vec<_> = options.iter().map(plain).collect();
-            problems.push(if schema.sensitive {
-                "is not one of the options".to_owned()
-            } else {
-                format!("must be one of {}", list.join(", "))
-            });
-        }
+        && !options.iter().any(|option| same(option, value))
+    {
+        let list: Vec<_> = options.iter().map(plain).collect();
+        problems.push(if schema.sensitive {
+            "is not one of the options".to_owned()
+        } else {
+            format!("must be one of {}", list.join(", "))
+        });
+    }
     problems.into_iter().map(|problem| format!("{problem}{}", echo(schema, value))).collect()
 }
 

@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 /// Compiling a pattern costs up to a millisecond; real packages have a handful.
-const PATTERNS_MAX: usize = 64;
+const PATTERNS_MAX: usize = 32;
 
 pub(crate) fn known_components<'a>(components: impl Iterator<Item = &'a Component>) -> HashSet<&'a str> {
     components.map(|component| component.name.as_str()).collect()

@@ -62,7 +62,10 @@ fn every_setting_that_reaches_the_profile_is_asked_by_section() {
 fn only_targets_of_the_selected_profile_go_into_the_deployment() {
     // PRM-03
     let resolved = resolve(&description(), "single", &complete(), None).unwrap();
-    assert_eq!(resolved["interval"].targets, [Target { pointer: "INTERVAL_SECONDS".to_owned(), components: vec!["kiln-watch".to_owned()] }]);
+    assert_eq!(
+        resolved["interval"].targets,
+        [Target { pointer: "INTERVAL_SECONDS".to_owned(), components: vec!["kiln-watch".to_owned()] }]
+    );
     assert!(!resolved.contains_key("zones"), "it reaches the other profile only");
     assert!(!resolved.contains_key("curveStoreSize"));
     let resolved = resolve(&description(), "cluster", &complete(), None).unwrap();
@@ -107,12 +110,18 @@ fn values_are_held_against_type_and_rules() {
     assert_eq!(problems("interval", json!("30")), [format!("{place}: must be a whole number, is 30")]);
     assert_eq!(problems("interval", json!(30.0)), [format!("{place}: must be a whole number, is 30.0")]);
     assert_eq!(problems("interval", json!([30])), [format!("{place}: must be a whole number, is [30]")]);
-    assert_eq!(problems("tolerance", json!(0.125)), ["Measuring / Tolerance: must have at most 2 decimal places, is 0.125"]);
+    assert_eq!(
+        problems("tolerance", json!(0.125)),
+        ["Measuring / Tolerance: must have at most 2 decimal places, is 0.125"]
+    );
     assert_eq!(problems("tolerance", json!(3)), [""; 0], "a whole number is a double too");
     assert_eq!(problems("plant", json!("No")), ["Plant / Name of the plant: must have at least 3 characters, is No"]);
     assert_eq!(problems("plant", json!("nord")), ["Plant / Name of the plant: must match the pattern ^[A-Z], is nord"]);
     assert_eq!(problems("plant", json!("Ä".repeat(40))).len(), 1, "length counts characters, the pattern still fails");
-    assert_eq!(problems("zones", json!(["top", "attic"])), ["Plant / Zones to watch: item 2: must be one of top, middle, bottom, is attic"]);
+    assert_eq!(
+        problems("zones", json!(["top", "attic"])),
+        ["Plant / Zones to watch: item 2: must be one of top, middle, bottom, is attic"]
+    );
     assert_eq!(problems("zones", json!("top")), ["Plant / Zones to watch: must be a list of texts"]);
 }
 

@@ -16,7 +16,8 @@ fn every_registered_type_is_known_by_its_address_alone() {
 #[test]
 fn an_unregistered_case_is_about_blank_with_the_phrase_of_its_status() {
     // PRB-01
-    for (status, title) in [(404, "Not Found"), (409, "Conflict"), (429, "Too Many Requests"), (501, "Not Implemented")] {
+    for (status, title) in [(404, "Not Found"), (409, "Conflict"), (429, "Too Many Requests"), (501, "Not Implemented")]
+    {
         let problem = Problem::new(ProblemType::Blank, status, "x");
         assert_eq!((problem.problem_type.as_str(), problem.title.as_str()), ("about:blank", title));
     }

@@ -28,10 +28,11 @@ pub(super) fn status(root: &Cursor<'_>) -> Option<DeploymentStatus> {
     let components = components?;
     // ST-03
     if let Some(expected) = State::overall(components.iter().map(|component| component.state))
-        && expected != state {
-            let (state, expected) = (state.as_str(), expected.as_str());
-            root.warning(format!("says {state}, but the components together are {expected}"));
-        }
+        && expected != state
+    {
+        let (state, expected) = (state.as_str(), expected.as_str());
+        root.warning(format!("says {state}, but the components together are {expected}"));
+    }
     Some(DeploymentStatus {
         deployment_id: deployment_id?,
         device_id: device_id?,

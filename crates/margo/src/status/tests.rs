@@ -10,9 +10,10 @@ fn changed(from: &str, to: &str) -> String {
 
 fn refused(text: &str, path: &str, words: &str) {
     let findings = DeploymentStatus::read(text.as_bytes()).unwrap_err();
-    let found = findings.0.iter().any(|finding| {
-        finding.severity == Severity::Error && finding.path == path && finding.message.contains(words)
-    });
+    let found = findings
+        .0
+        .iter()
+        .any(|finding| finding.severity == Severity::Error && finding.path == path && finding.message.contains(words));
     assert!(found, "{findings}");
 }
 
@@ -45,7 +46,11 @@ fn the_adopted_version_is_exact_and_never_wrapped() {
 fn the_adopted_version_is_needed_except_in_generation_a() {
     let without = changed("  \"adoptedManifestVersion\": \"4\",\n", "");
     refused(&without, "adoptedManifestVersion", "is missing");
-    let older = without.replacen('{', "{\"apiVersion\": \"deployment.margo.org/v1alpha1\", \"kind\": \"DeploymentStatusManifest\",", 1);
+    let older = without.replacen(
+        '{',
+        "{\"apiVersion\": \"deployment.margo.org/v1alpha1\", \"kind\": \"DeploymentStatusManifest\",",
+        1,
+    );
     assert_eq!(DeploymentStatus::read(older.as_bytes()).unwrap().document.adopted_manifest_version, 0);
     refused(&STATUS.replacen('{', "{\"kind\": \"Pod\",", 1), "kind", "DeploymentStatusManifest");
 }

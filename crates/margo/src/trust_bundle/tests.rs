@@ -87,7 +87,16 @@ fn the_bundle_address_is_absolute_and_https() {
     for uri in ["https://trust.example/bundle.json", "https://10.0.0.1:18443/b?x=1", "https://[::1]/b"] {
         assert_eq!(read(uri).unwrap().document.trust_bundle_uri, uri);
     }
-    for uri in ["http://trust.example/b", "/bundle.json", "//trust.example/b", "https:///b", "https://:1/b", "https://a b/", "HTTPS", ""] {
+    for uri in [
+        "http://trust.example/b",
+        "/bundle.json",
+        "//trust.example/b",
+        "https:///b",
+        "https://:1/b",
+        "https://a b/",
+        "HTTPS",
+        "",
+    ] {
         assert!(read(uri).is_err(), "{uri}");
     }
 }
@@ -95,7 +104,8 @@ fn the_bundle_address_is_absolute_and_https() {
 #[test]
 fn discovery_ignores_members_it_does_not_know() {
     // TB-01, LC-05
-    let text = r#"{"trustDomain": "plant.example", "trustBundleUri": "https://t.example/b", "estBaseUri": "https://e"}"#;
+    let text =
+        r#"{"trustDomain": "plant.example", "trustBundleUri": "https://t.example/b", "estBaseUri": "https://e"}"#;
     let read = Discovery::read(text.as_bytes()).unwrap();
     assert_eq!(read.warnings, []);
     assert!(Discovery::read(br#"{"trustDomain": "Plant", "trustBundleUri": "https://t.example/b"}"#).is_err());
