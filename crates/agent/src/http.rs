@@ -160,16 +160,14 @@ pub(crate) fn failed(error: &reqwest::Error) -> Answer {
     let mut code = Code::ServerUnreachable;
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(current) = cause {
-        let tls = current.downcast_ref::<rustls::Error>().or_else(|| {
-            let inner = current.downcast_ref::<std::io::Error>()?.get_ref()?;
-            inner.downcast_ref::<rustls::Error>()
-        });
-        if let Some(tls) = tls {
+        if let Some(tls) = current.downcast_ref::<rustls::Error>() {
             (code, message) = explain_tls(tls);
             break;
         }
         message = current.to_string();
-        cause = current.source();
+        // An I/O error hides what it wraps: its `source` is already the next one further in.
+        let wrapped = current.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        cause = wrapped.map(|inner| inner as &(dyn std::error::Error + 'static)).or_else(|| current.source());
     }
     if error.is_timeout() {
         message = "no answer in time".to_owned();

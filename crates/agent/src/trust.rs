@@ -2,10 +2,10 @@
 //! (TB-01 to TB-05).
 
 use crate::config::AgentConfig;
-use crate::disk::{DiskError, write_private};
+use crate::disk::{DiskError, create_private_dir, write_private};
 use crate::enrol::Enrolment;
 use crate::http::{self, HttpError};
-use crate::identity::fetched_bundle;
+use crate::identity::{fetched_bundle, identity_dir};
 use crate::machine::io::Answer;
 use crate::tls::{self, TlsError, TrustAnchor};
 use margo::spiffe::TrustDomain;
@@ -120,6 +120,8 @@ pub(crate) fn take(state_dir: &Path, body: &[u8], offered: &TrustBundle) -> Resu
     {
         return Err(TrustError::Refused(format!("its sequence {offered} is older than {held}, which is held")));
     }
+    let folder = identity_dir(state_dir);
+    create_private_dir(&folder).map_err(|source| DiskError::Io { path: folder, source })?;
     write_private(&path, body)?;
     Ok(())
 }

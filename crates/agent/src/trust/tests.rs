@@ -17,7 +17,6 @@ fn anchor(mark: u8) -> Vec<u8> {
 fn a_newer_bundle_replaces_the_one_held_and_an_older_one_is_refused() {
     // TB-04, TB-05, W-29
     let folder = tempfile::tempdir().unwrap();
-    std::fs::create_dir(folder.path().join("identity")).unwrap();
     let held = || std::fs::read(fetched_bundle(folder.path())).unwrap();
     let (five, parsed) = bundle(Some(5), 1);
     take(folder.path(), &five, &parsed).unwrap();

@@ -209,6 +209,13 @@ impl Bench {
             let manifest = accepted.expect("nothing is done before an acceptance is durable").manifest().unwrap();
             manifest.deployments.into_iter().find(|wanted| wanted.deployment_id == id).map(|wanted| wanted.digest)
         };
+        if let Effect::Request { request, .. } = effect {
+            // GEN-06
+            let calendar = &self.settings.poll.calendar;
+            assert_eq!(calendar.talk_from(self.now), self.now, "something is said in a downtime window");
+            let polls = matches!(request, Request::Poll { .. });
+            assert!(!polls || calendar.poll_from(self.now) == self.now, "a poll outside its hours");
+        }
         match effect {
             Effect::Request { request: Request::Poll { if_none_match: Some(etag) }, .. } => {
                 let reconciled = self.disk.reconciled.as_ref().expect("an ETag is only known from the reconciled record");

@@ -1,0 +1,178 @@
+//! From a token to a running agent.
+
+use crate::fake::{Fake, Reply, reply};
+use crate::pki::{Authority, client_id};
+use crate::support::{Agent, World, quick, set, version};
+use margo::trust_bundle::{Discovery, TrustBundle};
+use margrave_agent::enrol::{EnrolError, Enrolment, enrol};
+use margrave_agent::{AgentConfig, SystemClock};
+use secrecy::SecretString;
+use std::sync::{Arc, Mutex};
+
+struct Issuing {
+    world: World,
+    /// Signs the certificate of the trust endpoint: another authority than that of the SVIDs (W-28).
+    web: Authority,
+    trust: Fake,
+    pin: String,
+    /// Public keys of the requests that came in.
+    keys: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl Issuing {
+    async fn new() -> Self {
+        let world = World::new().await;
+        let web = Authority::new("web");
+        let leaf = web.server();
+        let pin = margo::Digest::of(&leaf.public_key).to_string();
+        let trust = Fake::start_trust(&leaf).await;
+        let keys = Arc::new(Mutex::new(Vec::new()));
+        let issuing = Self { world, web, trust, pin, keys };
+        issuing.behave(0);
+        issuing
+    }
+
+    /// Issues identities; the first `lost` answers are lost on the way.
+    fn behave(&self, mut lost: usize) {
+        let authority = Authority::new("svid");
+        let url = self.world.fake.url();
+        let keys = Arc::clone(&self.keys);
+        let bundle = TrustBundle { sequence: Some(1), refresh_hint_seconds: None, anchors: vec![authority.der.clone()] };
+        self.trust.twist(move |seen| {
+            if seen.path != "/enrolment/v1" {
+                return None;
+            }
+            let body: serde_json::Value = serde_json::from_slice(&seen.body).unwrap();
+            if body["token"] != "mge_right" {
+                return Some(reply(403, margo::problem::Problem::new(margo::problem::ProblemType::NotAuthorized, 403, "the token is used up").to_json()));
+            }
+            let (certificate, key) = authority.sign(body["csr"].as_str().unwrap(), &client_id("press-07"));
+            keys.lock().unwrap().push(key);
+            if lost > 0 {
+                lost -= 1;
+                return Some(reply(500, ""));
+            }
+            let bundle: serde_json::Value = serde_json::from_slice(&bundle.to_json()).unwrap();
+            let answer = serde_json::json!({
+                "spiffeId": client_id("press-07"), "certificate": certificate, "trustBundle": bundle, "wfmUrl": url,
+            });
+            Some(Reply { status: 200, headers: vec![("content-type", "application/json".to_owned())], body: answer.to_string().into_bytes() })
+        });
+    }
+
+    fn config(&self, folder: &std::path::Path) -> AgentConfig {
+        let mut config = AgentConfig::default();
+        quick(&mut config, &folder.join("state"));
+        config.trust.url = Some(self.trust.url());
+        config.trust.pin = Some(self.pin.clone());
+        config
+    }
+}
+
+async fn try_enrol(config: &AgentConfig, token: &str, again: bool) -> Result<Enrolment, EnrolError> {
+    enrol(config, &SecretString::from(token.to_owned()), again, Arc::new(SystemClock)).await
+}
+
+#[tokio::test]
+async fn a_token_gives_an_identity_by_pin_or_by_authority() {
+    // LC-01, TLS-05
+    let issuing = Issuing::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let ca = folder.path().join("ca.pem");
+    std::fs::write(&ca, &issuing.web.pem).unwrap();
+    for by_pin in [true, false] {
+        let mut config = issuing.config(&folder.path().join(by_pin.to_string()));
+        if !by_pin {
+            config.trust.pin = None;
+            config.trust.ca_file = Some(ca.clone());
+        }
+        let enrolment = try_enrol(&config, "mge_right", false).await.unwrap();
+        assert_eq!(enrolment.spiffe_id, client_id("press-07"));
+        let key = config.state_dir.join("identity/key.pem");
+        let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(key).unwrap().permissions());
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(matches!(try_enrol(&config, "mge_right", false).await, Err(EnrolError::Already(_))));
+        assert!(try_enrol(&config, "mge_right", true).await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn without_pin_and_authority_nothing_is_sent() {
+    // TLS-05
+    let issuing = Issuing::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = issuing.config(folder.path());
+    config.trust.pin = None;
+    let error = try_enrol(&config, "mge_right", false).await.unwrap_err();
+    assert!(error.to_string().contains("nothing is trusted on first use"), "{error}");
+    config.trust.pin = Some(format!("sha256:{}", "00".repeat(32)));
+    let error = try_enrol(&config, "mge_right", false).await.unwrap_err();
+    assert!(error.to_string().contains("not the one pinned"), "{error}");
+    assert!(issuing.trust.seen().is_empty());
+}
+
+#[tokio::test]
+async fn a_lost_answer_is_asked_for_again_with_the_same_key() {
+    let issuing = Issuing::new().await;
+    issuing.behave(1);
+    let folder = tempfile::tempdir().unwrap();
+    let config = issuing.config(folder.path());
+    assert!(try_enrol(&config, "mge_right", false).await.is_err());
+    try_enrol(&config, "mge_right", false).await.unwrap();
+    let keys = issuing.keys.lock().unwrap();
+    assert_eq!(keys.len(), 2);
+    assert_eq!(keys[0], keys[1]);
+}
+
+#[tokio::test]
+async fn a_token_that_is_not_taken_is_explained() {
+    let issuing = Issuing::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let error = try_enrol(&issuing.config(folder.path()), "mge_wrong", false).await.unwrap_err();
+    assert!(error.to_string().contains("the token is used up"), "{error}");
+}
+
+#[tokio::test]
+async fn the_trust_bundle_is_refreshed_replaced_and_never_stepped_back() {
+    // TB-01, TB-02, TB-04, TB-05
+    let world = World::new().await;
+    let deployments = set(1, "1.0.0");
+    world.fake.publish(&version(1, &deployments), &deployments);
+    let web = Authority::new("web");
+    let leaf = web.server();
+    let trust = Fake::start_trust(&leaf).await;
+    let bundle_uri = format!("{}bundle.json", trust.url());
+    let serve = |sequence: u64, anchor: &[u8]| {
+        let trust_domain = margo::spiffe::TrustDomain::parse("plant.example").unwrap();
+        let discovery = Discovery { trust_domain, trust_bundle_uri: bundle_uri.clone() }.to_json();
+        let bundle = TrustBundle { sequence: Some(sequence), refresh_hint_seconds: Some(1), anchors: vec![anchor.to_vec()] }.to_json();
+        trust.twist(move |seen| match seen.path.as_str() {
+            "/.well-known/margo" => Some(reply(200, discovery.clone())),
+            "/bundle.json" => Some(reply(200, bundle.clone())),
+            _ => None,
+        });
+    };
+    serve(7, &world.authority.der);
+    // The provisioned bundle does not know the server's authority: only the fetched one does.
+    let stale = Authority::new("retired");
+    let bundle = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(bundle.path(), &stale.pem).unwrap();
+    let (url, pin) = (trust.url(), margo::Digest::of(&leaf.public_key).to_string());
+    let path = bundle.path().to_owned();
+    let agent = Agent::start(&world, |config| {
+        config.identity.trust_bundle = Some(path);
+        config.trust.url = Some(url);
+        config.trust.pin = Some(pin);
+    });
+    agent.runs(&deployments).await;
+    let fetched = agent.state_dir().join("identity/trust-bundle.json");
+    let held = std::fs::read(&fetched).unwrap();
+    trust.state().seen.clear();
+    serve(6, &stale.der);
+    crate::support::eventually("the older bundle was offered", || {
+        trust.seen().iter().filter(|seen| seen.path == "/bundle.json").count() >= 1
+    })
+    .await;
+    assert_eq!(std::fs::read(&fetched).unwrap(), held);
+    agent.runs(&deployments).await;
+}

@@ -1,0 +1,12 @@
+//! The whole agent against a server over real sockets and real mutual TLS.
+//!
+//! The server is a fake written for these tests: it has to misbehave on purpose, which a real one never would.
+
+mod disk_full;
+mod enrolment;
+mod fake;
+mod misbehaviour;
+mod pki;
+mod proxy;
+mod support;
+mod transport;
