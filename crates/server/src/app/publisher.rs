@@ -13,6 +13,7 @@ use margrave_core::time::Clock;
 use margrave_store::{Store, StoreError};
 use queue::Queue;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard, Notify};
 use tokio::task::JoinHandle;
@@ -43,12 +44,15 @@ pub struct Parts {
 #[derive(Debug, Clone, Default)]
 pub struct Publisher {
     notify: Arc<Notify>,
+    /// Set with every wake-up, so that a loop busy with a large change sees it between two batches.
+    woken: Arc<AtomicBool>,
     planning: Arc<Mutex<()>>,
 }
 
 impl Publisher {
     /// Says that there is a change to carry out. Losing the word costs a delay, never a change.
     pub fn wake(&self) {
+        self.woken.store(true, Ordering::Release);
         self.notify.notify_one();
     }
 
@@ -67,10 +71,8 @@ pub fn start(parts: Parts, stop: CancellationToken) -> (Publisher, JoinHandle<()
 
 async fn run(parts: Parts, publisher: Publisher, stop: CancellationToken) {
     let mut queue = Queue::default();
-    let mut look = true;
     while !stop.is_cancelled() {
-        if look || queue.is_empty() {
-            look = false;
+        if publisher.woken.swap(false, Ordering::AcqRel) || queue.is_empty() {
             take_up(&parts, &mut queue).await;
         }
         if let Some(entry) = queue.next_due(Instant::now()) {
@@ -83,8 +85,8 @@ async fn run(parts: Parts, publisher: Publisher, stop: CancellationToken) {
         let rest = queue.until_due(Instant::now()).unwrap_or(RECHECK).min(RECHECK);
         tokio::select! {
             () = stop.cancelled() => break,
-            () = publisher.notify.notified() => look = true,
-            () = tokio::time::sleep(rest) => look = queue.is_empty(),
+            () = publisher.notify.notified() => {}
+            () = tokio::time::sleep(rest) => {}
         }
     }
 }

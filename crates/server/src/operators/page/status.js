@@ -156,10 +156,12 @@ function showCounts(summary, chosen) {
       make('span', { class: 'word' }, `devices of ${clients.accepted} clients${clients.silent ? `, ${clients.silent} silent` : ''}`)),
   ];
   const nav = $('counts');
-  const fresh = make('nav', {}, ...cards);
-  if (nav.innerHTML === fresh.innerHTML) return;
   const focused = [...nav.children].indexOf(document.activeElement);
-  nav.replaceChildren(...fresh.childNodes);
+  cards.forEach((fresh, index) => {
+    const present = nav.children[index];
+    if (!present) nav.append(fresh);
+    else if (!present.isEqualNode(fresh)) present.replaceWith(fresh);
+  });
   if (focused >= 0) nav.children[focused]?.focus();
 }
 

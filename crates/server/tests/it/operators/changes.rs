@@ -8,6 +8,7 @@ use margrave_api::changes::{ChangeKind, CreateChange, DiffSign, Plan, Scope};
 use margrave_api::client::PageQuery;
 use margrave_api::devices::PutGroup;
 use serde_json::json;
+use std::time::Duration;
 
 fn change(kind: ChangeKind, scope: Scope) -> CreateChange {
     CreateChange { kind, version: None, answers: IndexMap::new(), ..create("1.0.0", scope) }
@@ -96,6 +97,7 @@ async fn a_group_can_be_upgraded_reconfigured_and_cleared() {
     let some = CreateChange { version: Some("1.0.0".to_owned()), ..all };
     assert_eq!(finished(&api, &api.create_change(&some).await.unwrap()).await.total, 1);
 
+    server.clock.advance(Duration::from_secs(1));
     let removal = api.create_change(&change(ChangeKind::Remove, of_group())).await.unwrap();
     finished(&api, &removal).await;
     let left = all_deployments(&api).await;
