@@ -9,5 +9,6 @@ pub mod ledger;
 pub mod life;
 pub mod programs;
 pub mod site;
+pub mod small_disk;
 pub mod verdict;
 pub mod wait;

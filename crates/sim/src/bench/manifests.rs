@@ -1,0 +1,39 @@
+//! What building a manifest and its bundle costs, by the number of deployments in it.
+
+use margo::DeploymentId;
+use margo::digest::Digest;
+use margrave_core::publish::{ServedDeployment, next};
+use std::time::{Duration, Instant};
+use uuid::Uuid;
+
+const SIZES: [usize; 4] = [1, 10, 100, 1_000];
+
+/// Long enough for the timer and the caches to settle.
+const PER_SIZE: Duration = Duration::from_millis(300);
+
+/// Microseconds per build, by size.
+pub fn run() -> Vec<(usize, f64)> {
+    SIZES.iter().map(|size| (*size, build_micros(*size))).collect()
+}
+
+fn build_micros(size: usize) -> f64 {
+    let deployments: Vec<_> = (0..size).map(deployment).collect();
+    let begun = Instant::now();
+    let mut builds = 0_u32;
+    while begun.elapsed() < PER_SIZE {
+        let publication = next(u64::from(builds), &deployments).expect("far from the last version");
+        std::hint::black_box(publication);
+        builds += 1;
+    }
+    begun.elapsed().as_secs_f64() * 1e6 / f64::from(builds)
+}
+
+/// Documents of a usual size; each differs, as real ones do.
+fn deployment(index: usize) -> ServedDeployment {
+    let yaml = crate::simulation::description("alpha", &format!("1.0.{index}"), 3).into_bytes();
+    ServedDeployment {
+        id: DeploymentId(Uuid::from_u128(index as u128 + 1)),
+        digest: Digest::of(&yaml),
+        yaml,
+    }
+}
