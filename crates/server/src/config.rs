@@ -13,6 +13,7 @@ pub use settings::Setting;
 pub use span::{Span, SpanError};
 
 use settings::settings;
+use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -58,6 +59,7 @@ settings! {
         capabilities: Capabilities,
         limits: Limits,
         retention: RetentionSettings,
+        registry: RegistrySettings,
         log: Log,
     }
 }
@@ -219,6 +221,30 @@ settings! {
 }
 
 settings! {
+    /// The embedded OCI registry, under `/v2` of the trust listener.
+    pub struct RegistrySettings {
+        /// Whether there is one.
+        enabled: bool = true,
+        /// Bytes of everything in it, uploads under way included. Not set: as much as the disk holds.
+        bytes_max: Option<u64> = None,
+        /// Bytes of one repository, blobs it shares with others included. Not set: no limit of its own.
+        repository_bytes_max: Option<u64> = None,
+        /// Bytes of one blob.
+        blob_bytes_max: u64 = 64 << 30,
+        /// Bodies received at the same time; further pushes are told to come back.
+        uploads_at_once: usize = 64,
+        /// Uploads begun and not yet ended.
+        uploads_open_max: usize = 1_000,
+        /// An upload nobody touched for this long is dropped.
+        upload_expiry: Span = Span::days(1),
+        /// A blob that no manifest refers to stays this long, for a push that has not come to its manifest yet.
+        unreferenced_blobs: Span = Span::days(1),
+        /// How often garbage is collected.
+        collect_every: Span = Span::hours(1),
+    }
+}
+
+settings! {
     /// What the server writes to standard error.
     pub struct Log {
         /// `json` for machines, `text` for people.
@@ -291,7 +317,7 @@ impl Config {
         let mut page = String::from(REFERENCE_HEAD);
         for Setting { key, default, text } in Self::reference() {
             let default = if default.is_empty() { "not set".to_owned() } else { format!("`{default}`") };
-            page.push_str(&format!("| `{key}` | {default} | {} |\n", text.replace('|', "\\|")));
+            let _ = writeln!(page, "| `{key}` | {default} | {} |", text.replace('|', "\\|"));
         }
         page
     }

@@ -10,6 +10,7 @@
 //!   uploads/<uuid>/           an upload under way: its data and the repository it is for
 //!   tmp/                      files not yet whole; emptied when the registry opens
 //!   pull-secret               what device credentials are derived from
+//!   pull-generations.json     which of them were replaced, and how often
 //! ```
 //!
 //! Referrers are not written down: they follow from the manifests and are worked out when the registry opens.
@@ -37,8 +38,9 @@ mod range;
 pub mod auth;
 pub mod pull;
 mod routes;
+pub mod hosted;
 
-pub use auth::{Access, Action, Credentials, RegistryAuth};
+pub use auth::{Access, Action, Change, Credentials, RegistryAuth};
 pub use collect::{Collected, run_collector};
 pub use document::{MANIFEST_BYTES_MAX, OCI_INDEX, OCI_MANIFEST};
 pub use error::RegistryError;

@@ -15,6 +15,7 @@ use crate::heads::Heads;
 use crate::identity::{Identity, IdentityError};
 use crate::net::tls::{self, Kind};
 use crate::net::{Bound, Options, Tls};
+use crate::registry::hosted::{HostError, Hosted};
 use crate::state::ServerState;
 use crate::telemetry::Metrics;
 use crate::{operators, trust};
@@ -47,6 +48,8 @@ pub enum StartError {
     Store(#[from] StoreError),
     #[error("cannot set up this server's identity")]
     Identity(#[from] IdentityError),
+    #[error("cannot open the registry")]
+    Registry(#[from] HostError),
     #[error("cannot listen for {listener} on {address}: {hint}")]
     Listen {
         listener: &'static str,
@@ -95,6 +98,7 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
     let identity = Arc::new(Identity::open(Arc::clone(&config), Arc::clone(&clock))?);
     bootstrap::admin_token(&store, &config, clock.now()).await?;
     let heads = Arc::new(Heads::load(&store).await?);
+    let registry = Hosted::open(&config, &clock).await?;
     let bound = bind(&config).await?;
     let place = Place::new(&config, &bound);
     place.write(&config)?;
@@ -121,6 +125,7 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
         descriptions,
         metrics,
         statuses,
+        registry,
         urls: Arc::new(place.urls),
         stopping: CancellationToken::new(),
     };
@@ -185,14 +190,16 @@ struct Sockets {
 
 async fn bind(config: &Config) -> Result<Sockets, StartError> {
     let listeners = &config.listeners;
-    let one = async |listener: &'static str, enabled: bool, address: SocketAddr| match enabled {
-        false => Ok(None),
-        true => Bound::to(address).await.map(Some).map_err(|source| StartError::Listen {
+    let one = async |listener: &'static str, enabled: bool, address: SocketAddr| {
+        if !enabled {
+            return Ok(None);
+        }
+        Bound::to(address).await.map(Some).map_err(|source| StartError::Listen {
             listener,
             address,
             hint: place::listen_hint(source.kind()),
             source,
-        }),
+        })
     };
     Ok(Sockets {
         devices: one("devices", listeners.devices.enabled, listeners.devices.address).await?,

@@ -6,6 +6,7 @@ use crate::config::Config;
 use crate::devices::StatusQueue;
 use crate::heads::Heads;
 use crate::identity::Identity;
+use crate::registry::hosted::Hosted;
 use crate::telemetry::Metrics;
 use margrave_core::time::{Clock, Timestamp};
 use margrave_store::Store;
@@ -29,6 +30,8 @@ pub struct ServerState {
     pub metrics: Arc<Metrics>,
     /// Group-commits status reports.
     pub statuses: StatusQueue,
+    /// The embedded OCI registry, unless it is off.
+    pub registry: Option<Arc<Hosted>>,
     /// Addresses as seen from outside.
     pub urls: Arc<ExternalUrls>,
     /// Cancelled when the server begins to stop; long answers should end then.

@@ -1,4 +1,4 @@
-//! The trust listener: discovery, trust bundle, enrolment.
+//! The trust listener: discovery, trust bundle, enrolment, the embedded registry.
 //!
 //! Ordinary HTTPS, no client certificate. A fuller identity service replaces what is behind
 //! [`crate::identity::Identity`]; these addresses and their documents stay.
@@ -11,6 +11,7 @@ mod pace;
 pub use enrolment::{ENROLMENT_RETRY_WINDOW, EnrolmentRequest, EnrolmentResponse};
 
 use crate::problems::{self, Refusal};
+use crate::registry;
 use crate::state::ServerState;
 use crate::telemetry::observe;
 use axum::Router;
@@ -28,6 +29,7 @@ pub const ENROLMENT_PATH: &str = "/enrolment/v1";
 
 pub fn router(state: ServerState) -> Router {
     let limit = state.config.limits.request_timeout.0;
+    let registry = registry::hosted::routes(&state);
     let observed = ("trust", Arc::clone(&state.metrics));
     Router::new()
         .route("/.well-known/margo", get(documents::discovery))
@@ -37,9 +39,11 @@ pub fn router(state: ServerState) -> Router {
         .method_not_allowed_fallback(problems::no_such_method)
         .fallback(problems::no_such_address)
         .layer(from_fn(move |request: Request, next: Next| problems::in_time(limit, request, next)))
+        .with_state(state)
+        // Outside the time limit: images take as long as they take, and the registry has limits of its own.
+        .merge(registry)
         .layer(CatchPanicLayer::custom(problems::panicked))
         .layer(from_fn_with_state(observed, observe))
-        .with_state(state)
 }
 
 /// Takes a client's head from the store into memory.

@@ -1,6 +1,6 @@
 //! Who may do what, behind a small trait; the credentials clients send.
 
-use super::names::RepositoryName;
+use super::names::{Digest, RepositoryName};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::future::BoxFuture;
@@ -48,6 +48,25 @@ pub trait RegistryAuth: Send + Sync + 'static {
         action: Action,
         repository: Option<&'a RepositoryName>,
     ) -> BoxFuture<'a, Access>;
+
+    /// Takes note of what somebody changed.
+    fn record<'a>(&'a self, change: Change<'a>) -> BoxFuture<'a, ()> {
+        let _ = change;
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// Something that was changed.
+#[derive(Debug, Clone, Copy)]
+pub struct Change<'a> {
+    /// As granted by [`Access::Granted`].
+    pub who: &'a str,
+    /// `registry.push` or `registry.delete`.
+    pub action: &'static str,
+    pub repository: &'a RepositoryName,
+    /// Tag or digest.
+    pub reference: &'a str,
+    pub digest: Option<&'a Digest>,
 }
 
 /// The credentials of a request; what cannot be read counts as none.

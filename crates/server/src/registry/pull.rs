@@ -1,21 +1,26 @@
 //! Pull credentials of devices, derived instead of stored.
 //!
 //! The password of client `c` is HMAC-SHA256 over its id and a generation, keyed with a secret of this server. Nothing
-//! per device is kept: whether the client may pull is asked of the accepted-client policy on every request, so retiring
-//! a client ends its access at once, and replacing the secret file ends everybody's.
+//! per device is kept but the generations that were raised: whether the client may pull is asked of the accepted-client
+//! policy on every request, so retiring a client ends its access at once, and replacing the secret file ends everybody's.
 
 use crate::files::{PRIVATE_FILE, private_folder, write_atomically};
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
+use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// As long as the hash: longer keys add nothing.
 const SECRET_BYTES: usize = 32;
 /// Device pull passwords start like this, so that scanners and people recognise one.
 pub const PULL_PREFIX: &str = "mgvp_";
+const SECRET_FILE: &str = "pull-secret";
+const GENERATIONS_FILE: &str = "pull-generations.json";
+const FIRST_GENERATION: u64 = 1;
 /// Keeps these hashes apart from any other use of the same secret.
 const PURPOSE: &str = "margrave registry pull v1";
 
@@ -61,6 +66,52 @@ impl PullSecret {
     }
 }
 
+/// The secret, and the clients whose password was replaced.
+pub struct PullCredentials {
+    secret: PullSecret,
+    path: PathBuf,
+    /// Generations above the first one.
+    raised: Mutex<BTreeMap<String, u64>>,
+}
+
+impl PullCredentials {
+    /// Reads both from a registry's folder, or makes them there.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        let secret = PullSecret::open(&folder.join(SECRET_FILE))?;
+        let path = folder.join(GENERATIONS_FILE);
+        let raised = match std::fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) => return Err(error),
+        };
+        Ok(Self { secret, path, raised: Mutex::new(raised) })
+    }
+
+    fn generation(&self, client: &str) -> u64 {
+        self.raised.lock().get(client).copied().unwrap_or(FIRST_GENERATION)
+    }
+
+    pub fn password(&self, client: &str) -> SecretString {
+        self.secret.password(client, self.generation(client))
+    }
+
+    pub fn verify(&self, client: &str, password: &SecretString) -> bool {
+        self.secret.verify(client, self.generation(client), password)
+    }
+
+    /// Gives a client a new password; the old one is worth nothing from then on. Waits for the disk.
+    pub fn rotate(&self, client: &str) -> io::Result<SecretString> {
+        let mut raised = self.raised.lock();
+        let mut next = raised.clone();
+        let generation = next.entry(client.to_owned()).or_insert(FIRST_GENERATION);
+        *generation += 1;
+        let password = self.secret.password(client, *generation);
+        write_atomically(&self.path, &serde_json::to_vec(&next)?, PRIVATE_FILE)?;
+        *raised = next;
+        Ok(password)
+    }
+}
+
 /// Unambiguous: no client id contains a line break.
 fn message(client: &str, generation: u64) -> Vec<u8> {
     format!("{PURPOSE}\n{generation}\n{client}").into_bytes()
@@ -68,7 +119,7 @@ fn message(client: &str, generation: u64) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::PullSecret;
+    use super::{PullCredentials, PullSecret};
     use secrecy::ExposeSecret as _;
     use std::os::unix::fs::PermissionsExt as _;
 
@@ -86,6 +137,20 @@ mod tests {
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         std::fs::remove_file(&path).unwrap();
         assert!(!PullSecret::open(&path).unwrap().verify("press-07", 1, &password), "a new secret ends every password");
+    }
+
+    #[test]
+    fn a_new_password_ends_the_old_one_of_that_client_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let credentials = PullCredentials::open(folder.path()).unwrap();
+        let (old, other) = (credentials.password("press-07"), credentials.password("press-08"));
+        let new = credentials.rotate("press-07").unwrap();
+        for credentials in [credentials, PullCredentials::open(folder.path()).unwrap()] {
+            assert!(!credentials.verify("press-07", &old));
+            assert!(credentials.verify("press-07", &new));
+            assert!(credentials.verify("press-08", &other));
+            assert_eq!(credentials.password("press-07").expose_secret(), new.expose_secret());
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What the server does without being asked: write seen times, prune, renew and reload certificates.
 
 use crate::identity::watched_files;
+use crate::registry::run_collector;
 use crate::state::ServerState;
 use margo::ids::ClientId;
 use margrave_core::time::Timestamp;
@@ -23,6 +24,9 @@ pub(super) fn start(state: &ServerState, stop: &CancellationToken, loops: &TaskT
     loops.spawn(seen(state.clone(), stop.clone()));
     loops.spawn(prune(state.clone(), stop.clone()));
     loops.spawn(certificates(state.clone(), stop.clone()));
+    if let Some(hosted) = &state.registry {
+        loops.spawn(run_collector(hosted.registry.clone(), stop.clone()));
+    }
 }
 
 /// Writes seen times in batches, and once more at the end.
@@ -138,8 +142,5 @@ async fn certificates(state: ServerState, stop: CancellationToken) {
 
 /// Size and time of each file; `None` for one that is not there.
 fn fingerprint(files: &[PathBuf]) -> Vec<Option<(u64, Option<SystemTime>)>> {
-    files
-        .iter()
-        .map(|path| std::fs::metadata(path).ok().map(|data| (data.len(), data.modified().ok())))
-        .collect()
+    files.iter().map(|path| std::fs::metadata(path).ok().map(|data| (data.len(), data.modified().ok()))).collect()
 }

@@ -1,7 +1,7 @@
 //! `blobs/<digest>`
 
 use super::{Call, content, not_modified};
-use crate::registry::auth::Action;
+use crate::registry::auth::{Action, Change};
 use crate::registry::error::{Attempt as _, Result};
 use crate::registry::names::{Digest, RepositoryName};
 use crate::registry::range::{Asked, asked};
@@ -54,6 +54,9 @@ pub(super) async fn get(call: &Call, name: &RepositoryName, digest: &Digest) -> 
 pub(super) async fn delete(call: &Call, name: &RepositoryName, digest: &Digest) -> Result<Response> {
     let who = call.allow(Action::Delete, Some(name)).await?;
     call.registry.delete_blob(name, digest).await?;
-    tracing::info!(repository = %name, %digest, who, "deleted a blob");
+    let text = digest.to_string();
+    let change =
+        Change { who: &who, action: "registry.delete", repository: name, reference: &text, digest: Some(digest) };
+    call.auth.record(change).await;
     Ok(StatusCode::ACCEPTED.into_response())
 }

@@ -1,7 +1,7 @@
 //! `manifests/<reference>`
 
 use super::{CONTENT_DIGEST, Call, content, not_modified};
-use crate::registry::auth::Action;
+use crate::registry::auth::{Action, Change};
 use crate::registry::document::MANIFEST_BYTES_MAX;
 use crate::registry::error::{RegistryError, Result};
 use crate::registry::names::{Reference, RepositoryName};
@@ -40,7 +40,9 @@ pub(super) async fn put(call: &Call, name: &RepositoryName, reference: &Referenc
         .await
         .map_err(|_| RegistryError::Stalled(RECEIVE_TIMEOUT.as_secs()))??;
     let put = call.registry.put_manifest(name, reference, call.header(&CONTENT_TYPE), bytes).await?;
-    tracing::info!(repository = %name, %reference, digest = %put.digest, who, "pushed a manifest");
+    let text = reference.to_string();
+    let action = "registry.push";
+    call.auth.record(Change { who: &who, action, repository: name, reference: &text, digest: Some(&put.digest) }).await;
     let headers =
         [(LOCATION, format!("/v2/{name}/manifests/{reference}")), (CONTENT_DIGEST, put.digest.to_string())];
     let mut response = (StatusCode::CREATED, headers).into_response();
@@ -73,6 +75,9 @@ async fn receive(body: Body) -> Result<Bytes> {
 pub(super) async fn delete(call: &Call, name: &RepositoryName, reference: &Reference) -> Result<Response> {
     let who = call.allow(Action::Delete, Some(name)).await?;
     call.registry.delete_manifest(name, reference).await?;
-    tracing::info!(repository = %name, %reference, who, "deleted a manifest or tag");
+    let text = reference.to_string();
+    let change =
+        Change { who: &who, action: "registry.delete", repository: name, reference: &text, digest: None };
+    call.auth.record(change).await;
     Ok(StatusCode::ACCEPTED.into_response())
 }
