@@ -4,6 +4,7 @@ mod access;
 mod applications;
 mod changes;
 mod clients;
+mod registry;
 mod deployments;
 mod devices;
 

@@ -2,7 +2,6 @@
 //!
 //! The server and the command line share these types, so they cannot drift apart.
 
-// Suggested reading order.
 pub mod access;
 pub mod applications;
 pub mod changes;
@@ -12,4 +11,5 @@ pub mod deployments;
 pub mod devices;
 pub mod page;
 pub mod problem;
+pub mod registry;
 pub mod summary;

@@ -95,7 +95,8 @@ pub async fn verify_audit(state: &ServerState) -> AppResult<wire::AuditVerificat
 }
 
 fn audit_to_wire(record: AuditRecord) -> wire::AuditRecord {
-    let AuditRecord { seq, at, actor, reason, request_id, action, subject, before, after, previous_hash, hash } = record;
+    let AuditRecord { seq, at, actor, reason, request_id, action, subject, before, after, previous_hash, hash } =
+        record;
     let at = at.to_string();
     wire::AuditRecord { seq, at, actor, reason, request_id, action, subject, before, after, previous_hash, hash }
 }

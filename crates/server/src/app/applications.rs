@@ -95,10 +95,7 @@ fn missing(application: &ApplicationId, version: &str) -> AppError {
     AppError::not_found(format_args!("version `{version}` of application `{application}`"))
 }
 
-pub(crate) fn to_wire(
-    version: ApplicationVersion,
-    description: &ApplicationDescription,
-) -> wire::ApplicationVersion {
+pub(crate) fn to_wire(version: ApplicationVersion, description: &ApplicationDescription) -> wire::ApplicationVersion {
     let profiles = description
         .deployment_profiles
         .iter()

@@ -53,8 +53,9 @@ fn with_kept(answers: &Answers, description: &ApplicationDescription, before: Op
     if let Some(before) = before {
         for (name, value) in before.values {
             let known = description.parameters.contains_key(name);
-            let suppliers = before.description.parameters.get(name).is_some_and(|old| old.value.as_ref() == Some(value))
-                && !is_asked_for(before.description, name);
+            let suppliers =
+                before.description.parameters.get(name).is_some_and(|old| old.value.as_ref() == Some(value))
+                    && !is_asked_for(before.description, name);
             if known && !suppliers {
                 joined.insert(name.clone(), value.clone());
             }

@@ -205,11 +205,8 @@ fn to_wire(state: &ServerState, known: &Masks, view: DeploymentView) -> wire::De
 
 fn status_to_wire(reported: &Reported) -> wire::Status {
     let document = DeploymentStatus::read(&reported.body).ok().map(|read| read.document);
-    let error = |error: StatusError| wire::StatusError {
-        code: error.code,
-        source: error.source,
-        message: error.message,
-    };
+    let error =
+        |error: StatusError| wire::StatusError { code: error.code, source: error.source, message: error.message };
     let (status_error, components, hosted_by) = match document {
         Some(status) => (status.error, status.components, status.device_id),
         None => (None, Vec::new(), None),

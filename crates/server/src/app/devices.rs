@@ -108,8 +108,7 @@ pub async fn delete(
         return Err(margrave_store::StoreError::Conflict { what, expected, current: found.revision }.into());
     }
     let filter = DeploymentFilter { client: Some(key.client.clone()), ..DeploymentFilter::default() };
-    let deployments =
-        state.store.deployments_page(&filter, state.silent_since(), None, DEPLOYMENTS_LOOKED_AT).await?;
+    let deployments = state.store.deployments_page(&filter, state.silent_since(), None, DEPLOYMENTS_LOOKED_AT).await?;
     let below = format!("{}/", key.device);
     let on_it = deployments.iter().find(|view| {
         let target = view.deployment.target.as_str();
@@ -147,7 +146,11 @@ fn check_labels(body: &wire::UpdateDevice) -> AppResult<()> {
             errors.push(FieldProblem { field: format!("labels.{name}"), message });
         }
     }
-    if errors.is_empty() { Ok(()) } else { Err(AppError::with_fields(Code::Invalid, "some labels cannot be set", errors)) }
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(AppError::with_fields(Code::Invalid, "some labels cannot be set", errors))
+    }
 }
 
 /// Reads what a client reported; what was accepted once is read leniently ever after.

@@ -38,10 +38,8 @@ pub async fn put(
         return Err(AppError::invalid("description", format!("write at most {DESCRIPTION_CHARS_MAX} characters")));
     }
     let actor = caller.actor(body.reason);
-    let put = state
-        .store
-        .group_put(&actor, name, &body.selector, body.description.as_deref(), expected, state.now())
-        .await;
+    let put =
+        state.store.group_put(&actor, name, &body.selector, body.description.as_deref(), expected, state.now()).await;
     match put {
         Err(StoreError::Exists { what }) => Err(AppError::refused(
             Code::Exists,

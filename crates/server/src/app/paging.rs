@@ -38,12 +38,7 @@ impl Paging {
 }
 
 /// Makes a page of `rows`, of which one more than `limit` was asked for to see whether there is another page.
-pub fn page<R, T>(
-    mut rows: Vec<R>,
-    limit: u32,
-    key: impl Fn(&R) -> String,
-    convert: impl FnMut(R) -> T,
-) -> Page<T> {
+pub fn page<R, T>(mut rows: Vec<R>, limit: u32, key: impl Fn(&R) -> String, convert: impl FnMut(R) -> T) -> Page<T> {
     let limit = limit as usize;
     let more = rows.len() > limit;
     rows.truncate(limit);

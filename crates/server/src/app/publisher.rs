@@ -128,12 +128,7 @@ pub async fn step(parts: &Parts, change: &Change, targets_max: usize) -> Result<
     Ok((done < change.targets.len()).then(|| Change { done, ..change.clone() }))
 }
 
-fn settle(
-    metrics: &Metrics,
-    queue: &mut Queue,
-    entry: queue::Entry,
-    outcome: Result<Option<Change>, StoreError>,
-) {
+fn settle(metrics: &Metrics, queue: &mut Queue, entry: queue::Entry, outcome: Result<Option<Change>, StoreError>) {
     let id = entry.change().id;
     match outcome {
         Ok(Some(change)) => queue.put_back(change),

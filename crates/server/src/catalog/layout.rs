@@ -62,9 +62,8 @@ pub(super) fn read(entries: &[Entry], reference: Option<&str>) -> AppResult<Foun
 }
 
 fn choose<'a>(index: &'a Index, reference: Option<&str>) -> AppResult<&'a Descriptor> {
-    let is_package = |descriptor: &&Descriptor| {
-        descriptor.artifact_type.as_deref().is_none_or(|kind| kind == APP_ARTIFACT_TYPE)
-    };
+    let is_package =
+        |descriptor: &&Descriptor| descriptor.artifact_type.as_deref().is_none_or(|kind| kind == APP_ARTIFACT_TYPE);
     let packages: Vec<&Descriptor> = index.manifests.iter().filter(is_package).collect();
     let names: Vec<&str> = packages.iter().map(|descriptor| descriptor.name()).collect();
     match (reference, packages.as_slice()) {
@@ -79,7 +78,10 @@ fn choose<'a>(index: &'a Index, reference: Option<&str>) -> AppResult<&'a Descri
             .find(|descriptor| descriptor.tag() == Some(wanted) || descriptor.digest == wanted)
             .copied()
             .ok_or_else(|| {
-                AppError::invalid("reference", format!("`{wanted}` is not in the OCI layout; it holds {}", names.join(", ")))
+                AppError::invalid(
+                    "reference",
+                    format!("`{wanted}` is not in the OCI layout; it holds {}", names.join(", ")),
+                )
             }),
     }
 }

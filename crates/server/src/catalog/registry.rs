@@ -21,7 +21,7 @@ use std::time::Duration;
 use url::Url;
 
 /// Registries answer within seconds; a blob of a few megabytes over a slow line takes longer.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Registries send blobs from elsewhere by one redirect, seldom two.
 const REDIRECTS_MAX: usize = 5;
@@ -87,7 +87,10 @@ impl Session {
         let (digest, bytes) = self.manifest().await?;
         let manifest = OciManifest::read(&bytes).map_err(|findings| AppError::broken_package(&findings))?;
         if manifest.document.layers.len() > FILES_MAX {
-            return Err(AppError::refused(Code::BrokenPackage, format!("the package has more than {FILES_MAX} layers")));
+            return Err(AppError::refused(
+                Code::BrokenPackage,
+                format!("the package has more than {FILES_MAX} layers"),
+            ));
         }
         let mut layers: Vec<(Layer, Vec<u8>)> = Vec::with_capacity(manifest.document.layers.len());
         for layer in manifest.document.layers {
@@ -116,9 +119,9 @@ impl Session {
             Tag::Name(_) => announced.as_ref(),
         };
         match expected.filter(|expected| **expected != digest) {
-            Some(expected) => {
-                Err(failed(format!("the manifest has digest {digest}, {expected} was expected; it may be tampered with")))
-            }
+            Some(expected) => Err(failed(format!(
+                "the manifest has digest {digest}, {expected} was expected; it may be tampered with"
+            ))),
             None => Ok((digest, bytes)),
         }
     }
@@ -176,7 +179,9 @@ impl Session {
         }
         Err(failed(match status.as_u16() {
             401 | 403 => self.denied(),
-            404 => format!("registry `{}` has no `{}`; check the name and the tag", self.reference.host, self.reference),
+            404 => {
+                format!("registry `{}` has no `{}`; check the name and the tag", self.reference.host, self.reference)
+            }
             429 => format!("registry `{}` is asked too often; try again later", self.reference.host),
             other => format!("registry `{}` answered with status {other}", self.reference.host),
         }))
@@ -185,7 +190,9 @@ impl Session {
     fn denied(&self) -> String {
         let host = &self.reference.host;
         match self.credentials {
-            Some(_) => format!("registry `{host}` refused the username and password for `{}`", self.reference.repository),
+            Some(_) => {
+                format!("registry `{host}` refused the username and password for `{}`", self.reference.repository)
+            }
             None => format!("registry `{host}` wants a username and password for `{}`", self.reference.repository),
         }
     }

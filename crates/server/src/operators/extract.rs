@@ -140,7 +140,8 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
         if text == "*" {
             return Ok(Self(None));
         }
-        let revision = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).and_then(|text| text.parse().ok());
+        let revision =
+            text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).and_then(|text| text.parse().ok());
         revision.map(|revision| Self(Some(revision))).ok_or_else(|| {
             let detail = "`If-Match` takes the quoted revision that `ETag` gave, such as `\"3\"`";
             ApiError(AppError::refused(Code::Malformed, detail))

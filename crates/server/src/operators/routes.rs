@@ -10,6 +10,7 @@ mod devices;
 mod documents;
 mod groups;
 mod identities;
+mod registry;
 mod uploads;
 mod versions;
 
@@ -32,6 +33,10 @@ pub(super) fn all() -> OpenApiRouter<ServerState> {
         .routes(routes!(identities::issue_svid))
         .routes(routes!(identities::create_enrolment_token))
         .routes(routes!(identities::get_trust))
+        .routes(routes!(registry::get_registry))
+        .routes(routes!(registry::list_repositories))
+        .routes(routes!(registry::collect_registry))
+        .routes(routes!(registry::get_pull_credentials, registry::replace_pull_credentials))
         .routes(routes!(devices::list_devices))
         .routes(routes!(devices::get_device, devices::update_device, devices::delete_device))
         .routes(routes!(groups::list_groups))

@@ -184,10 +184,7 @@ fn left_out(
 fn nothing_left(left_out: Vec<LeftOut>) -> AppError {
     let errors = left_out
         .into_iter()
-        .map(|left| FieldProblem {
-            field: show::device_name(&left.device),
-            message: left.reason,
-        })
+        .map(|left| FieldProblem { field: show::device_name(&left.device), message: left.reason })
         .collect();
     refuse(Code::Unplaceable, "cannot take it and none is left", "choose other devices", errors)
 }

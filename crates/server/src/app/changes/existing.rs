@@ -55,7 +55,9 @@ fn version_after(request: &Request, versions: &BTreeSet<&str>) -> AppResult<Stri
         ChangeKind::Upgrade => Ok(request.version.clone().unwrap_or_default()),
         ChangeKind::Reconfigure if versions.len() > 1 => Err(AppError::invalid(
             "version",
-            format!("the deployments are on versions {joined}, whose questions may differ; name the one to reconfigure"),
+            format!(
+                "the deployments are on versions {joined}, whose questions may differ; name the one to reconfigure"
+            ),
         )),
         _ => Ok(joined),
     }
@@ -175,11 +177,8 @@ async fn in_scope(state: &ServerState, request: &Request) -> AppResult<Vec<Deplo
         return by_id(state, request, ids).await;
     }
     let version = (request.kind != ChangeKind::Upgrade).then(|| request.version.clone()).flatten();
-    let filter = DeploymentFilter {
-        application: Some(request.application.clone()),
-        version,
-        ..DeploymentFilter::default()
-    };
+    let filter =
+        DeploymentFilter { application: Some(request.application.clone()), version, ..DeploymentFilter::default() };
     if let Some(selector) = scope::selector(state, &request.scope).await? {
         let devices = scope::matching(state, &DeviceFilter { client: None, selector }, TARGETS_MAX).await?;
         let keys: HashSet<DeviceKey> = devices.into_iter().map(|device| device.key).collect();
@@ -219,12 +218,10 @@ async fn by_place(
     let mut found = Vec::with_capacity(places.len());
     let mut errors = Vec::new();
     for (index, (client, target)) in places.iter().enumerate() {
-        let filter =
-            DeploymentFilter { client: Some(client.clone()), target: Some(target.clone()), ..filter.clone() };
+        let filter = DeploymentFilter { client: Some(client.clone()), target: Some(target.clone()), ..filter.clone() };
         let views = state.store.deployments_page(&filter, state.silent_since(), None, PAGE).await?;
         if views.is_empty() {
-            let message =
-                format!("`{}` has no deployment of `{}`", place_name(client, target), request.application);
+            let message = format!("`{}` has no deployment of `{}`", place_name(client, target), request.application);
             errors.push(FieldProblem { field: format!("scope.devices[{index}]"), message });
         }
         found.extend(views);

@@ -10,7 +10,6 @@ use margo::problem::FieldError;
 use margrave_api::changes as wire;
 use margrave_api::problem::FieldProblem;
 use margrave_core::model::{ChangeKind, ChangeTarget, Deployment};
-use serde_json::Value;
 use std::sync::Arc;
 
 /// Problems named one by one; a fleet that does not fit would otherwise fill the answer.
@@ -50,8 +49,9 @@ impl Request {
 
     fn problems(&self) -> Vec<FieldProblem> {
         let mut errors = Vec::new();
-        let mut note =
-            |field: &str, message: &str| errors.push(FieldProblem { field: field.to_owned(), message: message.to_owned() });
+        let mut note = |field: &str, message: &str| {
+            errors.push(FieldProblem { field: field.to_owned(), message: message.to_owned() });
+        };
         let (create, upgrade) = (self.kind == ChangeKind::Create, self.kind == ChangeKind::Upgrade);
         if (create || upgrade) && self.version.is_none() {
             note("version", "name the version to install");
@@ -107,7 +107,8 @@ pub(super) struct PlannedTarget {
 pub(super) fn refuse(code: Code, what: &str, next: &str, mut errors: Vec<FieldProblem>) -> AppError {
     let count = errors.len();
     let devices = if count == 1 { "1 device".to_owned() } else { format!("{count} devices") };
-    let named = if count > PROBLEMS_NAMED_MAX { format!(" (the first {PROBLEMS_NAMED_MAX} are named)") } else { String::new() };
+    let named =
+        if count > PROBLEMS_NAMED_MAX { format!(" (the first {PROBLEMS_NAMED_MAX} are named)") } else { String::new() };
     errors.truncate(PROBLEMS_NAMED_MAX);
     AppError::with_fields(code, format!("{devices} {what}{named}; {next}"), errors)
 }
@@ -131,10 +132,11 @@ pub(super) fn refuse_answers(errors: Vec<FieldError>, sensitive: &Sensitive) -> 
 pub(super) fn refuse_masks(answers: &Answers, sensitive: &Sensitive) -> AppResult<()> {
     let errors: Vec<FieldProblem> = answers
         .iter()
-        .filter(|(name, value)| sensitive.has(name) && **value == Value::from(MASK))
+        .filter(|(name, value)| sensitive.has(name) && value.as_str() == Some(MASK))
         .map(|(name, _)| FieldProblem {
             field: format!("answers.{name}"),
-            message: "this is what a hidden value is shown as; give the value itself, or leave it out to keep it".to_owned(),
+            message: "this is what a hidden value is shown as; give the value itself, or leave it out to keep it"
+                .to_owned(),
         })
         .collect();
     if errors.is_empty() {

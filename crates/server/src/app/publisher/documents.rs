@@ -68,8 +68,7 @@ fn put(
     description: &ApplicationDescription,
     before: Option<Before<'_>>,
 ) -> BatchWrite {
-    let composed =
-        compose(target.deployment, &target.target, description, &target.profile, &change.answers, before);
+    let composed = compose(target.deployment, &target.target, description, &target.profile, &change.answers, before);
     match composed {
         Ok(composed) => BatchWrite::Put {
             document: Box::new(composed.document),
@@ -79,9 +78,10 @@ fn put(
         },
         Err(errors) => {
             let sensitive = Sensitive::of(Some(description));
-            let say = |error: &FieldError| match sensitive.has(&error.field) {
-                true => format!("{}: its value is not accepted", error.field),
-                false => format!("{}: {}", error.field, error.message),
+            let say = |error: &FieldError| {
+                let hidden = sensitive.has(&error.field);
+                let message = if hidden { "its value is not accepted" } else { &error.message };
+                format!("{}: {message}", error.field)
             };
             let reasons: Vec<String> = errors.iter().map(say).collect();
             BatchWrite::Skip { reason: reasons.join("; ") }

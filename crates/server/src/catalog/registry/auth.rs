@@ -110,7 +110,9 @@ impl Session {
 
     /// The token flow: with the password where there is one, else as anybody.
     async fn fetch_token(&self, realm: &str, service: Option<String>, scope: Option<String>) -> AppResult<HeaderValue> {
-        let odd = || failed(format!("registry `{}` sends to log in at `{realm}`, which is no safe address", self.reference.host));
+        let odd = || {
+            failed(format!("registry `{}` sends to log in at `{realm}`, which is no safe address", self.reference.host))
+        };
         let mut url = Url::parse(realm).map_err(|_| odd())?;
         if url.scheme() != "https" && !(self.plain_http && reference::is_loopback_url(&url)) {
             return Err(odd());
@@ -133,7 +135,8 @@ impl Session {
             other => return Err(failed(format!("the login service of the registry answered with status {other}"))),
         }
         let bytes = self.read(response, TOKEN_ANSWER_BYTES_MAX, "the login answer").await?;
-        let token = serde_json::from_slice::<TokenAnswer>(&bytes).ok().and_then(|answer| answer.token.or(answer.access_token));
+        let token =
+            serde_json::from_slice::<TokenAnswer>(&bytes).ok().and_then(|answer| answer.token.or(answer.access_token));
         token
             .and_then(|token| sensitive(&format!("Bearer {token}")))
             .ok_or_else(|| failed("the login service of the registry gave no token".to_owned()))
@@ -146,7 +149,8 @@ mod tests {
 
     #[test]
     fn a_bearer_challenge_is_taken_apart() {
-        let text = r#"Bearer realm="https://auth.example/token",service="registry.example",scope="repository:a/b:pull,push""#;
+        let text =
+            r#"Bearer realm="https://auth.example/token",service="registry.example",scope="repository:a/b:pull,push""#;
         let expected = Challenge::Bearer {
             realm: "https://auth.example/token".to_owned(),
             service: Some("registry.example".to_owned()),

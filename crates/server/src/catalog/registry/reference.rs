@@ -28,14 +28,16 @@ impl Reference {
         if host.contains('@') {
             return Err("holds credentials; give them as `username` and `password`".to_owned());
         }
-        let parsed = Url::parse(&format!("https://{host}/")).ok().filter(|url| url.path() == "/" && url.query().is_none());
+        let parsed =
+            Url::parse(&format!("https://{host}/")).ok().filter(|url| url.path() == "/" && url.query().is_none());
         if host.is_empty() || parsed.is_none_or(|url| url.host().is_none()) {
             return Err(format!("`{host}` is not the name of a registry; {example}"));
         }
         let (repository, tag) = match path.split_once('@') {
-            Some((repository, digest)) => {
-                (repository, Tag::Digest(digest.parse().map_err(|error: margo::digest::DigestError| error.to_string())?))
-            }
+            Some((repository, digest)) => (
+                repository,
+                Tag::Digest(digest.parse().map_err(|error: margo::digest::DigestError| error.to_string())?),
+            ),
             None => match path.rsplit_once(':') {
                 Some((repository, tag)) if is_tag(tag) => (repository, Tag::Name(tag.to_owned())),
                 _ => return Err(format!("names no version; {example}")),

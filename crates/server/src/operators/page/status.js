@@ -198,7 +198,7 @@ function show(summary, devices, deployments, chosen) {
       make('p', {}, 'See what could run where with ', code('margrave app fit <application>'), ', then use ', code('margrave deploy'), '.'));
   }
   showEmpty('devices', devices.items.length === 0, make('p', {}, 'No device has reported yet.'),
-    make('p', {}, 'Let one in with ', code('margrave device enrol <client>'), ', or start simulated ones with ', code('make demo'), '.'));
+    make('p', {}, 'Let one in with ', code('margrave client enrol-token <client>'), ', or start simulated ones with ', code('make demo'), '.'));
   const failed = counts.failed ?? 0;
   document.title = `${failed ? `${failed} failed - ` : ''}Fleet status - Margrave`;
 }

@@ -87,8 +87,8 @@ pub(super) async fn get_application_resource(
     Path((id, version, kind)): Path<(String, String, String)>,
 ) -> Answer<Response> {
     let (media_type, bytes) = applications::resource(&state, &id, &version, &kind).await?;
-    let media_type = HeaderValue::from_str(&media_type)
-        .unwrap_or_else(|_| HeaderValue::from_static("application/octet-stream"));
+    let media_type =
+        HeaderValue::from_str(&media_type).unwrap_or_else(|_| HeaderValue::from_static("application/octet-stream"));
     let headers = [
         (header::CONTENT_TYPE, media_type),
         // A supplier's file is foreign: wherever it is opened, it can do nothing.

@@ -4,9 +4,9 @@ use super::packages::upload;
 use super::{Kind, all_deployments, api, create, finished, on, press, selected};
 use crate::support::{TestServer, actor, client_id, eventually};
 use margo::capabilities::{DeviceCapabilities, UnknownTypes};
+use margo::ids::DeploymentId;
 use margrave_api::changes::{ChangeKind, CreateChange};
 use margrave_api::client::{DeploymentQuery, PageQuery};
-use margo::ids::DeploymentId;
 use margrave_core::model::{Change, ChangeTarget, ClientState, DeviceKey};
 use margrave_core::time::Clock as _;
 use serde_json::json;
@@ -69,7 +69,8 @@ async fn a_large_change_does_not_hold_back_a_single_one() {
     server.state().store.change_create(&single).await.unwrap();
     server.state().publisher.wake();
     let done = eventually("both are published", async || {
-        let (large, single) = (api.change(&large.id.to_string()).await.unwrap(), api.change(&single.id.to_string()).await.unwrap());
+        let (large, single) =
+            (api.change(&large.id.to_string()).await.unwrap(), api.change(&single.id.to_string()).await.unwrap());
         (large.finished && single.finished).then_some((large, single))
     })
     .await;
@@ -133,7 +134,8 @@ async fn targets_that_have_moved_on_are_skipped_with_the_reason() {
     let answers = indexmap::IndexMap::from([("interval".to_owned(), json!(30))]);
     let scope = || on(&["press"]);
     let first = CreateChange { kind: ChangeKind::Reconfigure, version: None, answers, ..create("1.0.0", scope()) };
-    let second = CreateChange { answers: indexmap::IndexMap::from([("interval".to_owned(), json!(40))]), ..first.clone() };
+    let second =
+        CreateChange { answers: indexmap::IndexMap::from([("interval".to_owned(), json!(40))]), ..first.clone() };
     let (one, other) = (api.create_change(&first).await.unwrap(), api.create_change(&second).await.unwrap());
     let (one, other) = (finished(&api, &one).await, finished(&api, &other).await);
     assert!(one.skipped.is_empty());

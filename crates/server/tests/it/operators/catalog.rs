@@ -12,8 +12,12 @@ async fn a_folder_becomes_an_application_version() {
     let imported = upload(&api, "1.0.0").await;
     assert!(imported.added);
     let version = imported.application;
-    assert_eq!((version.id.as_str(), version.vendor.as_str(), version.source.as_str()), (ID, "Example Vision", "a folder"));
-    let profiles: Vec<_> = version.profiles.iter().map(|profile| (profile.id.as_str(), profile.profile_type.as_str())).collect();
+    assert_eq!(
+        (version.id.as_str(), version.vendor.as_str(), version.source.as_str()),
+        (ID, "Example Vision", "a folder")
+    );
+    let profiles: Vec<_> =
+        version.profiles.iter().map(|profile| (profile.id.as_str(), profile.profile_type.as_str())).collect();
     assert_eq!(profiles, [("small", "compose"), ("cluster", "helm")]);
     let (media_type, icon) = api.application_resource(ID, "1.0.0", "icon").await.unwrap();
     assert!(media_type.contains("svg") && icon.starts_with(b"<svg"), "{media_type}");
@@ -135,7 +139,10 @@ async fn questions_come_by_section_with_their_rules_in_words() {
     let names: Vec<&str> = sections.iter().map(|section| section.name.as_str()).collect();
     assert_eq!(names, ["General", "Access"]);
     let interval = &sections[0].questions[1];
-    assert_eq!((interval.data_type.as_str(), interval.rules.as_slice()), ("integer", ["10 to 3600".to_owned()].as_slice()));
+    assert_eq!(
+        (interval.data_type.as_str(), interval.rules.as_slice()),
+        ("integer", ["10 to 3600".to_owned()].as_slice())
+    );
     assert_eq!(interval.default, Some(60.into()));
     assert!(sections[0].questions[2].immutable);
     assert!(sections[1].questions[0].sensitive);

@@ -30,7 +30,12 @@ async fn devices_that_do_not_fit_are_refused_with_reasons_or_left_out() {
     let problem = problem(api.create_deployments(&all).await);
     assert_eq!((problem.code.as_str(), problem.errors.len()), ("unplaceable", 1));
     assert_eq!(problem.errors[0].field, "small/small");
-    assert!(problem.errors[0].message.contains("profile `small`") && problem.errors[0].message.contains("profile `cluster`"), "{:?}", problem.errors);
+    assert!(
+        problem.errors[0].message.contains("profile `small`")
+            && problem.errors[0].message.contains("profile `cluster`"),
+        "{:?}",
+        problem.errors
+    );
 
     let skipping = CreateChange { skip_unfit: true, ..all };
     let plan = api.plan_deployments(&skipping).await.unwrap();
@@ -50,8 +55,15 @@ async fn a_dry_run_shows_line_by_line_and_changes_nothing() {
     press(&server, "press", &Kind::default()).await;
     let audit = api.audit(None, &PageQuery::default()).await.unwrap().items.len();
     let plan = api.plan_deployments(&create("1.0.0", on(&["press"]))).await.unwrap();
-    assert_eq!((plan.kind, plan.version.as_str(), plan.targets[0].profile.as_str()), (ChangeKind::Create, "1.0.0", "small"));
-    assert!(signed(&plan, DiffSign::Added).contains(&"id: 00000000-0000-0000-0000-000000000000".to_owned()), "{:?}", plan.targets[0].diff);
+    assert_eq!(
+        (plan.kind, plan.version.as_str(), plan.targets[0].profile.as_str()),
+        (ChangeKind::Create, "1.0.0", "small")
+    );
+    assert!(
+        signed(&plan, DiffSign::Added).contains(&"id: 00000000-0000-0000-0000-000000000000".to_owned()),
+        "{:?}",
+        plan.targets[0].diff
+    );
     assert!(signed(&plan, DiffSign::Removed).is_empty());
     assert!(api.changes(&PageQuery::default()).await.unwrap().items.is_empty());
     assert!(all_deployments(&api).await.is_empty());
@@ -93,7 +105,11 @@ async fn a_group_can_be_upgraded_reconfigured_and_cleared() {
 
     let answers = IndexMap::from([("interval".to_owned(), json!(15))]);
     let all = CreateChange { answers, ..change(ChangeKind::Reconfigure, selected("")) };
-    assert_eq!(refused(api.create_change(&all).await), ("invalid".to_owned(), vec!["version".to_owned()]), "two versions run");
+    assert_eq!(
+        refused(api.create_change(&all).await),
+        ("invalid".to_owned(), vec!["version".to_owned()]),
+        "two versions run"
+    );
     let some = CreateChange { version: Some("1.0.0".to_owned()), ..all };
     assert_eq!(finished(&api, &api.create_change(&some).await.unwrap()).await.total, 1);
 
@@ -113,7 +129,10 @@ async fn changes_that_make_no_sense_are_refused_with_every_reason() {
     upload(&api, "1.0.0").await;
     press(&server, "press", &Kind::default()).await;
     let nothing = CreateChange { version: None, ..create("1.0.0", Scope::default()) };
-    assert_eq!(refused(api.create_change(&nothing).await), ("invalid".to_owned(), vec!["version".to_owned(), "scope".to_owned()]));
+    assert_eq!(
+        refused(api.create_change(&nothing).await),
+        ("invalid".to_owned(), vec!["version".to_owned(), "scope".to_owned()])
+    );
     let both = Scope { selector: Some(String::new()), ..on(&["press"]) };
     assert_eq!(refused(api.create_change(&create("1.0.0", both)).await).1, ["scope"]);
     let strangers = create("1.0.0", on(&["nobody", "press", "no one"]));

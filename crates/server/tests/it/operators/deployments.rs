@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 fn answers(list: &[(&str, Value)]) -> UpdateDeployment {
-    let answers: IndexMap<String, Value> = list.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    let answers: IndexMap<String, Value> =
+        list.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
     UpdateDeployment { version: None, answers, reason: Some("tuning".to_owned()) }
 }
 
@@ -36,7 +37,10 @@ async fn a_deployment_goes_from_the_catalog_to_the_device_and_back() {
     let manifest = StateManifest::read(&body).unwrap().document;
     assert_eq!(manifest.manifest_version, 2);
     let entry = &manifest.deployments[0];
-    assert_eq!((entry.deployment_id.to_string(), entry.digest.to_string()), (deployment.id.clone(), deployment.digest.clone()));
+    assert_eq!(
+        (entry.deployment_id.to_string(), entry.digest.to_string()),
+        (deployment.id.clone(), deployment.digest.clone())
+    );
     let yaml = client.get(&entry.url).await.text().await.unwrap();
     assert!(yaml.contains("s3cret-value"), "the device gets the value itself");
 
@@ -45,7 +49,10 @@ async fn a_deployment_goes_from_the_catalog_to_the_device_and_back() {
     assert_eq!(now.convergence, Convergence::Applying);
     report(&client, &deployment.id, 2, "installed").await;
     let now = api.deployment(&deployment.id).await.unwrap();
-    assert_eq!((now.convergence, now.explanation.as_str()), (Convergence::Converged, "revision 1 (1.0.0) is installed"));
+    assert_eq!(
+        (now.convergence, now.explanation.as_str()),
+        (Convergence::Converged, "revision 1 (1.0.0) is installed")
+    );
     assert_eq!(now.status.unwrap().components[0].name, "vision");
 
     let now = updated(&api, &deployment.id, &answers(&[("interval", json!(30))])).await;
@@ -68,7 +75,8 @@ async fn a_deployment_goes_from_the_catalog_to_the_device_and_back() {
     assert!(manifest.deployments.is_empty() && manifest.bundle.is_none());
 
     let revisions = api.deployment_revisions(&deployment.id).await.unwrap().items;
-    let told: Vec<_> = revisions.iter().map(|revision| (revision.revision, revision.action, revision.reason.as_deref())).collect();
+    let told: Vec<_> =
+        revisions.iter().map(|revision| (revision.revision, revision.action, revision.reason.as_deref())).collect();
     assert_eq!(
         told,
         [
@@ -154,7 +162,10 @@ async fn what_would_change_nothing_says_so() {
     let deployment = deployed(&server, "press").await;
     let same = api.update_deployment(&deployment.id, &answers(&[("greeting", json!("hello"))]), None).await;
     assert_eq!(problem(same).code, "unchanged");
-    assert_eq!(problem(api.update_deployment(&deployment.id, &UpdateDeployment::default(), None).await).code, "invalid");
+    assert_eq!(
+        problem(api.update_deployment(&deployment.id, &UpdateDeployment::default(), None).await).code,
+        "invalid"
+    );
 }
 
 #[tokio::test]
@@ -204,7 +215,10 @@ async fn a_failure_is_told_with_component_code_and_message() {
     client.post(&format!("/api/v1/deployments/{}/status", deployment.id), body.to_string()).await;
     let now = api.deployment(&deployment.id).await.unwrap();
     assert_eq!(now.convergence, Convergence::Failed);
-    assert_eq!(now.explanation, "revision 1 (1.0.0) failed in component `vision`: the image cannot be pulled (MGR-PULL)");
+    assert_eq!(
+        now.explanation,
+        "revision 1 (1.0.0) failed in component `vision`: the image cannot be pulled (MGR-PULL)"
+    );
     let query = DeploymentQuery { convergence: Some(Convergence::Failed), ..DeploymentQuery::default() };
     assert_eq!(api.deployments(&query, &PageQuery::default()).await.unwrap().items.len(), 1);
     let query = DeploymentQuery { convergence: Some(Convergence::Converged), ..DeploymentQuery::default() };
@@ -222,7 +236,8 @@ async fn deployments_of_clients_stay_apart() {
     let deployment = deployed(&server, "press").await;
     let path = format!("/api/v1/deployments/{}/{}", deployment.id, deployment.digest);
     assert_eq!(lathe.get(&path).await.status(), 404);
-    let manifest = StateManifest::read(&lathe.get("/api/v1/deployments").await.bytes().await.unwrap()).unwrap().document;
+    let manifest =
+        StateManifest::read(&lathe.get("/api/v1/deployments").await.bytes().await.unwrap()).unwrap().document;
     assert!(manifest.deployments.is_empty() && manifest.manifest_version == 1);
     let query = DeploymentQuery { client: Some("lathe".to_owned()), ..DeploymentQuery::default() };
     assert!(api.deployments(&query, &PageQuery::default()).await.unwrap().items.is_empty());

@@ -10,7 +10,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 fn labels(list: &[(&str, Option<&str>)]) -> UpdateDevice {
-    let labels = list.iter().map(|(name, value)| ((*name).to_owned(), value.map(str::to_owned))).collect::<IndexMap<_, _>>();
+    let labels =
+        list.iter().map(|(name, value)| ((*name).to_owned(), value.map(str::to_owned))).collect::<IndexMap<_, _>>();
     UpdateDevice { labels, reason: Some("moved".to_owned()) }
 }
 
@@ -24,12 +25,19 @@ async fn labels_of_the_device_and_of_the_operator_are_kept_apart() {
     let server = TestServer::start().await;
     let api = api(&server);
     let client = press(&server, "press", &Kind::default()).await;
-    let device = api.update_device("press", "press", &labels(&[("line", Some("2")), ("spare", Some("no"))]), None).await.unwrap();
+    let device = api
+        .update_device("press", "press", &labels(&[("line", Some("2")), ("spare", Some("no"))]), None)
+        .await
+        .unwrap();
     assert_eq!(device.operator_labels.get("line").map(String::as_str), Some("2"));
     assert_eq!(device.device_labels.get("site"), Some(&json!("nord")));
     Kind { labels: json!({ "site": "sued" }), ..Kind::default() }.report(&client, "press").await;
     let device = api.update_device("press", "press", &labels(&[("spare", None)]), None).await.unwrap();
-    assert_eq!(device.operator_labels.keys().collect::<Vec<_>>(), ["line"], "the operator's stay when the device reports");
+    assert_eq!(
+        device.operator_labels.keys().collect::<Vec<_>>(),
+        ["line"],
+        "the operator's stay when the device reports"
+    );
     assert_eq!(device.device_labels.get("site"), Some(&json!("sued")));
     assert_eq!(found(&api, "line=2").await, ["press"]);
     assert_eq!(found(&api, "site=sued,line in (1,2),!spare").await, ["press"]);
@@ -89,7 +97,10 @@ async fn a_group_has_whoever_matches_now() {
     let changed = api.put_group("nord", &put("site=sued"), Some(group.revision)).await.unwrap();
     assert!(api.group_devices("nord", &PageQuery::default()).await.unwrap().items.is_empty());
     assert_eq!(problem(api.put_group("nord", &put("!site"), Some(group.revision)).await).code, "conflict");
-    assert_eq!(refused(api.put_group("x", &put("site in ("), None).await), ("invalid".to_owned(), vec!["selector".to_owned()]));
+    assert_eq!(
+        refused(api.put_group("x", &put("site in ("), None).await),
+        ("invalid".to_owned(), vec!["selector".to_owned()])
+    );
     assert_eq!(problem(api.put_group("a b", &put(""), None).await).code, "invalid");
     assert_eq!(problem(api.delete_group("nord", None, Some(group.revision)).await).code, "conflict");
     api.delete_group("nord", Some("moved"), Some(changed.revision)).await.unwrap();

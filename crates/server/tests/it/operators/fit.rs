@@ -9,7 +9,12 @@ use serde_json::json;
 
 fn reasons(fit: &DeviceFit, profile: &str) -> String {
     let judged = fit.profiles.iter().find(|judged| judged.profile == profile).unwrap();
-    judged.reasons.iter().map(|reason| format!("{}={:?}: {}", reason.rule, reason.outcome, reason.message)).collect::<Vec<_>>().join("\n")
+    judged
+        .reasons
+        .iter()
+        .map(|reason| format!("{}={:?}: {}", reason.rule, reason.outcome, reason.message))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 #[tokio::test]
@@ -25,7 +30,8 @@ async fn every_device_fits_does_not_fit_or_is_unknown_with_the_reason_per_rule()
     press(&server, "d-sued", &Kind { labels: json!({ "site": "sued" }), ..helm.clone() }).await;
 
     let fits = api.application_fit(ID, "1.0.0", None, &PageQuery::default()).await.unwrap().items;
-    let told: Vec<_> = fits.iter().map(|fit| (fit.device.device.as_str(), fit.outcome, fit.profile.as_deref())).collect();
+    let told: Vec<_> =
+        fits.iter().map(|fit| (fit.device.device.as_str(), fit.outcome, fit.profile.as_deref())).collect();
     assert_eq!(
         told,
         [
@@ -51,9 +57,13 @@ async fn fits_come_in_pages_and_by_selector() {
         let labels = json!({ "site": "nord", "line": if number < 3 { "1" } else { "2" } });
         Kind { labels, ..Kind::default() }.report(&client, &format!("d{number}")).await;
     }
-    let first = api.application_fit(ID, "1.0.0", Some("line=1"), &PageQuery { limit: Some(2), after: None }).await.unwrap();
+    let first =
+        api.application_fit(ID, "1.0.0", Some("line=1"), &PageQuery { limit: Some(2), after: None }).await.unwrap();
     assert_eq!(first.items.len(), 2);
-    let rest = api.application_fit(ID, "1.0.0", Some("line=1"), &PageQuery { limit: Some(2), after: first.next }).await.unwrap();
+    let rest = api
+        .application_fit(ID, "1.0.0", Some("line=1"), &PageQuery { limit: Some(2), after: first.next })
+        .await
+        .unwrap();
     assert_eq!((rest.items.len(), rest.next), (1, None));
     assert_eq!(problem(api.application_fit(ID, "9.0.0", None, &PageQuery::default()).await).code, "not-found");
 }

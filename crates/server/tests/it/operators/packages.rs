@@ -1,6 +1,6 @@
 //! A sample package: two profiles, questions of every kind that matters, two versions.
 
-use margo::package::{PackageFile, Package};
+use margo::package::{Package, PackageFile};
 use margrave_api::applications::Imported;
 use margrave_api::client::ApiClient;
 
@@ -134,8 +134,7 @@ pub(super) fn pack(files: &[(String, Vec<u8>)]) -> Vec<u8> {
 }
 
 pub(super) fn package(version: &str) -> Package {
-    let files: Vec<PackageFile> =
-        files(version).into_iter().map(|(path, bytes)| PackageFile { path, bytes }).collect();
+    let files: Vec<PackageFile> = files(version).into_iter().map(|(path, bytes)| PackageFile { path, bytes }).collect();
     margo::package::read(&files).unwrap().document
 }
 

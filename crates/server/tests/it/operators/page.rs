@@ -10,7 +10,10 @@ async fn the_page_brings_everything_it_needs_and_nothing_from_elsewhere() {
     assert_eq!(response.status(), 200);
     let headers = response.headers().clone();
     let policy = headers["content-security-policy"].to_str().unwrap();
-    assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe") && !policy.contains("http"), "{policy}");
+    assert!(
+        policy.starts_with("default-src 'none'") && !policy.contains("unsafe") && !policy.contains("http"),
+        "{policy}"
+    );
     assert_eq!(headers["x-content-type-options"], "nosniff");
     assert_eq!(headers["referrer-policy"], "no-referrer");
     let html = response.text().await.unwrap();

@@ -51,7 +51,10 @@ async fn a_password_is_needed_has_to_be_right_and_is_never_told() {
     assert!(without.code == "registry" && without.detail.contains("wants a username"), "{without:?}");
     let wrong = problem(api.import_application(&with_login(body(), "guess")).await);
     assert!(wrong.code == "registry" && wrong.detail.contains("refused the username"), "{wrong:?}");
-    assert_eq!(refused(api.import_application(&ImportApplication { username: Some(USER.to_owned()), ..body() }).await).1, ["password"]);
+    assert_eq!(
+        refused(api.import_application(&ImportApplication { username: Some(USER.to_owned()), ..body() }).await).1,
+        ["password"]
+    );
     let imported = api.import_application(&with_login(body(), PASSWORD)).await.unwrap();
     let audit = serde_json::to_string(&api.audit(None, &PageQuery::default()).await.unwrap()).unwrap();
     let told = format!("{audit}{}", serde_json::to_string(&imported).unwrap());

@@ -105,7 +105,8 @@ impl Registry {
         let (manifest, blobs) = margo::package::to_oci(package);
         let http = self.http();
         for (digest, bytes) in blobs {
-            let started = http.post(self.url(&format!("{repository}/blobs/uploads/"))).basic_auth(USER, Some(PASSWORD)).send();
+            let started =
+                http.post(self.url(&format!("{repository}/blobs/uploads/"))).basic_auth(USER, Some(PASSWORD)).send();
             let started = started.await.unwrap();
             assert_eq!(started.status(), 202);
             let mut location = started.url().join(started.headers()["location"].to_str().unwrap()).unwrap();
@@ -190,8 +191,10 @@ async fn hand_out(headers: HeaderMap, request: Request) -> Response {
 
 async fn forward(State(front): State<Front>, headers: HeaderMap, request: Request) -> Response {
     if headers.get(header::AUTHORIZATION).is_none_or(|value| *value != format!("Bearer {TOKEN}")) {
-        let challenge =
-            format!("Bearer realm=\"http://{}/token\",service=\"front\",scope=\"repository:press-vision:pull\"", front.host);
+        let challenge = format!(
+            "Bearer realm=\"http://{}/token\",service=\"front\",scope=\"repository:press-vision:pull\"",
+            front.host
+        );
         return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, challenge)]).into_response();
     }
     let path = request.uri().path().trim_start_matches("/v2/").to_owned();
