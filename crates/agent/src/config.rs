@@ -221,8 +221,8 @@ impl Default for HttpConfig {
 
 impl AgentConfig {
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        let text =
+            std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
         toml::from_str(&text).map_err(|error| ConfigError::Parse { path: path.to_owned(), message: error.to_string() })
     }
 
@@ -243,8 +243,9 @@ impl AgentConfig {
             };
             texts.iter().map(parse).collect::<Result<Vec<_>, _>>()
         };
-        let zone = jiff::tz::TimeZone::get(time_zone)
-            .map_err(|_| ConfigError::Invalid(format!("`poll.time_zone`: `{time_zone}` is not a time zone known here")))?;
+        let zone = jiff::tz::TimeZone::get(time_zone).map_err(|_| {
+            ConfigError::Invalid(format!("`poll.time_zone`: `{time_zone}` is not a time zone known here"))
+        })?;
         let calendar = Calendar { zone, hours: windows("hours", hours)?, downtime: windows("downtime", downtime)? };
         Ok(Settings {
             poll: PollPolicy {

@@ -66,10 +66,10 @@ impl StateDir {
 
     /// Writes the records in order, each durable before the next.
     pub fn persist(&self, records: &[Record]) -> Result<(), PersistFailure> {
-        records.iter().try_for_each(|record| self.persist_one(record)).map_err(|error| PersistFailure {
-            disk_full: error.is_disk_full(),
-            message: error.chain(),
-        })
+        records
+            .iter()
+            .try_for_each(|record| self.persist_one(record))
+            .map_err(|error| PersistFailure { disk_full: error.is_disk_full(), message: error.chain() })
     }
 
     fn persist_one(&self, record: &Record) -> Result<(), DiskError> {

@@ -6,8 +6,8 @@
 use crate::config::AgentConfig;
 use crate::disk::{DiskError, create_private_dir, write_private};
 use crate::identity::{Identity, Svid, fetched_bundle, identity_dir, pem_certificates};
-use crate::trust::{self, TrustError, message_of, problem_detail};
 use crate::tls::TrustAnchor;
+use crate::trust::{self, TrustError, message_of, problem_detail};
 use crate::{http, tls};
 use margo::spiffe::ClientIdentity;
 use margo::trust_bundle::TrustBundle;

@@ -31,7 +31,8 @@ pub fn reports(config: &AgentConfig, own: &DeviceId, types: &[&str]) -> Result<V
     for ChildConfig { id, capabilities } in &config.child {
         let full = format!("{own}/{id}");
         let child = full.parse::<DeviceId>().map_err(|_| FactsError::Child(full))?;
-        let mut base = json!({"properties": {"vendor": "unknown", "modelNumber": "unknown", "serialNumber": "unknown"}});
+        let mut base =
+            json!({"properties": {"vendor": "unknown", "modelNumber": "unknown", "serialNumber": "unknown"}});
         merge(&mut base, read_file(capabilities)?);
         reports.push(report(child, base)?);
     }
@@ -51,7 +52,8 @@ fn report(id: DeviceId, mut value: Value) -> Result<DeviceReport, FactsError> {
         // The id is the path it is reported under (CAP-05).
         properties.insert("id".to_owned(), Value::String(id.as_str().to_owned()));
     }
-    let text = serde_json::to_vec(&value).map_err(|error| FactsError::Invalid { device: id.clone(), message: error.to_string() })?;
+    let text = serde_json::to_vec(&value)
+        .map_err(|error| FactsError::Invalid { device: id.clone(), message: error.to_string() })?;
     let read = DeviceCapabilities::read(&text, UnknownTypes::Refuse)
         .map_err(|findings| FactsError::Invalid { device: id.clone(), message: findings.to_string() })?;
     let capabilities = read.document;
@@ -94,7 +96,10 @@ fn discover(state_dir: &Path, types: &[&str]) -> Value {
     let mut put = |key: &str, value: Value| properties.insert(key.to_owned(), value);
     put("vendor", first_line(&["/sys/class/dmi/id/sys_vendor"]).into());
     put("modelNumber", first_line(&["/sys/class/dmi/id/product_name", "/proc/device-tree/model"]).into());
-    put("serialNumber", first_line(&["/sys/class/dmi/id/product_serial", "/proc/device-tree/serial-number", "/etc/machine-id"]).into());
+    put(
+        "serialNumber",
+        first_line(&["/sys/class/dmi/id/product_serial", "/proc/device-tree/serial-number", "/etc/machine-id"]).into(),
+    );
     put("cpus", json!([cpu()]));
     put("memory", format!("{}Mi", memory_bytes() >> 20).into());
     put("storage", format!("{}Mi", storage_bytes(state_dir) >> 20).into());
@@ -152,7 +157,8 @@ fn names_in(folder: &str) -> Vec<String> {
 /// Kinds of hardware workloads may reach; one entry per kind and device.
 fn peripherals() -> Vec<Value> {
     let drm = names_in("/sys/class/drm");
-    let is_card = |name: &&String| name.strip_prefix("card").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
+    let is_card =
+        |name: &&String| name.strip_prefix("card").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
     let connected = |name: &&String| {
         std::fs::read_to_string(format!("/sys/class/drm/{name}/status")).is_ok_and(|text| text.trim() == "connected")
     };

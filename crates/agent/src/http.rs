@@ -30,7 +30,11 @@ pub enum HttpError {
 }
 
 /// A client that carries `tls` and goes through the proxy, if there is one. Nothing is taken from the environment.
-pub fn client(tls: rustls::ClientConfig, http: &HttpConfig, proxy: Option<&ProxyConfig>) -> Result<reqwest::Client, HttpError> {
+pub fn client(
+    tls: rustls::ClientConfig,
+    http: &HttpConfig,
+    proxy: Option<&ProxyConfig>,
+) -> Result<reqwest::Client, HttpError> {
     let mut builder = reqwest::Client::builder()
         .tls_backend_preconfigured(tls)
         // GEN-03
@@ -47,7 +51,9 @@ pub fn client(tls: rustls::ClientConfig, http: &HttpConfig, proxy: Option<&Proxy
         let mut tunnel = reqwest::Proxy::all(proxy.url.clone()).map_err(HttpError::Setup)?;
         if let Some(username) = &proxy.username {
             let password = match &proxy.password_file {
-                Some(path) => std::fs::read_to_string(path).map_err(|error| HttpError::ProxyPassword(error.to_string()))?,
+                Some(path) => {
+                    std::fs::read_to_string(path).map_err(|error| HttpError::ProxyPassword(error.to_string()))?
+                }
                 None => String::new(),
             };
             tunnel = tunnel.basic_auth(username, password.trim_end());
@@ -170,7 +176,7 @@ pub(crate) fn failed(error: &reqwest::Error) -> Answer {
         cause = wrapped.map(|inner| inner as &(dyn std::error::Error + 'static)).or_else(|| current.source());
     }
     if error.is_timeout() {
-        message = "no answer in time".to_owned();
+        message = String::from("no answer in time");
     }
     Answer::Failed { code, message }
 }
@@ -189,9 +195,7 @@ fn explain_tls(error: &rustls::Error) -> (Code, String) {
         Error::AlertReceived(AlertDescription::CertificateExpired) => {
             (Code::IdentityUnusable, "the server says that this client's certificate has expired".to_owned())
         }
-        Error::AlertReceived(alert) => {
-            (Code::NotAuthorized, format!("the server ended the handshake: {alert:?}"))
-        }
+        Error::AlertReceived(alert) => (Code::NotAuthorized, format!("the server ended the handshake: {alert:?}")),
         other => (Code::ServerUnreachable, other.to_string()),
     }
 }

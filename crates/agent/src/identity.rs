@@ -15,7 +15,9 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityError {
-    #[error("this client has no identity yet: run `margrave-agent enrol`, or name provisioned files under `[identity]`")]
+    #[error(
+        "this client has no identity yet: run `margrave-agent enrol`, or name provisioned files under `[identity]`"
+    )]
     None,
     #[error("read `{}`: {message}", path.display())]
     File { path: PathBuf, message: String },

@@ -4,17 +4,17 @@
 
 // Suggested reading order.
 pub mod codes;
-pub mod machine;
-pub mod disk;
 pub mod config;
-pub mod runtimes;
-pub mod identity;
-pub mod tls;
-pub mod http;
-pub mod facts;
-pub mod trust;
+pub mod disk;
 pub mod enrol;
+pub mod facts;
+pub mod http;
+pub mod identity;
+pub mod machine;
+pub mod runtimes;
 pub mod shell;
+pub mod tls;
+pub mod trust;
 
 pub use codes::Code;
 pub use config::AgentConfig;

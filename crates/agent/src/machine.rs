@@ -27,14 +27,14 @@
 //! Work may then be done twice and reports sent twice; both are harmless.
 
 // Suggested reading order.
+mod desired;
+mod devices;
 pub mod io;
+mod network;
+mod placement;
 pub mod records;
 pub mod report;
 pub mod schedule;
-mod desired;
-mod devices;
-mod network;
-mod placement;
 mod statuses;
 mod work;
 
@@ -127,7 +127,10 @@ struct Goal {
 enum Document {
     Ready(Arc<ApplicationDeployment>),
     /// The bytes are right; what they say cannot be used.
-    Unusable { code: Code, message: String },
+    Unusable {
+        code: Code,
+        message: String,
+    },
     /// The bytes are not there (lost or damaged on disk) and must be fetched again.
     Missing,
 }
@@ -205,10 +208,9 @@ impl Machine {
             && self.statuses.all_delivered();
         let carried_out = self.reconciled.as_ref().is_some_and(|reconciled| reconciled.version == goal.record.version);
         match (quiet, carried_out) {
-            (false, _) => Settled::Working,
             (true, true) => Settled::Converged,
             (true, false) if self.work.only_failures_left() => Settled::Failed,
-            (true, false) => Settled::Working,
+            _ => Settled::Working,
         }
     }
 

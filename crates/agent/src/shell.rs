@@ -251,7 +251,8 @@ impl Agent {
     fn publish_report(&mut self) {
         let report = self.machine.report(self.clock.now());
         let news = self.reported.as_ref().is_none_or(|old| {
-            let old = Report { at: report.at, next_poll_at: report.next_poll_at, polled_at: report.polled_at, ..old.clone() };
+            let old =
+                Report { at: report.at, next_poll_at: report.next_poll_at, polled_at: report.polled_at, ..old.clone() };
             old != report
         });
         let stale = self.reported.as_ref().is_none_or(|old| report.at.since(old.at) > SLEEP_MAX);

@@ -134,7 +134,10 @@ impl ServerCertVerifier for WfmVerifier {
         let svid = Svid::read(end_entity).map_err(refuse)?;
         let prefix = format!("spiffe://{}/", self.expected.trust_domain);
         if !svid.spiffe_id.starts_with(&prefix) {
-            return Err(refuse(format!("the server is `{}`, not of trust domain `{}`", svid.spiffe_id, self.expected.trust_domain)));
+            return Err(refuse(format!(
+                "the server is `{}`, not of trust domain `{}`",
+                svid.spiffe_id, self.expected.trust_domain
+            )));
         }
         let anchors: Vec<_> = self.anchors.iter().filter_map(|anchor| anchor_from_trusted_cert(anchor).ok()).collect();
         EndEntityCert::try_from(end_entity)

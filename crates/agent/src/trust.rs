@@ -27,7 +27,9 @@ const REFRESH_MAX: Duration = Duration::from_hours(24);
 
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
-    #[error("give the trust endpoint a CA file or a pin: without one its answer could come from anybody, and nothing is trusted on first use")]
+    #[error(
+        "give the trust endpoint a CA file or a pin: without one its answer could come from anybody, and nothing is trusted on first use"
+    )]
     NoAnchor,
     #[error("read the CA file `{path}`")]
     CaFile {
@@ -77,7 +79,11 @@ pub fn endpoint(config: &AgentConfig) -> Result<Option<(Url, TrustAnchor)>, Trus
     }
 }
 
-pub fn client(config: &AgentConfig, anchor: &TrustAnchor, clock: Arc<dyn Clock>) -> Result<reqwest::Client, TrustError> {
+pub fn client(
+    config: &AgentConfig,
+    anchor: &TrustAnchor,
+    clock: Arc<dyn Clock>,
+) -> Result<reqwest::Client, TrustError> {
     let tls = tls::trust_config(anchor, clock)?;
     Ok(http::client(tls, &config.http, config.proxy.as_ref())?)
 }
@@ -132,7 +138,11 @@ async fn get(client: &reqwest::Client, url: &str) -> Result<Vec<u8>, TrustError>
     let mut response = client.get(url).send().await.map_err(|error| unreachable(http::failed(&error)))?;
     let status = response.status().as_u16();
     let body = http::read_body(&mut response, BODY_BYTES_MAX).await.map_err(unreachable)?;
-    if status == 200 { Ok(body) } else { Err(TrustError::Status { url: url.to_owned(), status, detail: problem_detail(&body) }) }
+    if status == 200 {
+        Ok(body)
+    } else {
+        Err(TrustError::Status { url: url.to_owned(), status, detail: problem_detail(&body) })
+    }
 }
 
 pub(crate) fn message_of(answer: Answer) -> String {

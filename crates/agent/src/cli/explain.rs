@@ -32,7 +32,13 @@ pub(super) fn status(report: &Report, output: Output) -> anyhow::Result<()> {
         return Ok(writeln!(out, "{}", serde_json::to_string_pretty(report)?)?);
     }
     writeln!(out, "{} {}", style::heading("state"), style::state(overall(report.state)))?;
-    writeln!(out, "{} accepted {}, carried out {}", style::heading("manifest"), version(report.accepted_version), version(report.reconciled_version))?;
+    writeln!(
+        out,
+        "{} accepted {}, carried out {}",
+        style::heading("manifest"),
+        version(report.accepted_version),
+        version(report.reconciled_version)
+    )?;
     writeln!(out, "{} last {}, next {}", style::heading("poll"), time(report.polled_at), time(report.next_poll_at))?;
     writeln!(out, "{} {}", style::heading("reports not yet delivered"), report.undelivered_reports)?;
     for deployment in &report.deployments {
@@ -51,9 +57,14 @@ pub(super) fn status(report: &Report, output: Output) -> anyhow::Result<()> {
 pub(super) fn explain(report: &Report, wanted: Option<&str>, output: Output) -> anyhow::Result<()> {
     let mut report = report.clone();
     if let Some(wanted) = wanted {
-        let matches = |found: &DeploymentReport| found.id.to_string().starts_with(wanted) || found.name.as_deref() == Some(wanted);
+        let matches = |found: &DeploymentReport| {
+            found.id.to_string().starts_with(wanted) || found.name.as_deref() == Some(wanted)
+        };
         report.deployments.retain(matches);
-        anyhow::ensure!(!report.deployments.is_empty(), "no deployment `{wanted}` is known here: see `margrave-agent status`");
+        anyhow::ensure!(
+            !report.deployments.is_empty(),
+            "no deployment `{wanted}` is known here: see `margrave-agent status`"
+        );
     }
     let mut out = anstream::stdout();
     if output == Output::Json {
@@ -62,7 +73,14 @@ pub(super) fn explain(report: &Report, wanted: Option<&str>, output: Output) -> 
     writeln!(out, "{}", sentence(&report))?;
     for trouble in &report.troubles {
         writeln!(out, "\n{}", trouble_line(trouble))?;
-        writeln!(out, "  since {}; {}", trouble.since, trouble.retry_at.map_or_else(|| "not tried again by itself".to_owned(), |at| format!("tried again at {at}")))?;
+        writeln!(
+            out,
+            "  since {}; {}",
+            trouble.since,
+            trouble
+                .retry_at
+                .map_or_else(|| "not tried again by itself".to_owned(), |at| format!("tried again at {at}"))
+        )?;
         writeln!(out, "  docs/errors.md explains code {}", trouble.code)?;
     }
     for deployment in &report.deployments {
@@ -98,9 +116,12 @@ fn one(out: &mut impl std::io::Write, deployment: &DeploymentReport) -> anyhow::
 fn sentence(report: &Report) -> String {
     match (report.state, report.accepted_version) {
         (Overall::WaitingForDesiredState, _) => {
-            "No desired state is known yet: the agent waits for its first manifest and leaves everything as it is.".to_owned()
+            "No desired state is known yet: the agent waits for its first manifest and leaves everything as it is."
+                .to_owned()
         }
-        (Overall::Converged, Some(version)) => format!("Everything runs as manifest version {version} says, and the server knows."),
+        (Overall::Converged, Some(version)) => {
+            format!("Everything runs as manifest version {version} says, and the server knows.")
+        }
         (Overall::Failed, Some(version)) => format!("Manifest version {version} could not be carried out completely."),
         (_, accepted) => format!("Manifest version {} is being carried out.", self::version(accepted)),
     }

@@ -8,15 +8,18 @@ fn the_example_is_the_default() {
 
 #[test]
 fn every_key_of_the_example_can_be_used() {
-    let uncommented: String = EXAMPLE
+    let uncommented: Vec<&str> = EXAMPLE
         .lines()
         .map(|line| match line.strip_prefix("# ") {
-            Some(rest) if rest.starts_with('[') || rest.split_once(" = ").is_some_and(|(key, _)| !key.contains(' ')) => rest,
+            Some(rest)
+                if rest.starts_with('[') || rest.split_once(" = ").is_some_and(|(key, _)| !key.contains(' ')) =>
+            {
+                rest
+            }
             _ => line,
         })
-        .map(|line| format!("{line}\n"))
         .collect();
-    let config: AgentConfig = toml::from_str(&uncommented).unwrap();
+    let config: AgentConfig = toml::from_str(&uncommented.join("\n")).unwrap();
     assert_eq!(config.child.len(), 1);
     assert!(config.proxy.is_some() && config.trust.pin.is_some() && config.identity.key.is_some());
 }

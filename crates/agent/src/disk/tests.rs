@@ -78,7 +78,9 @@ fn damages(good: &[u8]) -> Vec<Vec<u8>> {
     flipped[good.len() / 2] ^= 1;
     let mut damages = vec![vec![], b"{}".to_vec(), vec![0; good.len()], vec![0xff; 40], flipped];
     damages.extend((1..good.len()).step_by(7).map(|length| good[..length].to_vec()));
-    damages.push(b"margrave-record/1 sha256:0000000000000000000000000000000000000000000000000000000000000000\n{}\n".to_vec());
+    damages.push(
+        b"margrave-record/1 sha256:0000000000000000000000000000000000000000000000000000000000000000\n{}\n".to_vec(),
+    );
     damages
 }
 

@@ -47,7 +47,16 @@ fn a_file_is_laid_over_what_is_discovered_in_json_or_yaml() {
 fn a_see_through_gateway_takes_the_hosting_fields_away_with_null() {
     // CAP-06
     let folder = tempfile::tempdir().unwrap();
-    let keys = ["cpus", "memory", "storage", "peripherals", "interfaces", "otelCollector", "supportedRuntimes", "supportedDeploymentTypes"];
+    let keys = [
+        "cpus",
+        "memory",
+        "storage",
+        "peripherals",
+        "interfaces",
+        "otelCollector",
+        "supportedRuntimes",
+        "supportedDeploymentTypes",
+    ];
     let text = keys.iter().fold("properties:\n".to_owned(), |text, key| format!("{text}  {key}: null\n"));
     let reports = reports(&config(folder.path(), Some(("c.yaml", &text))), &own(), &["compose"]).unwrap();
     assert!(!reports[0].capabilities.properties.hosts_workloads());
@@ -73,7 +82,9 @@ fn children_come_after_their_gateway_with_their_full_id() {
 #[test]
 fn a_file_that_cannot_be_used_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    for file in [("c.yaml", "properties: ["), ("c.json", "nope"), ("d.yaml", "properties:\n  supportedRuntimes: [wasm]\n")] {
+    for file in
+        [("c.yaml", "properties: ["), ("c.json", "nope"), ("d.yaml", "properties:\n  supportedRuntimes: [wasm]\n")]
+    {
         let error = reports(&config(folder.path(), Some(file)), &own(), &["compose"]).unwrap_err().to_string();
         assert!(error.contains(file.0) || error.contains("supportedRuntimes"), "{error}");
     }

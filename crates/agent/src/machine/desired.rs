@@ -279,10 +279,10 @@ impl Machine {
             accepted_at: now,
             previous: self.previous_contents(&pending.body_digest),
         };
-        let contents = pending.fetched.iter().map(|(digest, bytes)| Record::Content {
-            digest: digest.clone(),
-            bytes: Arc::clone(bytes),
-        });
+        let contents = pending
+            .fetched
+            .iter()
+            .map(|(digest, bytes)| Record::Content { digest: digest.clone(), bytes: Arc::clone(bytes) });
         // Contents first: an accepted record without them would have to be fetched again.
         let records = contents.chain([Record::Accepted(record)]).collect();
         let write = self.persist(records);
@@ -332,17 +332,12 @@ impl Machine {
         let Pending { manifest, body, body_digest, etag, fetched, stage: _ } = pending;
         self.contents.extend(fetched);
         let previous = self.previous_contents(&body_digest);
-        let record = Accepted {
-            version: manifest.manifest_version,
-            etag,
-            body_digest,
-            body,
-            accepted_at: now,
-            previous,
-        };
+        let record =
+            Accepted { version: manifest.manifest_version, etag, body_digest, body, accepted_at: now, previous };
         let goal = self.goal(record, manifest);
         self.log(Level::Info, None, None, format!("accepted manifest version {}", goal.record.version));
-        let next_in_line = self.accepted_version().and_then(|version| version.checked_add(1)) == Some(goal.record.version);
+        let next_in_line =
+            self.accepted_version().and_then(|version| version.checked_add(1)) == Some(goal.record.version);
         self.floor = None;
         self.accepted = Some(goal);
         if !next_in_line {

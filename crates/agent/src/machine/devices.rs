@@ -1,11 +1,11 @@
 //! Capability reports: own device first, then children; vanished children are taken back (CAP-01, GW-02).
 
+use super::Machine;
 use super::io::{Answer, DeviceReport, Level, Record, Request};
 use super::network::{LaneName, Sent};
 use super::records::DevicesReported;
 use super::report::Topic;
 use super::schedule::problem_of;
-use super::Machine;
 use crate::codes::Code;
 use margo::capabilities::DeviceCapabilities;
 use margo::problem::ProblemType;
@@ -90,8 +90,15 @@ impl Machine {
         Some((Sent::DeleteDevice(vanished.clone()), Request::DeleteDevice { device: vanished }))
     }
 
-    pub(super) fn capabilities_answered(&mut self, device: DeviceId, answer: Answer, now: Timestamp, rng: &mut dyn RngCore) {
-        let Some(digest) = self.devices.reports.iter().find(|report| report.id == device).map(|report| Digest::of(&report.json))
+    pub(super) fn capabilities_answered(
+        &mut self,
+        device: DeviceId,
+        answer: Answer,
+        now: Timestamp,
+        rng: &mut dyn RngCore,
+    ) {
+        let Some(digest) =
+            self.devices.reports.iter().find(|report| report.id == device).map(|report| Digest::of(&report.json))
         else {
             return;
         };
@@ -112,7 +119,8 @@ impl Machine {
                 }
             }
             // The server has forgotten the gateway: begin again with it (GW-02).
-            404 if problem_of(response).and_then(|problem| problem.registered()) == Some(ProblemType::GatewayNotFound)
+            404 if problem_of(response).and_then(|problem| problem.registered())
+                == Some(ProblemType::GatewayNotFound)
                 && device.parent().is_some() =>
             {
                 self.devices.told.clear();
@@ -123,7 +131,8 @@ impl Machine {
             400 | 404 | 405 | 409 | 413 | 415 | 422 => {
                 self.network.capabilities.succeeded(now);
                 self.devices.told.insert(device.clone(), Told::Refused(digest));
-                let (_, message) = super::network::explain_answer(&format!("report capabilities of `{device}`"), &answer);
+                let (_, message) =
+                    super::network::explain_answer(&format!("report capabilities of `{device}`"), &answer);
                 self.warn(Code::CapabilitiesRefused, None, message.clone());
                 self.note_trouble(Topic::Capabilities(device), Code::CapabilitiesRefused, message, None, now);
             }

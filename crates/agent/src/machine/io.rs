@@ -57,7 +57,10 @@ pub struct DeviceReport {
 pub enum Answer {
     Response(Response),
     /// No answer that could be read.
-    Failed { code: Code, message: String },
+    Failed {
+        code: Code,
+        message: String,
+    },
 }
 
 /// The parts of an HTTP answer the protocol looks at.
@@ -112,8 +115,13 @@ pub struct Observation {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SeenDeployment {
     /// Something is or may be there; what it is cannot be told now.
-    Unknown { device: DeviceId },
-    Known { device: DeviceId, components: IndexMap<String, SeenComponent> },
+    Unknown {
+        device: DeviceId,
+    },
+    Known {
+        device: DeviceId,
+        components: IndexMap<String, SeenComponent>,
+    },
 }
 
 impl SeenDeployment {
@@ -137,16 +145,24 @@ pub enum Run {
     /// Applied and on its way.
     Starting,
     /// Was applied and does not run any more.
-    Stopped { message: String },
+    Stopped {
+        message: String,
+    },
 }
 
 /// What the machine wants done. See the module documentation for what may be lost and what must be awaited.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// At most one is under way at any time.
-    Request { id: RequestId, request: Request },
+    Request {
+        id: RequestId,
+        request: Request,
+    },
     /// All records, in this order, each durable before the next is begun.
-    Persist { write: WriteId, records: Vec<Record> },
+    Persist {
+        write: WriteId,
+        records: Vec<Record>,
+    },
     /// Contents no longer needed to run or to go back one revision.
     Forget(Vec<Digest>),
     Apply(ApplyWork),
@@ -161,20 +177,37 @@ pub enum Effect {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Request {
-    PutCapabilities { device: DeviceId, json: Vec<u8> },
-    DeleteDevice { device: DeviceId },
-    Poll { if_none_match: Option<String> },
+    PutCapabilities {
+        device: DeviceId,
+        json: Vec<u8>,
+    },
+    DeleteDevice {
+        device: DeviceId,
+    },
+    Poll {
+        if_none_match: Option<String>,
+    },
     /// `path` starts at `/api/v1/` and goes behind the configured base URL (W-03).
-    FetchBundle { path: String },
-    FetchYaml { path: String },
-    PostStatus { deployment: DeploymentId, json: Vec<u8> },
+    FetchBundle {
+        path: String,
+    },
+    FetchYaml {
+        path: String,
+    },
+    PostStatus {
+        deployment: DeploymentId,
+        json: Vec<u8>,
+    },
 }
 
 /// One durable record.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Record {
     /// A verified deployment YAML, by its digest.
-    Content { digest: Digest, bytes: Arc<[u8]> },
+    Content {
+        digest: Digest,
+        bytes: Arc<[u8]>,
+    },
     Accepted(Accepted),
     Reconciled(Reconciled),
     Statuses(StatusBook),

@@ -1,9 +1,9 @@
 //! One request at a time: which, when, and what its answer means for the next.
 
+use super::Machine;
 use super::io::{Answer, Effect, Level, Request, RequestId, Response};
 use super::report::Topic;
 use super::schedule::{Lane, problem_of};
-use super::Machine;
 use crate::codes::Code;
 use margo::DeploymentId;
 use margo::problem::ProblemType;
@@ -179,12 +179,17 @@ impl Machine {
         let mut due = self.network.lane(lane).due;
         if code == Code::NotAuthorized {
             // An operator has to accept this client first: ask seldom.
-            due = due.max(now.plus(self.settings.poll.forbidden_period.mul_f64(0.9 + 0.2 * super::schedule::fraction(rng))));
+            due = due
+                .max(now.plus(self.settings.poll.forbidden_period.mul_f64(0.9 + 0.2 * super::schedule::fraction(rng))));
             self.network.lane(lane).due = due;
         }
         if matches!(
             code,
-            Code::NotAuthorized | Code::ServerBusy | Code::ServerUnreachable | Code::ServerNotTrusted | Code::IdentityUnusable
+            Code::NotAuthorized
+                | Code::ServerBusy
+                | Code::ServerUnreachable
+                | Code::ServerNotTrusted
+                | Code::IdentityUnusable
         ) {
             // Said about the server or this client, not about the request: it holds for every lane.
             for lane in [LaneName::Capabilities, LaneName::Desired, LaneName::Statuses] {
@@ -226,7 +231,11 @@ const DETAIL_CHARS_MAX: usize = 300;
 fn detail(response: &Response) -> String {
     let Some(problem) = problem_of(response) else { return String::new() };
     let text = problem.detail.unwrap_or(problem.title);
-    if text.is_empty() { String::new() } else { format!(" ({})", text.chars().take(DETAIL_CHARS_MAX).collect::<String>()) }
+    if text.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", text.chars().take(DETAIL_CHARS_MAX).collect::<String>())
+    }
 }
 
 impl Machine {

@@ -20,7 +20,11 @@ pub(super) struct Obstacle {
 
 impl Machine {
     /// The device to use. `current` is where the deployment is now: an autonomous choice is kept while it fits.
-    pub(super) fn place(&self, document: &ApplicationDeployment, current: Option<&DeviceId>) -> Result<DeviceId, Obstacle> {
+    pub(super) fn place(
+        &self,
+        document: &ApplicationDeployment,
+        current: Option<&DeviceId>,
+    ) -> Result<DeviceId, Obstacle> {
         let Some(own) = self.devices.own() else {
             return Err(obstacle(Code::UnknownDevice, "the capabilities of this device are not known yet".to_owned()));
         };

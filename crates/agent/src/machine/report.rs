@@ -195,11 +195,11 @@ impl Machine {
     }
 
     fn observed_text(&self, id: DeploymentId) -> &'static str {
-        match self.work.seen_raw(id) {
-            None => "not looked yet",
-            Some(None) => "not there",
-            Some(Some(SeenDeployment::Unknown { .. })) => "unknown",
-            Some(Some(SeenDeployment::Known { components, .. })) => {
+        let Some(seen) = self.work.seen() else { return "not looked yet" };
+        match seen.deployments.get(&id) {
+            None => "not there",
+            Some(SeenDeployment::Unknown { .. }) => "unknown",
+            Some(SeenDeployment::Known { components, .. }) => {
                 let runs = |seen: &super::io::SeenComponent| seen.run == super::io::Run::Running;
                 if components.values().all(runs) { "running" } else { "incomplete" }
             }
@@ -224,7 +224,9 @@ impl Machine {
         }
         match entry {
             Some(entry) if !entry.delivered => (some("telling the server its state"), some("reaching the server")),
-            Some(entry) if entry.status.state == State::Installed => (None, some("a new manifest, or drift on the device")),
+            Some(entry) if entry.status.state == State::Installed => {
+                (None, some("a new manifest, or drift on the device"))
+            }
             Some(_) => (some("its turn"), some("the deployments before it finishing")),
             None => (some("the first look at the runtime"), some("the runtime answering")),
         }

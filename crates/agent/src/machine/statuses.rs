@@ -62,7 +62,8 @@ impl Statuses {
         if old.is_some_and(|old| says_the_same(&old.status, &status) && old.digest == digest) {
             return false;
         }
-        let since = old.filter(|old| old.status.state == status.state && old.digest == digest).map_or(now, |old| old.since);
+        let since =
+            old.filter(|old| old.status.state == status.state && old.digest == digest).map_or(now, |old| old.since);
         self.book.next_sequence += 1;
         let sequence = self.book.next_sequence;
         self.book.entries.insert(id, StatusEntry { sequence, digest, since, delivered: false, status });
@@ -84,7 +85,10 @@ impl Statuses {
 
 /// A later manifest that leaves a deployment as it was is no news about it.
 fn says_the_same(old: &DeploymentStatus, new: &DeploymentStatus) -> bool {
-    old.state == new.state && old.error == new.error && old.components == new.components && old.device_id == new.device_id
+    old.state == new.state
+        && old.error == new.error
+        && old.components == new.components
+        && old.device_id == new.device_id
 }
 
 impl Machine {
@@ -145,7 +149,15 @@ impl Machine {
             let known = self.statuses.get(&id).is_some_and(|entry| entry.digest.is_some());
             if let (false, Some(Document::Ready(document))) = (known, goal.documents.get(&id)) {
                 let components = all_components(document, State::Pending, None);
-                self.tell(id, document_device(document), State::Pending, None, components, Some(deployment.digest.clone()), now);
+                self.tell(
+                    id,
+                    document_device(document),
+                    State::Pending,
+                    None,
+                    components,
+                    Some(deployment.digest.clone()),
+                    now,
+                );
             }
         }
     }
@@ -185,8 +197,14 @@ impl Machine {
         let state = State::overall(components.iter().map(|component| component.state)).unwrap_or(state);
         // A child is named, the client's own device need not be (GW-05).
         let device_id = device.filter(|device| self.devices.own() != Some(device) && device.parent().is_some());
-        let status =
-            DeploymentStatus { deployment_id: id, device_id, adopted_manifest_version: version, state, error, components };
+        let status = DeploymentStatus {
+            deployment_id: id,
+            device_id,
+            adopted_manifest_version: version,
+            state,
+            error,
+            components,
+        };
         if self.statuses.put(status, digest, now) {
             self.log(Level::Info, None, Some(id), format!("deployment is {}", state.as_str()));
         }

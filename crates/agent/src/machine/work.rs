@@ -115,7 +115,10 @@ impl Work {
         seen.filter(|seen| seen.device() == device).count() + active.count()
     }
     pub(super) fn is_quiet(&self) -> bool {
-        self.active.is_empty() && self.observing.is_none() && self.reconciling.is_none() && self.observation.is_some()
+        self.active.is_empty()
+            && self.observing.is_none()
+            && self.reconciling.is_none()
+            && self.observation.is_some()
             && self.touched.is_empty()
     }
     pub(super) fn only_failures_left(&self) -> bool {
@@ -124,13 +127,14 @@ impl Work {
     /// Only what lies ahead: what is due has been dealt with, or waits for something other than time.
     pub(super) fn wake(&self, now: Timestamp) -> Option<Timestamp> {
         let observe = self.observing.is_none().then_some(self.observe_due);
-        let deadlines = self.active.values().filter(|active| active.stopping.is_none()).filter_map(|active| active.deadline);
+        let deadlines =
+            self.active.values().filter(|active| active.stopping.is_none()).filter_map(|active| active.deadline);
         let retries = self.retries.iter().filter(|(id, _)| !self.active.contains_key(*id)).map(|(_, retry)| retry.due);
         deadlines.chain(retries).chain(observe).filter(|due| *due > now).min()
     }
-    /// `None` before the first look; `Some(None)` when nothing was there.
-    pub(super) fn seen_raw(&self, id: DeploymentId) -> Option<Option<&SeenDeployment>> {
-        self.observation.as_ref().map(|(_, seen)| seen.deployments.get(&id))
+    /// What the last look showed; `None` before the first.
+    pub(super) fn seen(&self) -> Option<&Observation> {
+        self.observation.as_ref().map(|(_, seen)| seen)
     }
     pub(super) fn retry_due(&self, id: DeploymentId) -> Option<Timestamp> {
         self.retries.get(&id).map(|retry| retry.due)
@@ -179,7 +183,8 @@ impl Work {
 impl Machine {
     /// Looks at the runtime when it is time, stops what takes too long, starts what the plan asks for.
     pub(super) fn advance_work(&mut self, now: Timestamp, rng: &mut dyn RngCore) {
-        let late: Vec<_> = self.work.active.iter().filter(|(_, active)| is_late(active, now)).map(|(id, _)| *id).collect();
+        let late: Vec<_> =
+            self.work.active.iter().filter(|(_, active)| is_late(active, now)).map(|(id, _)| *id).collect();
         for id in late {
             self.stop(id, Stopping::TimedOut);
         }
@@ -327,7 +332,10 @@ impl Machine {
             (Item::Apply(index), Some(goal)) => {
                 let component = &goal.document.spec.deployment_profile.components[*index];
                 // AD-03; components without one get the agent's.
-                timeout = component.properties.timeout.map_or(default_timeout, |timeout| Duration::from_secs(timeout.seconds));
+                timeout = component
+                    .properties
+                    .timeout
+                    .map_or(default_timeout, |timeout| Duration::from_secs(timeout.seconds));
                 active.components[*index].state = State::Installing;
                 active.components[*index].error = None;
                 Effect::Apply(ApplyWork {
@@ -344,7 +352,8 @@ impl Machine {
             (Item::Apply(_), None) => return,
         };
         active.deadline = Some(now.plus(timeout));
-        let report = active.goal.as_ref().map(|goal| (goal.digest.clone(), active.device.clone(), active.components.clone()));
+        let report =
+            active.goal.as_ref().map(|goal| (goal.digest.clone(), active.device.clone(), active.components.clone()));
         self.effects.push(effect);
         if let Some((digest, device, components)) = report {
             self.tell(id, Some(device), State::Installing, None, components, Some(digest), now);
@@ -352,7 +361,9 @@ impl Machine {
     }
 
     pub(super) fn work_finished(&mut self, work: WorkId, outcome: WorkOutcome, now: Timestamp, rng: &mut dyn RngCore) {
-        let Some(id) = self.work.active.iter().find(|(_, active)| active.work == work).map(|(id, _)| *id) else { return };
+        let Some(id) = self.work.active.iter().find(|(_, active)| active.work == work).map(|(id, _)| *id) else {
+            return;
+        };
         let Some(active) = self.work.active.get_mut(&id) else { return };
         match (outcome, active.stopping) {
             // Whatever came of it, the plan is made anew.
@@ -376,7 +387,9 @@ impl Machine {
 
     fn timeout_seconds(&self, id: DeploymentId) -> u64 {
         let named = self.work.active.get(&id).and_then(|active| match (&active.item, &active.goal) {
-            (Item::Apply(index), Some(goal)) => goal.document.spec.deployment_profile.components[*index].properties.timeout,
+            (Item::Apply(index), Some(goal)) => {
+                goal.document.spec.deployment_profile.components[*index].properties.timeout
+            }
             _ => None,
         });
         named.map_or(self.settings.component_timeout.as_secs(), |timeout| timeout.seconds)
@@ -396,7 +409,8 @@ impl Machine {
             self.issue(id, now);
             return;
         }
-        let done = active.goal.as_ref().map(|goal| (goal.digest.clone(), active.device.clone(), active.components.clone()));
+        let done =
+            active.goal.as_ref().map(|goal| (goal.digest.clone(), active.device.clone(), active.components.clone()));
         if let Some((digest, device, components)) = done {
             self.tell(id, Some(device), State::Installed, None, components, Some(digest), now);
         }
@@ -450,10 +464,15 @@ impl Machine {
     pub(super) fn cancel_outdated(&mut self) {
         let Some(goal) = &self.accepted else { return };
         let wanted = |id: &DeploymentId| {
-            goal.manifest.deployments.iter().find(|deployment| deployment.deployment_id == *id).map(|wanted| &wanted.digest)
+            goal.manifest
+                .deployments
+                .iter()
+                .find(|deployment| deployment.deployment_id == *id)
+                .map(|wanted| &wanted.digest)
         };
         let outdated = |id: &DeploymentId, active: &Active| wanted(id) != active.goal.as_ref().map(|goal| &goal.digest);
-        let stop: Vec<_> = self.work.active.iter().filter(|(id, active)| outdated(id, active)).map(|(id, _)| *id).collect();
+        let stop: Vec<_> =
+            self.work.active.iter().filter(|(id, active)| outdated(id, active)).map(|(id, _)| *id).collect();
         for id in stop {
             self.stop(id, Stopping::Outdated);
         }
@@ -475,8 +494,9 @@ impl Machine {
         let Some(goal) = &self.accepted else { return };
         let record = &goal.record;
         let known = self.reconciled.as_ref();
-        let known = known.is_some_and(|known| known.version == record.version && known.etag == record.etag
-            && known.body_digest == record.body_digest);
+        let known = known.is_some_and(|known| {
+            known.version == record.version && known.etag == record.etag && known.body_digest == record.body_digest
+        });
         if known || self.work.reconciling.is_some() || self.work.reconcile_due > now {
             return;
         }

@@ -144,7 +144,8 @@ impl Keeper {
         let mut level = Level::Info;
         if link.identity.not_after < now.plus(EXPIRY_WARNING) {
             level = Level::Warn;
-            message = format!("{message}; its certificate ends at {}: renew it or enrol again", link.identity.not_after);
+            message =
+                format!("{message}; its certificate ends at {}: renew it or enrol again", link.identity.not_after);
         }
         events.push(Event { level, code: None, deployment: None, message });
     }
@@ -185,7 +186,9 @@ impl Keeper {
                     Ok(Ok(next)) => next.unwrap_or(self.config.trust.refresh),
                     Ok(Err(error)) => {
                         let code = match &error {
-                            trust::TrustError::Unreachable { .. } | trust::TrustError::Status { .. } => Code::ServerUnreachable,
+                            trust::TrustError::Unreachable { .. } | trust::TrustError::Status { .. } => {
+                                Code::ServerUnreachable
+                            }
                             _ => Code::TrustBundleRefused,
                         };
                         events.push(event(Level::Warn, code, format!("refresh the trust bundle: {}", chain(&error))));

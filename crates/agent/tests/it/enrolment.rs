@@ -37,14 +37,23 @@ impl Issuing {
         let authority = Authority::new("svid");
         let url = self.world.fake.url();
         let keys = Arc::clone(&self.keys);
-        let bundle = TrustBundle { sequence: Some(1), refresh_hint_seconds: None, anchors: vec![authority.der.clone()] };
+        let bundle =
+            TrustBundle { sequence: Some(1), refresh_hint_seconds: None, anchors: vec![authority.der.clone()] };
         self.trust.twist(move |seen| {
             if seen.path != "/enrolment/v1" {
                 return None;
             }
             let body: serde_json::Value = serde_json::from_slice(&seen.body).unwrap();
             if body["token"] != "mge_right" {
-                return Some(reply(403, margo::problem::Problem::new(margo::problem::ProblemType::NotAuthorized, 403, "the token is used up").to_json()));
+                return Some(reply(
+                    403,
+                    margo::problem::Problem::new(
+                        margo::problem::ProblemType::NotAuthorized,
+                        403,
+                        "the token is used up",
+                    )
+                    .to_json(),
+                ));
             }
             let (certificate, key) = authority.sign(body["csr"].as_str().unwrap(), &client_id("press-07"));
             keys.lock().unwrap().push(key);
@@ -56,7 +65,11 @@ impl Issuing {
             let answer = serde_json::json!({
                 "spiffeId": client_id("press-07"), "certificate": certificate, "trustBundle": bundle, "wfmUrl": url,
             });
-            Some(Reply { status: 200, headers: vec![("content-type", "application/json".to_owned())], body: answer.to_string().into_bytes() })
+            Some(Reply {
+                status: 200,
+                headers: vec![("content-type", "application/json".to_owned())],
+                body: answer.to_string().into_bytes(),
+            })
         });
     }
 
@@ -145,7 +158,9 @@ async fn the_trust_bundle_is_refreshed_replaced_and_never_stepped_back() {
     let serve = |sequence: u64, anchor: &[u8]| {
         let trust_domain = margo::spiffe::TrustDomain::parse("plant.example").unwrap();
         let discovery = Discovery { trust_domain, trust_bundle_uri: bundle_uri.clone() }.to_json();
-        let bundle = TrustBundle { sequence: Some(sequence), refresh_hint_seconds: Some(1), anchors: vec![anchor.to_vec()] }.to_json();
+        let bundle =
+            TrustBundle { sequence: Some(sequence), refresh_hint_seconds: Some(1), anchors: vec![anchor.to_vec()] }
+                .to_json();
         trust.twist(move |seen| match seen.path.as_str() {
             "/.well-known/margo" => Some(reply(200, discovery.clone())),
             "/bundle.json" => Some(reply(200, bundle.clone())),

@@ -62,14 +62,29 @@ impl Fake {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from(clients.der.clone())).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider)).build().unwrap();
-        Self::serve(ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap().with_client_cert_verifier(verifier), leaf).await
+        let verifier =
+            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider)).build().unwrap();
+        Self::serve(
+            ServerConfig::builder_with_provider(provider)
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_client_cert_verifier(verifier),
+            leaf,
+        )
+        .await
     }
 
     /// TLS without client certificates, as a trust endpoint has it.
     pub(crate) async fn start_trust(leaf: &Leaf) -> Self {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        Self::serve(ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap().with_no_client_auth(), leaf).await
+        Self::serve(
+            ServerConfig::builder_with_provider(provider)
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_no_client_auth(),
+            leaf,
+        )
+        .await
     }
 
     async fn serve(builder: rustls::ConfigBuilder<ServerConfig, rustls::server::WantsServerCert>, leaf: &Leaf) -> Self {
@@ -85,7 +100,8 @@ impl Fake {
                 tokio::spawn(async move {
                     let Ok(tls) = acceptor.accept(socket).await else { return };
                     let service = hyper::service::service_fn(move |request| answer(Arc::clone(&state), request));
-                    let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(tls), service).await;
+                    let _ =
+                        hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(tls), service).await;
                 });
             }
         });
@@ -164,7 +180,10 @@ fn honest(state: &State, seen: &Seen) -> Reply {
         }
         ("GET", path) => match state.artifacts.get(path) {
             Some(bytes) => reply(200, bytes.clone()),
-            None => reply(404, margo::problem::Problem::new(margo::problem::ProblemType::InvalidBundle, 404, "gone").to_json()),
+            None => reply(
+                404,
+                margo::problem::Problem::new(margo::problem::ProblemType::InvalidBundle, 404, "gone").to_json(),
+            ),
         },
         ("POST", _) => reply(200, ""),
         _ => reply(405, ""),

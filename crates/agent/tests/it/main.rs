@@ -2,6 +2,8 @@
 //!
 //! The server is a fake written for these tests: it has to misbehave on purpose, which a real one never would.
 
+#![expect(clippy::unwrap_used, reason = "in a test, what goes wrong is a failed test")]
+
 mod disk_full;
 mod enrolment;
 mod fake;

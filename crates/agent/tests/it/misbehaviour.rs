@@ -36,7 +36,8 @@ async fn survives(code: &str, security: bool, lie: impl FnOnce(&Fake, &[ServedDe
 /// A manifest over these deployments with a bundle of our making.
 fn with_bundle(fake: &Fake, deployments: &[ServedDeployment], bytes: Vec<u8>) {
     let digest = Digest::of(&bytes);
-    let bundle = BundleRef { media_type: BUNDLE_MEDIA_TYPE.to_owned(), size_bytes: None, url: bundle_url(&digest), digest };
+    let bundle =
+        BundleRef { media_type: BUNDLE_MEDIA_TYPE.to_owned(), size_bytes: None, url: bundle_url(&digest), digest };
     let deployment = |served: &ServedDeployment| DeploymentRef {
         deployment_id: served.id,
         digest: served.digest.clone(),

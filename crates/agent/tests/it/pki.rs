@@ -1,6 +1,9 @@
 //! A small authority that issues what the tests need.
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    SanType,
+};
 use std::path::{Path, PathBuf};
 
 pub(crate) struct Authority {
@@ -32,7 +35,10 @@ impl Authority {
 
     /// An ordinary server certificate for this machine.
     pub(crate) fn server(&self) -> Leaf {
-        self.leaf(vec![SanType::IpAddress("127.0.0.1".parse().unwrap()), SanType::DnsName("localhost".try_into().unwrap())])
+        self.leaf(vec![
+            SanType::IpAddress("127.0.0.1".parse().unwrap()),
+            SanType::DnsName("localhost".try_into().unwrap()),
+        ])
     }
 
     fn leaf(&self, names: Vec<SanType>) -> Leaf {

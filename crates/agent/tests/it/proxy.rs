@@ -26,7 +26,9 @@ async fn proxy() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
                 kept.lock().unwrap().push(head.clone());
                 // user:secret
                 if !head.to_ascii_lowercase().contains("proxy-authorization: basic dxnlcjpzzwnyzxq=") {
-                    let _ = near.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n").await;
+                    let _ = near
+                        .write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n")
+                        .await;
                     return;
                 }
                 let target = head.split(' ').nth(1).unwrap().to_owned();

@@ -81,7 +81,8 @@ impl Agent {
         let runtime = Arc::new(Simulated::in_memory(Script::default()));
         let cancel = CancellationToken::new();
         let engine: Arc<dyn Runtime> = runtime.clone();
-        let task = tokio::spawn(margrave_agent::run(config, engine, Arc::new(margrave_agent::SystemClock), cancel.clone()));
+        let task =
+            tokio::spawn(margrave_agent::run(config, engine, Arc::new(margrave_agent::SystemClock), cancel.clone()));
         Self { folder, runtime, cancel, task: Some(task) }
     }
 

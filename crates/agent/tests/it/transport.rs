@@ -18,7 +18,10 @@ async fn a_base_url_with_a_prefix_goes_before_every_path() {
     agent.runs(&deployments).await;
     let seen = world.fake.seen();
     assert!(seen.iter().all(|seen| seen.path.starts_with("/v1alpha2/margo/api/v1/")));
-    assert_eq!((seen[0].method.as_str(), seen[0].path.as_str()), ("PUT", "/v1alpha2/margo/api/v1/capabilities/press-07"));
+    assert_eq!(
+        (seen[0].method.as_str(), seen[0].path.as_str()),
+        ("PUT", "/v1alpha2/margo/api/v1/capabilities/press-07")
+    );
     let poll = seen.iter().find(|seen| seen.path.ends_with("/deployments")).unwrap();
     assert_eq!(poll.headers["accept"], margo::manifest::MANIFEST_MEDIA_TYPE);
     assert!(seen.iter().all(|seen| seen.headers["accept-encoding"] == "identity"));
@@ -33,7 +36,15 @@ async fn retry_after_is_kept_to_over_the_wire() {
         seen.path.ends_with("/deployments").then(busy)
     });
     let _agent = world.agent();
-    let polls = || world.fake.seen().into_iter().filter(|seen| seen.path.ends_with("/deployments")).map(|seen| seen.at).collect::<Vec<Instant>>();
+    let polls = || {
+        world
+            .fake
+            .seen()
+            .into_iter()
+            .filter(|seen| seen.path.ends_with("/deployments"))
+            .map(|seen| seen.at)
+            .collect::<Vec<Instant>>()
+    };
     eventually("a second poll", || polls().len() >= 2).await;
     assert!(polls()[1] - polls()[0] >= Duration::from_secs(2));
 }
@@ -53,7 +64,9 @@ async fn a_server_of_a_foreign_authority_is_refused_before_anything_is_said() {
 #[tokio::test]
 async fn a_fleet_manager_with_another_id_is_refused() {
     // WID-04: the right authority, the wrong server
-    for wrong in ["spiffe://plant.example/margo/wfm/other", "spiffe://elsewhere.example/margo/wfm/main", &client_id("x")] {
+    for wrong in
+        ["spiffe://plant.example/margo/wfm/other", "spiffe://elsewhere.example/margo/wfm/main", &client_id("x")]
+    {
         let mut world = World::new().await;
         world.fake = Fake::start(&world.authority.svid(wrong), &world.authority).await;
         let agent = world.agent();

@@ -28,9 +28,17 @@ pub(crate) fn yaml(number: u8, device: &str, components: &[&str], revision: &str
     yaml_with(number, device, components, revision, "")
 }
 
-pub(crate) fn yaml_with(number: u8, device: &str, components: &[&str], revision: &str, extra: &str) -> ServedDeployment {
+pub(crate) fn yaml_with(
+    number: u8,
+    device: &str,
+    components: &[&str],
+    revision: &str,
+    extra: &str,
+) -> ServedDeployment {
     let component = |name: &&str| {
-        format!("      - name: {name}\n        properties:\n          repository: oci://registry.example/{name}\n          revision: {revision}\n")
+        format!(
+            "      - name: {name}\n        properties:\n          repository: oci://registry.example/{name}\n          revision: {revision}\n"
+        )
     };
     let components: String = components.iter().map(component).collect();
     let id = id(number);
@@ -115,7 +123,8 @@ impl Server {
             },
             Request::FetchYaml { path } => {
                 let found = self.deployments.iter().find(|served| *path == deployment_url(served.id, &served.digest));
-                found.map_or_else(|| problem(ProblemType::DeploymentNotFound, 404), |served| response(200, &served.yaml))
+                found
+                    .map_or_else(|| problem(ProblemType::DeploymentNotFound, 404), |served| response(200, &served.yaml))
             }
             Request::PostStatus { json, .. } => {
                 self.statuses.push(DeploymentStatus::read(json).unwrap().document);
@@ -218,19 +227,22 @@ impl Bench {
         }
         match effect {
             Effect::Request { request: Request::Poll { if_none_match: Some(etag) }, .. } => {
-                let reconciled = self.disk.reconciled.as_ref().expect("an ETag is only known from the reconciled record");
+                let reconciled =
+                    self.disk.reconciled.as_ref().expect("an ETag is only known from the reconciled record");
                 assert_eq!(reconciled.etag.as_ref(), Some(etag));
                 assert_eq!(accepted.map(|accepted| accepted.version), Some(reconciled.version));
             }
             Effect::Apply(work) => assert_eq!(wanted(work.deployment), Some(work.digest.clone())),
             Effect::Remove(work) if work.component.is_none() => {
-                let moves = self.world.deployments.get(&work.deployment).is_some_and(|placed| placed.device == work.device);
+                let moves =
+                    self.world.deployments.get(&work.deployment).is_some_and(|placed| placed.device == work.device);
                 assert!(wanted(work.deployment).is_none() || moves, "only absence from an accepted manifest removes");
             }
             Effect::Persist { records, .. } => {
                 for record in records {
                     if let Record::Accepted(next) = record {
-                        let floor = accepted.map(|held| held.version).max(self.disk.floor.as_ref().map(|held| held.version));
+                        let floor =
+                            accepted.map(|held| held.version).max(self.disk.floor.as_ref().map(|held| held.version));
                         assert!(floor.is_none_or(|floor| next.version >= floor), "an older manifest was accepted");
                     }
                 }
@@ -249,7 +261,9 @@ impl Bench {
                 let result = if self.disk_full {
                     Err(PersistFailure { disk_full: true, message: "no room".to_owned() })
                 } else {
-                    records.into_iter().for_each(|record| self.keep(record));
+                    for record in records {
+                        self.keep(record);
+                    }
                     Ok(())
                 };
                 self.inputs.push_back(Input::Persisted { write, result });
@@ -319,7 +333,9 @@ impl Bench {
     pub(crate) fn converge(&mut self, server: &mut Server) {
         for _ in 0..600 {
             self.run_for(Duration::from_secs(6), server);
-            if self.machine.settled() == Settled::Converged && self.machine.accepted_version() == Some(server.publication.version) {
+            if self.machine.settled() == Settled::Converged
+                && self.machine.accepted_version() == Some(server.publication.version)
+            {
                 return;
             }
         }

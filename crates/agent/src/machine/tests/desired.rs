@@ -9,7 +9,7 @@ use margrave_core::publish;
 use std::time::Duration;
 
 fn minutes(count: u64) -> Duration {
-    Duration::from_secs(60 * count)
+    Duration::from_mins(count)
 }
 
 #[test]
@@ -32,7 +32,11 @@ fn the_first_sync_takes_the_bundle_and_a_small_change_a_single_file() {
     server.requests.clear();
     server.publish(vec![yaml(1, "gw", &["web"], "1.0.1"), yaml(2, "gw", &["db"], "1.0.0")]);
     bench.converge(&mut server);
-    let fetched: Vec<_> = server.requests.iter().filter(|request| matches!(request, Request::FetchYaml { .. } | Request::FetchBundle { .. })).collect();
+    let fetched: Vec<_> = server
+        .requests
+        .iter()
+        .filter(|request| matches!(request, Request::FetchYaml { .. } | Request::FetchBundle { .. }))
+        .collect();
     assert!(matches!(fetched[..], [Request::FetchYaml { path }] if path.starts_with("/api/v1/deployments/")));
 }
 
@@ -92,9 +96,7 @@ fn offered_after_v3(body: Vec<u8>) -> (Bench, Server) {
     server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
     bench.converge(&mut server);
     assert_eq!(bench.machine.accepted_version(), Some(3));
-    server.twist = Some(Box::new(move |request| {
-        matches!(request, Request::Poll { .. }).then(|| response(200, &body))
-    }));
+    server.twist = Some(Box::new(move |request| matches!(request, Request::Poll { .. }).then(|| response(200, &body))));
     bench.run_for(minutes(5), &mut server);
     (bench, server)
 }

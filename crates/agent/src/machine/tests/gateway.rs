@@ -6,7 +6,7 @@ use crate::machine::io::*;
 use margo::status::State;
 use std::time::Duration;
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 fn gateway() -> Bench {
     Bench::with(Settings::default(), vec![device("gw", "8Gi"), device("gw/small", "1Gi"), device("gw/large", "16Gi")])
@@ -27,7 +27,11 @@ fn a_server_that_forgot_the_gateway_is_told_everything_again() {
     let (mut bench, mut server) = (gateway(), Server::new());
     bench.converge(&mut server);
     server.devices.clear();
-    bench.inputs.push_back(Input::Devices(vec![device("gw", "8Gi"), device("gw/small", "2Gi"), device("gw/large", "16Gi")]));
+    bench.inputs.push_back(Input::Devices(vec![
+        device("gw", "8Gi"),
+        device("gw/small", "2Gi"),
+        device("gw/large", "16Gi"),
+    ]));
     bench.run_for(MINUTE, &mut server);
     let reported: Vec<_> = server.devices.iter().map(margo::DeviceId::as_str).collect();
     assert_eq!(reported, ["gw", "gw/small", "gw/large"]);
@@ -55,7 +59,8 @@ fn a_server_without_delete_does_not_hold_up_the_rest() {
     bench.converge(&mut server);
     bench.devices.pop();
     bench.crash();
-    server.twist = Some(Box::new(|request| matches!(request, Request::DeleteDevice { .. }).then(|| response(405, b""))));
+    server.twist =
+        Some(Box::new(|request| matches!(request, Request::DeleteDevice { .. }).then(|| response(405, b""))));
     server.publish(vec![yaml(1, "gw/small", &["web"], "1.0.0")]);
     bench.converge(&mut server);
     assert!(server.requests.iter().filter(|request| matches!(request, Request::DeleteDevice { .. })).count() <= 3);
@@ -145,6 +150,7 @@ fn a_deployment_directed_to_another_child_moves() {
     server.publish(vec![yaml(1, "gw/large", &["web"], "1.0.0")]);
     bench.converge(&mut server);
     assert_eq!(bench.world.deployments[&id(1)].device.as_str(), "gw/large");
-    let removed = bench.trace.iter().any(|effect| matches!(effect, Effect::Remove(work) if work.device.as_str() == "gw/small"));
+    let removed =
+        bench.trace.iter().any(|effect| matches!(effect, Effect::Remove(work) if work.device.as_str() == "gw/small"));
     assert!(removed);
 }

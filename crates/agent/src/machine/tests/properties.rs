@@ -48,7 +48,10 @@ fn perform(deed: Deed, bench: &mut Bench, server: &mut Server) {
     match deed {
         Deed::Wait(seconds) => bench.run_for(Duration::from_secs(seconds), server),
         Deed::Publish(set) => {
-            let set = set.into_iter().map(|(number, revision)| yaml(number, "gw", &["web"], &format!("{revision}.0.0"))).collect();
+            let set = set
+                .into_iter()
+                .map(|(number, revision)| yaml(number, "gw", &["web"], &format!("{revision}.0.0")))
+                .collect();
             server.publish(set);
         }
         Deed::Crash => bench.crash(),
@@ -112,7 +115,7 @@ proptest! {
         server.twist = None;
         (bench.disk_full, bench.blind, bench.stuck) = (false, false, false);
         bench.script = Script::default();
-        bench.run_for(Duration::from_secs(1200), &mut server);
+        bench.run_for(Duration::from_mins(20), &mut server);
         bench.converge(&mut server);
         let mut running: Vec<_> = bench.world.deployments.iter().map(|(id, placed)| (*id, placed.components["web"].digest.clone())).collect();
         let mut wanted: Vec<_> = server.deployments.iter().map(|served| (served.id, served.digest.clone())).collect();

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 /// Times of polls while the server answers all of them like this.
 fn polls_answered(answer: Answer, length: Duration) -> Vec<Duration> {
@@ -49,7 +49,8 @@ fn errors_are_retried_ever_more_seldom() {
 fn retry_after_is_never_undercut() {
     // RTY-01
     for header in ["600", "Sun, 15 Jun 2025 15:26:40 GMT"] {
-        let answer = Answer::Response(Response { status: 429, retry_after: Some(header.to_owned()), ..Response::default() });
+        let answer =
+            Answer::Response(Response { status: 429, retry_after: Some(header.to_owned()), ..Response::default() });
         let (mut bench, mut server) = (Bench::new(), Server::new());
         bench.run_for(Duration::from_secs(30), &mut server);
         let date = Timestamp("2025-06-15T15:26:40Z".parse::<jiff::Timestamp>().unwrap().as_microsecond());
@@ -84,7 +85,10 @@ fn the_problem_document_says_how_to_retry() {
     let exponential = with(true, BackoffStrategy::Exponential, None);
     let hopeless = with(false, BackoffStrategy::None, None);
     let patient = with(true, BackoffStrategy::Fixed, Some(300));
-    assert!(fixed > 100 && exponential < 15 && hopeless < 6 && patient < 6, "{fixed} {exponential} {hopeless} {patient}");
+    assert!(
+        fixed > 100 && exponential < 15 && hopeless < 6 && patient < 6,
+        "{fixed} {exponential} {hopeless} {patient}"
+    );
 }
 
 #[test]
@@ -148,7 +152,9 @@ fn refused_capabilities_are_not_sent_again_until_they_change_and_do_not_stop_the
     server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
     bench.converge(&mut server);
     bench.run_for(10 * MINUTE, &mut server);
-    let puts = |server: &Server| server.requests.iter().filter(|request| matches!(request, Request::PutCapabilities { .. })).count();
+    let puts = |server: &Server| {
+        server.requests.iter().filter(|request| matches!(request, Request::PutCapabilities { .. })).count()
+    };
     assert_eq!(puts(&server), 1);
     assert!(bench.codes().contains(&"706"));
     bench.inputs.push_back(Input::Devices(vec![device("gw", "4Gi")]));
@@ -159,7 +165,8 @@ fn refused_capabilities_are_not_sent_again_until_they_change_and_do_not_stop_the
 #[test]
 fn a_server_that_cannot_take_capabilities_is_polled_all_the_same() {
     let (mut bench, mut server) = (Bench::new(), Server::new());
-    server.twist = Some(Box::new(|request| matches!(request, Request::PutCapabilities { .. }).then(|| response(500, b""))));
+    server.twist =
+        Some(Box::new(|request| matches!(request, Request::PutCapabilities { .. }).then(|| response(500, b""))));
     bench.run_for(5 * MINUTE, &mut server);
     assert_eq!(bench.machine.accepted_version(), Some(1));
 }

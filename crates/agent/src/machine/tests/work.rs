@@ -1,13 +1,13 @@
 //! Applying, retrying, removing, reporting.
 
 use super::bench::*;
-use crate::machine::io::*;
 use crate::machine::Settled;
+use crate::machine::io::*;
 use margo::status::State;
 use std::time::Duration;
 
 fn minutes(count: u64) -> Duration {
-    Duration::from_secs(60 * count)
+    Duration::from_mins(count)
 }
 
 fn starts(bench: &Bench, number: u8, component: &str) -> u32 {
@@ -26,7 +26,10 @@ fn components_are_applied_in_order_and_every_state_is_reported() {
     });
     assert_eq!(applied.collect::<Vec<_>>(), [0, 1]);
     let status = server.last_status(1);
-    assert_eq!((status.state, status.adopted_manifest_version, status.components.len()), (State::Installed, version, 2));
+    assert_eq!(
+        (status.state, status.adopted_manifest_version, status.components.len()),
+        (State::Installed, version, 2)
+    );
     assert!(server.statuses.iter().all(|status| status.components.len() == 2));
 }
 
@@ -55,7 +58,10 @@ fn one_deployments_failure_leaves_the_others_alone_and_is_retried_without_restar
     assert_eq!(server.last_status(2).state, State::Installed);
     // ST-07
     let error = status.error.unwrap();
-    assert_eq!((error.code.as_str(), error.source.as_str(), error.message.as_str()), ("301", "app-1", "image not found"));
+    assert_eq!(
+        (error.code.as_str(), error.source.as_str(), error.message.as_str()),
+        ("301", "app-1", "image not found")
+    );
     assert_eq!(status.components[1].error.as_ref().unwrap().source, "web");
     assert_eq!([status.components[0].state, status.components[2].state], [State::Installed, State::Pending]);
     bench.converge(&mut server);
@@ -89,7 +95,8 @@ fn a_component_over_its_timeout_fails() {
 fn timed(number: u8, timeout: &str) -> margrave_core::publish::ServedDeployment {
     let plain = yaml(number, "gw", &["web"], "1.0.0");
     let text = String::from_utf8(plain.yaml).unwrap();
-    let yaml = text.replace("revision: 1.0.0\n", &format!("revision: 1.0.0\n          timeout: {timeout}\n")).into_bytes();
+    let yaml =
+        text.replace("revision: 1.0.0\n", &format!("revision: 1.0.0\n          timeout: {timeout}\n")).into_bytes();
     margrave_core::publish::ServedDeployment { id: plain.id, digest: margo::Digest::of(&yaml), yaml }
 }
 

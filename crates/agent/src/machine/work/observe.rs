@@ -62,48 +62,50 @@ impl Machine {
     }
 
     fn seen(&self, goal: &Goal, observation: &Observation) -> Observed {
-        observation.deployments.iter().filter_map(|(id, seen)| Some((*id, self.seen_one(goal, *id, seen)?))).collect()
+        observation.deployments.iter().map(|(id, seen)| (*id, self.seen_one(goal, *id, seen))).collect()
     }
 
-    /// `None` leaves the planner nothing to do about it.
-    fn seen_one(&self, goal: &Goal, id: DeploymentId, seen: &SeenDeployment) -> Option<Seen> {
+    /// One deployment as the planner understands it.
+    fn seen_one(&self, goal: &Goal, id: DeploymentId, seen: &SeenDeployment) -> Seen {
         let wanted = goal.manifest.deployments.iter().find(|deployment| deployment.deployment_id == id);
         let wanted = wanted.map(|deployment| &deployment.digest);
         let installed = self.statuses.get(&id).filter(|entry| entry.status.state == State::Installed);
         let installed = installed.and_then(|entry| entry.digest.as_ref());
         let SeenDeployment::Known { components, device } = seen else {
             // It ran as wanted when it was last seen, and nobody can tell now: leave it alone (invariant 9).
-            return Some(match (installed, wanted) {
+            return match (installed, wanted) {
                 (Some(digest), Some(wanted)) if digest == wanted => Seen::Running(digest.clone()),
                 _ => Seen::Unknown,
-            });
+            };
         };
-        let Some(wanted) = wanted else { return Some(Seen::Unknown) };
+        let Some(wanted) = wanted else { return Seen::Unknown };
         let Some(Document::Ready(document)) = goal.documents.get(&id) else {
             let all = components.values().all(|seen| is_as_wanted(seen, wanted));
-            return Some(if all && !components.is_empty() { Seen::Running(wanted.clone()) } else { Seen::Unknown });
+            return if all && !components.is_empty() { Seen::Running(wanted.clone()) } else { Seen::Unknown };
         };
         let names = &document.spec.deployment_profile.components;
-        let good = names.iter().filter(|component| {
-            components.get(&component.name).is_some_and(|seen| is_as_wanted(seen, wanted))
-        });
+        let good = names
+            .iter()
+            .filter(|component| components.get(&component.name).is_some_and(|seen| is_as_wanted(seen, wanted)));
         let complete = good.count() == names.len() && components.len() == names.len();
         // GW-04: a directed deployment is where it was sent; an autonomous one is on a child that still exists.
         let moved = super::super::statuses::document_device(document)
             .map_or_else(|| self.devices.capabilities(device).is_none(), |target| target != *device);
         let began = components.values().any(|seen| seen.digest == *wanted);
         let other = components.values().find(|seen| seen.digest != *wanted).map(|seen| seen.digest.clone());
-        Some(match other {
+        match other {
             _ if complete && !moved => Seen::Running(wanted.clone()),
             _ if installed == Some(wanted) => Seen::Drifted(wanted.clone()),
             Some(other) if !began => Seen::Running(other),
             _ => Seen::Partial(wanted.clone()),
-        })
+        }
     }
 
     /// Turns what was seen into reports, and into the reconciled record when all of it is as wanted.
     fn take_in(&mut self, now: Timestamp) {
-        let (Some(goal), Some((_, observation))) = (self.accepted.clone(), self.work.observation.clone()) else { return };
+        let (Some(goal), Some((_, observation))) = (self.accepted.clone(), self.work.observation.clone()) else {
+            return;
+        };
         let seen = self.seen(&goal, &observation);
         let mut all_run = true;
         for deployment in &goal.manifest.deployments {
@@ -117,7 +119,12 @@ impl Machine {
                     all_run &= self.runs(&goal, id, digest, found, now);
                 }
                 (Some(Seen::Drifted(_)), _) => {
-                    self.log(Level::Warn, Some(Code::ComponentExited), Some(id), "deployment has drifted and is repaired");
+                    self.log(
+                        Level::Warn,
+                        Some(Code::ComponentExited),
+                        Some(id),
+                        "deployment has drifted and is repaired",
+                    );
                     all_run = false;
                 }
                 _ => all_run = false,
@@ -168,7 +175,8 @@ impl Machine {
         for (id, status) in gone {
             let name = |component: &ComponentStatus| component.name.clone();
             let components = status.components.iter().map(name);
-            let components = components.map(|name| ComponentStatus { name, state: State::Removed, error: None }).collect();
+            let components =
+                components.map(|name| ComponentStatus { name, state: State::Removed, error: None }).collect();
             self.work.retries.remove(&id);
             self.tell(id, status.device_id, State::Removed, None, components, None, now);
         }

@@ -121,10 +121,9 @@ fn seen(id: DeploymentId, placed: &Placed, script: &Script) -> SeenDeployment {
         }
         let exited = rule.and_then(|rule| rule.exit_code).filter(|code| *code != 0);
         let run = match (&component.stopped, exited) {
-            (Some(message), Some(_)) => Run::Stopped { message: message.clone() },
-            (None, Some(code)) => Run::Stopped { message: format!("exited with code {code}") },
             // What stopped stays stopped until it is applied again.
-            (Some(message), None) => Run::Stopped { message: message.clone() },
+            (Some(message), _) => Run::Stopped { message: message.clone() },
+            (None, Some(code)) => Run::Stopped { message: format!("exited with code {code}") },
             (None, None) if component.complete => Run::Running,
             (None, None) => Run::Stopped { message: "was begun and not finished".to_owned() },
         };
