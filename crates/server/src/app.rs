@@ -15,5 +15,6 @@ pub mod groups;
 pub mod mask;
 pub mod paging;
 pub mod publisher;
+pub mod registry;
 pub mod summary;
 pub mod trust;

@@ -35,19 +35,21 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
     if !prefix.is_empty() && !is_prefix(prefix) {
         refuse(
             "listeners.devices.path_prefix",
-            format!("`{prefix}` is not a path: start with `/`, do not end with one, use letters, digits, `.`, `_`, `~`, `-`"),
+            format!(
+                "`{prefix}` is not a path: start with `/`, do not end with one, use letters, digits, `.`, `_`, `~`, `-`"
+            ),
         );
     }
-    for (key, url) in [
-        ("urls.devices", &urls.devices),
-        ("urls.trust", &urls.trust),
-        ("urls.operators", &urls.operators),
-    ] {
+    for (key, url) in
+        [("urls.devices", &urls.devices), ("urls.trust", &urls.trust), ("urls.operators", &urls.operators)]
+    {
         let Some(url) = url else { continue };
-        let is_https = url::Url::parse(url).is_ok_and(|url| url.scheme() == "https" && url.has_host());
-        // A proxy in front of the operator listener may speak plain HTTP on a loopback address.
-        let is_http = url::Url::parse(url).is_ok_and(|url| url.scheme() == "http" && url.has_host());
-        if !is_https && !(key == "urls.operators" && is_http) {
+        let usable = url::Url::parse(url).is_ok_and(|url| {
+            // Operators may be served over plain HTTP on a loopback address.
+            let scheme = url.scheme() == "https" || (url.scheme() == "http" && key == "urls.operators");
+            scheme && url.has_host()
+        });
+        if !usable {
             refuse(key, format!("`{url}` is not an absolute https URL"));
         }
     }
@@ -61,7 +63,7 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
         refuse("identity.wfm_id", error.to_string());
     }
     // Certificates are backdated and renewed after two thirds: below this nothing would ever be valid for long.
-    let shortest = Duration::from_secs(60);
+    let shortest = Duration::from_mins(1);
     for (key, span) in [
         ("https.lifetime", https.lifetime),
         ("identity.wfm_svid_lifetime", identity.wfm_svid_lifetime),
@@ -75,6 +77,7 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
         refuse("identity.client_svid_lifetime", "is longer than `client_svid_lifetime_max`".to_owned());
     }
     limits(config, &mut found);
+    registry(config, &mut found);
     found
 }
 
@@ -102,6 +105,25 @@ fn limits(config: &Config, found: &mut Vec<Problem>) {
     }
     if let Err(error) = log.filter.parse::<tracing_subscriber::EnvFilter>() {
         found.push(Problem { key: "log.filter", text: error.to_string() });
+    }
+}
+
+fn registry(config: &Config, found: &mut Vec<Problem>) {
+    let registry = &config.registry;
+    for (key, number) in [
+        ("registry.uploads_at_once", registry.uploads_at_once),
+        ("registry.uploads_open_max", registry.uploads_open_max),
+    ] {
+        if !(1..=1_000_000).contains(&number) {
+            found.push(Problem { key, text: "must be between 1 and 1000000".to_owned() });
+        }
+    }
+    for (key, span) in
+        [("registry.upload_expiry", registry.upload_expiry), ("registry.collect_every", registry.collect_every)]
+    {
+        if span.0.is_zero() {
+            found.push(Problem { key, text: "must be longer than nothing".to_owned() });
+        }
     }
 }
 

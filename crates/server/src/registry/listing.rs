@@ -46,14 +46,14 @@ impl Registry {
         let held = index.repositories.get(repository);
         let held = held.ok_or_else(|| RegistryError::RepositoryUnknown(repository.to_string()))?;
         let range = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
-        Ok(Listed::of(held.tags.range::<Tag, _>(range).map(|(tag, _)| tag.clone()), limit.min(PAGE_MAX)))
+        Ok(Listed::of(held.tags.range::<Tag, _>(range).map(|(tag, _)| tag.clone()), limit))
     }
 
     pub fn repositories(&self, after: Option<&RepositoryName>, limit: usize) -> Listed<RepositoryName> {
         let index = self.inner.index.read();
         let range = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
         let names = index.repositories.range::<RepositoryName, _>(range).map(|(name, _)| name.clone());
-        Listed::of(names, limit.min(PAGE_MAX))
+        Listed::of(names, limit)
     }
 
     /// Descriptors of the manifests that name `subject`, from after `after` on, in the order of their digests.
