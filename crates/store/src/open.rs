@@ -90,7 +90,16 @@ impl Store {
 
     /// Begins a transaction that will write.
     pub(crate) async fn begin(&self) -> Result<Transaction<'static, Any>> {
-        self.write.begin_with(self.begin).await.during("begin a transaction")
+        match self.write.begin_with(self.begin).await {
+            // On a full disk SQLite rolls back by itself, and the driver goes on counting the transaction as open: every later
+            // one on that connection would be refused. A new connection is not confused.
+            Err(sqlx::Error::InvalidSavePointStatement) => {
+                let confused = self.write.acquire().await.during("give up a connection")?;
+                confused.close().await.during("give up a connection")?;
+                self.write.begin_with(self.begin).await.during("begin a transaction")
+            }
+            begun => begun.during("begin a transaction"),
+        }
     }
 }
 
