@@ -6,12 +6,15 @@ use margrave_api::access::CreateToken;
 use margrave_api::changes::{ChangeKind, CreateChange, Scope};
 use margrave_api::client::{ApiClient, ClientError};
 use margrave_api::devices::{DeviceRef, UpdateDevice};
+use margrave_core::model::Actor;
+use margrave_core::time::Timestamp;
 use margrave_sim::chaos::agents::Agent;
 use margrave_sim::chaos::device::DeviceClient;
 use margrave_sim::chaos::ledger::Ledger;
 use margrave_sim::chaos::site::Site;
 use margrave_sim::chaos::small_disk::SmallDisk;
 use margrave_sim::chaos::{verdict, wait};
+use margrave_store::{Store, StoreError, StoreOptions};
 use std::time::Duration;
 
 const SMALL_MEBIBYTES: u32 = 16;
@@ -74,6 +77,33 @@ async fn write_until_refused(api: &ApiClient, client: &str, ledger: &mut Ledger)
         ledger.labels.push((client.to_owned(), client.to_owned(), label, value));
     }
     panic!("{WRITES_MAX} writes fitted onto a full disk");
+}
+
+#[tokio::test]
+async fn the_store_refuses_every_write_alike_and_goes_on_when_there_is_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(disk) = small_disk(folder.path()) else { return };
+    let url = format!("sqlite://{}", disk.path().join("store.db").display());
+    let store = Store::open(&StoreOptions { url, readers: 1 }).await.unwrap();
+    let actor = Actor { name: "test".to_owned(), reason: None, request_id: None };
+    let put = async |number: u64| {
+        store.group_put(&actor, &format!("group-{number}"), "a=b", None, None, Timestamp(number as i64)).await
+    };
+    disk.fill().unwrap();
+    let mut kept = 0;
+    while kept < WRITES_MAX && put(kept).await.is_ok() {
+        kept += 1;
+    }
+    // Not only the first refusal names the reason: a connection that met a full disk once must not be lost for good.
+    for _ in 0..5 {
+        let refused = put(kept).await.unwrap_err();
+        assert!(matches!(refused, StoreError::Full(_)), "{refused:?}");
+    }
+    disk.make_room().unwrap();
+    put(kept).await.unwrap();
+    assert_eq!(store.groups_page(None, u32::MAX >> 1).await.unwrap().len() as u64, kept + 1);
+    assert!(store.audit_verify().await.unwrap().is_ok());
+    store.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -72,7 +72,11 @@ impl Daemon {
 }
 
 impl Drop for Daemon {
+    #[expect(clippy::print_stderr, reason = "a failing test shows what its programs said last")]
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("last words of `{}`:\n{}", self.program.display(), self.log_tail());
+        }
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
             let _ = child.wait();
