@@ -49,7 +49,9 @@ impl Heads {
             let page = store.heads_page(after.as_ref(), LOAD_PAGE_ROWS).await?;
             let Some(last) = page.last() else { return Ok(heads) };
             after = Some(last.client.clone());
-            page.into_iter().for_each(|head| heads.put(head));
+            for head in page {
+                heads.put(head);
+            }
         }
     }
 
@@ -65,8 +67,7 @@ impl Heads {
     pub fn put(&self, head: Head) {
         let entry = self.entry(&head);
         entry.head.rcu(|held| {
-            let (content, policy) =
-                (newer(&head, held, |head| head.version), newer(&head, held, |head| head.revision));
+            let (content, policy) = (newer(&head, held, |head| head.version), newer(&head, held, |head| head.revision));
             Head {
                 client: head.client.clone(),
                 state: policy.state,

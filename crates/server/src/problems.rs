@@ -128,3 +128,48 @@ pub async fn in_time(limit: Duration, request: Request, next: Next) -> Response 
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Refusal;
+    use axum::response::IntoResponse as _;
+    use margrave_store::StoreError;
+
+    #[test]
+    fn a_full_disk_asks_to_come_back_and_a_broken_store_tells_nothing() {
+        // RTY-01, PRB-01
+        let full = Refusal::store(&StoreError::Full(sqlx::Error::PoolClosed)).into_response();
+        assert_eq!(full.status(), 503);
+        assert!(full.headers().contains_key("retry-after"));
+        let secret = "the password is swordfish".to_owned();
+        let broken = Refusal::store(&StoreError::Inconsistent { table: "clients", problem: secret });
+        assert!(!format!("{broken:?}").contains("swordfish"));
+        let broken = broken.into_response();
+        assert_eq!(broken.status(), 500);
+        assert!(broken.headers().contains_key("retry-after"));
+        assert_eq!(broken.headers()["content-type"], "application/problem+json");
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_panics_or_takes_too_long_gets_a_problem() {
+        use axum::Router;
+        use axum::middleware::{Next, from_fn};
+        use axum::routing::get;
+        use std::time::Duration;
+        use tower::ServiceExt as _;
+        use tower_http::catch_panic::CatchPanicLayer;
+        let limit = Duration::from_millis(20);
+        let router: Router = Router::new()
+            .route("/panic", get(async || -> &'static str { panic!("a bug") }))
+            .route("/slow", get(async || std::future::pending::<&'static str>().await))
+            .layer(from_fn(move |request: super::Request, next: Next| super::in_time(limit, request, next)))
+            .layer(CatchPanicLayer::custom(super::panicked));
+        for (path, status) in [("/panic", 500), ("/slow", 503)] {
+            let request = http::Request::get(path).body(axum::body::Body::empty()).unwrap();
+            let response = router.clone().oneshot(request).await.unwrap();
+            assert_eq!(response.status(), status);
+            assert_eq!(response.headers()["content-type"], "application/problem+json");
+            assert!(response.headers().contains_key("retry-after"));
+        }
+    }
+}

@@ -39,8 +39,7 @@ fn list(path: &Path, problems: &[Located]) -> String {
 }
 
 pub(super) fn file(path: &Path) -> Result<Config, ConfigError> {
-    let text =
-        std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
     self::text(path, &text)
 }
 

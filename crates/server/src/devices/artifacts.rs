@@ -24,9 +24,9 @@ pub(super) async fn deployment(
     caller: Caller,
     path: Result<Path<(String, String)>, PathRejection>,
 ) -> Answer {
-    let named = path.ok().and_then(|Path((id, digest))| {
-        Some((id.parse::<DeploymentId>().ok()?, digest.parse::<Digest>().ok()?))
-    });
+    let named = path
+        .ok()
+        .and_then(|Path((id, digest))| Some((id.parse::<DeploymentId>().ok()?, digest.parse::<Digest>().ok()?)));
     // What cannot be named cannot be produced: 404, like everything else that is not the caller's (DS-17, GEN-09).
     let Some((id, digest)) = named else { return Err(no_such_deployment()) };
     let found = state.store.deployment_yaml(&caller.client, id, &digest).await;
@@ -57,10 +57,7 @@ pub(super) async fn bundle(
     let etag = digest.etag();
     if none_match(&headers, &etag) {
         // DS-20, DS-21
-        return Ok((
-            StatusCode::NOT_MODIFIED,
-            [(header::ETAG, etag.as_str()), (header::CACHE_CONTROL, CACHE_CONTROL)],
-        )
+        return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag.as_str()), (header::CACHE_CONTROL, CACHE_CONTROL)])
             .into_response());
     }
     Ok((

@@ -58,9 +58,8 @@ pub(super) async fn delete(
     caller: Caller,
     path: Result<Path<String>, PathRejection>,
 ) -> Answer {
-    let not_found = || {
-        Refusal::new(ProblemType::DeviceNotFound, StatusCode::NOT_FOUND, "This client has no device with this id.")
-    };
+    let not_found =
+        || Refusal::new(ProblemType::DeviceNotFound, StatusCode::NOT_FOUND, "This client has no device with this id.");
     // Nothing can have been reported under an id that is none.
     let device = path.ok().and_then(|Path(text)| text.parse::<DeviceId>().ok()).ok_or_else(not_found)?;
     let actor = caller.actor();

@@ -26,10 +26,7 @@ pub(super) async fn get(State(state): State<ServerState>, caller: Caller, header
     let etag = caller.head.digest.etag();
     if none_match(&headers, &etag) {
         state.metrics.poll("unchanged");
-        return Ok((
-            StatusCode::NOT_MODIFIED,
-            [(header::ETAG, etag.as_str()), (header::CACHE_CONTROL, CACHE_CONTROL)],
-        )
+        return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag.as_str()), (header::CACHE_CONTROL, CACHE_CONTROL)])
             .into_response());
     }
     let stored = state.store.manifest(&caller.client).await.map_err(|error| {

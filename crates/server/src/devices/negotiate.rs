@@ -79,7 +79,9 @@ mod tests {
 
     #[test]
     fn only_other_types_are_not_acceptable() {
-        for value in ["text/html", "application/json", "*/*;q=0", "text/*", "application/vnd.margo.manifest.v1+json;q=0, */*"] {
+        for value in
+            ["text/html", "application/json", "*/*;q=0", "text/*", "application/vnd.margo.manifest.v1+json;q=0, */*"]
+        {
             assert!(!accepts(&with(header::ACCEPT, &[value]), MANIFEST), "{value}");
         }
     }

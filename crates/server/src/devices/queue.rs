@@ -32,7 +32,11 @@ pub struct StatusQueue {
 impl StatusQueue {
     /// Starts the writer. It ends when the last handle is dropped and everything handed over is written.
     pub fn start(store: Store, metrics: Arc<Metrics>) -> (Self, tokio::task::JoinHandle<()>) {
-        let (sender, receiver) = mpsc::channel(WAITING_MAX);
+        Self::start_bounded(store, metrics, WAITING_MAX)
+    }
+
+    fn start_bounded(store: Store, metrics: Arc<Metrics>, waiting_max: usize) -> (Self, tokio::task::JoinHandle<()>) {
+        let (sender, receiver) = mpsc::channel(waiting_max);
         (Self { sender }, tokio::spawn(run(store, metrics, receiver)))
     }
 
@@ -57,11 +61,7 @@ async fn run(store: Store, metrics: Arc<Metrics>, mut receiver: mpsc::Receiver<W
 }
 
 /// One outcome per report. A report that makes the transaction fail does not take the others with it.
-async fn commit(
-    store: &Store,
-    metrics: &Metrics,
-    reports: &[StatusWrite],
-) -> Vec<Result<StatusOutcome, Unwritten>> {
+async fn commit(store: &Store, metrics: &Metrics, reports: &[StatusWrite]) -> Vec<Result<StatusOutcome, Unwritten>> {
     metrics.status_batch();
     match store.statuses_put(reports).await {
         Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
@@ -85,3 +85,6 @@ fn failed(metrics: &Metrics, error: &StoreError) -> Unwritten {
     tracing::error!(error = error as &dyn std::error::Error, "cannot write status reports");
     if matches!(error, StoreError::Full(_)) { Unwritten::Full } else { Unwritten::Failed }
 }
+
+#[cfg(test)]
+mod tests;

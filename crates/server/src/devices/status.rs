@@ -45,8 +45,8 @@ async fn write(
 ) -> Result<StatusOutcome, Refusal> {
     let id = path.ok().and_then(|Path(text)| text.parse::<DeploymentId>().ok()).ok_or_else(unknown)?;
     let body = problems::body(request, STATUS_BYTES_MAX).await?;
-    let read = DeploymentStatus::read(&body)
-        .map_err(|findings| Refusal::document("status report", &body, &findings))?;
+    let read =
+        DeploymentStatus::read(&body).map_err(|findings| Refusal::document("status report", &body, &findings))?;
     let status = read.document;
     if status.deployment_id != id {
         // W-13

@@ -14,9 +14,9 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Certificates start a little in the past: clocks on devices run behind (TLS-02).
-const BACKDATED: Duration = Duration::from_secs(5 * 60);
+const BACKDATED: Duration = Duration::from_mins(5);
 /// The embedded authorities outlive every certificate below them by far; replacing one is a planned rotation (LC-03).
-const AUTHORITY_LIFETIME: Duration = Duration::from_secs(20 * 365 * 86_400);
+const AUTHORITY_LIFETIME: Duration = Duration::from_hours(20 * 365 * 24);
 const SERIAL_BYTES: usize = 16;
 
 /// A certificate with the intermediates that lead to its anchor.

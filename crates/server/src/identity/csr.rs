@@ -39,8 +39,8 @@ pub(super) fn public_key(csr_pem: &str) -> Result<ProvenKey, IdentityError> {
     if csr_pem.len() > CSR_BYTES_MAX {
         return Err(bad("it is longer than 16 KiB"));
     }
-    let (_, pem) = x509_parser::pem::parse_x509_pem(csr_pem.trim_start().as_bytes())
-        .map_err(|_| bad("it is not PEM"))?;
+    let (_, pem) =
+        x509_parser::pem::parse_x509_pem(csr_pem.trim_start().as_bytes()).map_err(|_| bad("it is not PEM"))?;
     if !matches!(pem.label.as_str(), "CERTIFICATE REQUEST" | "NEW CERTIFICATE REQUEST") {
         return Err(bad("its PEM label is not `CERTIFICATE REQUEST`"));
     }

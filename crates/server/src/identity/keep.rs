@@ -35,25 +35,14 @@ pub(super) fn load(config: &Config, wfm: &WfmIdentity, now: Timestamp) -> Result
 pub(crate) fn watched(config: &Config) -> Vec<PathBuf> {
     let identity = &config.identity;
     let https = &config.https;
-    [
-        &identity.anchors_file,
-        &identity.issuer_file,
-        &identity.wfm_svid_file,
-        &https.certificate_file,
-        &https.key_file,
-    ]
-    .into_iter()
-    .flatten()
-    .cloned()
-    .collect()
+    [&identity.anchors_file, &identity.issuer_file, &identity.wfm_svid_file, &https.certificate_file, &https.key_file]
+        .into_iter()
+        .flatten()
+        .cloned()
+        .collect()
 }
 
-fn authority(
-    config: &Config,
-    folder: &Path,
-    wfm: &WfmIdentity,
-    now: Timestamp,
-) -> Result<Authority, IdentityError> {
+fn authority(config: &Config, folder: &Path, wfm: &WfmIdentity, now: Timestamp) -> Result<Authority, IdentityError> {
     if let Some(path) = &config.identity.issuer_file {
         return Authority::read(path);
     }
@@ -66,24 +55,22 @@ fn authority(
 }
 
 /// The anchors of the trust domain, and whether the authority leads to one of them.
-fn anchors(
-    config: &Config,
-    authority: Authority,
-) -> Result<(Vec<CertificateDer<'static>>, Issuing), IdentityError> {
+fn anchors(config: &Config, authority: Authority) -> Result<(Vec<CertificateDer<'static>>, Issuing), IdentityError> {
     if let Some(path) = &config.identity.anchors_file {
         let anchors = pem::read_certificates(path)?;
         // An issuer given by the operator may reach the anchors by its intermediates; the embedded one is its own anchor.
         let leads_there = config.identity.issuer_file.is_some() || anchors.contains(&authority.chain[0]);
-        return Ok((anchors, if leads_there { Issuing::By(authority) } else { Issuing::Elsewhere }));
+        return Ok((anchors, if leads_there { Issuing::By(Box::new(authority)) } else { Issuing::Elsewhere }));
     }
     let anchors: Vec<_> = authority.chain.iter().filter(|der| is_self_signed(der)).cloned().collect();
     if anchors.is_empty() {
         return Err(IdentityError::Material {
             attempt: "use `identity.issuer_file`".to_owned(),
-            problem: "there is no self-signed certificate in it: give the anchors in `identity.anchors_file`".to_owned(),
+            problem: "there is no self-signed certificate in it: give the anchors in `identity.anchors_file`"
+                .to_owned(),
         });
     }
-    Ok((anchors, Issuing::By(authority)))
+    Ok((anchors, Issuing::By(Box::new(authority))))
 }
 
 /// The bundle as served; its sequence counts up when the anchors change and survives restarts (TB-05).
@@ -134,8 +121,7 @@ fn wfm_credential(
     let authority = issuer.authority()?;
     let path = folder.join("wfm-svid.pem");
     let usable = |pair: &Pair| {
-        Facts::of(&pair.chain[0])
-            .is_some_and(|facts| facts.uris == [spiffe_id.as_str()] && !facts.renewal_due(now))
+        Facts::of(&pair.chain[0]).is_some_and(|facts| facts.uris == [spiffe_id.as_str()] && !facts.renewal_due(now))
             && is_signed_by(&pair.chain[0], &authority.chain[0])
     };
     if !path.exists() || !usable(&pem::read_pair(&path)?) {

@@ -37,7 +37,7 @@ pub struct Material {
 /// Whether SVIDs can be issued here.
 #[derive(Debug, PartialEq)]
 pub(super) enum Issuing {
-    By(Authority),
+    By(Box<Authority>),
     /// The operator's anchors do not include the embedded authority.
     Elsewhere,
 }
@@ -75,8 +75,7 @@ impl Credential {
             |problem: String| IdentityError::Material { attempt: format!("use the certificate from {from}"), problem };
         let pin = {
             let leaf = pair.chain.first().ok_or_else(|| wrong("there is none".to_owned()))?;
-            let (_, parsed) =
-                x509_parser::parse_x509_certificate(leaf).map_err(|error| wrong(error.to_string()))?;
+            let (_, parsed) = x509_parser::parse_x509_certificate(leaf).map_err(|error| wrong(error.to_string()))?;
             Digest::of(parsed.public_key().raw).to_string()
         };
         let certified = CertifiedKey::from_der(pair.chain, pair.key, &aws_lc_rs::default_provider())

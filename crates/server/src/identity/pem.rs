@@ -66,6 +66,5 @@ pub(super) fn unusable(path: &Path, problem: &str) -> IdentityError {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, IdentityError> {
-    std::fs::read(path)
-        .map_err(|source| IdentityError::Io { attempt: format!("read `{}`", path.display()), source })
+    std::fs::read(path).map_err(|source| IdentityError::Io { attempt: format!("read `{}`", path.display()), source })
 }

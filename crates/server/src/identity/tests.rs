@@ -65,7 +65,7 @@ fn an_svid_never_lives_longer_than_the_setting_allows() {
     let identity = open(&folder, |config| config.identity.client_svid_lifetime_max = Span::days(60)).unwrap();
     let (client, csr) = ("press".parse().unwrap(), csr(&KeyPair::generate().unwrap()));
     let expires = |wanted: Option<Duration>| identity.issue(&client, &csr, wanted).unwrap().expires_at;
-    let day = Duration::from_secs(86_400);
+    let day = Duration::from_hours(24);
     assert_eq!(expires(None), Fixed.now().plus(30 * day));
     assert_eq!(expires(Some(day)), Fixed.now().plus(day));
     assert_eq!(expires(Some(1_000 * day)), Fixed.now().plus(60 * day));

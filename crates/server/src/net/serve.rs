@@ -89,12 +89,8 @@ impl Bound {
                     }
                 },
             };
-            let connection = Connection {
-                options: Arc::clone(&options),
-                remote,
-                router: router.clone(),
-                stop: stop.clone(),
-            };
+            let connection =
+                Connection { options: Arc::clone(&options), remote, router: router.clone(), stop: stop.clone() };
             let tls = tls.clone();
             connections.spawn(async move {
                 connection.run(stream, tls).await;
@@ -160,10 +156,9 @@ impl Connection {
             let mut router = router.clone();
             async move {
                 // A router is always ready.
-                let Ok(()) = poll_fn(|context| {
-                    <Router as tower::Service<Request<Body>>>::poll_ready(&mut router, context)
-                })
-                .await;
+                let Ok(()) =
+                    poll_fn(|context| <Router as tower::Service<Request<Body>>>::poll_ready(&mut router, context))
+                        .await;
                 let Ok(response) = router.call(request).await;
                 Ok::<_, Infallible>(response)
             }

@@ -14,7 +14,7 @@ use x509_parser::extensions::GeneralName;
 /// An anchor with its own time: webpki does not look at that.
 #[derive(Debug)]
 struct Anchor {
-    anchor: TrustAnchor<'static>,
+    trusted: TrustAnchor<'static>,
     not_before: u64,
     not_after: u64,
 }
@@ -51,12 +51,11 @@ impl ClientVerifier {
         let anchors = anchors
             .iter()
             .map(|der| {
-                let anchor = anchor_from_trusted_cert(der)?.to_owned();
-                let (_, parsed) =
-                    x509_parser::parse_x509_certificate(der).map_err(|_| webpki::Error::BadDer)?;
+                let trusted = anchor_from_trusted_cert(der)?.to_owned();
+                let (_, parsed) = x509_parser::parse_x509_certificate(der).map_err(|_| webpki::Error::BadDer)?;
                 let seconds = |at: i64| u64::try_from(at).unwrap_or(0);
                 Ok(Anchor {
-                    anchor,
+                    trusted,
                     not_before: seconds(parsed.validity().not_before.timestamp()),
                     not_after: seconds(parsed.validity().not_after.timestamp()),
                 })
@@ -74,7 +73,7 @@ impl ClientVerifier {
     fn anchors_at(&self, now: UnixTime) -> Vec<TrustAnchor<'static>> {
         let now = now.as_secs();
         let valid = |anchor: &&Anchor| (anchor.not_before..=anchor.not_after).contains(&now);
-        self.anchors.iter().filter(valid).map(|anchor| anchor.anchor.clone()).collect()
+        self.anchors.iter().filter(valid).map(|anchor| anchor.trusted.clone()).collect()
     }
 }
 

@@ -19,8 +19,7 @@ pub(super) fn take(config: &Config) -> Result<File, StartError> {
     let path = config.data_dir.clone();
     let failed = |source| StartError::DataFolder { path: path.clone(), source };
     files::private_folder(&path).map_err(failed)?;
-    let lock =
-        OpenOptions::new().write(true).create(true).truncate(false).open(path.join("lock")).map_err(failed)?;
+    let lock = OpenOptions::new().write(true).create(true).truncate(false).open(path.join("lock")).map_err(failed)?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => Err(StartError::InUse { path }),

@@ -79,9 +79,7 @@ impl Default for Metrics {
 
 impl Metrics {
     pub fn request(&self, labels: RouteLabels, took: Duration) {
-        self.request_seconds
-            .get_or_create(&ListenerLabel { listener: labels.listener })
-            .observe(took.as_secs_f64());
+        self.request_seconds.get_or_create(&ListenerLabel { listener: labels.listener }).observe(took.as_secs_f64());
         self.requests.get_or_create(&labels).inc();
     }
     pub fn handshake_failed(&self, listener: &'static str) {

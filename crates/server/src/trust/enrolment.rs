@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// An answer can get lost: the same key may come again this long after the first use.
-pub const ENROLMENT_RETRY_WINDOW: Duration = Duration::from_secs(10 * 60);
+pub const ENROLMENT_RETRY_WINDOW: Duration = Duration::from_mins(10);
 
 /// A token of some 50 characters and a CSR.
 const ENROLMENT_BYTES_MAX: usize = 32 * 1024;

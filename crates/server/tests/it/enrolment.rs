@@ -12,7 +12,7 @@ use std::time::Duration;
 async fn token(server: &TestServer, client: &str) -> String {
     let secret = secrets::generate(secrets::ENROLMENT_TOKEN_PREFIX);
     let now = server.clock.now();
-    let expires = now.plus(Duration::from_secs(3600));
+    let expires = now.plus(Duration::from_hours(1));
     let hash = secrets::hash(&secret);
     server.state().store.enrolment_create(&actor(), &hash, &client_id(client), expires, now).await.unwrap();
     secret
@@ -51,9 +51,9 @@ async fn a_token_works_for_one_key_and_again_for_the_same_key_for_ten_minutes() 
     let (key, thief) = (pki::key(), pki::key());
     assert_eq!(enrol(&server, &token, &key).await.status(), 200);
     refused(enrol(&server, &token, &thief).await, 403, Some("not-authorized")).await;
-    server.clock.advance(Duration::from_secs(9 * 60));
+    server.clock.advance(Duration::from_mins(9));
     assert_eq!(enrol(&server, &token, &key).await.status(), 200, "the first answer may have been lost");
-    server.clock.advance(Duration::from_secs(2 * 60));
+    server.clock.advance(Duration::from_mins(2));
     refused(enrol(&server, &token, &key).await, 403, Some("not-authorized")).await;
 }
 
@@ -81,7 +81,8 @@ async fn a_request_that_cannot_be_used_does_not_use_up_the_token() {
     let middle = tampered.len() / 2;
     let other = if &tampered[middle..=middle] == "A" { "B" } else { "A" };
     tampered.replace_range(middle..=middle, other);
-    refused(post(&server, json!({ "token": token, "csr": tampered }).to_string()).await, 422, Some("semantic-error")).await;
+    refused(post(&server, json!({ "token": token, "csr": tampered }).to_string()).await, 422, Some("semantic-error"))
+        .await;
     refused(post(&server, "{".to_owned()).await, 400, Some("invalid-request")).await;
     refused(post(&server, json!({ "token": token }).to_string()).await, 422, Some("semantic-error")).await;
     refused(post(&server, json!({ "token": 7, "csr": [] }).to_string()).await, 422, Some("semantic-error")).await;

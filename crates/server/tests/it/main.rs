@@ -1,4 +1,5 @@
 //! The server as its clients see it: real sockets, real TLS, a database of its own per test, port 0.
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail the test by panicking")]
 
 mod support;
 
@@ -13,3 +14,4 @@ mod reload;
 mod start;
 mod status;
 mod trust;
+mod operators;

@@ -26,8 +26,7 @@ impl Held {
         let client = crate::support::client_id(client);
         let issued = server.state().identity.issue(&client, &pki::csr(&key), None).unwrap();
         let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-        let config =
-            svid_builder(server).with_client_auth_cert(certificates(&issued.certificate_pem), key).unwrap();
+        let config = svid_builder(server).with_client_auth_cert(certificates(&issued.certificate_pem), key).unwrap();
         let stream = TcpStream::connect(server.devices()).await.unwrap();
         let name = ServerName::try_from("wfm").unwrap();
         Self(TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap())
@@ -141,7 +140,7 @@ async fn a_connection_ends_with_the_certificate_it_was_made_with() {
     let authority = Authority::of_server(&server.state().config.trust_dir().join("svid-ca.pem"));
     let (key, now) = (pki::key(), server.clock.now());
     let mut leaf = Leaf::new(&["spiffe://margrave.internal/margo/wfm/main/client/press"], now);
-    leaf.valid(now.minus(Duration::from_secs(60)), now.plus(Duration::from_secs(1)));
+    leaf.valid(now.minus(Duration::from_mins(1)), now.plus(Duration::from_secs(1)));
     let config = svid_builder(&server)
         .with_client_auth_cert(
             certificates(&leaf.signed_by(&key, &authority)),
@@ -160,13 +159,12 @@ async fn the_servers_own_certificates_are_renewed_in_time() {
     let server = TestServer::start().await;
     server.create("press", ClientState::Accepted).await;
     let identity = &server.state().identity;
-    let (wfm, pin, bundle) =
-        (identity.material().wfm.certified.cert.clone(), identity.pin(), identity.bundle_json());
-    server.clock.advance(Duration::from_secs(4 * 86_400));
+    let (wfm, pin, bundle) = (identity.material().wfm.certified.cert.clone(), identity.pin(), identity.bundle_json());
+    server.clock.advance(Duration::from_hours(96));
     assert!(!identity.refresh().unwrap(), "nothing is due before two thirds of a week");
     let mut held = Held::open(&server, "press").await;
     assert_eq!(held.poll().await, "304");
-    server.clock.advance(Duration::from_secs(86_400));
+    server.clock.advance(Duration::from_hours(24));
     assert!(identity.refresh().unwrap());
     assert_ne!(identity.material().wfm.certified.cert, wfm);
     assert_eq!(identity.bundle_json(), bundle, "the anchors and their sequence stay");
@@ -175,7 +173,7 @@ async fn the_servers_own_certificates_are_renewed_in_time() {
 
     // The HTTPS certificate keeps its key, so that pins stay good.
     let https_before = identity.material().https.certified.cert.clone();
-    server.clock.advance(Duration::from_secs(60 * 86_400));
+    server.clock.advance(Duration::from_hours(1440));
     assert!(identity.refresh().unwrap());
     assert_ne!(identity.material().https.certified.cert, https_before);
     assert_eq!(identity.pin(), pin);

@@ -2,10 +2,10 @@
 
 use crate::support::client::{https, plain};
 use crate::support::{TestClock, TestServer, config, eventually};
+use margrave_core::time::Clock as _;
 use margrave_server::config::Config;
 use margrave_server::run::{self, ADDRESSES_FILE, ADMIN_TOKEN_FILE, StartError};
 use margrave_server::secrets;
-use margrave_core::time::Clock as _;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::error::Error as _;

@@ -39,8 +39,7 @@ async fn the_bundle_holds_the_anchors_with_sequence_and_refresh_hint() {
     assert_eq!(raw["spiffe_refresh_hint"], 300);
     assert_eq!(raw["keys"][0]["use"], "x509-svid");
     let bundle = TrustBundle::read(&body).unwrap().document;
-    let anchors: Vec<Vec<u8>> =
-        server.state().identity.material().anchors.iter().map(|der| der.to_vec()).collect();
+    let anchors: Vec<Vec<u8>> = server.state().identity.material().anchors.iter().map(|der| der.to_vec()).collect();
     assert_eq!(bundle.anchors, anchors);
     let again = client.get(&url).header("if-none-match", &etag).send().await.unwrap();
     assert_eq!(again.status(), 304);

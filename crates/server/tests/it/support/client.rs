@@ -102,7 +102,9 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-pub(crate) fn svid_builder(server: &TestServer) -> rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert> {
+pub(crate) fn svid_builder(
+    server: &TestServer,
+) -> rustls::ConfigBuilder<ClientConfig, rustls::client::WantsClientCert> {
     let verifier = WfmVerifier {
         anchors: certificates(&server.state().identity.bundle_pem()),
         spiffe_id: server.state().identity.wfm().to_string(),
@@ -142,8 +144,7 @@ impl ServerCertVerifier for WfmVerifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let refused = |error: String| Error::General(error);
-        let anchors: Vec<_> =
-            self.anchors.iter().map(|der| anchor_from_trusted_cert(der).unwrap()).collect();
+        let anchors: Vec<_> = self.anchors.iter().map(|der| anchor_from_trusted_cert(der).unwrap()).collect();
         let leaf = EndEntityCert::try_from(end_entity).map_err(|error| refused(error.to_string()))?;
         leaf.verify_for_usage(self.algorithms.all, &anchors, intermediates, now, KeyUsage::server_auth(), None, None)
             .map_err(|error| refused(error.to_string()))?;
@@ -178,8 +179,8 @@ impl ServerCertVerifier for WfmVerifier {
 /// What every problem answer must be (PRB-01 to PRB-03, RTY-01, W-30); returns the document.
 #[track_caller]
 pub(crate) fn problem_of(status: u16, fragment: Option<&str>, response: &Response, body: &[u8]) -> serde_json::Value {
-    let document: serde_json::Value = serde_json::from_slice(body)
-        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(body)));
+    let document: serde_json::Value =
+        serde_json::from_slice(body).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(body)));
     assert_eq!(response.status().as_u16(), status, "{document}");
     assert_eq!(response.headers()["content-type"], "application/problem+json");
     let base = "https://docs.margo.org/specification/problem-types";

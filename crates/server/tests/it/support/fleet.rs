@@ -87,7 +87,14 @@ impl TestServer {
         store.version_add(&actor(), &version, &[(digest, DESCRIPTION.as_bytes().to_vec())]).await.unwrap();
     }
 
-    async fn change(&self, kind: ChangeKind, client: &str, deployment: DeploymentId, revision: Option<i64>, greeting: &str) {
+    async fn change(
+        &self,
+        kind: ChangeKind,
+        client: &str,
+        deployment: DeploymentId,
+        revision: Option<i64>,
+        greeting: &str,
+    ) {
         let (before, _) = self.manifest(client).await;
         let target = ChangeTarget {
             deployment,

@@ -32,7 +32,7 @@ impl Leaf {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let mut leaf = Self { params };
-        leaf.valid(now.minus(Duration::from_secs(60)), now.plus(Duration::from_secs(3600)));
+        leaf.valid(now.minus(Duration::from_mins(1)), now.plus(Duration::from_hours(1)));
         leaf
     }
 
