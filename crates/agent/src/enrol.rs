@@ -33,7 +33,7 @@ pub enum EnrolError {
     Already(String),
     #[error("make a key and a request: {0}")]
     Key(String),
-    #[error("enrolment was refused with {status}{detail}: ask the operator for a fresh token")]
+    #[error("enrolment was refused with {status}{detail}: ask the operator for a fresh token (code 712)")]
     Refused { status: u16, detail: String },
     #[error("the identity that came back cannot be used: {0}")]
     Unusable(String),

@@ -30,7 +30,7 @@ pub enum DiskError {
     },
     #[error("`{}` is damaged: {reason}", path.display())]
     Damaged { path: PathBuf, reason: String },
-    #[error("another agent uses `{}`: stop it, or give this one a state folder of its own", path.display())]
+    #[error("another agent uses `{}`: stop it, or give this one a state folder of its own (code 804)", path.display())]
     Locked { path: PathBuf },
 }
 

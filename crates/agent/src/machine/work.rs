@@ -1,16 +1,13 @@
 //! Observe, plan, apply component by component, judge the outcome (DS-24 step 6, AD-01 to AD-03, ST-10).
 
+mod items;
 mod observe;
 
-use super::io::{
-    ApplyWork, Effect, FailureKind, Level, Observation, ObservationId, Record, RemoveWork, SeenDeployment, WorkFailure,
-    WorkId, WorkOutcome, WriteId,
-};
+use super::io::{Effect, Level, Observation, ObservationId, Record, SeenDeployment, WorkId, WriteId};
 use super::placement::Obstacle;
 use super::records::Reconciled;
 use super::statuses::{all_components, document_device, status_error};
 use super::{Document, Machine};
-use crate::codes::Code;
 use margo::deployment::ApplicationDeployment;
 use margo::status::{ComponentStatus, State};
 use margo::{DeploymentId, DeviceId, Digest};
@@ -290,7 +287,7 @@ impl Machine {
         seen: Option<SeenDeployment>,
         now: Timestamp,
     ) {
-        let (items, healthy) = items_for(&goal, &device, seen.as_ref());
+        let (items, healthy) = items::items_for(&goal, &device, seen.as_ref());
         if items.is_empty() {
             return;
         }
@@ -316,148 +313,6 @@ impl Machine {
         let active = Active { work, goal, item, queue, deadline: None, stopping: None, components, device };
         self.work.active.insert(id, active);
         self.issue(id, now);
-    }
-
-    /// Gives the current item to the runtime and says so.
-    fn issue(&mut self, id: DeploymentId, now: Timestamp) {
-        let work = WorkId(self.id());
-        let default_timeout = self.settings.component_timeout;
-        let Some(active) = self.work.active.get_mut(&id) else { return };
-        active.work = work;
-        let remove = |device: &DeviceId, component: Option<String>| {
-            Effect::Remove(RemoveWork { work, deployment: id, device: device.clone(), component })
-        };
-        let mut timeout = default_timeout;
-        let effect = match (&active.item, &active.goal) {
-            (Item::Apply(index), Some(goal)) => {
-                let component = &goal.document.spec.deployment_profile.components[*index];
-                // AD-03; components without one get the agent's.
-                timeout = component
-                    .properties
-                    .timeout
-                    .map_or(default_timeout, |timeout| Duration::from_secs(timeout.seconds));
-                active.components[*index].state = State::Installing;
-                active.components[*index].error = None;
-                Effect::Apply(ApplyWork {
-                    work,
-                    deployment: id,
-                    device: active.device.clone(),
-                    digest: goal.digest.clone(),
-                    document: Arc::clone(&goal.document),
-                    component: *index,
-                })
-            }
-            (Item::RemoveComponent(name), _) => remove(&active.device, Some(name.clone())),
-            (Item::RemoveAll(device), _) => remove(device, None),
-            (Item::Apply(_), None) => return,
-        };
-        active.deadline = Some(now.plus(timeout));
-        let report =
-            active.goal.as_ref().map(|goal| (goal.digest.clone(), active.device.clone(), active.components.clone()));
-        self.effects.push(effect);
-        if let Some((digest, device, components)) = report {
-            self.tell(id, Some(device), State::Installing, None, components, Some(digest), now);
-        }
-    }
-
-    pub(super) fn work_finished(&mut self, work: WorkId, outcome: WorkOutcome, now: Timestamp, rng: &mut dyn RngCore) {
-        let Some(id) = self.work.active.iter().find(|(_, active)| active.work == work).map(|(id, _)| *id) else {
-            return;
-        };
-        let Some(active) = self.work.active.get_mut(&id) else { return };
-        match (outcome, active.stopping) {
-            // Whatever came of it, the plan is made anew.
-            (_, Some(Stopping::Outdated)) => self.finish(id, now),
-            (WorkOutcome::Cancelled, None) => {
-                self.retry_later(id, now, rng);
-                self.finish(id, now);
-            }
-            (WorkOutcome::Done, _) => self.item_done(id, now, rng),
-            (WorkOutcome::Cancelled, Some(Stopping::TimedOut)) => {
-                let seconds = active.deadline.map_or(0, |_| self.timeout_seconds(id));
-                let message = format!("not finished after {seconds} s");
-                self.item_failed(id, Code::ComponentTimeout, &message, now, rng);
-            }
-            (WorkOutcome::Failed(failure), _) => {
-                let code = failure_code(&failure, active.goal.is_none());
-                self.item_failed(id, code, &failure.message, now, rng);
-            }
-        }
-    }
-
-    fn timeout_seconds(&self, id: DeploymentId) -> u64 {
-        let named = self.work.active.get(&id).and_then(|active| match (&active.item, &active.goal) {
-            (Item::Apply(index), Some(goal)) => {
-                goal.document.spec.deployment_profile.components[*index].properties.timeout
-            }
-            _ => None,
-        });
-        named.map_or(self.settings.component_timeout.as_secs(), |timeout| timeout.seconds)
-    }
-
-    fn item_done(&mut self, id: DeploymentId, now: Timestamp, rng: &mut dyn RngCore) {
-        let Some(active) = self.work.active.get_mut(&id) else { return };
-        active.stopping = None;
-        if let (Item::Apply(index), Some(goal)) = (&active.item, &active.goal) {
-            // AD-02: without `wait` it is only begun; the next look at the runtime tells when it runs.
-            if goal.document.spec.deployment_profile.components[*index].properties.waits() {
-                active.components[*index].state = State::Installed;
-            }
-        }
-        if let Some(next) = active.queue.pop_front() {
-            active.item = next;
-            self.issue(id, now);
-            return;
-        }
-        let done =
-            active.goal.as_ref().map(|goal| (goal.digest.clone(), active.device.clone(), active.components.clone()));
-        if let Some((digest, device, components)) = done {
-            self.tell(id, Some(device), State::Installed, None, components, Some(digest), now);
-        }
-        // Taken back by the look that confirms it; a runtime that says done and does not is not asked in a tight loop.
-        self.retry_later(id, now, rng);
-        self.finish(id, now);
-    }
-
-    fn item_failed(&mut self, id: DeploymentId, code: Code, message: &str, now: Timestamp, rng: &mut dyn RngCore) {
-        let Some(active) = self.work.active.get_mut(&id) else { return };
-        let gateway = code.is_gateway().then(|| self.devices.own().cloned()).flatten();
-        let source = |otherwise: &str| gateway.as_ref().map_or(otherwise, DeviceId::as_str).to_owned();
-        let name = active.goal.as_ref().map_or_else(|| id.to_string(), |goal| goal.document.metadata.name.clone());
-        let error = status_error(code, &source(&name), message);
-        match &active.item {
-            Item::Apply(index) => {
-                let component = &mut active.components[*index];
-                component.state = State::Failed;
-                component.error = Some(status_error(code, &source(&component.name), message));
-            }
-            Item::RemoveComponent(_) | Item::RemoveAll(_) => {
-                for component in &mut active.components {
-                    component.state = State::Failed;
-                    component.error = Some(status_error(code, &source(&component.name), message));
-                }
-            }
-        }
-        let digest = active.goal.as_ref().map(|goal| goal.digest.clone());
-        let (device, components) = (active.device.clone(), active.components.clone());
-        self.warn(code, Some(id), message.to_owned());
-        self.tell(id, Some(device), State::Failed, Some(error), components, digest, now);
-        self.retry_later(id, now, rng);
-        self.finish(id, now);
-    }
-
-    fn finish(&mut self, id: DeploymentId, now: Timestamp) {
-        self.work.active.remove(&id);
-        let touched = self.id();
-        self.work.touched.insert(id, touched);
-        self.work.observe_soon(now);
-    }
-
-    /// DS-26 leaves retries open: what failed is tried again, ever more seldom, while the manifest stands.
-    fn retry_later(&mut self, id: DeploymentId, now: Timestamp, rng: &mut dyn RngCore) {
-        let attempts = self.work.retries.get(&id).map_or(0, |retry| retry.attempts);
-        let due = now.plus(self.settings.retry.delay(attempts, rng));
-        self.work.retries.insert(id, Retry { attempts: attempts.saturating_add(1), due });
     }
 
     /// Work for something the newest manifest does not want (any more) is stopped.
@@ -514,41 +369,4 @@ impl Machine {
 
 fn is_late(active: &Active, now: Timestamp) -> bool {
     active.stopping.is_none() && active.deadline.is_some_and(|deadline| deadline <= now)
-}
-
-fn failure_code(failure: &WorkFailure, removal: bool) -> Code {
-    match (failure.kind, removal) {
-        (FailureKind::Unreachable, _) => Code::ChildUnreachable,
-        (FailureKind::Unavailable, _) => Code::RuntimeUnavailable,
-        (_, true) => Code::RemoveFailed,
-        (FailureKind::Exited, false) => Code::ComponentExited,
-        (FailureKind::Failed, false) => Code::ComponentFailed,
-    }
-}
-
-/// What to do, in order, and which components are left alone because they already run as wanted.
-fn items_for(goal: &Applying, device: &DeviceId, seen: Option<&SeenDeployment>) -> (VecDeque<Item>, Vec<usize>) {
-    let wanted = &goal.document.spec.deployment_profile.components;
-    let all = || (0..wanted.len()).map(Item::Apply);
-    match seen {
-        // It is on another device: leave there first.
-        Some(seen) if seen.device() != device => {
-            let items = [Item::RemoveAll(seen.device().clone())].into_iter().chain(all());
-            (items.collect(), Vec::new())
-        }
-        Some(SeenDeployment::Known { components, .. }) => {
-            let mut healthy = Vec::new();
-            let mut items = VecDeque::new();
-            for (index, component) in wanted.iter().enumerate() {
-                match components.get(&component.name) {
-                    Some(seen) if observe::is_as_wanted(seen, &goal.digest) => healthy.push(index),
-                    _ => items.push_back(Item::Apply(index)),
-                }
-            }
-            let stale = components.keys().filter(|name| !wanted.iter().any(|component| component.name == **name));
-            items.extend(stale.cloned().map(Item::RemoveComponent));
-            (items, healthy)
-        }
-        Some(SeenDeployment::Unknown { .. }) | None => (all().collect(), Vec::new()),
-    }
 }

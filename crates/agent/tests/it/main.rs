@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test, what goes wrong is a failed test")]
 
+mod command;
 mod disk_full;
 mod enrolment;
 mod fake;

@@ -54,7 +54,7 @@ pub(crate) struct Agent {
 
 /// Settings that make a test quick.
 pub(crate) fn quick(config: &mut AgentConfig, state_dir: &Path) {
-    config.state_dir = state_dir.to_owned();
+    state_dir.clone_into(&mut config.state_dir);
     config.poll.period = Duration::from_millis(100);
     config.poll.forbidden_period = Duration::from_millis(100);
     config.retry.first = Duration::from_millis(50);

@@ -1,0 +1,104 @@
+//! The binary itself: output and exit codes.
+
+use crate::pki::{client_id, provision};
+use crate::support::{World, set, version};
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+async fn command(arguments: &[&str]) -> Output {
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_margrave-agent"));
+    command.args(arguments).stdin(Stdio::null()).kill_on_drop(true).output().await.unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn write_config(world: &World, folder: &Path, script: &str) -> String {
+    let leaf = world.authority.svid(&client_id("press-07"));
+    let [certificate, key, bundle] =
+        provision(folder, &leaf, &world.authority.pem).map(|path| path.display().to_string());
+    std::fs::write(folder.join("script.toml"), script).unwrap();
+    let (url, state) = (world.fake.url(), folder.join("state").display().to_string());
+    let script = folder.join("script.toml").display().to_string();
+    let config = format!(
+        "server = \"{url}\"\nstate_dir = \"{state}\"\nobserve_period = \"100ms\"\n\
+         poll = {{period = \"100ms\"}}\nretry = {{first = \"50ms\", max = \"10s\"}}\n\
+         identity = {{certificate = \"{certificate}\", key = \"{key}\", trust_bundle = \"{bundle}\"}}\n\
+         simulated = {{script = \"{script}\"}}\n"
+    );
+    let path = folder.join("agent.toml");
+    std::fs::write(&path, config).unwrap();
+    path.display().to_string()
+}
+
+#[tokio::test]
+async fn once_settles_and_status_and_explain_tell_about_it_afterwards() {
+    let world = World::new().await;
+    let deployments = set(2, "1.0.0");
+    world.fake.publish(&version(1, &deployments), &deployments);
+    let folder = tempfile::tempdir().unwrap();
+    let config = write_config(&world, folder.path(), "");
+    let once = command(&["--config", &config, "once"]).await;
+    assert_eq!(once.status.code(), Some(0), "{}", text(&once.stderr));
+    assert!(!text(&once.stdout).contains('\u{1b}'), "no colours in a pipe");
+    let status = command(&["--config", &config, "status", "-o", "json"]).await;
+    let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    assert_eq!(status["state"], "converged");
+    assert_eq!(status["deployments"].as_array().unwrap().len(), 2);
+    let explain = text(&command(&["--config", &config, "explain", "app-1"]).await.stdout);
+    assert!(
+        explain.contains("Everything runs as manifest version 2 says")
+            && explain.contains("component web is installed")
+    );
+    assert!(!explain.contains("app-2"));
+}
+
+#[tokio::test]
+async fn once_tells_a_failed_deployment_and_a_server_that_never_answers_apart() {
+    let world = World::new().await;
+    let deployments = set(1, "1.0.0");
+    world.fake.publish(&version(1, &deployments), &deployments);
+    let folder = tempfile::tempdir().unwrap();
+    let config = write_config(&world, folder.path(), "rule = [{fail = \"always\", message = \"image not found\"}]");
+    let once = command(&["--config", &config, "once"]).await;
+    assert_eq!(once.status.code(), Some(1), "{}", text(&once.stderr));
+    let explain = text(&command(&["--config", &config, "explain"]).await.stdout);
+    for part in ["could not be carried out", "301", "image not found", "waits for the next try", "changes by"] {
+        assert!(explain.contains(part), "`{part}` in {explain}");
+    }
+    let state = folder.path().join("other").display().to_string();
+    let nobody =
+        ["--config", &config, "--state-dir", &state, "--server", "https://127.0.0.1:1", "once", "--timeout", "1s"];
+    assert_eq!(command(&nobody).await.status.code(), Some(3));
+}
+
+#[tokio::test]
+async fn a_second_agent_in_the_same_folder_is_turned_away() {
+    let world = World::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let config = write_config(&world, folder.path(), "");
+    let held = margrave_agent::disk::StateDir::open(&folder.path().join("state")).unwrap();
+    let run = command(&["--config", &config, "run"]).await;
+    assert_eq!(run.status.code(), Some(1));
+    assert!(text(&run.stderr).contains("another agent uses"), "{}", text(&run.stderr));
+    drop(held);
+}
+
+#[tokio::test]
+async fn help_teaches_and_the_example_configuration_can_be_used() {
+    let help = text(&command(&["--help"]).await.stdout);
+    for part in ["First steps", "enrol --trust-url", "explain"] {
+        assert!(help.contains(part), "`{part}` in {help}");
+    }
+    let example = command(&["config-example"]).await.stdout;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.toml");
+    std::fs::write(&path, example).unwrap();
+    let missing = folder.path().join("none").display().to_string();
+    let status = command(&["--config", &path.display().to_string(), "--state-dir", &missing, "status"]).await;
+    assert!(text(&status.stderr).contains("has the agent ever run here?"));
+    let enrol = ["--state-dir", &missing, "enrol", "--trust-url", "https://127.0.0.1:1", "--token", "mge_x"];
+    let enrol = text(&command(&enrol).await.stderr);
+    assert!(enrol.contains("nothing is trusted on first use"), "{enrol}");
+}
