@@ -85,3 +85,66 @@ fn known_method(method: String) -> String {
         _ => "other".to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Metrics, observe};
+    use axum::Router;
+    use axum::body::Body;
+    use axum::middleware::from_fn_with_state;
+    use axum::routing::post;
+    use parking_lot::Mutex;
+    use serde_json::Value;
+    use std::io;
+    use std::sync::Arc;
+    use tower::ServiceExt as _;
+    use tracing_subscriber::fmt::MakeWriter;
+
+    /// Keeps what is logged.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl<'a> MakeWriter<'a> for Lines {
+        type Writer = Self;
+        fn make_writer(&'a self) -> Self {
+            self.clone()
+        }
+    }
+
+    #[tokio::test]
+    async fn every_request_is_one_json_line_with_its_id_and_without_bodies_or_tokens() {
+        let lines = Lines::default();
+        let builder = tracing_subscriber::fmt().with_writer(lines.clone()).json();
+        let subscriber = builder.flatten_event(true).with_current_span(true).with_span_list(false).finish();
+        let guard = tracing::subscriber::set_default(subscriber);
+        let router: Router = Router::new()
+            .route("/things/{id}", post(async || "made"))
+            .layer(from_fn_with_state(("operators", Arc::new(Metrics::default())), observe));
+        let request = http::Request::post("/things/7?token=swordfish")
+            .header("x-request-id", "abc-1")
+            .header("authorization", "Bearer swordfish")
+            .body(Body::from("swordfish"))
+            .unwrap();
+        router.oneshot(request).await.unwrap();
+        drop(guard);
+        let text = String::from_utf8(lines.0.lock().clone()).unwrap();
+        assert!(!text.contains("swordfish"), "{text}");
+        let line: Value = serde_json::from_str(text.trim()).unwrap();
+        assert_eq!(line["message"], "answered");
+        assert_eq!(line["http.status"], 200);
+        assert_eq!(line["span"]["request.id"], "abc-1");
+        assert_eq!(line["span"]["http.route"], "/things/{id}");
+        assert_eq!(line["span"]["listener"], "operators");
+        assert!(line["duration_ms"].as_f64().is_some() && line["timestamp"].is_string());
+    }
+}
