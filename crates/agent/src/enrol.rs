@@ -168,6 +168,7 @@ fn check(response: &Response, key: &KeyPair, bundle: &[u8], clock: Arc<dyn Clock
     if svid.public_key != key.subject_public_key_info() {
         return Err(unusable("the certificate is for another key".to_owned()));
     }
+    tls::leads_to_its_bundle(&identity, &*clock).map_err(unusable)?;
     tls::wfm_config(&identity, clock).map_err(|error| unusable(error.to_string()))?;
     Ok(())
 }

@@ -67,6 +67,18 @@ pub fn wfm_config(identity: &Identity, clock: Arc<dyn Clock>) -> Result<ClientCo
     Ok(config)
 }
 
+/// Whether an identity's own chain leads to its own trust bundle: what does not would be refused by the server.
+pub(crate) fn leads_to_its_bundle(identity: &Identity, clock: &dyn Clock) -> Result<(), String> {
+    let Some((leaf, intermediates)) = identity.chain.split_first() else { return Err("no certificate".to_owned()) };
+    let anchors: Vec<_> = identity.anchors.iter().filter_map(|anchor| anchor_from_trusted_cert(anchor).ok()).collect();
+    let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms;
+    let now = UnixTime::since_unix_epoch(Duration::from_micros(u64::try_from(clock.now().0).unwrap_or(0)));
+    let leaf = EndEntityCert::try_from(leaf).map_err(|error| error.to_string())?;
+    leaf.verify_for_usage(algorithms.all, &anchors, intermediates, now, KeyUsage::client_auth(), None, None)
+        .map(|_| ())
+        .map_err(|error| format!("its certificate does not lead to the trust bundle: {error}"))
+}
+
 /// Ordinary TLS to the trust endpoint.
 pub fn trust_config(anchor: &TrustAnchor, clock: Arc<dyn Clock>) -> Result<ClientConfig, TlsError> {
     let provider = Arc::new(aws_lc_rs::default_provider());

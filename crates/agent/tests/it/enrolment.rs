@@ -138,6 +138,28 @@ async fn a_lost_answer_is_asked_for_again_with_the_same_key() {
 }
 
 #[tokio::test]
+async fn an_identity_that_does_not_lead_to_its_bundle_is_not_kept() {
+    let issuing = Issuing::new().await;
+    let (authority, other) = (Authority::new("svid"), Authority::new("other"));
+    let url = issuing.world.fake.url();
+    let bundle = TrustBundle { sequence: Some(1), refresh_hint_seconds: None, anchors: vec![other.der.clone()] };
+    issuing.trust.twist(move |seen| {
+        let body: serde_json::Value = serde_json::from_slice(&seen.body).unwrap();
+        let (certificate, _) = authority.sign(body["csr"].as_str().unwrap(), &client_id("press-07"));
+        let bundle: serde_json::Value = serde_json::from_slice(&bundle.to_json()).unwrap();
+        let answer = serde_json::json!({
+            "spiffeId": client_id("press-07"), "certificate": certificate, "trustBundle": bundle, "wfmUrl": url,
+        });
+        Some(reply(200, answer.to_string()))
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let config = issuing.config(folder.path());
+    let error = try_enrol(&config, "mge_right", false).await.unwrap_err();
+    assert!(error.to_string().contains("does not lead to the trust bundle"), "{error}");
+    assert!(!config.state_dir.join("identity/certificate.pem").exists());
+}
+
+#[tokio::test]
 async fn a_token_that_is_not_taken_is_explained() {
     let issuing = Issuing::new().await;
     let folder = tempfile::tempdir().unwrap();
