@@ -25,10 +25,15 @@ pub(crate) fn sentence(
             format!("{what} is published; waiting for the device to fetch it and report")
         }
         Convergence::NotHeardOf => match last_seen {
-            Some(seen) => format!("the device has not been heard of since {seen}; {what} waits for it"),
+            Some(seen) => format!("the device has not been heard of since {}; {what} waits for it", second(seen)),
             None => format!("the device has never been heard of; {what} waits for it"),
         },
     }
+}
+
+/// A sentence needs no fractions of a second.
+fn second(at: Timestamp) -> Timestamp {
+    Timestamp(at.0.div_euclid(1_000_000) * 1_000_000)
 }
 
 fn at(reported: Option<&Reported>) -> String {

@@ -5,15 +5,19 @@ const TIMEOUT_MS = 10000;
 const ROWS_MAX = 200;
 const TOKEN_KEY = 'margrave.token';
 
+const FAILED_MAX = 50;
+
 const STATES = [
   ['converged', 'Converged'],
   ['applying', 'Applying'],
   ['failed', 'Failed'],
-  ['older-revision', 'On an older revision'],
+  ['older-revision', 'Older revision'],
   ['waiting', 'Waiting'],
   ['not-heard-of', 'Not heard of'],
 ];
 const WORDS = new Map(STATES);
+/** What needs a person comes first. */
+const URGENCY = ['failed', 'older-revision', 'applying', 'waiting', 'not-heard-of', 'converged'];
 
 const $ = (id) => document.getElementById(id);
 let timer = 0;
@@ -93,6 +97,20 @@ function cell(attributes, ...children) {
   return make('td', attributes, ...children);
 }
 
+/** Most clients have one device of the same name; then saying it once is enough. */
+function ofClient({ client, device }) {
+  return client === device ? null : make('div', { class: 'sub' }, `client ${client}`);
+}
+
+/** Failed ones first, even where the page of the list does not reach them. */
+function sorted(failed, others) {
+  const all = new Map([...failed, ...others].map((deployment) => [deployment.id, deployment]));
+  const urgency = (deployment) => URGENCY.indexOf(deployment.convergence);
+  return [...all.values()].sort((one, other) => urgency(one) - urgency(other)
+    || one.application.localeCompare(other.application)
+    || one.client.localeCompare(other.client) || one.device.localeCompare(other.device));
+}
+
 function deploymentRow(deployment, now) {
   const { status } = deployment;
   const removing = deployment.desired === 'absent';
@@ -106,9 +124,9 @@ function deploymentRow(deployment, now) {
     key: deployment.id,
     cells: [
       cell({}, state(deployment.convergence, word)),
-      cell({}, make('div', { class: 'strong' }, deployment.application),
-        make('div', { class: 'sub' }, `${deployment.version}, profile ${deployment.profile}`)),
-      cell({}, make('div', { class: 'strong' }, deployment.device), make('div', { class: 'sub' }, deployment.client)),
+      cell({}, make('div', { class: 'strong' }, `${deployment.application} ${deployment.version}`),
+        make('div', { class: 'sub' }, `profile ${deployment.profile}`)),
+      cell({}, make('div', { class: 'strong' }, deployment.device), ofClient(deployment)),
       cell({}, components.length ? make('div', { class: 'chips' }, ...components) : make('span', { class: 'sub' }, 'nothing reported')),
       cell({ class: 'known' }, make('div', {}, deployment.explanation),
         ...unsaid.map((error) => make('div', { class: 'problem' }, `${error.code}: ${error.message}`)),
@@ -133,7 +151,7 @@ function deviceRow(device, now) {
     key: `${device.client}/${device.device}`,
     cells: [
       cell({}, device.silent ? state('not-heard-of', 'Silent') : state('converged', 'Heard of')),
-      cell({}, make('div', { class: 'strong' }, device.device), make('div', { class: 'sub' }, `client ${device.client}`)),
+      cell({}, make('div', { class: 'strong' }, device.device), ofClient(device)),
       cell({}, make('div', {}, model || 'unknown'), make('div', { class: 'sub' }, kind)),
       cell({}, labels.length ? make('div', { class: 'chips' }, ...labels) : make('span', { class: 'sub' }, 'none')),
       cell({}, ago(device.lastSeenAt, now)),
@@ -188,7 +206,7 @@ function show(summary, devices, deployments, chosen) {
   fill('devices', devices.items.map((device) => deviceRow(device, now)));
   const none = deployments.items.length === 0;
   if (chosen) {
-    showEmpty('deployments', none, make('p', {}, `No deployment is in the state “${WORDS.get(chosen)}”.`),
+    showEmpty('deployments', none, make('p', {}, `No deployment is “${WORDS.get(chosen)}”.`),
       make('p', {}, make('a', { href: '/' }, 'Show all deployments')));
   } else if (summary.applications === 0) {
     showEmpty('deployments', none, make('p', {}, 'Nothing is deployed, and the catalog is empty.'),
@@ -219,11 +237,13 @@ async function poll() {
   const chosen = chosenState();
   try {
     const filter = chosen ? `&convergence=${chosen}` : '';
-    const [summary, devices, deployments] = await Promise.all([
+    const [summary, devices, deployments, failed] = await Promise.all([
       ask('summary'),
       ask(`devices?limit=${ROWS_MAX}`),
       ask(`deployments?limit=${ROWS_MAX}${filter}`),
+      chosen ? { items: [] } : ask(`deployments?limit=${FAILED_MAX}&convergence=failed`),
     ]);
+    deployments.items = sorted(failed.items, deployments.items);
     lastGood = new Date();
     $('fleet').hidden = false;
     $('stale').hidden = true;

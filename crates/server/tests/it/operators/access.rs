@@ -18,7 +18,7 @@ async fn every_endpoint_of_the_document_asks_for_a_token() {
     let document = api(&server).openapi().await.unwrap();
     let mut asked = 0;
     for (path, item) in document["paths"].as_object().unwrap() {
-        let address = path.replace('{', "").replace('}', "");
+        let address = path.replace(['{', '}'], "");
         for method in item.as_object().unwrap().keys() {
             let request = plain().request(method.to_uppercase().parse().unwrap(), server.operators_url(&address));
             let response = request.send().await.unwrap();

@@ -193,7 +193,7 @@ async fn a_silent_device_is_told_from_one_that_has_not_answered_yet() {
     client.get("/api/v1/deployments").await;
     let deployment = deployed(&server, "press").await;
     assert!(deployment.explanation.contains("waiting for the device"), "{}", deployment.explanation);
-    server.clock.advance(Duration::from_secs(3600));
+    server.clock.advance(Duration::from_hours(1));
     let now = api.deployment(&deployment.id).await.unwrap();
     assert_eq!(now.convergence, Convergence::NotHeardOf);
     assert!(now.explanation.contains("not been heard of since"), "{}", now.explanation);

@@ -51,7 +51,7 @@ async fn a_device_is_told_silent_when_its_client_has_not_been_heard_of() {
     let client = press(&server, "press", &Kind::default()).await;
     client.get("/api/v1/deployments").await;
     assert!(!api.device("press", "press").await.unwrap().silent);
-    server.clock.advance(Duration::from_secs(3600));
+    server.clock.advance(Duration::from_hours(1));
     let device = api.device("press", "press").await.unwrap();
     assert!(device.silent && device.last_seen_at.is_some());
     assert!(device.capabilities.is_some(), "one device comes with its capabilities");

@@ -183,9 +183,10 @@ async fn hand_out(headers: HeaderMap, request: Request) -> Response {
     let basic = format!("Basic {}", STANDARD.encode(format!("{USER}:{PASSWORD}")));
     let known = headers.get(header::AUTHORIZATION).is_some_and(|value| value == basic.as_str());
     let asked = query.contains("scope=repository%3Apress-vision%3Apull") && query.contains("service=front");
-    match known && asked {
-        true => axum::Json(serde_json::json!({ "token": TOKEN })).into_response(),
-        false => StatusCode::UNAUTHORIZED.into_response(),
+    if known && asked {
+        axum::Json(serde_json::json!({ "token": TOKEN })).into_response()
+    } else {
+        StatusCode::UNAUTHORIZED.into_response()
     }
 }
 
