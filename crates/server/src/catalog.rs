@@ -90,10 +90,12 @@ async fn add(
     };
     let added = match state.store.version_add(&caller.actor(reason), &version, &blobs).await {
         // The same content from another place has another manifest, and is still the same package.
-        Err(StoreError::Exists { what }) => match state.store.version_get(&version.application, &version.version).await? {
-            Some(known) if same_content(&known, &version) => false,
-            _ => return Err(StoreError::Exists { what: format!("{what}, with other content,") }.into()),
-        },
+        Err(StoreError::Exists { what }) => {
+            match state.store.version_get(&version.application, &version.version).await? {
+                Some(known) if same_content(&known, &version) => false,
+                _ => return Err(StoreError::Exists { what: format!("{what}, with other content,") }.into()),
+            }
+        }
         other => other?,
     };
     let (kept, description) = applications::described(state, &version.application, &version.version).await?;
