@@ -135,10 +135,7 @@ struct Inner {
 
 impl Registry {
     /// Runs on a thread that may block, to its end even when whoever asked has gone away.
-    async fn blocking<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Inner) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
+    async fn blocking<T: Send + 'static>(&self, work: impl FnOnce(&Inner) -> Result<T> + Send + 'static) -> Result<T> {
         let inner = Arc::clone(&self.inner);
         let done = tokio::task::spawn_blocking(move || work(&inner)).await;
         done.unwrap_or_else(|error| {

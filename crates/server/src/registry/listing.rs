@@ -66,7 +66,9 @@ impl Registry {
     ) -> Result<Listed<Value>> {
         let wanted: Vec<Digest> = {
             let index = self.inner.index.read();
-            let Some(held) = index.repositories.get(repository) else { return Ok(Listed { items: vec![], more: false }) };
+            let Some(held) = index.repositories.get(repository) else {
+                return Ok(Listed { items: vec![], more: false });
+            };
             let range = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
             let referrers = held.referrers.get(subject).into_iter().flat_map(|set| set.range::<Digest, _>(range));
             let fits = |digest: &&Digest| {

@@ -86,7 +86,8 @@ fn blob_sizes(layout: &Layout) -> io::Result<HashMap<Digest, u64>> {
         for prefix in disk::entries(&algorithm.path())? {
             for entry in disk::entries(&prefix.path())? {
                 let names = (algorithm.file_name(), entry.file_name());
-                let digest = names.0.to_str().zip(names.1.to_str()).and_then(|(name, hex)| Digest::from_parts(name, hex));
+                let digest =
+                    names.0.to_str().zip(names.1.to_str()).and_then(|(name, hex)| Digest::from_parts(name, hex));
                 if let Some(digest) = digest {
                     sizes.insert(digest, entry.metadata()?.len());
                 }

@@ -20,7 +20,9 @@ pub enum NameError {
         "`{0}` is not a repository name: write lower-case letters and digits, joined by `.`, `_`, `__` or `-`, in parts divided by `/`, at most 255 characters"
     )]
     Repository(String),
-    #[error("`{0}` is not a tag: write at most 128 letters, digits, `_`, `.` and `-`, beginning with a letter, digit or `_`")]
+    #[error(
+        "`{0}` is not a tag: write at most 128 letters, digits, `_`, `.` and `-`, beginning with a letter, digit or `_`"
+    )]
     Tag(String),
     #[error("`{0}` is not a digest: write `sha256:` and 64, or `sha512:` and 128 lower-case hexadecimal digits")]
     Digest(String),
@@ -75,7 +77,9 @@ fn is_component(text: &str) -> bool {
         }
         let next = after.trim_start_matches(['.', '_', '-']);
         let separator = &after[..after.len() - next.len()];
-        if !(matches!(separator, "." | "_" | "__") || !separator.is_empty() && separator.bytes().all(|byte| byte == b'-')) {
+        if !(matches!(separator, "." | "_" | "__")
+            || !separator.is_empty() && separator.bytes().all(|byte| byte == b'-'))
+        {
             return false;
         }
         rest = next;
@@ -208,7 +212,9 @@ impl FromStr for Digest {
     type Err = NameError;
     fn from_str(text: &str) -> Result<Self, NameError> {
         let parts = text.split_once(':');
-        parts.and_then(|(algorithm, hex)| Self::from_parts(algorithm, hex)).ok_or_else(|| NameError::Digest(shown(text)))
+        parts
+            .and_then(|(algorithm, hex)| Self::from_parts(algorithm, hex))
+            .ok_or_else(|| NameError::Digest(shown(text)))
     }
 }
 

@@ -35,7 +35,8 @@ impl PullSecret {
         let bytes = match std::fs::read(path) {
             Ok(bytes) if bytes.len() == SECRET_BYTES => bytes,
             Ok(_) => {
-                let message = format!("the pull secret must have {SECRET_BYTES} bytes; remove the file to get a new one");
+                let message =
+                    format!("the pull secret must have {SECRET_BYTES} bytes; remove the file to get a new one");
                 return Err(io::Error::new(io::ErrorKind::InvalidData, message));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {

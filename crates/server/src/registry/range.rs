@@ -19,10 +19,18 @@ pub(super) fn asked(header: Option<&str>, size: u64) -> Asked {
     let (first, last) = (first.trim(), last.trim());
     match (number(first), number(last)) {
         (Some(first), _) if last.is_empty() => {
-            if first < size { Asked::Part(first, size - first) } else { Asked::Unsatisfiable }
+            if first < size {
+                Asked::Part(first, size - first)
+            } else {
+                Asked::Unsatisfiable
+            }
         }
         (Some(first), Some(last)) if first <= last => {
-            if first < size { Asked::Part(first, last.min(size - 1) - first + 1) } else { Asked::Unsatisfiable }
+            if first < size {
+                Asked::Part(first, last.min(size - 1) - first + 1)
+            } else {
+                Asked::Unsatisfiable
+            }
         }
         (None, Some(suffix)) if first.is_empty() => match suffix.min(size) {
             0 => Asked::Unsatisfiable,

@@ -200,10 +200,7 @@ impl Registry {
         let hash_before = upload.hash.clone();
         let mut writing = Writing { inner, session, hash: &mut upload.hash, start, written: 0 };
         let received = writing.receive(&mut body, expected).await;
-        let keep = matches!(
-            received,
-            Ok(()) | Err(RegistryError::UploadInvalid(_) | RegistryError::Stalled(_))
-        );
+        let keep = matches!(received, Ok(()) | Err(RegistryError::UploadInvalid(_) | RegistryError::Stalled(_)));
         let written = writing.written;
         if keep {
             session.received.store(start + written, Ordering::Relaxed);

@@ -6,7 +6,7 @@ mod oras;
 mod skopeo;
 
 use crate::support::{Fixture, TOKEN};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
@@ -28,31 +28,30 @@ fn tool(name: &str) -> PathBuf {
 
 /// What a program said and whether it was content.
 #[derive(Debug)]
-struct Ran {
+pub(crate) struct Ran {
     content: bool,
     output: String,
     errors: String,
 }
 
 impl Ran {
-    fn ok(self) -> String {
+    pub(crate) fn ok(self) -> String {
         assert!(self.content, "{}\n{}", self.output, self.errors);
         self.output
     }
-    fn refused(self) -> String {
+    pub(crate) fn refused(self) -> String {
         assert!(!self.content, "it should have been refused: {}", self.output);
         self.errors + &self.output
     }
 }
 
 /// Runs a program with a home of its own, so that it neither finds nor leaves anything on the machine.
-async fn run(fixture: &Fixture, name: &str, arguments: &[&str], input: &str) -> Ran {
-    let home = fixture.scratch();
+pub(crate) async fn run_in(home: &Path, name: &str, arguments: &[&str], input: &str) -> Ran {
     let mut child = Command::new(tool(name))
         .args(arguments)
-        .current_dir(&home)
-        .env("HOME", &home)
-        .env("XDG_RUNTIME_DIR", &home)
+        .current_dir(home)
+        .env("HOME", home)
+        .env("XDG_RUNTIME_DIR", home)
         .env("DOCKER_CONFIG", home.join("docker"))
         .env("REGISTRY_AUTH_FILE", home.join("auth.json"))
         .env_remove("DOCKER_HOST")
@@ -75,7 +74,16 @@ async fn run(fixture: &Fixture, name: &str, arguments: &[&str], input: &str) -> 
     Ran { content: done.status.success(), output: text(&done.stdout), errors: text(&done.stderr) }
 }
 
+/// Runs a program beside a registry.
+async fn run(fixture: &Fixture, name: &str, arguments: &[&str], input: &str) -> Ran {
+    run_in(&fixture.scratch(), name, arguments, input).await
+}
+
 /// `user:password` of an operator.
 fn operator() -> String {
-    format!("token:{TOKEN}")
+    operator_with(TOKEN)
+}
+
+pub(crate) fn operator_with(token: &str) -> String {
+    format!("token:{token}")
 }

@@ -6,9 +6,11 @@ mod access;
 mod blobs;
 mod collection;
 mod durability;
+mod kills;
 mod lists;
 mod manifests;
 mod quotas;
 mod uploads;
 
 mod clients;
+mod hosted;

@@ -49,12 +49,9 @@ async fn refuses_a_manifest_whose_parts_are_missing_or_of_another_size() {
     let fixture = Fixture::new().await;
     fixture.push_blob("a", b"{}").await;
     fixture.push_blob("elsewhere", b"layer").await;
-    let message = assert_error(
-        fixture.put_manifest("a", "1.0", &image(b"{}", b"layer")).await,
-        400,
-        "MANIFEST_BLOB_UNKNOWN",
-    )
-    .await;
+    let message =
+        assert_error(fixture.put_manifest("a", "1.0", &image(b"{}", b"layer")).await, 400, "MANIFEST_BLOB_UNKNOWN")
+            .await;
     assert!(message.contains(&Digest::sha256(b"layer").to_string()), "{message}");
     fixture.push_blob("a", b"layer").await;
     let mut wrong = image(b"{}", b"layer");

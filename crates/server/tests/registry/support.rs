@@ -10,7 +10,7 @@ use reqwest::{Method, RequestBuilder, Response};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -28,6 +28,11 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct TestClock(AtomicI64);
 
 impl TestClock {
+    /// For servers whose certificates other programs check against the real time.
+    #[expect(clippy::disallowed_methods, reason = "the clients of the test live in the real time")]
+    pub(crate) fn starting_now() -> Self {
+        Self(AtomicI64::new(jiff::Timestamp::now().as_microsecond()))
+    }
     pub(crate) fn advance(&self, duration: Duration) {
         self.0.fetch_add(i64::try_from(duration.as_micros()).unwrap(), Ordering::SeqCst);
     }
@@ -50,7 +55,9 @@ impl RegistryAuth for TestAuth {
         _: Option<&'a RepositoryName>,
     ) -> BoxFuture<'a, Access> {
         let access = match credentials {
-            Some(Credentials::Bearer(token)) if token.expose_secret() == TOKEN => Access::Granted("operator".to_owned()),
+            Some(Credentials::Bearer(token)) if token.expose_secret() == TOKEN => {
+                Access::Granted("operator".to_owned())
+            }
             Some(Credentials::Basic { password, .. }) if password.expose_secret() == TOKEN => {
                 Access::Granted("operator".to_owned())
             }
@@ -89,12 +96,7 @@ impl Fixture {
 
     async fn in_folder(folder: TempDir, change: impl FnOnce(&mut RegistryOptions)) -> Self {
         let clock = Arc::new(TestClock(AtomicI64::new(1_800_000_000_000_000)));
-        let mut options = RegistryOptions::new(folder.path().join("registry"));
-        change(&mut options);
-        let registry = Registry::open(options, Arc::clone(&clock) as Arc<dyn Clock>).await.unwrap();
-        let secret = PullSecret::open(&folder.path().join("pull-secret")).unwrap();
-        let pull_password = secret.password(CLIENT, 1).expose_secret().to_owned();
-        let app = router(registry.clone(), Arc::new(TestAuth(secret)));
+        let (registry, pull_password, app) = open(folder.path(), Arc::clone(&clock) as Arc<dyn Clock>, change).await;
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let server = AbortOnDropHandle::new(tokio::spawn(async move { axum::serve(listener, app).await.unwrap() }));
@@ -180,6 +182,21 @@ impl Fixture {
         let digest = Digest::sha256(manifest.to_string().as_bytes());
         (manifest, digest)
     }
+}
+
+/// A registry in a folder, the password of [`CLIENT`], and what answers for it.
+pub(crate) async fn open(
+    folder: &Path,
+    clock: Arc<dyn Clock>,
+    change: impl FnOnce(&mut RegistryOptions),
+) -> (Registry, String, axum::Router) {
+    let mut options = RegistryOptions::new(folder.join("registry"));
+    change(&mut options);
+    let registry = Registry::open(options, clock).await.unwrap();
+    let secret = PullSecret::open(&folder.join("pull-secret")).unwrap();
+    let password = secret.password(CLIENT, 1).expose_secret().to_owned();
+    let app = router(registry.clone(), Arc::new(TestAuth(secret)));
+    (registry, password, app)
 }
 
 pub(crate) fn descriptor(media_type: &str, content: &[u8]) -> Value {

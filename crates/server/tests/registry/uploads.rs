@@ -13,7 +13,8 @@ async fn takes_a_blob_in_one_request_after_beginning() {
     let fixture = Fixture::new().await;
     let location = fixture.begin("a").await;
     let digest = Digest::sha256(b"content");
-    let put = fixture.request(Method::PUT, &format!("{location}?digest={digest}")).body("content").send().await.unwrap();
+    let put =
+        fixture.request(Method::PUT, &format!("{location}?digest={digest}")).body("content").send().await.unwrap();
     assert_eq!(put.status(), 201);
     assert_eq!(header(&put, "location"), format!("/v2/a/blobs/{digest}"));
     assert_eq!(header(&put, "docker-content-digest"), digest.to_string());
@@ -58,7 +59,10 @@ async fn takes_a_stream_whose_length_nobody_knows() {
     let sent = fixture.request(Method::PATCH, &location).body(Body::wrap_stream(stream::iter(pieces))).send();
     assert_eq!(header(&sent.await.unwrap(), "range"), "0-4999999");
     let digest = Digest::sha256(&vec![7; 5_000_000]);
-    assert_eq!(fixture.request(Method::PUT, &format!("{location}?digest={digest}")).send().await.unwrap().status(), 201);
+    assert_eq!(
+        fixture.request(Method::PUT, &format!("{location}?digest={digest}")).send().await.unwrap().status(),
+        201
+    );
     assert_eq!(fixture.get(&format!("/v2/a/blobs/{digest}")).await.bytes().await.unwrap().len(), 5_000_000);
 }
 
@@ -126,7 +130,10 @@ async fn what_came_before_a_connection_broke_is_kept() {
     let digest = Digest::sha256(b"0123456789");
     let rest = fixture.request(Method::PATCH, &location).header("content-range", "5-9").body("56789").send().await;
     assert_eq!(rest.unwrap().status(), 202);
-    assert_eq!(fixture.request(Method::PUT, &format!("{location}?digest={digest}")).send().await.unwrap().status(), 201);
+    assert_eq!(
+        fixture.request(Method::PUT, &format!("{location}?digest={digest}")).send().await.unwrap().status(),
+        201
+    );
 }
 
 #[tokio::test]

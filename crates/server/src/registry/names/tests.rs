@@ -7,7 +7,10 @@ fn takes_the_repository_names_of_the_grammar_and_no_others() {
         assert_eq!(RepositoryName::from_folder(&name.folder()), Some(name), "{good}");
     }
     let long = "a".repeat(256);
-    for bad in ["", "/", "a/", "/a", "a//b", "A", "a..b", "a___b", "a_-b", "-a", "a-", ".a", "a.", "a b", "a,b", "ä", "..", &long] {
+    for bad in [
+        "", "/", "a/", "/a", "a//b", "A", "a..b", "a___b", "a_-b", "-a", "a-", ".a", "a.", "a b", "a,b", "ä", "..",
+        &long,
+    ] {
         assert!(bad.parse::<RepositoryName>().is_err(), "{bad}");
     }
 }
@@ -44,8 +47,15 @@ fn reads_back_the_digests_it_writes() {
 #[test]
 fn refuses_digests_in_any_other_form() {
     let hex = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
-    for bad in ["", "sha256:", "sha256", hex, &format!("md5:{hex}"), &format!("sha512:{hex}"), &format!("sha256:{}", hex.to_uppercase())]
-    {
+    for bad in [
+        "",
+        "sha256:",
+        "sha256",
+        hex,
+        &format!("md5:{hex}"),
+        &format!("sha512:{hex}"),
+        &format!("sha256:{}", hex.to_uppercase()),
+    ] {
         assert!(bad.parse::<Digest>().is_err(), "{bad}");
     }
     assert!(format!("sha256:{}", &hex[1..]).parse::<Digest>().is_err());

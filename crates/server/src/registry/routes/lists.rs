@@ -8,8 +8,8 @@ use crate::registry::listing::PAGE_MAX;
 use crate::registry::names::{Digest, RepositoryName, Tag};
 use axum::Json;
 use axum::response::{IntoResponse as _, Response};
-use http::header::{CONTENT_TYPE, HeaderValue};
 use http::HeaderName;
+use http::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::json;
 
 const FILTERS_APPLIED: HeaderName = HeaderName::from_static("oci-filters-applied");
@@ -64,7 +64,9 @@ pub(super) async fn referrers(call: &Call, name: &RepositoryName, subject: &Dige
 /// `n` of a page.
 fn limit(call: &Call) -> Result<usize> {
     let Some(text) = call.query("n") else { return Ok(PAGE_MAX) };
-    let number = text.parse::<usize>().map_err(|_| RegistryError::QueryInvalid(format!("`n={text}` is not a number of entries")))?;
+    let number = text
+        .parse::<usize>()
+        .map_err(|_| RegistryError::QueryInvalid(format!("`n={text}` is not a number of entries")))?;
     Ok(number.min(PAGE_MAX))
 }
 

@@ -43,8 +43,7 @@ pub(super) async fn put(call: &Call, name: &RepositoryName, reference: &Referenc
     let text = reference.to_string();
     let action = "registry.push";
     call.auth.record(Change { who: &who, action, repository: name, reference: &text, digest: Some(&put.digest) }).await;
-    let headers =
-        [(LOCATION, format!("/v2/{name}/manifests/{reference}")), (CONTENT_DIGEST, put.digest.to_string())];
+    let headers = [(LOCATION, format!("/v2/{name}/manifests/{reference}")), (CONTENT_DIGEST, put.digest.to_string())];
     let mut response = (StatusCode::CREATED, headers).into_response();
     if let Some(subject) = put.subject {
         let subject = HeaderValue::try_from(subject.to_string()).expect("a digest is a header value");
@@ -76,8 +75,7 @@ pub(super) async fn delete(call: &Call, name: &RepositoryName, reference: &Refer
     let who = call.allow(Action::Delete, Some(name)).await?;
     call.registry.delete_manifest(name, reference).await?;
     let text = reference.to_string();
-    let change =
-        Change { who: &who, action: "registry.delete", repository: name, reference: &text, digest: None };
+    let change = Change { who: &who, action: "registry.delete", repository: name, reference: &text, digest: None };
     call.auth.record(change).await;
     Ok(StatusCode::ACCEPTED.into_response())
 }

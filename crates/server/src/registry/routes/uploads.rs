@@ -4,8 +4,8 @@ use super::{CONTENT_DIGEST, Call};
 use crate::registry::auth::Action;
 use crate::registry::error::{RegistryError, Result};
 use crate::registry::names::{Digest, RepositoryName};
-use crate::registry::uploads::{Chunk, location};
 use crate::registry::range;
+use crate::registry::uploads::{Chunk, location};
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, LOCATION, RANGE};
@@ -76,7 +76,9 @@ pub(super) async fn cancel(call: &Call, name: &RepositoryName, id: &str) -> Resu
 
 fn chunk(call: &Call, body: Body) -> Result<Chunk> {
     let length = match call.header(&CONTENT_LENGTH) {
-        Some(text) => Some(text.parse().map_err(|_| RegistryError::SizeInvalid("Content-Length is no number".to_owned()))?),
+        Some(text) => {
+            Some(text.parse().map_err(|_| RegistryError::SizeInvalid("Content-Length is no number".to_owned()))?)
+        }
         None => None,
     };
     let range = match call.header(&CONTENT_RANGE) {

@@ -19,10 +19,14 @@ impl Engine {
         let path = |name: &str| folder.path().join(name);
         let log = File::create(path("log")).unwrap();
         let process = Command::new(tool("dockerd"))
-            .arg("--data-root").arg(path("data"))
-            .arg("--exec-root").arg(path("exec"))
-            .arg("--pidfile").arg(path("pid"))
-            .arg("--host").arg(format!("unix://{}", path("socket").display()))
+            .arg("--data-root")
+            .arg(path("data"))
+            .arg("--exec-root")
+            .arg(path("exec"))
+            .arg("--pidfile")
+            .arg(path("pid"))
+            .arg("--host")
+            .arg(format!("unix://{}", path("socket").display()))
             // Beside an engine that may run here already.
             .args(["--bridge=none", "--iptables=false"])
             .stdin(Stdio::null())

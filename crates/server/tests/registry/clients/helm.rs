@@ -11,7 +11,8 @@ async fn helm_pushes_a_chart_and_a_device_pulls_it() {
     fs::create_dir_all(chart.join("templates")).unwrap();
     fs::write(chart.join("Chart.yaml"), "apiVersion: v2\nname: press\nversion: 1.2.3+build\n").unwrap();
     fs::write(chart.join("values.yaml"), "speed: 1\n").unwrap();
-    fs::write(chart.join("templates/config.yaml"), "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: press}\n").unwrap();
+    fs::write(chart.join("templates/config.yaml"), "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: press}\n")
+        .unwrap();
     run(&fixture, "helm", &["package", "press"], "").await.ok();
     let address = fixture.address.to_string();
     let target = format!("oci://{address}/charts");
@@ -27,7 +28,8 @@ async fn helm_pushes_a_chart_and_a_device_pulls_it() {
     let pull = ["pull", "--plain-http", &chart, "--version", "1.2.3+build", "--untar", "--untardir", "pulled"];
     run(&fixture, "helm", &pull, "").await.ok();
     assert_eq!(fs::read_to_string(fixture.scratch().join("pulled/press/values.yaml")).unwrap(), "speed: 1\n");
-    let shown = run(&fixture, "helm", &["show", "values", "--plain-http", &chart, "--version", "1.2.3+build"], "").await;
+    let shown =
+        run(&fixture, "helm", &["show", "values", "--plain-http", &chart, "--version", "1.2.3+build"], "").await;
     assert!(shown.ok().contains("speed: 1"));
     run(&fixture, "helm", &["package", "--version", "2.0.0", "press"], "").await.ok();
     let refused = run(&fixture, "helm", &["push", "--plain-http", "press-2.0.0.tgz", &target], "").await.refused();

@@ -28,7 +28,8 @@ async fn oras_pushes_an_artifact_and_attaches_another_to_it() {
     let discover = ["discover", "--plain-http", "--format", "json", &reference];
     let found: Value = serde_json::from_str(&run(&fixture, "oras", &discover, "").await.ok()).unwrap();
     assert_eq!(referrers(&found).len(), 2, "{found}");
-    let one = ["discover", "--plain-http", "--format", "json", "--artifact-type", "application/vnd.example.bill", &reference];
+    let one =
+        ["discover", "--plain-http", "--format", "json", "--artifact-type", "application/vnd.example.bill", &reference];
     let found: Value = serde_json::from_str(&run(&fixture, "oras", &one, "").await.ok()).unwrap();
     assert_eq!(referrers(&found).len(), 1, "{found}");
     // No fallback tag: oras saw that we have the referrers API.

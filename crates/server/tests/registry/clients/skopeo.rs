@@ -78,7 +78,8 @@ async fn skopeo_is_refused_with_the_wrong_password() {
     let fixture = Fixture::new().await;
     let source = fixture.scratch().join("source");
     write_layout(&source);
-    let (from, to) = (format!("oci:{}:1.0", source.display()), format!("docker://{}/images/press:1.0", fixture.address));
+    let (from, to) =
+        (format!("oci:{}:1.0", source.display()), format!("docker://{}/images/press:1.0", fixture.address));
     let push = |credentials: String| {
         let arguments = ["--insecure-policy", "copy", "--dest-tls-verify=false", "--dest-creds"].map(str::to_owned);
         let arguments: Vec<String> = arguments.into_iter().chain([credentials, from.clone(), to.clone()]).collect();
