@@ -53,6 +53,9 @@ if [ ${#missing[@]} -gt 0 ]; then
   fi
 fi
 
+# The OCI clients the embedded registry is tested with.
+./scripts/tools.sh
+
 if [ ! -d e2e/node_modules/playwright-core ]; then
   (cd e2e && npm ci --no-audit --no-fund --silent)
 fi
