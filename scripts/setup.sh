@@ -3,6 +3,7 @@
 # Safe to run again: when everything is there it changes nothing and needs no network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/apt.sh
 
 # command or file -> Debian package that brings it
 needs=(
@@ -30,19 +31,9 @@ for need in "${needs[@]}"; do
 done
 
 if [ ${#missing[@]} -gt 0 ]; then
-  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+  if can_apt; then
     echo "setup: installing ${missing[*]}"
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq
-    # Services never start by themselves on a test machine: the tests start their own.
-    printf '#!/bin/sh\nexit 101\n' > /usr/sbin/policy-rc.d.margrave && chmod +x /usr/sbin/policy-rc.d.margrave
-    if [ ! -e /usr/sbin/policy-rc.d ]; then
-      mv /usr/sbin/policy-rc.d.margrave /usr/sbin/policy-rc.d; placed=yes
-    else
-      rm /usr/sbin/policy-rc.d.margrave; placed=no
-    fi
-    apt-get install -y -qq --no-install-recommends "${missing[@]}"
-    [ "$placed" = no ] || rm -f /usr/sbin/policy-rc.d
+    apt_install "${missing[@]}"
   else
     {
       echo "setup: the tests need these, and they are not here:"
@@ -54,7 +45,7 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 # The OCI clients the embedded registry is tested with.
-./scripts/tools.sh
+scripts/tools.sh
 
 if [ ! -d e2e/node_modules/playwright-core ]; then
   (cd e2e && npm ci --no-audit --no-fund --silent)

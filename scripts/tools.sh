@@ -2,6 +2,7 @@
 # Fetches the real OCI clients the registry is tested with: skopeo, a Docker engine, oras and helm 3.
 # What the machine already has is used as it is. The rest is kept outside the tree, so a second run needs no network.
 set -euo pipefail
+. "$(dirname "$0")/apt.sh"
 
 tools="${XDG_CACHE_HOME:-$HOME/.cache}/margrave/tools"
 bin="$tools/bin"
@@ -17,24 +18,6 @@ have() { [ -x "$bin/$1" ] || command -v "$1" >/dev/null 2>&1; }
 fail() {
   echo "tools: $1" >&2
   exit 1
-}
-
-can_apt() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; }
-
-# Installs packages of the system's own release; services are kept from starting, since the tests start their own.
-apt_install() {
-  can_apt || fail "install these yourself, they are not here and this is not Debian as root: $*"
-  export DEBIAN_FRONTEND=noninteractive
-  local policy=/usr/sbin/policy-rc.d placed=no
-  if [ ! -e "$policy" ]; then
-    printf '#!/bin/sh\nexit 101\n' > "$policy"
-    chmod +x "$policy"
-    placed=yes
-  fi
-  local failed=no
-  { apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@" >/dev/null; } || failed=yes
-  [ "$placed" = no ] || rm -f "$policy"
-  [ "$failed" = no ] || fail "apt could not install: $*"
 }
 
 # The mirror the system itself uses: the first source that serves the release this machine runs.
