@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
 /// No client needs longer for what is asked of it here, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A program the machine or the cache has.
 fn tool(name: &str) -> PathBuf {

@@ -56,9 +56,9 @@ impl Server {
     async fn create(&self, id: &str, state: ClientState) {
         let actor = Actor { name: "test".to_owned(), reason: None, request_id: None };
         let id: ClientId = id.parse().unwrap();
-        let held = &self.running.state;
-        let (_, head) = held.store.client_create(&actor, &id, state, None, held.now()).await.unwrap();
-        held.heads.put(head);
+        let server = &self.running.state;
+        let (_, head) = server.store.client_create(&actor, &id, state, None, server.now()).await.unwrap();
+        server.heads.put(head);
     }
 
     async fn password(&self, client: &str) -> String {
