@@ -178,3 +178,20 @@ impl From<IdentityError> for AppError {
 pub fn field_problems(errors: Vec<FieldError>) -> Vec<FieldProblem> {
     errors.into_iter().map(|error| FieldProblem { field: error.field, message: error.message }).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Code;
+
+    #[test]
+    fn every_code_is_in_the_conventions_with_its_status() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/api.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        for code in Code::ALL {
+            let row = format!("| `{}` | {} |", code.as_str(), code.status());
+            assert!(text.contains(&row), "docs/api.md lacks the row {row}");
+        }
+        let rows = text.lines().filter(|line| line.starts_with("| `") && line.matches('|').count() == 5).count();
+        assert_eq!(rows, Code::ALL.len(), "docs/api.md lists codes that do not exist");
+    }
+}

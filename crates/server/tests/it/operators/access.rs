@@ -4,7 +4,7 @@ use super::{api, problem};
 use crate::support::TestServer;
 use crate::support::client::plain;
 use margrave_api::access::CreateToken;
-use margrave_api::client::{ApiClient, ClientOptions, PageQuery};
+use margrave_api::client::{ApiClient, ClientError, ClientOptions, PageQuery};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -88,4 +88,19 @@ async fn the_audit_says_who_did_what_and_why_and_its_chain_holds() {
     assert_eq!(second.items[0].seq, records[1].seq);
     let verified = admin.verify_audit().await.unwrap();
     assert!(verified.intact && verified.records >= 3, "{verified:?}");
+}
+
+#[tokio::test]
+async fn the_client_tells_a_wrong_address_from_a_refusal() {
+    let server = TestServer::start().await;
+    let at = |address: &str| ApiClient::new(&ClientOptions::new(address).with_token("mgv_x"));
+    assert!(matches!(at("fleet.example"), Err(ClientError::Address(_))));
+    assert!(matches!(at("ftp://fleet.example"), Err(ClientError::Address(_))));
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = at(&format!("http://{closed}")).unwrap().whoami().await.unwrap_err();
+    assert!(matches!(gone, ClientError::Unreachable { .. }), "{gone:?}");
+    let elsewhere = at(&server.operators_url("/healthz")).unwrap().whoami().await.unwrap_err();
+    assert_eq!(elsewhere.code(), Some("not-found"), "{elsewhere:?}");
+    let shown = format!("{:?}", at(&server.operators_url("")).unwrap());
+    assert!(!shown.contains("mgv_x"), "{shown}");
 }

@@ -1,7 +1,7 @@
 //! What fits where, and why (CON-02).
 
 use super::packages::{ID, upload};
-use super::{Kind, api, press, problem};
+use super::{Kind, api, create, on, press, problem};
 use crate::support::TestServer;
 use margrave_api::applications::{DeviceFit, FitOutcome};
 use margrave_api::client::PageQuery;
@@ -66,4 +66,19 @@ async fn fits_come_in_pages_and_by_selector() {
         .unwrap();
     assert_eq!((rest.items.len(), rest.next), (1, None));
     assert_eq!(problem(api.application_fit(ID, "9.0.0", None, &PageQuery::default()).await).code, "not-found");
+}
+
+#[tokio::test]
+async fn what_nobody_can_tell_is_unknown_and_not_chosen() {
+    // W-17, CON-02
+    let server = TestServer::start().await;
+    let api = api(&server);
+    upload(&api, "1.0.0").await;
+    press(&server, "vague", &Kind { memory: "plenty", types: &["compose"], ..Kind::default() }).await;
+    let fit = api.application_fit(ID, "1.0.0", None, &PageQuery::default()).await.unwrap().items.remove(0);
+    assert_eq!((fit.outcome, fit.profile.as_deref()), (FitOutcome::Unknown, None));
+    assert!(reasons(&fit, "small").contains("memory=Unknown"), "{}", reasons(&fit, "small"));
+    let problem = problem(api.create_deployments(&create("1.0.0", on(&["vague"]))).await);
+    assert_eq!((problem.code.as_str(), problem.errors[0].field.as_str()), ("unplaceable", "vague/vague"));
+    assert!(problem.errors[0].message.contains("unknown"), "{problem:?}");
 }
