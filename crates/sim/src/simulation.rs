@@ -24,6 +24,7 @@ pub use cast::{capabilities, description};
 pub use violation::Violation;
 
 use margo::Digest;
+use server::Installation;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use world::World;
@@ -49,6 +50,7 @@ pub struct Options {
     pub print: bool,
     /// The database file of this world.
     database: PathBuf,
+    installation: Installation,
 }
 
 /// What one world came to.
@@ -68,6 +70,7 @@ pub struct Simulator {
     runtime: tokio::runtime::Runtime,
     folder: tempfile::TempDir,
     template: PathBuf,
+    installation: Installation,
 }
 
 /// How long the trouble lasts in one world; many small worlds find more than one long one.
@@ -83,14 +86,16 @@ impl Simulator {
         let memory = Path::new("/dev/shm");
         let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }?;
         let template = runtime.block_on(server::template(folder.path()))?;
-        Ok(Self { runtime, folder, template })
+        let installation = Installation::new(folder.path())?;
+        Ok(Self { runtime, folder, template, installation })
     }
 
     /// Lives through the world of one seed.
     pub fn run(&self, seed: u64, bug: Option<Bug>, print: bool) -> anyhow::Result<Outcome> {
         let database = self.folder.path().join(format!("{seed}.db"));
         std::fs::copy(&self.template, &database)?;
-        let options = Options { troubled: TROUBLED, bug, print, database: database.clone() };
+        let installation = self.installation.clone();
+        let options = Options { troubled: TROUBLED, bug, print, database: database.clone(), installation };
         let outcome = self.runtime.block_on(live(seed, options));
         for suffix in ["", "-wal", "-shm"] {
             let _ = std::fs::remove_file(format!("{}{suffix}", database.display()));

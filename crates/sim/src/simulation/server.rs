@@ -1,4 +1,5 @@
-//! The server as a process that can die: the real store on a real SQLite file, the real heads, the real publisher.
+//! The server as a process that can die: the real store on a real SQLite file, the real device API without sockets, the
+//! real group commit, the real publisher.
 //!
 //! What is durable is in the file; everything else goes with the process.
 
@@ -7,18 +8,26 @@ mod device_api;
 use super::cast;
 use super::violation::Violation;
 use super::{Bug, Options};
+use margo::spiffe::ClientIdentity;
 use margo::{ClientId, DeploymentId};
 use margrave_agent::machine::io::{Request, Response};
 use margrave_core::model::{Actor, Change, ClientState, Reported};
 use margrave_core::time::{Clock, Timestamp};
-use margrave_server::app::publisher;
+use axum::Router;
+use margrave_server::app::publisher::{self, Publisher};
 use margrave_server::catalog::Descriptions;
+use margrave_server::config::Config;
+use margrave_server::devices::{self, StatusQueue};
 use margrave_server::heads::Heads;
+use margrave_server::identity::Identity;
+use margrave_server::state::ServerState;
+use margrave_server::telemetry::Metrics;
 use margrave_store::{Store, StoreError, StoreOptions};
 use std::collections::{HashMap, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use tokio_util::sync::CancellationToken;
 
 /// So few that even a small change takes several batches.
 const BATCH_TARGETS: usize = 2;
@@ -26,7 +35,25 @@ const BATCH_TARGETS: usize = 2;
 /// Manifests a stale cache between agent and server could still hold.
 const CACHE_PER_CLIENT: usize = 4;
 
+/// What outlives every process of every world: keys take long to make and play no part here.
+#[derive(Debug, Clone)]
+pub(crate) struct Installation {
+    config: Arc<Config>,
+    identity: Arc<Identity>,
+}
+
+impl Installation {
+    pub(crate) fn new(folder: &Path) -> anyhow::Result<Self> {
+        let config = Arc::new(Config { data_dir: folder.to_owned(), ..Config::default() });
+        let clock = Arc::new(SimulatedClock::default());
+        clock.0.store(super::world::BEGINNING.0, Ordering::Relaxed);
+        let identity = Arc::new(Identity::open(Arc::clone(&config), clock)?);
+        Ok(Self { config, identity })
+    }
+}
+
 pub(crate) struct Server {
+    installation: Installation,
     url: String,
     process: Option<Process>,
     clock: Arc<SimulatedClock>,
@@ -36,6 +63,8 @@ pub(crate) struct Server {
 
 struct Process {
     parts: publisher::Parts,
+    /// The routes of the device API.
+    devices: Router,
     /// Changes the publisher has taken up.
     queue: VecDeque<Change>,
 }
@@ -65,7 +94,7 @@ pub(crate) fn unexpected(error: StoreError) -> Violation {
 }
 
 /// An empty database with its schema, made once: copying it is faster than migrating a thousand times.
-pub(crate) async fn template(folder: &std::path::Path) -> Result<PathBuf, Violation> {
+pub(crate) async fn template(folder: &Path) -> Result<PathBuf, Violation> {
     let path = folder.join("template.db");
     let store = Store::open(&options_for(&path)).await.map_err(unexpected)?;
     for shipped in cast::catalog() {
@@ -76,7 +105,7 @@ pub(crate) async fn template(folder: &std::path::Path) -> Result<PathBuf, Violat
     Ok(path)
 }
 
-fn options_for(path: &std::path::Path) -> StoreOptions {
+fn options_for(path: &Path) -> StoreOptions {
     StoreOptions { url: format!("sqlite://{}", path.display()), readers: 1 }
 }
 
@@ -86,7 +115,8 @@ impl Server {
         let clock = Arc::new(SimulatedClock::default());
         clock.0.store(now.0, Ordering::Relaxed);
         let url = options_for(&options.database).url;
-        let mut server = Self { url, process: None, clock, cache: HashMap::new() };
+        let installation = options.installation.clone();
+        let mut server = Self { installation, url, process: None, clock, cache: HashMap::new() };
         server.start().await?;
         Ok(server)
     }
@@ -100,8 +130,25 @@ impl Server {
         let store = Store::open(&options).await.map_err(unexpected)?;
         let heads = Arc::new(Heads::load(&store).await.map_err(unexpected)?);
         let clock: Arc<dyn Clock> = Arc::<SimulatedClock>::clone(&self.clock);
-        let parts = publisher::Parts { store, heads, clock, descriptions: Arc::new(Descriptions::default()), metrics: Arc::default() };
-        self.process = Some(Process { parts, queue: VecDeque::new() });
+        let metrics = Arc::new(Metrics::default());
+        let descriptions = Arc::new(Descriptions::default());
+        let (statuses, _) = StatusQueue::start(store.clone(), Arc::clone(&metrics));
+        let state = ServerState {
+            store: store.clone(),
+            clock: Arc::clone(&clock),
+            config: Arc::clone(&self.installation.config),
+            heads: Arc::clone(&heads),
+            identity: Arc::clone(&self.installation.identity),
+            publisher: Publisher::default(),
+            descriptions: Arc::clone(&descriptions),
+            metrics: Arc::clone(&metrics),
+            statuses,
+            registry: None,
+            urls: Arc::default(),
+            stopping: CancellationToken::new(),
+        };
+        let parts = publisher::Parts { store, heads, clock, descriptions, metrics };
+        self.process = Some(Process { parts, devices: devices::router(state), queue: VecDeque::new() });
         Ok(())
     }
 
@@ -187,7 +234,10 @@ impl Server {
         {
             return Ok(Response { status: 200, ..Response::default() });
         }
-        let mut response = device_api::handle(self.parts(), client, request, now).await?;
+        self.set_clock(now);
+        let process = self.process.as_ref().expect("asked only while the server is up");
+        let identity = ClientIdentity { wfm: self.installation.identity.wfm().clone(), client_id: client.clone() };
+        let mut response = device_api::handle(&process.devices, identity, request).await;
         if options.bug == Some(Bug::VersionReused)
             && let (Request::Poll { .. }, 200) = (request, response.status)
         {

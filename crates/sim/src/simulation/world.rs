@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A day in 2026, so that dates look like dates; nothing depends on it.
-const BEGINNING: Timestamp = Timestamp(1_780_000_000_000_000);
+pub(crate) const BEGINNING: Timestamp = Timestamp(1_780_000_000_000_000);
 
 /// A world that needs more events than this is going round in circles.
 const EVENTS_MAX: u64 = 60_000;

@@ -1,96 +1,51 @@
-//! The device API without sockets: the same store calls and the same codes as the real handlers (requirements §5 to §7).
+//! The real device API, asked without sockets: the same routes, with the identity a handshake would have proved.
 
-use super::unexpected;
-use crate::simulation::violation::Violation;
-use margo::capabilities::{DeviceCapabilities, UnknownTypes};
-use margo::ids::ClientId;
-use margo::problem::{Problem, ProblemType};
-use margo::status::DeploymentStatus;
-use margo::{DeploymentId, DeviceId, Digest};
+use axum::Router;
+use axum::body::Body;
+use http::{Method, header};
+use margo::manifest::MANIFEST_MEDIA_TYPE;
+use margo::spiffe::ClientIdentity;
 use margrave_agent::machine::io::{Request, Response};
-use margrave_core::model::{Actor, ClientState, DeviceKey};
-use margrave_core::time::Timestamp;
-use margrave_server::app::publisher::Parts;
-use margrave_store::{DevicePut, StatusOutcome, StatusWrite};
+use margrave_server::net::Peer;
+use tower::ServiceExt as _;
 
-type Handled = Result<Response, Violation>;
+/// Above every answer of a small world.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
 
-pub(super) async fn handle(parts: &Parts, client: &ClientId, request: &Request, now: Timestamp) -> Handled {
-    let head = parts.heads.get(client).filter(|head| head.state == ClientState::Accepted);
-    let Some(head) = head else { return Ok(problem(ProblemType::NotAuthorized, 403)) };
-    parts.heads.seen(client, now);
-    match request {
-        // The 304 comes from memory (invariant 3).
-        Request::Poll { if_none_match: Some(etag) } if *etag == head.digest.etag() => Ok(status(304)),
-        Request::Poll { .. } => manifest(parts, client).await,
-        Request::FetchBundle { path } => bundle(parts, client, path).await,
-        Request::FetchYaml { path } => yaml(parts, client, path).await,
-        Request::PutCapabilities { device, json } => put_device(parts, client, device, json, now).await,
-        Request::DeleteDevice { device } => delete_device(parts, client, device, now).await,
-        Request::PostStatus { json, .. } => post_status(parts, client, json, now).await,
-    }
+pub(super) async fn handle(routes: &Router, caller: ClientIdentity, request: &Request) -> Response {
+    let mut asked = http(request);
+    asked.extensions_mut().insert(Peer(caller));
+    let answer = routes.clone().oneshot(asked).await.unwrap_or_else(|never| match never {});
+    let status = answer.status().as_u16();
+    let field = |name| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let (etag, retry_after) = (field(header::ETAG), field(header::RETRY_AFTER));
+    let body = axum::body::to_bytes(answer.into_body(), ANSWER_BYTES_MAX).await.expect("a body from memory comes whole");
+    Response { status, etag, retry_after, body: body.to_vec() }
 }
 
-async fn manifest(parts: &Parts, client: &ClientId) -> Handled {
-    let found = parts.store.manifest(client).await.map_err(unexpected)?;
-    let (_, digest, body) = found.expect("a client has a manifest from its first day");
-    Ok(Response { status: 200, etag: Some(digest.etag()), retry_after: None, body })
-}
-
-async fn bundle(parts: &Parts, client: &ClientId, path: &str) -> Handled {
-    let digest = path.rsplit('/').next().and_then(|digest| digest.parse::<Digest>().ok());
-    let Some(digest) = digest else { return Ok(problem(ProblemType::InvalidBundle, 404)) };
-    match parts.store.bundle(client, &digest).await.map_err(unexpected)? {
-        Some(body) => Ok(Response { status: 200, etag: Some(digest.etag()), retry_after: None, body }),
-        None => Ok(problem(ProblemType::InvalidBundle, 404)),
-    }
-}
-
-async fn yaml(parts: &Parts, client: &ClientId, path: &str) -> Handled {
-    let mut segments = path.rsplit('/');
-    let digest = segments.next().and_then(|digest| digest.parse::<Digest>().ok());
-    let id = segments.next().and_then(|id| id.parse::<DeploymentId>().ok());
-    let (Some(digest), Some(id)) = (digest, id) else { return Ok(problem(ProblemType::DeploymentNotFound, 404)) };
-    match parts.store.deployment_yaml(client, id, &digest).await.map_err(unexpected)? {
-        Some(body) => Ok(Response { status: 200, etag: Some(digest.etag()), retry_after: None, body }),
-        None => Ok(problem(ProblemType::DeploymentNotFound, 404)),
-    }
-}
-
-async fn put_device(parts: &Parts, client: &ClientId, device: &DeviceId, json: &[u8], now: Timestamp) -> Handled {
-    let Ok(read) = DeviceCapabilities::read(json, UnknownTypes::Refuse) else {
-        return Ok(problem(ProblemType::SemanticError, 422));
+/// As the agent's shell puts it on the wire.
+fn http(request: &Request) -> http::Request<Body> {
+    let (method, path, body) = match request {
+        Request::Poll { .. } => (Method::GET, "/api/v1/deployments".to_owned(), Vec::new()),
+        Request::FetchBundle { path } | Request::FetchYaml { path } => (Method::GET, path.clone(), Vec::new()),
+        Request::PutCapabilities { device, json } => {
+            (Method::PUT, format!("/api/v1/capabilities/{device}"), json.clone())
+        }
+        Request::DeleteDevice { device } => (Method::DELETE, format!("/api/v1/capabilities/{device}"), Vec::new()),
+        Request::PostStatus { deployment, json } => {
+            (Method::POST, format!("/api/v1/deployments/{deployment}/status"), json.clone())
+        }
     };
-    let key = DeviceKey { client: client.clone(), device: device.clone() };
-    Ok(match parts.store.device_put(&key, &read.document, json, now).await.map_err(unexpected)? {
-        DevicePut::Created => status(201),
-        DevicePut::Updated => status(200),
-        DevicePut::GatewayNotFound => problem(ProblemType::GatewayNotFound, 404),
-    })
-}
-
-async fn delete_device(parts: &Parts, client: &ClientId, device: &DeviceId, now: Timestamp) -> Handled {
-    let key = DeviceKey { client: client.clone(), device: device.clone() };
-    let who = Actor { name: format!("client:{client}"), reason: None, request_id: None };
-    let gone = parts.store.device_delete(&who, &key, now).await.map_err(unexpected)?;
-    Ok(if gone { status(204) } else { problem(ProblemType::DeviceNotFound, 404) })
-}
-
-async fn post_status(parts: &Parts, client: &ClientId, json: &[u8], now: Timestamp) -> Handled {
-    let Ok(read) = DeploymentStatus::read(json) else { return Ok(problem(ProblemType::InvalidRequest, 400)) };
-    let write =
-        StatusWrite { client: client.clone(), status: read.document, body: json.to_vec(), received_at: now };
-    let outcomes = parts.store.statuses_put(&[write]).await.map_err(unexpected)?;
-    Ok(match outcomes[..] {
-        [StatusOutcome::Kept] => status(200),
-        _ => problem(ProblemType::DeploymentNotFound, 404),
-    })
-}
-
-fn status(status: u16) -> Response {
-    Response { status, ..Response::default() }
-}
-
-fn problem(kind: ProblemType, status: u16) -> Response {
-    Response { status, body: Problem::new(kind, status, "simulated").to_json(), ..Response::default() }
+    let mut builder = http::Request::builder().method(method).uri(path);
+    match request {
+        Request::Poll { if_none_match } => {
+            builder = builder.header(header::ACCEPT, MANIFEST_MEDIA_TYPE);
+            if let Some(etag) = if_none_match {
+                builder = builder.header(header::IF_NONE_MATCH, etag);
+            }
+        }
+        _ if !body.is_empty() => builder = builder.header(header::CONTENT_TYPE, "application/json"),
+        _ => {}
+    }
+    builder.body(Body::from(body)).expect("paths and ETags of the protocol fit into a request")
 }

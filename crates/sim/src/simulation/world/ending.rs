@@ -64,6 +64,10 @@ impl World {
                 return Ok(Some(format!("agent {index} is {settled:?}")));
             }
         }
+        // What stopped by itself a moment ago has not been looked at yet.
+        if let Err(violation) = self.check_workloads().await {
+            return Ok(Some(violation.to_string()));
+        }
         let silent_since = self.now.minus(Duration::from_mins(5));
         let summary = self.server.store().summary(silent_since).await.map_err(unexpected)?;
         if summary.changes_unfinished > 0 {
