@@ -74,6 +74,31 @@ fn a_device_without_hosting_fields_hosts_nothing() {
 }
 
 #[test]
+fn a_custom_runtime_is_found_by_its_type_and_its_label() {
+    // CR-01
+    let rule = json!({"eligibilityRules": [{"labelSelector": {"matchExpressions": [
+        {"key": "ardent.example/runtime", "operator": "In", "values": ["ladder"]},
+    ]}}]});
+    let rule = constraints(&rule).unwrap();
+    let outcome = |lists: &Value, label: Option<&str>| {
+        let device = device(|value| {
+            value["properties"]["supportedRuntimes"] = lists.clone();
+            value["properties"]["supportedDeploymentTypes"] = lists.clone();
+            if let Some(label) = label {
+                value["labels"]["ardent.example/runtime"] = json!(label);
+            }
+        });
+        evaluate(ProfileType::Custom, Some(&rule), &device).outcome
+    };
+    assert_eq!(outcome(&json!(["custom"]), Some("ladder")), Outcome::Yes);
+    assert_eq!(outcome(&json!(["custom"]), Some("other")), Outcome::No);
+    assert_eq!(outcome(&json!(["custom"]), None), Outcome::No);
+    let ordinary = device(|value| value["labels"]["ardent.example/runtime"] = json!("ladder"));
+    let fit = evaluate(ProfileType::Custom, Some(&rule), &ordinary);
+    assert_eq!((fit.outcome, fit.reasons[0].rule.as_str()), (Outcome::No, "deploymentType"));
+}
+
+#[test]
 fn every_rule_has_a_reason_for_yes_and_for_no() {
     // CON-02
     let description = ApplicationDescription::read(DESCRIPTION.as_bytes()).unwrap().document;

@@ -41,6 +41,36 @@ fn the_first_sync_takes_the_bundle_and_a_small_change_a_single_file() {
 }
 
 #[test]
+fn sizes_that_are_wrong_change_nothing() {
+    // DS-06
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    let lie = |server: &mut Server, size: u64| {
+        let mut manifest: serde_json::Value = serde_json::from_slice(&server.publication.body).unwrap();
+        manifest["bundle"]["sizeBytes"] = size.into();
+        for deployment in manifest["deployments"].as_array_mut().unwrap() {
+            deployment["sizeBytes"] = size.into();
+        }
+        server.publication.body = manifest.to_string().into_bytes();
+        server.publication.digest = margo::Digest::of(&server.publication.body);
+    };
+    // By the bundle at first, then by single files.
+    for (size, revision) in [(1, "1.0.0"), (0, "1.0.1"), (1 << 50, "1.0.2")] {
+        server.publish(vec![yaml(1, "gw", &["web"], revision), yaml(2, "gw", &["db"], "1.0.0")]);
+        lie(&mut server, size);
+        bench.converge(&mut server);
+        assert_eq!(bench.world.deployments[&id(1)].components["web"].digest, server.deployments[0].digest);
+    }
+    assert!(bench.codes().is_empty(), "{:?}", bench.codes());
+    for fetched in ["/bundles/", "/deployments/"] {
+        let used = |request: &Request| match request {
+            Request::FetchBundle { path } | Request::FetchYaml { path } => path.contains(fetched),
+            _ => false,
+        };
+        assert!(server.requests.iter().any(used), "{fetched}");
+    }
+}
+
+#[test]
 fn many_changes_take_the_bundle() {
     let (mut bench, mut server) = (Bench::new(), Server::new());
     bench.converge(&mut server);

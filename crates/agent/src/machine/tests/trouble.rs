@@ -163,6 +163,29 @@ fn refused_capabilities_are_not_sent_again_until_they_change_and_do_not_stop_the
 }
 
 #[test]
+fn of_an_acknowledgement_only_the_code_counts() {
+    // W-10, W-15
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
+    server.twist = Some(Box::new(|request| match request {
+        Request::PutCapabilities { .. } => Some(response(200, br#"{"ok":true}"#)),
+        Request::PostStatus { .. } => Some(response(201, b"[1]")),
+        _ => None,
+    }));
+    bench.converge(&mut server);
+    bench.run_for(30 * MINUTE, &mut server);
+    let puts = server.requests.iter().filter(|request| matches!(request, Request::PutCapabilities { .. })).count();
+    assert_eq!(puts, 1);
+    let states = server.requests.iter().filter_map(|request| match request {
+        Request::PostStatus { json, .. } => Some(margo::status::DeploymentStatus::read(json).unwrap().document.state),
+        _ => None,
+    });
+    assert_eq!(states.collect::<Vec<_>>(), [State::Pending, State::Installing, State::Installed]);
+    assert!(bench.disk.statuses.entries[&id(1)].delivered);
+    assert!(bench.machine.report(bench.now).troubles.is_empty());
+}
+
+#[test]
 fn a_server_that_cannot_take_capabilities_is_polled_all_the_same() {
     let (mut bench, mut server) = (Bench::new(), Server::new());
     server.twist =

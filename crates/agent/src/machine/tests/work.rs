@@ -41,7 +41,47 @@ fn a_report_names_pending_then_installing_then_installed_when_each_can_be_sent()
     server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
     bench.stuck = true;
     bench.run_for(minutes(2), &mut server);
-    assert_eq!(server.last_status(1).state, State::Installing);
+    let states = |server: &Server| server.statuses.iter().map(|status| status.state).collect::<Vec<_>>();
+    assert_eq!(states(&server), [State::Pending, State::Installing]);
+    bench.stuck = false;
+    let work = bench.trace.iter().rev().find_map(|effect| match effect {
+        Effect::Apply(work) => Some(work.clone()),
+        _ => None,
+    });
+    let work = work.expect("it is being applied");
+    bench.world.apply(&work, &bench.script).unwrap();
+    bench.inputs.push_back(Input::WorkFinished { work: work.work, outcome: WorkOutcome::Done });
+    bench.converge(&mut server);
+    assert_eq!(states(&server), [State::Pending, State::Installing, State::Installed]);
+}
+
+#[test]
+fn reports_carry_the_version_being_applied_not_the_one_being_fetched() {
+    // ST-05
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    let second = server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
+    bench.converge(&mut server);
+    server.statuses.clear();
+    server.requests.clear();
+    let third = server.publish(vec![yaml(1, "gw", &["web"], "2.0.0")]);
+    assert_eq!((second, third), (2, 3));
+    server.twist = Some(Box::new(|request| {
+        matches!(request, Request::FetchBundle { .. } | Request::FetchYaml { .. }).then(|| response(500, b""))
+    }));
+    bench.world.deployments[&id(1)].components.shift_remove("web");
+    bench.run_for(minutes(5), &mut server);
+    let fetches = |request: &Request| matches!(request, Request::FetchBundle { .. } | Request::FetchYaml { .. });
+    assert!(server.requests.iter().any(fetches), "the newer manifest is there, its content is not");
+    assert_eq!(starts(&bench, 1, "web"), 1, "the drift was repaired");
+    let of_repair: Vec<_> =
+        server.statuses.iter().map(|status| (status.state, status.adopted_manifest_version)).collect();
+    assert_eq!(of_repair, [(State::Installing, 2), (State::Installed, 2)]);
+    server.statuses.clear();
+    server.twist = None;
+    bench.converge(&mut server);
+    let of_update: Vec<_> =
+        server.statuses.iter().map(|status| (status.state, status.adopted_manifest_version)).collect();
+    assert_eq!(of_update, [(State::Installing, 3), (State::Installed, 3)]);
 }
 
 #[test]
