@@ -67,7 +67,7 @@ pub struct ApplicationDetail {
 }
 
 /// `POST /api/applications/import`: pull a package from an OCI registry.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ImportApplication {
     /// `oci://registry/repository:tag` or `oci://registry/repository@sha256:...`.
@@ -86,6 +86,17 @@ pub struct ImportApplication {
     pub ca: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// The password is for the registry alone: it must not reach a log by way of `{:?}`.
+impl std::fmt::Debug for ImportApplication {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ImportApplication")
+            .field("source", &self.source)
+            .field("username", &self.username)
+            .field("plain_http", &self.plain_http)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Answer to an import or an upload.

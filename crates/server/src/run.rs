@@ -134,9 +134,9 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
     let connections = TaskTracker::new();
     listen(&state, bound, &connections)?;
     tracing::info!(
-        devices = ?place.addresses.devices,
-        trust = ?place.addresses.trust,
-        operators = ?place.addresses.operators,
+        devices = place.addresses.devices.map(tracing::field::display),
+        trust = place.addresses.trust.map(tracing::field::display),
+        operators = place.addresses.operators.map(tracing::field::display),
         wfm = %state.identity.wfm(),
         "the server is running"
     );
