@@ -94,6 +94,12 @@ pub async fn replace_pull_credentials(
     Ok(credentials(state, &client, &password))
 }
 
+/// What an accepted client pulls with, for the client itself; `None` when this server has no registry.
+pub fn for_client(state: &ServerState, client: &ClientId) -> Option<wire::PullCredentials> {
+    let password = state.registry.as_ref()?.pull.password(client.as_str());
+    Some(credentials(state, client, &password))
+}
+
 /// A client that may pull.
 async fn pulling(state: &ServerState, id: &str) -> AppResult<ClientId> {
     let id = client_id(id)?;

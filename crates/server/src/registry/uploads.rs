@@ -179,20 +179,14 @@ impl Registry {
         let inner = &self.inner;
         let start = session.size();
         let Chunk { body, range, length } = chunk;
-        let expected = match range {
-            Some((first, _)) if first != start => {
-                return Err(RegistryError::ChunkOutOfOrder { offset: start, location: session.location() });
-            }
-            Some((first, last)) => Some(last - first + 1),
-            None => length,
-        };
         let mut body = body.into_data_stream();
-        if let (Some(expected), Some(length)) = (expected, length)
-            && expected != length
-        {
-            let message = format!("Content-Range names {expected} bytes and Content-Length {length}");
-            return Err(RegistryError::SizeInvalid(message));
-        }
+        let expected = match check(session, range, length) {
+            Ok(expected) => expected,
+            Err(error) => {
+                drain(&mut body).await;
+                return Err(error);
+            }
+        };
         if let Err(error) = inner.admit(&session.repository, start, expected.unwrap_or(0)) {
             drain(&mut body).await;
             return Err(error);
@@ -267,6 +261,23 @@ impl Registry {
     }
 }
 
+/// How many bytes a chunk announces; refuses one that contradicts itself or does not follow what is there.
+fn check(session: &Session, range: Option<(u64, u64)>, length: Option<u64>) -> Result<Option<u64>> {
+    let Some((first, last)) = range else { return Ok(length) };
+    let offset = session.size();
+    if first != offset {
+        return Err(RegistryError::ChunkOutOfOrder { offset, location: session.location() });
+    }
+    let announced = last - first + 1;
+    match length {
+        Some(length) if length != announced => {
+            let message = format!("Content-Range names {announced} bytes and Content-Length {length}");
+            Err(RegistryError::SizeInvalid(message))
+        }
+        _ => Ok(Some(announced)),
+    }
+}
+
 struct Writing<'a> {
     inner: &'a Inner,
     session: &'a Session,
@@ -312,9 +323,10 @@ impl Writing<'_> {
         if expected.is_some_and(|expected| self.written + length > expected) {
             return Err(RegistryError::SizeInvalid("more bytes came than were announced".to_owned()));
         }
-        self.inner.admit(&self.session.repository, self.start + self.written, length)?;
+        // Counted first, then checked, so that several uploads cannot each take the last free byte.
         self.inner.uploading.fetch_add(length, Ordering::Relaxed);
         self.written += length;
+        self.inner.admit(&self.session.repository, self.start + self.written, 0)?;
         if let Some(hash) = self.hash {
             hash.update(bytes);
         }

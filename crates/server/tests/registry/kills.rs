@@ -18,13 +18,13 @@ const CHILD: &str = "kills::a_registry_serves_in_a_process_of_its_own";
 const ROUNDS: usize = 12;
 
 /// A registry process; killed when dropped.
-struct Process {
+pub(crate) struct Process {
     child: Child,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Process {
-    async fn start(folder: &Path) -> Self {
+    pub(crate) async fn start(folder: &Path) -> Self {
         let written = folder.join("address");
         let _ = fs::remove_file(&written);
         let child = Command::new(std::env::current_exe().unwrap())
@@ -40,8 +40,15 @@ impl Process {
         Self { child, address }
     }
 
+    /// The most memory the process ever had, in KiB.
+    pub(crate) fn memory_peak(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
     /// SIGKILL: nothing in the process has a chance to tidy up.
-    fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }

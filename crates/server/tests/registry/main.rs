@@ -12,6 +12,7 @@ mod kills;
 mod lists;
 mod manifests;
 mod quotas;
+mod streaming;
 mod uploads;
 
 mod clients;

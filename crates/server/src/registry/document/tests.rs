@@ -1,3 +1,5 @@
+//! What is a manifest here, and what is not.
+
 use super::{Digest, OCI_INDEX, OCI_MANIFEST, read};
 use serde_json::{Value, json};
 

@@ -1,3 +1,5 @@
+//! The grammar, case by case.
+
 use super::{Digest, Reference, RepositoryName, Tag};
 
 #[test]
