@@ -74,7 +74,7 @@ fn settings(data: &Path, port: u16) -> Config {
     config.limits.drain_timeout = Span(DRAIN);
     config.log.format = LogFormat::Text;
     // Devices that fail and fall silent are part of the show; only what should not happen is logged.
-    config.log.filter = "error".to_owned();
+    "error".clone_into(&mut config.log.filter);
     config
 }
 

@@ -9,7 +9,6 @@ use std::io::{IsTerminal as _, Write as _};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum Format {
-    /// For people.
     #[default]
     Table,
     Json,

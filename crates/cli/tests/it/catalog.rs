@@ -35,12 +35,20 @@ fn a_broken_package_is_refused_with_all_problems_at_once() {
     std::fs::write(folder.join("margo.yaml"), text).unwrap();
     let seen = server.run(&["app", "import", folder.to_str().unwrap()]);
     assert_eq!((seen.code, &*seen.stdout), (6, ""), "{}", seen.stderr);
-    for problem in ["id", "organization", "icon"] {
+    for problem in ["id: line 2", "organization[0].name: line 10", "deploymentProfiles: line 11"] {
         assert!(
             seen.stderr.lines().any(|line| line.starts_with("  - ") && line.contains(problem)),
             "{problem}: {}",
             seen.stderr
         );
+    }
+    // Every resource that is named and not there is told as well.
+    let complete = std::fs::read_to_string(samples().join("line-monitor/1.0.0/margo.yaml")).unwrap();
+    std::fs::write(folder.join("margo.yaml"), complete).unwrap();
+    let seen = server.run(&["app", "import", folder.to_str().unwrap()]);
+    assert_eq!(seen.code, 6, "{}", seen.stderr);
+    for problem in ["icon.svg", "description.md", "release-notes.md", "license.txt"] {
+        assert!(seen.stderr.contains(problem), "{problem}: {}", seen.stderr);
     }
     assert_eq!(server.json(&["app", "list"]), json!([]));
 }

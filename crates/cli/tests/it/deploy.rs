@@ -1,6 +1,6 @@
 //! From an intent to a device and back.
 
-use crate::support::{Device, Server, margrave};
+use crate::support::{Device, Server, margrave, until};
 use serde_json::json;
 
 const FAILING: &str = "[[rule]]\ncomponent = \"analyser\"\nfail = \"always\"\nmessage = \"no sensor\"\n";
@@ -125,18 +125,10 @@ fn a_component_that_fails_is_named_and_the_exit_code_says_so() {
 fn waiting_for_a_device_that_is_not_there_ends_with_its_own_code() {
     let server = Server::with_samples();
     drop(Device::start(&server, "gone", "8Gi", ""));
-    let seen = server.run(&[
-        "deploy",
-        "vibration-analytics",
-        "--device",
-        "gone",
-        "--set",
-        "machineClass=class-2",
-        "--wait",
-        "--timeout",
-        "0s",
-        "-q",
-    ]);
+    let change = server.json(&["deploy", "vibration-analytics", "--device", "gone", "--set", "machineClass=class-2"]);
+    let id = change["id"].as_str().unwrap();
+    until("deployment", || (server.json(&["deployment", "list"]) != json!([])).then_some(()));
+    let seen = server.run(&["change", "wait", id, "--timeout", "0s", "-q"]);
     assert_eq!((seen.code, &*seen.stdout), (7, ""), "{}", seen.stderr);
     assert!(seen.stderr.contains("1 of 1 device(s) not there after 0 s\n  - gone: "), "{}", seen.stderr);
     assert!(seen.stderr.contains("next: the change goes on; `margrave change wait <uuid>`"), "{}", seen.stderr);

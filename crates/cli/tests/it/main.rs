@@ -1,4 +1,5 @@
 //! The binary as people use it: stdout, stderr and exit code, against a real server.
+#![expect(clippy::unwrap_used, reason = "in the helpers of tests too, what must not happen fails the test")]
 
 mod catalog;
 mod demo;
@@ -9,3 +10,4 @@ mod imports;
 mod login;
 mod serve;
 mod support;
+mod terminal;

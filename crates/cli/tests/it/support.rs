@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 /// Everything a test waits for comes much sooner; this only keeps a broken one from hanging.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 
 /// Waits for a condition.

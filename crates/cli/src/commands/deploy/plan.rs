@@ -18,8 +18,8 @@ pub(crate) fn render(out: Output, plan: &Plan) -> String {
     let mut alike: IndexMap<String, (String, Vec<&PlannedTarget>)> = IndexMap::new();
     for target in &plan.targets {
         let shown = diff(out, &target.diff);
-        let plain = diff(Output { colour: false, ..out }, &target.diff);
-        alike.entry(likeness(target, &plain)).or_insert_with(|| (shown, Vec::new())).1.push(target);
+        let without_colours = diff(Output { colour: false, ..out }, &target.diff);
+        alike.entry(likeness(target, &without_colours)).or_insert_with(|| (shown, Vec::new())).1.push(target);
     }
     for (shown, targets) in alike.values() {
         let _ = writeln!(text, "{}", paint(&heading(plan.kind, targets), Style::new().bold(), out.colour));

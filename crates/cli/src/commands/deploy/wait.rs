@@ -171,6 +171,10 @@ fn timed_out(id: &str, timeout: Duration, picture: &Picture) -> Failure {
             timeout.as_secs()
         ),
     );
+    let unpublished = picture.change.total.saturating_sub(picture.change.published);
+    if unpublished > 0 {
+        failure = failure.because(format!("{unpublished} device(s) are still to be published"));
+    }
     for deployment in open.iter().take(NAMES_MAX) {
         failure = failure.because(match deployment.convergence {
             Convergence::Failed => troubles(deployment),
