@@ -138,6 +138,20 @@ async fn a_lost_answer_is_asked_for_again_with_the_same_key() {
 }
 
 #[tokio::test]
+async fn enrolling_again_makes_another_key() {
+    // SV-04: keys come from the system's random numbers, never from anything that is known or repeated
+    let issuing = Issuing::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let config = issuing.config(folder.path());
+    for again in [false, true, true] {
+        try_enrol(&config, "mge_right", again).await.unwrap();
+    }
+    let keys = issuing.keys.lock().unwrap();
+    let different: std::collections::HashSet<_> = keys.iter().collect();
+    assert_eq!((keys.len(), different.len()), (3, 3));
+}
+
+#[tokio::test]
 async fn an_identity_that_does_not_lead_to_its_bundle_is_not_kept() {
     let issuing = Issuing::new().await;
     let (authority, other) = (Authority::new("svid"), Authority::new("other"));
@@ -212,4 +226,34 @@ async fn the_trust_bundle_is_refreshed_replaced_and_never_stepped_back() {
     .await;
     assert_eq!(std::fs::read(&fetched).unwrap(), held);
     agent.runs(&deployments).await;
+}
+
+#[tokio::test]
+async fn a_discovery_document_of_another_trust_domain_is_refused() {
+    // TB-01
+    let web = Authority::new("web");
+    let leaf = web.server();
+    let trust = Fake::start_trust(&leaf).await;
+    let domain = |name: &str| margo::spiffe::TrustDomain::parse(name).unwrap();
+    let bundle_uri = format!("{}bundle.json", trust.url());
+    let discovery = Discovery { trust_domain: domain("elsewhere.example"), trust_bundle_uri: bundle_uri }.to_json();
+    let anchors = vec![Authority::new("elsewhere").der];
+    let bundle = TrustBundle { sequence: Some(1), refresh_hint_seconds: None, anchors }.to_json();
+    trust.twist(move |seen| match seen.path.as_str() {
+        "/.well-known/margo" => Some(reply(200, discovery.clone())),
+        _ => Some(reply(200, bundle.clone())),
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = AgentConfig::default();
+    quick(&mut config, &folder.path().join("state"));
+    config.trust.url = Some(trust.url());
+    config.trust.pin = Some(margo::Digest::of(&leaf.public_key).to_string());
+    let refresh = async |own: &str| margrave_agent::trust::refresh(&config, &domain(own), Arc::new(SystemClock)).await;
+    let fetched = config.state_dir.join("identity/trust-bundle.json");
+    let error = refresh("plant.example").await.unwrap_err().to_string();
+    assert!(error.contains("`elsewhere.example`, this client is in `plant.example`"), "{error}");
+    assert!(trust.seen().iter().all(|seen| seen.path == "/.well-known/margo"), "its bundle is not even asked for");
+    assert!(!fetched.exists());
+    refresh("elsewhere.example").await.unwrap();
+    assert!(fetched.exists(), "its own clients take it");
 }

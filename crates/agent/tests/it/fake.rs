@@ -23,6 +23,10 @@ use tokio_rustls::TlsAcceptor;
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     pub(crate) at: Instant,
+    /// Counted from one.
+    pub(crate) connection: usize,
+    /// What the client showed in the handshake, leaf first.
+    pub(crate) certificates: Arc<[CertificateDer<'static>]>,
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) headers: HeaderMap,
@@ -48,6 +52,7 @@ pub(crate) struct State {
     pub(crate) seen: Vec<Seen>,
     pub(crate) twist: Option<Twist>,
     pub(crate) prefix: String,
+    connections: usize,
 }
 
 #[derive(Clone)]
@@ -99,7 +104,10 @@ impl Fake {
                 let (acceptor, state) = (acceptor.clone(), Arc::clone(&state));
                 tokio::spawn(async move {
                     let Ok(tls) = acceptor.accept(socket).await else { return };
-                    let service = hyper::service::service_fn(move |request| answer(Arc::clone(&state), request));
+                    let shown = tls.get_ref().1.peer_certificates().unwrap_or_default();
+                    let peer = Peer { connection: next_connection(&state), certificates: certificates(shown) };
+                    let service =
+                        hyper::service::service_fn(move |request| answer(Arc::clone(&state), peer.clone(), request));
                     let _ =
                         hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(tls), service).await;
                 });
@@ -144,11 +152,34 @@ impl Fake {
     }
 }
 
-async fn answer(state: Arc<Mutex<State>>, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+/// Who is at the other end of a connection.
+#[derive(Clone)]
+struct Peer {
+    connection: usize,
+    certificates: Arc<[CertificateDer<'static>]>,
+}
+
+fn next_connection(state: &Mutex<State>) -> usize {
+    let mut state = state.lock().unwrap();
+    state.connections += 1;
+    state.connections
+}
+
+fn certificates(shown: &[CertificateDer<'_>]) -> Arc<[CertificateDer<'static>]> {
+    shown.iter().map(|shown| shown.clone().into_owned()).collect()
+}
+
+async fn answer(
+    state: Arc<Mutex<State>>,
+    peer: Peer,
+    request: Request<Incoming>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
     let (parts, body) = request.into_parts();
     let body = body.collect().await.map(|body| body.to_bytes().to_vec()).unwrap_or_default();
     let seen = Seen {
         at: Instant::now(),
+        connection: peer.connection,
+        certificates: peer.certificates,
         method: parts.method.to_string(),
         path: parts.uri.path().to_owned(),
         headers: parts.headers,

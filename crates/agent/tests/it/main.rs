@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test, what goes wrong is a failed test")]
 
 mod command;
+mod connections;
 mod disk_full;
 mod enrolment;
 mod fake;

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Authority {
     pub(crate) pem: String,
     pub(crate) der: Vec<u8>,
+    /// What its leaves are sent with (SV-01): nothing for a root, its own certificate for an intermediate.
+    chain: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
@@ -26,27 +28,46 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let certificate = params.self_signed(&key).unwrap();
-        Self { pem: certificate.pem(), der: certificate.der().to_vec(), issuer: Issuer::new(params, key) }
+        let (pem, der) = (certificate.pem(), certificate.der().to_vec());
+        Self { pem, der, chain: String::new(), issuer: Issuer::new(params, key) }
+    }
+
+    /// An authority below this one.
+    pub(crate) fn intermediate(&self) -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "intermediate");
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let (pem, der) = (certificate.pem(), certificate.der().to_vec());
+        Self { chain: pem.clone(), pem, der, issuer: Issuer::new(params, key) }
     }
 
     pub(crate) fn svid(&self, spiffe_id: &str) -> Leaf {
-        self.leaf(vec![SanType::URI(spiffe_id.try_into().unwrap())])
+        self.svid_with(spiffe_id, |_| {})
+    }
+
+    /// An SVID with something wrong in it.
+    pub(crate) fn svid_with(&self, spiffe_id: &str, change: impl FnOnce(&mut CertificateParams)) -> Leaf {
+        let mut params = leaf_params(vec![SanType::URI(spiffe_id.try_into().unwrap())]);
+        change(&mut params);
+        self.leaf(&params)
     }
 
     /// An ordinary server certificate for this machine.
     pub(crate) fn server(&self) -> Leaf {
-        self.leaf(vec![
+        self.leaf(&leaf_params(vec![
             SanType::IpAddress("127.0.0.1".parse().unwrap()),
             SanType::DnsName("localhost".try_into().unwrap()),
-        ])
+        ]))
     }
 
-    fn leaf(&self, names: Vec<SanType>) -> Leaf {
+    fn leaf(&self, params: &CertificateParams) -> Leaf {
         let key = KeyPair::generate().unwrap();
-        let params = leaf_params(names);
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let public_key = rcgen::PublicKeyData::subject_public_key_info(&key);
-        Leaf { certificate: certificate.pem(), key: key.serialize_pem(), public_key }
+        Leaf { certificate: certificate.pem() + &self.chain, key: key.serialize_pem(), public_key }
     }
 
     /// Signs a request, with the names of our choice as an issuer does (LC-01).
