@@ -1,5 +1,7 @@
 //! Tidiness as an ordinary test: which crate may use which, what must not be in the tree, documents that must match.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,10 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "margrave-sim",
         &["margo", "margrave-core", "margrave-api", "margrave-store", "margrave-server", "margrave-agent"],
     ),
-    (
-        "margrave-cli",
-        &["margo", "margrave-core", "margrave-api", "margrave-server", "margrave-agent", "margrave-sim"],
-    ),
+    ("margrave-cli", &["margo", "margrave-core", "margrave-api", "margrave-server", "margrave-agent", "margrave-sim"]),
 ];
 
 /// Never in the built tree: a second crypto provider, C TLS, abandoned parsers.
@@ -35,7 +34,12 @@ fn root() -> PathBuf {
 fn tracked(pattern: &str) -> Vec<PathBuf> {
     let output = Command::new("git").args(["ls-files", "--", pattern]).current_dir(root()).output().unwrap();
     assert!(output.status.success(), "git ls-files failed");
-    String::from_utf8(output.stdout).unwrap().lines().map(|line| root().join(line)).filter(|path| path.exists()).collect()
+    String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(|line| root().join(line))
+        .filter(|path| path.exists())
+        .collect()
 }
 
 fn metadata() -> serde_json::Value {
@@ -68,14 +72,14 @@ fn crates_only_depend_inward() {
 
 #[test]
 fn banned_crates_are_not_built() {
+    let output = Command::new(env!("CARGO"))
+        .args(["tree", "--locked", "--workspace", "--edges", "normal,build", "--prefix", "none", "--format", "{p}"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "cargo tree: {}", String::from_utf8_lossy(&output.stderr));
+    let tree = String::from_utf8(output.stdout).unwrap();
     for banned in BANNED {
-        let output = Command::new(env!("CARGO"))
-            .args(["tree", "--locked", "--workspace", "--edges", "normal,build", "--prefix", "none", "--format", "{p}"])
-            .current_dir(root())
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "cargo tree: {}", String::from_utf8_lossy(&output.stderr));
-        let tree = String::from_utf8(output.stdout).unwrap();
         assert!(!tree.lines().any(|line| line.split(' ').next() == Some(banned)), "`{banned}` is in the built tree");
     }
 }
