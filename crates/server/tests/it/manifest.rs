@@ -1,6 +1,8 @@
 //! Desired state: manifest, single YAMLs, bundles (requirements §5).
 
-use crate::support::client::refused;
+use crate::support::client::{Device, refused};
+use crate::support::held::Held;
+use crate::support::pki;
 use crate::support::{TestServer, client_id};
 use margo::digest::Digest;
 use margo::manifest::StateManifest;
@@ -54,13 +56,21 @@ async fn an_unchanged_manifest_is_not_sent_again() {
 
 #[tokio::test]
 async fn only_foreign_media_types_are_not_acceptable() {
-    // DS-12
+    // DS-12, W-09
     let server = TestServer::start().await;
     let press = server.accepted("press").await;
     let ask = async |accept: &str| press.request("GET", MANIFEST).header("accept", accept).send().await.unwrap();
     for accept in [MANIFEST_TYPE, "*/*", "application/*", "text/html;q=0.5, */*;q=0.1"] {
-        assert_eq!(ask(accept).await.status(), 200, "{accept}");
+        let response = ask(accept).await;
+        assert_eq!(response.status(), 200, "{accept}");
+        assert_eq!(response.headers()["content-type"], MANIFEST_TYPE, "{accept}");
     }
+    // Without the header at all, which the client above always sends.
+    let bare = Held::open(&server, "press").await.ask("").await;
+    assert!(
+        bare.starts_with("http/1.1 200 ") && bare.contains(&format!("content-type: {MANIFEST_TYPE}\r\n")),
+        "{bare}"
+    );
     refused(ask("text/html").await, 406, Some("server-cannot-generate-response")).await;
     refused(ask("application/json").await, 406, Some("server-cannot-generate-response")).await;
 }
@@ -145,6 +155,31 @@ async fn nobody_sees_what_belongs_to_another_client() {
     refused(guess, 404, Some("invalid-bundle")).await;
     let own: Value = lathe.get(MANIFEST).await.json().await.unwrap();
     assert_eq!(own["deployments"], serde_json::json!([]));
+}
+
+#[tokio::test]
+async fn a_forwarded_certificate_changes_nothing_about_who_asks() {
+    // TLS-04, GEN-09
+    let server = TestServer::start().await;
+    server.accepted("press").await;
+    let lathe = server.accepted("lathe").await;
+    server.deploy("press").await;
+    let (_, manifest) = server.manifest("press").await;
+    let issued = server.state().identity.issue(&client_id("press"), &pki::csr(&pki::key()), None).unwrap();
+    let base64: String = issued.certificate_pem.lines().filter(|line| !line.starts_with("-----")).collect();
+    let as_press = async |device: &Device, path: &str| {
+        let request = device.request("GET", path).header("client-cert", format!(":{base64}:"));
+        let request = request.header("client-cert-chain", format!(":{base64}:"));
+        let spiffe_id = "URI=spiffe://margrave.internal/margo/wfm/main/client/press";
+        request.header("x-forwarded-client-cert", spiffe_id).send().await
+    };
+    let own: Value = as_press(&lathe, MANIFEST).await.unwrap().json().await.unwrap();
+    assert_eq!(own["deployments"], serde_json::json!([]), "the manifest of the caller");
+    let foreign = as_press(&lathe, &manifest.deployments[0].url).await.unwrap();
+    refused(foreign, 404, Some("deployment-not-found")).await;
+    let stranger = as_press(&server.device("stranger"), MANIFEST).await.unwrap();
+    refused(stranger, 403, Some("not-authorized")).await;
+    assert!(as_press(&Device::anonymous(&server), MANIFEST).await.is_err(), "no handshake without a certificate");
 }
 
 #[tokio::test]

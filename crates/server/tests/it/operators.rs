@@ -50,13 +50,20 @@ fn refused<T: std::fmt::Debug>(result: Result<T, ClientError>) -> (String, Vec<S
 struct Kind {
     architecture: &'static str,
     memory: &'static str,
+    runtimes: &'static [&'static str],
     types: &'static [&'static str],
     labels: Value,
 }
 
 impl Default for Kind {
     fn default() -> Self {
-        Self { architecture: "amd64", memory: "8Gi", types: &["compose", "helm"], labels: json!({ "site": "nord" }) }
+        Self {
+            architecture: "amd64",
+            memory: "8Gi",
+            runtimes: &["oci"],
+            types: &["compose", "helm"],
+            labels: json!({ "site": "nord" }),
+        }
     }
 }
 
@@ -67,7 +74,7 @@ impl Kind {
                 "id": device, "vendor": "Example", "modelNumber": "E-1", "serialNumber": "7",
                 "cpus": [{ "cores": 4, "architecture": self.architecture }], "memory": self.memory, "storage": "64Gi",
                 "peripherals": [], "interfaces": [{ "type": "ethernet" }], "otelCollector": true,
-                "supportedRuntimes": ["oci"], "supportedDeploymentTypes": self.types,
+                "supportedRuntimes": self.runtimes, "supportedDeploymentTypes": self.types,
             },
             "labels": self.labels,
         })

@@ -1,55 +1,16 @@
 //! Policy, anchors and certificates change while the server runs.
 
-use crate::support::client::{Device, certificates, https, refused, svid_builder};
+use crate::support::client::{Device, https, refused};
+use crate::support::held::Held;
 use crate::support::pki::{self, Authority, Leaf};
 use crate::support::{TestClock, TestServer, config, eventually};
 use margo::trust_bundle::TrustBundle;
 use margrave_core::model::ClientState;
 use margrave_core::time::Clock as _;
 use margrave_server::config::Span;
-use rustls_pki_types::{PrivateKeyDer, ServerName};
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
-use tokio_rustls::{TlsConnector, client::TlsStream};
 
 const MANIFEST: &str = "/api/v1/deployments";
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// One connection held open, to see when it is closed.
-struct Held(TlsStream<TcpStream>);
-
-impl Held {
-    async fn open(server: &TestServer, client: &str) -> Self {
-        let key = pki::key();
-        let client = crate::support::client_id(client);
-        let issued = server.state().identity.issue(&client, &pki::csr(&key), None).unwrap();
-        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-        let config = svid_builder(server).with_client_auth_cert(certificates(&issued.certificate_pem), key).unwrap();
-        let stream = TcpStream::connect(server.devices()).await.unwrap();
-        let name = ServerName::try_from("wfm").unwrap();
-        Self(TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap())
-    }
-
-    /// The status code of a poll on this connection.
-    async fn poll(&mut self) -> String {
-        let request = format!("GET {MANIFEST} HTTP/1.1\r\nhost: wfm\r\nif-none-match: *\r\n\r\n");
-        self.0.write_all(request.as_bytes()).await.unwrap();
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            let byte = tokio::time::timeout(PATIENCE, self.0.read_u8()).await.unwrap().unwrap();
-            head.push(byte);
-        }
-        String::from_utf8_lossy(&head).split(' ').nth(1).unwrap().to_owned()
-    }
-
-    async fn closed(mut self) {
-        let mut rest = Vec::new();
-        let read = tokio::time::timeout(PATIENCE, self.0.read_to_end(&mut rest)).await.expect("closed in time");
-        assert!(read.is_err() || rest.is_empty(), "closed without another word: {rest:?}");
-    }
-}
 
 #[tokio::test]
 async fn policy_counts_for_every_request_on_an_open_connection() {
@@ -59,8 +20,8 @@ async fn policy_counts_for_every_request_on_an_open_connection() {
     let mut held = Held::open(&server, "press").await;
     assert_eq!(held.poll().await, "304");
     server.set_state("press", ClientState::Retired).await;
-    let press = server.device("press");
-    refused(press.get(MANIFEST).await, 403, Some("not-authorized")).await;
+    assert_eq!(held.poll().await, "403", "the connection is open, the client is not accepted any more");
+    refused(server.device("press").get(MANIFEST).await, 403, Some("not-authorized")).await;
     server.set_state("press", ClientState::Accepted).await;
     assert_eq!(held.poll().await, "304");
 }
@@ -141,15 +102,7 @@ async fn a_connection_ends_with_the_certificate_it_was_made_with() {
     let (key, now) = (pki::key(), server.clock.now());
     let mut leaf = Leaf::new(&["spiffe://margrave.internal/margo/wfm/main/client/press"], now);
     leaf.valid(now.minus(Duration::from_mins(1)), now.plus(Duration::from_secs(1)));
-    let config = svid_builder(&server)
-        .with_client_auth_cert(
-            certificates(&leaf.signed_by(&key, &authority)),
-            PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
-        )
-        .unwrap();
-    let stream = TcpStream::connect(server.devices()).await.unwrap();
-    let name = ServerName::try_from("wfm").unwrap();
-    let mut held = Held(TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap());
+    let mut held = Held::with(&server, &leaf.signed_by(&key, &authority), &key).await;
     assert_eq!(held.poll().await, "304");
     held.closed().await;
 }

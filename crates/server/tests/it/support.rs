@@ -2,6 +2,7 @@
 
 pub(crate) mod client;
 pub(crate) mod fleet;
+pub(crate) mod held;
 pub(crate) mod pki;
 
 use client::Device;

@@ -83,3 +83,21 @@ async fn other_addresses_and_methods_get_a_problem() {
     assert_eq!(deleted.headers()["allow"], "GET,HEAD");
     refused(deleted, 405, None).await;
 }
+
+#[tokio::test]
+async fn no_two_servers_share_a_key() {
+    // SV-04
+    let [one, two] = [TestServer::start().await, TestServer::start().await];
+    let anchors = [&one, &two].map(|server| server.state().identity.bundle_pem());
+    assert_ne!(anchors[0], anchors[1]);
+    let keys = |server: &TestServer| {
+        let files = std::fs::read_dir(server.state().config.trust_dir()).unwrap().map(|file| file.unwrap().path());
+        let texts = files.filter_map(|file| std::fs::read_to_string(file).ok());
+        let key = |text: String| Some(text.split_once("PRIVATE KEY-----")?.1.split_once("-----END")?.0.to_owned());
+        texts.filter_map(key).collect::<Vec<_>>()
+    };
+    let (ones, twos) = (keys(&one), keys(&two));
+    assert!(ones.len() >= 2, "the authority of SVIDs and that of the HTTPS certificate");
+    let all: std::collections::HashSet<_> = ones.iter().chain(&twos).collect();
+    assert_eq!(all.len(), ones.len() + twos.len());
+}

@@ -1,7 +1,7 @@
 //! What fits where, and why (CON-02).
 
-use super::packages::{ID, upload};
-use super::{Kind, api, create, on, press, problem};
+use super::packages::{ID, files, pack, upload};
+use super::{Kind, all_deployments, api, create, finished, on, press, problem};
 use crate::support::TestServer;
 use margrave_api::applications::{DeviceFit, FitOutcome};
 use margrave_api::client::PageQuery;
@@ -45,6 +45,29 @@ async fn every_device_fits_does_not_fit_or_is_unknown_with_the_reason_per_rule()
     assert!(reasons(&fits[2], "small").contains("memory=DoesNotFit"), "{}", reasons(&fits[2], "small"));
     assert!(reasons(&fits[2], "cluster").contains("deploymentType=DoesNotFit"), "{}", reasons(&fits[2], "cluster"));
     assert!(reasons(&fits[3], "cluster").contains("eligibilityRules"), "{}", reasons(&fits[3], "cluster"));
+}
+
+#[tokio::test]
+async fn a_custom_runtime_is_found_and_served_without_being_known() {
+    // CR-01
+    let server = TestServer::start().await;
+    let api = api(&server);
+    let mut files = files("1.0.0");
+    files[0].1 = String::from_utf8(files[0].1.clone()).unwrap().replace("type: helm", "type: custom").into_bytes();
+    api.upload_application(pack(&files), Some("a folder"), None).await.unwrap();
+    let custom = Kind { runtimes: &["custom"], types: &["custom"], ..Kind::default() };
+    press(&server, "a-custom", &custom).await;
+    press(&server, "b-elsewhere", &Kind { labels: json!({}), ..custom }).await;
+    press(&server, "c-helm", &Kind { types: &["helm"], ..Kind::default() }).await;
+    let fits = api.application_fit(ID, "1.0.0", None, &PageQuery::default()).await.unwrap().items;
+    let profiles: Vec<_> = fits.iter().map(|fit| (fit.device.device.as_str(), fit.profile.as_deref())).collect();
+    assert_eq!(profiles, [("a-custom", Some("cluster")), ("b-elsewhere", None), ("c-helm", None)]);
+    finished(&api, &api.create_deployments(&create("1.0.0", on(&["a-custom"]))).await.unwrap()).await;
+    let deployment = all_deployments(&api).await.remove(0);
+    let document = api.deployment_document(&deployment.id, None).await.unwrap();
+    for part in ["type: custom", "repository: oci://registry.example/vision-chart", "revision: \"1.0.0\""] {
+        assert!(document.contains(part), "{part}: {document}");
+    }
 }
 
 #[tokio::test]

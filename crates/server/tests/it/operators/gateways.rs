@@ -60,3 +60,28 @@ async fn a_device_behind_a_gateway_is_named_by_its_path() {
     assert_eq!(all_deployments(&api).await[0].device, "gw/b");
     assert_eq!(problem(api.delete_device("gw", "gw", None).await).code, "in-use", "a child has a deployment");
 }
+
+#[tokio::test]
+async fn deployments_of_all_devices_behind_a_gateway_are_in_its_one_manifest() {
+    // DS-07
+    let server = TestServer::start().await;
+    let api = api(&server);
+    upload(&api, "1.0.0").await;
+    let client = server.accepted("gw").await;
+    relay(&client).await;
+    let children = ["gw/a", "gw/b"];
+    for child in children {
+        Kind::default().report(&client, child).await;
+        finished(&api, &api.create_deployments(&create("1.0.0", place(child))).await.unwrap()).await;
+    }
+    let body = client.get("/api/v1/deployments").await.bytes().await.unwrap();
+    let manifest = margo::manifest::StateManifest::read(&body).unwrap().document;
+    let mut targets = Vec::new();
+    for reference in &manifest.deployments {
+        let yaml = client.get(&reference.url).await.bytes().await.unwrap();
+        let deployment = margo::deployment::ApplicationDeployment::read(&yaml).unwrap().document;
+        targets.push(deployment.metadata.device_id.unwrap().to_string());
+    }
+    targets.sort();
+    assert_eq!(targets, children);
+}
