@@ -1,3 +1,5 @@
+//! The catalog: versions side by side, the same package twice, versions in use.
+
 use crate::fixtures::{accept, actor, application, apply, at, change, deploy, put, remove, target};
 use crate::harness::Database;
 use margo::digest::Digest;

@@ -1,3 +1,5 @@
+//! The audit chain: appended, paged, verified, and broken by tampering.
+
 use crate::fixtures::{T0, accept, actor, at};
 use crate::harness::Database;
 use margrave_core::audit::{GENESIS, hash};

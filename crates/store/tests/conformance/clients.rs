@@ -1,3 +1,5 @@
+//! Clients, their first manifest, and what each of them may fetch.
+
 use crate::fixtures::{T0, accept, actor, at, client};
 use crate::harness::Database;
 use margo::digest::Digest;

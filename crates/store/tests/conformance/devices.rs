@@ -1,3 +1,5 @@
+//! Capabilities, labels of both sides, gateways, selectors.
+
 use crate::fixtures::{T0, accept, actor, at, capabilities, client, key, report_device};
 use crate::harness::Database;
 use indexmap::IndexMap;

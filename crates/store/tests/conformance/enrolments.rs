@@ -1,3 +1,5 @@
+//! One-time tokens: one key, once, in time.
+
 use crate::fixtures::{T0, actor, at, client};
 use crate::harness::Database;
 use margrave_core::model::ClientState;

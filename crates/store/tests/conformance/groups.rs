@@ -1,3 +1,5 @@
+//! Groups and their revisions.
+
 use crate::fixtures::{T0, actor, at};
 use crate::harness::Database;
 use margrave_store::StoreError;

@@ -1,3 +1,5 @@
+//! Opening, migrating, opening again.
+
 use crate::fixtures::{T0, accept, actor, deploy};
 use crate::harness::Database;
 use margrave_store::{Store, StoreError, StoreOptions};

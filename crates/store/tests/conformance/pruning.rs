@@ -1,3 +1,5 @@
+//! Histories stay within their bounds and nothing still needed goes.
+
 use crate::fixtures::{T0, accept, actor, apply, at, deploy, put, remove, report, target};
 use crate::harness::Database;
 use margo::status::State;

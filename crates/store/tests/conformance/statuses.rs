@@ -1,3 +1,5 @@
+//! Status reports: the newer version wins, strangers are refused.
+
 use crate::fixtures::{T0, accept, apply, at, deploy, deployment, remove, report, target};
 use crate::harness::Database;
 use margo::ids::DeploymentId;

@@ -1,3 +1,5 @@
+//! Counting in SQL agrees with the judgement in core.
+
 use crate::fixtures::{T0, accept, actor, application, apply, at, client, deploy, deployment, put, remove, report, target};
 use crate::harness::Database;
 use margo::ids::DeploymentId;

@@ -1,3 +1,5 @@
+//! API tokens: found, expired, revoked.
+
 use crate::fixtures::{T0, actor, at};
 use crate::harness::Database;
 use margrave_core::model::ApiToken;
