@@ -195,6 +195,12 @@ fn explain_tls(error: &rustls::Error) -> (Code, String) {
         Error::AlertReceived(AlertDescription::CertificateExpired) => {
             (Code::IdentityUnusable, "the server says that this client's certificate has expired".to_owned())
         }
+        // TLS-01: the parameters are the matter, not this client; it could not be cured by being accepted.
+        Error::AlertReceived(
+            AlertDescription::ProtocolVersion
+            | AlertDescription::HandshakeFailure
+            | AlertDescription::InsufficientSecurity,
+        ) => (Code::ServerUnreachable, "the server does not speak TLS 1.3 with a cipher known here".to_owned()),
         Error::AlertReceived(alert) => (Code::NotAuthorized, format!("the server ended the handshake: {alert:?}")),
         other => (Code::ServerUnreachable, other.to_string()),
     }

@@ -4,10 +4,12 @@ use crate::fake::Fake;
 use crate::pki::{Authority, Leaf, WFM, client_id, provision};
 use crate::support::{Agent, World, eventually, set, version};
 use margrave_agent::config::ChildConfig;
+use margrave_agent::machine::report::Report;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyUsagePurpose, SanType};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -46,33 +48,53 @@ fn offered_versions(hello: &[u8]) -> Vec<[u8; 2]> {
     Vec::new()
 }
 
-#[tokio::test]
-async fn a_server_that_speaks_only_tls_1_2_is_refused() {
-    // TLS-01: the answer is written by hand, since nothing here is built with TLS 1.2
+/// A server that answers every hello with these bytes. Returns what the first hello offered, what the client said to
+/// the answer, and how the agent reports it.
+async fn answered(answer: Vec<u8>) -> (Vec<[u8; 2]>, Vec<u8>, Report) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let old_server = tokio::spawn(async move {
-        let (mut socket, _) = listener.accept().await.unwrap();
-        let mut hello = vec![0; 5];
-        socket.read_exact(&mut hello).await.unwrap();
-        hello.resize(5 + usize::from(u16::from_be_bytes([hello[3], hello[4]])), 0);
-        socket.read_exact(&mut hello[5..]).await.unwrap();
-        // Version 1.2, a random, no session, ECDHE-ECDSA with AES-128-GCM, no compression, no extensions.
-        let mut answer = vec![0x16, 3, 3, 0, 42, 2, 0, 0, 38, 3, 3];
-        answer.extend([7; 32]);
-        answer.extend([0, 0xc0, 0x2b, 0]);
-        socket.write_all(&answer).await.unwrap();
-        let mut reaction = Vec::new();
-        let _ = socket.read_to_end(&mut reaction).await;
-        (offered_versions(&hello), reaction)
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&heard);
+    tokio::spawn(async move {
+        while let Ok((mut socket, _)) = listener.accept().await {
+            let mut hello = vec![0; 5];
+            socket.read_exact(&mut hello).await.unwrap();
+            hello.resize(5 + usize::from(u16::from_be_bytes([hello[3], hello[4]])), 0);
+            socket.read_exact(&mut hello[5..]).await.unwrap();
+            socket.write_all(&answer).await.unwrap();
+            socket.shutdown().await.unwrap();
+            let mut reaction = Vec::new();
+            let _ = socket.read_to_end(&mut reaction).await;
+            log.lock().unwrap().push((offered_versions(&hello), reaction));
+        }
     });
     let world = World::new().await;
     let agent = Agent::start(&world, |config| config.server = Some(format!("https://{address}").parse().unwrap()));
-    let (offered, reaction) = old_server.await.unwrap();
+    let report = agent.in_trouble("701").await;
+    let (offered, reaction) = heard.lock().unwrap().remove(0);
+    (offered, reaction, report)
+}
+
+#[tokio::test]
+async fn a_server_that_speaks_only_tls_1_2_is_refused() {
+    // TLS-01: the answer is written by hand, since nothing here is built with TLS 1.2.
+    // Version 1.2, a random, no session, ECDHE-ECDSA with AES-128-GCM, no compression, no extensions.
+    let mut hello = vec![0x16, 3, 3, 0, 42, 2, 0, 0, 38, 3, 3];
+    hello.extend([7; 32]);
+    hello.extend([0, 0xc0, 0x2b, 0]);
+    let (offered, reaction, _) = answered(hello).await;
     assert_eq!(offered, [[3, 4]], "TLS 1.3 and nothing else");
     // A fatal alert: protocol version.
     assert_eq!(reaction, [0x15, 3, 3, 0, 2, 2, 70]);
-    agent.in_trouble("701").await;
+}
+
+#[tokio::test]
+async fn a_server_that_finds_no_common_version_is_not_taken_for_one_that_refuses_the_client() {
+    // TLS-01
+    for alert in [40, 70, 71] {
+        let (_, _, report) = answered(vec![0x15, 3, 3, 0, 2, 2, alert]).await;
+        assert!(report.troubles[0].message.contains("does not speak TLS 1.3"), "{alert}: {report:?}");
+    }
 }
 
 #[tokio::test]
