@@ -113,11 +113,5 @@ async fn live(seed: u64, options: Options) -> Outcome {
     };
     let verdict = world.run().await;
     world.server.die_and_wait().await;
-    Outcome {
-        seed,
-        trace: world.trace.hash(),
-        events: world.trace.count,
-        verdict,
-        tail: world.trace.tail(TAIL_LINES),
-    }
+    Outcome { seed, trace: world.trace.hash(), events: world.trace.count, verdict, tail: world.trace.tail(TAIL_LINES) }
 }

@@ -121,7 +121,7 @@ async fn a_full_disk_is_told_and_survived() {
     let device = DeviceClient::open(&identity).unwrap();
     let api = site.api().unwrap();
     let mut ledger = Ledger::default();
-    wait::until("the device reporting itself", Duration::from_secs(60), async || {
+    wait::until("the device reporting itself", Duration::from_mins(1), async || {
         Ok(api.device("dev-1", "dev-1").await.map(|_| ()).map_err(|error| error.to_string()))
     })
     .await
@@ -156,7 +156,7 @@ async fn a_full_disk_is_told_and_survived() {
     site.server.must_run().unwrap();
 
     disk.make_room().unwrap();
-    let beta = wait::until("writing when there is room", Duration::from_secs(60), async || {
+    let beta = wait::until("writing when there is room", Duration::from_mins(1), async || {
         Ok(api.create_deployments(&create("dev-1", "beta")).await.map_err(|error| error.to_string()))
     });
     if ledger.changes.len() == 1 {

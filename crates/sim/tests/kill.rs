@@ -41,7 +41,8 @@ async fn build(site: &Site) -> anyhow::Result<Fleet> {
     }
     let mut agents = Vec::new();
     for index in 0..=SINGLE_AGENTS {
-        let (client, children) = if index == 0 { ("gateway".to_owned(), CHILDREN) } else { (format!("dev-{index}"), 0) };
+        let (client, children) =
+            if index == 0 { ("gateway".to_owned(), CHILDREN) } else { (format!("dev-{index}"), 0) };
         let identity = site.mint(&client)?;
         let mut agent = Agent::new(site.folder(), &client, &identity, children)?;
         agent.daemon.start()?;
@@ -52,7 +53,7 @@ async fn build(site: &Site) -> anyhow::Result<Fleet> {
         agents.iter().flat_map(|agent| agent.devices.iter().map(move |device| reference(agent, device))).collect();
     let api = site.api()?;
     for DeviceRef { client, device } in &devices {
-        wait::until("a device reporting itself", Duration::from_secs(60), async || {
+        wait::until("a device reporting itself", Duration::from_mins(1), async || {
             Ok(api.device(client, device).await.map(|_| ()).map_err(|error| error.to_string()))
         })
         .await?;

@@ -31,9 +31,5 @@ fn build_micros(size: usize) -> f64 {
 /// Documents of a usual size; each differs, as real ones do.
 fn deployment(index: usize) -> ServedDeployment {
     let yaml = crate::simulation::description("alpha", &format!("1.0.{index}"), 3).into_bytes();
-    ServedDeployment {
-        id: DeploymentId(Uuid::from_u128(index as u128 + 1)),
-        digest: Digest::of(&yaml),
-        yaml,
-    }
+    ServedDeployment { id: DeploymentId(Uuid::from_u128(index as u128 + 1)), digest: Digest::of(&yaml), yaml }
 }

@@ -92,7 +92,7 @@ pub async fn run() -> anyhow::Result<Polls> {
 }
 
 async fn read_when_there(path: &Path) -> anyhow::Result<String> {
-    wait::until("a server listening", Duration::from_secs(60), async || {
+    wait::until("a server listening", Duration::from_mins(1), async || {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         Ok(if text.is_empty() { Err("nothing yet".to_owned()) } else { Ok(text) })
     })
@@ -105,11 +105,11 @@ async fn provision(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let addresses: serde_json::Value = serde_json::from_str(&read_when_there(&data.join("addresses.json")).await?)?;
     let operators = format!("http://{}", addresses["operators"].as_str().context("the operators' address")?);
     let http = site::plain()?;
-    wait::until("the server being ready", Duration::from_secs(60), async || {
+    wait::until("the server being ready", Duration::from_mins(1), async || {
         let answer = http.get(format!("{operators}/readyz")).send().await;
-        Ok(answer.map_err(|error| error.to_string()).and_then(|answer| {
-            answer.error_for_status().map(|_| ()).map_err(|error| error.to_string())
-        }))
+        Ok(answer
+            .map_err(|error| error.to_string())
+            .and_then(|answer| answer.error_for_status().map(|_| ()).map_err(|error| error.to_string())))
     })
     .await?;
     let token = std::fs::read_to_string(data.join("admin-token"))?;
@@ -154,7 +154,8 @@ async fn measure(server: &Process, identities: &[PathBuf]) -> anyhow::Result<Ser
 async fn generate(clients: &[(DeviceClient, String)], time: Duration) -> anyhow::Result<u64> {
     let end = Instant::now() + time;
     let mut tasks = tokio::task::JoinSet::new();
-    for (device, etag) in clients.iter().cloned() {
+    for (device, etag) in clients {
+        let (device, etag) = (device.clone(), etag.clone());
         tasks.spawn(async move {
             let mut answered = 0_u64;
             while Instant::now() < end {

@@ -6,9 +6,7 @@ use anyhow::Context as _;
 use margo::capabilities::{DeviceCapabilities, UnknownTypes};
 use margo::digest::Digest;
 use margo::{ClientId, DeploymentId, DeviceId, DeviceTarget};
-use margrave_core::model::{
-    Actor, ApplicationVersion, Change, ChangeKind, ChangeTarget, ClientState, DeviceKey,
-};
+use margrave_core::model::{Actor, ApplicationVersion, Change, ChangeKind, ChangeTarget, ClientState, DeviceKey};
 use margrave_server::app::publisher;
 use margrave_store::Store;
 use std::time::Instant;

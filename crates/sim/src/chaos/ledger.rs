@@ -29,7 +29,7 @@ pub struct Numbered {
 
 impl Numbered {
     /// The number of the next member.
-    pub fn next(&mut self) -> u64 {
+    pub fn count_up(&mut self) -> u64 {
         self.tried += 1;
         self.tried
     }

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// A start includes opening the database after a kill; on a loaded machine that takes a while.
-const READY_WITHIN: Duration = Duration::from_secs(60);
+const READY_WITHIN: Duration = Duration::from_mins(1);
 
 /// Above what any call needs while the server lives; when it is killed, connections break at once.
 const CALL_TIMEOUT: Duration = Duration::from_secs(20);

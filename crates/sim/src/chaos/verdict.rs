@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// After the last kill: backoffs run out, publishing resumes, agents apply what is left.
-const CONVERGE_WITHIN: Duration = Duration::from_secs(120);
+const CONVERGE_WITHIN: Duration = Duration::from_mins(2);
 
 /// Every 2xx is still true.
 pub async fn promises(site: &Site, api: &ApiClient, ledger: &Ledger) -> anyhow::Result<()> {

@@ -9,6 +9,7 @@ use margrave_core::time::Timestamp;
 use rand::Rng;
 use rand::rngs::StdRng;
 use serde_json::{Value, json};
+use std::fmt::Write as _;
 
 /// Large enough for interleavings, small enough for a thousand worlds.
 const CLIENTS_MAX: usize = 4;
@@ -100,15 +101,16 @@ pub(crate) fn catalog() -> Vec<Shipped> {
 /// A description with a Compose and a Helm profile; later versions may have more components.
 pub fn description(application: &str, version: &str, components: usize) -> String {
     let list = |kind: &str| {
-        (0..components)
-            .map(|index| {
-                format!(
-                    "      - name: {application}-{kind}-{index}\n        properties:\n          \
-                     repository: oci://registry.example/{application}/{kind}-{index}\n          \
-                     revision: {version}\n          timeout: 1m0s\n"
-                )
-            })
-            .collect::<String>()
+        let mut text = String::new();
+        for index in 0..components {
+            let _ = write!(
+                text,
+                "      - name: {application}-{kind}-{index}\n        properties:\n          \
+                 repository: oci://registry.example/{application}/{kind}-{index}\n          \
+                 revision: {version}\n          timeout: 1m0s\n"
+            );
+        }
+        text
     };
     format!(
         "apiVersion: v1\nid: {application}\nmetadata:\n  name: {application}\n  version: \"{version}\"\n  catalog:\n    \

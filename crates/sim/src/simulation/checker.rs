@@ -10,8 +10,8 @@ use margo::deployment::ApplicationDeployment;
 use margo::digest::Digest;
 use margo::manifest::StateManifest;
 use margo::status::DeploymentStatus;
-use margo::{ClientId, DeploymentId};
-use margrave_agent::machine::io::{ApplyWork, RemoveWork};
+use margo::{ClientId, DeploymentId, DeviceTarget};
+use margrave_agent::machine::io::{ApplyWork, DeviceReport, RemoveWork};
 use margrave_agent::machine::records::Reconciled;
 use margrave_core::model::Reported;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -35,7 +35,7 @@ pub(crate) struct Checker {
 #[derive(Debug, Default)]
 struct Served {
     newest: u64,
-    digests: HashMap<u64, Digest>,
+    manifests: HashMap<u64, (Digest, Vec<(DeploymentId, Digest)>)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +52,10 @@ impl Checker {
             .map_err(|findings| Violation::new("a served manifest can be read", findings.to_string()))?
             .document;
         if etag.is_some_and(|etag| etag != digest.etag()) {
-            return Err(Violation::new("the ETag is the digest of the body", format!("{client}: {etag:?} for {digest}")));
+            return Err(Violation::new(
+                "the ETag is the digest of the body",
+                format!("{client}: {etag:?} for {digest}"),
+            ));
         }
         let version = manifest.manifest_version;
         let served = self.manifests.entry(client.clone()).or_default();
@@ -61,13 +64,14 @@ impl Checker {
             return Err(Violation::new("versions of a client only grow", detail));
         }
         served.newest = version;
-        let known = served.digests.entry(version).or_insert_with(|| digest.clone());
+        let listed = || manifest.deployments.iter().map(|one| (one.deployment_id, one.digest.clone())).collect();
+        let (known, deployments) = served.manifests.entry(version).or_insert_with(|| (digest.clone(), listed()));
         if *known != digest {
             let detail = format!("{client}: version {version} was {known} and is {digest}");
             return Err(Violation::new("a version is never used twice", detail));
         }
-        for deployment in &manifest.deployments {
-            self.artifacts.insert((client.clone(), deployment.deployment_id, deployment.digest.clone()));
+        for (id, digest) in deployments {
+            self.artifacts.insert((client.clone(), *id, digest.clone()));
         }
         Ok(())
     }
@@ -81,8 +85,8 @@ impl Checker {
             return Err(Violation::new("an agent never goes back to an older manifest", detail));
         }
         *newest = record.version;
-        let published = self.manifests.get(client).and_then(|served| served.digests.get(&record.version));
-        if published != Some(&Digest::of(record.body.as_bytes())) {
+        let published = self.manifests.get(client).and_then(|served| served.manifests.get(&record.version));
+        if published.map(|(digest, _)| digest) != Some(&Digest::of(record.body.as_bytes())) {
             let detail = format!("{client}: version {} is not what was published", record.version);
             return Err(Violation::new("an agent accepts only what was published", detail));
         }
@@ -97,7 +101,8 @@ impl Checker {
     /// Work comes only from verified bytes of the manifest on disk (invariant 4).
     pub(crate) fn apply_begins(&self, client: &ClientId, work: &ApplyWork, disk: &Disk) -> Checked {
         let rule = "an agent acts only on what it has durably accepted";
-        let wanted = wanted(disk).ok_or_else(|| Violation::new(rule, format!("{client} applies without a manifest")))?;
+        let wanted =
+            wanted(disk).ok_or_else(|| Violation::new(rule, format!("{client} applies without a manifest")))?;
         if wanted.get(&work.deployment) != Some(&work.digest) {
             let detail = format!("{client} applies {} {}", work.deployment, work.digest);
             return Err(Violation::new(rule, detail));
@@ -105,17 +110,6 @@ impl Checker {
         if !self.artifacts.contains(&(client.clone(), work.deployment, work.digest.clone())) {
             let detail = format!("{client} applies {}, which was never published for it", work.digest);
             return Err(Violation::new("an agent acts only on verified bytes", detail));
-        }
-        Ok(())
-    }
-
-    /// Only absence from an accepted manifest removes a workload (invariant 6).
-    pub(crate) fn remove_begins(&self, client: &ClientId, work: &RemoveWork, disk: &Disk) -> Checked {
-        let rule = "only absence from an accepted manifest removes a workload";
-        let wanted = wanted(disk).ok_or_else(|| Violation::new(rule, format!("{client} removes without a manifest")))?;
-        // A component of a deployment that stays may go when its new revision has no such component.
-        if work.component.is_none() && wanted.contains_key(&work.deployment) {
-            return Err(Violation::new(rule, format!("{client} removes {}, which is wanted", work.deployment)));
         }
         Ok(())
     }
@@ -129,34 +123,22 @@ impl Checker {
         runtime: &Runtime,
     ) -> Checked {
         let rule = "only what was carried out is written down as reconciled";
-        let accepted = disk.accepted().filter(|accepted| accepted.version == record.version);
-        let Some(accepted) = accepted else {
-            return Err(Violation::new(rule, format!("{client}: version {} is not the accepted one", record.version)));
-        };
-        let manifest = accepted.manifest().expect("the disk hands out readable records only");
-        for deployment in &manifest.deployments {
-            let document = disk.content(&deployment.digest).and_then(|yaml| ApplicationDeployment::read(yaml).ok());
+        let told = |detail: &str| Err(Violation::new(rule, format!("{client}, version {}: {detail}", record.version)));
+        // A newer one may have been accepted while the record was on its way to the disk.
+        if disk.accepted().is_some_and(|accepted| accepted.version < record.version) {
+            return told("it was not accepted");
+        }
+        let served = self.manifests.get(client).and_then(|served| served.manifests.get(&record.version));
+        let Some((digest, deployments)) = served else { return told("it was never published") };
+        if record.body_digest != *digest {
+            return told("its content is another one");
+        }
+        for (id, digest) in deployments {
+            let document = disk.content(digest).and_then(|yaml| ApplicationDeployment::read(yaml).ok());
             let Some(document) = document.map(|read| read.document) else { continue };
-            let components = &document.spec.deployment_profile.components;
-            if !runtime.has_landed(deployment.deployment_id, &deployment.digest, components) {
-                let detail = format!("{client}: version {}, {}", record.version, deployment.deployment_id);
-                return Err(Violation::new(rule, detail));
+            if !runtime.has_landed(*id, digest, &document.spec.deployment_profile.components) {
+                return told(&format!("{id} was not applied"));
             }
-        }
-        Ok(())
-    }
-
-    /// `If-None-Match` carries only the ETag of the reconciled record (invariant 4).
-    pub(crate) fn poll_sent(&self, client: &ClientId, if_none_match: Option<&str>, disk: &Disk) -> Checked {
-        let Some(etag) = if_none_match else { return Ok(()) };
-        let rule = "If-None-Match carries only a reconciled ETag";
-        let reconciled = disk.reconciled();
-        if reconciled.as_ref().and_then(|record| record.etag.as_deref()) != Some(etag) {
-            return Err(Violation::new(rule, format!("{client} sends {etag}, reconciled is {reconciled:?}")));
-        }
-        let accepted = disk.accepted().map(|record| record.version);
-        if accepted.is_some() && accepted != reconciled.map(|record| record.version) {
-            return Err(Violation::new(rule, format!("{client} sends the ETag of a version before {accepted:?}")));
         }
         Ok(())
     }
@@ -187,6 +169,41 @@ impl Checker {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Err(Violation::new(rule, format!("{id}: {} became {}", text(&word.body), text(&reported.body))))
     }
+}
+
+/// Only absence from an accepted manifest removes a workload (invariant 6). What is wanted goes only from a device where
+/// it should not be: one it was not sent to, or a child that is gone.
+pub(crate) fn remove_begins(client: &ClientId, work: &RemoveWork, disk: &Disk, devices: &[DeviceReport]) -> Checked {
+    let rule = "only absence from an accepted manifest removes a workload";
+    let wanted = wanted(disk).ok_or_else(|| Violation::new(rule, format!("{client} removes without a manifest")))?;
+    let Some(digest) = wanted.get(&work.deployment) else { return Ok(()) };
+    // A component of a deployment that stays may go when its new revision has no such component.
+    let document = disk.content(digest).and_then(|yaml| ApplicationDeployment::read(yaml).ok());
+    let (None, Some(document)) = (&work.component, document) else { return Ok(()) };
+    let target = document.document.metadata.device_id.as_ref().and_then(DeviceTarget::device);
+    let belongs = match target {
+        Some(target) => target == work.device,
+        None => devices.iter().any(|device| device.id == work.device),
+    };
+    if belongs {
+        return Err(Violation::new(rule, format!("{client} removes {}, which is wanted", work.deployment)));
+    }
+    Ok(())
+}
+
+/// `If-None-Match` carries only the ETag of the reconciled record (invariant 4).
+pub(crate) fn poll_sent(client: &ClientId, if_none_match: Option<&str>, disk: &Disk) -> Checked {
+    let Some(etag) = if_none_match else { return Ok(()) };
+    let rule = "If-None-Match carries only a reconciled ETag";
+    let reconciled = disk.reconciled();
+    if reconciled.as_ref().and_then(|record| record.etag.as_deref()) != Some(etag) {
+        return Err(Violation::new(rule, format!("{client} sends {etag}, reconciled is {reconciled:?}")));
+    }
+    let accepted = disk.accepted().map(|record| record.version);
+    if accepted.is_some() && accepted != reconciled.map(|record| record.version) {
+        return Err(Violation::new(rule, format!("{client} sends the ETag of a version before {accepted:?}")));
+    }
+    Ok(())
 }
 
 /// What the accepted manifest on disk wants.

@@ -70,11 +70,13 @@ pub(crate) enum Spell {
     ClockJump,
     RuntimeDown,
     ChildUnreachable,
+    /// A gateway loses a child altogether, and gets it back.
+    ChildGone,
     Drift,
 }
 
 impl Spell {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::AgentKilled,
         Self::ServerKilled,
         Self::Partition,
@@ -83,6 +85,7 @@ impl Spell {
         Self::ClockJump,
         Self::RuntimeDown,
         Self::ChildUnreachable,
+        Self::ChildGone,
         Self::Drift,
     ];
 }

@@ -16,6 +16,8 @@ use std::time::Duration;
 pub(crate) struct Node {
     pub(crate) client: ClientId,
     pub(crate) devices: Vec<DeviceReport>,
+    /// Leave the last child out: it was unplugged.
+    pub(crate) child_gone: bool,
     pub(crate) disk: Disk,
     pub(crate) runtime: Runtime,
     /// The dice given to the machine.
@@ -49,6 +51,7 @@ impl Node {
         Self {
             client: member.client,
             devices: member.devices,
+            child_gone: false,
             disk: Disk::default(),
             runtime: Runtime::default(),
             rng: StdRng::seed_from_u64(seed),
@@ -58,6 +61,12 @@ impl Node {
             process: None,
             newest_write: (0, RequestId(0)),
         }
+    }
+
+    /// The devices it can see now.
+    pub(crate) fn seen_devices(&self) -> Vec<DeviceReport> {
+        let gone = usize::from(self.child_gone && self.devices.len() > 1);
+        self.devices[..self.devices.len() - gone].to_vec()
     }
 
     /// What its own clock shows.
@@ -97,6 +106,6 @@ fn settings() -> Settings {
         },
         retry: RetryPolicy { first: Duration::from_secs(1), max: Duration::from_secs(30) },
         observe_period: Duration::from_secs(15),
-        component_timeout: Duration::from_secs(60),
+        component_timeout: Duration::from_mins(1),
     }
 }

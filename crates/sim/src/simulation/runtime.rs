@@ -155,9 +155,7 @@ impl Runtime {
 
     /// Whether every component of this revision was applied at some time.
     pub(crate) fn has_landed(&self, deployment: DeploymentId, digest: &Digest, components: &[Component]) -> bool {
-        components.iter().all(|component| {
-            self.landed.contains(&(deployment, component.name.clone(), digest.clone()))
-        })
+        components.iter().all(|component| self.landed.contains(&(deployment, component.name.clone(), digest.clone())))
     }
 
     /// Something stops by itself.

@@ -29,22 +29,53 @@ const EVENTS_MAX: u64 = 60_000;
 
 #[derive(Debug, Clone)]
 pub(crate) enum Event {
-    AgentStarts { node: usize },
-    Tick { node: usize, life: u32, wake: u64 },
+    AgentStarts {
+        node: usize,
+    },
+    Tick {
+        node: usize,
+        life: u32,
+        wake: u64,
+    },
     /// A request reaches the server.
-    Arrives { node: usize, life: u32, id: RequestId, request: Request },
+    Arrives {
+        node: usize,
+        life: u32,
+        id: RequestId,
+        request: Request,
+    },
     /// An answer (or the agent's patience) comes to an end.
-    Answered { node: usize, life: u32, id: RequestId, answer: Answer },
+    Answered {
+        node: usize,
+        life: u32,
+        id: RequestId,
+        answer: Answer,
+    },
     /// The next record of the write at hand is on disk.
-    Written { node: usize, life: u32, write: WriteId },
-    WorkEnds { node: usize, life: u32, work: WorkId },
-    Looked { node: usize, life: u32, observation: ObservationId },
+    Written {
+        node: usize,
+        life: u32,
+        write: WriteId,
+    },
+    WorkEnds {
+        node: usize,
+        life: u32,
+        work: WorkId,
+    },
+    Looked {
+        node: usize,
+        life: u32,
+        observation: ObservationId,
+    },
     ServerStarts,
     Publish,
     SeenFlush,
     Operate,
     SpellBegins,
-    SpellEnds { node: usize, spell: Spell },
+    SpellEnds {
+        node: usize,
+        spell: Spell,
+    },
 }
 
 pub(crate) struct World {
@@ -139,10 +170,7 @@ impl World {
             Event::SeenFlush => self.seen_flush().await,
             Event::Operate => self.operate().await,
             Event::SpellBegins => self.spell_begins(),
-            Event::SpellEnds { node, spell } => {
-                self.spell_ends(node, spell);
-                Ok(())
-            }
+            Event::SpellEnds { node, spell } => self.spell_ends(node, spell),
         }
     }
 

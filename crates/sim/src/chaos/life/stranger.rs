@@ -3,8 +3,8 @@
 use super::Stage;
 use crate::chaos::device::DeviceClient;
 use crate::simulation::capabilities;
-use margo::status::{ComponentStatus, DeploymentStatus, State, StatusError};
 use margo::DeploymentId;
+use margo::status::{ComponentStatus, DeploymentStatus, State, StatusError};
 use margrave_api::client::{ApiClient, DeploymentQuery, PageQuery};
 use margrave_api::deployments::Desired;
 
@@ -25,7 +25,7 @@ impl Stranger {
     }
 
     pub async fn report_itself(&self, stage: &Stage) -> reqwest::Result<()> {
-        let number = stage.ledger().capabilities.entry(self.client.clone()).or_default().next();
+        let number = stage.ledger().capabilities.entry(self.client.clone()).or_default().count_up();
         let mut body = capabilities(&self.client, Some("compose"));
         body["labels"]["kill.example/report"] = number.into();
         let code = self.device.put_capabilities(&self.client, body.to_string()).await?;
@@ -39,7 +39,7 @@ impl Stranger {
         let Some(fetched) = self.device.manifest(None).await? else { return Ok(()) };
         for deployment in fetched.manifest.deployments {
             let id = deployment.deployment_id;
-            let number = stage.ledger().statuses.entry(id.to_string()).or_default().next();
+            let number = stage.ledger().statuses.entry(id.to_string()).or_default().count_up();
             let status = numbered(id, fetched.manifest.manifest_version, number);
             let code = self.device.post_status(&status).await?;
             note(stage, code, "status", |stage| {
@@ -67,7 +67,11 @@ fn numbered(id: DeploymentId, adopted: u64, number: u64) -> DeploymentStatus {
         adopted_manifest_version: adopted,
         state: State::Failed,
         error: Some(error.clone()),
-        components: vec![ComponentStatus { name: "alpha-compose-0".to_owned(), state: State::Failed, error: Some(error) }],
+        components: vec![ComponentStatus {
+            name: "alpha-compose-0".to_owned(),
+            state: State::Failed,
+            error: Some(error),
+        }],
     }
 }
 
@@ -75,11 +79,8 @@ fn numbered(id: DeploymentId, adopted: u64, number: u64) -> DeploymentStatus {
 pub async fn report_to_the_end(stranger: &Stranger, api: &ApiClient) -> anyhow::Result<()> {
     let Some(fetched) = stranger.device.manifest(None).await? else { return Ok(()) };
     let adopted = fetched.manifest.manifest_version;
-    let query = DeploymentQuery {
-        client: Some(stranger.client.clone()),
-        with_absent: true,
-        ..DeploymentQuery::default()
-    };
+    let query =
+        DeploymentQuery { client: Some(stranger.client.clone()), with_absent: true, ..DeploymentQuery::default() };
     let mut page = PageQuery::default();
     loop {
         let found = api.deployments(&query, &page).await?;

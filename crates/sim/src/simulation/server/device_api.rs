@@ -19,7 +19,8 @@ pub(super) async fn handle(routes: &Router, caller: ClientIdentity, request: &Re
     let status = answer.status().as_u16();
     let field = |name| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let (etag, retry_after) = (field(header::ETAG), field(header::RETRY_AFTER));
-    let body = axum::body::to_bytes(answer.into_body(), ANSWER_BYTES_MAX).await.expect("a body from memory comes whole");
+    let body =
+        axum::body::to_bytes(answer.into_body(), ANSWER_BYTES_MAX).await.expect("a body from memory comes whole");
     Response { status, etag, retry_after, body: body.to_vec() }
 }
 

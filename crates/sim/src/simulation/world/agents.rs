@@ -2,6 +2,7 @@
 
 use super::{Event, World};
 use crate::simulation::Bug;
+use crate::simulation::checker;
 use crate::simulation::node::Write;
 use crate::simulation::runtime::Work;
 use crate::simulation::violation::Violation;
@@ -30,9 +31,14 @@ impl World {
         self.nodes[node].start(now);
         let life = self.nodes[node].life;
         self.note(format_args!("agent {node} starts, life {life}"));
-        let devices = self.nodes[node].devices.clone();
-        self.feed(node, Input::Devices(devices))?;
+        self.devices_change(node)?;
         self.feed(node, Input::Tick)
+    }
+
+    /// Tells a living agent which devices there are.
+    pub(super) fn devices_change(&mut self, node: usize) -> Result<(), Violation> {
+        let devices = self.nodes[node].seen_devices();
+        self.feed(node, Input::Devices(devices))
     }
 
     pub(super) fn tick(&mut self, node: usize, life: u32, wake: u64) -> Result<(), Violation> {
@@ -100,7 +106,7 @@ impl World {
             }
             Effect::Remove(work) => {
                 let agent = &self.nodes[node];
-                self.checker.remove_begins(&agent.client, &work, &agent.disk)?;
+                checker::remove_begins(&agent.client, &work, &agent.disk, &agent.seen_devices())?;
                 self.begin(node, life, Work::Remove(work));
                 Ok(())
             }
@@ -141,7 +147,7 @@ impl World {
         }
         if let Request::Poll { if_none_match } = &request {
             let agent = &self.nodes[node];
-            self.checker.poll_sent(&agent.client, if_none_match.as_deref(), &agent.disk)?;
+            checker::poll_sent(&agent.client, if_none_match.as_deref(), &agent.disk)?;
         }
         self.send(node, life, id, request);
         Ok(())

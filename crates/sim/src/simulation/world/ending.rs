@@ -32,11 +32,13 @@ impl World {
             node.clock_ahead = 0;
             node.runtime.down = false;
             node.runtime.unreachable = None;
+            node.child_gone = false;
         }
         self.queue.retain(|_, event| !matches!(event, Event::Operate | Event::SpellBegins));
         self.server_starts().await?;
         for node in 0..self.nodes.len() {
             self.agent_starts(node)?;
+            self.devices_change(node)?;
             let client = self.nodes[node].client.clone();
             self.server.set_state(&client, ClientState::Accepted, self.now).await?;
         }
@@ -116,7 +118,8 @@ impl World {
             let wanted: BTreeMap<_, _> =
                 manifest.deployments.into_iter().map(|wanted| (wanted.deployment_id, wanted.digest)).collect();
             let all_run = node.runtime.workloads.iter().all(|(id, workload)| {
-                let good = |(digest, run): &(margo::Digest, Run)| wanted.get(id) == Some(digest) && *run == Run::Running;
+                let good =
+                    |(digest, run): &(margo::Digest, Run)| wanted.get(id) == Some(digest) && *run == Run::Running;
                 !workload.components.is_empty() && workload.components.values().all(good)
             });
             if !all_run || node.runtime.workloads.len() != wanted.len() {

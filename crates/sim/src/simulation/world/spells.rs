@@ -16,13 +16,13 @@ impl World {
         let spell = Spell::ALL[self.dice.random_range(0..Spell::ALL.len())];
         let node = self.dice.random_range(0..self.nodes.len());
         self.note(format_args!("spell: {spell:?} at {node}"));
-        self.cast(node, spell);
+        self.cast(node, spell)?;
         let lasts = self.between_ms(500, 60_000);
         self.schedule(lasts, Event::SpellEnds { node, spell });
         Ok(())
     }
 
-    fn cast(&mut self, node: usize, spell: Spell) {
+    fn cast(&mut self, node: usize, spell: Spell) -> Result<(), Violation> {
         let now = self.now;
         match spell {
             Spell::AgentKilled => self.agent_dies(node),
@@ -39,13 +39,18 @@ impl World {
                 let child = self.nodes[node].devices.last().map(|device| device.id.clone());
                 self.nodes[node].runtime.unreachable = child;
             }
+            Spell::ChildGone => {
+                self.nodes[node].child_gone = true;
+                self.devices_change(node)?;
+            }
             Spell::Drift => {
                 self.nodes[node].runtime.drift(&mut self.dice);
             }
         }
+        Ok(())
     }
 
-    pub(super) fn spell_ends(&mut self, node: usize, spell: Spell) {
+    pub(super) fn spell_ends(&mut self, node: usize, spell: Spell) -> Result<(), Violation> {
         let agent = &mut self.nodes[node];
         match spell {
             Spell::Partition => agent.partitioned = false,
@@ -53,8 +58,13 @@ impl World {
             Spell::ClockAt1970 | Spell::ClockJump => agent.clock_ahead = 0,
             Spell::RuntimeDown => agent.runtime.down = false,
             Spell::ChildUnreachable => agent.runtime.unreachable = None,
+            Spell::ChildGone => {
+                agent.child_gone = false;
+                return self.devices_change(node);
+            }
             Spell::AgentKilled | Spell::ServerKilled | Spell::Drift => {}
         }
+        Ok(())
     }
 
     /// Whatever was not committed is lost; it comes back after a while.
