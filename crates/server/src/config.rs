@@ -306,10 +306,7 @@ impl Config {
         let defaults = toml::Table::try_from(Self::default()).expect("the defaults can be written as TOML");
         let mut texts = Vec::new();
         Self::describe("", &mut texts);
-        texts
-            .into_iter()
-            .map(|(key, text)| Setting { default: default_text(&defaults, &key), key, text })
-            .collect()
+        texts.into_iter().map(|(key, text)| Setting { default: default_text(&defaults, &key), key, text }).collect()
     }
 
     /// The reference as a page of the documentation, compared with the committed one by a test.

@@ -33,8 +33,8 @@ pub enum LogError {
 
 /// Sends log lines of this process to standard error.
 pub fn init(log: &Log) -> Result<(), LogError> {
-    let filter = EnvFilter::try_new(&log.filter)
-        .map_err(|source| LogError::Filter { filter: log.filter.clone(), source })?;
+    let filter =
+        EnvFilter::try_new(&log.filter).map_err(|source| LogError::Filter { filter: log.filter.clone(), source })?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match log.format {
         LogFormat::Json => builder.json().flatten_event(true).with_current_span(true).with_span_list(false).try_init(),
