@@ -73,10 +73,16 @@ async fn kill_agents(mut agents: Vec<Agent>, kills: u32, mut dice: StdRng) -> an
 }
 
 async fn kill_server(site: &mut Site, kills: u32, up: &signal::Sender<bool>, dice: &mut StdRng) -> anyhow::Result<()> {
-    for _ in 0..kills {
+    while site.server.kills < kills {
         a_while(dice, 800).await;
         site.server.kill()?;
         up.send_replace(false);
+        // Some do not live to see their first request.
+        if dice.random_bool(0.15) && site.server.kills < kills {
+            site.server.start()?;
+            a_while(dice, 150).await;
+            site.server.kill()?;
+        }
         site.start().await?;
         up.send_replace(true);
     }
@@ -130,6 +136,18 @@ async fn nothing_acknowledged_is_lost_by_kill_9() {
     let ledger = Arc::into_inner(stage.ledger).expect("everybody has gone home").into_inner().unwrap();
     assert!(ledger.len() > kills as usize, "only {} promises in {kills} lives: nothing was tried", ledger.len());
     verdict::promises(&site, &api, &ledger).await.unwrap();
+    // The checker is awake: one promise that was never made, and it finds out.
+    let mut wrong = ledger.clone();
+    wrong.labels.push(("dev-1".to_owned(), "dev-1".to_owned(), "kill.example/never".to_owned(), "1".to_owned()));
+    assert!(verdict::promises(&site, &api, &wrong).await.is_err(), "a broken promise was overlooked");
+    eprintln!(
+        "{} promises kept over {kills} kills of the server and {kills} of agents: {} changes, {} labels, {} tokens, {} groups",
+        ledger.len(),
+        ledger.changes.len(),
+        ledger.labels.len(),
+        ledger.tokens.len(),
+        ledger.groups.len(),
+    );
     report_to_the_end(&stranger(), &api).await.unwrap();
     verdict::converged(&api).await.unwrap();
     verdict::no_orphans(&api, &agents).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Ledger {
     /// Changes by id; with the deployment, where the change was for one.
     pub changes: Vec<(String, Option<String>)>,
