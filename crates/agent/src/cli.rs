@@ -35,7 +35,7 @@ const EXIT_UNSETTLED: u8 = 3;
 ///
 /// First steps:
 ///
-///   margrave-agent enrol --trust-url https://wfm.example:8444 --ca trust-ca.pem --token mge_...
+///   margrave-agent enrol --trust-url https://wfm.example:8443 --ca trust-ca.pem --token mgve_...
 ///
 ///   margrave-agent run
 ///
