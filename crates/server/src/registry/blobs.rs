@@ -38,8 +38,11 @@ impl Registry {
             inner.admit(&repository, 0, size)?;
             let beside = inner.layout.temporary().join(uuid::Uuid::new_v4().to_string());
             inner.layout.write(&beside, &[content.as_ref()]).attempt("write a blob")?;
-            inner.commit_blob(&repository, &digest, size, &beside)?;
-            Ok(digest)
+            let entered = inner.commit_blob(&repository, &digest, size, &beside);
+            if entered.is_err() {
+                disk::discard(&beside);
+            }
+            entered.map(|()| digest)
         })
         .await
     }
@@ -125,7 +128,7 @@ impl Inner {
             let mut index = self.index.write();
             (index.size_of(repository, digest).unwrap_or(0), index.unlink(repository, digest))
         };
-        if !last {
+        if !last || self.index.read().incomplete {
             return Ok(0);
         }
         // A kill before this line leaves a file nobody knows, which the next start removes.
@@ -141,12 +144,14 @@ impl Inner {
             let limit = self.options.repositories_max;
             return Err(RegistryError::Denied(format!("the registry may hold {limit} repositories and has that many")));
         }
-        within(self.options.repository_bytes_max, held.unwrap_or(0) + more, || format!("repository `{repository}`"))
+        let needed = held.unwrap_or(0).saturating_add(more);
+        within(self.options.repository_bytes_max, needed, || format!("repository `{repository}`"))
     }
 
     /// Whether the registry as a whole may grow.
     pub(super) fn check_total(&self, more: u64) -> Result<()> {
-        let needed = self.index.read().bytes + self.uploading.load(Ordering::Relaxed) + more;
+        let held = self.index.read().bytes + self.uploading.load(Ordering::Relaxed);
+        let needed = held.saturating_add(more);
         within(self.options.bytes_max, needed, || "the registry".to_owned())
     }
 

@@ -51,7 +51,9 @@ impl Inner {
         let limit = self.clock.now().minus(self.options.grace);
         let garbage: Vec<Digest> = {
             let index = self.index.read();
-            let Some(held) = index.repositories.get(name) else { return Ok((0, 0)) };
+            // A damaged manifest may need any blob.
+            let whole = index.repositories.get(name).filter(|held| held.damaged.is_empty());
+            let Some(held) = whole else { return Ok((0, 0)) };
             let referenced = held.referenced();
             let dead = held.blobs.iter().filter(|(digest, since)| **since <= limit && !referenced.contains(digest));
             dead.take(STEP_BLOBS).map(|(digest, _)| digest.clone()).collect()

@@ -69,13 +69,25 @@ impl Layout {
     /// Puts content at a place, replacing what was there.
     pub(super) fn write(&self, target: &Path, parts: &[&[u8]]) -> io::Result<()> {
         let beside = self.temporary().join(Uuid::new_v4().to_string());
-        let mut file = File::create_new(&beside)?;
-        for part in parts {
-            file.write_all(part)?;
+        let written = fill(&beside, parts).and_then(|()| place(&beside, target));
+        if written.is_err() {
+            discard(&beside);
         }
-        file.sync_all()?;
-        place(&beside, target)
+        written
     }
+}
+
+fn fill(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
+    let mut file = File::create_new(path)?;
+    for part in parts {
+        file.write_all(part)?;
+    }
+    file.sync_all()
+}
+
+/// Clears a temporary file away after a failure, which is what the caller hears of; the next start clears the rest.
+pub(super) fn discard(path: &Path) {
+    let _ = fs::remove_file(path);
 }
 
 /// Moves a file that is already on the disk to its place.

@@ -12,6 +12,8 @@ pub(super) struct Index {
     pub(super) repositories: BTreeMap<RepositoryName, Repository>,
     /// Blobs and manifests on the disk, without uploads under way.
     pub(super) bytes: u64,
+    /// A folder beside the repositories was not understood: it may need any blob, so no blob leaves the disk.
+    pub(super) incomplete: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +28,8 @@ pub(super) struct Repository {
     /// When each blob was last pushed, mounted or asked for: the grace period counts from there.
     pub(super) blobs: HashMap<Digest, Timestamp>,
     pub(super) manifests: HashMap<Digest, Manifest>,
+    /// Manifests whose files are damaged: which blobs they need is not known.
+    pub(super) damaged: HashSet<Digest>,
     pub(super) tags: BTreeMap<Tag, Digest>,
     /// Subject to the manifests that name it.
     pub(super) referrers: HashMap<Digest, BTreeSet<Digest>>,
@@ -56,7 +60,7 @@ impl Manifest {
 
 impl Repository {
     pub(super) fn is_empty(&self) -> bool {
-        self.blobs.is_empty() && self.manifests.is_empty()
+        self.blobs.is_empty() && self.manifests.is_empty() && self.damaged.is_empty()
     }
 
     pub(super) fn resolve(&self, reference: &Reference) -> Option<(Digest, &Manifest)> {
@@ -111,6 +115,7 @@ impl Index {
 
     pub(super) fn put_manifest(&mut self, repository: &RepositoryName, digest: &Digest, manifest: Manifest) {
         let entry = self.repositories.entry(repository.clone()).or_default();
+        entry.damaged.remove(digest);
         if let Some(subject) = &manifest.subject {
             entry.referrers.entry(subject.clone()).or_default().insert(digest.clone());
         }
@@ -124,10 +129,11 @@ impl Index {
     /// Takes a manifest and the tags that name it away.
     pub(super) fn remove_manifest(&mut self, repository: &RepositoryName, digest: &Digest) {
         let Some(entry) = self.repositories.get_mut(repository) else { return };
+        entry.damaged.remove(digest);
+        entry.tags.retain(|_, tagged| tagged != digest);
         let Some(manifest) = entry.manifests.remove(digest) else { return };
         entry.bytes -= manifest.size;
         self.bytes -= manifest.size;
-        entry.tags.retain(|_, tagged| tagged != digest);
         if let Some(subject) = manifest.subject
             && let Some(referrers) = entry.referrers.get_mut(&subject)
         {

@@ -57,12 +57,19 @@ fn open(options: RegistryOptions, clock: Arc<dyn Clock>) -> io::Result<Inner> {
     for entry in disk::entries(&layout.repositories())? {
         match entry.file_name().to_str().and_then(RepositoryName::from_folder) {
             Some(name) => repository(&layout, &name, &sizes, &mut index, clock.now())?,
-            None => tracing::warn!(path = %entry.path().display(), "not a repository; left alone"),
+            None => {
+                tracing::warn!(path = %entry.path().display(), "not a repository; left alone");
+                index.incomplete |= entry.file_type()?.is_dir();
+            }
         }
     }
-    for digest in sizes.keys().filter(|digest| !index.blobs.contains_key(digest)) {
-        // A kill came between a blob and its first link.
-        disk::remove(&layout.blob(digest))?;
+    if index.incomplete {
+        tracing::warn!("blobs stay on the disk while there are folders that are no repositories");
+    } else {
+        for digest in sizes.keys().filter(|digest| !index.blobs.contains_key(digest)) {
+            // A kill came between a blob and its first link.
+            disk::remove(&layout.blob(digest))?;
+        }
     }
     let sessions = sessions(&layout, clock.now())?;
     let uploading = sessions.values().map(|session| session.size()).sum();
@@ -116,7 +123,11 @@ fn repository(
     for (digest, path) in disk::digests(&folder.join("manifests"))? {
         match manifest(&path, &digest)? {
             Some(manifest) => index.put_manifest(name, &digest, manifest),
-            None => tracing::error!(repository = %name, %digest, "a manifest in the registry's folder is damaged"),
+            None => {
+                tracing::error!(repository = %name, %digest, "a manifest in the registry's folder is damaged; \
+                    no blob of its repository is collected until it is pushed again or deleted");
+                index.repositories.entry(name.clone()).or_default().damaged.insert(digest);
+            }
         }
     }
     for entry in disk::entries(&folder.join("tags"))? {
@@ -124,10 +135,9 @@ fn repository(
         let digest = fs::read_to_string(entry.path())?.trim().parse::<Digest>().ok();
         let Some((tag, digest)) = tag.zip(digest) else { continue };
         match index.repositories.get_mut(name) {
-            Some(held) if held.manifests.contains_key(&digest) => {
+            Some(held) if held.manifests.contains_key(&digest) || held.damaged.contains(&digest) => {
                 held.tags.insert(tag, digest);
             }
-            // A manifest is removed after its tags, so this is a damaged manifest's tag.
             _ => tracing::warn!(repository = %name, tag = %tag, "a tag names a manifest that is not there"),
         }
     }

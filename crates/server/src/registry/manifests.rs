@@ -200,7 +200,7 @@ impl Inner {
         let tags: Vec<Tag> = {
             let index = self.index.read();
             let Some(held) = index.repositories.get(repository) else { return Ok(false) };
-            if !held.manifests.contains_key(digest) {
+            if !held.manifests.contains_key(digest) && !held.damaged.contains(digest) {
                 return Ok(false);
             }
             held.tags.iter().filter(|(_, tagged)| *tagged == digest).map(|(tag, _)| tag.clone()).collect()

@@ -268,7 +268,9 @@ fn check(session: &Session, range: Option<(u64, u64)>, length: Option<u64>) -> R
     if first != offset {
         return Err(RegistryError::ChunkOutOfOrder { offset, location: session.location() });
     }
-    let announced = last - first + 1;
+    let announced = (last - first).checked_add(1);
+    let announced =
+        announced.ok_or_else(|| RegistryError::SizeInvalid("Content-Range names too many bytes".to_owned()))?;
     match length {
         Some(length) if length != announced => {
             let message = format!("Content-Range names {announced} bytes and Content-Length {length}");

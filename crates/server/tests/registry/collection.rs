@@ -129,3 +129,51 @@ async fn a_download_under_way_survives_the_collection_of_its_blob() {
     let refused = fixture.request(Method::GET, &format!("/v2/a/blobs/{digest}")).send().await.unwrap();
     assert_error(refused, 404, "BLOB_UNKNOWN").await;
 }
+
+#[tokio::test]
+async fn a_damaged_manifest_keeps_the_blobs_of_its_repository() {
+    let fixture = Fixture::new().await;
+    let (manifest, digest) = fixture.push_image("a", "1.0", b"layer").await;
+    fixture.push_blob("b", b"nobody's").await;
+    let path = fixture.path().join("repositories/a/manifests/sha256").join(digest.hex());
+    std::fs::write(&path, b"damaged").unwrap();
+
+    let fixture = fixture.restart().await;
+    fixture.clock.advance(DAY);
+    let collected = fixture.registry.collect().await.unwrap();
+    assert_eq!((collected.blobs, collected.repositories), (1, 1), "only those of the other repository go");
+    let put = fixture.put_manifest("a", &digest.to_string(), &manifest).await;
+    assert_eq!(put.status(), 201, "its blobs are still there");
+    assert_eq!(fixture.get("/v2/a/manifests/1.0").await.text().await.unwrap(), manifest.to_string());
+
+    // Whole again, it is collected like any other; so it is when the damaged one is deleted instead.
+    std::fs::write(&path, b"damaged").unwrap();
+    let fixture = fixture.restart().await;
+    assert_eq!(fixture.delete(&format!("/v2/a/manifests/{digest}")).await.status(), 202);
+    fixture.clock.advance(DAY);
+    let collected = fixture.registry.collect().await.unwrap();
+    assert_eq!((collected.blobs, collected.repositories), (2, 1));
+}
+
+#[tokio::test]
+async fn a_folder_that_is_not_understood_keeps_every_blob_on_the_disk() {
+    let fixture = Fixture::new().await;
+    fixture.push_image("a", "1.0", b"layer").await;
+    let blob = |root: &std::path::Path, content: &[u8]| {
+        let hex = Digest::sha256(content).hex();
+        root.join("blobs/sha256").join(&hex[..2]).join(&hex)
+    };
+    let root = fixture.path();
+    // Its blobs are shared with nobody this version knows.
+    std::fs::rename(root.join("repositories/a"), root.join("repositories/Not A Name")).unwrap();
+    let fixture = fixture.restart().await;
+    assert!(blob(&root, b"layer").exists());
+    // Nor does the last repository that is known take the file along.
+    let shared = fixture.push_blob("b", b"layer").await;
+    assert_eq!(fixture.delete(&format!("/v2/b/blobs/{shared}")).await.status(), 202);
+    assert!(blob(&root, b"layer").exists());
+
+    std::fs::rename(root.join("repositories/Not A Name"), root.join("repositories/a")).unwrap();
+    let fixture = fixture.restart().await;
+    assert_eq!(fixture.get(&format!("/v2/a/blobs/{shared}")).await.text().await.unwrap(), "layer");
+}

@@ -91,3 +91,22 @@ async fn a_folder_is_open_once() {
     let second = Registry::open(options, Arc::clone(&fixture.clock) as Arc<_>).await;
     assert!(second.err().unwrap().to_string().contains("another process"));
 }
+
+#[tokio::test]
+async fn a_write_that_fails_leaves_nothing_half_done() {
+    let fixture = Fixture::new().await;
+    let (_, digest) = fixture.push_image("a", "1.0", b"layer").await;
+    let in_the_way = |path: &str| {
+        fs::remove_dir_all(fixture.path().join(path)).unwrap();
+        fs::write(fixture.path().join(path), b"a file, not a folder").unwrap();
+    };
+    let left = || fs::read_dir(fixture.path().join("tmp")).unwrap().count();
+    in_the_way("repositories/a/tags");
+    let put = fixture.request(Method::PUT, "/v2/a/manifests/2.0").header("content-type", crate::support::MANIFEST);
+    assert_eq!(put.body(image(b"{}", b"layer").to_string()).send().await.unwrap().status(), 500);
+    assert_eq!(left(), 0);
+    assert_eq!(fixture.get(&format!("/v2/a/manifests/{digest}")).await.status(), 200);
+    in_the_way("blobs");
+    assert!(fixture.registry.put_blob(&"a".parse().unwrap(), "new".into()).await.is_err());
+    assert_eq!(left(), 0);
+}

@@ -203,3 +203,16 @@ async fn the_same_blob_pushed_many_times_at_once_is_kept_once() {
         assert_eq!(got.bytes().await.unwrap(), content);
     }
 }
+
+#[tokio::test]
+async fn a_range_of_more_bytes_than_can_be_counted_is_refused() {
+    let fixture = Fixture::new().await;
+    let location = fixture.begin("a").await;
+    let range = format!("0-{}", u64::MAX);
+    let refused = fixture.request(Method::PATCH, &location).header("content-range", &range).body("x").send().await;
+    assert_error(refused.unwrap(), 400, "SIZE_INVALID").await;
+    let body = Body::wrap_stream(stream::iter([Ok::<_, std::io::Error>("x")]));
+    let range = format!("0-{}", u64::MAX - 1);
+    let refused = fixture.request(Method::PATCH, &location).header("content-range", &range).body(body).send().await;
+    assert_error(refused.unwrap(), 413, "DENIED").await;
+}
