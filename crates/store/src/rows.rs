@@ -46,6 +46,10 @@ impl<'a> Columns<'a> {
         self.get(column)
     }
 
+    pub(crate) fn bytes_maybe(&self, column: &'static str) -> Result<Option<Vec<u8>>> {
+        self.get(column)
+    }
+
     pub(crate) fn time(&self, column: &'static str) -> Result<Timestamp> {
         self.number(column).map(Timestamp)
     }

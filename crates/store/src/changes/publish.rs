@@ -2,12 +2,12 @@
 
 use super::apply::{Running, Write};
 use super::rows::{ArtifactRow, ManifestRow, Rows};
-use crate::Result;
 use crate::clients::Head;
 use crate::deployments::read_deployment;
 use crate::error::During;
 use crate::many::select_in;
 use crate::rows::Columns;
+use crate::{Result, StoreError};
 use margo::digest::Digest;
 use margo::ids::{ClientId, DeploymentId};
 use margrave_core::model::{ClientState, Deployment, Desired};
@@ -98,7 +98,7 @@ pub(super) async fn load(connection: &mut AnyConnection, publishings: &mut [Publ
     let clients: Vec<String> = publishings.iter().map(|publishing| publishing.client.to_string()).collect();
     let rows = select_in(
         connection,
-        "SELECT d.*, b.body FROM deployments d JOIN blobs b ON b.digest = d.yaml_digest
+        "SELECT d.*, b.body FROM deployments d LEFT JOIN blobs b ON b.digest = d.yaml_digest
          WHERE d.desired = 'present' AND d.client_id IN",
         &clients,
         "",
@@ -112,7 +112,12 @@ pub(super) async fn load(connection: &mut AnyConnection, publishings: &mut [Publ
         let deployment = read_deployment(row)?;
         let id = deployment.id;
         if let Some(publishing) = by_client.get_mut(&deployment.client) {
-            let served = ServedDeployment { id, digest: deployment.yaml_digest.clone(), yaml: row.bytes("body")? };
+            // Invariant 6: to leave it out of the manifest would remove the workload.
+            let yaml = row.bytes_maybe("body")?.ok_or_else(|| StoreError::Inconsistent {
+                table: "deployments",
+                problem: format!("the document {} of deployment {id} is not among the blobs", deployment.yaml_digest),
+            })?;
+            let served = ServedDeployment { id, digest: deployment.yaml_digest.clone(), yaml };
             publishing.served.insert(id, served);
             publishing.standing.insert(id, deployment);
         }

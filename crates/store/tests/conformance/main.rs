@@ -47,7 +47,7 @@ conformance! {
     changes: records_an_intent, pages_changes, publishes_a_deployment, makes_one_version_of_many_targets,
         keeps_the_version_when_nothing_changes, upgrades_and_removes, skips_what_moved_on, does_nothing_out_of_turn,
         refuses_batches_that_are_too_large, finishes_a_change_without_targets, goes_on_after_a_stop_between_batches,
-        leaves_nothing_of_a_batch_that_fails, publishes_for_one_client_from_many_sides, carries_out_five_hundred_at_once,
+        leaves_nothing_of_a_batch_that_fails, publishes_nothing_when_a_document_is_lost, publishes_for_one_client_from_many_sides, carries_out_five_hundred_at_once,
         never_uses_an_id_again, shows_nothing_of_one_client_to_another, serves_replaced_documents_for_a_while;
     statuses: keeps_the_last_word, lets_the_newer_version_win, takes_version_zero_always, refuses_versions_beyond_the_database,
         tells_unknown_from_removed, bounds_the_history, keeps_many_reports_in_order;

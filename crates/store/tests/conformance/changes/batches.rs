@@ -191,6 +191,21 @@ pub(crate) async fn leaves_nothing_of_a_batch_that_fails(db: Database) {
     assert!(db.store.audit_verify().await.unwrap().is_ok());
 }
 
+pub(crate) async fn publishes_nothing_when_a_document_is_lost(db: Database) {
+    // Invariant 6: a manifest without it would make the device remove the workload.
+    let client = accept(&db.store, 1).await;
+    let kept = deploy(&db.store, &client, 1, "a").await;
+    db.tamper("DELETE FROM blobs WHERE digest IN (SELECT yaml_digest FROM deployments)").await;
+    let items = [put(target(&client, deployment(2), None), "b")];
+    let intent = change(ChangeKind::Create, items.iter().map(|item| item.target.clone()).collect(), T0);
+    db.store.change_create(&intent).await.unwrap();
+    let error = db.store.change_apply(intent.id, 0, &items, T0).await.unwrap_err();
+    assert!(matches!(error, StoreError::Inconsistent { .. }), "{error:?}");
+    assert!(error.to_string().contains(&kept.to_string()), "{error}");
+    assert_eq!(db.store.manifest(&client).await.unwrap().unwrap().0, 2);
+    assert_eq!(db.store.deployment_get(deployment(2)).await.unwrap(), None);
+}
+
 pub(crate) async fn carries_out_five_hundred_at_once(db: Database) {
     let mut items = Vec::new();
     for number in 0..BATCH_TARGETS_MAX {
