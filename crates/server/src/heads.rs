@@ -8,6 +8,8 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use tokio::task::JoinError;
+use tracing::Instrument as _;
 
 /// A new client copies one shard: with 100,000 clients that is about a hundred pointers.
 const SHARDS: usize = 1024;
@@ -128,6 +130,12 @@ impl Heads {
         // Another writer may have been first: everybody uses the entry that is in the map.
         shard.load().get(&head.client).map_or(entry, Arc::clone)
     }
+}
+
+/// Goes on to the end when the caller goes away, as a handler does whose connection breaks: between a commit and the head that
+/// tells of it nothing may be given up.
+pub async fn to_the_end<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T, JoinError> {
+    tokio::spawn(work.in_current_span()).await
 }
 
 /// The newcomer wins a draw.

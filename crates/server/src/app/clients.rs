@@ -3,12 +3,15 @@
 use super::access::Caller;
 use super::error::{AppError, AppResult, Code};
 use super::paging::{Paging, page};
+use crate::heads::to_the_end;
 use crate::secrets;
 use crate::state::ServerState;
 use margo::ids::ClientId;
 use margrave_api::clients as wire;
 use margrave_api::page::Page;
 use margrave_core::model::{Client, ClientState};
+use margrave_store::{Head, StoreError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// An enrolment token is used within minutes by a person, or within days by an installer on its way to a plant.
@@ -46,9 +49,9 @@ pub async fn create(state: &ServerState, caller: &Caller, body: wire::CreateClie
         }
     };
     let actor = caller.actor(reason);
-    let (client, head) = state.store.client_create(&actor, &id, wanted, note.as_deref(), state.now()).await?;
-    state.heads.put(head);
-    Ok(to_wire(state, client))
+    let (store, now) = (state.store.clone(), state.now());
+    let written = async move { store.client_create(&actor, &id, wanted, note.as_deref(), now).await };
+    Ok(to_wire(state, with_head(state, written).await?))
 }
 
 pub async fn update(
@@ -67,9 +70,23 @@ pub async fn update(
         }
     };
     let actor = caller.actor(body.reason);
-    let (client, head) = state.store.client_set_state(&actor, &id, wanted, expected, state.now()).await?;
-    state.heads.put(head);
-    Ok(to_wire(state, client))
+    let (store, now) = (state.store.clone(), state.now());
+    let written = async move { store.client_set_state(&actor, &id, wanted, expected, now).await };
+    Ok(to_wire(state, with_head(state, written).await?))
+}
+
+/// Takes the head that comes with a write, even when the caller does not wait for it.
+async fn with_head(
+    state: &ServerState,
+    written: impl Future<Output = Result<(Client, Head), StoreError>> + Send + 'static,
+) -> AppResult<Client> {
+    let heads = Arc::clone(&state.heads);
+    let work = async move {
+        let (client, head) = written.await?;
+        heads.put(head);
+        Ok(client)
+    };
+    to_the_end(work).await.map_err(AppError::Task)?
 }
 
 /// Issues an X.509-SVID for a key the caller holds.

@@ -1,5 +1,6 @@
 //! Whether a client may do anything at all: the accepted-client policy, asked for every request (WID-05).
 
+use crate::heads::to_the_end;
 use crate::net::Peer;
 use crate::problems::Refusal;
 use crate::state::ServerState;
@@ -82,8 +83,14 @@ async fn welcome(state: &ServerState, client: &ClientId, request_id: Option<Stri
         reason: Some("accepted on first contact (clients.accept_any)".to_owned()),
         request_id,
     };
-    match state.store.client_create(&actor, client, ClientState::Accepted, None, state.now()).await {
-        Ok((_, head)) => state.heads.put(head),
+    let (own, id) = (state.clone(), client.clone());
+    let created = to_the_end(async move {
+        let (_, head) = own.store.client_create(&actor, &id, ClientState::Accepted, None, own.now()).await?;
+        own.heads.put(head);
+        Ok(())
+    });
+    match created.await.map_err(|_| Refusal::internal())? {
+        Ok(()) => {}
         // Another request of the same client was faster; its head is there or about to be.
         Err(StoreError::Exists { .. }) => crate::trust::refresh_head(state, client).await?,
         Err(error) => {

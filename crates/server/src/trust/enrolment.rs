@@ -1,6 +1,7 @@
 //! `POST /enrolment/v1`: a one-time token and a CSR for an SVID (ONB-06, LC-01).
 
 use super::pace::Pace;
+use crate::heads::to_the_end;
 use crate::identity::{Identity, IdentityError};
 use crate::problems::{self, Answer, Refusal};
 use crate::secrets;
@@ -67,12 +68,9 @@ async fn enrol(state: &ServerState, body: &[u8]) -> Result<EnrolmentResponse, Re
     let EnrolmentRequest { token, csr } = read(body)?;
     // The CSR comes first: one that cannot be used must not use up the token.
     let key_hash = Identity::csr_key_hash(&csr).map_err(|error| refused(&error))?;
-    let used = state.store.enrolment_use(&secrets::hash(&token), &key_hash, ENROLMENT_RETRY_WINDOW, state.now()).await;
-    let used = used.map_err(|error| {
-        state.metrics.store_error();
-        Refusal::store(&error)
-    })?;
-    let client = match used {
+    let own = state.clone();
+    let used = to_the_end(async move { use_token(&own, &secrets::hash(&token), &key_hash).await });
+    let client = match used.await.map_err(|_| Refusal::internal())?? {
         EnrolmentUse::Granted(client) => client,
         EnrolmentUse::Unknown => return Err(Refusal::not_authorized("This server knows no such enrolment token.")),
         EnrolmentUse::Expired => {
@@ -82,7 +80,6 @@ async fn enrol(state: &ServerState, body: &[u8]) -> Result<EnrolmentResponse, Re
             return Err(Refusal::not_authorized("The enrolment token has been used; ask an operator for a new one."));
         }
     };
-    super::refresh_head(state, &client).await?;
     let issued = state.identity.issue(&client, &csr, None).map_err(|error| refused(&error))?;
     tracing::info!(client.id = %client, "enrolled client `{client}`");
     let bundle = String::from_utf8(state.identity.bundle_json()).map_err(|_| Refusal::internal())?;
@@ -92,6 +89,19 @@ async fn enrol(state: &ServerState, body: &[u8]) -> Result<EnrolmentResponse, Re
         trust_bundle: RawValue::from_string(bundle).map_err(|_| Refusal::internal())?,
         wfm_url: state.urls.devices.clone(),
     })
+}
+
+/// Uses the token, and takes the client it lets in into memory.
+async fn use_token(state: &ServerState, secret_hash: &str, key_hash: &str) -> Result<EnrolmentUse, Refusal> {
+    let used = state.store.enrolment_use(secret_hash, key_hash, ENROLMENT_RETRY_WINDOW, state.now()).await;
+    let used = used.map_err(|error| {
+        state.metrics.store_error();
+        Refusal::store(&error)
+    })?;
+    if let EnrolmentUse::Granted(client) = &used {
+        super::refresh_head(state, client).await?;
+    }
+    Ok(used)
 }
 
 fn read(body: &[u8]) -> Result<EnrolmentRequest, Refusal> {

@@ -1,9 +1,14 @@
 //! Clients and their identities.
 
 use super::{api, problem, refused};
-use crate::support::{TestServer, pki};
+use crate::support::{TestServer, client_id, eventually, pki};
+use futures_util::poll;
 use margrave_api::client::PageQuery;
 use margrave_api::clients::{ClientState, CreateClient, CreateEnrolmentToken, IssueSvid, UpdateClient};
+use margrave_core::model;
+use margrave_server::app::access::Caller;
+use margrave_server::app::clients;
+use sqlx::Connection as _;
 
 fn body(id: &str) -> CreateClient {
     CreateClient { id: id.to_owned(), state: None, note: Some("hall 3".to_owned()), reason: None }
@@ -94,4 +99,28 @@ async fn an_enrolment_token_names_where_to_go_and_whom_to_trust() {
     let records = api.audit(None, &PageQuery::default()).await.unwrap().items;
     let told = serde_json::to_string(&records).unwrap();
     assert!(!told.contains(&token.token), "the secret is nowhere in the audit");
+}
+
+#[tokio::test]
+async fn a_caller_who_goes_away_leaves_the_row_and_the_memory_agreeing() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    api.create_client(&body("press")).await.unwrap();
+    let state = server.state();
+    let mut other_writer = sqlx::SqliteConnection::connect(&state.config.store_url()).await.unwrap();
+    sqlx::query("BEGIN IMMEDIATE").execute(&mut other_writer).await.unwrap();
+    {
+        let caller = Caller { name: "token:test".to_owned(), request_id: None };
+        let retire = UpdateClient { state: ClientState::Retired, reason: None };
+        let mut request = std::pin::pin!(clients::update(state, &caller, "press", retire, None));
+        assert!(poll!(request.as_mut()).is_pending());
+        // What happens to a handler when its connection breaks: it is dropped in the middle of the write.
+    }
+    sqlx::query("ROLLBACK").execute(&mut other_writer).await.unwrap();
+    eventually("the client is shut out", async || {
+        let head = state.heads.get(&client_id("press")).unwrap();
+        (head.state == model::ClientState::Retired).then_some(())
+    })
+    .await;
+    assert_eq!(api.client("press").await.unwrap().state, ClientState::Retired);
 }
