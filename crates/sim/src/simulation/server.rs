@@ -132,7 +132,7 @@ impl Server {
         let clock: Arc<dyn Clock> = Arc::<SimulatedClock>::clone(&self.clock);
         let metrics = Arc::new(Metrics::default());
         let descriptions = Arc::new(Descriptions::default());
-        let (statuses, _) = StatusQueue::start(store.clone(), Arc::clone(&metrics));
+        let (statuses, _) = StatusQueue::start(store.clone(), Arc::clone(&heads), Arc::clone(&metrics));
         let state = ServerState {
             store: store.clone(),
             clock: Arc::clone(&clock),
