@@ -9,6 +9,7 @@ pub mod state;
 pub mod clock;
 pub mod secrets;
 pub mod files;
+pub mod body;
 pub mod problems;
 pub mod heads;
 pub mod identity;

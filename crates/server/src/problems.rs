@@ -1,12 +1,12 @@
 //! Errors on the Margo side of the server: RFC 9457 with Margo's registry, for every path out (PRB-01 to PRB-03).
 
+use crate::body::BodyError;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use margo::finding::{Findings, Severity};
 use margo::problem::{FieldError, PROBLEM_MEDIA_TYPE, Problem, ProblemType};
 use margrave_store::StoreError;
@@ -93,15 +93,14 @@ impl IntoResponse for Refusal {
 
 /// The whole body, or 413 when it is longer than the route's bound.
 pub async fn body(request: Request, bytes_max: usize) -> Result<Bytes, Refusal> {
-    match Limited::new(request.into_body(), bytes_max).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => Err(Refusal::new(
+    crate::body::read(request, bytes_max).await.map_err(|error| match error {
+        BodyError::TooLong => Refusal::new(
             ProblemType::Blank,
             StatusCode::PAYLOAD_TOO_LARGE,
             format!("The body is longer than {bytes_max} bytes."),
-        )),
-        Err(_) => Err(Refusal::invalid("The body broke off.")),
-    }
+        ),
+        BodyError::BrokenOff => Refusal::invalid("The body broke off."),
+    })
 }
 
 pub async fn no_such_address() -> Refusal {

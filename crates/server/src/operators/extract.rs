@@ -1,6 +1,7 @@
 //! What handlers take from a request; every refusal is a problem document.
 
 use super::problems::ApiError;
+use crate::body::BodyError;
 use crate::app::access::Caller;
 use crate::app::error::{AppError, Code};
 use axum::extract::{FromRequest, FromRequestParts, Request};
@@ -8,7 +9,6 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, StatusCode, header};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -59,14 +59,14 @@ fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
 
 /// The whole body, or 413.
 pub(super) async fn read_body(request: Request, bytes_max: usize) -> Result<Bytes, ApiError> {
-    match Limited::new(request.into_body(), bytes_max).collect().await {
-        Ok(body) => Ok(body.to_bytes()),
-        Err(error) if error.downcast_ref::<LengthLimitError>().is_some() => {
-            let detail = format!("the body is larger than the {bytes_max} bytes allowed here");
-            Err(ApiError(AppError::refused(Code::TooLarge, detail)))
-        }
-        Err(_) => Err(ApiError(AppError::refused(Code::Malformed, "the body broke off"))),
-    }
+    crate::body::read(request, bytes_max).await.map_err(|error| {
+        ApiError(match error {
+            BodyError::TooLong => {
+                AppError::refused(Code::TooLarge, format!("the body is larger than the {bytes_max} bytes allowed here"))
+            }
+            BodyError::BrokenOff => AppError::refused(Code::Malformed, "the body broke off"),
+        })
+    })
 }
 
 /// Query parameters.
