@@ -1,5 +1,6 @@
 //! Who may do what, behind a small trait; the credentials clients send.
 
+use super::error::RegistryError;
 use super::names::{Digest, RepositoryName};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -49,24 +50,24 @@ pub trait RegistryAuth: Send + Sync + 'static {
         repository: Option<&'a RepositoryName>,
     ) -> BoxFuture<'a, Access>;
 
-    /// Takes note of what somebody changed.
-    fn record<'a>(&'a self, change: Change<'a>) -> BoxFuture<'a, ()> {
+    /// Takes note of what somebody changes; [`RegistryError::Unrecorded`] when that is not possible now.
+    fn record(&self, change: Change) -> BoxFuture<'_, Result<(), RegistryError>> {
         let _ = change;
-        Box::pin(std::future::ready(()))
+        Box::pin(std::future::ready(Ok(())))
     }
 }
 
-/// Something that was changed.
-#[derive(Debug, Clone, Copy)]
-pub struct Change<'a> {
+/// Something that is changed.
+#[derive(Debug, Clone)]
+pub struct Change {
     /// As granted by [`Access::Granted`].
-    pub who: &'a str,
+    pub who: String,
     /// `registry.push` or `registry.delete`.
     pub action: &'static str,
-    pub repository: &'a RepositoryName,
+    pub repository: RepositoryName,
     /// Tag or digest.
-    pub reference: &'a str,
-    pub digest: Option<&'a Digest>,
+    pub reference: String,
+    pub digest: Option<Digest>,
 }
 
 /// The credentials of a request; what cannot be read counts as none.

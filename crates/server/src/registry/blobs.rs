@@ -67,23 +67,30 @@ impl Registry {
         let (repository, digest) = (repository.clone(), digest.clone());
         self.blocking(move |inner| {
             let _commit = inner.commit.lock();
-            {
-                let index = inner.index.read();
-                let held = index.repositories.get(&repository).filter(|held| held.blobs.contains_key(&digest));
-                let held = held.ok_or_else(|| RegistryError::BlobUnknown(digest.clone()))?;
-                let user = held.manifests.iter().find(|(_, manifest)| manifest.blobs.contains(&digest));
-                if let Some((manifest, _)) = user {
-                    return Err(RegistryError::BlobInUse { blob: digest.clone(), manifest: manifest.clone() });
-                }
-            }
+            inner.check_blob_deletable(&repository, &digest)?;
             inner.unlink(&repository, &digest)?;
             Ok(())
         })
         .await
     }
+
+    /// Refuses when there is nothing to delete, or a manifest needs it.
+    pub(super) fn check_blob_deletable(&self, repository: &RepositoryName, digest: &Digest) -> Result<()> {
+        self.inner.check_blob_deletable(repository, digest)
+    }
 }
 
 impl Inner {
+    fn check_blob_deletable(&self, repository: &RepositoryName, digest: &Digest) -> Result<()> {
+        let index = self.index.read();
+        let held = index.repositories.get(repository).filter(|held| held.blobs.contains_key(digest));
+        let held = held.ok_or_else(|| RegistryError::BlobUnknown(digest.clone()))?;
+        match held.manifests.iter().find(|(_, manifest)| manifest.blobs.contains(digest)) {
+            Some((manifest, _)) => Err(RegistryError::BlobInUse { blob: digest.clone(), manifest: manifest.clone() }),
+            None => Ok(()),
+        }
+    }
+
     /// The size of a blob the repository has, whose grace period begins anew.
     pub(super) fn touch(&self, repository: &RepositoryName, digest: &Digest) -> Option<u64> {
         let now = self.clock.now();

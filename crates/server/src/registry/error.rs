@@ -65,6 +65,8 @@ pub enum RegistryError {
     NoSuchPath,
     #[error("access cannot be checked now; try again")]
     AuthUnavailable,
+    #[error("the change cannot be recorded now, and none goes unrecorded; try again")]
+    Unrecorded,
     #[error("{attempt}")]
     Storage {
         attempt: &'static str,
@@ -119,7 +121,7 @@ impl RegistryError {
             Self::TooMany(_) => (StatusCode::TOO_MANY_REQUESTS, "TOOMANYREQUESTS"),
             Self::Stalled(_) => (StatusCode::REQUEST_TIMEOUT, "BLOB_UPLOAD_INVALID"),
             Self::Unsupported { .. } => (StatusCode::METHOD_NOT_ALLOWED, "UNSUPPORTED"),
-            Self::AuthUnavailable => (StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE"),
+            Self::AuthUnavailable | Self::Unrecorded => (StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE"),
             Self::Storage { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 (StatusCode::INSUFFICIENT_STORAGE, "DENIED")
             }
@@ -171,7 +173,7 @@ impl IntoResponse for RegistryError {
             Self::Unauthenticated => {
                 headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
             }
-            Self::TooMany(_) | Self::AuthUnavailable => {
+            Self::TooMany(_) | Self::AuthUnavailable | Self::Unrecorded => {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static(RETRY_SECONDS));
             }
             Self::Unsupported { allow: Some(allow) } => {

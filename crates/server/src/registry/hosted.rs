@@ -3,7 +3,7 @@
 use super::auth::{Access, Action, Change, Credentials, RegistryAuth};
 use super::names::RepositoryName;
 use super::pull::{PULL_PREFIX, PullCredentials};
-use super::{OpenError, Registry, RegistryOptions, router};
+use super::{OpenError, Registry, RegistryError, RegistryOptions, router};
 use crate::app::access;
 use crate::config::Config;
 use crate::state::ServerState;
@@ -95,18 +95,20 @@ impl RegistryAuth for ServerAuth {
         })
     }
 
-    fn record<'a>(&'a self, change: Change<'a>) -> BoxFuture<'a, ()> {
+    fn record(&self, change: Change) -> BoxFuture<'_, Result<(), RegistryError>> {
         Box::pin(async move {
             let Change { who, action, repository, reference, digest } = change;
             let state = &self.0;
-            let actor = Actor { name: who.to_owned(), reason: None, request_id: None };
-            let after = json!({ "reference": reference, "digest": digest.map(ToString::to_string) });
+            let actor = Actor { name: who, reason: None, request_id: None };
+            let after = json!({ "reference": reference, "digest": digest.map(|digest| digest.to_string()) });
             let subject = format!("repository/{repository}");
-            if let Err(error) = state.store.audit_append(&actor, action, &subject, Some(after), state.now()).await {
+            let recorded = state.store.audit_append(&actor, action, &subject, Some(after), state.now()).await;
+            recorded.map(drop).map_err(|error| {
                 state.metrics.store_error();
-                let error = &error as &dyn std::error::Error;
+                let (error, who) = (&error as &dyn std::error::Error, actor.name);
                 tracing::error!(error, %repository, reference, who, action, "cannot record a change of the registry");
-            }
+                RegistryError::Unrecorded
+            })
         })
     }
 }

@@ -101,6 +101,16 @@ impl Registry {
         .await
     }
 
+    /// Refuses when there is nothing to delete.
+    pub(super) fn check_manifest_deletable(&self, repository: &RepositoryName, reference: &Reference) -> Result<()> {
+        let index = self.inner.index.read();
+        let known = index.repositories.get(repository).is_some_and(|held| match reference {
+            Reference::Tag(tag) => held.tags.contains_key(tag),
+            Reference::Digest(digest) => held.manifests.contains_key(digest) || held.damaged.contains(digest),
+        });
+        known.then_some(()).ok_or_else(|| RegistryError::ManifestUnknown(reference.to_string()))
+    }
+
     /// Deletes a tag, or a manifest with every tag that names it.
     pub async fn delete_manifest(&self, repository: &RepositoryName, reference: &Reference) -> Result<()> {
         let (repository, reference) = (repository.clone(), reference.clone());

@@ -9,7 +9,7 @@ mod path;
 mod uploads;
 
 use super::auth::{self, Access, Action, Credentials, RegistryAuth};
-use super::error::{RegistryError, Result};
+use super::error::{Attempt as _, RegistryError, Result};
 use super::names::RepositoryName;
 use super::{Digest, Registry};
 use axum::Router;
@@ -21,6 +21,7 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LINK};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use path::Route;
+use std::io;
 use std::sync::Arc;
 
 const CONTENT_DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");
@@ -92,6 +93,11 @@ async fn answer(call: Call, body: Body) -> Result<Response> {
         Route::Base => unsupported("GET, HEAD"),
         Route::Catalog | Route::Tags(_) | Route::Referrers(..) => unsupported("GET"),
     }
+}
+
+/// Runs apart from the request: a client that goes away must not come between a change and its record.
+async fn to_the_end<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+    tokio::spawn(work).await.unwrap_or_else(|error| Err(io::Error::other(error)).attempt("finish a change"))
 }
 
 fn unsupported<T>(allow: &'static str) -> Result<T> {

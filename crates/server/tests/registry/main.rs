@@ -12,6 +12,7 @@ mod kills;
 mod lists;
 mod manifests;
 mod quotas;
+mod records;
 mod streaming;
 mod uploads;
 

@@ -1,6 +1,6 @@
 //! `blobs/<digest>`
 
-use super::{Call, content, not_modified};
+use super::{Call, content, not_modified, to_the_end};
 use crate::registry::auth::{Action, Change};
 use crate::registry::error::{Attempt as _, Result};
 use crate::registry::names::{Digest, RepositoryName};
@@ -10,6 +10,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::header::{ACCEPT_RANGES, CONTENT_RANGE, RANGE};
 use http::{HeaderValue, StatusCode};
 use std::io::SeekFrom;
+use std::sync::Arc;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 use tokio_util::io::ReaderStream;
 
@@ -53,10 +54,20 @@ pub(super) async fn get(call: &Call, name: &RepositoryName, digest: &Digest) -> 
 
 pub(super) async fn delete(call: &Call, name: &RepositoryName, digest: &Digest) -> Result<Response> {
     let who = call.allow(Action::Delete, Some(name)).await?;
-    call.registry.delete_blob(name, digest).await?;
-    let text = digest.to_string();
-    let change =
-        Change { who: &who, action: "registry.delete", repository: name, reference: &text, digest: Some(digest) };
-    call.auth.record(change).await;
+    call.registry.check_blob_deletable(name, digest)?;
+    let change = Change {
+        who,
+        action: "registry.delete",
+        repository: name.clone(),
+        reference: digest.to_string(),
+        digest: Some(digest.clone()),
+    };
+    let (registry, auth, name, digest) = (call.registry.clone(), Arc::clone(&call.auth), name.clone(), digest.clone());
+    to_the_end(async move {
+        // Recorded first: what is gone cannot be deleted again to make up for a missing record.
+        auth.record(change).await?;
+        registry.delete_blob(&name, &digest).await
+    })
+    .await?;
     Ok(StatusCode::ACCEPTED.into_response())
 }

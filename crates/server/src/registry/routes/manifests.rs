@@ -1,6 +1,7 @@
 //! `manifests/<reference>`
 
-use super::{CONTENT_DIGEST, Call, content, not_modified};
+use super::{CONTENT_DIGEST, Call, content, not_modified, to_the_end};
+use crate::registry::PutManifest;
 use crate::registry::auth::{Action, Change};
 use crate::registry::document::MANIFEST_BYTES_MAX;
 use crate::registry::error::{RegistryError, Result};
@@ -11,6 +12,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use http::header::{CONTENT_TYPE, LOCATION};
 use http::{HeaderName, HeaderValue, StatusCode};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -39,10 +41,7 @@ pub(super) async fn put(call: &Call, name: &RepositoryName, reference: &Referenc
     let bytes = timeout(RECEIVE_TIMEOUT, receive(body))
         .await
         .map_err(|_| RegistryError::Stalled(RECEIVE_TIMEOUT.as_secs()))??;
-    let put = call.registry.put_manifest(name, reference, call.header(&CONTENT_TYPE), bytes).await?;
-    let text = reference.to_string();
-    let action = "registry.push";
-    call.auth.record(Change { who: &who, action, repository: name, reference: &text, digest: Some(&put.digest) }).await;
+    let put = enter(call, who, name, reference, bytes).await?;
     let headers = [(LOCATION, format!("/v2/{name}/manifests/{reference}")), (CONTENT_DIGEST, put.digest.to_string())];
     let mut response = (StatusCode::CREATED, headers).into_response();
     if let Some(subject) = put.subject {
@@ -50,6 +49,26 @@ pub(super) async fn put(call: &Call, name: &RepositoryName, reference: &Referenc
         response.headers_mut().insert(SUBJECT, subject);
     }
     Ok(response)
+}
+
+/// Recorded afterwards, when it is known to be good; a client that is told to try again puts the same once more.
+async fn enter(
+    call: &Call,
+    who: String,
+    name: &RepositoryName,
+    reference: &Reference,
+    bytes: Bytes,
+) -> Result<PutManifest> {
+    let (registry, auth) = (call.registry.clone(), Arc::clone(&call.auth));
+    let (repository, reference) = (name.clone(), reference.clone());
+    let media_type = call.header(&CONTENT_TYPE).map(str::to_owned);
+    to_the_end(async move {
+        let put = registry.put_manifest(&repository, &reference, media_type.as_deref(), bytes).await?;
+        let (reference, digest) = (reference.to_string(), Some(put.digest.clone()));
+        auth.record(Change { who, action: "registry.push", repository, reference, digest }).await?;
+        Ok(put)
+    })
+    .await
 }
 
 async fn receive(body: Body) -> Result<Bytes> {
@@ -73,9 +92,16 @@ async fn receive(body: Body) -> Result<Bytes> {
 
 pub(super) async fn delete(call: &Call, name: &RepositoryName, reference: &Reference) -> Result<Response> {
     let who = call.allow(Action::Delete, Some(name)).await?;
-    call.registry.delete_manifest(name, reference).await?;
+    call.registry.check_manifest_deletable(name, reference)?;
     let text = reference.to_string();
-    let change = Change { who: &who, action: "registry.delete", repository: name, reference: &text, digest: None };
-    call.auth.record(change).await;
+    let change = Change { who, action: "registry.delete", repository: name.clone(), reference: text, digest: None };
+    let (registry, auth) = (call.registry.clone(), Arc::clone(&call.auth));
+    let (name, reference) = (name.clone(), reference.clone());
+    to_the_end(async move {
+        // Recorded first: what is gone cannot be deleted again to make up for a missing record.
+        auth.record(change).await?;
+        registry.delete_manifest(&name, &reference).await
+    })
+    .await?;
     Ok(StatusCode::ACCEPTED.into_response())
 }

@@ -1,0 +1,117 @@
+//! Every change is recorded: it is refused when it cannot be, and nobody comes between it and its record.
+
+use crate::support::{Fixture, MANIFEST, image, wait_for};
+use axum::body::Body;
+use axum::http::{Method, Request, StatusCode};
+use futures_util::future::BoxFuture;
+use margrave_server::registry::{
+    Access, Action, Change, Credentials, Digest, RegistryAuth, RegistryError, RepositoryName, router,
+};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use tokio::sync::{Notify, Semaphore};
+use tower::ServiceExt as _;
+
+/// Lets everybody in and keeps the records, when it can and when the test lets it.
+struct Recorder {
+    able: AtomicBool,
+    begun: Notify,
+    turns: Semaphore,
+    records: Mutex<Vec<(&'static str, String)>>,
+}
+
+impl Recorder {
+    fn new(turns: usize) -> Arc<Self> {
+        let (able, begun) = (AtomicBool::new(true), Notify::new());
+        Arc::new(Self { able, begun, turns: Semaphore::new(turns), records: Mutex::default() })
+    }
+
+    fn records(&self) -> Vec<(&'static str, String)> {
+        self.records.lock().unwrap().clone()
+    }
+}
+
+impl RegistryAuth for Recorder {
+    fn authorize<'a>(
+        &'a self,
+        _: Option<&'a Credentials>,
+        _: Action,
+        _: Option<&'a RepositoryName>,
+    ) -> BoxFuture<'a, Access> {
+        Box::pin(std::future::ready(Access::Granted("operator".to_owned())))
+    }
+
+    fn record(&self, change: Change) -> BoxFuture<'_, Result<(), RegistryError>> {
+        Box::pin(async move {
+            self.begun.notify_one();
+            self.turns.acquire().await.unwrap().forget();
+            if !self.able.load(Ordering::SeqCst) {
+                return Err(RegistryError::Unrecorded);
+            }
+            self.records.lock().unwrap().push((change.action, change.reference));
+            Ok(())
+        })
+    }
+}
+
+async fn send(fixture: &Fixture, recorder: &Arc<Recorder>, method: Method, path: &str) -> StatusCode {
+    let app = router(fixture.registry.clone(), Arc::clone(recorder) as Arc<dyn RegistryAuth>);
+    let body = if method == Method::PUT { image(b"{}", b"layer").to_string() } else { String::new() };
+    let request = Request::builder().method(method).uri(path).header("content-type", MANIFEST);
+    let response = app.oneshot(request.body(Body::from(body)).unwrap()).await.unwrap();
+    if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+        assert!(response.headers().contains_key("retry-after"));
+    }
+    response.status()
+}
+
+async fn with_blobs() -> Fixture {
+    let fixture = Fixture::new().await;
+    fixture.push_blob("a", b"{}").await;
+    fixture.push_blob("a", b"layer").await;
+    fixture
+}
+
+#[tokio::test]
+async fn a_change_that_cannot_be_recorded_is_to_be_tried_again() {
+    let (fixture, recorder) = (with_blobs().await, Recorder::new(100));
+    let layer = Digest::sha256(b"layer");
+    let changes = [
+        (Method::PUT, "/v2/a/manifests/1.0".to_owned(), StatusCode::CREATED),
+        (Method::DELETE, "/v2/a/manifests/1.0".to_owned(), StatusCode::ACCEPTED),
+        (
+            Method::DELETE,
+            format!("/v2/a/manifests/{}", Digest::sha256(image(b"{}", b"layer").to_string().as_bytes())),
+            StatusCode::ACCEPTED,
+        ),
+        (Method::DELETE, format!("/v2/a/blobs/{layer}"), StatusCode::ACCEPTED),
+    ];
+    for (number, (method, path, done)) in changes.into_iter().enumerate() {
+        recorder.able.store(false, Ordering::SeqCst);
+        assert_eq!(send(&fixture, &recorder, method.clone(), &path).await, StatusCode::SERVICE_UNAVAILABLE, "{path}");
+        assert_eq!(recorder.records().len(), number);
+        recorder.able.store(true, Ordering::SeqCst);
+        assert_eq!(send(&fixture, &recorder, method, &path).await, done, "{path}");
+        assert_eq!(recorder.records().len(), number + 1);
+    }
+    let missing = send(&fixture, &recorder, Method::DELETE, &format!("/v2/a/blobs/{layer}")).await;
+    assert_eq!((missing, recorder.records().len()), (StatusCode::NOT_FOUND, 4), "nothing changed, nothing recorded");
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_leaves_no_change_unrecorded() {
+    let (fixture, recorder) = (Arc::new(with_blobs().await), Recorder::new(0));
+    for (number, method) in [Method::PUT, Method::DELETE].into_iter().enumerate() {
+        let (held, recording) = (Arc::clone(&fixture), Arc::clone(&recorder));
+        let request = tokio::spawn(async move { send(&held, &recording, method, "/v2/a/manifests/1.0").await });
+        recorder.begun.notified().await;
+        request.abort();
+        assert!(request.await.unwrap_err().is_cancelled());
+        recorder.turns.add_permits(1);
+        wait_for("the change is recorded", || recorder.records().len() == number + 1).await;
+    }
+    let actions: Vec<&str> = recorder.records().iter().map(|(action, _)| *action).collect();
+    assert_eq!(actions, ["registry.push", "registry.delete"]);
+    let (registry, name, tag) = (&fixture.registry, "a".parse().unwrap(), "1.0".parse().unwrap());
+    wait_for("the tag is gone", || registry.stat_manifest(&name, &tag).is_err()).await;
+}
