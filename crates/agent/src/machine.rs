@@ -103,6 +103,7 @@ pub struct Machine {
     reconciled: Option<Reconciled>,
     contents: IndexMap<Digest, Arc<[u8]>>,
     pending: Option<desired::Pending>,
+    leftover: Option<desired::Leftover>,
     devices: devices::Devices,
     statuses: statuses::Statuses,
     work: work::Work,
@@ -152,6 +153,7 @@ impl Machine {
             reconciled,
             contents,
             pending: None,
+            leftover: None,
             last_now: now,
             wake: now,
             next_id: 0,
@@ -161,7 +163,14 @@ impl Machine {
         };
         if let Some(record) = accepted {
             match record.manifest() {
-                Some(manifest) => machine.accepted = Some(machine.goal(record, manifest)),
+                Some(manifest) => {
+                    let carried_out = machine.reconciled.as_ref().is_some_and(|known| known.version == record.version);
+                    machine.accepted = Some(machine.goal(record, manifest));
+                    if !carried_out {
+                        // The process may have ended between the acceptance and what was to be told because of it.
+                        machine.restate(None, now);
+                    }
+                }
                 // Unknown is not empty: the floor stays, nothing is done until the server says what is wanted.
                 None => machine.floor = Some(record.held()),
             }

@@ -1,25 +1,21 @@
 //! Poll, judge, fetch, verify, accept: DS-08 to DS-24. A manifest is taken whole or not at all.
 
-use super::io::{Answer, Effect, Level, PersistFailure, Record, Request, Response, WriteId};
-use super::network::{LaneName, Sent};
+mod fetch;
+
+use super::io::{Answer, Effect, Level, PersistFailure, Record, Response, WriteId};
+use super::network::LaneName;
 use super::records::{Accepted, Reconciled};
 use super::report::Topic;
 use super::{Goal, Machine};
 use crate::codes::Code;
 use indexmap::IndexMap;
-use margo::archive::ArchiveError;
-use margo::bundle::BundleError;
-use margo::manifest::{Held, StateManifest, Verdict, bundle_url, deployment_url, judge};
-use margo::{DeploymentId, Digest};
+use margo::Digest;
+use margo::manifest::{Held, StateManifest, Verdict, judge};
 use margrave_core::time::Timestamp;
 use rand::RngCore;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// From so many missing YAMLs on, one bundle is cheaper than that many round trips; below it, fetching single files
-/// saves a metered link from downloading what it already holds (DS-24 step 4).
-const BUNDLE_FROM_MISSING: usize = 3;
 
 /// What one client is expected to hold: a gateway with hundreds of children stays far below it.
 const DEPLOYMENTS_MAX: usize = 10_000;
@@ -36,7 +32,17 @@ pub(super) struct Pending {
     etag: Option<String>,
     /// Verified and not yet durable.
     fetched: IndexMap<Digest, Arc<[u8]>>,
+    without_bundle: bool,
     stage: Stage,
+}
+
+/// What a fetch that could not be finished leaves to the next one for the same manifest.
+#[derive(Debug)]
+pub(super) struct Leftover {
+    manifest: Digest,
+    fetched: IndexMap<Digest, Arc<[u8]>>,
+    /// The bundle could not be had: a link or a proxy too weak for it may well carry the single files.
+    without_bundle: bool,
 }
 
 #[derive(Debug)]
@@ -58,35 +64,6 @@ impl Machine {
     /// No fetch of this kind while an acceptance is being written.
     pub(super) fn desired_is_free(&self) -> bool {
         !matches!(&self.pending, Some(Pending { stage: Stage::Writing(_), .. }))
-    }
-
-    fn missing(&self, manifest: &StateManifest) -> Vec<(DeploymentId, Digest)> {
-        let fetched = self.pending.as_ref().map(|pending| &pending.fetched);
-        let mut seen = HashSet::new();
-        manifest
-            .deployments
-            .iter()
-            .filter(|deployment| !self.contents.contains_key(&deployment.digest))
-            .filter(|deployment| !fetched.is_some_and(|fetched| fetched.contains_key(&deployment.digest)))
-            .filter(|deployment| seen.insert(&deployment.digest))
-            .map(|deployment| (deployment.deployment_id, deployment.digest.clone()))
-            .collect()
-    }
-
-    pub(super) fn next_fetch(&self) -> Option<(Sent, Request)> {
-        let pending = self.pending.as_ref()?;
-        let missing = self.missing(&pending.manifest);
-        let first_sync = self.accepted.is_none() && pending.fetched.is_empty();
-        match &pending.manifest.bundle {
-            Some(bundle) if missing.len() >= BUNDLE_FROM_MISSING || (first_sync && !missing.is_empty()) => {
-                // Built from the digest, not taken from `url`: a prefix or a foreign host cannot get in (W-03).
-                Some((Sent::FetchBundle, Request::FetchBundle { path: bundle_url(&bundle.digest) }))
-            }
-            _ => {
-                let (id, digest) = missing.into_iter().next()?;
-                Some((Sent::FetchYaml(id), Request::FetchYaml { path: deployment_url(id, &digest) }))
-            }
-        }
     }
 
     pub(super) fn poll_answered(&mut self, conditional: bool, answer: Answer, now: Timestamp, rng: &mut dyn RngCore) {
@@ -190,69 +167,13 @@ impl Machine {
         now: Timestamp,
         rng: &mut dyn RngCore,
     ) {
+        let leftover = self.leftover.take().filter(|leftover| leftover.manifest == body_digest);
+        let (fetched, without_bundle) =
+            leftover.map(|leftover| (leftover.fetched, leftover.without_bundle)).unwrap_or_default();
         self.pending =
-            Some(Pending { manifest, body, body_digest, etag, fetched: IndexMap::new(), stage: Stage::Fetching });
+            Some(Pending { manifest, body, body_digest, etag, fetched, without_bundle, stage: Stage::Fetching });
         self.network.desired.due = now;
         self.accept_if_complete(now, rng);
-    }
-
-    pub(super) fn bundle_answered(&mut self, answer: Answer, now: Timestamp, rng: &mut dyn RngCore) {
-        let Some(body) = self.artifact_body("fetch the bundle", answer, now, rng) else { return };
-        let Some(pending) = &mut self.pending else { return };
-        let Some(bundle) = &pending.manifest.bundle else { return };
-        match margo::bundle::unpack(&body, bundle, &pending.manifest.deployments) {
-            Ok(files) => {
-                for bytes in files.into_values() {
-                    pending.fetched.insert(Digest::of(&bytes), bytes.into());
-                }
-                self.accept_if_complete(now, rng);
-            }
-            Err(error) => {
-                let (code, text) = explain_bundle(&error);
-                self.refuse(code, text, now, rng);
-            }
-        }
-    }
-
-    pub(super) fn yaml_answered(&mut self, id: DeploymentId, answer: Answer, now: Timestamp, rng: &mut dyn RngCore) {
-        let Some(body) = self.artifact_body("fetch a deployment", answer, now, rng) else { return };
-        let Some(pending) = &mut self.pending else { return };
-        let expected = pending.manifest.deployments.iter().find(|deployment| deployment.deployment_id == id);
-        let Some(expected) = expected.map(|deployment| deployment.digest.clone()) else { return };
-        // DS-09, DS-10: over the exact bytes; any mismatch aborts the whole update.
-        let actual = Digest::of(&body);
-        if actual == expected {
-            pending.fetched.insert(actual, body.into());
-            self.accept_if_complete(now, rng);
-        } else {
-            let text = format!("deployment {id} has digest {actual}, the manifest says {expected}");
-            self.refuse(Code::DigestMismatch, text, now, rng);
-        }
-    }
-
-    fn artifact_body(&mut self, what: &str, answer: Answer, now: Timestamp, rng: &mut dyn RngCore) -> Option<Vec<u8>> {
-        match answer {
-            Answer::Response(Response { status: 200, body, .. }) => Some(body),
-            other => {
-                // DS-18: a 404 says nothing about what should run. The manifest may have moved on: ask for it again.
-                let not_found = matches!(&other, Answer::Response(response) if response.status == 404);
-                self.pending = None;
-                let (_, message) = super::network::explain_answer(what, &other);
-                let code = if not_found {
-                    // That this artifact will not come says nothing about the next poll: the usual patience does.
-                    let retry = self.settings.retry;
-                    let answer = Answer::Failed { code: Code::ArtifactNotFound, message: String::new() };
-                    self.network.desired.failed(&answer, retry, now, rng);
-                    Code::ArtifactNotFound
-                } else {
-                    self.request_failed(LaneName::Desired, what, &other, now, rng)
-                };
-                let due = self.network.desired.due;
-                self.warn(code, None, message.clone());
-                self.note_trouble(Topic::Desired, code, message, Some(due), now);
-                None
-            }
-        }
     }
 
     /// Keeps what is held, says so, and tries again later (DS-10).
@@ -329,20 +250,16 @@ impl Machine {
     /// The acceptance is durable: from now on this is what the device should be.
     fn adopt(&mut self, now: Timestamp, rng: &mut dyn RngCore) {
         let Some(pending) = self.pending.take() else { return };
-        let Pending { manifest, body, body_digest, etag, fetched, stage: _ } = pending;
+        let Pending { manifest, body, body_digest, etag, fetched, without_bundle: _, stage: _ } = pending;
         self.contents.extend(fetched);
         let previous = self.previous_contents(&body_digest);
         let record =
             Accepted { version: manifest.manifest_version, etag, body_digest, body, accepted_at: now, previous };
         let goal = self.goal(record, manifest);
         self.log(Level::Info, None, None, format!("accepted manifest version {}", goal.record.version));
-        let next_in_line =
-            self.accepted_version().and_then(|version| version.checked_add(1)) == Some(goal.record.version);
         self.floor = None;
-        self.accepted = Some(goal);
-        if !next_in_line {
-            self.restate(now);
-        }
+        let before = self.accepted.replace(goal);
+        self.restate(before.as_ref(), now);
         self.polled(now, rng);
         self.forget_contents();
         self.report_newcomers(now);
@@ -382,15 +299,4 @@ fn unacceptable(manifest: &StateManifest) -> Option<(Code, String)> {
     let mut seen = HashSet::new();
     let twice = manifest.deployments.iter().find(|deployment| !seen.insert(deployment.deployment_id))?;
     Some((Code::ManifestUnreadable, format!("deployment {} is listed twice", twice.deployment_id)))
-}
-
-fn explain_bundle(error: &BundleError) -> (Code, String) {
-    let code = match error {
-        BundleError::Digest { .. } => Code::DigestMismatch,
-        BundleError::Missing(_) => Code::BundleMissingFile,
-        BundleError::Extra(_) | BundleError::Archive(ArchiveError::Duplicate(_)) => Code::BundleExtraFile,
-        BundleError::Archive(_) => Code::BundleDamaged,
-    };
-    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
-    (code, format!("{error}{cause}"))
 }

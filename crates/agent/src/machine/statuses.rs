@@ -3,7 +3,7 @@
 use super::io::{Answer, Level, Record, Request, WriteId};
 use super::network::{LaneName, Sent, explain_answer};
 use super::records::{StatusBook, StatusEntry};
-use super::{Document, Machine};
+use super::{Document, Goal, Machine};
 use crate::codes::Code;
 use margo::deployment::ApplicationDeployment;
 use margo::status::{ComponentStatus, DeploymentStatus, State, StatusError};
@@ -162,11 +162,16 @@ impl Machine {
         }
     }
 
-    /// Manifests were skipped: a deployment may have been changed and changed back in between, which the server counts
-    /// as a change. What is held as the new manifest wants it is told again with its version (ST-04, ST-06).
-    pub(super) fn restate(&mut self, now: Timestamp) {
+    /// A deployment changed and changed back counts as a change for the server, also when nothing was begun in between:
+    /// either `before`, the manifest gone by until now, wanted something else, or manifests were skipped since.
+    /// What is held as the new manifest wants it is told again with its version (ST-04, ST-06).
+    pub(super) fn restate(&mut self, before: Option<&Goal>, now: Timestamp) {
         let Some(goal) = &self.accepted else { return };
+        let before = before.filter(|before| before.record.version.checked_add(1) == Some(goal.record.version));
         for deployment in &goal.manifest.deployments {
+            if before.is_some_and(|before| before.manifest.deployments.contains(deployment)) {
+                continue;
+            }
             let entry = self.statuses.book.entries.get(&deployment.deployment_id);
             let Some(entry) = entry.filter(|entry| entry.digest.as_ref() == Some(&deployment.digest)) else { continue };
             let mut entry = entry.clone();

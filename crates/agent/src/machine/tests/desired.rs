@@ -289,3 +289,115 @@ fn a_deployment_changed_and_changed_back_between_two_polls_is_told_again() {
     let status = server.last_status(1);
     assert_eq!((status.state, status.adopted_manifest_version), (State::Installed, version));
 }
+
+/// Version 2 runs, 3 wants something else, and the agent has accepted 3 but not begun it; 4 wants what runs.
+fn changed_back_before_it_was_begun() -> (Bench, Server, u64) {
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
+    bench.converge(&mut server);
+    bench.blind = true;
+    let other = server.publish(vec![yaml(1, "gw", &["web"], "2.0.0")]);
+    bench.run_for(minutes(3), &mut server);
+    assert_eq!(bench.machine.accepted_version(), Some(other));
+    let version = server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
+    (bench, server, version)
+}
+
+#[test]
+fn a_deployment_changed_back_before_the_change_was_begun_is_told_again() {
+    // ST-04, ST-06: the next version in line, and nothing was done for the one before.
+    let (mut bench, mut server, version) = changed_back_before_it_was_begun();
+    bench.run_for(minutes(3), &mut server);
+    bench.blind = false;
+    bench.converge(&mut server);
+    let status = server.last_status(1);
+    assert_eq!((status.state, status.adopted_manifest_version), (State::Installed, version));
+    assert_eq!(bench.world.deployments[&id(1)].components["web"].starts, 1, "it was never restarted");
+}
+
+#[test]
+fn what_is_to_be_told_again_survives_a_crash_right_after_the_acceptance() {
+    // ST-04, ST-06
+    let (mut bench, mut server, version) = changed_back_before_it_was_begun();
+    let told = bench.disk.statuses.clone();
+    bench.run_for(minutes(3), &mut server);
+    assert_eq!(bench.machine.accepted_version(), Some(version));
+    bench.disk.statuses = told;
+    server.statuses.clear();
+    bench.blind = false;
+    bench.crash();
+    bench.converge(&mut server);
+    let status = server.last_status(1);
+    assert_eq!((status.state, status.adopted_manifest_version), (State::Installed, version));
+}
+
+#[test]
+fn a_deployment_the_next_manifest_leaves_alone_is_not_told_again() {
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
+    bench.converge(&mut server);
+    server.statuses.clear();
+    server.publish(vec![yaml(1, "gw", &["web"], "1.0.0"), yaml(2, "gw", &["db"], "1.0.0")]);
+    bench.converge(&mut server);
+    assert!(server.statuses.iter().all(|status| status.deployment_id == id(2)), "{:?}", server.statuses);
+}
+
+#[test]
+fn a_bundle_that_cannot_be_had_is_replaced_by_single_files_and_what_was_fetched_is_kept() {
+    // DS-24 step 4
+    let too_large = || Answer::Failed { code: Code::AnswerTooLarge, message: "beyond the bound".to_owned() };
+    let failures: [fn() -> Answer; 3] =
+        [|| problem(ProblemType::InvalidBundle, 404), || response(502, b"<html>"), too_large];
+    for failure in failures {
+        let (mut bench, mut server) = (Bench::new(), Server::new());
+        server.publish((1..=5).map(|number| yaml(number, "gw", &["web"], "1.0.0")).collect());
+        let mut singles = 0_u32;
+        server.twist = Some(Box::new(move |request| match request {
+            Request::FetchBundle { .. } => Some(failure()),
+            Request::FetchYaml { .. } => {
+                singles += 1;
+                singles.is_multiple_of(2).then(|| response(500, b""))
+            }
+            _ => None,
+        }));
+        bench.converge(&mut server);
+        assert_eq!(bench.running().len(), 5);
+        let asked = |of: fn(&Request) -> bool| server.requests.iter().filter(|request| of(request)).count();
+        assert_eq!(asked(|request| matches!(request, Request::FetchBundle { .. })), 1);
+        // Every second one fails, and none that came is asked for again.
+        assert_eq!(asked(|request| matches!(request, Request::FetchYaml { .. })), 9);
+    }
+}
+
+#[test]
+fn the_next_manifest_is_asked_for_by_its_bundle_again() {
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    server.publish((1..=5).map(|number| yaml(number, "gw", &["web"], "1.0.0")).collect());
+    server.twist = Some(Box::new(|request| matches!(request, Request::FetchBundle { .. }).then(|| response(500, b""))));
+    bench.converge(&mut server);
+    server.twist = None;
+    server.requests.clear();
+    server.publish((1..=5).map(|number| yaml(number, "gw", &["web"], "2.0.0")).collect());
+    bench.converge(&mut server);
+    let fetches: Vec<_> = server
+        .requests
+        .iter()
+        .filter(|request| matches!(request, Request::FetchBundle { .. } | Request::FetchYaml { .. }))
+        .collect();
+    assert!(matches!(fetches[..], [Request::FetchBundle { .. }]), "{fetches:?}");
+}
+
+#[test]
+fn a_bundle_that_is_not_what_the_manifest_promises_aborts_the_update_for_good() {
+    // DS-10: single files are no way round it.
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    bench.converge(&mut server);
+    let held = bench.machine.accepted_version();
+    server.publish((1..=5).map(|number| yaml(number, "gw", &["web"], "1.0.0")).collect());
+    server.twist =
+        Some(Box::new(|request| matches!(request, Request::FetchBundle { .. }).then(|| response(200, b"other"))));
+    bench.run_for(minutes(30), &mut server);
+    assert_eq!(bench.machine.accepted_version(), held);
+    assert!(!server.requests.iter().any(|request| matches!(request, Request::FetchYaml { .. })));
+    assert!(bench.events.iter().any(|event| event.code == Some(Code::DigestMismatch) && event.is_security()));
+}
