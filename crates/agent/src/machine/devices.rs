@@ -128,7 +128,7 @@ impl Machine {
                 let again = Answer::Failed { code: Code::CapabilitiesRefused, message: String::new() };
                 self.network.capabilities.failed(&again, retry, now, rng);
             }
-            400 | 404 | 405 | 409 | 413 | 415 | 422 => {
+            _ if super::network::is_final(response) => {
                 self.network.capabilities.succeeded(now);
                 self.devices.told.insert(device.clone(), Told::Refused(digest));
                 let (_, message) =

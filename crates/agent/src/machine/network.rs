@@ -214,6 +214,17 @@ pub(super) fn explain_answer(what: &str, answer: &Answer) -> (Code, String) {
     }
 }
 
+/// Whether the same report can never succeed. Only the server itself says so: by a registered problem type, or by a
+/// status that speaks about the content. A bare 404 or 407 may come from a proxy on the way (PRB-04).
+pub(super) fn is_final(response: &Response) -> bool {
+    match (problem_of(response).and_then(|problem| problem.registered()), response.status) {
+        // Time and policy may change these.
+        (Some(ProblemType::NotAuthorized), _) | (_, 401 | 403 | 408 | 425 | 429) => false,
+        (Some(_), 400..=499) | (None, 400 | 413 | 422) => true,
+        _ => false,
+    }
+}
+
 fn code_of(response: &Response) -> Code {
     // PRB-04: the type decides; without a known one the status does.
     let registered = problem_of(response).and_then(|problem| problem.registered());

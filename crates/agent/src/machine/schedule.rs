@@ -87,7 +87,7 @@ impl std::str::FromStr for DayWindow {
         let minutes = |part: &str| {
             let (hour, minute) = part.trim().split_once(':')?;
             let (hour, minute) = (hour.parse::<u32>().ok()?, minute.parse::<u32>().ok()?);
-            let total = hour * 60 + minute;
+            let total = hour.checked_mul(60)?.checked_add(minute)?;
             (minute < 60 && total <= MINUTES_A_DAY).then_some(total)
         };
         let parsed = text.split_once('-').and_then(|(start, end)| Some((minutes(start)?, minutes(end)?)));

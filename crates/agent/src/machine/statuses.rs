@@ -1,7 +1,7 @@
 //! The status queue: one entry per deployment, newer replaces older, kept until told (DS-25, ST-02 to ST-12).
 
 use super::io::{Answer, Level, Record, Request, WriteId};
-use super::network::{LaneName, Sent, explain_answer};
+use super::network::{LaneName, Sent, explain_answer, is_final};
 use super::records::{StatusBook, StatusEntry};
 use super::{Document, Goal, Machine};
 use crate::codes::Code;
@@ -71,6 +71,14 @@ impl Statuses {
         true
     }
 
+    /// The answer was about this report, so the others go first next time.
+    fn let_others_pass(&mut self, id: DeploymentId, sequence: u64) {
+        let Some(entry) = self.book.entries.get_mut(&id).filter(|entry| entry.sequence == sequence) else { return };
+        self.book.next_sequence += 1;
+        entry.sequence = self.book.next_sequence;
+        self.dirty = true;
+    }
+
     fn delivered(&mut self, id: DeploymentId, sequence: u64) {
         let Some(entry) = self.book.entries.get_mut(&id).filter(|entry| entry.sequence == sequence) else { return };
         self.dirty = true;
@@ -114,29 +122,24 @@ impl Machine {
         now: Timestamp,
         rng: &mut dyn RngCore,
     ) {
-        let code = match &answer {
-            Answer::Response(response) => response.status,
-            Answer::Failed { .. } => 0,
-        };
-        match code {
+        match &answer {
             // W-10: the code alone counts, and any success is one.
-            200..=299 => {
+            Answer::Response(response) if matches!(response.status, 200..=299) => {
                 self.network.statuses.succeeded(now);
                 self.statuses.delivered(id, sequence);
             }
-            // Time and policy may change these.
-            401 | 403 | 408 | 425 | 429 => {
-                self.request_failed(LaneName::Statuses, "report status", &answer, now, rng);
-            }
-            // The same report can never succeed: keeping it would block the ones behind it for ever.
-            400..=499 => {
+            // Keeping it would block the ones behind it for ever.
+            Answer::Response(response) if is_final(response) => {
                 let (_, message) = explain_answer("report status", &answer);
                 self.warn(Code::StatusRefused, Some(id), message);
                 self.network.statuses.succeeded(now);
                 self.statuses.delivered(id, sequence);
             }
             _ => {
-                self.request_failed(LaneName::Statuses, "report status", &answer, now, rng);
+                let code = self.request_failed(LaneName::Statuses, "report status", &answer, now, rng);
+                if code == Code::AnswerUnexpected {
+                    self.statuses.let_others_pass(id, sequence);
+                }
             }
         }
     }

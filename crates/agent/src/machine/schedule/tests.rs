@@ -38,7 +38,17 @@ fn windows_are_in_the_zone_of_the_plant() {
 
 #[test]
 fn windows_that_make_no_sense_are_refused() {
-    for text in ["", "6-7", "06:00", "25:00-26:00", "06:60-07:00", "06:00-06:00", "a:b-c:d"] {
+    for text in [
+        "",
+        "6-7",
+        "06:00",
+        "25:00-26:00",
+        "06:60-07:00",
+        "06:00-06:00",
+        "a:b-c:d",
+        "4294967295:00-06:00",
+        "71582788:59-06:00",
+    ] {
         assert!(text.parse::<DayWindow>().is_err(), "{text}");
     }
     assert!("00:00-24:00".parse::<DayWindow>().is_ok());

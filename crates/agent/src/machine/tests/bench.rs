@@ -162,6 +162,8 @@ pub(crate) struct Bench {
     pub(crate) disk_full: bool,
     /// The runtime cannot tell what it runs.
     pub(crate) blind: bool,
+    /// Components that are applied and not up yet.
+    pub(crate) starting: Vec<&'static str>,
     pub(crate) wake: Timestamp,
     /// Every effect, in order.
     pub(crate) trace: Vec<Effect>,
@@ -191,6 +193,7 @@ impl Bench {
             stuck: false,
             disk_full: false,
             blind: false,
+            starting: vec![],
             wake: START,
             trace: vec![],
         }
@@ -282,7 +285,15 @@ impl Bench {
                 self.inputs.push_back(Input::WorkFinished { work, outcome: WorkOutcome::Cancelled });
             }
             Effect::Observe(observation) => {
-                let seen = self.world.observe(&self.script);
+                let mut seen = self.world.observe(&self.script);
+                for deployment in seen.deployments.values_mut() {
+                    let SeenDeployment::Known { components, .. } = deployment else { continue };
+                    let starting = |name: &str| self.starting.contains(&name);
+                    components
+                        .iter_mut()
+                        .filter(|(name, _)| starting(name))
+                        .for_each(|(_, seen)| seen.run = Run::Starting);
+                }
                 let result = if self.blind { Err("engine is down".to_owned()) } else { Ok(seen) };
                 self.inputs.push_back(Input::Observed { observation, result });
             }

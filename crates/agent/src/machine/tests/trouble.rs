@@ -125,22 +125,61 @@ fn undelivered_reports_survive_a_crash_and_only_the_newest_is_sent() {
     assert_eq!(states, [State::Installed], "newer reports replace older ones");
 }
 
+/// What becomes of a report answered like this, and of the one behind it, in half an hour: (dropped, let pass).
+fn report_answered(answer: Answer) -> (bool, bool) {
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    server.publish(vec![yaml(1, "gw", &["web"], "1.0.0"), yaml(2, "gw", &["db"], "1.0.0")]);
+    server.twist = Some(Box::new(move |request| match request {
+        Request::PostStatus { deployment, .. } if *deployment == id(1) => Some(answer.clone()),
+        _ => None,
+    }));
+    bench.run_for(30 * MINUTE, &mut server);
+    let passed = server.statuses.iter().any(|status| status.deployment_id == id(2));
+    let dropped = bench.codes().contains(&"707");
+    server.twist = None;
+    bench.converge(&mut server);
+    assert_eq!(server.statuses.iter().any(|status| status.deployment_id == id(1)), !dropped);
+    (dropped, passed)
+}
+
 #[test]
 fn a_report_the_server_will_never_take_is_dropped_and_does_not_block_the_others() {
-    for (status, dropped) in [(404, true), (422, true), (408, false), (425, false), (429, false), (403, false)] {
-        let (mut bench, mut server) = (Bench::new(), Server::new());
-        server.publish(vec![yaml(1, "gw", &["web"], "1.0.0"), yaml(2, "gw", &["db"], "1.0.0")]);
-        server.twist = Some(Box::new(move |request| match request {
-            Request::PostStatus { deployment, .. } if *deployment == id(1) => Some(response(status, b"")),
-            _ => None,
-        }));
-        bench.run_for(30 * MINUTE, &mut server);
-        assert_eq!(bench.codes().contains(&"707"), dropped, "{status}");
-        assert_eq!(server.statuses.iter().any(|status| status.deployment_id == id(2)), dropped, "{status}");
-        server.twist = None;
-        bench.converge(&mut server);
-        assert_eq!(server.statuses.iter().any(|status| status.deployment_id == id(1)), !dropped, "{status}");
+    // PRB-04
+    for status in [400, 413, 422] {
+        assert_eq!(report_answered(response(status, b"")), (true, true), "{status}");
     }
+    assert_eq!(report_answered(problem(ProblemType::DeploymentNotFound, 404)), (true, true));
+}
+
+#[test]
+fn a_report_that_time_or_policy_may_let_through_is_kept() {
+    for status in [403, 408, 425, 429] {
+        assert!(!report_answered(response(status, b"")).0, "{status}");
+    }
+    assert!(!report_answered(problem(ProblemType::NotAuthorized, 404)).0);
+}
+
+#[test]
+fn a_report_refused_by_something_on_the_way_is_kept_and_does_not_block_the_others() {
+    // PRB-04
+    for status in [404, 405, 407, 409] {
+        assert_eq!(report_answered(response(status, b"<html>no</html>")), (false, true), "{status}");
+    }
+}
+
+#[test]
+fn capabilities_refused_by_something_on_the_way_are_sent_again() {
+    // CAP-01, PRB-04
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    server.twist = Some(Box::new(|request| {
+        matches!(request, Request::PutCapabilities { .. }).then(|| response(404, b"<html>no</html>"))
+    }));
+    bench.run_for(5 * MINUTE, &mut server);
+    assert!(server.devices.is_empty() && !bench.codes().contains(&"706"));
+    assert_eq!(bench.machine.accepted_version(), Some(1), "it is polled all the same");
+    server.twist = None;
+    bench.converge(&mut server);
+    assert_eq!(server.devices.len(), 1);
 }
 
 #[test]

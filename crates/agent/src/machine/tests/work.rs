@@ -34,6 +34,30 @@ fn components_are_applied_in_order_and_every_state_is_reported() {
 }
 
 #[test]
+fn a_component_that_is_not_waited_for_is_installed_only_when_it_is_seen_to_run() {
+    // AD-02 with `wait: false`, ST-03
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    let mut served = yaml(1, "gw", &["db", "web"], "1.0.0");
+    let text = String::from_utf8(served.yaml).unwrap();
+    served.yaml = text.replacen("revision: 1.0.0\n", "revision: 1.0.0\n          wait: false\n", 1).into_bytes();
+    served.digest = margo::Digest::of(&served.yaml);
+    server.publish(vec![served]);
+    bench.starting = vec!["db"];
+    bench.run_for(minutes(2), &mut server);
+    // The next component does not wait for it, and the deployment as a whole is not there yet.
+    let states = |server: &Server| {
+        let status = server.last_status(1);
+        (status.state, status.components.iter().map(|component| component.state).collect::<Vec<_>>())
+    };
+    assert_eq!(states(&server), (State::Installing, vec![State::Installing, State::Installed]));
+    assert_eq!(bench.machine.reconciled_version(), None);
+    bench.starting.clear();
+    bench.converge(&mut server);
+    assert_eq!(states(&server), (State::Installed, vec![State::Installed; 2]));
+    assert_eq!((starts(&bench, 1, "db"), starts(&bench, 1, "web")), (1, 1));
+}
+
+#[test]
 fn a_report_names_pending_then_installing_then_installed_when_each_can_be_sent() {
     // ST-10; reports are coalesced only when a newer one overtakes an unsent one
     let (mut bench, mut server) = (Bench::new(), Server::new());
