@@ -12,24 +12,31 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use margrave_core::time::Clock;
 use std::convert::Infallible;
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service as _;
 
+#[cfg(test)]
+mod tests;
+
 /// Pause after `accept` failed, typically because file descriptors ran out: closing connections need a moment.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Time for the answer under way when a connection has reached its age or its trust has changed.
-const CLOSE_GRACE: Duration = Duration::from_secs(10);
+/// Time for the answer under way when a connection has to close whose client proved itself by a certificate: it ends
+/// soon after what proved it (TLS-03).
+pub const CLOSE_GRACE: Duration = Duration::from_secs(10);
+/// The same where requests prove themselves one by one. Nothing is lost by letting one finish that goes on, such as a
+/// large image layer over a slow line; what stands still does not stay for ever.
+const TRANSFER_GRACE: Duration = Duration::from_hours(24);
 /// Enough for every header of the protocol; a request head beyond it gets 431.
 const REQUEST_HEAD_BYTES_MAX: usize = 32 * 1024;
 const REQUEST_HEADERS_MAX: usize = 64;
@@ -45,6 +52,8 @@ pub struct Options {
     pub handshake_timeout: Duration,
     pub idle_timeout: Duration,
     pub connection_age_max: Duration,
+    /// [`CLOSE_GRACE`].
+    pub close_grace: Duration,
     pub clock: Arc<dyn Clock>,
     pub metrics: Arc<Metrics>,
 }
@@ -145,9 +154,13 @@ impl Connection {
         age_max: Duration,
         mut trust: watch::Receiver<T>,
     ) {
+        let grace = if peer.is_some() { self.options.close_grace } else { TRANSFER_GRACE };
         let remote = RemoteAddress(self.remote);
+        let asked = Arc::new(Notify::new());
+        let first_request = Arc::clone(&asked);
         let router = self.router.clone();
         let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+            first_request.notify_one();
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(remote);
             if let Some(peer) = &peer {
@@ -169,6 +182,9 @@ impl Connection {
             ended = connection.as_mut() => return self.ended(ended),
             () = self.stop.cancelled() => "the server stops",
             () = sleep(age_max) => "it has reached its age",
+            () = self.silent(&asked) => {
+                return tracing::debug!(listener = self.options.name, remote = %self.remote, "no request came");
+            }
             Ok(()) = trust.changed() => "certificates or trust have changed",
         };
         tracing::debug!(listener = self.options.name, remote = %self.remote, reason, "closing a connection");
@@ -176,7 +192,15 @@ impl Connection {
         // When the server stops, the drain timeout of the whole process is the limit.
         tokio::select! {
             ended = connection.as_mut() => self.ended(ended),
-            () = sleep(CLOSE_GRACE) => {}
+            () = sleep(grace) => {}
+        }
+    }
+
+    /// Ends when the first request has not come in time. HTTP itself looks for silence only later: neither finding out
+    /// its version nor the preface of HTTP/2 has a time limit.
+    async fn silent(&self, asked: &Notify) {
+        if timeout(self.options.idle_timeout, asked.notified()).await.is_ok() {
+            pending::<()>().await;
         }
     }
 
