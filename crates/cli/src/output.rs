@@ -7,6 +7,9 @@ use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 
+/// A table is not squeezed into fewer columns than this.
+const WIDTH_MIN: u16 = 40;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub(crate) enum Format {
     #[default]
@@ -98,8 +101,11 @@ impl Output {
     pub(crate) fn table(self, headings: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
-        if self.colour {
+        // Serial lines and some containers report no width, or none that holds a table; the terminal wraps by itself.
+        if self.colour && table.width().is_some_and(|width| width >= WIDTH_MIN) {
             table.set_content_arrangement(ContentArrangement::Dynamic);
+        } else if self.colour {
+            table.set_content_arrangement(ContentArrangement::Disabled);
         } else {
             table.set_content_arrangement(ContentArrangement::Disabled);
             table.force_no_tty();
