@@ -58,7 +58,10 @@ enum LogArg {
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ConfigCommand {
     /// Read a configuration file and tell everything that is wrong with it
-    Check { file: PathBuf },
+    Check {
+        /// Configuration file (TOML)
+        file: PathBuf,
+    },
     /// Print every setting with its default and meaning
     Reference,
 }
@@ -171,6 +174,15 @@ async fn until_told(running: &Running) -> Outcome {
     }
 }
 
+/// A setting for `-o json`.
+#[derive(serde::Serialize)]
+struct Described {
+    setting: String,
+    /// As it would stand in the file; empty when there is none.
+    default: String,
+    meaning: String,
+}
+
 pub(crate) fn config(command: ConfigCommand, out: Output) -> Outcome {
     match command {
         ConfigCommand::Check { file } => {
@@ -178,9 +190,17 @@ pub(crate) fn config(command: ConfigCommand, out: Output) -> Outcome {
             out.say(format!("`{}` can be used.", file.display()));
             Ok(())
         }
-        ConfigCommand::Reference => out.data(&out.table(
-            &["setting", "default", "meaning"],
-            Config::reference().into_iter().map(|setting| vec![setting.key, setting.default, setting.text]),
-        )),
+        ConfigCommand::Reference => {
+            let settings: Vec<_> = Config::reference()
+                .into_iter()
+                .map(|setting| Described { setting: setting.key, default: setting.default, meaning: setting.text })
+                .collect();
+            out.show(&settings, |out| {
+                let rows = settings.iter().map(|Described { setting, default, meaning }| {
+                    [setting, default, meaning].into_iter().cloned().collect()
+                });
+                out.table(&["setting", "default", "meaning"], rows)
+            })
+        }
     }
 }

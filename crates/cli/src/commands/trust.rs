@@ -25,7 +25,11 @@ pub(crate) async fn run(command: TrustCommand, session: &Session) -> Outcome {
                 ("Pin", trust.pin.clone()),
             ])
         }),
-        TrustCommand::Bundle => session.out.data(&trust.trust_bundle),
-        TrustCommand::HttpsCa => session.out.data(&trust.https_ca),
+        TrustCommand::Bundle => pem(session, &trust.trust_bundle),
+        TrustCommand::HttpsCa => pem(session, &trust.https_ca),
     }
+}
+
+fn pem(session: &Session, pem: &str) -> Outcome {
+    session.out.show(&serde_json::json!({ "pem": pem }), |_| pem.to_owned())
 }
