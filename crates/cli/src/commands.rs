@@ -102,7 +102,11 @@ impl From<ClientError> for Failure {
                 };
                 let mut failure = Self::new(exit, problem.detail.clone());
                 for field in &problem.errors {
-                    failure = failure.because(format!("{}: {}", field.field, field.message));
+                    // What is wrong as a whole has no field.
+                    failure = failure.because(match field.field.as_str() {
+                        "" => field.message.clone(),
+                        name => format!("{name}: {}", field.message),
+                    });
                 }
                 if let Some(request) = problem.request_id.as_ref().filter(|_| problem.status >= 500) {
                     failure = failure.because(format!("the server's log has more under request {request}"));
