@@ -14,9 +14,13 @@ pub(crate) enum ChangeCommand {
     #[command(visible_alias = "ls")]
     List(LimitArgs),
     /// Show one change: how far it is, and how its devices do
-    Show { id: String },
+    Show {
+        /// Id of the change
+        id: String,
+    },
     /// Wait until every device of a change has it; fails unless all succeed
     Wait {
+        /// Id of the change
         id: String,
         /// Give up after this long; the change goes on
         #[arg(long, value_name = "TIME", default_value = "10m", value_parser = clock::parse_span)]

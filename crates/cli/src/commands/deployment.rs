@@ -20,11 +20,18 @@ pub(crate) enum DeploymentCommand {
     #[command(visible_alias = "ls")]
     List(ListArgs),
     /// Show one deployment: state, components, answers, and why it is as it is
-    Show { deployment: String },
+    Show {
+        /// Id of the deployment, or enough of its first characters
+        deployment: String,
+    },
     /// Show the revisions and status reports of a deployment
-    History { deployment: String },
+    History {
+        /// Id of the deployment, or enough of its first characters
+        deployment: String,
+    },
     /// Print the ApplicationDeployment document; sensitive values are masked
     Document {
+        /// Id of the deployment, or enough of its first characters
         deployment: String,
         /// An earlier revision instead of the present one
         #[arg(long)]
@@ -52,6 +59,9 @@ pub(crate) enum DeploymentCommand {
         /// The version to move to
         #[arg(long, value_name = "VERSION")]
         to: String,
+        /// Leave out devices that cannot run that version instead of refusing the whole change
+        #[arg(long)]
+        skip_unfit: bool,
         #[command(flatten)]
         answers: AnswerArgs,
         #[command(flatten)]
@@ -65,9 +75,10 @@ pub(crate) enum DeploymentCommand {
         #[command(flatten)]
         carry_out: CarryOutArgs,
     },
-    /// Wait until deployments are as desired; fails unless all are
+    /// Wait until these deployments are as desired; fails unless all are
     Wait {
-        #[arg(required = true)]
+        /// Ids of deployments, or enough of their first characters
+        #[arg(required = true, value_name = "DEPLOYMENT")]
         deployments: Vec<String>,
         /// Give up after this long
         #[arg(long, value_name = "TIME", default_value = "10m", value_parser = clock::parse_span)]
@@ -120,19 +131,19 @@ pub(crate) async fn run(command: DeploymentCommand, session: &Session) -> Outcom
         DeploymentCommand::Document { deployment, revision } => {
             let deployment = find(session, &deployment).await?;
             let text = session.api.deployment_document(&deployment.id, revision).await?;
-            session.out.data(&text)
+            session.out.show(&serde_json::json!({ "yaml": text }), |_| text.clone())
         }
         DeploymentCommand::Reconfigure { existing, answers, carry_out } => {
             if answers.is_empty() {
                 return Err(Failure::usage("reconfigure what?").next("give answers with --set or --values"));
             }
-            change(session, ChangeKind::Reconfigure, existing, None, answers, carry_out).await
+            change(session, (ChangeKind::Reconfigure, None), false, existing, answers, carry_out).await
         }
-        DeploymentCommand::Upgrade { existing, to, answers, carry_out } => {
-            change(session, ChangeKind::Upgrade, existing, Some(to), answers, carry_out).await
+        DeploymentCommand::Upgrade { existing, to, skip_unfit, answers, carry_out } => {
+            change(session, (ChangeKind::Upgrade, Some(to)), skip_unfit, existing, answers, carry_out).await
         }
         DeploymentCommand::Remove { existing, carry_out } => {
-            change(session, ChangeKind::Remove, existing, None, AnswerArgs::default(), carry_out).await
+            change(session, (ChangeKind::Remove, None), false, existing, AnswerArgs::default(), carry_out).await
         }
         DeploymentCommand::Wait { deployments, timeout } => wait(session, &deployments, timeout).await,
     }
@@ -284,9 +295,9 @@ async fn history(session: &Session, deployment: &str) -> Outcome {
 /// A change over existing deployments, named by id or by application and place.
 async fn change(
     session: &Session,
-    kind: ChangeKind,
+    (kind, version): (ChangeKind, Option<String>),
+    skip_unfit: bool,
     existing: ExistingArgs,
-    version: Option<String>,
     answers: AnswerArgs,
     how: CarryOutArgs,
 ) -> Outcome {
@@ -307,8 +318,7 @@ async fn change(
         }
     };
     let answers = answers.read(&questions)?;
-    let body =
-        CreateChange { kind, application, version, profile: None, scope, answers, skip_unfit: false, reason: None };
+    let body = CreateChange { kind, application, version, profile: None, scope, answers, skip_unfit, reason: None };
     carry_out(session, body, Some(&questions), how).await
 }
 
@@ -347,16 +357,13 @@ async fn find(session: &Session, text: &str) -> Outcome<Deployment> {
     }
 }
 
-async fn wait(session: &Session, ids: &[String], timeout: Duration) -> Outcome {
-    let mut changes = Vec::new();
-    for id in ids {
-        let deployment = find(session, id).await?;
-        if !changes.contains(&deployment.change) {
-            changes.push(deployment.change);
+async fn wait(session: &Session, texts: &[String], timeout: Duration) -> Outcome {
+    let mut ids = Vec::with_capacity(texts.len());
+    for text in texts {
+        let id = find(session, text).await?.id;
+        if !ids.contains(&id) {
+            ids.push(id);
         }
     }
-    for change in changes {
-        super::deploy::wait::change(session, &change, &super::deploy::wait::WaitArgs::always(timeout)).await?;
-    }
-    Ok(())
+    super::deploy::wait::named::follow(session, &ids, timeout).await
 }

@@ -1,5 +1,6 @@
 //! `--wait`: follows a change until every device has said how it went.
 
+pub(crate) mod named;
 mod progress;
 
 use super::super::{Session, device_name, every};
@@ -54,6 +55,10 @@ impl Picture {
         self.deployments.iter().filter(|deployment| deployment.convergence == convergence).count()
     }
 
+    fn unpublished(&self) -> u64 {
+        if self.change.finished { 0 } else { self.change.total.saturating_sub(self.change.published) }
+    }
+
     /// Devices that a later change has taken over.
     fn superseded(&self) -> u64 {
         let seen = self.deployments.len() as u64 + self.change.skipped.len() as u64;
@@ -85,7 +90,7 @@ async fn follow(session: &Session, id: &str, timeout: Duration, progress: &mut P
     let deadline = tokio::time::Instant::now() + timeout;
     loop {
         let picture = Picture::take(session, id).await?;
-        progress.show(&picture.change, &picture.deployments);
+        progress.show(picture.change.total, picture.unpublished(), &picture.deployments);
         if picture.is_over() {
             progress.end();
             return verdict(session, &picture);
@@ -115,12 +120,7 @@ fn verdict(session: &Session, picture: &Picture) -> Outcome {
         failed.len() as u64 + superseded + change.skipped.len() as u64,
         change.total
     ));
-    for deployment in failed.iter().take(NAMES_MAX) {
-        failure = failure.because(troubles(deployment));
-    }
-    if failed.len() > NAMES_MAX {
-        failure = failure.because(format!("and {} more", failed.len() - NAMES_MAX));
-    }
+    failure = name_each(failure, &failed);
     for skipped in change.skipped.iter().take(NAMES_MAX) {
         failure = failure.because(format!("{}: skipped, {}", skipped.deployment, skipped.reason));
     }
@@ -132,6 +132,20 @@ fn verdict(session: &Session, picture: &Picture) -> Outcome {
         |deployment| format!("margrave deployment show {}", deployment.id),
     );
     Err(failure.next(format!("`{example}` tells more")))
+}
+
+/// Adds what is known of each of these devices, the first ones by name.
+fn name_each(mut failure: Failure, deployments: &[&Deployment]) -> Failure {
+    for deployment in deployments.iter().take(NAMES_MAX) {
+        failure = failure.because(match deployment.convergence {
+            Convergence::Failed => troubles(deployment),
+            _ => format!("{}: {}", device_name(&deployment.client, &deployment.device), deployment.explanation),
+        });
+    }
+    match deployments.len().saturating_sub(NAMES_MAX) {
+        0 => failure,
+        more => failure.because(format!("and {more} more")),
+    }
 }
 
 /// Device, and each component that failed with its error.
@@ -175,16 +189,7 @@ fn timed_out(id: &str, timeout: Duration, picture: &Picture) -> Failure {
     if unpublished > 0 {
         failure = failure.because(format!("{unpublished} device(s) are still to be published"));
     }
-    for deployment in open.iter().take(NAMES_MAX) {
-        failure = failure.because(match deployment.convergence {
-            Convergence::Failed => troubles(deployment),
-            _ => format!("{}: {}", device_name(&deployment.client, &deployment.device), deployment.explanation),
-        });
-    }
-    if open.len() > NAMES_MAX {
-        failure = failure.because(format!("and {} more", open.len() - NAMES_MAX));
-    }
-    failure.next(format!("the change goes on; `margrave change wait {id}` goes on waiting"))
+    name_each(failure, &open).next(format!("the change goes on; `margrave change wait {id}` goes on waiting"))
 }
 
 /// The word for a deployment's present state that people wait for.

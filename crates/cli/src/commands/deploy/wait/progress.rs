@@ -4,7 +4,6 @@ use super::{device_name, state_word};
 use crate::output::Output;
 use indexmap::IndexMap;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use margrave_api::changes::Change;
 use margrave_api::deployments::{Convergence, Deployment};
 use std::time::Duration;
 
@@ -36,9 +35,9 @@ impl Progress {
         Self { out, bars, told: IndexMap::new() }
     }
 
-    pub(super) fn show(&mut self, change: &Change, deployments: &[Deployment]) {
+    pub(super) fn show(&mut self, total: u64, unpublished: u64, deployments: &[Deployment]) {
         match &mut self.bars {
-            Some(bars) => bars.show(change, deployments),
+            Some(bars) => bars.show(total, unpublished, deployments),
             None => self.tell(deployments),
         }
     }
@@ -66,14 +65,14 @@ impl Progress {
 }
 
 impl Bars {
-    fn show(&mut self, change: &Change, deployments: &[Deployment]) {
+    fn show(&mut self, total: u64, unpublished: u64, deployments: &[Deployment]) {
         let count = |convergence| deployments.iter().filter(|one| one.convergence == convergence).count();
         let (done, failed) = (count(Convergence::Converged), count(Convergence::Failed));
-        self.total.set_length(change.total);
+        self.total.set_length(total);
         self.total.set_position((done + failed) as u64);
-        let published = if change.finished { String::new() } else { format!(", {} published", change.published) };
+        let open = if unpublished == 0 { String::new() } else { format!(", {unpublished} still to be published") };
         let failed = if failed == 0 { String::new() } else { format!(", {failed} failed") };
-        self.total.set_message(format!("{done} installed{failed}{published}"));
+        self.total.set_message(format!("{done} done{failed}{open}"));
         let open = deployments.iter().filter(|one| one.convergence != Convergence::Converged);
         let open: IndexMap<_, _> = open.take(LINES_MAX).map(|one| (one.id.clone(), one)).collect();
         self.lines.retain(|id, line| {

@@ -1,0 +1,62 @@
+//! Waits for deployments one by one named, whatever else their changes cover.
+
+use super::super::super::{Session, deployment};
+use super::progress::Progress;
+use super::{LOOK_EVERY, name_each};
+use crate::failure::{Exit, Failure, Outcome};
+use margrave_api::deployments::{Convergence, Deployment};
+use std::time::Duration;
+
+/// Until each is as desired or has failed. Ctrl-C stops the waiting and nothing else.
+pub(crate) async fn follow(session: &Session, ids: &[String], timeout: Duration) -> Outcome {
+    let mut progress = Progress::new(session.out);
+    let again = format!("`margrave deployment wait {}` goes on waiting", ids.join(" "));
+    tokio::select! {
+        outcome = until_over(session, ids, timeout, &mut progress) => {
+            drop(progress);
+            outcome.map_err(|failure| match failure.exit {
+                Exit::TimedOut => failure.next(again),
+                _ => failure,
+            })
+        }
+        _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Interrupted, "no longer waiting")
+            .because("what was asked for goes on at the server and on the devices")
+            .next(again)),
+    }
+}
+
+async fn until_over(session: &Session, ids: &[String], timeout: Duration, progress: &mut Progress) -> Outcome {
+    let deadline = tokio::time::Instant::now() + timeout;
+    loop {
+        let mut deployments = Vec::with_capacity(ids.len());
+        for id in ids {
+            deployments.push(session.api.deployment(id).await?);
+        }
+        progress.show(ids.len() as u64, 0, &deployments);
+        let open = with(&deployments, |state| !matches!(state, Convergence::Converged | Convergence::Failed));
+        if open.is_empty() {
+            progress.end();
+            return verdict(session, &deployments);
+        }
+        if tokio::time::Instant::now() >= deadline {
+            progress.end();
+            let open = with(&deployments, |state| state != Convergence::Converged);
+            let what = format!("{} of {} deployment(s) not there after {} s", open.len(), ids.len(), timeout.as_secs());
+            return Err(name_each(Failure::new(Exit::TimedOut, what), &open));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+fn with(deployments: &[Deployment], wanted: impl Fn(Convergence) -> bool) -> Vec<&Deployment> {
+    deployments.iter().filter(|one| wanted(one.convergence)).collect()
+}
+
+/// Zero only when every one of them is as desired.
+fn verdict(session: &Session, deployments: &[Deployment]) -> Outcome {
+    session.out.show(deployments, |out| deployment::table(out, deployments))?;
+    let failed = with(deployments, |state| state == Convergence::Failed);
+    let Some(first) = failed.first() else { return Ok(()) };
+    let failure = Failure::failed(format!("{} of {} deployment(s) failed", failed.len(), deployments.len()));
+    Err(name_each(failure, &failed).next(format!("`margrave deployment show {}` tells more", first.id)))
+}
