@@ -119,7 +119,12 @@ pub(crate) async fn carry_out(
         let plan = planned(session, &mut change, questions, &yes).await?;
         return session.out.show(&plan, |out| plan::render(out, &plan));
     }
-    if session.out.interactive && !yes.yes {
+    if change.kind == ChangeKind::Remove {
+        if !yes.yes {
+            let plan = planned(session, &mut change, questions, &yes).await?;
+            session.sure(&format!("Remove {} from {} device(s)?", plan.application, plan.targets.len()), &yes)?;
+        }
+    } else if session.out.interactive && !yes.yes {
         let plan = planned(session, &mut change, questions, &yes).await?;
         session.out.must_say(plan::summary(&plan));
         if !ask::confirm("Go on?", true)? {
@@ -174,12 +179,21 @@ fn wrong_answers<'a>(error: &ClientError, questions: &'a Questions) -> Vec<(Stri
 }
 
 fn refused(error: ClientError, change: &CreateChange) -> Failure {
-    let many = change.scope.devices.is_none() && change.scope.deployments.is_none();
     let unplaceable = error.code() == Some("unplaceable");
+    let nobody = unplaceable && error.problem().is_some_and(|problem| problem.errors.is_empty());
     let application = &change.application;
-    let failure = Failure::from(error);
+    let mut failure = Failure::from(error);
+    // The server speaks of the API's field; people here know the flag.
+    failure.what = failure.what.replace("`skipUnfit`", "`--skip-unfit`");
     match (unplaceable, change.kind) {
-        (true, ChangeKind::Create) if many && !change.skip_unfit => failure.next(format!(
+        _ if nobody => failure.next(match (&change.scope.selector, &change.scope.group) {
+            (_, Some(group)) => format!("`margrave group devices {group}` shows who is in the group"),
+            (Some(selector), _) if !selector.is_empty() => {
+                format!("`margrave device list --selector '{selector}'` shows whom it matches, `margrave device list` all labels")
+            }
+            _ => "`margrave client enrol-token NAME` brings a device in".to_owned(),
+        }),
+        (true, ChangeKind::Create) if !change.skip_unfit => failure.next(format!(
             "`--skip-unfit` leaves these devices out; `margrave app fit {application}` explains each one"
         )),
         (true, _) => failure.next(format!("`margrave app fit {application}` explains each device")),

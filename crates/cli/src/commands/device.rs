@@ -90,7 +90,12 @@ pub(crate) async fn run(command: DeviceCommand, session: &Session) -> Outcome {
         DeviceCommand::Delete { device, reason, yes } => {
             let found = find(session, &device).await?;
             let name = device_name(&found.client, &found.device);
-            session.sure(&format!("Forget device {name} and its children?"), &yes)?;
+            if !yes.yes {
+                let below = format!("{}/", found.device);
+                let all = every(None, async |page| session.api.devices(None, Some(&found.client), &page).await).await?;
+                let children = all.iter().filter(|one| one.device.starts_with(&below)).count();
+                session.sure(&format!("Forget device {name} and the {children} device(s) behind it?"), &yes)?;
+            }
             session.api.delete_device(&found.client, &found.device, reason.reason.as_deref()).await?;
             session.out.say(format!("Forgot device {name}."));
             Ok(())

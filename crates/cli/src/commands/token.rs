@@ -76,7 +76,11 @@ pub(crate) async fn run(command: TokenCommand, session: &Session) -> Outcome {
             })
         }
         TokenCommand::Revoke { id, reason, yes } => {
-            session.sure(&format!("Revoke token {id}?"), &yes)?;
+            if !yes.yes {
+                let tokens = session.api.tokens().await?.items;
+                let name = tokens.iter().find(|token| token.id == id).map(|token| format!(" of `{}`", token.name));
+                session.sure(&format!("Revoke token {id}{}?", name.unwrap_or_default()), &yes)?;
+            }
             session.api.revoke_token(&id, reason.reason.as_deref()).await?;
             session.out.say(format!("Revoked token {id}."));
             Ok(())
