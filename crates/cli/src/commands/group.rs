@@ -12,17 +12,22 @@ pub(crate) enum GroupCommand {
     #[command(visible_alias = "ls")]
     List(LimitArgs),
     /// Show one group
-    Show { name: String },
+    Show {
+        /// Name of the group
+        name: String,
+    },
     /// Create a group or change its selector
     #[command(after_help = "Examples:
   margrave group put graz-presses --selector 'site=graz,line in (1,2)' --description 'Presses in Graz'
 
 A group is a named selector: devices that come later and match are in it too.")]
     Put {
+        /// Name of the group
         name: String,
         /// Labels its devices have, such as `site=graz,line in (1,2),!spare`
         #[arg(long, short = 'l', value_name = "SELECTOR")]
         selector: String,
+        /// What it is for; what an existing group has is kept if left out, and `""` empties it
         #[arg(long)]
         description: Option<String>,
         #[command(flatten)]
@@ -31,6 +36,7 @@ A group is a named selector: devices that come later and match are in it too.")]
     /// Remove a group; its devices and their deployments stay
     #[command(visible_alias = "rm")]
     Delete {
+        /// Name of the group
         name: String,
         #[command(flatten)]
         reason: ReasonArgs,
@@ -39,6 +45,7 @@ A group is a named selector: devices that come later and match are in it too.")]
     },
     /// Show the devices that are in a group now
     Devices {
+        /// Name of the group
         name: String,
         #[command(flatten)]
         limit: LimitArgs,
@@ -64,11 +71,14 @@ pub(crate) async fn run(command: GroupCommand, session: &Session) -> Outcome {
         }
         GroupCommand::Put { name, selector, description, reason } => {
             let body = PutGroup { selector, description, reason: reason.reason };
-            let group = put(session, &name, &body).await?;
+            let group = put(session, &name, body).await?;
             session.out.show(&group, |out| render(out, &group))
         }
         GroupCommand::Delete { name, reason, yes } => {
-            session.sure(&format!("Remove group {name}?"), &yes)?;
+            if !yes.yes {
+                let devices = every(None, async |page| session.api.group_devices(&name, &page).await).await?.len();
+                session.sure(&format!("Remove group {name}? Its {devices} device(s) stay."), &yes)?;
+            }
             session.api.delete_group(&name, reason.reason.as_deref(), None).await?;
             session.out.say(format!("Removed group {name}."));
             Ok(())
@@ -81,13 +91,16 @@ pub(crate) async fn run(command: GroupCommand, session: &Session) -> Outcome {
 }
 
 /// Changes the group if it is there, against the revision just read; creates it otherwise.
-async fn put(session: &Session, name: &str, body: &PutGroup) -> Outcome<Group> {
+async fn put(session: &Session, name: &str, mut body: PutGroup) -> Outcome<Group> {
     let revision = match session.api.group(name).await {
-        Ok(group) => Some(group.revision),
+        Ok(group) => {
+            body.description = body.description.or(group.description);
+            Some(group.revision)
+        }
         Err(error) if error.code() == Some("not-found") => None,
         Err(error) => return Err(error.into()),
     };
-    Ok(session.api.put_group(name, body, revision).await?)
+    Ok(session.api.put_group(name, &body, revision).await?)
 }
 
 fn render(out: Output, group: &Group) -> String {
