@@ -56,6 +56,7 @@ pub(crate) enum AppCommand {
     Delete {
         /// Id of the application
         application: String,
+        /// The version to remove
         version: String,
         #[command(flatten)]
         reason: ReasonArgs,
@@ -194,10 +195,11 @@ async fn fit(
         let count = |outcome| fits.iter().filter(|fit| fit.outcome == outcome).count();
         let _ = writeln!(
             text,
-            "\n{application} {version}: fits {}, does not fit {}, unknown {}",
+            "\n{application} {version}: fits {}, does not fit {}, unknown {}{}",
             count(FitOutcome::Fits),
             count(FitOutcome::DoesNotFit),
-            count(FitOutcome::Unknown)
+            count(FitOutcome::Unknown),
+            if reasons { "" } else { "; --reasons shows every rule, also those that hold" }
         );
         text
     })
@@ -211,7 +213,7 @@ pub(crate) fn outcome_word(outcome: FitOutcome) -> &'static str {
     }
 }
 
-/// For a device that fits, nothing needs to be said; for the others, what stands in the way of each profile.
+/// For a device that fits, nothing stands out (`--reasons` tells all); for the others, what stands in the way of each profile.
 fn deciding_reasons(fit: &DeviceFit) -> String {
     if fit.outcome == FitOutcome::Fits {
         return String::new();
