@@ -2,6 +2,7 @@
 
 mod apply;
 mod publish;
+mod raise;
 mod rows;
 
 use crate::audit::{self, Entry};

@@ -2,7 +2,7 @@
 
 use crate::audit::{self, Entry};
 use crate::error::During;
-use crate::many::Insert;
+use crate::many::{Insert, select_in};
 use crate::open::commit;
 use crate::rows::{Columns, version_column};
 use crate::{Result, Store, StoreError};
@@ -224,6 +224,15 @@ impl Store {
     /// Every client's head, for filling the memory at start: a page in order of id.
     pub async fn heads_page(&self, after: Option<&ClientId>, limit: u32) -> Result<Vec<Head>> {
         Ok(self.page(after, limit).await?.into_iter().map(|(_, head)| head).collect())
+    }
+
+    /// The heads of these clients; who does not exist is left out.
+    pub async fn heads_of(&self, clients: &[ClientId]) -> Result<Vec<Head>> {
+        const ATTEMPT: &str = "read the heads of clients";
+        let ids: Vec<String> = clients.iter().map(ToString::to_string).collect();
+        let mut connection = self.read.acquire().await.during(ATTEMPT)?;
+        let rows = select_in(&mut connection, select_client!("WHERE c.id IN"), &ids, "", ATTEMPT).await?;
+        rows.iter().map(|row| read(row).map(|(_, head)| head)).collect()
     }
 
     async fn page(&self, after: Option<&ClientId>, limit: u32) -> Result<Vec<(Client, Head)>> {

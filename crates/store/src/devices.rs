@@ -4,6 +4,7 @@ mod page;
 
 use crate::audit::{self, Entry};
 use crate::error::During;
+use crate::many::Insert;
 use crate::open::commit;
 use crate::rows::{Columns, to_json};
 use crate::{Result, Store, StoreError};
@@ -118,21 +119,23 @@ async fn index_labels(
         .execute(&mut *connection)
         .await
         .during("replace the labels of a device")?;
-    for (label, value) in labels {
-        sqlx::query(
-            "INSERT INTO device_labels (client_id, device_id, source, label_key, label_value) VALUES ($1, $2, $3, $4, $5)",
-        )
-        .bind(key.client.as_str())
-        .bind(key.device.as_str())
-        .bind(source)
-        .bind(label)
-        .bind(value)
-        .execute(&mut *connection)
+    INSERT_LABELS
+        .rows(connection, labels, |row, (label, value)| {
+            row.bind(key.client.to_string())
+                .bind(key.device.to_string())
+                .bind(source)
+                .bind((*label).clone())
+                .bind((*value).clone())
+        })
         .await
-        .during("replace the labels of a device")?;
-    }
-    Ok(())
 }
+
+const INSERT_LABELS: Insert = Insert {
+    into: "device_labels (client_id, device_id, source, label_key, label_value)",
+    columns: 5,
+    on_conflict: "",
+    attempt: "replace the labels of a device",
+};
 
 async fn write_report(
     connection: &mut AnyConnection,

@@ -14,12 +14,19 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(30);
 /// PostgreSQL needs one connection for a batch and one for whoever must not wait for it.
 const POSTGRES_CONNECTIONS_MIN: u32 = 4;
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct StoreOptions {
     /// `sqlite:///path/to/file.db`, `sqlite::memory:` or `postgres://...`.
     pub url: String,
     /// Connections for reading; SQLite always writes through exactly one.
     pub readers: u32,
+}
+
+impl std::fmt::Debug for StoreOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let url = without_password(&self.url);
+        f.debug_struct("StoreOptions").field("url", &url).field("readers", &self.readers).finish()
+    }
 }
 
 /// A handle to the database; cheap to clone.
@@ -28,6 +35,7 @@ pub struct Store {
     pub(crate) read: AnyPool,
     write: AnyPool,
     begin: &'static str,
+    shared: bool,
 }
 
 impl Store {
@@ -51,7 +59,7 @@ impl Store {
     /// Every connection to `:memory:` is a database of its own, so all calls share one that never goes away.
     async fn open_memory(url: &str) -> Result<Self> {
         let pool = connect(url, sqlite_pool(1, WRITER_PRAGMAS)).await?;
-        Ok(Self { read: pool.clone(), write: pool, begin: "BEGIN IMMEDIATE" })
+        Ok(Self { read: pool.clone(), write: pool, begin: "BEGIN IMMEDIATE", shared: false })
     }
 
     async fn open_sqlite(options: &StoreOptions) -> Result<Self> {
@@ -66,7 +74,7 @@ impl Store {
         let read = connect(&url, sqlite_pool(options.readers.max(1), READER_PRAGMAS)).await?;
         // IMMEDIATE takes the write lock at once: a transaction that began by reading could otherwise fail on its first write
         // when another process wrote in between.
-        Ok(Self { read, write, begin: "BEGIN IMMEDIATE" })
+        Ok(Self { read, write, begin: "BEGIN IMMEDIATE", shared: false })
     }
 
     async fn open_postgres(options: &StoreOptions) -> Result<Self> {
@@ -74,7 +82,12 @@ impl Store {
             .max_connections(options.readers.max(POSTGRES_CONNECTIONS_MIN))
             .acquire_timeout(ACQUIRE_TIMEOUT);
         let pool = connect(&options.url, pool).await?;
-        Ok(Self { read: pool.clone(), write: pool, begin: "BEGIN" })
+        Ok(Self { read: pool.clone(), write: pool, begin: "BEGIN", shared: true })
+    }
+
+    /// Whether other servers may write to this database at the same time.
+    pub fn is_shared(&self) -> bool {
+        self.shared
     }
 
     /// A statement that writes nothing, for readiness.
@@ -145,12 +158,15 @@ fn is_memory(url: &str) -> bool {
     url.starts_with("sqlite:") && (url.contains(":memory:") || url.contains("mode=memory"))
 }
 
-/// Urls end up in messages; passwords must not.
+/// Urls end up in messages; passwords must not, neither before the host nor among the options.
 fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    match rest.split_once('@') {
+    let (place, options) = url.split_once('?').unwrap_or((url, ""));
+    let Some((scheme, rest)) = place.split_once("://") else { return place.to_owned() };
+    match rest.rsplit_once('@') {
         Some((user, place)) => format!("{scheme}://{}@{place}", user.split(':').next().unwrap_or_default()),
-        None => url.to_owned(),
+        // Perhaps the question mark is part of a password: nothing more can be told safely.
+        None if options.contains('@') => format!("{scheme}://"),
+        None => place.to_owned(),
     }
 }
 
@@ -163,13 +179,19 @@ fn migrator() -> Migrator {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_memory, without_password};
+    use super::{StoreOptions, is_memory, without_password};
 
     #[test]
     fn keeps_passwords_out_of_messages() {
         assert_eq!(without_password("postgres://me:secret@host/db"), "postgres://me@host/db");
         assert_eq!(without_password("postgres://host/db"), "postgres://host/db");
         assert_eq!(without_password("sqlite::memory:"), "sqlite::memory:");
+        assert_eq!(without_password("postgres://me:se@cret@host/db"), "postgres://me@host/db");
+        assert_eq!(without_password("postgres://host/db?user=me&password=secret"), "postgres://host/db");
+        assert_eq!(without_password("postgres://me:se?cret@host/db"), "postgres://");
+        assert_eq!(without_password("postgres://host/db?password=se@cret"), "postgres://");
+        let options = StoreOptions { url: "postgres://me:secret@host/db".to_owned(), readers: 1 };
+        assert!(!format!("{options:?}").contains("secret"));
     }
 
     #[test]

@@ -58,6 +58,14 @@ impl Publishing {
         &self.client
     }
 
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(super) fn served(&self) -> Vec<ServedDeployment> {
+        self.served.values().cloned().collect()
+    }
+
     pub(super) fn present(&self, id: DeploymentId) -> Option<&Deployment> {
         self.standing.get(&id)
     }
@@ -88,8 +96,7 @@ impl Publishing {
         if unchanged {
             return Ok(None);
         }
-        let served: Vec<ServedDeployment> = self.served.values().cloned().collect();
-        Ok(Some(next(self.version, &served)?))
+        Ok(Some(next(self.version, &self.served())?))
     }
 }
 

@@ -91,3 +91,16 @@ pub(crate) async fn remembers_the_latest_time_a_client_was_seen(db: Database) {
     db.store.seen_write(&[]).await.unwrap();
     assert_eq!(db.store.client_get(&id).await.unwrap().unwrap().revision, 1, "the client row is left alone");
 }
+
+pub(crate) async fn reads_the_heads_of_some_clients(db: Database) {
+    let mut all = Vec::new();
+    for number in 0..60 {
+        all.push(accept(&db.store, number).await);
+    }
+    let mut asked = all[..55].to_vec();
+    asked.push(client(99));
+    let mut heads = db.store.heads_of(&asked).await.unwrap();
+    heads.sort_by(|one, other| one.client.cmp(&other.client));
+    assert_eq!(heads, db.store.heads_page(None, 55).await.unwrap());
+    assert_eq!(db.store.heads_of(&[]).await.unwrap(), []);
+}

@@ -197,3 +197,12 @@ pub(crate) async fn pages_ten_thousand_devices_by_label(db: Database) {
         assert_eq!(count, expected, "{selector}");
     }
 }
+
+pub(crate) async fn indexes_many_labels(db: Database) {
+    let client = accept(&db.store, 1).await;
+    let labels: serde_json::Map<_, _> = (0..256).map(|number| (format!("k{number}"), json!("v".repeat(1024)))).collect();
+    report_device(&db.store, &client, "press", &json!(labels)).await;
+    assert_eq!(found(&db.store, &format!("k255={}", "v".repeat(1024))).await, ["press"]);
+    report_device(&db.store, &client, "press", &json!({ "k0": "v" })).await;
+    assert_eq!(found(&db.store, "k255").await, Vec::<String>::new());
+}

@@ -37,9 +37,9 @@ macro_rules! conformance {
 conformance! {
     opening: finds_everything_again_after_reopening, answers_a_ping, refuses_what_it_cannot_open;
     clients: gives_a_new_client_its_first_manifest, refuses_a_client_twice, moves_a_client_between_states,
-        refuses_a_state_for_an_older_revision, pages_clients_and_heads, remembers_the_latest_time_a_client_was_seen;
+        refuses_a_state_for_an_older_revision, pages_clients_and_heads, reads_the_heads_of_some_clients, remembers_the_latest_time_a_client_was_seen;
     devices: creates_then_updates_a_device, keeps_devices_of_two_clients_apart, wants_the_gateway_before_its_children,
-        removes_a_gateway_with_its_children_only, labels_a_device, refuses_labels_for_an_older_revision,
+        removes_a_gateway_with_its_children_only, labels_a_device, indexes_many_labels, refuses_labels_for_an_older_revision,
         finds_devices_by_labels_of_both_sides, pages_devices_of_one_client, pages_ten_thousand_devices_by_label;
     groups: creates_changes_and_deletes_a_group, refuses_a_group_twice_or_out_of_turn, pages_groups;
     applications: adds_a_version_with_its_blobs, takes_the_same_package_twice_and_another_never,
@@ -50,7 +50,7 @@ conformance! {
         leaves_nothing_of_a_batch_that_fails, publishes_nothing_when_a_document_is_lost, publishes_for_one_client_from_many_sides, carries_out_five_hundred_at_once,
         never_uses_an_id_again, shows_nothing_of_one_client_to_another, serves_replaced_documents_for_a_while;
     statuses: keeps_the_last_word, lets_the_newer_version_win, takes_version_zero_always, refuses_versions_beyond_the_database,
-        tells_unknown_from_removed, bounds_the_history, keeps_many_reports_in_order;
+        tells_unknown_from_removed, bounds_the_history, keeps_many_reports_in_order, publishes_above_a_client_that_is_ahead;
     summaries: counts_as_the_core_judges, filters_as_the_core_judges, summarises_the_fleet, filters_deployments;
     audits: chains_every_record, finds_a_record_that_was_changed, finds_a_record_that_is_gone, finds_a_chain_cut_short,
         keeps_one_chain_with_many_writers, pages_newest_first;

@@ -1,9 +1,11 @@
 //! Status reports: the newer version wins, strangers are refused.
 
 use crate::fixtures::{T0, accept, apply, at, deploy, deployment, remove, report, target};
+use crate::changes::manifest;
 use crate::harness::Database;
 use margo::ids::DeploymentId;
 use margo::status::State;
+use margrave_core::convergence::{Convergence, judge};
 use margrave_core::model::{ChangeKind, Reported};
 use margrave_store::{STATUS_HISTORY_MAX, StatusOutcome, StatusWrite, Store};
 
@@ -126,4 +128,30 @@ pub(crate) async fn keeps_many_reports_in_order(db: Database) {
     assert_eq!(word(&db.store, mine).await, (State::Installed, 2));
     assert_eq!(word(&db.store, yours).await, (State::Installing, 2));
     assert_eq!(db.store.statuses_put(&[]).await.unwrap(), []);
+}
+
+// Invariant 2, ST-06
+pub(crate) async fn publishes_above_a_client_that_is_ahead(db: Database) {
+    // As after a restore: the backup knows version 2, the client holds 50.
+    let client = accept(&db.store, 1).await;
+    let id = deploy(&db.store, &client, 1, "hello").await;
+    let before = manifest(&db.store, &client).await;
+    let head = db.store.manifest_raise(&client, 50, at(1)).await.unwrap().unwrap();
+    let after = manifest(&db.store, &client).await;
+    assert!(head.version > 50 && head.version == after.manifest_version, "{head:?}");
+    assert_eq!((&after.deployments, &after.bundle), (&before.deployments, &before.bundle), "the same content");
+    let bundle = after.bundle.unwrap().digest;
+    assert!(db.store.bundle(&client, &bundle).await.unwrap().is_some());
+    put(&db.store, report(&client, id, State::Installed, 50, at(2))).await;
+    let view = db.store.deployment_get(id).await.unwrap().unwrap();
+    assert_eq!(view.deployment.target_version, head.version);
+    let judged = judge(&view.deployment, view.reported.as_ref(), Some(at(2)), T0);
+    assert_eq!(judged, Convergence::OlderRevision, "what it had before the restore is not what is wanted now");
+
+    assert_eq!(db.store.manifest_raise(&client, 50, at(3)).await.unwrap(), Some(head.clone()), "once is enough");
+    assert_eq!(db.store.manifest_raise(&client, (1 << 53) - 1, at(3)).await.unwrap(), None, "nothing is above it");
+    assert_eq!(manifest(&db.store, &client).await.manifest_version, head.version);
+    let records = db.store.audit_page(Some(&format!("client/{client}")), None, 10).await.unwrap();
+    assert_eq!(records.iter().filter(|record| record.action == "manifest.raise").count(), 1);
+    assert!(db.store.audit_verify().await.unwrap().is_ok());
 }

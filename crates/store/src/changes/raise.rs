@@ -1,0 +1,103 @@
+//! A client that is ahead of its manifest: after the database was restored from a backup, versions issued since are known to
+//! the clients alone (invariant 2).
+
+use super::publish::{Publishing, load};
+use crate::audit::{self, Entry};
+use crate::clients::Head;
+use crate::error::During;
+use crate::open::commit;
+use crate::rows::version_column;
+use crate::{Result, Store, blobs};
+use margo::ids::ClientId;
+use margo::manifest::MANIFEST_VERSION_ISSUED_MAX;
+use margrave_core::model::Actor;
+use margrave_core::publish::{Publication, next};
+use margrave_core::time::Timestamp;
+use serde_json::json;
+use sqlx::AnyConnection;
+use std::collections::BTreeMap;
+
+/// One version is left out: a client that finds a gap says again how each of its deployments is, changed or not.
+const STEP: u64 = 2;
+
+impl Store {
+    /// Publishes what a client is to run under a version above the one it has adopted, and asks for that version of each of
+    /// its deployments. Gives the head as it then stands; `None` for an unknown client, or when no such version can be issued.
+    pub async fn manifest_raise(&self, client: &ClientId, adopted: u64, now: Timestamp) -> Result<Option<Head>> {
+        if adopted > MANIFEST_VERSION_ISSUED_MAX - STEP {
+            return Ok(None);
+        }
+        let mut transaction = self.begin().await?;
+        let Some(publishing) = Publishing::begin(&mut transaction, client).await? else { return Ok(None) };
+        let before = publishing.version();
+        if before < adopted {
+            let mut publishings = [publishing];
+            load(&mut transaction, &mut publishings).await?;
+            let publication = next(adopted + STEP - 1, &publishings[0].served())?;
+            write(&mut transaction, client, &publication, now).await?;
+            let actor = Actor { name: format!("client:{client}"), reason: None, request_id: None };
+            let entry = Entry {
+                actor: &actor,
+                action: "manifest.raise",
+                subject: format!("client/{client}"),
+                before: Some(json!({ "version": before })),
+                after: Some(json!({ "version": publication.version, "adopted": adopted })),
+            };
+            audit::append(&mut transaction, vec![entry], now).await?;
+        }
+        commit(transaction).await?;
+        Ok(self.client_with_head(client).await?.map(|(_, head)| head))
+    }
+}
+
+async fn write(
+    connection: &mut AnyConnection,
+    client: &ClientId,
+    publication: &Publication,
+    now: Timestamp,
+) -> Result<()> {
+    let version = version_column(publication.version)?;
+    let bundle = publication.bundle.as_ref().map(|(digest, _)| digest.to_string());
+    sqlx::query(
+        "UPDATE manifests SET version = $2, digest = $3, body = $4, bundle_digest = $5, published_at = $6
+         WHERE client_id = $1",
+    )
+    .bind(client.as_str())
+    .bind(version)
+    .bind(publication.digest.as_str())
+    .bind(publication.body.as_slice())
+    .bind(bundle.clone())
+    .bind(now.0)
+    .execute(&mut *connection)
+    .await
+    .during("raise a manifest")?;
+    // ST-06: what was said about a version of before the restore says nothing about what is wanted now.
+    sqlx::query("UPDATE deployments SET target_version = $2 WHERE client_id = $1 AND desired = 'present'")
+        .bind(client.as_str())
+        .bind(version)
+        .execute(&mut *connection)
+        .await
+        .during("raise the versions deployments wait for")?;
+    let Some(((digest, bytes), name)) = publication.bundle.as_ref().zip(bundle) else { return Ok(()) };
+    blobs::put(connection, &BTreeMap::from([(digest.clone(), bytes.as_slice())]), now).await?;
+    sqlx::query(
+        "UPDATE artifacts SET retired_at = $3
+         WHERE client_id = $1 AND kind = 'bundle' AND digest <> $2 AND retired_at IS NULL",
+    )
+    .bind(client.as_str())
+    .bind(name.clone())
+    .bind(now.0)
+    .execute(&mut *connection)
+    .await
+    .during("mark a replaced bundle")?;
+    sqlx::query(
+        "INSERT INTO artifacts (client_id, kind, deployment_id, digest, retired_at) VALUES ($1, 'bundle', '', $2, NULL)
+         ON CONFLICT (client_id, kind, deployment_id, digest) DO UPDATE SET retired_at = NULL",
+    )
+    .bind(client.as_str())
+    .bind(name)
+    .execute(connection)
+    .await
+    .during("write a bundle")?;
+    Ok(())
+}
