@@ -8,11 +8,18 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::response::IntoResponse as _;
 use http::StatusCode;
+use indexmap::IndexMap;
 use margo::capabilities::DeviceCapabilities;
 use margo::ids::DeviceId;
 use margo::problem::ProblemType;
 use margrave_core::model::DeviceKey;
 use margrave_store::DevicePut;
+use serde_json::Value;
+
+/// Labels of one device, each value of a list counted; people choose devices by a handful.
+const LABELS_MAX: usize = 256;
+const LABEL_KEY_BYTES_MAX: usize = 256;
+const LABEL_VALUE_BYTES_MAX: usize = 1024;
 
 pub(super) async fn put(
     State(state): State<ServerState>,
@@ -37,6 +44,9 @@ pub(super) async fn put(
             format!("`{}` is not the device id `{device}` of the address.", capabilities.properties.id),
         ));
     }
+    if let Some((field, message)) = odd_label(&capabilities.labels) {
+        return Err(Refusal::one_field(&field, message));
+    }
     let key = DeviceKey { client: caller.client, device };
     match state.store.device_put(&key, &capabilities, &body, state.now()).await {
         Ok(DevicePut::Created) => Ok(StatusCode::CREATED.into_response()),
@@ -51,6 +61,27 @@ pub(super) async fn put(
             Err(Refusal::store(&error))
         }
     }
+}
+
+/// Every label becomes a row of an index, on engines that bound the length of an entry and take no NUL.
+fn odd_label(labels: &IndexMap<String, Value>) -> Option<(String, String)> {
+    let values = |value: &Value| value.as_array().map_or(1, Vec::len);
+    let count: usize = labels.values().map(values).sum();
+    if count > LABELS_MAX {
+        return Some(("labels".to_owned(), format!("{count} labels and values; {LABELS_MAX} at most.")));
+    }
+    labels.iter().find_map(|(key, value)| {
+        if key.len() > LABEL_KEY_BYTES_MAX || key.contains('\0') {
+            let message = format!("A key has at most {LABEL_KEY_BYTES_MAX} bytes and no NUL.");
+            return Some(("labels".to_owned(), message));
+        }
+        let odd = |value: &Value| {
+            value.as_str().is_some_and(|text| text.len() > LABEL_VALUE_BYTES_MAX || text.contains('\0'))
+        };
+        let any_odd = odd(value) || value.as_array().is_some_and(|items| items.iter().any(odd));
+        let message = || format!("A value has at most {LABEL_VALUE_BYTES_MAX} bytes and no NUL.");
+        any_odd.then(|| (format!("labels.{key}"), message()))
+    })
 }
 
 pub(super) async fn delete(

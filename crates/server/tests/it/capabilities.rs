@@ -126,3 +126,26 @@ async fn an_unknown_deployment_type_is_refused_or_counts_as_custom() {
     let press = lenient.accepted("press").await;
     assert_eq!(press.put("/api/v1/capabilities/press", body.to_string()).await.status(), 201);
 }
+
+#[tokio::test]
+async fn labels_no_index_can_hold_are_refused_by_name() {
+    let server = TestServer::start().await;
+    let press = server.accepted("press").await;
+    let report = async |labels: Value| {
+        let mut body: Value = serde_json::from_str(&capabilities("press")).unwrap();
+        body["labels"] = labels;
+        press.put("/api/v1/capabilities/press", body.to_string()).await
+    };
+    let field = async |labels: Value| {
+        let problem = refused(report(labels).await, 422, Some("semantic-error")).await;
+        problem["errors"][0]["field"].as_str().unwrap().to_owned()
+    };
+    let many: Vec<String> = (0..257).map(|number| number.to_string()).collect();
+    assert_eq!(field(json!({ "site": many })).await, "labels");
+    assert_eq!(field(json!({ "k".repeat(257): "v" })).await, "labels");
+    assert_eq!(field(json!({ "si\u{0}te": "v" })).await, "labels");
+    assert_eq!(field(json!({ "site": "v".repeat(1025) })).await, "labels.site");
+    assert_eq!(field(json!({ "site": ["north", "so\u{0}uth"] })).await, "labels.site");
+    assert!(stored(&server, "press", "press").await.is_none(), "nothing of it was kept");
+    assert_eq!(report(json!({ "site": many[..256] })).await.status(), 201);
+}
