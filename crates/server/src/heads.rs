@@ -46,13 +46,19 @@ impl Heads {
     /// Reads every client's head from the store.
     pub async fn load(store: &Store) -> margrave_store::Result<Self> {
         let heads = Self::default();
+        heads.refresh(store).await?;
+        Ok(heads)
+    }
+
+    /// Takes in what others have written since, page by page.
+    pub async fn refresh(&self, store: &Store) -> margrave_store::Result<()> {
         let mut after = None;
         loop {
             let page = store.heads_page(after.as_ref(), LOAD_PAGE_ROWS).await?;
-            let Some(last) = page.last() else { return Ok(heads) };
+            let Some(last) = page.last() else { return Ok(()) };
             after = Some(last.client.clone());
             for head in page {
-                heads.put(head);
+                self.put(head);
             }
         }
     }

@@ -107,7 +107,7 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
     let metrics = Arc::new(Metrics::default());
     let descriptions = Arc::new(Descriptions::default());
     let stop_loops = CancellationToken::new();
-    let (statuses, status_task) = StatusQueue::start(store.clone(), Arc::clone(&metrics));
+    let (statuses, status_task) = StatusQueue::start(store.clone(), Arc::clone(&heads), Arc::clone(&metrics));
     let parts = publisher::Parts {
         store: store.clone(),
         heads: Arc::clone(&heads),

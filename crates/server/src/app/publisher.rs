@@ -12,6 +12,7 @@ use margrave_core::model::Change;
 use margrave_core::time::Clock;
 use margrave_store::{Store, StoreError};
 use queue::Queue;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -120,8 +121,13 @@ pub async fn step(parts: &Parts, change: &Change, targets_max: usize) -> Result<
         "published a batch of change `{}`",
         change.id
     );
-    // Nothing published may mean that another process did this batch: ask how far the change really is.
+    // Nothing published may mean that the batch was done before, by another process, or here with the answer to the commit
+    // lost: take the heads that nobody handed over, and ask how far the change really is.
     if published == 0 {
+        let clients: BTreeSet<_> = batch.iter().map(|target| target.client.clone()).collect();
+        for head in parts.store.heads_of(&Vec::from_iter(clients)).await? {
+            parts.heads.put(head);
+        }
         return Ok(parts.store.change_get(change.id).await?.filter(|change| change.finished_at.is_none()));
     }
     let done = change.done + items.len();

@@ -1,12 +1,15 @@
 //! Group commit: reports that arrive together are written in one transaction, and answered after its commit.
 
+use crate::heads::Heads;
 use crate::telemetry::Metrics;
 use margrave_store::{StatusOutcome, StatusWrite, Store, StoreError};
 use std::sync::Arc;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 /// Reports that may wait. At a few hundred microseconds each that is about a second; beyond it callers come back later.
 const WAITING_MAX: usize = 4_096;
+/// What all waiting reports may hold in memory together; most are a few hundred bytes, the largest 256 KiB.
+const WAITING_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Reports per transaction: enough to share one sync of the disk, few enough to keep other writers from waiting.
 const BATCH_MAX: usize = 256;
 
@@ -21,62 +24,103 @@ pub enum Unwritten {
     Failed,
 }
 
-type Waiting = (StatusWrite, oneshot::Sender<Result<StatusOutcome, Unwritten>>);
+struct Answer {
+    sender: oneshot::Sender<Result<StatusOutcome, Unwritten>>,
+    /// Given back when the report is written and let go.
+    _room: OwnedSemaphorePermit,
+}
+
+type Waiting = (StatusWrite, Answer);
 
 /// Hands reports to the writer; cheap to clone.
 #[derive(Debug, Clone)]
 pub struct StatusQueue {
     sender: mpsc::Sender<Waiting>,
+    room: Arc<Semaphore>,
 }
 
 impl StatusQueue {
     /// Starts the writer. It ends when the last handle is dropped and everything handed over is written.
-    pub fn start(store: Store, metrics: Arc<Metrics>) -> (Self, tokio::task::JoinHandle<()>) {
-        Self::start_bounded(store, metrics, WAITING_MAX)
+    pub fn start(store: Store, heads: Arc<Heads>, metrics: Arc<Metrics>) -> (Self, tokio::task::JoinHandle<()>) {
+        Self::start_bounded(Writer { store, heads, metrics }, WAITING_MAX, WAITING_BYTES_MAX)
     }
 
-    fn start_bounded(store: Store, metrics: Arc<Metrics>, waiting_max: usize) -> (Self, tokio::task::JoinHandle<()>) {
+    fn start_bounded(writer: Writer, waiting_max: usize, bytes_max: usize) -> (Self, tokio::task::JoinHandle<()>) {
         let (sender, receiver) = mpsc::channel(waiting_max);
-        (Self { sender }, tokio::spawn(run(store, metrics, receiver)))
+        let room = Arc::new(Semaphore::new(bytes_max));
+        (Self { sender, room }, tokio::spawn(writer.run(receiver)))
     }
 
     /// Returns after the commit.
     pub async fn write(&self, report: StatusWrite) -> Result<StatusOutcome, Unwritten> {
-        let (answer, outcome) = oneshot::channel();
-        self.sender.try_send((report, answer)).map_err(|_| Unwritten::Busy)?;
+        let bytes = u32::try_from(report.body.len()).map_err(|_| Unwritten::Busy)?;
+        let room = Arc::clone(&self.room).try_acquire_many_owned(bytes).map_err(|_| Unwritten::Busy)?;
+        let (sender, outcome) = oneshot::channel();
+        self.sender.try_send((report, Answer { sender, _room: room })).map_err(|_| Unwritten::Busy)?;
         outcome.await.unwrap_or(Err(Unwritten::Failed))
     }
 }
 
-async fn run(store: Store, metrics: Arc<Metrics>, mut receiver: mpsc::Receiver<Waiting>) {
-    let mut batch = Vec::with_capacity(BATCH_MAX);
-    while receiver.recv_many(&mut batch, BATCH_MAX).await > 0 {
-        let (reports, answers): (Vec<_>, Vec<_>) = batch.drain(..).unzip();
-        let outcomes = commit(&store, &metrics, &reports).await;
-        for (answer, outcome) in answers.into_iter().zip(outcomes) {
-            // A caller that has gone away does not matter: its report is written.
-            let _ = answer.send(outcome);
-        }
-    }
+struct Writer {
+    store: Store,
+    heads: Arc<Heads>,
+    metrics: Arc<Metrics>,
 }
 
-/// One outcome per report. A report that makes the transaction fail does not take the others with it.
-async fn commit(store: &Store, metrics: &Metrics, reports: &[StatusWrite]) -> Vec<Result<StatusOutcome, Unwritten>> {
-    metrics.status_batch();
-    match store.statuses_put(reports).await {
-        Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
-        Err(error) if reports.len() == 1 => vec![Err(failed(metrics, &error))],
-        Err(error @ StoreError::Full(_)) => vec![Err(failed(metrics, &error)); reports.len()],
-        Err(_) => {
-            let mut outcomes = Vec::with_capacity(reports.len());
-            for report in reports {
-                outcomes.push(match store.statuses_put(std::slice::from_ref(report)).await {
-                    Ok(one) => one.first().copied().ok_or(Unwritten::Failed),
-                    Err(error) => Err(failed(metrics, &error)),
-                });
+impl Writer {
+    async fn run(self, mut receiver: mpsc::Receiver<Waiting>) {
+        let mut batch = Vec::with_capacity(BATCH_MAX);
+        while receiver.recv_many(&mut batch, BATCH_MAX).await > 0 {
+            let (reports, answers): (Vec<_>, Vec<_>) = batch.drain(..).unzip();
+            let outcomes = self.commit(&reports).await;
+            for (answer, outcome) in answers.into_iter().zip(outcomes) {
+                // A caller that has gone away does not matter: its report is written.
+                let _ = answer.sender.send(outcome);
             }
-            outcomes
         }
+    }
+
+    /// One outcome per report. A report that makes the transaction fail does not take the others with it.
+    async fn commit(&self, reports: &[StatusWrite]) -> Vec<Result<StatusOutcome, Unwritten>> {
+        self.metrics.status_batch();
+        match self.write(reports).await {
+            Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
+            Err(error) if reports.len() == 1 => vec![Err(failed(&self.metrics, &error))],
+            Err(error @ StoreError::Full(_)) => vec![Err(failed(&self.metrics, &error)); reports.len()],
+            Err(_) => {
+                let mut outcomes = Vec::with_capacity(reports.len());
+                for report in reports {
+                    outcomes.push(match self.write(std::slice::from_ref(report)).await {
+                        Ok(one) => one.first().copied().ok_or(Unwritten::Failed),
+                        Err(error) => Err(failed(&self.metrics, &error)),
+                    });
+                }
+                outcomes
+            }
+        }
+    }
+
+    /// Invariant 2: a client ahead of its manifest is told a version above its own before its report counts, so that the report
+    /// never passes for the deployment of today.
+    async fn write(&self, reports: &[StatusWrite]) -> Result<Vec<StatusOutcome>, StoreError> {
+        for report in reports {
+            let adopted = report.status.adopted_manifest_version;
+            if self.heads.get(&report.client).is_some_and(|head| head.version < adopted)
+                && let Some(head) = self.store.manifest_raise(&report.client, adopted, report.received_at).await?
+            {
+                if head.version > adopted {
+                    tracing::warn!(
+                        client.id = %report.client,
+                        adopted,
+                        version = head.version,
+                        "client `{}` is ahead of this server, as after a restore: published above its version",
+                        report.client
+                    );
+                }
+                self.heads.put(head);
+            }
+        }
+        self.store.statuses_put(reports).await
     }
 }
 

@@ -15,6 +15,8 @@ use tokio_util::task::TaskTracker;
 
 /// Seen times may be lost for this long when the machine goes down.
 const SEEN_EVERY: Duration = Duration::from_secs(5);
+/// On a shared database: how long a device may be told what was true before another server wrote.
+const HEADS_EVERY: Duration = Duration::from_secs(5);
 /// A replaced certificate file is noticed within this time.
 const FILES_EVERY: Duration = Duration::from_secs(1);
 /// Renewal of what is ours is looked at this often; the shortest certificate allowed lives a minute.
@@ -22,6 +24,9 @@ const RENEWAL_EVERY: Duration = Duration::from_secs(15);
 
 pub(super) fn start(state: &ServerState, stop: &CancellationToken, loops: &TaskTracker) {
     loops.spawn(seen(state.clone(), stop.clone()));
+    if state.store.is_shared() {
+        loops.spawn(heads(state.clone(), stop.clone()));
+    }
     loops.spawn(prune(state.clone(), stop.clone()));
     loops.spawn(certificates(state.clone(), stop.clone()));
     if let Some(hosted) = &state.registry {
@@ -54,6 +59,26 @@ async fn seen(state: ServerState, stop: CancellationToken) {
         }
         if last {
             return;
+        }
+    }
+}
+
+/// Takes in what other servers publish, and what was written here while the answer of the database got lost.
+async fn heads(state: ServerState, stop: CancellationToken) {
+    let mut ticks = interval(HEADS_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = ticks.tick() => {}
+        }
+        let refreshed = tokio::select! {
+            () = stop.cancelled() => return,
+            refreshed = state.heads.refresh(&state.store) => refreshed,
+        };
+        if let Err(error) = refreshed {
+            state.metrics.store_error();
+            tracing::warn!(error = &error as &dyn std::error::Error, "cannot read what other servers have published");
         }
     }
 }

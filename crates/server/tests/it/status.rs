@@ -1,6 +1,6 @@
 //! `POST /api/v1/deployments/{deploymentId}/status` (requirements §6).
 
-use crate::support::TestServer;
+use crate::support::{TestServer, client_id};
 use crate::support::client::{Device, refused};
 use crate::support::fleet::status;
 use margo::ids::DeploymentId;
@@ -122,4 +122,20 @@ async fn reports_that_come_at_once_share_transactions_and_none_is_lost() {
     assert_eq!(reported(&server, id).await.unwrap().state, State::Installed);
     let metrics = server.state().metrics.encode();
     assert!(metrics.contains("margrave_status_reports_total{outcome=\"kept\"} 201"), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_client_ahead_of_a_restored_server_is_told_a_version_above_its_own() {
+    // Invariant 2: the backup knows version 2, the client has adopted 50 since.
+    let server = TestServer::start().await;
+    let press = server.accepted("press").await;
+    let id = server.deploy("press").await;
+    assert_eq!(post(&press, id, &status(id, 50, "installed")).await.status(), 200);
+    let head = server.state().heads.get(&client_id("press")).unwrap();
+    assert!(head.version > 50, "{head:?}");
+    assert_eq!(server.manifest("press").await.0, head.version);
+    let view = server.state().store.deployment_get(id).await.unwrap().unwrap();
+    assert!(view.deployment.target_version > view.reported.unwrap().adopted_version, "not taken for converged");
+    assert_eq!(post(&press, id, &status(id, head.version, "installed")).await.status(), 200);
+    assert_eq!(server.manifest("press").await.0, head.version, "and once only");
 }

@@ -9,7 +9,10 @@ use margrave_api::changes::{ChangeKind, CreateChange};
 use margrave_api::client::{DeploymentQuery, PageQuery};
 use margrave_core::model::{Change, ChangeTarget, ClientState, DeviceKey};
 use margrave_core::time::Clock as _;
+use margrave_server::app::publisher::{self, Parts};
+use margrave_server::heads::Heads;
 use serde_json::json;
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// Many accepted clients with one device each, straight into the store.
@@ -152,4 +155,39 @@ async fn targets_that_have_moved_on_are_skipped_with_the_reason() {
         }
         more => panic!("{more:?}"),
     }
+}
+
+#[tokio::test]
+async fn a_batch_whose_commit_was_not_heard_of_still_reaches_the_devices() {
+    let server = TestServer::start().await;
+    upload(&api(&server), "1.0.0").await;
+    fleet(&server, 2).await;
+    let change = intent(&server, &["d00000".to_owned(), "d00001".to_owned()]);
+    let state = server.state();
+    state.store.change_create(&change).await.unwrap();
+    let parts = |heads| Parts {
+        store: state.store.clone(),
+        heads,
+        clock: server.clock.clone(),
+        descriptions: state.descriptions.clone(),
+        metrics: state.metrics.clone(),
+    };
+    // The first try commits, and its heads are lost with the answer.
+    let ours = Arc::new(Heads::load(&state.store).await.unwrap());
+    publisher::step(&parts(Arc::new(Heads::default())), &change, 100).await.unwrap();
+    assert_eq!(ours.get(&client_id("d00001")).unwrap().version, 1);
+    assert_eq!(publisher::step(&parts(Arc::clone(&ours)), &change, 100).await.unwrap(), None);
+    assert_eq!(ours.get(&client_id("d00001")).unwrap().version, 2);
+}
+
+#[tokio::test]
+async fn what_another_server_wrote_is_taken_in_by_a_refresh() {
+    let server = TestServer::start().await;
+    fleet(&server, 2).await;
+    let state = server.state();
+    let (id, now) = (client_id("d00001"), server.clock.now());
+    state.store.client_set_state(&actor(), &id, ClientState::Retired, None, now).await.unwrap();
+    assert_eq!(state.heads.get(&id).unwrap().state, ClientState::Accepted);
+    state.heads.refresh(&state.store).await.unwrap();
+    assert_eq!(state.heads.get(&id).unwrap().state, ClientState::Retired);
 }
