@@ -32,7 +32,7 @@ pub enum IdentityError {
 pub struct IdentityFiles {
     pub certificate: PathBuf,
     pub key: PathBuf,
-    /// The first that exists is used; of several, the one written last.
+    /// The first that exists is used; of several, the one with the higher sequence, else the one written last.
     pub trust_bundles: Vec<PathBuf>,
 }
 
@@ -64,8 +64,15 @@ impl IdentityFiles {
     }
 
     fn trust_bundle(&self) -> Option<&PathBuf> {
+        let sequence = |path: &PathBuf| TrustBundle::read(&read(path).ok()?).ok()?.document.sequence;
         let written = |path: &PathBuf| std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
-        self.trust_bundles.iter().filter(|path| path.exists()).max_by_key(|path| written(path))
+        self.trust_bundles.iter().filter(|path| path.exists()).max_by(|left, right| {
+            match (sequence(left), sequence(right)) {
+                // The clock may have been wrong when a file was written; a sequence only grows (TB-05).
+                (Some(left), Some(right)) if left != right => left.cmp(&right),
+                _ => written(left).cmp(&written(right)),
+            }
+        })
     }
 
     /// Reads and checks everything; nothing half-right is ever used.
@@ -175,3 +182,6 @@ impl Svid {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,13 +3,14 @@
 //! Nothing is global: many agents can run in one process, each with its own state folder.
 
 mod keeper;
+mod tasks;
 mod writer;
 
 use crate::codes::Code;
 use crate::config::{AgentConfig, ConfigError};
 use crate::disk::{DiskError, StateDir};
 use crate::facts::FactsError;
-use crate::machine::io::{Effect, Event, Input, Level, WorkId, WorkOutcome};
+use crate::machine::io::{Effect, Event, Input, Level, WorkId};
 use crate::machine::report::Report;
 use crate::machine::{Machine, Settled};
 use crate::runtimes::{Future, Runtime};
@@ -219,7 +220,7 @@ impl Agent {
             Effect::Observe(observation) => {
                 let (runtime, inputs) = (Arc::clone(&self.runtime), self.inputs.clone());
                 tokio::spawn(async move {
-                    let result = runtime.observe().await;
+                    let result = tasks::look(Box::pin(async move { runtime.observe().await })).await;
                     let _ = inputs.send(Input::Observed { observation, result }).await;
                 });
             }
@@ -234,13 +235,7 @@ impl Agent {
         self.works.insert(id, token.clone());
         let inputs = self.inputs.clone();
         tokio::spawn(async move {
-            let outcome = tokio::select! {
-                result = work => match result {
-                    Ok(()) => WorkOutcome::Done,
-                    Err(failure) => WorkOutcome::Failed(failure),
-                },
-                () = token.cancelled() => WorkOutcome::Cancelled,
-            };
+            let outcome = tasks::finish(work, &token).await;
             // Marks the work as over, so that its entry is dropped with the next one.
             token.cancel();
             let _ = inputs.send(Input::WorkFinished { work: id, outcome }).await;

@@ -5,11 +5,11 @@ use margo::spiffe::WfmIdentity;
 use margrave_core::time::{Clock, Timestamp};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientConfig, Resumption};
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs};
 use rustls::time_provider::TimeProvider;
 use rustls::version::TLS13;
 use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme};
-use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls_pki_types::{CertificateDer, ServerName, TrustAnchor as TrustAnchorDer, UnixTime};
 use std::sync::Arc;
 use std::time::Duration;
 use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
@@ -49,12 +49,9 @@ impl TrustAnchor {
 /// Mutual TLS to the WFM this client belongs to, and to no other.
 pub fn wfm_config(identity: &Identity, clock: Arc<dyn Clock>) -> Result<ClientConfig, TlsError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let verifier = WfmVerifier {
-        // WID-04: from the client's own SVID, not from configuration.
-        expected: identity.client.wfm.clone(),
-        anchors: identity.anchors.clone(),
-        provider: Arc::clone(&provider),
-    };
+    // WID-04: from the client's own SVID, not from configuration.
+    let expected = Expected::Wfm { id: identity.client.wfm.clone(), anchors: identity.anchors.clone() };
+    let verifier = Verifier { expected, provider: Arc::clone(&provider) };
     let mut config = ClientConfig::builder_with_details(provider, Arc::new(ClockTime(clock)))
         .with_protocol_versions(&[&TLS13])
         .map_err(TlsError::Setup)?
@@ -70,9 +67,9 @@ pub fn wfm_config(identity: &Identity, clock: Arc<dyn Clock>) -> Result<ClientCo
 /// Whether an identity's own chain leads to its own trust bundle: what does not would be refused by the server.
 pub(crate) fn leads_to_its_bundle(identity: &Identity, clock: &dyn Clock) -> Result<(), String> {
     let Some((leaf, intermediates)) = identity.chain.split_first() else { return Err("no certificate".to_owned()) };
-    let anchors: Vec<_> = identity.anchors.iter().filter_map(|anchor| anchor_from_trusted_cert(anchor).ok()).collect();
     let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms;
     let now = UnixTime::since_unix_epoch(Duration::from_micros(u64::try_from(clock.now().0).unwrap_or(0)));
+    let anchors = anchors_at(&identity.anchors, now);
     let leaf = EndEntityCert::try_from(leaf).map_err(|error| error.to_string())?;
     leaf.verify_for_usage(algorithms.all, &anchors, intermediates, now, KeyUsage::client_auth(), None, None)
         .map(|_| ())
@@ -97,7 +94,8 @@ pub fn trust_config(anchor: &TrustAnchor, clock: Arc<dyn Clock>) -> Result<Clien
             builder.with_root_certificates(roots)
         }
         TrustAnchor::Pin(pin) => {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(PinVerifier { pin: *pin, provider }))
+            let verifier = Verifier { expected: Expected::Pin(*pin), provider };
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
         }
     };
     let mut config = builder.with_no_client_auth();
@@ -120,11 +118,30 @@ impl TimeProvider for ClockTime {
     }
 }
 
-/// The WFM is recognised by its SPIFFE ID; the URL is routing only (WID-04, SV-03).
+/// The anchors that count at this time: webpki does not look at theirs.
+fn anchors_at<'a>(anchors: &'a [CertificateDer<'static>], now: UnixTime) -> Vec<TrustAnchorDer<'a>> {
+    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+    let valid = |anchor: &&CertificateDer<'_>| {
+        x509_parser::parse_x509_certificate(anchor).is_ok_and(|(_, parsed)| {
+            let validity = parsed.validity();
+            (validity.not_before.timestamp()..=validity.not_after.timestamp()).contains(&now)
+        })
+    };
+    anchors.iter().filter(valid).filter_map(|anchor| anchor_from_trusted_cert(anchor).ok()).collect()
+}
+
+/// Who has to be at the other end.
 #[derive(Debug)]
-struct WfmVerifier {
-    expected: WfmIdentity,
-    anchors: Vec<CertificateDer<'static>>,
+enum Expected {
+    /// The WFM is recognised by its SPIFFE ID; the URL is routing only (WID-04, SV-03).
+    Wfm { id: WfmIdentity, anchors: Vec<CertificateDer<'static>> },
+    /// TLS-05: the public key is known beforehand; a DNS name, when used, must match too.
+    Pin([u8; 32]),
+}
+
+#[derive(Debug)]
+struct Verifier {
+    expected: Expected,
     provider: Arc<CryptoProvider>,
 }
 
@@ -133,107 +150,33 @@ fn refuse(reason: impl Into<String>) -> rustls::Error {
     rustls::Error::InvalidCertificate(CertificateError::Other(rustls::OtherError(Arc::from(reason))))
 }
 
-impl ServerCertVerifier for WfmVerifier {
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
+        server_name: &ServerName<'_>,
         _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        // SV-03, in its order: trust domain, chain and validity, leaf.
-        let svid = Svid::read(end_entity).map_err(refuse)?;
-        let prefix = format!("spiffe://{}/", self.expected.trust_domain);
-        if !svid.spiffe_id.starts_with(&prefix) {
-            return Err(refuse(format!(
-                "the server is `{}`, not of trust domain `{}`",
-                svid.spiffe_id, self.expected.trust_domain
-            )));
-        }
-        let anchors: Vec<_> = self.anchors.iter().filter_map(|anchor| anchor_from_trusted_cert(anchor).ok()).collect();
-        EndEntityCert::try_from(end_entity)
-            .and_then(|leaf| {
-                leaf.verify_for_usage(
-                    self.provider.signature_verification_algorithms.all,
-                    &anchors,
-                    intermediates,
-                    now,
-                    KeyUsage::server_auth(),
-                    None,
-                    None,
-                )
-                .map(|_| ())
-            })
-            .map_err(|error| refuse(format!("the server's certificate does not lead to the trust bundle: {error}")))?;
-        if svid.spiffe_id == self.expected.to_string() {
-            Ok(ServerCertVerified::assertion())
-        } else {
-            Err(refuse(format!("the server is `{}`, this client belongs to `{}`", svid.spiffe_id, self.expected)))
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
-}
-
-/// TLS-05: the public key is known beforehand; a DNS name, when used, must match too.
-#[derive(Debug)]
-struct PinVerifier {
-    pin: [u8; 32],
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for PinVerifier {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        let leaf = EndEntityCert::try_from(end_entity).map_err(|error| refuse(error.to_string()))?;
-        let digest = ::aws_lc_rs::digest::digest(&::aws_lc_rs::digest::SHA256, leaf.subject_public_key_info().as_ref());
-        if digest.as_ref() != self.pin {
-            let seen = margo::digest::hex(digest.as_ref());
-            return Err(refuse(format!("the server's public key is sha256:{seen}, which is not the one pinned")));
-        }
-        if let ServerName::DnsName(_) = server_name {
-            leaf.verify_is_valid_for_subject_name(server_name).map_err(|error| refuse(error.to_string()))?;
+        match &self.expected {
+            Expected::Wfm { id, anchors } => {
+                let algorithms = &self.provider.signature_verification_algorithms;
+                verify_wfm(id, &anchors_at(anchors, now), end_entity, intermediates, now, algorithms)?;
+            }
+            Expected::Pin(pin) => verify_pin(*pin, end_entity, server_name)?,
         }
         Ok(ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
         &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
+        // TLS-01: never offered.
+        Err(rustls::PeerIncompatible::ServerDoesNotSupportTls12Or13.into())
     }
 
     fn verify_tls13_signature(
@@ -249,4 +192,49 @@ impl ServerCertVerifier for PinVerifier {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
     }
+}
+
+/// SV-03, in its order: trust domain, chain and validity, leaf.
+fn verify_wfm(
+    expected: &WfmIdentity,
+    anchors: &[TrustAnchorDer<'_>],
+    end_entity: &CertificateDer<'_>,
+    intermediates: &[CertificateDer<'_>],
+    now: UnixTime,
+    algorithms: &WebPkiSupportedAlgorithms,
+) -> Result<(), rustls::Error> {
+    let svid = Svid::read(end_entity).map_err(refuse)?;
+    let prefix = format!("spiffe://{}/", expected.trust_domain);
+    if !svid.spiffe_id.starts_with(&prefix) {
+        let (id, domain) = (svid.spiffe_id, &expected.trust_domain);
+        return Err(refuse(format!("the server is `{id}`, not of trust domain `{domain}`")));
+    }
+    let usage = KeyUsage::server_auth();
+    EndEntityCert::try_from(end_entity)
+        .and_then(|leaf| {
+            leaf.verify_for_usage(algorithms.all, anchors, intermediates, now, usage, None, None).map(|_| ())
+        })
+        .map_err(|error| refuse(format!("the server's certificate does not lead to the trust bundle: {error}")))?;
+    if svid.spiffe_id == expected.to_string() {
+        Ok(())
+    } else {
+        Err(refuse(format!("the server is `{}`, this client belongs to `{expected}`", svid.spiffe_id)))
+    }
+}
+
+fn verify_pin(
+    pin: [u8; 32],
+    end_entity: &CertificateDer<'_>,
+    server_name: &ServerName<'_>,
+) -> Result<(), rustls::Error> {
+    let leaf = EndEntityCert::try_from(end_entity).map_err(|error| refuse(error.to_string()))?;
+    let digest = ::aws_lc_rs::digest::digest(&::aws_lc_rs::digest::SHA256, leaf.subject_public_key_info().as_ref());
+    if digest.as_ref() != pin {
+        let seen = margo::digest::hex(digest.as_ref());
+        return Err(refuse(format!("the server's public key is sha256:{seen}, which is not the one pinned")));
+    }
+    if let ServerName::DnsName(_) = server_name {
+        leaf.verify_is_valid_for_subject_name(server_name).map_err(|error| refuse(error.to_string()))?;
+    }
+    Ok(())
 }

@@ -199,6 +199,26 @@ async fn a_server_with_a_faulty_svid_is_refused() {
 }
 
 #[tokio::test]
+async fn an_anchor_that_has_run_out_or_does_not_count_yet_vouches_for_nobody() {
+    // SV-03
+    let wrong: [fn(&mut CertificateParams); 2] = [
+        |params| params.not_after = rcgen::date_time_ymd(2020, 1, 1),
+        |params| params.not_before = rcgen::date_time_ymd(2999, 1, 1),
+    ];
+    for wrong in wrong {
+        let old = Authority::with("old", wrong);
+        let fake = Fake::start(&old.svid(WFM), &old).await;
+        let world = World { authority: Authority::new("plant"), fake };
+        let leaf = world.authority.svid(&client_id("press-07"));
+        let (mut agent, _folder) = with_identity(&world, &leaf, &format!("{}{}", world.authority.pem, old.pem));
+        let report = agent.in_trouble("702").await;
+        assert!(report.troubles[0].message.contains("does not lead to the trust bundle"), "{report:?}");
+        assert!(world.fake.seen().is_empty());
+        agent.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn the_slash_in_a_childs_id_goes_over_the_wire_as_it_is() {
     // W-04
     let world = World::new().await;

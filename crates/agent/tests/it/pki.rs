@@ -22,11 +22,17 @@ pub(crate) struct Leaf {
 
 impl Authority {
     pub(crate) fn new(name: &str) -> Self {
+        Self::with(name, |_| {})
+    }
+
+    /// An authority with something wrong about it.
+    pub(crate) fn with(name: &str, change: impl FnOnce(&mut CertificateParams)) -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        change(&mut params);
         let certificate = params.self_signed(&key).unwrap();
         let (pem, der) = (certificate.pem(), certificate.der().to_vec());
         Self { pem, der, chain: String::new(), issuer: Issuer::new(params, key) }

@@ -37,11 +37,11 @@ fn components_are_applied_in_order_and_every_state_is_reported() {
 fn a_component_that_is_not_waited_for_is_installed_only_when_it_is_seen_to_run() {
     // AD-02 with `wait: false`, ST-03
     let (mut bench, mut server) = (Bench::new(), Server::new());
-    let mut served = yaml(1, "gw", &["db", "web"], "1.0.0");
-    let text = String::from_utf8(served.yaml).unwrap();
-    served.yaml = text.replacen("revision: 1.0.0\n", "revision: 1.0.0\n          wait: false\n", 1).into_bytes();
-    served.digest = margo::Digest::of(&served.yaml);
-    server.publish(vec![served]);
+    let mut loose = yaml(1, "gw", &["db", "web"], "1.0.0");
+    let text = String::from_utf8(loose.yaml).unwrap();
+    loose.yaml = text.replacen("revision: 1.0.0\n", "revision: 1.0.0\n          wait: false\n", 1).into_bytes();
+    loose.digest = margo::Digest::of(&loose.yaml);
+    server.publish(vec![loose]);
     bench.starting = vec!["db"];
     bench.run_for(minutes(2), &mut server);
     // The next component does not wait for it, and the deployment as a whole is not there yet.

@@ -1,0 +1,35 @@
+use super::*;
+use std::time::{Duration, SystemTime};
+
+fn write(path: &Path, sequence: Option<u64>, written: SystemTime) {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::default();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let anchors = vec![params.self_signed(&key).unwrap().der().to_vec()];
+    let bundle = TrustBundle { sequence, refresh_hint_seconds: None, anchors };
+    std::fs::write(path, bundle.to_json()).unwrap();
+    std::fs::File::options().write(true).open(path).unwrap().set_modified(written).unwrap();
+}
+
+fn chosen(provisioned: Option<u64>, fetched: Option<u64>) -> &'static str {
+    let folder = tempfile::tempdir().unwrap();
+    let paths = ["provisioned", "fetched"].map(|name| folder.path().join(name));
+    // The clock stood at its beginning when the bundle was fetched.
+    write(&paths[0], provisioned, SystemTime::UNIX_EPOCH + Duration::from_hours(24 * 365 * 50));
+    write(&paths[1], fetched, SystemTime::UNIX_EPOCH);
+    let files = IdentityFiles { certificate: PathBuf::new(), key: PathBuf::new(), trust_bundles: paths.to_vec() };
+    if files.trust_bundle() == Some(&paths[0]) { "provisioned" } else { "fetched" }
+}
+
+#[test]
+fn the_trust_bundle_with_the_higher_sequence_is_used_whatever_the_clock_said() {
+    // TB-05
+    assert_eq!(chosen(Some(4), Some(5)), "fetched");
+    assert_eq!(chosen(Some(6), Some(5)), "provisioned");
+}
+
+#[test]
+fn trust_bundles_that_cannot_be_compared_go_by_the_time_they_were_written() {
+    assert_eq!(chosen(None, Some(5)), "provisioned");
+    assert_eq!(chosen(Some(5), Some(5)), "provisioned");
+}
