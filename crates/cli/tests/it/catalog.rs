@@ -54,6 +54,24 @@ fn a_broken_package_is_refused_with_all_problems_at_once() {
 }
 
 #[test]
+fn a_problem_of_the_package_as_a_whole_has_no_field_before_it() {
+    let server = Server::start();
+    let folder = server.folder.path().join("package");
+    std::fs::create_dir(&folder).unwrap();
+    server.run(&["app", "import", folder.to_str().unwrap()]).check(
+        6,
+        "",
+        "error: the package has a problem; correct it and import again
+  - the package has no YAML description in its root, such as margo.yaml
+",
+    );
+    std::fs::write(folder.join("margo.yaml"), "id: [1\n").unwrap();
+    let seen = server.run(&["app", "import", folder.to_str().unwrap()]);
+    assert_eq!(seen.code, 6, "{}", seen.stderr);
+    assert!(seen.stderr.contains("\n  - line 1: the text is not valid YAML"), "{}", seen.stderr);
+}
+
+#[test]
 fn what_is_no_folder_is_told_before_anything_is_sent() {
     let server = Server::start();
     server.run(&["app", "import", "/nonexistent"]).check(
@@ -76,7 +94,13 @@ fn fit_gives_a_reason_for_every_device_that_cannot() {
     assert!(lines[1].starts_with("large   fits "), "{}", seen.stdout);
     assert!(lines[2].starts_with("small   does not fit "), "{}", seen.stdout);
     assert!(lines[2].contains("memory"), "{}", seen.stdout);
-    assert_eq!(lines[4], "vibration-analytics 2.3.0: fits 1, does not fit 1, unknown 0");
+    assert_eq!(
+        lines[4],
+        "vibration-analytics 2.3.0: fits 1, does not fit 1, unknown 0; --reasons shows every rule, also those that hold"
+    );
+    let seen = server.run(&["app", "fit", "vibration-analytics", "--reasons"]);
+    assert!(seen.stdout.contains("+ "), "{}", seen.stdout);
+    assert!(seen.stdout.ends_with(": fits 1, does not fit 1, unknown 0\n"), "{}", seen.stdout);
     let fits = server.json(&["app", "fit", "vibration-analytics"]);
     assert_eq!(fits[0]["outcome"], "fits");
     assert_eq!(fits[1]["outcome"], "does-not-fit");

@@ -81,6 +81,10 @@ fn an_answer_file_and_a_flag_reach_the_device_and_wait_says_so() {
     assert_eq!(deployments[0]["values"]["lineName"], "From a file");
     assert_eq!(deployments[0]["values"]["sampleSeconds"], 20);
     let id = deployments[0]["id"].as_str().unwrap();
+    let document = server.command(&["deployment", "document", id]).output().unwrap();
+    let document = String::from_utf8(document.stdout).unwrap();
+    assert!(document.contains("value: From a file\n"), "{document}");
+    assert_eq!(server.json(&["deployment", "document", id]), json!({ "yaml": document }));
 
     let seen = server.run(&["deployment", "upgrade", &id[..8], "--to", "1.1.0", "--dry-run"]);
     assert_eq!(seen.code, 0, "{}", seen.stderr);
@@ -147,6 +151,25 @@ fn devices_that_do_not_fit_are_refused_or_left_out_as_asked() {
     let plan = server.json(&[&deploy[..], &["--skip-unfit", "--dry-run"]].concat());
     assert_eq!(plan["targets"].as_array().unwrap().len(), 1);
     assert_eq!(plan["leftOut"][0]["device"], "small");
+    // One device by name: the same flag, by the name it has here.
+    let seen = server.run(&["deploy", "vibration-analytics", "--device", "small", "--set", "machineClass=class-2"]);
+    assert_eq!(seen.code, 6);
+    assert!(seen.stderr.contains("`--skip-unfit`") && !seen.stderr.contains("skipUnfit"), "{}", seen.stderr);
+}
+
+#[test]
+fn a_selector_that_matches_nothing_points_to_the_labels() {
+    let server = Server::with_samples();
+    let _press = Device::start(&server, "press", "8Gi", "");
+    let deploy = ["deploy", "vibration-analytics", "--set", "machineClass=class-2"];
+    let seen = server.run(&[&deploy[..], &["--selector", "site=nowhere"]].concat());
+    seen.check(
+        6,
+        "",
+        "error: the selector matches no device; check the labels
+next: `margrave device list --selector 'site=nowhere'` shows whom it matches, `margrave device list` all labels
+",
+    );
 }
 
 #[test]
@@ -172,29 +195,18 @@ fn labels_and_groups_say_where_to_deploy() {
         "Device             press\nOperator's labels  line=1,site=graz\n",
         "",
     );
-    assert_eq!(server.run(&["group", "put", "graz", "--selector", "site=graz"]).code, 0);
+    assert_eq!(server.run(&["group", "put", "graz", "--selector", "site=graz", "--description", "All of it"]).code, 0);
     let devices = server.json(&["group", "devices", "graz"]);
     assert_eq!(devices.as_array().unwrap().len(), 1);
     assert_eq!(devices[0]["device"], "press");
     // A second put changes the group instead of refusing it.
     assert_eq!(server.run(&["group", "put", "graz", "--selector", "site in (graz)"]).code, 0);
+    let group = server.json(&["group", "show", "graz"]);
+    assert_eq!((&group["selector"], &group["description"]), (&json!("site in (graz)"), &json!("All of it")));
     let plan = server.json(&["deploy", "line-monitor", "--group", "graz", "--set", "lineName=One", "--dry-run"]);
     assert_eq!(plan["targets"].as_array().unwrap().len(), 1);
     assert_eq!(server.run(&["device", "label", "press", "line-"]).code, 0);
     assert_eq!(server.json(&["device", "show", "press"])["operatorLabels"], json!({ "site": "graz" }));
-}
-
-#[test]
-fn taking_away_needs_a_yes_where_nobody_can_be_asked() {
-    let server = Server::with_samples();
-    server.run(&["app", "delete", "line-monitor", "1.0.0"]).check(
-        2,
-        "",
-        "error: Remove line-monitor 1.0.0 from the catalog? Nobody can be asked here.\nnext: add --yes\n",
-    );
-    assert_eq!(server.run(&["app", "delete", "line-monitor", "1.0.0", "--yes"]).code, 0);
-    let seen = server.run(&["app", "show", "line-monitor"]);
-    assert!(!seen.stdout.contains("1.0.0"), "{}", seen.stdout);
 }
 
 #[test]

@@ -8,6 +8,8 @@ mod help;
 mod identity;
 mod imports;
 mod login;
+mod programs;
+mod removal;
 mod serve;
 mod support;
 mod terminal;

@@ -1,69 +1,120 @@
 //! At a terminal, what is missing is asked. `script` gives the command a terminal of its own.
 
 use crate::support::{Device, PATIENCE, Server, until};
+use serde_json::json;
 use std::io::{Read as _, Write as _};
-use std::process::Stdio;
-use std::sync::mpsc;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
 use std::time::Instant;
+
+struct Terminal {
+    script: Child,
+    keys: ChildStdin,
+    pieces: Receiver<String>,
+    seen: String,
+    from: usize,
+}
+
+impl Terminal {
+    fn start(server: &Server, arguments: &[&str]) -> Self {
+        let inner = server.command(arguments);
+        let line = [inner.get_program()].into_iter().chain(inner.get_args()).map(|word| word.to_str().unwrap());
+        let line = line.collect::<Vec<_>>().join(" ");
+        let mut script = Command::new("script")
+            .args(["-qec", &line, "/dev/null"])
+            .env("XDG_CONFIG_HOME", server.folder.path())
+            .env("TERM", "xterm")
+            .env_remove("NO_COLOR")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let keys = script.stdin.take().unwrap();
+        let mut screen = script.stdout.take().unwrap();
+        let (send, pieces) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(read @ 1..) = screen.read(&mut buffer) {
+                let _ = send.send(String::from_utf8_lossy(&buffer[..read]).into_owned());
+            }
+        });
+        Self { script, keys, pieces, seen: String::new(), from: 0 }
+    }
+
+    /// Waits for a text after the last one, then presses keys.
+    #[track_caller]
+    fn expect(&mut self, text: &str, key: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        while !self.seen[self.from..].contains(text) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let piece = self.pieces.recv_timeout(left);
+            self.seen.push_str(&piece.unwrap_or_else(|_| panic!("no `{text}` in:\n{}", self.seen)));
+        }
+        self.from += self.seen[self.from..].find(text).unwrap() + text.len();
+        self.keys.write_all(key.as_bytes()).unwrap();
+    }
+
+    /// Waits for the end of the command; its exit code.
+    fn end(mut self) -> i32 {
+        until("end of the command", || self.script.try_wait().unwrap()).code().expect("it ended by itself")
+    }
+}
 
 #[test]
 fn questions_are_asked_by_section_with_rules_and_wrong_answers_again() {
     let server = Server::with_samples();
     let _device = Device::start(&server, "press", "8Gi", "");
-    let inner = server.command(&["deploy", "vibration-analytics", "--device", "press"]);
-    let line = [inner.get_program()].into_iter().chain(inner.get_args()).map(|word| word.to_str().unwrap());
-    let line = line.collect::<Vec<_>>().join(" ");
-    let mut script = std::process::Command::new("script")
-        .args(["-qec", &line, "/dev/null"])
-        .env("XDG_CONFIG_HOME", server.folder.path())
-        .env("TERM", "xterm")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut keys = script.stdin.take().unwrap();
-    let mut screen = script.stdout.take().unwrap();
-    let (send, pieces) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut buffer = [0; 4096];
-        while let Ok(read @ 1..) = screen.read(&mut buffer) {
-            let _ = send.send(String::from_utf8_lossy(&buffer[..read]).into_owned());
-        }
-    });
-    let mut seen = String::new();
-    let mut from = 0;
-    let mut expect = |text: &str, key: &str| {
-        let deadline = Instant::now() + PATIENCE;
-        while !seen[from..].contains(text) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            seen.push_str(&pieces.recv_timeout(left).unwrap_or_else(|_| panic!("no `{text}` in:\n{seen}")));
-        }
-        from += seen[from..].find(text).unwrap() + text.len();
-        keys.write_all(key.as_bytes()).unwrap();
-    };
+    let mut terminal = Terminal::start(&server, &["deploy", "vibration-analytics", "--device", "press"]);
     // PRM-05: by section, in the order of the description.
-    expect("Machine", "");
-    expect("one of class-1, class-2, class-3, class-4", "");
-    expect("class-4", "\x1b[B\r");
-    expect("space marks, enter confirms", "");
-    expect("fan", "\r");
-    expect("Measuring", "");
-    expect("6400", "\r");
-    expect("1 to 730", "");
-    expect("(90)", "900\r");
-    expect("Limits", "");
-    expect("(2.8)", "\r");
-    expect("(7.1)", "\r");
+    terminal.expect("Machine", "");
+    terminal.expect("one of class-1, class-2, class-3, class-4", "");
+    terminal.expect("class-4", "\x1b[B\r");
+    terminal.expect("space marks, enter confirms", "");
+    terminal.expect("fan", "\r");
+    terminal.expect("Measuring", "");
+    terminal.expect("6400", "\r");
+    terminal.expect("1 to 730", "");
+    terminal.expect("(90)", "900\r");
+    terminal.expect("Limits", "");
+    terminal.expect("(2.8)", "\r");
+    terminal.expect("(7.1)", "\r");
     // PRM-07: refused by the server, asked again.
-    expect("retentionDays: ", "");
-    expect("at most 730, is 900", "");
-    expect("(90)", "30\r");
-    expect("Installs vibration-analytics 2.3.0 on 1 device(s).", "");
-    expect("Go on?", "y");
-    let status = until("end of the command", || script.try_wait().unwrap());
-    assert!(status.success());
+    terminal.expect("retentionDays: ", "");
+    terminal.expect("at most 730, is 900", "");
+    terminal.expect("(90)", "30\r");
+    terminal.expect("Installs vibration-analytics 2.3.0 on 1 device(s).", "");
+    terminal.expect("Go on?", "y");
+    assert_eq!(terminal.end(), 0);
     let deployments = server.json(&["deployment", "list"]);
     assert_eq!(deployments[0]["values"]["machineClass"], "class-2");
     assert_eq!(deployments[0]["values"]["retentionDays"], 30);
     assert_eq!(deployments[0]["values"]["samplingRate"], 3200);
+}
+
+#[test]
+fn a_removal_is_asked_for_and_enter_means_no() {
+    let server = Server::with_samples();
+    let _press = Device::start(&server, "press", "8Gi", "");
+    let deploy = ["deploy", "vibration-analytics", "--all", "--set", "machineClass=class-2", "--wait"];
+    assert_eq!(server.run(&deploy).code, 0);
+    let remove = ["deployment", "remove", "--app", "vibration-analytics", "--all"];
+    let mut terminal = Terminal::start(&server, &remove);
+    terminal.expect("Remove vibration-analytics from 1 device(s)?", "\r");
+    terminal.expect("nothing was changed", "");
+    assert_eq!(terminal.end(), 1);
+    assert_eq!(server.json(&["deployment", "list"])[0]["desired"], "present");
+    let mut terminal = Terminal::start(&server, &remove);
+    terminal.expect("Remove vibration-analytics from 1 device(s)?", "y");
+    assert_eq!(terminal.end(), 0);
+    until("removal", || (server.json(&["deployment", "list"]) == json!([])).then_some(()));
+}
+
+#[test]
+fn a_terminal_that_reports_no_width_gets_whole_words() {
+    let server = Server::with_samples();
+    // The terminal of `script` has zero columns when its own input is none.
+    let mut terminal = Terminal::start(&server, &["app", "list"]);
+    terminal.expect("vibration-analytics", "");
+    terminal.expect("Margrave Samples", "");
+    assert_eq!(terminal.end(), 0);
 }
