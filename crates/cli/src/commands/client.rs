@@ -101,7 +101,9 @@ async fn accept(session: &Session, id: &str, note: Option<String>, reason: Optio
 
 /// Ready to paste: everything the device needs to know, and nothing it has to trust blindly.
 fn enrol_command(token: &EnrolmentToken) -> String {
-    format!("margrave-agent enrol --trust-url {} --pin {} --token {}\n", token.trust_url, token.pin, token.token)
+    let EnrolmentToken { trust_url, pin, token, .. } = token;
+    // Through a pipe: every user of the device could read an argument while the command runs. `printf` is the shell's.
+    format!("printf %s {token} | margrave-agent enrol --trust-url {trust_url} --pin {pin} --token-file /dev/stdin\n")
 }
 
 fn state(client: &Client) -> &'static str {

@@ -55,7 +55,7 @@ fn an_enrolment_token_comes_with_the_command_to_paste() {
     assert_eq!(server.run(&["client", "accept", "press", "--note", "first"]).code, 0);
     server.run(&["client", "enrol-token", "press"]).check(
         0,
-        "margrave-agent enrol --trust-url https://<address> --pin <digest> --token <secret>\n",
+        "printf %s <secret> | margrave-agent enrol --trust-url https://<address> --pin <digest> --token-file /dev/stdin\n",
         "Run this on the device, once, until <time>. The token is shown only here.\n",
     );
 }
