@@ -1,8 +1,8 @@
 //! `POST /api/v1/deployments/{deploymentId}/status` (requirements §6).
 
-use crate::support::{TestServer, client_id};
 use crate::support::client::{Device, refused};
 use crate::support::fleet::status;
+use crate::support::{TestServer, client_id};
 use margo::ids::DeploymentId;
 use margo::status::State;
 use margrave_core::model::Reported;
