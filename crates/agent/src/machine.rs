@@ -212,6 +212,8 @@ impl Machine {
         let quiet = self.network.is_idle()
             && self.polled_at.is_some()
             && self.pending.is_none()
+            // A manifest that was offered and not accepted is not what the device runs.
+            && !self.trouble.contains_key(&report::Topic::Desired)
             && self.devices.is_quiet()
             && self.work.is_quiet()
             && self.statuses.all_delivered();

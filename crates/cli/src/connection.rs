@@ -5,6 +5,7 @@ pub(crate) mod saved;
 use crate::failure::{Exit, Failure, Outcome};
 use margrave_api::client::{ApiClient, ClientOptions};
 use saved::Saved;
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -25,7 +26,7 @@ pub(crate) struct ConnectionArgs {
 }
 
 /// What the environment says; read once.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Environment {
     pub(crate) url: Option<String>,
     pub(crate) token: Option<String>,
@@ -46,11 +47,29 @@ impl Environment {
 }
 
 /// A server and how to be let in.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) url: String,
     pub(crate) token: String,
     pub(crate) ca_pem: Option<String>,
+}
+
+/// Without the token: what is printed while looking for a mistake ends up in tickets.
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Target").field("url", &self.url).field("ca_pem", &self.ca_pem).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Environment");
+        shown
+            .field("url", &self.url)
+            .field("token_file", &self.token_file)
+            .field("ca", &self.ca)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Target {

@@ -230,10 +230,13 @@ impl Machine {
         if matches!(&self.pending, Some(Pending { stage: Stage::Writing(id), .. }) if *id == write) {
             match result {
                 Ok(()) => self.adopt(now, rng),
-                Err(_) => {
+                Err(failure) => {
                     // Not durable, so not accepted: nothing is done about it. Fetched again when there is room.
                     self.pending = None;
-                    self.network.desired.due = now.plus(self.write_retry());
+                    let due = now.plus(self.write_retry());
+                    self.network.desired.due = due;
+                    let code = if failure.disk_full { Code::DiskFull } else { Code::WriteFailed };
+                    self.note_trouble(Topic::Desired, code, failure.message, Some(due), now);
                 }
             }
         } else {

@@ -1,17 +1,25 @@
 //! The saved login: one file that only its owner can read.
 
 use crate::failure::{Failure, Outcome};
+use std::fmt;
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Saved {
     pub(crate) url: String,
     pub(crate) token: String,
     /// PEM, so that moving the original file breaks nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ca: Option<String>,
+}
+
+/// Without the token.
+impl fmt::Debug for Saved {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Saved").field("url", &self.url).field("ca", &self.ca).finish_non_exhaustive()
+    }
 }
 
 /// `$XDG_CONFIG_HOME/margrave/login.toml`, by default below `~/.config`.

@@ -72,3 +72,12 @@ fn a_server_on_all_addresses_is_reached_over_loopback() {
         Target { url: "https://127.0.0.1:9090".into(), token: "secret".into(), ca_pem: Some(ca.into()) }
     );
 }
+
+#[test]
+fn no_token_is_shown_by_debug() {
+    let target = resolve(&ConnectionArgs::default(), &Environment::default(), Some(saved())).unwrap();
+    let environment = Environment { token: Some("env-token".into()), ..Environment::default() };
+    let shown = format!("{:?} {target:?} {environment:?}", saved());
+    assert!(shown.contains("https://one.example"), "{shown}");
+    assert!(!shown.contains("saved-token") && !shown.contains("env-token"), "{shown}");
+}

@@ -1,9 +1,9 @@
 //! What handlers take from a request; every refusal is a problem document.
 
 use super::problems::ApiError;
-use crate::body::BodyError;
 use crate::app::access::Caller;
 use crate::app::error::{AppError, Code};
+use crate::body::BodyError;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;

@@ -2,6 +2,7 @@
 
 use super::bench::*;
 use crate::Code;
+use crate::machine::Settled;
 use crate::machine::io::*;
 use margo::problem::ProblemType;
 use margo::status::State;
@@ -262,6 +263,21 @@ fn nothing_is_applied_before_the_acceptance_is_durable() {
     });
     let applied = bench.trace.iter().position(|effect| matches!(effect, Effect::Apply(_)));
     assert!(accepted.unwrap() < applied.unwrap());
+}
+
+#[test]
+fn a_manifest_that_was_offered_and_could_not_be_kept_is_not_settled() {
+    // invariant 4: what runs is version 1, and saying "converged" would be about another manifest.
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
+    bench.converge(&mut server);
+    server.publish(vec![yaml(1, "gw", &["web"], "2.0.0")]);
+    bench.disk_full = true;
+    bench.run_for(minutes(5), &mut server);
+    assert_ne!(bench.machine.settled(), Settled::Converged);
+    bench.disk_full = false;
+    bench.converge(&mut server);
+    assert_eq!(bench.machine.settled(), Settled::Converged);
 }
 
 #[test]
