@@ -4,10 +4,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 export MARGRAVE_SEEDS="${SEEDS:-1000}" MARGRAVE_KILLS="${KILLS:-100}"
-# Tests run the binaries as a user would.
-cargo build --locked -p margrave-cli -p margrave-agent
 
 if [ "${1:-}" = soak ]; then
+  # Tests run the binaries as a user would; `cargo test --workspace` below builds them by itself.
+  cargo build --locked -p margrave-cli -p margrave-agent
   scripts/with-postgres.sh cargo test --locked -p margrave-sim -- --nocapture
   exit
 fi
