@@ -2,6 +2,7 @@
 # Runs the tests with real parts around them. Called by `make test` and `make soak`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. scripts/second-try.sh
 
 export MARGRAVE_SEEDS="${SEEDS:-1000}" MARGRAVE_KILLS="${KILLS:-100}"
 
@@ -11,5 +12,6 @@ if [ "${1:-}" = soak ]; then
   scripts/with-postgres.sh cargo test --locked -p margrave-sim -- --nocapture
   exit
 fi
-scripts/with-postgres.sh cargo test --locked --workspace
-node --test e2e/
+cargo_tests --workspace
+browser_tests
+second_tries
