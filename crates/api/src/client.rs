@@ -4,6 +4,7 @@ mod access;
 mod applications;
 mod changes;
 mod clients;
+mod keys;
 mod registry;
 mod deployments;
 mod devices;
@@ -18,10 +19,14 @@ use url::Url;
 
 pub use deployments::DeploymentQuery;
 
+use keys::Keys;
+
 /// An import pulls from a registry before it answers, so this is longer than any other request needs.
 const TIMEOUT_DEFAULT: Duration = Duration::from_mins(2);
 /// A server that cannot be reached should be told soon.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A request whose connection broke is sent again after these pauses: at once, then when a server may be back.
+const REPEAT_AFTER: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
 /// The largest answer read into memory: a page of a thousand items with room to spare.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
@@ -58,6 +63,8 @@ pub enum ClientError {
     Ca(#[source] reqwest::Error),
     #[error("the token holds characters that a token never has; copy it again")]
     Token,
+    #[error("an idempotency key has 1 to {} printable characters without spaces", keys::GIVEN_CHARS_MAX)]
+    IdempotencyKey,
 }
 
 impl ClientError {
@@ -85,11 +92,14 @@ pub struct ClientOptions {
     /// PEM of certificate authorities to trust besides the system's.
     pub ca_pem: Option<String>,
     pub timeout: Duration,
+    /// Sent with the first request that changes something, and with further ones as `KEY-2`, `KEY-3`: who repeats all of
+    /// them gets the same answers. Without it every request gets a key of its own.
+    pub idempotency_key: Option<String>,
 }
 
 impl ClientOptions {
     pub fn new(server: impl Into<String>) -> Self {
-        Self { server: server.into(), token: None, ca_pem: None, timeout: TIMEOUT_DEFAULT }
+        Self { server: server.into(), token: None, ca_pem: None, timeout: TIMEOUT_DEFAULT, idempotency_key: None }
     }
     #[must_use]
     pub fn with_token(mut self, token: impl Into<String>) -> Self {
@@ -101,6 +111,11 @@ impl ClientOptions {
         self.ca_pem = Some(ca_pem.into());
         self
     }
+    #[must_use]
+    pub fn with_idempotency_key(mut self, key: impl Into<String>) -> Self {
+        self.idempotency_key = Some(key.into());
+        self
+    }
 }
 
 /// Cheap to clone; keeps its connections.
@@ -109,6 +124,7 @@ pub struct ApiClient {
     http: reqwest::Client,
     base: Url,
     token: Option<reqwest::header::HeaderValue>,
+    keys: Keys,
 }
 
 impl std::fmt::Debug for ApiClient {
@@ -148,7 +164,8 @@ impl ApiClient {
             None => builder,
         };
         let token = options.token.as_deref().map(bearer).transpose()?;
-        Ok(Self { http: builder.build().map_err(ClientError::Ca)?, base, token })
+        let keys = Keys::new(options.idempotency_key.as_deref())?;
+        Ok(Self { http: builder.build().map_err(ClientError::Ca)?, base, token, keys })
     }
 
     /// The root of the server.
@@ -168,9 +185,13 @@ impl ApiClient {
     }
 
     fn request(&self, method: Method, url: Url, terms: Terms<'_>) -> RequestBuilder {
+        let key = (method != Method::GET && !terms.dry_run).then(|| self.keys.next());
         let mut request = self.http.request(method, url).header(ACCEPT, "application/json, application/problem+json");
         if let Some(token) = &self.token {
             request = request.header(reqwest::header::AUTHORIZATION, token.clone());
+        }
+        if let Some(key) = key {
+            request = request.header(keys::HEADER, key);
         }
         if let Some(revision) = terms.if_match {
             request = request.header(IF_MATCH, format!("\"{revision}\""));
@@ -209,8 +230,22 @@ impl ApiClient {
         serde_json::from_slice(&bytes).map_err(|source| ClientError::Unreadable { url, source })
     }
 
-    /// Sends, and turns every answer that is not a success into an error.
+    /// Sends, and sends again when the connection breaks: reading does no harm, and whatever changes something has a key.
     async fn bytes(&self, request: RequestBuilder) -> Result<(Url, String, Vec<u8>)> {
+        let mut broke = false;
+        for pause in REPEAT_AFTER {
+            let Some(copy) = request.try_clone() else { break };
+            match self.bytes_once(copy).await {
+                Err(error) if is_loss(&error, broke) => broke = true,
+                answered => return answered,
+            }
+            tokio::time::sleep(pause).await;
+        }
+        self.bytes_once(request).await
+    }
+
+    /// Sends, and turns every answer that is not a success into an error.
+    async fn bytes_once(&self, request: RequestBuilder) -> Result<(Url, String, Vec<u8>)> {
         let response = request.send().await.map_err(|source| ClientError::Unreachable {
             url: source.url().cloned().unwrap_or_else(|| self.base.clone()),
             source: source.without_url(),
@@ -226,6 +261,18 @@ impl ApiClient {
             Ok(problem) => Err(ClientError::Problem(Box::new(problem))),
             Err(_) => Err(ClientError::NotMargrave { url, status: status.as_u16() }),
         }
+    }
+}
+
+/// Whether the connection was lost with the request on its way. A server that was never reached is told at once; one that
+/// was, and cannot be reached now, may be restarting.
+fn is_loss(error: &ClientError, broke: bool) -> bool {
+    match error {
+        ClientError::Unreachable { source, .. } => {
+            !source.is_timeout() && !source.is_builder() && (broke || !source.is_connect())
+        }
+        ClientError::BrokenOff { source, .. } => !source.is_timeout(),
+        _ => false,
     }
 }
 

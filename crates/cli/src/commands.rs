@@ -125,7 +125,7 @@ impl From<ClientError> for Failure {
             ClientError::Unreadable { .. } | ClientError::TooLarge { .. } => {
                 Self::failed(error.to_string()).sources(&error)
             }
-            ClientError::Address(_) | ClientError::Ca(_) | ClientError::Token => {
+            ClientError::Address(_) | ClientError::Ca(_) | ClientError::Token | ClientError::IdempotencyKey => {
                 Self::usage(error.to_string()).sources(&error)
             }
         }

@@ -23,6 +23,9 @@ pub(crate) struct ConnectionArgs {
     /// PEM file of a certificate authority to trust for the server [env: MARGRAVE_CA]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Which server")]
     pub(crate) ca: Option<PathBuf>,
+    /// Name what is asked for: the same command with the same key is carried out once
+    #[arg(long, global = true, value_name = "KEY", help_heading = "Which server")]
+    pub(crate) idempotency_key: Option<String>,
 }
 
 /// What the environment says; read once.
@@ -73,8 +76,9 @@ impl fmt::Debug for Environment {
 }
 
 impl Target {
-    pub(crate) fn client(&self) -> Outcome<ApiClient> {
+    pub(crate) fn client(&self, idempotency_key: Option<&str>) -> Outcome<ApiClient> {
         let mut options = ClientOptions::new(&self.url).with_token(&self.token);
+        options.idempotency_key = idempotency_key.map(str::to_owned);
         if let Some(ca) = &self.ca_pem {
             options = options.with_ca_pem(ca);
         }

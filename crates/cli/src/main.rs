@@ -55,7 +55,8 @@ async fn run(cli: Cli, out: Output) -> Outcome {
         Command::Doctor => commands::doctor::run(&connection, &environment, out).await,
         command => {
             let saved = saved::path().map(|path| saved::load(&path)).transpose()?.flatten();
-            let api = connection::resolve(&connection, &environment, saved)?.client()?;
+            let api =
+                connection::resolve(&connection, &environment, saved)?.client(connection.idempotency_key.as_deref())?;
             operate(command, &Session { api, out }).await
         }
     }

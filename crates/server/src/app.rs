@@ -12,6 +12,7 @@ pub mod error;
 pub(crate) mod explain;
 pub mod fit;
 pub mod groups;
+pub mod idempotency;
 pub mod mask;
 pub mod paging;
 pub mod publisher;

@@ -88,7 +88,8 @@ async fn add(
         warnings,
         imported_at: state.now(),
     };
-    let added = match state.store.version_add(&caller.actor(reason), &version, &blobs).await {
+    let made = Imported { added: true, application: applications::to_wire(version.clone(), &description) };
+    let added = match caller.store(state, &made).version_add(&caller.actor(reason), &version, &blobs).await {
         // The same content from another place has another manifest, and is still the same package.
         Err(StoreError::Exists { what }) => {
             match state.store.version_get(&version.application, &version.version).await? {
@@ -98,6 +99,9 @@ async fn add(
         }
         other => other?,
     };
+    if added {
+        return Ok(made);
+    }
     let (kept, description) = applications::described(state, &version.application, &version.version).await?;
     Ok(Imported { added, application: applications::to_wire(kept, &description) })
 }

@@ -215,6 +215,8 @@ settings! {
         finished_changes: Span = Span::days(90),
         /// Removed deployments stay this long.
         removed_deployments: Span = Span::days(90),
+        /// A call repeated with its `Idempotency-Key` within this time answers what the first one answered.
+        idempotency_keys: Span = Span::days(1),
         /// How often the store is pruned.
         prune_every: Span = Span::minutes(10),
     }

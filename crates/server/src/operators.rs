@@ -2,6 +2,7 @@
 
 mod auth;
 mod extract;
+mod idempotency;
 mod openapi;
 mod page;
 mod problems;
@@ -23,6 +24,7 @@ pub fn router(state: ServerState) -> Router {
     let observed = ("operators", Arc::clone(&state.metrics));
     let (api, _) = routes::all().split_for_parts();
     api.method_not_allowed_fallback(problems::no_such_method)
+        .layer(from_fn_with_state((state.clone(), idempotency::Turns::default()), idempotency::once))
         // Who has no token learns nothing but that.
         .layer(from_fn_with_state(state.clone(), auth::require))
         .merge(page::router())

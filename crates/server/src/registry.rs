@@ -49,6 +49,7 @@ pub use load::OpenError;
 pub use manifests::{PutManifest, StoredManifest};
 pub use names::{Algorithm, Digest, NameError, Reference, RepositoryName, Tag};
 pub use package::Descriptor;
+pub use pull::Raise;
 pub use routes::router;
 pub use uploads::Chunk;
 

@@ -11,6 +11,9 @@ pub enum StoreError {
     Conflict { what: String, expected: i64, current: i64 },
     #[error("{what} is still used: {by}")]
     InUse { what: String, by: String },
+    /// The idempotency key of the call is taken; nothing was written.
+    #[error("a call with this idempotency key was carried out already")]
+    Repeated,
     /// The disk or the database is full; nothing was written.
     #[error("no room left to write")]
     Full(#[source] sqlx::Error),

@@ -10,7 +10,7 @@
 //! and the audit chain, in the same transaction as whatever it records.
 //!
 //! Kept for a while, then pruned: replaced artifacts, old revisions, the history of status reports, finished changes,
-//! deployments that were removed, blobs nobody refers to.
+//! deployments that were removed, blobs nobody refers to, what calls with an idempotency key answered.
 //!
 //! Rebuilt, never stored on their own: who belongs to a group, which devices fit an application, how far a deployment has
 //! converged, the heads the server keeps in memory (read page by page at start), the label index (from the device row).
@@ -43,6 +43,7 @@ mod deployments;
 mod devices;
 mod enrolments;
 mod groups;
+mod idempotency;
 mod statuses;
 mod summary;
 mod tokens;
@@ -55,6 +56,7 @@ pub use deployments::{DeploymentFilter, DeploymentView};
 pub use devices::{DeviceFilter, DevicePut};
 pub use enrolments::EnrolmentUse;
 pub use error::StoreError;
+pub use idempotency::{KEYS_PER_TOKEN_MAX, KeyEntry, KeyOwner, KeyWrite};
 pub use open::{Store, StoreOptions};
 pub use retention::{PRUNE_ROWS_MAX, Retention};
 pub use statuses::{STATUS_HISTORY_MAX, StatusOutcome, StatusWrite};

@@ -2,10 +2,12 @@
 
 use crate::Result;
 use crate::error::{During, StoreError, is_full};
+use crate::idempotency::{self, KeyWrite};
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::{Any, AnyConnection, AnyPool, ConnectOptions as _, Executor as _, SqlSafeStr as _, Transaction};
 use std::str::FromStr as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a call waits for a connection before it fails: longer than any batch takes, shorter than people wait.
@@ -36,6 +38,8 @@ pub struct Store {
     write: AnyPool,
     begin: &'static str,
     shared: bool,
+    /// Remembered in the transaction of the next call that writes.
+    pub(crate) key: Option<Arc<KeyWrite>>,
 }
 
 impl Store {
@@ -59,7 +63,7 @@ impl Store {
     /// Every connection to `:memory:` is a database of its own, so all calls share one that never goes away.
     async fn open_memory(url: &str) -> Result<Self> {
         let pool = connect(url, sqlite_pool(1, WRITER_PRAGMAS)).await?;
-        Ok(Self { read: pool.clone(), write: pool, begin: "BEGIN IMMEDIATE", shared: false })
+        Ok(Self { read: pool.clone(), write: pool, begin: "BEGIN IMMEDIATE", shared: false, key: None })
     }
 
     async fn open_sqlite(options: &StoreOptions) -> Result<Self> {
@@ -74,7 +78,7 @@ impl Store {
         let read = connect(&url, sqlite_pool(options.readers.max(1), READER_PRAGMAS)).await?;
         // IMMEDIATE takes the write lock at once: a transaction that began by reading could otherwise fail on its first write
         // when another process wrote in between.
-        Ok(Self { read, write, begin: "BEGIN IMMEDIATE", shared: false })
+        Ok(Self { read, write, begin: "BEGIN IMMEDIATE", shared: false, key: None })
     }
 
     async fn open_postgres(options: &StoreOptions) -> Result<Self> {
@@ -82,7 +86,7 @@ impl Store {
             .max_connections(options.readers.max(POSTGRES_CONNECTIONS_MIN))
             .acquire_timeout(ACQUIRE_TIMEOUT);
         let pool = connect(&options.url, pool).await?;
-        Ok(Self { read: pool.clone(), write: pool, begin: "BEGIN", shared: true })
+        Ok(Self { read: pool.clone(), write: pool, begin: "BEGIN", shared: true, key: None })
     }
 
     /// Whether other servers may write to this database at the same time.
@@ -101,8 +105,16 @@ impl Store {
         self.write.close().await;
     }
 
-    /// Begins a transaction that will write.
+    /// Begins a transaction that will write, with the idempotency key of the call if it has one.
     pub(crate) async fn begin(&self) -> Result<Transaction<'static, Any>> {
+        let mut transaction = self.begin_plain().await?;
+        if let Some(key) = &self.key {
+            idempotency::claim(&mut transaction, key).await?;
+        }
+        Ok(transaction)
+    }
+
+    async fn begin_plain(&self) -> Result<Transaction<'static, Any>> {
         match self.write.begin_with(self.begin).await {
             // On a full disk SQLite rolls back by itself, and the driver goes on counting the transaction as open: every later
             // one on that connection would be refused. A new connection is not confused.
@@ -174,7 +186,10 @@ fn migrator() -> Migrator {
     let step = |version, description: &'static str, sql: &'static str| {
         Migration::new(version, description.into(), MigrationType::Simple, sql.into_sql_str(), false)
     };
-    Migrator::with_migrations(vec![step(1, "first", include_str!("../migrations/0001_first.sql"))])
+    Migrator::with_migrations(vec![
+        step(1, "first", include_str!("../migrations/0001_first.sql")),
+        step(3, "idempotency", include_str!("../migrations/0003_idempotency.sql")),
+    ])
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ pub struct Retention {
     pub replaced_artifacts: std::time::Duration,
     pub finished_changes: std::time::Duration,
     pub removed_deployments: std::time::Duration,
+    pub idempotency_keys: std::time::Duration,
 }
 
 impl Store {
@@ -36,6 +37,7 @@ impl Store {
         gone += self.prune_deployments(now.minus(retention.removed_deployments)).await?;
         gone += self.prune_changes(now.minus(retention.finished_changes)).await?;
         gone += self.prune_enrolments(now.minus(retention.finished_changes)).await?;
+        gone += self.prune_keys(now.minus(retention.idempotency_keys)).await?;
         gone += self.prune_blobs(now.minus(BLOB_AGE_MIN)).await?;
         Ok(gone)
     }

@@ -28,7 +28,7 @@ pub(crate) async fn login(
     out: Output,
 ) -> Outcome {
     let target = target(&args, connection, environment, out)?;
-    let who = target.client()?.whoami().await?;
+    let who = target.client(None)?.whoami().await?;
     let path = saved::path()
         .ok_or_else(|| Failure::usage("neither XDG_CONFIG_HOME nor HOME is set").because("the login has no place"))?;
     let saved = saved::Saved { url: target.url, token: target.token, ca: target.ca_pem };

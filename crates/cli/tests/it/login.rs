@@ -66,3 +66,24 @@ fn a_new_token_works_until_it_is_revoked() {
     assert_eq!(server.run(&["token", "revoke", token["id"].as_str().unwrap(), "--yes"]).code, 0);
     assert_eq!(with(secret), 4);
 }
+
+#[test]
+fn a_command_repeated_with_its_key_answers_the_same_and_does_nothing_more() {
+    let server = Server::start();
+    let create = || {
+        let mut command = margrave(server.folder.path());
+        command.args(["token", "create", "robots", "--idempotency-key", "nightly", "-o", "json", "--data"]);
+        command.arg(server.data()).output().unwrap()
+    };
+    let (first, second) = (create(), create());
+    assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stderr));
+    assert_eq!(first.stdout, second.stdout, "the secret too");
+    let other = margrave(server.folder.path())
+        .args(["token", "create", "others", "--idempotency-key", "nightly", "--data"])
+        .arg(server.data())
+        .output()
+        .unwrap();
+    let seen = Seen::of(other);
+    assert_eq!(seen.code, 5, "{}", seen.stderr);
+    assert!(seen.stderr.contains("was used for another request"), "{}", seen.stderr);
+}

@@ -1,12 +1,14 @@
 //! Who asks: tokens, the audit, and what they say about a caller.
 
 use super::error::{AppError, AppResult};
+use super::idempotency::Call;
 use super::paging::{Paging, page, whole};
 use crate::secrets;
 use crate::state::ServerState;
 use margrave_api::access as wire;
 use margrave_api::page::Page;
 use margrave_core::model::{Actor, ApiToken, AuditRecord};
+use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -15,11 +17,14 @@ const TOKEN_NAME_CHARS_MAX: usize = 100;
 pub const REASON_CHARS_MAX: usize = 1000;
 
 /// The authenticated caller of one request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Caller {
+    pub token: Uuid,
     /// `token:<name>`.
     pub name: String,
     pub request_id: Option<String>,
+    /// The call as its idempotency key names it.
+    pub call: Option<Arc<Call>>,
 }
 
 impl Caller {
@@ -61,8 +66,10 @@ pub async fn create_token(state: &ServerState, caller: &Caller, body: wire::Crea
         revoked_at: None,
     };
     let secret = secrets::generate(secrets::API_TOKEN_PREFIX);
-    state.store.token_create(&caller.actor(body.reason), &token, &secrets::hash(&secret)).await?;
-    Ok(token_to_wire(token, Some(secret)))
+    let made = token_to_wire(token.clone(), Some(secret.clone()));
+    let store = caller.store(state, &made);
+    store.token_create(&caller.actor(body.reason), &token, &secrets::hash(&secret)).await?;
+    Ok(made)
 }
 
 pub async fn revoke_token(state: &ServerState, caller: &Caller, id: &str, reason: Option<String>) -> AppResult<()> {

@@ -56,7 +56,8 @@ pub async fn submit(
         created_at: state.now(),
         finished_at: None,
     };
-    state.store.change_create(&change).await?;
+    let made = to_wire(&change);
+    caller.store(state, &made).change_create(&change).await?;
     state.publisher.wake();
     tracing::info!(
         change.id = %change.id,
@@ -68,7 +69,7 @@ pub async fn submit(
         change.application,
         change.version
     );
-    Ok(to_wire(change))
+    Ok(made)
 }
 
 async fn plan(state: &ServerState, request: &Request) -> AppResult<Planned> {
@@ -143,7 +144,7 @@ pub async fn list(state: &ServerState, paging: &Paging) -> AppResult<Page<wire::
     let limit = paging.limit()?;
     let before: Option<Position> = paging.after()?;
     let rows = state.store.changes_page(before.map(|position| position.0), limit + 1).await?;
-    Ok(page(rows, limit, |change| Position((change.created_at, change.id)).to_string(), to_wire))
+    Ok(page(rows, limit, |change| Position((change.created_at, change.id)).to_string(), |change| to_wire(&change)))
 }
 
 pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::Change> {
@@ -151,7 +152,7 @@ pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::Change> {
     let uuid = Uuid::try_parse(id).map_err(|_| missing())?;
     let change = state.store.change_get(uuid).await?.ok_or_else(missing)?;
     let counts = state.store.change_summary(uuid, state.silent_since()).await?;
-    Ok(wire::Change { deployments: Some(summary::counts(counts)), ..to_wire(change) })
+    Ok(wire::Change { deployments: Some(summary::counts(counts)), ..to_wire(&change) })
 }
 
 /// Where a page of changes ended.
@@ -171,22 +172,22 @@ impl std::str::FromStr for Position {
     }
 }
 
-fn to_wire(change: Change) -> wire::Change {
+fn to_wire(change: &Change) -> wire::Change {
     wire::Change {
         id: change.id.to_string(),
         kind: kind_to_wire(change.kind),
         application: change.application.to_string(),
-        version: change.version,
+        version: change.version.clone(),
         total: change.targets.len() as u64,
         published: change.done as u64,
         skipped: change
             .skipped
-            .into_iter()
-            .map(|(deployment, reason)| wire::Skipped { deployment: deployment.to_string(), reason })
+            .iter()
+            .map(|(deployment, reason)| wire::Skipped { deployment: deployment.to_string(), reason: reason.clone() })
             .collect(),
         finished: change.finished_at.is_some(),
-        actor: change.actor.name,
-        reason: change.actor.reason,
+        actor: change.actor.name.clone(),
+        reason: change.actor.reason.clone(),
         created_at: change.created_at.to_string(),
         finished_at: change.finished_at.map(|at| at.to_string()),
         deployments: None,

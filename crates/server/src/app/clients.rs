@@ -17,6 +17,8 @@ use std::time::Duration;
 /// An enrolment token is used within minutes by a person, or within days by an installer on its way to a plant.
 const ENROLMENT_VALID_DEFAULT: Duration = Duration::from_hours(1);
 const ENROLMENT_VALID_MAX: Duration = Duration::from_hours(24 * 30);
+/// DS-01: the manifest of a client that was never assigned anything.
+const FIRST_VERSION: u64 = 1;
 /// The longest note kept with a client.
 const NOTE_CHARS_MAX: usize = 500;
 
@@ -49,7 +51,18 @@ pub async fn create(state: &ServerState, caller: &Caller, body: wire::CreateClie
         }
     };
     let actor = caller.actor(reason);
-    let (store, now) = (state.store.clone(), state.now());
+    let now = state.now();
+    // As the store makes it: nothing assigned yet, never seen (DS-01).
+    let made = Client {
+        id: id.clone(),
+        state: wanted,
+        note: note.clone(),
+        created_at: now,
+        last_seen_at: None,
+        manifest_version: FIRST_VERSION,
+        revision: 1,
+    };
+    let store = caller.store(state, &to_wire(state, made));
     let written = async move { store.client_create(&actor, &id, wanted, note.as_deref(), now).await };
     Ok(to_wire(state, with_head(state, written).await?))
 }
@@ -101,14 +114,16 @@ pub async fn issue_svid(
     let issued = state.identity.issue(&id, &body.csr, body.valid_for_seconds.map(Duration::from_secs))?;
     let record = serde_json::json!({ "spiffeId": issued.spiffe_id, "expiresAt": issued.expires_at.to_string() });
     let subject = format!("client/{id}");
-    state.store.audit_append(&caller.actor(None), "client.svid", &subject, Some(record), state.now()).await?;
-    Ok(wire::IssuedSvid {
+    let made = wire::IssuedSvid {
         spiffe_id: issued.spiffe_id,
         certificate: issued.certificate_pem,
         trust_bundle: state.identity.bundle_pem(),
         wfm_url: super::trust::wfm_url(state),
         expires_at: issued.expires_at.to_string(),
-    })
+    };
+    let store = caller.store(state, &made);
+    store.audit_append(&caller.actor(None), "client.svid", &subject, Some(record), state.now()).await?;
+    Ok(made)
 }
 
 /// A one-time token with which a device fetches its first identity. The client need not be known yet.
@@ -130,14 +145,16 @@ pub async fn create_enrolment_token(
     let token = secrets::generate(secrets::ENROLMENT_TOKEN_PREFIX);
     let (now, actor) = (state.now(), caller.actor(body.reason));
     let expires_at = now.plus(valid_for);
-    state.store.enrolment_create(&actor, &secrets::hash(&token), &id, expires_at, now).await?;
-    Ok(wire::EnrolmentToken {
+    let hash = secrets::hash(&token);
+    let made = wire::EnrolmentToken {
         token,
         client: id.to_string(),
         expires_at: expires_at.to_string(),
         trust_url: super::trust::trust_url(state),
         pin: state.identity.pin(),
-    })
+    };
+    caller.store(state, &made).enrolment_create(&actor, &hash, &id, expires_at, now).await?;
+    Ok(made)
 }
 
 async fn existing(state: &ServerState, id: &ClientId) -> AppResult<Client> {

@@ -16,10 +16,12 @@ pub enum Code {
     Exists,
     InUse,
     Unchanged,
+    Done,
     Conflict,
     TooLarge,
     UnsupportedMediaType,
     Invalid,
+    KeyReused,
     BrokenPackage,
     Unplaceable,
     Registry,
@@ -29,7 +31,7 @@ pub enum Code {
 }
 
 impl Code {
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::Malformed,
         Self::Unauthenticated,
         Self::NotFound,
@@ -37,10 +39,12 @@ impl Code {
         Self::Exists,
         Self::InUse,
         Self::Unchanged,
+        Self::Done,
         Self::Conflict,
         Self::TooLarge,
         Self::UnsupportedMediaType,
         Self::Invalid,
+        Self::KeyReused,
         Self::BrokenPackage,
         Self::Unplaceable,
         Self::Registry,
@@ -59,10 +63,12 @@ impl Code {
             Self::Exists => ("exists", 409, "It exists already"),
             Self::InUse => ("in-use", 409, "It is still used"),
             Self::Unchanged => ("unchanged", 409, "Nothing would change"),
+            Self::Done => ("done", 409, "It was done already"),
             Self::Conflict => ("conflict", 412, "It has changed in the meantime"),
             Self::TooLarge => ("too-large", 413, "The request is too large"),
             Self::UnsupportedMediaType => ("unsupported-media-type", 415, "The body has an unsupported type"),
             Self::Invalid => ("invalid", 422, "The request makes no sense"),
+            Self::KeyReused => ("key-reused", 422, "The idempotency key stands for another request"),
             Self::BrokenPackage => ("broken-package", 422, "The package is broken"),
             Self::Unplaceable => ("unplaceable", 422, "It cannot be placed"),
             Self::Registry => ("registry", 502, "The registry did not give the package"),
@@ -153,6 +159,8 @@ impl From<StoreError> for AppError {
             StoreError::Conflict { .. } => {
                 Self::refused(Code::Conflict, format!("{error}; read it again, then repeat the change"))
             }
+            // Of two equal calls at once the slower one; it is answered by what the faster one kept.
+            StoreError::Repeated => Self::refused(Code::Done, error.to_string()),
             StoreError::Full(_) => {
                 tracing::error!(error = &error as &dyn std::error::Error, "no room left to write");
                 Self::refused(

@@ -38,8 +38,17 @@ pub async fn put(
         return Err(AppError::invalid("description", format!("write at most {DESCRIPTION_CHARS_MAX} characters")));
     }
     let actor = caller.actor(body.reason);
-    let put =
-        state.store.group_put(&actor, name, &body.selector, body.description.as_deref(), expected, state.now()).await;
+    let (description, now) = (body.description, state.now());
+    let store = match expected {
+        None => {
+            let (name, selector) = (name.to_owned(), body.selector.clone());
+            let made = Group { name, selector, description: description.clone(), created_at: now, revision: 1 };
+            caller.store(state, &to_wire(made))
+        }
+        // What is changed is known only when it is read; a change to the same again does no harm.
+        Some(_) => state.store.clone(),
+    };
+    let put = store.group_put(&actor, name, &body.selector, description.as_deref(), expected, now).await;
     match put {
         Err(StoreError::Exists { what }) => Err(AppError::refused(
             Code::Exists,

@@ -91,6 +91,7 @@ fn limits(config: &Config, found: &mut Vec<Problem>) {
         ("limits.idle_timeout", limits.idle_timeout),
         ("limits.request_timeout", limits.request_timeout),
         ("limits.connection_age_max", limits.connection_age_max),
+        ("retention.idempotency_keys", retention.idempotency_keys),
         ("retention.prune_every", retention.prune_every),
     ] {
         if span.0.is_zero() {

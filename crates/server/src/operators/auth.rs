@@ -23,11 +23,12 @@ pub(super) async fn require(
         return Err(refusal("this token is not known, has expired or was revoked; ask an administrator for another"));
     };
     let request_id = request.extensions().get::<RequestId>().map(|RequestId(id)| id.clone());
-    request.extensions_mut().insert(Caller { name: format!("token:{}", token.name), request_id });
+    let caller = Caller { token: token.id, name: format!("token:{}", token.name), request_id, call: None };
+    request.extensions_mut().insert(caller);
     Ok(next.run(request).await)
 }
 
-fn bearer(request: &Request) -> Option<&str> {
+pub(super) fn bearer(request: &Request) -> Option<&str> {
     let (scheme, secret) = request.headers().get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then_some(secret.trim()).filter(|secret| !secret.is_empty())
 }

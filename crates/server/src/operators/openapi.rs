@@ -1,10 +1,14 @@
 //! The OpenAPI document, from the same attributes that make the routes.
 
 use super::routes;
+use crate::app::idempotency::KEY_CHARS_MAX;
 use margrave_api::problem::ApiProblem;
-use utoipa::openapi::path::Operation;
+use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::Type;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{Components, ContentBuilder, InfoBuilder, OpenApi, Ref, ResponseBuilder};
+use utoipa::openapi::{
+    Components, ContentBuilder, InfoBuilder, ObjectBuilder, OpenApi, Ref, Required, ResponseBuilder,
+};
 use utoipa::{PartialSchema as _, ToSchema as _};
 
 /// OpenAPI 3.1 of everything under `/api`.
@@ -22,6 +26,7 @@ pub fn document() -> OpenApi {
     for (path, mut item) in std::mem::take(&mut paths) {
         let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch];
         operations.into_iter().flatten().for_each(add_problem);
+        [&mut item.put, &mut item.post, &mut item.delete, &mut item.patch].into_iter().flatten().for_each(add_key);
         // The router's word for "the rest of the path".
         document.paths.paths.insert(path.replace("{*", "{"), item);
     }
@@ -43,6 +48,22 @@ fn add_problem(operation: &mut Operation) {
         .content("application/problem+json", content)
         .build();
     operation.responses.responses.insert("default".to_owned(), response.into());
+}
+
+/// Every call that may change something takes a key, in the same way.
+fn add_key(operation: &mut Operation) {
+    let text = format!(
+        "1 to {KEY_CHARS_MAX} printable characters of your choosing, such as a UUID: a repeat of this request with the same \
+         key answers what the first one answered, with `Idempotent-Replay: true`, and does nothing more"
+    );
+    let parameter = ParameterBuilder::new()
+        .name("Idempotency-Key")
+        .parameter_in(ParameterIn::Header)
+        .required(Required::False)
+        .description(Some(text))
+        .schema(Some(ObjectBuilder::new().schema_type(Type::String).max_length(Some(KEY_CHARS_MAX)).build()))
+        .build();
+    operation.parameters.get_or_insert_default().push(parameter.into());
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crate::files::{PRIVATE_FILE, private_folder, write_atomically};
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use margrave_core::time::Timestamp;
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
 use std::collections::BTreeMap;
@@ -72,7 +73,30 @@ pub struct PullCredentials {
     secret: PullSecret,
     path: PathBuf,
     /// Generations above the first one.
-    raised: Mutex<BTreeMap<String, u64>>,
+    raised: Mutex<BTreeMap<String, Raised>>,
+}
+
+/// A generation above the first one, as it stands in the file.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(untagged)]
+enum Raised {
+    Plain(u64),
+    By { generation: u64, key: String, at: i64 },
+}
+
+impl Raised {
+    fn generation(&self) -> u64 {
+        match self {
+            Self::Plain(generation) | Self::By { generation, .. } => *generation,
+        }
+    }
+}
+
+/// The call that asks for a new password, if it can be told from others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Raise {
+    pub key: String,
+    pub at: Timestamp,
 }
 
 impl PullCredentials {
@@ -89,7 +113,7 @@ impl PullCredentials {
     }
 
     fn generation(&self, client: &str) -> u64 {
-        self.raised.lock().get(client).copied().unwrap_or(FIRST_GENERATION)
+        self.raised.lock().get(client).map_or(FIRST_GENERATION, Raised::generation)
     }
 
     pub fn password(&self, client: &str) -> SecretString {
@@ -100,13 +124,26 @@ impl PullCredentials {
         self.secret.verify(client, self.generation(client), password)
     }
 
+    /// The password, if it was this very call that asked for it, and not too long ago.
+    pub fn raised_by(&self, client: &str, key: &str, expired_before: Timestamp) -> Option<SecretString> {
+        let generation = match self.raised.lock().get(client)? {
+            Raised::By { generation, key: known, at } if known == key && *at > expired_before.0 => *generation,
+            _ => return None,
+        };
+        Some(self.secret.password(client, generation))
+    }
+
     /// Gives a client a new password; the old one is worth nothing from then on. Waits for the disk.
-    pub fn rotate(&self, client: &str) -> io::Result<SecretString> {
+    pub fn rotate(&self, client: &str, by: Option<Raise>) -> io::Result<SecretString> {
         let mut raised = self.raised.lock();
         let mut next = raised.clone();
-        let generation = next.entry(client.to_owned()).or_insert(FIRST_GENERATION);
-        *generation += 1;
-        let password = self.secret.password(client, *generation);
+        let generation = next.get(client).map_or(FIRST_GENERATION, Raised::generation) + 1;
+        let entry = match by {
+            Some(Raise { key, at }) => Raised::By { generation, key, at: at.0 },
+            None => Raised::Plain(generation),
+        };
+        next.insert(client.to_owned(), entry);
+        let password = self.secret.password(client, generation);
         write_atomically(&self.path, &serde_json::to_vec(&next)?, PRIVATE_FILE)?;
         *raised = next;
         Ok(password)
@@ -120,7 +157,8 @@ fn message(client: &str, generation: u64) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{PullCredentials, PullSecret};
+    use super::{PullCredentials, PullSecret, Raise};
+    use margrave_core::time::Timestamp;
     use secrecy::ExposeSecret as _;
     use std::os::unix::fs::PermissionsExt as _;
 
@@ -145,13 +183,27 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let credentials = PullCredentials::open(folder.path()).unwrap();
         let (old, other) = (credentials.password("press-07"), credentials.password("press-08"));
-        let new = credentials.rotate("press-07").unwrap();
+        let new = credentials.rotate("press-07", None).unwrap();
         for credentials in [credentials, PullCredentials::open(folder.path()).unwrap()] {
             assert!(!credentials.verify("press-07", &old));
             assert!(credentials.verify("press-07", &new));
             assert!(credentials.verify("press-08", &other));
             assert_eq!(credentials.password("press-07").expose_secret(), new.expose_secret());
         }
+    }
+
+    #[test]
+    fn a_call_that_raised_a_generation_is_known_after_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let credentials = PullCredentials::open(folder.path()).unwrap();
+        credentials.rotate("press-08", None).unwrap();
+        let new = credentials.rotate("press-07", Some(Raise { key: "k".to_owned(), at: Timestamp(5) })).unwrap();
+        let again = PullCredentials::open(folder.path()).unwrap();
+        let known = again.raised_by("press-07", "k", Timestamp(4)).unwrap();
+        assert_eq!(known.expose_secret(), new.expose_secret());
+        assert!(again.raised_by("press-07", "other", Timestamp(4)).is_none());
+        assert!(again.raised_by("press-07", "k", Timestamp(5)).is_none(), "too long ago");
+        assert!(again.raised_by("press-08", "k", Timestamp(4)).is_none());
     }
 
     #[test]

@@ -92,6 +92,7 @@ async fn prune(state: ServerState, stop: CancellationToken) {
         replaced_artifacts: settings.replaced_artifacts.0,
         finished_changes: settings.finished_changes.0,
         removed_deployments: settings.removed_deployments.0,
+        idempotency_keys: settings.idempotency_keys.0,
     };
     let mut ticks = interval(settings.prune_every.0);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

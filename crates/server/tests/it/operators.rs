@@ -9,6 +9,7 @@ mod deployments;
 mod devices;
 mod fit;
 mod gateways;
+mod idempotency;
 mod packages;
 mod page;
 mod problems;

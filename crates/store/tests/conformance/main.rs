@@ -57,6 +57,8 @@ conformance! {
     tokens: finds_valid_tokens_only, revokes_a_token_once;
     enrolments: grants_a_token_to_one_key, refuses_unknown_and_expired_tokens, forgets_tokens_of_a_retired_client,
         grants_one_of_two_keys_that_come_at_once;
+    idempotency: remembers_a_key_with_the_effect, writes_nothing_under_a_key_that_is_taken, gives_one_of_two_equal_calls_the_key,
+        keeps_keys_of_two_tokens_apart, forgets_what_has_expired, bounds_the_keys_of_a_token;
     pruning: bounds_every_history, never_collects_what_is_referred_to, keeps_the_audit;
 }
 

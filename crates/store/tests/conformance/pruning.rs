@@ -18,6 +18,7 @@ fn retention() -> Retention {
         replaced_artifacts: Duration::from_mins(1),
         finished_changes: Duration::from_mins(2),
         removed_deployments: Duration::from_mins(3),
+        idempotency_keys: Duration::from_mins(1),
     }
 }
 

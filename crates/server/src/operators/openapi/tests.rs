@@ -35,3 +35,18 @@ fn every_operation_has_a_summary_a_tag_and_an_id_of_its_own() {
     }
     assert!(ids.len() > 40, "{}", ids.len());
 }
+
+#[test]
+fn every_call_that_may_change_something_takes_an_idempotency_key() {
+    let document = serde_json::to_value(document()).unwrap();
+    let mut posts = 0;
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
+            let takes = parameters.iter().any(|one| one["name"] == "Idempotency-Key" && one["in"] == "header");
+            assert_eq!(takes, method != "get", "{method} {path}");
+            posts += usize::from(method == "post");
+        }
+    }
+    assert!(posts >= 10, "{posts}");
+}

@@ -3,6 +3,7 @@
 use crate::app::access;
 use crate::app::summary;
 use crate::operators::extract::{By, JsonBody, Path, Query, Reason};
+use crate::operators::idempotency::Created;
 use crate::operators::problems::Answer;
 use crate::state::ServerState;
 use axum::Json;
@@ -43,8 +44,8 @@ pub(super) async fn create_token(
     State(state): State<ServerState>,
     By(caller): By,
     JsonBody(body): JsonBody<CreateToken>,
-) -> Answer<(StatusCode, Json<Token>)> {
-    Ok((StatusCode::CREATED, Json(access::create_token(&state, &caller, body).await?)))
+) -> Answer<Created<Token>> {
+    Ok(Created(access::create_token(&state, &caller, body).await?))
 }
 
 /// Revokes an API token at once.

@@ -4,12 +4,12 @@ use crate::app::access::Caller;
 use crate::app::changes::{self, Request};
 use crate::app::paging::Paging;
 use crate::operators::extract::{By, DryRun, JsonBody, Path, Query};
+use crate::operators::idempotency::Created;
 use crate::operators::problems::Answer;
 use crate::state::ServerState;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use http::{StatusCode, header};
 use margrave_api::changes::{Change, CreateChange, Plan};
 use margrave_api::page::Page;
 
@@ -55,7 +55,5 @@ pub(super) async fn answer(
     if dry_run {
         return Ok(Json(changes::dry_run(state, request).await?).into_response());
     }
-    let change = changes::submit(state, caller, request, reason).await?;
-    let location = format!("/api/changes/{}", change.id);
-    Ok((StatusCode::ACCEPTED, [(header::LOCATION, location)], Json(change)).into_response())
+    Ok(Created(changes::submit(state, caller, request, reason).await?).into_response())
 }

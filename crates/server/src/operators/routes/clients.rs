@@ -3,11 +3,11 @@
 use crate::app::clients;
 use crate::app::paging::Paging;
 use crate::operators::extract::{By, IfMatch, JsonBody, Path, Query, Tagged};
+use crate::operators::idempotency::Created;
 use crate::operators::problems::Answer;
 use crate::state::ServerState;
 use axum::Json;
 use axum::extract::State;
-use http::StatusCode;
 use margrave_api::clients::{Client, CreateClient, UpdateClient};
 use margrave_api::page::Page;
 
@@ -28,9 +28,8 @@ pub(super) async fn create_client(
     State(state): State<ServerState>,
     By(caller): By,
     JsonBody(body): JsonBody<CreateClient>,
-) -> Answer<Tagged<Client>> {
-    let client = clients::create(&state, &caller, body).await?;
-    Ok(Tagged { status: StatusCode::CREATED, revision: client.revision, body: client })
+) -> Answer<Created<Client>> {
+    Ok(Created(clients::create(&state, &caller, body).await?))
 }
 
 /// One client.

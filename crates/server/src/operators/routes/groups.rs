@@ -3,6 +3,7 @@
 use crate::app::groups;
 use crate::app::paging::Paging;
 use crate::operators::extract::{By, IfMatch, JsonBody, Path, Query, Reason, Tagged};
+use crate::operators::idempotency::Created;
 use crate::operators::problems::Answer;
 use crate::state::ServerState;
 use axum::Json;
@@ -39,10 +40,8 @@ pub(super) async fn put_group(
     Path(name): Path<String>,
     IfMatch(expected): IfMatch,
     JsonBody(body): JsonBody<PutGroup>,
-) -> Answer<Tagged<Group>> {
-    let group = groups::put(&state, &caller, &name, body, expected).await?;
-    let status = if expected.is_some() { StatusCode::OK } else { StatusCode::CREATED };
-    Ok(Tagged { status, revision: group.revision, body: group })
+) -> Answer<Created<Group>> {
+    Ok(Created(groups::put(&state, &caller, &name, body, expected).await?))
 }
 
 /// Deletes a group; devices and deployments stay as they are.

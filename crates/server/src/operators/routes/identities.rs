@@ -2,11 +2,11 @@
 
 use crate::app::{clients, trust};
 use crate::operators::extract::{By, JsonBody, Path};
+use crate::operators::idempotency::Created;
 use crate::operators::problems::Answer;
 use crate::state::ServerState;
 use axum::Json;
 use axum::extract::State;
-use http::StatusCode;
 use margrave_api::clients::{CreateEnrolmentToken, EnrolmentToken, IssueSvid, IssuedSvid, Trust};
 
 /// Issues an X.509-SVID for a key the caller holds.
@@ -17,8 +17,8 @@ pub(super) async fn issue_svid(
     By(caller): By,
     Path(id): Path<String>,
     JsonBody(body): JsonBody<IssueSvid>,
-) -> Answer<(StatusCode, Json<IssuedSvid>)> {
-    Ok((StatusCode::CREATED, Json(clients::issue_svid(&state, &caller, &id, body).await?)))
+) -> Answer<Created<IssuedSvid>> {
+    Ok(Created(clients::issue_svid(&state, &caller, &id, body).await?))
 }
 
 /// Creates a one-time token with which a device fetches its first identity.
@@ -29,8 +29,8 @@ pub(super) async fn create_enrolment_token(
     By(caller): By,
     Path(id): Path<String>,
     JsonBody(body): JsonBody<CreateEnrolmentToken>,
-) -> Answer<(StatusCode, Json<EnrolmentToken>)> {
-    Ok((StatusCode::CREATED, Json(clients::create_enrolment_token(&state, &caller, &id, body).await?)))
+) -> Answer<Created<EnrolmentToken>> {
+    Ok(Created(clients::create_enrolment_token(&state, &caller, &id, body).await?))
 }
 
 /// The trust domain, its anchors, and the addresses devices need.

@@ -2,11 +2,10 @@
 
 use crate::catalog::{self, UPLOAD_BYTES_MAX, UploadNote};
 use crate::operators::extract::{By, JsonBody, Query, Reason, read_body};
+use crate::operators::idempotency::Created;
 use crate::operators::problems::Answer;
 use crate::state::ServerState;
-use axum::Json;
 use axum::extract::{Request, State};
-use http::StatusCode;
 use margrave_api::applications::{ImportApplication, Imported};
 
 /// Adds a package from a tar.gz of its folder or of an OCI layout.
@@ -21,10 +20,9 @@ pub(super) async fn upload_application(
     Query(note): Query<UploadNote>,
     Query(reason): Query<Reason>,
     request: Request,
-) -> Answer<(StatusCode, Json<Imported>)> {
+) -> Answer<Created<Imported>> {
     let archive = read_body(request, UPLOAD_BYTES_MAX).await?;
-    let imported = catalog::upload(&state, &caller, archive, note, reason.reason).await?;
-    Ok((status(&imported), Json(imported)))
+    Ok(Created(catalog::upload(&state, &caller, archive, note, reason.reason).await?))
 }
 
 /// Pulls a package from an OCI registry.
@@ -35,11 +33,6 @@ pub(super) async fn import_application(
     State(state): State<ServerState>,
     By(caller): By,
     JsonBody(body): JsonBody<ImportApplication>,
-) -> Answer<(StatusCode, Json<Imported>)> {
-    let imported = catalog::import(&state, &caller, body).await?;
-    Ok((status(&imported), Json(imported)))
-}
-
-fn status(imported: &Imported) -> StatusCode {
-    if imported.added { StatusCode::CREATED } else { StatusCode::OK }
+) -> Answer<Created<Imported>> {
+    Ok(Created(catalog::import(&state, &caller, body).await?))
 }

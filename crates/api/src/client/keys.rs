@@ -1,0 +1,66 @@
+//! A key for every request that changes something, so that it can be sent again without being done again.
+
+use super::{ClientError, Result};
+use reqwest::header::{HeaderName, HeaderValue};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use uuid::Uuid;
+
+pub(super) const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
+/// The server takes 255; the rest is for the number of the request.
+pub(super) const GIVEN_CHARS_MAX: usize = 240;
+
+/// Where keys come from.
+#[derive(Clone)]
+pub(super) enum Keys {
+    Drawn,
+    Given { key: Arc<str>, used: Arc<AtomicU64> },
+}
+
+impl Keys {
+    pub(super) fn new(given: Option<&str>) -> Result<Self> {
+        let Some(key) = given else { return Ok(Self::Drawn) };
+        let good = !key.is_empty() && key.len() <= GIVEN_CHARS_MAX && key.bytes().all(|byte| byte.is_ascii_graphic());
+        if !good {
+            return Err(ClientError::IdempotencyKey);
+        }
+        Ok(Self::Given { key: key.into(), used: Arc::default() })
+    }
+
+    /// The key of the next request.
+    pub(super) fn next(&self) -> HeaderValue {
+        let text = match self {
+            Self::Drawn => Uuid::new_v4().to_string(),
+            Self::Given { key, used } => match used.fetch_add(1, Ordering::Relaxed) + 1 {
+                1 => key.to_string(),
+                number => format!("{key}-{number}"),
+            },
+        };
+        HeaderValue::from_str(&text).expect("a key is printable")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_given_key_is_followed_by_numbers_in_the_order_of_the_requests() {
+        let keys = Keys::new(Some("nightly")).unwrap();
+        let made: Vec<HeaderValue> = (0..3).map(|_| keys.clone().next()).collect();
+        assert_eq!(made, ["nightly", "nightly-2", "nightly-3"]);
+    }
+
+    #[test]
+    fn drawn_keys_differ() {
+        let keys = Keys::new(None).unwrap();
+        assert_ne!(keys.next(), keys.next());
+    }
+
+    #[test]
+    fn a_key_that_cannot_be_sent_is_refused() {
+        for bad in ["", "with space", "\u{e4}", &"x".repeat(GIVEN_CHARS_MAX + 1)] {
+            assert!(matches!(Keys::new(Some(bad)), Err(ClientError::IdempotencyKey)), "{bad}");
+        }
+    }
+}

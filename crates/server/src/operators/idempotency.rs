@@ -1,0 +1,197 @@
+//! `Idempotency-Key`: a repeat answers what the first call answered, or waits for it while it is under way.
+
+use super::auth::bearer;
+use super::extract::read_body;
+use super::problems::{Answer, ApiError};
+use crate::app::access::Caller;
+use crate::app::error::{AppError, Code};
+use crate::app::idempotency::{Call, Head, KEY_CHARS_MAX, Kept, Made, expired_before};
+use crate::catalog::UPLOAD_BYTES_MAX;
+use crate::state::ServerState;
+use axum::body::{Body, HttpBody as _};
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use margrave_store::{KeyOwner, StoreError};
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::sync::OwnedMutexGuard;
+
+pub(super) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const REPLAY: HeaderName = HeaderName::from_static("idempotent-replay");
+/// The longest answer kept; what creating calls answer has a few hundred bytes. A longer one is answered once.
+const ANSWER_BYTES_MAX: u64 = 1 << 20;
+
+/// Keys under way in this process. Between processes the database decides.
+#[derive(Clone, Default)]
+pub(super) struct Turns(Arc<Mutex<HashMap<KeyOwner, Arc<tokio::sync::Mutex<()>>>>>);
+
+/// The turn of one call; the others of its key wait.
+struct Turn {
+    turns: Turns,
+    owner: KeyOwner,
+    guard: Option<OwnedMutexGuard<()>>,
+}
+
+impl Turns {
+    async fn take(&self, owner: &KeyOwner) -> Turn {
+        // Before the wait: whoever stops waiting cleans up as well.
+        let mut turn = Turn { turns: self.clone(), owner: owner.clone(), guard: None };
+        let lock = Arc::clone(self.0.lock().entry(owner.clone()).or_default());
+        turn.guard = Some(lock.lock_owned().await);
+        turn
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.guard.take();
+        let mut turns = self.turns.0.lock();
+        // Whoever waits holds a copy of its own.
+        if turns.get(&self.owner).is_some_and(|lock| Arc::strong_count(lock) == 1) {
+            turns.remove(&self.owner);
+        }
+    }
+}
+
+/// Answers a repeat, and sees to it that there is something to repeat.
+pub(super) async fn once(
+    State((state, turns)): State<(ServerState, Turns)>,
+    request: Request,
+    next: Next,
+) -> Answer<Response> {
+    let Some(key) = request.headers().get(KEY).map(read_key).transpose()? else { return Ok(next.run(request).await) };
+    if matches!(*request.method(), Method::GET | Method::HEAD) || is_dry_run(&request) {
+        return Ok(next.run(request).await);
+    }
+    let (request, call) = read_call(request, &key).await?;
+    let _turn = turns.take(call.owner()).await;
+    if let Some(answer) = repeat(&state, &call).await? {
+        return Ok(answer);
+    }
+    let response = next.run(request).await;
+    if response.status().is_success() {
+        return keep(&state, &call, response).await;
+    }
+    // Another server may have been faster, and this call was refused because of what that one did.
+    Ok(repeat(&state, &call).await?.unwrap_or(response))
+}
+
+fn read_key(value: &HeaderValue) -> Answer<String> {
+    let text = value.to_str().unwrap_or_default().trim();
+    let good = !text.is_empty() && text.len() <= KEY_CHARS_MAX && text.bytes().all(|byte| byte.is_ascii_graphic());
+    if good {
+        return Ok(text.to_owned());
+    }
+    let detail =
+        format!("`Idempotency-Key` takes 1 to {KEY_CHARS_MAX} printable characters without spaces, such as a UUID");
+    Err(ApiError(AppError::refused(Code::Malformed, detail)))
+}
+
+/// A dry run has no effect that could happen twice.
+fn is_dry_run(request: &Request) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    url::form_urlencoded::parse(query.as_bytes()).any(|(name, value)| name == "dryRun" && value == "true")
+}
+
+/// Reads the body, which is part of what a key stands for, and puts it back.
+async fn read_call(mut request: Request, key: &str) -> Answer<(Request, Arc<Call>)> {
+    let body = std::mem::replace(request.body_mut(), Body::empty());
+    let body = read_body(Request::new(body), UPLOAD_BYTES_MAX).await?;
+    let head = |name: HeaderName| request.headers().get(name).map_or(&b""[..], HeaderValue::as_bytes);
+    let place = request.uri().path_and_query().map_or("", http::uri::PathAndQuery::as_str);
+    let parts = [
+        request.method().as_str().as_bytes(),
+        place.as_bytes(),
+        head(header::IF_MATCH),
+        head(header::CONTENT_TYPE),
+        &body,
+    ];
+    let caller = request.extensions().get::<Caller>().zip(bearer(&request));
+    let unknown = || ApiError(AppError::refused(Code::Unauthenticated, "send an API token"));
+    let (caller, secret) = caller.ok_or_else(unknown)?;
+    let call = Arc::new(Call::new(caller.token, secret, key, &parts));
+    if let Some(caller) = request.extensions_mut().get_mut::<Caller>() {
+        caller.call = Some(Arc::clone(&call));
+    }
+    *request.body_mut() = Body::from(body);
+    Ok((request, call))
+}
+
+/// What is kept under the key, if anything is.
+async fn repeat(state: &ServerState, call: &Call) -> Answer<Option<Response>> {
+    let Some(entry) = state.store.key_find(call.owner(), expired_before(state)).await? else { return Ok(None) };
+    if !call.is_for(&entry.request_hash) {
+        let detail = "this `Idempotency-Key` was used for another request; take a new key for each thing you want done";
+        return Err(ApiError(AppError::refused(Code::KeyReused, detail)));
+    }
+    match call.open(&entry.answer) {
+        Some(kept) => {
+            let mut response = respond(kept);
+            response.headers_mut().insert(REPLAY, HeaderValue::from_static("true"));
+            Ok(Some(response))
+        }
+        None => {
+            let detail = "the first call with this `Idempotency-Key` was carried out, but its answer was not kept; \
+                          look at what is there now, and take a new key for something new";
+            Err(ApiError(AppError::refused(Code::Done, detail)))
+        }
+    }
+}
+
+fn respond(kept: Kept) -> Response {
+    let Head { status, content_type, location, etag } = kept.head;
+    let mut response = Response::new(Body::from(kept.body));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
+    let headers = response.headers_mut();
+    for (name, value) in [(header::CONTENT_TYPE, content_type), (header::LOCATION, location), (header::ETAG, etag)] {
+        if let Some(value) = value.and_then(|value| HeaderValue::from_str(&value).ok()) {
+            headers.insert(name, value);
+        }
+    }
+    response
+}
+
+/// Keeps an answer that the effect's own transaction did not: of effects that may be repeated without harm.
+async fn keep(state: &ServerState, call: &Call, response: Response) -> Answer<Response> {
+    if state.store.key_find(call.owner(), expired_before(state)).await?.is_some() {
+        return Ok(response);
+    }
+    let short = response.body().size_hint().upper().is_some_and(|bytes| bytes <= ANSWER_BYTES_MAX);
+    let (response, kept) = if short { copy(response).await } else { (response, None) };
+    match state.store.key_put(call.write(kept.as_ref(), state.now(), expired_before(state))).await {
+        Ok(()) | Err(StoreError::Repeated) => {}
+        // The effect is there; an error now would say that it is not.
+        Err(error) => {
+            tracing::warn!(error = &error as &dyn std::error::Error, "cannot keep the answer to an idempotency key");
+        }
+    }
+    Ok(response)
+}
+
+async fn copy(response: Response) -> (Response, Option<Kept>) {
+    let (head, body) = response.into_parts();
+    let body = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
+    let text = |headers: &HeaderMap, name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let kept = Kept {
+        head: Head {
+            status: head.status.as_u16(),
+            content_type: text(&head.headers, header::CONTENT_TYPE),
+            location: text(&head.headers, header::LOCATION),
+            etag: text(&head.headers, header::ETAG),
+        },
+        body: body.to_vec(),
+    };
+    (Response::from_parts(head, Body::from(body)), Some(kept))
+}
+
+/// The first answer, in the same form as its repeats.
+pub(super) struct Created<T>(pub(super) T);
+
+impl<T: Made> IntoResponse for Created<T> {
+    fn into_response(self) -> Response {
+        respond(Kept::of(&self.0))
+    }
+}
