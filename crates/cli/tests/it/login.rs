@@ -84,6 +84,6 @@ fn a_command_repeated_with_its_key_answers_the_same_and_does_nothing_more() {
         .output()
         .unwrap();
     let seen = Seen::of(other);
-    assert_eq!(seen.code, 5, "{}", seen.stderr);
+    assert_eq!(seen.code, 6, "{}", seen.stderr);
     assert!(seen.stderr.contains("was used for another request"), "{}", seen.stderr);
 }
