@@ -9,6 +9,8 @@ pub mod client;
 pub mod clients;
 pub mod deployments;
 pub mod devices;
+pub mod diff;
+pub mod explain;
 pub mod page;
 pub mod problem;
 pub mod registry;

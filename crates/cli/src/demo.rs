@@ -176,6 +176,8 @@ fn welcome(out: Output, url: &str, token: &str, data: &Path, demo: &Demo) -> Str
      {command} deployment upgrade --app line-monitor --selector site=linz --to 1.1.0 --dry-run
      {command} deployment upgrade --app line-monitor --selector site=linz --to 1.1.0 --yes --wait
 
+  Why is something as it is?  {command} app explain vibration-analytics   (also: device, deployment)
+
 Ctrl-C stops everything; the next start finds the same state.",
         title = bold("Margrave demo"),
         try_it = bold("Three things to try, in another terminal:"),

@@ -1,9 +1,12 @@
 //! Changes: durable intents, carried out in batches. Each batch is one transaction: deployments, manifests, audit, progress.
 
 mod apply;
+mod coming;
 mod publish;
 mod raise;
 mod rows;
+
+pub use coming::Coming;
 
 use crate::audit::{self, Entry};
 use crate::error::During;

@@ -50,7 +50,7 @@ mod tokens;
 
 mod retention;
 
-pub use changes::{BATCH_TARGETS_MAX, BatchItem, BatchWrite};
+pub use changes::{BATCH_TARGETS_MAX, BatchItem, BatchWrite, Coming};
 pub use clients::{Head, SeenAt};
 pub use deployments::{DeploymentFilter, DeploymentView};
 pub use devices::{DeviceFilter, DevicePut};

@@ -4,6 +4,8 @@ use super::{ApiClient, PageQuery, Result, Terms};
 use crate::applications::{
     Application, ApplicationDetail, ApplicationVersion, DeviceFit, ImportApplication, Imported, Questions,
 };
+use crate::diff::ApplicationDiff;
+use crate::explain::Explanation;
 use crate::page::Page;
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
@@ -43,6 +45,17 @@ impl ApiClient {
     /// `GET /api/applications/{id}/versions/{version}`
     pub async fn application_version(&self, id: &str, version: &str) -> Result<ApplicationVersion> {
         self.get(self.url(["applications", id, "versions", version]), &[]).await
+    }
+
+    /// `GET /api/applications/{id}/diff`
+    pub async fn application_diff(&self, id: &str, from: &str, to: &str) -> Result<ApplicationDiff> {
+        let query = [("from", Some(from.to_owned())), ("to", Some(to.to_owned()))];
+        self.get(self.url(["applications", id, "diff"]), &query).await
+    }
+
+    /// `GET /api/applications/{id}/explain`
+    pub async fn explain_application(&self, id: &str) -> Result<Explanation> {
+        self.get(self.url(["applications", id, "explain"]), &[]).await
     }
 
     /// `DELETE /api/applications/{id}/versions/{version}`

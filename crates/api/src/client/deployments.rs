@@ -3,6 +3,8 @@
 use super::{ApiClient, PageQuery, Result, Terms};
 use crate::changes::{Change, CreateChange, Plan};
 use crate::deployments::{Convergence, Deployment, Revision, Status, UpdateDeployment};
+use crate::diff::DeploymentDiff;
+use crate::explain::Explanation;
 use crate::page::Page;
 use reqwest::Method;
 
@@ -89,6 +91,17 @@ impl ApiClient {
     /// `GET /api/deployments/{id}/status-history`: newest first.
     pub async fn deployment_status_history(&self, id: &str) -> Result<Page<Status>> {
         self.get(self.url(["deployments", id, "status-history"]), &[]).await
+    }
+
+    /// `GET /api/deployments/{id}/diff`: `from` and `to` are revisions, `desired` or `reported`.
+    pub async fn deployment_diff(&self, id: &str, from: Option<&str>, to: Option<&str>) -> Result<DeploymentDiff> {
+        let query = [("from", from.map(str::to_owned)), ("to", to.map(str::to_owned))];
+        self.get(self.url(["deployments", id, "diff"]), &query).await
+    }
+
+    /// `GET /api/deployments/{id}/explain`
+    pub async fn explain_deployment(&self, id: &str) -> Result<Explanation> {
+        self.get(self.url(["deployments", id, "explain"]), &[]).await
     }
 
     /// `GET /api/deployments/{id}/document`: the YAML of this revision (the present one without), sensitive values masked.

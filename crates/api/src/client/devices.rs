@@ -2,6 +2,7 @@
 
 use super::{ApiClient, PageQuery, Result, Terms};
 use crate::devices::{Device, Group, PutGroup, UpdateDevice};
+use crate::explain::Explanation;
 use crate::page::Page;
 use reqwest::Method;
 use url::Url;
@@ -26,6 +27,11 @@ impl ApiClient {
     /// `GET /api/devices/{client}/{device}`
     pub async fn device(&self, client: &str, device: &str) -> Result<Device> {
         self.get(self.device_url(client, device), &[]).await
+    }
+
+    /// `GET /api/explain/devices/{client}/{device}`
+    pub async fn explain_device(&self, client: &str, device: &str) -> Result<Explanation> {
+        self.get(self.url(["explain", "devices", client].into_iter().chain(device.split('/'))), &[]).await
     }
 
     /// `PATCH /api/devices/{client}/{device}`

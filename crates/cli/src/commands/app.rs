@@ -20,6 +20,20 @@ pub(crate) enum AppCommand {
         /// Id of the application
         application: String,
     },
+    /// Explain an application: where it runs, where it could, what is waited for, what is in the way
+    Explain {
+        /// Id of the application
+        application: String,
+    },
+    /// Show what differs between two versions
+    Diff {
+        /// Id of the application
+        application: String,
+        /// The version to start from
+        from: String,
+        /// The version to compare it with; the newest one if left out
+        to: Option<String>,
+    },
     /// Add a package from a folder, an OCI layout or a registry
     Import(import::ImportArgs),
     /// Tell for every device whether the application can run there, and why or why not
@@ -69,6 +83,15 @@ pub(crate) async fn run(command: AppCommand, session: &Session) -> Outcome {
     match command {
         AppCommand::List(limit) => list(session, &limit).await,
         AppCommand::Show { application } => show(session, &application).await,
+        AppCommand::Explain { application } => {
+            let explanation = session.api.explain_application(&application).await?;
+            session.out.show(&explanation, |out| super::explain::render(out, &explanation))
+        }
+        AppCommand::Diff { application, from, to } => {
+            let to = version_or_newest(session, &application, to).await?;
+            let diff = session.api.application_diff(&application, &from, &to).await?;
+            session.out.show(&diff, |out| super::diff::application(out, &diff))
+        }
         AppCommand::Import(args) => import::run(session, args).await,
         AppCommand::Fit { application, version, selector, reasons, limit } => {
             fit(session, &application, version, selector.as_deref(), reasons, &limit).await

@@ -24,6 +24,29 @@ pub(crate) enum DeploymentCommand {
         /// Id of the deployment, or enough of its first characters
         deployment: String,
     },
+    /// Explain a deployment: what is desired, what is known, what is waited for, what would change it
+    Explain {
+        /// Id of the deployment, or enough of its first characters
+        deployment: String,
+    },
+    /// Show what differs between two revisions, or between what is desired and what the device reports
+    #[command(after_help = "Examples:
+  margrave deployment diff 3f2a                    # what the present revision changed
+  margrave deployment diff 3f2a --from 1 --to 3
+  margrave deployment diff 3f2a --reported         # what the device has yet to change")]
+    Diff {
+        /// Id of the deployment, or enough of its first characters
+        deployment: String,
+        /// A revision, `desired` or `reported`; the one before --to if left out
+        #[arg(long, value_name = "REVISION")]
+        from: Option<String>,
+        /// A revision, `desired` or `reported`; the present one if left out
+        #[arg(long, value_name = "REVISION")]
+        to: Option<String>,
+        /// From what the device reports to what is desired
+        #[arg(long, conflicts_with_all = ["from", "to"])]
+        reported: bool,
+    },
     /// Show the revisions and status reports of a deployment
     History {
         /// Id of the deployment, or enough of its first characters
@@ -126,6 +149,17 @@ pub(crate) async fn run(command: DeploymentCommand, session: &Session) -> Outcom
         DeploymentCommand::Show { deployment } => {
             let deployment = find(session, &deployment).await?;
             session.out.show(&deployment, |out| render(out, &deployment))
+        }
+        DeploymentCommand::Explain { deployment } => {
+            let deployment = find(session, &deployment).await?;
+            let explanation = session.api.explain_deployment(&deployment.id).await?;
+            session.out.show(&explanation, |out| super::explain::render(out, &explanation))
+        }
+        DeploymentCommand::Diff { deployment, from, to, reported } => {
+            let deployment = find(session, &deployment).await?;
+            let (from, to) = if reported { (Some("reported".to_owned()), None) } else { (from, to) };
+            let diff = session.api.deployment_diff(&deployment.id, from.as_deref(), to.as_deref()).await?;
+            session.out.show(&diff, |out| super::diff::deployment(out, &diff))
         }
         DeploymentCommand::History { deployment } => history(session, &deployment).await,
         DeploymentCommand::Document { deployment, revision } => {

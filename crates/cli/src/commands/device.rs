@@ -28,6 +28,11 @@ pub(crate) enum DeviceCommand {
         /// The device's id, or client/device where that is not unique
         device: String,
     },
+    /// Explain a device: what should run there, what is known, what is waited for, what would change it
+    Explain {
+        /// The device's id, or client/device where that is not unique
+        device: String,
+    },
     /// Set or remove the operator's labels of a device
     #[command(after_help = "Examples:
   margrave device label press-01 site=graz line=3
@@ -76,6 +81,11 @@ pub(crate) async fn run(command: DeviceCommand, session: &Session) -> Outcome {
             session.out.show(&devices, |out| table(out, &devices))
         }
         DeviceCommand::Show { device } => show(session, &device).await,
+        DeviceCommand::Explain { device } => {
+            let found = find(session, &device).await?;
+            let explanation = session.api.explain_device(&found.client, &found.device).await?;
+            session.out.show(&explanation, |out| super::explain::render(out, &explanation))
+        }
         DeviceCommand::Label { device, labels, reason } => {
             let found = find(session, &device).await?;
             let body = UpdateDevice { labels: labels.into_iter().collect(), reason: reason.reason };

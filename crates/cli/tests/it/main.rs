@@ -4,6 +4,7 @@
 mod catalog;
 mod demo;
 mod deploy;
+mod explain;
 mod help;
 mod identity;
 mod imports;

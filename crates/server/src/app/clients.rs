@@ -157,6 +157,11 @@ pub async fn create_enrolment_token(
     Ok(made)
 }
 
+/// As the store has it.
+pub(crate) async fn find(state: &ServerState, id: &ClientId) -> AppResult<Option<Client>> {
+    Ok(state.store.client_get(id).await?)
+}
+
 async fn existing(state: &ServerState, id: &ClientId) -> AppResult<Client> {
     state.store.client_get(id).await?.ok_or_else(|| AppError::not_found(format_args!("client `{id}`")))
 }

@@ -203,7 +203,7 @@ fn to_wire(state: &ServerState, known: &Masks, view: DeploymentView) -> wire::De
     }
 }
 
-fn status_to_wire(reported: &Reported) -> wire::Status {
+pub(crate) fn status_to_wire(reported: &Reported) -> wire::Status {
     let document = DeploymentStatus::read(&reported.body).ok().map(|read| read.document);
     let error =
         |error: StatusError| wire::StatusError { code: error.code, source: error.source, message: error.message };

@@ -1,4 +1,13 @@
-//! Line by line: what a text would become.
+//! What differs: line by line, field by field, and as text.
+
+mod application;
+mod deployment;
+mod fields;
+mod unified;
+
+pub use application::{VersionsQuery, application};
+pub use deployment::{DiffQuery, deployment};
+pub(crate) use unified::unified;
 
 use margrave_api::changes::{DiffLine, DiffSign};
 

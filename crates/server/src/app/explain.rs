@@ -1,70 +1,10 @@
-//! One sentence per deployment: what is known, and what is waited for (ST-06).
+//! Why something is as it is. Facts are gathered here; the words are in `words`, pure, for every reader the same.
 
-use margo::status::{DeploymentStatus, State};
-use margrave_core::convergence::Convergence;
-use margrave_core::model::{Deployment, Desired, Reported};
-use margrave_core::time::Timestamp;
+mod application;
+mod load;
+mod sentence;
+mod words;
 
-pub(crate) fn sentence(
-    deployment: &Deployment,
-    reported: Option<&Reported>,
-    last_seen: Option<Timestamp>,
-    convergence: Convergence,
-) -> String {
-    let what = match deployment.desired {
-        Desired::Present => format!("revision {} ({})", deployment.revision, deployment.version),
-        Desired::Absent => "the removal".to_owned(),
-    };
-    match convergence {
-        Convergence::Converged if deployment.desired == Desired::Absent => "removed from the device".to_owned(),
-        Convergence::Converged => format!("{what} is installed"),
-        Convergence::Applying => format!("the device is applying {what}{}", at(reported)),
-        Convergence::Failed => format!("{what} failed{}", because(reported)),
-        Convergence::OlderRevision => older(deployment, reported, &what),
-        Convergence::Waiting => {
-            format!("{what} is published; waiting for the device to fetch it and report")
-        }
-        Convergence::NotHeardOf => match last_seen {
-            Some(seen) => format!("the device has not been heard of since {}; {what} waits for it", second(seen)),
-            None => format!("the device has never been heard of; {what} waits for it"),
-        },
-    }
-}
-
-/// A sentence needs no fractions of a second.
-fn second(at: Timestamp) -> Timestamp {
-    Timestamp(at.0.div_euclid(1_000_000) * 1_000_000)
-}
-
-fn at(reported: Option<&Reported>) -> String {
-    reported.map_or_else(String::new, |reported| format!(" and says `{}`", reported.state.as_str()))
-}
-
-fn because(reported: Option<&Reported>) -> String {
-    let Some(status) = reported.and_then(|reported| DeploymentStatus::read(&reported.body).ok()) else {
-        return String::new();
-    };
-    let status = status.document;
-    let component = status.components.iter().find(|component| component.state == State::Failed);
-    let error = component.and_then(|component| component.error.as_ref()).or(status.error.as_ref());
-    let place = component.map_or_else(String::new, |component| format!(" in component `{}`", component.name));
-    match error {
-        Some(error) => format!("{place}: {} ({})", error.message, error.code),
-        None => place,
-    }
-}
-
-fn older(deployment: &Deployment, reported: Option<&Reported>, what: &str) -> String {
-    let adopted = reported.map_or(0, |reported| reported.adopted_version);
-    let state = reported.map_or("unknown", |reported| reported.state.as_str());
-    if adopted == 0 {
-        return format!(
-            "the device says `{state}` without saying of which manifest; waiting for a report about version {}",
-            deployment.target_version
-        );
-    }
-    format!(
-        "the device is on an older revision (manifest {adopted}, `{state}`); {what} is in manifest {} and waits for it",
-        deployment.target_version
-    )
-}
+pub use application::application;
+pub use load::{deployment, device};
+pub(crate) use sentence::sentence;

@@ -32,6 +32,18 @@ impl Sensitive {
         Self::Some(names)
     }
 
+    /// Whatever is sensitive in one of two versions.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Some(mut names), Self::Some(others)) => {
+                names.extend(others);
+                Self::Some(names)
+            }
+            _ => Self::All,
+        }
+    }
+
     pub fn has(&self, parameter: &str) -> bool {
         match self {
             Self::All => true,

@@ -7,7 +7,9 @@ mod changes;
 mod clients;
 mod deployments;
 mod devices;
+mod diffs;
 mod documents;
+mod explain;
 mod groups;
 mod identities;
 mod registry;
@@ -54,6 +56,11 @@ pub(super) fn all() -> OpenApiRouter<ServerState> {
         .routes(routes!(documents::list_deployment_revisions))
         .routes(routes!(documents::list_deployment_statuses))
         .routes(routes!(documents::get_deployment_document))
+        .routes(routes!(diffs::diff_deployment))
+        .routes(routes!(diffs::diff_application))
+        .routes(routes!(explain::explain_deployment))
+        .routes(routes!(explain::explain_device))
+        .routes(routes!(explain::explain_application))
         .routes(routes!(changes::list_changes, changes::create_change))
         .routes(routes!(changes::get_change))
 }

@@ -7,6 +7,8 @@ mod changes;
 mod clients;
 mod deployments;
 mod devices;
+mod diffs;
+mod explains;
 mod fit;
 mod gateways;
 mod idempotency;

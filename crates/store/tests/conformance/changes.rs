@@ -131,3 +131,16 @@ pub(crate) async fn serves_replaced_documents_for_a_while(db: Database) {
     assert!(db.store.bundle(&client, &current.bundle.unwrap().digest).await.unwrap().is_some());
     assert!(db.store.deployment_document(id, 1).await.unwrap().is_some(), "the history still has it");
 }
+
+pub(crate) async fn finds_changes_under_way_by_what_they_touch(db: Database) {
+    let client = accept(&db.store, 1).await;
+    let (one, other) = (deploy(&db.store, &client, 1, "a").await, deploy(&db.store, &client, 2, "b").await);
+    let coming = change(ChangeKind::Reconfigure, vec![target(&client, one, Some(1))], at(5));
+    db.store.change_create(&coming).await.unwrap();
+    let found = db.store.changes_coming(&coming.application, Some(one), 10).await.unwrap();
+    assert_eq!(found.iter().map(|one| (one.id, one.done, one.total)).collect::<Vec<_>>(), [(coming.id, 0, 1)]);
+    assert_eq!(db.store.changes_coming(&coming.application, Some(other), 10).await.unwrap(), []);
+    assert_eq!(db.store.changes_coming(&coming.application, None, 10).await.unwrap().len(), 1);
+    assert_eq!(db.store.changes_coming(&"another".parse().unwrap(), None, 10).await.unwrap(), []);
+    assert_eq!(db.store.device_count().await.unwrap(), 0);
+}

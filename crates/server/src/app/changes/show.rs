@@ -56,6 +56,7 @@ async fn difference(state: &ServerState, request: &Request, planned: &PlannedTar
                 None => Sensitive::All,
             }
         }
+        (None, None) => Sensitive::Some(Vec::new()),
         (from, _) => Sensitive::of(from.as_deref()),
     };
     let previous = bytes.as_deref().and_then(|bytes| ApplicationDeployment::read(bytes).ok());
@@ -68,13 +69,17 @@ async fn difference(state: &ServerState, request: &Request, planned: &PlannedTar
         };
         let composed = compose(id, &target.target, description, &target.profile, &request.answers, before).ok()?;
         let mut document = composed.document;
-        let sensitive = Sensitive::of(Some(description));
+        let sensitive = sensitive_before.clone().or(Sensitive::of(Some(description)));
         if sensitive.is_empty() {
             return Some(composed.yaml);
         }
         sensitive.mask_document(&mut document, previous.as_ref().map(|read| &read.document));
         Some(document.to_yaml().into_bytes())
     });
+    let sensitive_before = match to {
+        Some(description) => sensitive_before.or(Sensitive::of(Some(description))),
+        None => sensitive_before,
+    };
     let before = bytes.map(|bytes| mask_yaml(bytes, &sensitive_before)).unwrap_or_default();
     Ok(diff::lines(&String::from_utf8_lossy(&before), &String::from_utf8_lossy(&after.unwrap_or_default())))
 }

@@ -1,0 +1,35 @@
+//! Explanations as people read them. The words are the server's.
+
+use crate::clock;
+use crate::output::{Output, paint};
+use margrave_api::explain::{Explanation, Fact};
+use owo_colors::Style;
+use std::fmt::Write as _;
+
+pub(crate) fn render(out: Output, explanation: &Explanation) -> String {
+    let Explanation { subject, state, summary, desired, known, waiting_for, would_change_it } = explanation;
+    let mut text = format!("{}: {state}\n{summary}\n", paint(subject, Style::new().bold(), out.colour));
+    for (heading, facts) in [
+        ("What is desired", desired),
+        ("What is known", known),
+        ("What is waited for", waiting_for),
+        ("What would change it", would_change_it),
+    ] {
+        text.push_str(&out.heading(heading));
+        if facts.is_empty() {
+            text.push_str("  nothing\n");
+        }
+        for fact in facts {
+            let _ = writeln!(text, "  {}", line(out, fact));
+        }
+    }
+    text
+}
+
+fn line(out: Output, fact: &Fact) -> String {
+    let since = fact.since.as_ref().map(|since| format!("since {}", clock::ago(since, clock::now())));
+    match since {
+        Some(since) => format!("{} {}", fact.sentence, paint(&format!("({since})"), Style::new().dimmed(), out.colour)),
+        None => fact.sentence.clone(),
+    }
+}

@@ -1,0 +1,76 @@
+//! Why it is so, and what differs, against a real server and a real agent.
+
+use crate::support::{Device, Server, until};
+use serde_json::Value;
+
+fn deploy(server: &Server) -> String {
+    let seen = server.run(&[
+        "deploy",
+        "line-monitor@1.0.0",
+        "--device",
+        "press",
+        "--set",
+        "lineName=Press 7",
+        "--yes",
+        "--wait",
+    ]);
+    assert_eq!(seen.code, 0, "{}", seen.stderr);
+    server.json(&["deployment", "list"])[0]["id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_deployment_a_device_and_an_application_are_explained() {
+    let server = Server::with_samples();
+    let device = Device::start(&server, "press", "8Gi", "");
+    let id = deploy(&server);
+    let seen = server.run(&["deployment", "explain", &id]);
+    assert_eq!((seen.code, &*seen.stderr), (0, ""));
+    let part = |text: &str| assert!(seen.stdout.contains(text), "{text}\n{}", seen.stdout);
+    part("deployment/<uuid>: converged\nrevision 1 (1.0.0) is installed\n\nWhat is desired\n");
+    part("  `line-monitor` 1.0.0 with profile `line-monitor-compose` should run on `press/press`; that is revision 1");
+    part("\nWhat is known\n  the device says `installed` of revision 1 (manifest 2)");
+    part("\nWhat is waited for\n  nothing\n");
+    part("\nWhat would change it\n  another version, other answers or a removal, by an operator\n");
+    let json = server.json(&["deployment", "explain", &id]);
+    let sentence = json["wouldChangeIt"][0]["sentence"].as_str().unwrap();
+    assert!(seen.stdout.contains(sentence), "the same words: {sentence}");
+
+    let seen = server.run(&["device", "explain", "press"]);
+    assert_eq!(seen.code, 0, "{}", seen.stderr);
+    assert!(seen.stdout.starts_with("device/press/press: fine\nthe one deployment is as desired\n"), "{}", seen.stdout);
+    let seen = server.run(&["app", "explain", "vibration-analytics"]);
+    assert_eq!(seen.code, 0, "{}", seen.stderr);
+    assert!(seen.stdout.starts_with("application/vibration-analytics: "), "{}", seen.stdout);
+    assert!(seen.stdout.contains("the catalog has 1 version, the newest is 2.3.0"), "{}", seen.stdout);
+    drop(device);
+}
+
+#[test]
+fn revisions_reports_and_versions_are_compared() {
+    let server = Server::with_samples();
+    let device = Device::start(&server, "press", "8Gi", "");
+    let id = deploy(&server);
+    let same = server.run(&["deployment", "diff", &id, "--reported"]);
+    let words = "reported: revision 1 (1.0.0) and revision 1 (1.0.0) have the same document\n";
+    same.check(0, words, "");
+    let change = ["deployment", "reconfigure", &id, "--set", "sampleSeconds=10", "--yes", "--wait"];
+    assert_eq!(server.run(&change).code, 0);
+    let seen = server.run(&["deployment", "diff", &id]);
+    assert_eq!((seen.code, &*seen.stderr), (0, ""));
+    assert!(seen.stdout.starts_with("--- revision 1 (1.0.0)\n+++ revision 2 (1.0.0)\n@@ "), "{}", seen.stdout);
+    assert!(seen.stdout.contains("\n+      value: 10\n"), "{}", seen.stdout);
+    assert!(!seen.stdout.contains('\u{1b}'), "no colours in a pipe");
+    let json = server.json(&["deployment", "diff", &id, "--from", "2", "--to", "1"]);
+    assert_eq!(json["fields"][0]["field"], "parameters.sampleSeconds");
+    let reported = until("report", || {
+        let diff = server.json(&["deployment", "diff", &id, "--reported"]);
+        (diff["same"] == true).then_some(diff)
+    });
+    assert_eq!((&reported["from"]["revision"], &reported["status"]["state"]), (&Value::from(2), &"installed".into()));
+    let gone = server.run(&["deployment", "diff", &id, "--from", "7"]);
+    assert_eq!(gone.code, 5, "{}", gone.stderr);
+    let seen = server.run(&["app", "diff", "line-monitor", "1.0.0", "1.1.0"]);
+    assert_eq!(seen.code, 0, "{}", seen.stderr);
+    assert!(seen.stdout.starts_with("--- line-monitor 1.0.0\n+++ line-monitor 1.1.0\n@@ "), "{}", seen.stdout);
+    drop(device);
+}

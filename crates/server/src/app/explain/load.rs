@@ -1,0 +1,121 @@
+//! Gathers what is known of a deployment or a device; a bounded number of rows, whatever the fleet.
+
+use super::sentence;
+use super::words::{deployment as deployment_words, device as device_words};
+use crate::app::devices::{self, KeyText};
+use crate::app::error::{AppError, AppResult};
+use crate::app::{clients, deployments};
+use crate::state::ServerState;
+use deployment_words::Link;
+use margo::ids::{ClientId, DeviceTarget};
+use margrave_api::explain::Explanation;
+use margrave_core::convergence::judge;
+use margrave_core::model::{ClientState, Reported};
+use margrave_core::time::Timestamp;
+use margrave_store::{DeploymentFilter, DeploymentView};
+
+/// Changes under way that are named; there are rarely two.
+const COMING_MAX: u32 = 10;
+/// Deployments of one device that are named; a device hosts a handful.
+const DEPLOYMENTS_MAX: u32 = 50;
+
+pub async fn deployment(state: &ServerState, id: &str) -> AppResult<Explanation> {
+    let view = deployments::existing(state, id).await?;
+    let link = link(state, &view.deployment.client, &view.deployment.target, view.last_seen_at).await?;
+    let DeploymentView { deployment, reported, .. } = view;
+    let revisions = state.store.deployment_revisions(deployment.id).await?;
+    let history = state.store.status_history(deployment.id).await?;
+    let mut coming = state.store.changes_coming(&deployment.application, Some(deployment.id), COMING_MAX).await?;
+    // A change that is still running has reached those it touched last.
+    coming.retain(|change| change.id != deployment.change);
+    let adopted = reported.as_ref().map(|reported| reported.adopted_version).filter(|version| *version != 0);
+    let adopted_revision = adopted.and_then(|adopted| {
+        revisions.iter().find(|revision| revision.manifest_version <= adopted).map(|revision| revision.revision)
+    });
+    let convergence = judge(&deployment, reported.as_ref(), link.last_seen, state.silent_since());
+    Ok(deployment_words::explain(&deployment_words::Facts {
+        said_since: reported.as_ref().and_then(|reported| said_since(reported, &history)),
+        revision: revisions.iter().find(|revision| revision.revision == deployment.revision),
+        adopted_revision,
+        reported: reported.as_ref(),
+        convergence,
+        client: link,
+        coming: &coming,
+        deployment: &deployment,
+    }))
+}
+
+/// The first of the reports that all say what the last one says.
+fn said_since(reported: &Reported, history: &[Reported]) -> Option<Timestamp> {
+    let same = |one: &&Reported| one.state == reported.state && one.adopted_version == reported.adopted_version;
+    history.iter().take_while(same).last().map(|first| first.received_at)
+}
+
+pub async fn device(state: &ServerState, client: &str, device: &str) -> AppResult<Explanation> {
+    let key = devices::key(client, device)?;
+    let found = state.store.device_get(&key).await?;
+    let found = found.ok_or_else(|| AppError::not_found(format_args!("device `{}`", KeyText(key.clone()))))?;
+    let target = DeviceTarget::from(&key.device);
+    let link = link(state, &key.client, &target, found.last_seen_at).await?;
+    let mut views = Vec::new();
+    // What its gateway was to place by itself counts as the gateway's.
+    for target in [Some(target), format!("{}/*", key.device).parse().ok()].into_iter().flatten() {
+        let filter = DeploymentFilter {
+            client: Some(key.client.clone()),
+            target: Some(target),
+            with_absent: true,
+            ..DeploymentFilter::default()
+        };
+        views.extend(state.store.deployments_page(&filter, state.silent_since(), None, DEPLOYMENTS_MAX + 1).await?);
+    }
+    let more = views.len() > DEPLOYMENTS_MAX as usize;
+    views.truncate(DEPLOYMENTS_MAX as usize);
+    let placed = views.into_iter().filter_map(|view| placed(state, &link, &view)).collect();
+    let hosts_workloads = devices::capabilities(&found).is_some_and(|read| read.document.properties.hosts_workloads());
+    Ok(device_words::explain(&device_words::Facts {
+        key: &key,
+        client: link,
+        reported_at: found.reported_at,
+        hosts_workloads,
+        deployments: placed,
+        more,
+    }))
+}
+
+/// None for one that is gone for good.
+fn placed(state: &ServerState, link: &Link, view: &DeploymentView) -> Option<device_words::Placed> {
+    use margrave_core::convergence::Convergence;
+    use margrave_core::model::Desired;
+    let (deployment, reported) = (&view.deployment, view.reported.as_ref());
+    let convergence = judge(deployment, reported, link.last_seen, state.silent_since());
+    if deployment.desired == Desired::Absent && convergence == Convergence::Converged {
+        return None;
+    }
+    Some(device_words::Placed {
+        id: deployment.id.to_string(),
+        what: format!("`{}` {}", deployment.application, deployment.version),
+        desired: deployment.desired,
+        convergence,
+        sentence: sentence(deployment, reported, link.last_seen, convergence),
+        since: deployment.updated_at,
+    })
+}
+
+/// The client in front of a target.
+async fn link(
+    state: &ServerState,
+    client: &ClientId,
+    target: &DeviceTarget,
+    seen_at: Option<Timestamp>,
+) -> AppResult<Link> {
+    let known = clients::find(state, client).await?;
+    let last_seen = state.heads.last_seen(client).max(seen_at);
+    let gateway = target.gateway().or_else(|| target.device().and_then(|device| device.parent()));
+    Ok(Link {
+        client: client.to_string(),
+        gateway: gateway.map(|gateway| gateway.to_string()),
+        state: known.map_or(ClientState::Retired, |client| client.state),
+        last_seen,
+        silent: last_seen.is_none_or(|seen| seen < state.silent_since()),
+    })
+}

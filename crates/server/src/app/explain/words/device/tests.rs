@@ -1,0 +1,59 @@
+use super::*;
+
+const NOW: Timestamp = Timestamp(1_790_000_000_000_000);
+
+fn placed(convergence: Convergence) -> Placed {
+    Placed {
+        id: "1".into(),
+        what: "`vision` 2.0.0".into(),
+        desired: Desired::Present,
+        convergence,
+        sentence: "as it is".into(),
+        since: NOW,
+    }
+}
+
+fn explained(state: ClientState, silent: bool, deployments: &[Convergence], hosts_workloads: bool) -> Explanation {
+    let key = DeviceKey { client: "hall".parse().unwrap(), device: "press".parse().unwrap() };
+    explain(&Facts {
+        key: &key,
+        client: Link { client: "hall".into(), gateway: None, state, last_seen: Some(NOW), silent },
+        reported_at: NOW,
+        hosts_workloads,
+        deployments: deployments.iter().copied().map(placed).collect(),
+        more: false,
+    })
+}
+
+#[track_caller]
+fn check(explanation: &Explanation, state: &str, waiting_for: &[&str], would_change_it: &[&str]) {
+    let codes = |facts: &[Fact]| facts.iter().map(|fact| fact.code.clone()).collect::<Vec<_>>();
+    assert_eq!(explanation.state, state);
+    assert_eq!(codes(&explanation.waiting_for), waiting_for);
+    assert_eq!(codes(&explanation.would_change_it), would_change_it);
+}
+
+#[test]
+fn the_worst_that_is_known_gives_the_state() {
+    use Convergence::{Converged, Failed, Waiting};
+    let accepted = ClientState::Accepted;
+    check(&explained(accepted, false, &[Converged], true), "fine", &[], &["next-poll"]);
+    check(&explained(accepted, false, &[Converged, Waiting], true), "waiting", &["deployment"], &["next-poll"]);
+    check(&explained(accepted, false, &[Failed, Waiting], true), "failing", &["deployment"], &["explain-deployment"]);
+    check(&explained(accepted, true, &[Waiting], true), "silent", &["contact", "deployment"], &["check-device"]);
+    check(
+        &explained(ClientState::Retired, false, &[], true),
+        "shut-out",
+        &["acceptance"],
+        &["accept-client", "deploy"],
+    );
+}
+
+#[test]
+fn an_empty_device_says_what_could_be_done() {
+    let shown = explained(ClientState::Accepted, false, &[], true);
+    check(&shown, "fine", &[], &["deploy"]);
+    assert_eq!(shown.desired[0].sentence, "nothing should run here");
+    let useless = explained(ClientState::Accepted, false, &[], false);
+    assert!(useless.known.iter().any(|fact| fact.code == "hosts-nothing"), "{useless:?}");
+}

@@ -1,0 +1,40 @@
+//! Why something is as it is.
+
+use crate::app::explain;
+use crate::operators::extract::Path;
+use crate::operators::problems::Answer;
+use crate::state::ServerState;
+use axum::Json;
+use axum::extract::State;
+use margrave_api::explain::Explanation;
+
+/// What is desired of a deployment, what is known, what is waited for, and what would change it.
+#[utoipa::path(get, path = "/api/deployments/{id}/explain", tag = "deployments", params(("id" = String, Path)),
+    responses((status = 200, body = Explanation)))]
+pub(super) async fn explain_deployment(
+    State(state): State<ServerState>,
+    Path(id): Path<String>,
+) -> Answer<Json<Explanation>> {
+    Ok(Json(explain::deployment(&state, &id).await?))
+}
+
+/// The same for a device. Not below `/api/devices`, where everything after the client is the id of a device.
+#[utoipa::path(get, path = "/api/explain/devices/{client}/{*device}", tag = "devices",
+    params(("client" = String, Path), ("device" = String, Path, description = "Device id; its slashes stay slashes")),
+    responses((status = 200, body = Explanation)))]
+pub(super) async fn explain_device(
+    State(state): State<ServerState>,
+    Path((client, device)): Path<(String, String)>,
+) -> Answer<Json<Explanation>> {
+    Ok(Json(explain::device(&state, &client, &device).await?))
+}
+
+/// The same for an application: where it runs, where it could, and what is in the way.
+#[utoipa::path(get, path = "/api/applications/{id}/explain", tag = "applications", params(("id" = String, Path)),
+    responses((status = 200, body = Explanation)))]
+pub(super) async fn explain_application(
+    State(state): State<ServerState>,
+    Path(id): Path<String>,
+) -> Answer<Json<Explanation>> {
+    Ok(Json(explain::application(&state, &id).await?))
+}

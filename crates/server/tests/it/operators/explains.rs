@@ -1,0 +1,150 @@
+//! Why something is as it is, told over the API in every state a deployment can be in.
+
+use super::packages::{ID, upload};
+use super::{Kind, api, create, deployed, finished, on, press, problem};
+use crate::support::{TestServer, eventually};
+use margrave_api::deployments::Deployment;
+use margrave_api::explain::{Explanation, Fact};
+use margrave_core::model::ClientState;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+fn codes(facts: &[Fact]) -> Vec<&str> {
+    facts.iter().map(|fact| fact.code.as_str()).collect()
+}
+
+#[track_caller]
+fn check(shown: &Explanation, state: &str, waiting_for: &[&str], would_change_it: &[&str]) {
+    assert_eq!(shown.state, state, "{shown:?}");
+    assert_eq!(codes(&shown.waiting_for), waiting_for, "{shown:?}");
+    assert_eq!(codes(&shown.would_change_it), would_change_it, "{shown:?}");
+}
+
+async fn say(device: &crate::support::client::Device, deployment: &Deployment, version: u64, component: Value) {
+    let state = component["state"].clone();
+    let body = json!({
+        "deploymentId": deployment.id, "adoptedManifestVersion": version, "status": { "state": state },
+        "components": [component],
+    });
+    let response = device.post(&format!("/api/v1/deployments/{}/status", deployment.id), body.to_string()).await;
+    assert_eq!(response.status(), 200, "{}", response.text().await.unwrap());
+}
+
+#[tokio::test]
+async fn a_deployment_is_explained_from_waiting_to_converged_to_silent_to_gone() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    let device = press(&server, "press", &Kind::default()).await;
+    let deployment = deployed(&server, "press").await;
+    let explain = async || api.explain_deployment(&deployment.id).await.unwrap();
+
+    let shown = explain().await;
+    check(&shown, "waiting", &["next-poll"], &["next-poll"]);
+    assert_eq!(shown.subject, format!("deployment/{}", deployment.id));
+    assert_eq!(codes(&shown.desired), ["present", "wanted-by"]);
+    assert_eq!(shown.desired[1].sentence, "`token:admin` asked for it: a test");
+    assert_eq!(shown.summary, deployment.explanation, "the list and the explanation use the same words");
+
+    let version = deployment.target_version;
+    say(&device, &deployment, version, json!({ "name": "vision", "state": "installing" })).await;
+    let started = server.state().now();
+    check(&explain().await, "applying", &["next-report"], &["next-report"]);
+    server.clock.advance(Duration::from_mins(1));
+    let error = json!({ "code": "301", "source": "press", "message": "no such image" });
+    say(&device, &deployment, version, json!({ "name": "vision", "state": "failed", "error": error })).await;
+    let failed = explain().await;
+    check(&failed, "failed", &["cause-removed"], &["next-action", "new-revision"]);
+    let component = failed.known.iter().find(|fact| fact.code == "component").unwrap();
+    assert_eq!(component.sentence, "component `vision` is `failed`: no such image (code 301 from `press`)");
+    assert_ne!(failed.known[0].since, Some(started.to_string()));
+
+    say(&device, &deployment, version, json!({ "name": "vision", "state": "installed" })).await;
+    let since = server.state().now();
+    server.clock.advance(Duration::from_mins(1));
+    say(&device, &deployment, version, json!({ "name": "vision", "state": "installed", "more": 1 })).await;
+    let fine = explain().await;
+    check(&fine, "converged", &[], &["new-revision"]);
+    assert_eq!(fine.known[0].since, Some(since.to_string()), "since it was first said");
+
+    finished(&api, &api.remove_deployment(&deployment.id, Some("sold"), None).await.unwrap()).await;
+    check(&explain().await, "older-revision", &["next-poll"], &["next-poll"]);
+    server.clock.advance(Duration::from_hours(1));
+    let silent = explain().await;
+    check(&silent, "not-heard-of", &["contact", "next-poll"], &["check-device"]);
+    assert_eq!(codes(&silent.desired), ["absent", "wanted-by"]);
+    say(&device, &deployment, version + 1, json!({ "name": "vision", "state": "removed" })).await;
+    check(&explain().await, "converged", &[], &["deploy-again"]);
+    assert_eq!(problem(api.explain_deployment("nobody").await).code, "not-found");
+}
+
+#[tokio::test]
+async fn a_client_that_is_shut_out_explains_what_waits_behind_it() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    press(&server, "press", &Kind::default()).await;
+    let deployment = deployed(&server, "press").await;
+    server.set_state("press", ClientState::Retired).await;
+    let shown = api.explain_deployment(&deployment.id).await.unwrap();
+    check(&shown, "waiting", &["acceptance", "next-poll"], &["accept-client"]);
+    let device = api.explain_device("press", "press").await.unwrap();
+    check(&device, "shut-out", &["acceptance", "deployment"], &["accept-client"]);
+}
+
+#[tokio::test]
+async fn a_device_and_a_child_behind_a_gateway_are_explained() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    let gateway = server.accepted("gw").await;
+    Kind::default().report(&gateway, "gw").await;
+    Kind::default().report(&gateway, "gw/cell").await;
+    upload(&api, "1.0.0").await;
+    let empty = api.explain_device("gw", "gw/cell").await.unwrap();
+    check(&empty, "fine", &[], &["deploy"]);
+    let mut scope = on(&["gw"]);
+    "gw/cell".clone_into(&mut scope.devices.as_mut().unwrap()[0].device);
+    finished(&api, &api.create_deployments(&create("1.0.0", scope)).await.unwrap()).await;
+    check(&api.explain_device("gw", "gw/cell").await.unwrap(), "waiting", &["deployment"], &["next-poll"]);
+    server.clock.advance(Duration::from_hours(1));
+    let silent = api.explain_device("gw", "gw/cell").await.unwrap();
+    check(&silent, "silent", &["contact", "deployment"], &["check-device"]);
+    assert!(silent.summary.starts_with("its gateway `gw` has been silent since "), "{silent:?}");
+    assert_eq!(problem(api.explain_device("gw", "gw/none").await).code, "not-found");
+}
+
+#[tokio::test]
+async fn an_application_is_explained_by_counts_and_the_commonest_reasons() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    upload(&api, "1.0.0").await;
+    for name in ["small-1", "small-2"] {
+        let small = Kind { memory: "512Mi", types: &["compose"], ..Kind::default() };
+        press(&server, name, &small).await;
+    }
+    let blocked = api.explain_application(ID).await.unwrap();
+    check(&blocked, "blocked", &[], &["show-fit"]);
+    let reason = blocked.known.iter().find(|fact| fact.code == "unfit-reason").unwrap();
+    assert!(reason.sentence.starts_with("2 devices: profile `"), "{reason:?}");
+
+    let device = press(&server, "press", &Kind::default()).await;
+    assert_eq!(api.explain_application(ID).await.unwrap().state, "unused");
+    let deployment = deployed(&server, "press").await;
+    // Times of last contact are written in batches, and these counts come from the database.
+    let waiting = eventually("the device counts as heard of", async || {
+        let shown = api.explain_application(ID).await.unwrap();
+        (codes(&shown.waiting_for) == ["next-poll"]).then_some(shown)
+    })
+    .await;
+    check(&waiting, "waiting", &["next-poll"], &["show-fit"]);
+    let fit = waiting.known.iter().find(|fact| fact.code == "fit").unwrap();
+    assert_eq!(
+        (&fit.values["fits"], &fit.values["doesNotFit"], &fit.values["devices"]),
+        (&json!(1), &json!(2), &json!(3))
+    );
+    let error = json!({ "code": "301", "source": "press", "message": "no such image" });
+    let failed = json!({ "name": "vision", "state": "failed", "error": error });
+    say(&device, &deployment, deployment.target_version, failed).await;
+    let failing = api.explain_application(ID).await.unwrap();
+    check(&failing, "failing", &["cause-removed"], &["explain-deployment", "show-fit"]);
+    assert!(failing.would_change_it[0].sentence.contains("no such image (301)"), "{failing:?}");
+    assert_eq!(problem(api.explain_application("nothing").await).code, "not-found");
+}
