@@ -13,6 +13,9 @@ use url::Url;
 /// Where the configuration is looked for when no other file is named.
 pub const DEFAULT_PATH: &str = "/etc/margrave/agent.toml";
 
+/// A poll held longer is no poll any more.
+const HOLD_MAX: Duration = Duration::from_hours(1);
+
 /// A commented example that is also the default.
 pub const EXAMPLE: &str = include_str!("config/example.toml");
 
@@ -90,6 +93,9 @@ pub struct ChildConfig {
 pub struct PollConfig {
     #[serde(with = "duration")]
     pub period: Duration,
+    /// `0s` switches it off.
+    #[serde(with = "duration")]
+    pub hold: Duration,
     pub jitter: f64,
     #[serde(with = "duration")]
     pub start_spread: Duration,
@@ -183,9 +189,10 @@ impl Default for AgentConfig {
 
 impl Default for PollConfig {
     fn default() -> Self {
-        let PollPolicy { period, jitter, start_spread, forbidden_period, calendar: _ } = Settings::default().poll;
+        let PollPolicy { period, hold, jitter, start_spread, forbidden_period, calendar: _ } = Settings::default().poll;
         Self {
             period,
+            hold,
             jitter,
             start_spread,
             forbidden_period,
@@ -228,7 +235,8 @@ impl AgentConfig {
 
     /// What the machine needs of it, checked.
     pub fn settings(&self) -> Result<Settings, ConfigError> {
-        let PollConfig { period, jitter, start_spread, forbidden_period, hours, downtime, time_zone } = &self.poll;
+        let PollConfig { period, hold, jitter, start_spread, forbidden_period, hours, downtime, time_zone } =
+            &self.poll;
         if period.is_zero() || self.retry.first.is_zero() || self.observe_period.is_zero() {
             return Err(ConfigError::Invalid(
                 "`poll.period`, `retry.first` and `observe_period` must be longer than nothing".to_owned(),
@@ -236,6 +244,9 @@ impl AgentConfig {
         }
         if !(0.0..=0.9).contains(jitter) {
             return Err(ConfigError::Invalid("`poll.jitter` is a share of the period, 0.0 to 0.9".to_owned()));
+        }
+        if *hold > HOLD_MAX {
+            return Err(ConfigError::Invalid("`poll.hold` is at most an hour; `0s` switches it off".to_owned()));
         }
         let windows = |key: &str, texts: &[String]| {
             let parse = |text: &String| {
@@ -250,6 +261,7 @@ impl AgentConfig {
         Ok(Settings {
             poll: PollPolicy {
                 period: *period,
+                hold: *hold,
                 jitter: *jitter,
                 start_spread: *start_spread,
                 forbidden_period: *forbidden_period,

@@ -21,6 +21,18 @@ const SMALL_BYTES_MAX: usize = 256 << 10;
 /// An idle connection is dropped after this: longer than a usual poll period, shorter than most firewalls forget.
 const IDLE_MAX: Duration = Duration::from_secs(90);
 
+/// A poll that is held has its connection for itself; reports and fetches use another.
+const IDLE_CONNECTIONS_MAX: usize = 2;
+
+/// Keeps the way through firewalls and address translators open while a poll is held, and notices when it is gone.
+const KEEPALIVE: Duration = Duration::from_secs(20);
+
+/// A held poll that is not answered this long after its time is lost.
+const HOLD_MARGIN: Duration = Duration::from_secs(10);
+
+const PREFER: HeaderName = HeaderName::from_static("prefer");
+const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
     #[error("set up the HTTP client")]
@@ -45,7 +57,9 @@ pub fn client(
         .connect_timeout(http.connect_timeout)
         .timeout(http.request_timeout)
         .pool_idle_timeout(IDLE_MAX.min(http.connection_age_max))
-        .pool_max_idle_per_host(1)
+        .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
+        .tcp_keepalive(KEEPALIVE)
+        .tcp_keepalive_interval(KEEPALIVE)
         .user_agent(concat!("margrave-agent/", env!("CARGO_PKG_VERSION")));
     if let Some(proxy) = proxy {
         let mut tunnel = reqwest::Proxy::all(proxy.url.clone()).map_err(HttpError::Setup)?;
@@ -68,11 +82,12 @@ pub fn client(
 pub struct Wfm {
     client: reqwest::Client,
     base: Url,
+    request_timeout: Duration,
 }
 
 impl Wfm {
-    pub fn new(client: reqwest::Client, base: Url) -> Self {
-        Self { client, base }
+    pub fn new(client: reqwest::Client, base: Url, request_timeout: Duration) -> Self {
+        Self { client, base, request_timeout }
     }
 
     /// W-03: the configured base with its prefix, then the path from `/api/v1/` on.
@@ -82,6 +97,10 @@ impl Wfm {
 
     /// Carries out one request. Whatever goes wrong is an answer too.
     pub async fn send(&self, request: Request) -> Answer {
+        let wait = match &request {
+            Request::Poll { wait, .. } => Duration::from_secs(wait.unwrap_or(0)),
+            _ => Duration::ZERO,
+        };
         let (method, path, headers, body, limit) = parts(request);
         let url = match self.url(&path) {
             Ok(url) => url,
@@ -94,9 +113,18 @@ impl Wfm {
         if let Some(body) = body {
             builder = builder.body(body);
         }
-        match builder.send().await {
-            Ok(response) => receive(response, limit).await,
-            Err(error) => failed(&error),
+        if wait.is_zero() {
+            return match builder.send().await {
+                Ok(response) => receive(response, limit).await,
+                Err(error) => failed(&error),
+            };
+        }
+        // The way may be gone without a word: the answer has its time and a margin, its content the usual time on top.
+        let sent = builder.timeout(wait + self.request_timeout).send();
+        match tokio::time::timeout(wait + HOLD_MARGIN.min(self.request_timeout), sent).await {
+            Ok(Ok(response)) => receive(response, limit).await,
+            Ok(Err(error)) => failed(&error),
+            Err(_) => Answer::Failed { code: Code::ServerUnreachable, message: "no answer in time".to_owned() },
         }
     }
 }
@@ -113,10 +141,11 @@ fn parts(request: Request) -> Parts {
         Request::DeleteDevice { device } => {
             (Method::DELETE, format!("/api/v1/capabilities/{device}"), Vec::new(), None, SMALL_BYTES_MAX)
         }
-        Request::Poll { if_none_match } => {
+        Request::Poll { if_none_match, wait } => {
             // DS-12, DS-13
             let mut headers = vec![(ACCEPT, MANIFEST_MEDIA_TYPE.to_owned())];
             headers.extend(if_none_match.map(|etag| (IF_NONE_MATCH, etag)));
+            headers.extend(wait.map(|seconds| (PREFER, format!("wait={seconds}"))));
             (Method::GET, "/api/v1/deployments".to_owned(), headers, None, MANIFEST_BYTES_MAX)
         }
         Request::FetchBundle { path } => {
@@ -135,13 +164,23 @@ async fn receive(mut response: reqwest::Response, limit: usize) -> Answer {
     let status = response.status().as_u16();
     let header = |name: HeaderName| response.headers().get(name)?.to_str().ok().map(str::to_owned);
     let (etag, retry_after) = (header(ETAG), header(RETRY_AFTER));
+    let waited = header(PREFERENCE_APPLIED).and_then(|applied| waited(&applied));
     let limit = if status == 200 { limit } else { SMALL_BYTES_MAX };
     match read_body(&mut response, limit).await {
-        Ok(body) => Answer::Response(Response { status, etag, retry_after, body }),
+        Ok(body) => Answer::Response(Response { status, etag, retry_after, waited, body }),
         // Of an error only the code matters in the end.
-        Err(_) if status >= 400 => Answer::Response(Response { status, etag, retry_after, body: Vec::new() }),
+        Err(_) if status >= 400 => Answer::Response(Response { status, etag, retry_after, waited, body: Vec::new() }),
         Err(answer) => answer,
     }
+}
+
+/// The seconds of `wait=N` among the preferences a server says it has applied (RFC 7240).
+fn waited(applied: &str) -> Option<u64> {
+    applied.split(',').find_map(|preference| {
+        let (name, value) = preference.split(';').next()?.split_once('=')?;
+        let wait = name.trim().eq_ignore_ascii_case("wait");
+        wait.then(|| value.trim().trim_matches('"').parse().ok()).flatten()
+    })
 }
 
 /// A body of at most `limit` bytes.

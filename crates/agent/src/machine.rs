@@ -20,7 +20,7 @@
 //! - The acceptance of a manifest is durable before any work is begun because of it: `Apply` and `Remove` for a new
 //!   manifest come out only after `Persisted` for its `Accepted` record (invariant 4).
 //! - `If-None-Match` carries the ETag of the reconciled record only, and only while that is the manifest accepted.
-//! - At most one request is under way; at most one piece of work per deployment.
+//! - At most one request is under way, besides a poll that asks to be held; at most one piece of work per deployment.
 //! - Without an accepted manifest nothing is applied and nothing is removed (invariant 6).
 //!
 //! A crash at any point, between any two effects, is allowed: start again with [`Machine::new`] and what is on disk.
@@ -29,6 +29,7 @@
 // Suggested reading order.
 mod desired;
 mod devices;
+mod hold;
 pub mod io;
 mod network;
 mod placement;
@@ -71,6 +72,7 @@ impl Default for Settings {
         Self {
             poll: PollPolicy {
                 period: Duration::from_mins(1),
+                hold: Duration::from_secs(50),
                 jitter: 0.1,
                 start_spread: Duration::from_secs(10),
                 forbidden_period: Duration::from_mins(5),

@@ -82,6 +82,8 @@ pub async fn once(
     cancel: CancellationToken,
 ) -> Result<(Settled, Report), AgentError> {
     config.poll.start_spread = Duration::ZERO;
+    // It ends with what is there to do now.
+    config.poll.hold = Duration::ZERO;
     let mut agent = Agent::open(config, runtime, clock)?;
     agent.drive(&cancel, |machine| machine.settled() != Settled::Working).await;
     let now = agent.clock.now();

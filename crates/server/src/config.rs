@@ -195,6 +195,10 @@ settings! {
         idle_timeout: Span = Span::seconds(150),
         /// Time for one request, from its head to the answer.
         request_timeout: Span = Span::seconds(30),
+        /// A poll with `Prefer: wait=N` is held until its manifest changes, at most this long; `0s` holds none.
+        hold_max: Span = Span::minutes(5),
+        /// Polls held at the same time, one per client; further ones are answered at once.
+        holds: usize = 12_000,
         /// A connection is closed after this time and never outlives the client's certificate (TLS-03).
         connection_age_max: Span = Span::hours(1),
         /// Time for requests under way to finish when the server stops.

@@ -7,10 +7,14 @@ mod caller;
 mod negotiate;
 mod capabilities;
 mod manifest;
+mod front;
+mod hold;
 mod artifacts;
 mod status;
 mod queue;
 
+pub use front::Front;
+pub use hold::Holds;
 pub(crate) use negotiate::none_match;
 pub use queue::StatusQueue;
 

@@ -1,6 +1,10 @@
 //! Every client's policy and manifest head in memory; readers never wait for a writer.
 
-use arc_swap::ArcSwap;
+mod waiting;
+
+pub use waiting::{Waiting, Woken};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
 use margo::ids::ClientId;
 use margrave_core::time::Timestamp;
 use margrave_store::{Head, SeenAt, Store};
@@ -10,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::task::JoinError;
 use tracing::Instrument as _;
+use waiting::Waiter;
 
 /// A new client copies one shard: with 100,000 clients that is about a hundred pointers.
 const SHARDS: usize = 1024;
@@ -26,6 +31,8 @@ struct Entry {
     seen: AtomicI64,
     /// The seen time last handed out for writing.
     drained: AtomicI64,
+    /// Who waits for the next head of this client; nobody, most of the time.
+    waiter: ArcSwapOption<Waiter>,
 }
 
 type Shard = ArcSwap<HashMap<ClientId, Arc<Entry>>>;
@@ -84,6 +91,15 @@ impl Heads {
                 digest: content.digest.clone(),
             }
         });
+        // After the head has moved: whoever waits looks at it before going to sleep.
+        if let Some(waiter) = &*entry.waiter.load() {
+            waiter.wake();
+        }
+    }
+
+    /// Begins to wait for the next head of a client, instead of whoever waited for it before. `None` for one nobody has created.
+    pub fn wait(&self, client: &ClientId) -> Option<Waiting> {
+        self.shard(client).load().get(client).map(|entry| Waiting::begin(Arc::clone(entry)))
     }
 
     /// Remembers that a client was heard of; written to the store in batches.
@@ -127,6 +143,7 @@ impl Heads {
             head: ArcSwap::from_pointee(head.clone()),
             seen: AtomicI64::new(NEVER),
             drained: AtomicI64::new(NEVER),
+            waiter: ArcSwapOption::empty(),
         });
         shard.rcu(|clients| {
             let mut clients = HashMap::clone(clients);

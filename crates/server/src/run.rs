@@ -10,17 +10,16 @@ pub use place::ADDRESSES_FILE;
 use crate::app::publisher;
 use crate::catalog::Descriptions;
 use crate::config::{Config, Problem};
-use crate::devices::{self, StatusQueue};
+use crate::devices::{self, Holds, StatusQueue};
 use crate::heads::Heads;
 use crate::identity::{Identity, IdentityError};
 use crate::net::serve::CLOSE_GRACE;
 use crate::net::tls::{self, Kind};
-use crate::net::{Bound, Options, Tls};
+use crate::net::{Bound, Options, Site, Tls};
 use crate::registry::hosted::{HostError, Hosted};
 use crate::state::ServerState;
 use crate::telemetry::Metrics;
 use crate::{operators, trust};
-use axum::Router;
 use margrave_core::time::Clock;
 use margrave_store::{Store, StoreError, StoreOptions};
 use place::Place;
@@ -98,6 +97,8 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
     let store = Store::open(&StoreOptions { url: config.store_url(), readers: config.store.readers }).await?;
     let identity = Arc::new(Identity::open(Arc::clone(&config), Arc::clone(&clock))?);
     bootstrap::admin_token(&store, &config, clock.now()).await?;
+    // The place first: whatever is recorded behind it is read again.
+    let place_read = store.audit_place().await?;
     let heads = Arc::new(Heads::load(&store).await?);
     let registry = Hosted::open(&config, &clock).await?;
     let bound = bind(&config).await?;
@@ -106,6 +107,7 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
 
     let metrics = Arc::new(Metrics::default());
     let descriptions = Arc::new(Descriptions::default());
+    let holds = Arc::new(Holds::new(&config.limits, Arc::clone(&metrics)));
     let stop_loops = CancellationToken::new();
     let (statuses, status_task) = StatusQueue::start(store.clone(), Arc::clone(&heads), Arc::clone(&metrics));
     let parts = publisher::Parts {
@@ -121,6 +123,7 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
         clock,
         config,
         heads,
+        holds,
         identity,
         publisher,
         descriptions,
@@ -131,7 +134,7 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
         stopping: CancellationToken::new(),
     };
     let loops = TaskTracker::new();
-    loops::start(&state, &stop_loops, &loops);
+    loops::start(&state, place_read, &stop_loops, &loops);
     let connections = TaskTracker::new();
     listen(&state, bound, &connections)?;
     tracing::info!(
@@ -213,14 +216,15 @@ fn listen(state: &ServerState, sockets: Sockets, connections: &TaskTracker) -> R
     let https = |kind| tls::follow(kind, &state.identity, &state.clock).map(Some);
     let Sockets { devices, trust, operators } = sockets;
     if let Some(bound) = devices {
-        spawn(state, "devices", bound, https(Kind::Devices)?, devices::router(state.clone()), connections);
+        let site = Site { router: devices::router(state.clone()), front: Some(Arc::new(devices::Front::new(state))) };
+        spawn(state, "devices", bound, https(Kind::Devices)?, site, connections);
     }
     if let Some(bound) = trust {
-        spawn(state, "trust", bound, https(Kind::Https)?, trust::router(state.clone()), connections);
+        spawn(state, "trust", bound, https(Kind::Https)?, trust::router(state.clone()).into(), connections);
     }
     if let Some(bound) = operators {
         let tls = if state.config.listeners.operators.speaks_tls() { https(Kind::Https)? } else { None };
-        spawn(state, "operators", bound, tls, operators::router(state.clone()), connections);
+        spawn(state, "operators", bound, tls, operators::router(state.clone()).into(), connections);
     }
     Ok(())
 }
@@ -230,7 +234,7 @@ fn spawn(
     name: &'static str,
     bound: Bound,
     tls: Option<Tls>,
-    router: Router,
+    site: Site,
     connections: &TaskTracker,
 ) {
     let limits = &state.config.limits;
@@ -245,5 +249,5 @@ fn spawn(
         clock: Arc::clone(&state.clock),
         metrics: Arc::clone(&state.metrics),
     };
-    connections.spawn(bound.serve(options, tls, router, state.stopping.clone(), connections.clone()));
+    connections.spawn(bound.serve(options, tls, site, state.stopping.clone(), connections.clone()));
 }

@@ -3,7 +3,7 @@
 use crate::app::publisher::Publisher;
 use crate::catalog::Descriptions;
 use crate::config::Config;
-use crate::devices::StatusQueue;
+use crate::devices::{Holds, StatusQueue};
 use crate::heads::Heads;
 use crate::identity::Identity;
 use crate::registry::hosted::Hosted;
@@ -21,6 +21,8 @@ pub struct ServerState {
     pub config: Arc<Config>,
     /// Per client: state, version, digest. Answers unchanged polls without the database (invariant 3).
     pub heads: Arc<Heads>,
+    /// Polls that wait for a change.
+    pub holds: Arc<Holds>,
     /// The embedded identity service.
     pub identity: Arc<Identity>,
     /// Carries out changes in batches.

@@ -131,6 +131,13 @@ impl Store {
         Ok(records.into_iter().next().expect("one entry makes one record"))
     }
 
+    /// The place of the last record; 0 when there is none.
+    pub async fn audit_place(&self) -> Result<i64> {
+        const ATTEMPT: &str = "read the end of the audit chain";
+        let row = sqlx::query("SELECT seq FROM audit_head WHERE id = 1").fetch_one(&self.read).await.during(ATTEMPT)?;
+        Columns::of("audit_head", &row).number("seq")
+    }
+
     /// Newest first, below `before`; optionally of one subject.
     pub async fn audit_page(&self, subject: Option<&str>, before: Option<i64>, limit: u32) -> Result<Vec<AuditRecord>> {
         let before = before.unwrap_or(i64::MAX);

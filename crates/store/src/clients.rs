@@ -14,7 +14,7 @@ use margrave_core::time::Timestamp;
 use serde_json::json;
 use sqlx::AnyConnection;
 use sqlx::any::AnyRow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What the hot path keeps in memory for a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -233,6 +233,42 @@ impl Store {
         let mut connection = self.read.acquire().await.during(ATTEMPT)?;
         let rows = select_in(&mut connection, select_client!("WHERE c.id IN"), &ids, "", ATTEMPT).await?;
         rows.iter().map(|row| read(row).map(|(_, head)| head)).collect()
+    }
+
+    /// The heads of all clients something was recorded about behind this place of the audit chain, and the place read up to.
+    ///
+    /// Whatever changes a head appends to the chain last in its transaction, with the end of the chain held: places become
+    /// visible in their order, and none is missed. At most `limit` records are read.
+    pub async fn heads_behind(&self, place: i64, limit: u32) -> Result<(i64, Vec<Head>)> {
+        let rows = sqlx::query("SELECT seq, subject FROM audit WHERE seq > $1 ORDER BY seq LIMIT $2")
+            .bind(place)
+            .bind(i64::from(limit))
+            .fetch_all(&self.read)
+            .await
+            .during("read what was recorded")?;
+        let (mut place, mut clients, mut deployments) = (place, BTreeSet::new(), BTreeSet::new());
+        for row in &rows {
+            let row = Columns::of("audit", row);
+            place = row.number("seq")?;
+            match row.text("subject")?.split_once('/') {
+                Some(("client", id)) => clients.extend(id.parse::<ClientId>().ok()),
+                Some(("deployment", id)) => {
+                    deployments.insert(id.to_owned());
+                }
+                _ => {}
+            }
+        }
+        if !deployments.is_empty() {
+            const ATTEMPT: &str = "find the clients of deployments";
+            let ids = Vec::from_iter(deployments);
+            let mut connection = self.read.acquire().await.during(ATTEMPT)?;
+            let sql = "SELECT DISTINCT client_id FROM deployments WHERE id IN";
+            for row in &select_in(&mut connection, sql, &ids, "", ATTEMPT).await? {
+                clients.insert(Columns::of("deployments", row).parsed("client_id")?);
+            }
+        }
+        let heads = if clients.is_empty() { Vec::new() } else { self.heads_of(&Vec::from_iter(clients)).await? };
+        Ok((place, heads))
     }
 
     async fn page(&self, after: Option<&ClientId>, limit: u32) -> Result<Vec<(Client, Head)>> {

@@ -46,6 +46,7 @@ fn values_that_make_no_sense_are_refused_with_their_name() {
     let cases = [
         ("[poll]\nperiod = \"0s\"", "poll.period"),
         ("[poll]\njitter = 2.0", "poll.jitter"),
+        ("[poll]\nhold = \"61m\"", "poll.hold"),
         ("[poll]\nhours = [\"6-7\"]", "poll.hours"),
         ("[poll]\ndowntime = [\"x\"]", "poll.downtime"),
         ("[poll]\ntime_zone = \"Middle/Earth\"", "poll.time_zone"),

@@ -2,6 +2,7 @@
 
 mod fetch;
 
+use super::hold::Wait;
 use super::io::{Answer, Effect, Level, PersistFailure, Record, Response, WriteId};
 use super::network::LaneName;
 use super::records::{Accepted, Reconciled};
@@ -66,11 +67,29 @@ impl Machine {
         !matches!(&self.pending, Some(Pending { stage: Stage::Writing(_), .. }))
     }
 
-    pub(super) fn poll_answered(&mut self, conditional: bool, answer: Answer, now: Timestamp, rng: &mut dyn RngCore) {
+    pub(super) fn poll_answered(
+        &mut self,
+        conditional: bool,
+        wait: Option<Wait>,
+        answer: Answer,
+        now: Timestamp,
+        rng: &mut dyn RngCore,
+    ) {
         match answer {
-            Answer::Response(Response { status: 304, .. }) if conditional => self.polled(now, rng),
+            Answer::Response(Response { status: 304, waited, .. }) if conditional => {
+                if self.polled_at.is_none() {
+                    self.network.hold.news(now);
+                }
+                let policy = &self.settings.poll;
+                let next = wait.and_then(|wait| self.network.hold.unchanged(wait, waited, policy, now, rng));
+                self.polled(now, rng);
+                self.network.desired.due = next.unwrap_or(self.network.desired.due);
+            }
             Answer::Response(Response { status: 200, etag, body, .. }) => self.manifest_offered(etag, body, now, rng),
             other => {
+                if let Some(wait) = wait {
+                    self.network.hold.failed(wait, &other, now);
+                }
                 let code = self.request_failed(LaneName::Desired, "poll", &other, now, rng);
                 let (_, message) = super::network::explain_answer("poll", &other);
                 self.warn(code, None, message);
@@ -138,6 +157,10 @@ impl Machine {
         rng: &mut dyn RngCore,
     ) {
         self.polled(now, rng);
+        if self.if_none_match().is_none() {
+            // Not carried out yet; once it is, the next can be waited for.
+            self.network.hold.news(now);
+        }
         if !self.missing(&manifest).is_empty() {
             let body_digest = Digest::of(body.as_bytes());
             return self.pursue(manifest, etag, body, body_digest, now, rng);
@@ -264,6 +287,7 @@ impl Machine {
         let before = self.accepted.replace(goal);
         self.restate(before.as_ref(), now);
         self.polled(now, rng);
+        self.network.hold.news(now);
         self.forget_contents();
         self.report_newcomers(now);
         self.cancel_outdated();

@@ -9,7 +9,7 @@ use margo::{DeploymentId, DeviceId, Digest};
 use margrave_core::time::Timestamp;
 use std::sync::Arc;
 
-/// Names one request to the server; an answer to any but the last one is ignored.
+/// Names one request to the server; an answer to one that is not under way is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId(pub u64);
 
@@ -70,6 +70,8 @@ pub struct Response {
     /// Byte for byte as sent (W-07).
     pub etag: Option<String>,
     pub retry_after: Option<String>,
+    /// `Preference-Applied: wait=N` (RFC 7240): the seconds the server says it was willing to hold the request.
+    pub waited: Option<u64>,
     pub body: Vec<u8>,
 }
 
@@ -153,7 +155,7 @@ pub enum Run {
 /// What the machine wants done. See the module documentation for what may be lost and what must be awaited.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// At most one is under way at any time.
+    /// At most one is under way at any time, besides a poll that asks to be held.
     Request {
         id: RequestId,
         request: Request,
@@ -186,6 +188,8 @@ pub enum Request {
     },
     Poll {
         if_none_match: Option<String>,
+        /// Ask the server to hold the answer for up to this many seconds (RFC 7240). The answer may take that much longer.
+        wait: Option<u64>,
     },
     /// `path` starts at `/api/v1/` and goes behind the configured base URL (W-03).
     FetchBundle {

@@ -1,6 +1,7 @@
-//! One request at a time: which, when, and what its answer means for the next.
+//! One request at a time, besides a poll that is held: which, when, and what its answer means for the next.
 
 use super::Machine;
+use super::hold::{Hold, Wait};
 use super::io::{Answer, Effect, Level, Request, RequestId, Response};
 use super::report::Topic;
 use super::schedule::{Lane, problem_of};
@@ -18,6 +19,9 @@ const CAPABILITIES_ATTEMPTS_BEFORE_POLL: u32 = 3;
 #[derive(Debug)]
 pub(super) struct Network {
     busy: Option<(RequestId, Sent)>,
+    /// A poll that asks to be held; nothing else waits for its answer.
+    held: Option<(RequestId, Wait)>,
+    pub(super) hold: Hold,
     pub(super) capabilities: Lane,
     pub(super) desired: Lane,
     pub(super) statuses: Lane,
@@ -30,7 +34,7 @@ pub(super) struct Network {
 pub(super) enum Sent {
     PutCapabilities(margo::DeviceId),
     DeleteDevice(margo::DeviceId),
-    Poll { conditional: bool },
+    Poll { conditional: bool, wait: Option<Wait> },
     FetchBundle,
     FetchYaml(DeploymentId),
     PostStatus { deployment: DeploymentId, sequence: u64 },
@@ -47,6 +51,8 @@ impl Network {
     pub(super) fn new(first_poll: Timestamp) -> Self {
         Self {
             busy: None,
+            held: None,
+            hold: Hold::new(first_poll),
             capabilities: Lane::at(first_poll),
             desired: Lane::at(first_poll),
             statuses: Lane::at(first_poll),
@@ -69,6 +75,10 @@ impl Network {
             lane.due = lane.due.minus(back);
         }
         self.not_before = self.not_before.minus(back);
+        self.hold.shift_back(back);
+        if let Some((_, wait)) = &mut self.held {
+            wait.sent_at = wait.sent_at.minus(back);
+        }
     }
     pub(super) fn lane(&mut self, name: LaneName) -> &mut Lane {
         match name {
@@ -106,15 +116,45 @@ impl Machine {
         {
             return self.send(sent, request);
         }
-        if self.network.desired.due <= now && self.desired_is_free() {
-            if let Some((sent, request)) = self.next_fetch() {
-                return self.send(sent, request);
+        if !self.desired_is_free() {
+            return;
+        }
+        if let Some((sent, request)) = self.next_fetch() {
+            if self.network.desired.due <= now {
+                self.send(sent, request);
             }
-            if self.settings.poll.calendar.poll_from(now) <= now {
-                let if_none_match = self.if_none_match();
-                let sent = Sent::Poll { conditional: if_none_match.is_some() };
-                self.send(sent, Request::Poll { if_none_match });
+        } else if self.network.held.is_none()
+            && self.poll_due() <= now
+            && self.settings.poll.calendar.poll_from(now) <= now
+        {
+            self.poll(now);
+        }
+    }
+
+    fn poll(&mut self, now: Timestamp) {
+        let if_none_match = self.if_none_match();
+        let conditional = if_none_match.is_some();
+        // The first poll is answered at once: whether the server is there and what it says is not to wait.
+        let may_wait = conditional && self.polled_at.is_some();
+        let seconds = if may_wait { self.network.hold.seconds(&self.settings.poll, now) } else { None };
+        let wait = seconds.map(|seconds| Wait { seconds, sent_at: now });
+        self.network.hold.from = None;
+        self.send(Sent::Poll { conditional, wait }, Request::Poll { if_none_match, wait: seconds });
+    }
+
+    /// When the next poll is due: at its period, or before it when it can wait for news at the server.
+    pub(super) fn poll_due(&self) -> Timestamp {
+        let Network { desired, hold, not_before, .. } = &self.network;
+        match hold.from {
+            Some(from)
+                if !self.settings.poll.hold.is_zero()
+                    && desired.attempts == 0
+                    && self.pending.is_none()
+                    && self.if_none_match().is_some() =>
+            {
+                desired.due.min(from.max(*not_before))
             }
+            _ => desired.due,
         }
     }
 
@@ -135,29 +175,41 @@ impl Machine {
             wake = wake.min(calendar.talk_from(self.network.statuses.due.max(now)));
         }
         if self.desired_is_free() {
-            let due = self.network.desired.due.max(now);
-            let due = if self.next_fetch().is_some() { calendar.talk_from(due) } else { calendar.poll_from(due) };
-            wake = wake.min(due);
+            if self.next_fetch().is_some() {
+                wake = wake.min(calendar.talk_from(self.network.desired.due.max(now)));
+            } else if self.network.held.is_none() {
+                wake = wake.min(calendar.poll_from(self.poll_due().max(now)));
+            }
         }
         wake
     }
 
     fn send(&mut self, sent: Sent, request: Request) {
         let id = RequestId(self.id());
-        self.network.busy = Some((id, sent));
+        match sent {
+            Sent::Poll { wait: Some(wait), .. } => self.network.held = Some((id, wait)),
+            sent => self.network.busy = Some((id, sent)),
+        }
         self.effects.push(Effect::Request { id, request });
     }
 
     pub(super) fn answered(&mut self, request: RequestId, answer: Answer, now: Timestamp, rng: &mut dyn RngCore) {
         // Late or repeated answers belong to nothing.
-        let Some((_, sent)) = self.network.busy.take_if(|(id, _)| *id == request) else { return };
+        let held = self.network.held.take_if(|(id, _)| *id == request);
+        let sent = match held {
+            Some((_, wait)) => Sent::Poll { conditional: true, wait: Some(wait) },
+            None => match self.network.busy.take_if(|(id, _)| *id == request) {
+                Some((_, sent)) => sent,
+                None => return,
+            },
+        };
         if let Answer::Response(_) = &answer {
             self.clear_trouble(Topic::Server);
         }
         match sent {
             Sent::PutCapabilities(device) => self.capabilities_answered(device, answer, now, rng),
             Sent::DeleteDevice(device) => self.delete_answered(device, answer, now, rng),
-            Sent::Poll { conditional } => self.poll_answered(conditional, answer, now, rng),
+            Sent::Poll { conditional, wait } => self.poll_answered(conditional, wait, answer, now, rng),
             Sent::FetchBundle => self.bundle_answered(answer, now, rng),
             Sent::FetchYaml(deployment) => self.yaml_answered(deployment, answer, now, rng),
             Sent::PostStatus { deployment, sequence } => self.status_answered(deployment, sequence, answer, now, rng),

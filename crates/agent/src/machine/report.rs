@@ -150,7 +150,7 @@ impl Machine {
             accepted_version: self.accepted_version(),
             reconciled_version: self.reconciled_version(),
             polled_at: self.polled_at,
-            next_poll_at: Some(self.settings.poll.calendar.poll_from(self.network.desired.due.max(now))),
+            next_poll_at: Some(self.settings.poll.calendar.poll_from(self.poll_due().max(now))),
             undelivered_reports: self.statuses.entries().filter(|(_, entry)| !entry.delivered).count(),
             deployments: ids.into_iter().map(|id| self.deployment_report(id)).collect(),
             troubles: self.trouble.values().cloned().collect(),

@@ -38,6 +38,8 @@ pub(crate) fn fraction(rng: &mut dyn RngCore) -> f64 {
 #[derive(Debug, Clone, PartialEq)]
 pub struct PollPolicy {
     pub period: Duration,
+    /// How long a server may hold a poll until there is news (RFC 7240); nothing switches it off.
+    pub hold: Duration,
     /// Share of the period by which each poll is moved, either way.
     pub jitter: f64,
     /// Upper bound of the random delay before the first poll, so that a plant after a power cut does not call at once.
@@ -138,6 +140,19 @@ impl Calendar {
             at = self.talk_from(whole_minute(at).plus(minutes(wait)));
         }
         at
+    }
+
+    /// How much of this time, from `at` on, the client may go on polling.
+    pub fn polls_for(&self, at: Timestamp, length: Duration) -> Duration {
+        if self.hours.is_empty() && self.downtime.is_empty() {
+            return length;
+        }
+        let end = at.plus(length);
+        let mut minute = whole_minute(at).plus(minutes(1));
+        while minute < end && self.poll_from(minute) == minute {
+            minute = minute.plus(minutes(1));
+        }
+        minute.min(end).since(at)
     }
 
     fn minute(&self, at: Timestamp) -> u32 {

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 mod desired;
 mod gateway;
+mod hold;
 mod properties;
 mod trouble;
 mod work;

@@ -161,7 +161,11 @@ impl Keeper {
         let server = self.server().ok_or("no server is configured: set `server`, or enrol")?;
         let tls = tls::wfm_config(&identity, Arc::clone(&self.clock)).map_err(|error| chain(&error))?;
         let client = http::client(tls, &self.config.http, self.config.proxy.as_ref()).map_err(|error| chain(&error))?;
-        self.link = Some(Link { wfm: Wfm::new(client, server), identity: Arc::new(identity), since: now });
+        self.link = Some(Link {
+            wfm: Wfm::new(client, server, self.config.http.request_timeout),
+            identity: Arc::new(identity),
+            since: now,
+        });
         Ok(())
     }
 

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
@@ -45,6 +45,17 @@ pub(crate) fn reply(status: u16, body: impl Into<Vec<u8>>) -> Reply {
 
 type Twist = Box<dyn FnMut(&Seen) -> Option<Reply> + Send>;
 
+/// What a server makes of `Prefer: wait=N`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Holding {
+    #[default]
+    Ignored,
+    /// Holds the poll until the manifest changes.
+    Held,
+    /// Never answers it, as if the way were gone.
+    Lost,
+}
+
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) manifest: Vec<u8>,
@@ -52,6 +63,8 @@ pub(crate) struct State {
     pub(crate) seen: Vec<Seen>,
     pub(crate) twist: Option<Twist>,
     pub(crate) prefix: String,
+    /// What becomes of polls that ask to be held.
+    pub(crate) holding: Holding,
     connections: usize,
 }
 
@@ -185,13 +198,31 @@ async fn answer(
         headers: parts.headers,
         body,
     };
+    let waits = seen.headers.contains_key("prefer");
+    let holding = {
+        let mut state = state.lock().unwrap();
+        state.seen.push(seen.clone());
+        if waits { state.holding } else { Holding::Ignored }
+    };
+    let applied = match holding {
+        Holding::Ignored => None,
+        Holding::Lost => std::future::pending().await,
+        Holding::Held => {
+            while honest(&state.lock().unwrap(), &seen).status == 304 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            Some("wait=50")
+        }
+    };
     let mut state = state.lock().unwrap();
-    state.seen.push(seen.clone());
     let mut twist = state.twist.take();
     let twisted = twist.as_mut().and_then(|twist| twist(&seen));
     state.twist = twist;
     let Reply { status, headers, body } = twisted.unwrap_or_else(|| honest(&state, &seen));
     let mut response = Response::builder().status(status);
+    if let Some(applied) = applied {
+        response = response.header("preference-applied", applied);
+    }
     for (name, value) in headers {
         response = response.header(name, value);
     }

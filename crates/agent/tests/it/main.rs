@@ -9,6 +9,7 @@ mod connections;
 mod disk_full;
 mod enrolment;
 mod fake;
+mod holds;
 mod misbehaviour;
 mod pki;
 mod proxy;

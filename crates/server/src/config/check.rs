@@ -98,6 +98,11 @@ fn limits(config: &Config, found: &mut Vec<Problem>) {
             found.push(Problem { key, text: "must be longer than nothing".to_owned() });
         }
     }
+    let hold_longest = Duration::from_hours(1);
+    if limits.hold_max.0 > hold_longest {
+        let text = format!("{} is longer than an hour; `0s` switches holding off", limits.hold_max);
+        found.push(Problem { key: "limits.hold_max", text });
+    }
     if retention.revisions_per_deployment == 0 || retention.statuses_per_deployment == 0 {
         found.push(Problem {
             key: "retention.revisions_per_deployment",

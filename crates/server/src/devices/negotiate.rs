@@ -2,6 +2,8 @@
 
 use http::{HeaderMap, HeaderName, header};
 
+const PREFER: HeaderName = HeaderName::from_static("prefer");
+
 /// Whether one of these media ranges takes this media type; no header means yes (DS-12).
 pub(crate) fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
     let mut ranges = elements(headers, &header::ACCEPT).peekable();
@@ -37,6 +39,16 @@ pub(crate) fn none_match(headers: &HeaderMap, etag: &str) -> bool {
     elements(headers, &header::IF_NONE_MATCH).any(|value| value == "*" || bare(value) == etag)
 }
 
+/// The seconds of `Prefer: wait=N` (RFC 7240); the first one counts.
+pub(crate) fn wait(headers: &HeaderMap) -> Option<u64> {
+    let of_one = |preference: &str| {
+        let (name, value) = preference.split(';').next()?.split_once('=')?;
+        let wait = name.trim().eq_ignore_ascii_case("wait");
+        wait.then(|| value.trim().trim_matches('"').parse().ok()).flatten()
+    };
+    elements(headers, &PREFER).find_map(of_one)
+}
+
 /// The elements of a comma-separated header that may be given several times.
 fn elements<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h str> {
     headers
@@ -50,7 +62,7 @@ fn elements<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item
 
 #[cfg(test)]
 mod tests {
-    use super::{accepts, none_match};
+    use super::{PREFER, accepts, none_match, wait};
     use http::{HeaderMap, HeaderValue, header};
 
     const MANIFEST: &str = "application/vnd.margo.manifest.v1+json";
@@ -96,5 +108,19 @@ mod tests {
         assert!(none_match(&with(header::IF_NONE_MATCH, &["\"a\"", "\"sha256:ab\""]), etag));
         assert!(!none_match(&with(header::IF_NONE_MATCH, &["\"sha256:abc\"", ""]), etag));
         assert!(!none_match(&HeaderMap::new(), etag));
+    }
+
+    #[test]
+    fn the_wait_of_a_preference_is_found_among_others() {
+        for value in
+            ["wait=30", "Wait = 30", "wait=\"30\"", "respond-async, wait=30", "wait=30; foo=bar", "wait=x, wait=30"]
+        {
+            assert_eq!(wait(&with(PREFER, &[value])), Some(30), "{value}");
+        }
+        assert_eq!(wait(&with(PREFER, &["return=minimal", "wait=30"])), Some(30));
+        for value in ["", "wait", "wait=", "wait=-1", "wait=soon", "waiting=30", "wait=99999999999999999999"] {
+            assert_eq!(wait(&with(PREFER, &[value])), None, "{value}");
+        }
+        assert_eq!(wait(&HeaderMap::new()), None);
     }
 }

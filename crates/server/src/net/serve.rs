@@ -2,11 +2,11 @@
 
 use super::tls::Tls;
 use super::verify::peer_of;
-use super::{Peer, RemoteAddress};
+use super::{BoxFuture, Connected, Peer, RemoteAddress, Site};
 use crate::telemetry::Metrics;
 use axum::Router;
 use axum::body::Body;
-use http::Request;
+use http::{HeaderName, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -40,6 +40,8 @@ const TRANSFER_GRACE: Duration = Duration::from_hours(24);
 /// Enough for every header of the protocol; a request head beyond it gets 431.
 const REQUEST_HEAD_BYTES_MAX: usize = 32 * 1024;
 const REQUEST_HEADERS_MAX: usize = 64;
+/// RFC 7240: which wishes of the request were granted.
+const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
 /// What a listener is and how far it goes.
 #[derive(Clone)]
@@ -75,10 +77,11 @@ impl Bound {
         self,
         options: Options,
         tls: Option<Tls>,
-        router: Router,
+        site: impl Into<Site>,
         stop: CancellationToken,
         connections: TaskTracker,
     ) {
+        let site = site.into();
         let options = Arc::new(options);
         let permits = Arc::new(Semaphore::new(options.connections_max.min(Semaphore::MAX_PERMITS)));
         loop {
@@ -99,7 +102,7 @@ impl Bound {
                 },
             };
             let connection =
-                Connection { options: Arc::clone(&options), remote, router: router.clone(), stop: stop.clone() };
+                Connection { options: Arc::clone(&options), remote, site: site.clone(), stop: stop.clone() };
             let tls = tls.clone();
             connections.spawn(async move {
                 connection.run(stream, tls).await;
@@ -112,7 +115,7 @@ impl Bound {
 struct Connection {
     options: Arc<Options>,
     remote: SocketAddr,
-    router: Router,
+    site: Site,
     stop: CancellationToken,
 }
 
@@ -155,26 +158,14 @@ impl Connection {
         mut trust: watch::Receiver<T>,
     ) {
         let grace = if peer.is_some() { self.options.close_grace } else { TRANSFER_GRACE };
-        let remote = RemoteAddress(self.remote);
+        let closing = CancellationToken::new();
+        let connected = Connected { peer, remote: RemoteAddress(self.remote), closing: closing.clone() };
         let asked = Arc::new(Notify::new());
         let first_request = Arc::clone(&asked);
-        let router = self.router.clone();
+        let site = self.site.clone();
         let service = hyper::service::service_fn(move |request: Request<Incoming>| {
             first_request.notify_one();
-            let mut request = request.map(Body::new);
-            request.extensions_mut().insert(remote);
-            if let Some(peer) = &peer {
-                request.extensions_mut().insert(peer.clone());
-            }
-            let mut router = router.clone();
-            async move {
-                // A router is always ready.
-                let Ok(()) =
-                    poll_fn(|context| <Router as tower::Service<Request<Body>>>::poll_ready(&mut router, context))
-                        .await;
-                let Ok(response) = router.call(request).await;
-                Ok::<_, Infallible>(response)
-            }
+            answer(&site, &connected, request)
         });
         let builder = self.builder();
         let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
@@ -188,6 +179,7 @@ impl Connection {
             Ok(()) = trust.changed() => "certificates or trust have changed",
         };
         tracing::debug!(listener = self.options.name, remote = %self.remote, reason, "closing a connection");
+        closing.cancel();
         connection.as_mut().graceful_shutdown();
         // When the server stops, the drain timeout of the whole process is the limit.
         tokio::select! {
@@ -227,4 +219,33 @@ impl Connection {
             tracing::debug!(listener = self.options.name, remote = %self.remote, %error, "a connection broke off");
         }
     }
+}
+
+/// One request, after what holds it back.
+fn answer(
+    site: &Site,
+    connected: &Connected,
+    request: Request<Incoming>,
+) -> BoxFuture<Result<Response<Body>, Infallible>> {
+    let hold = site.front.as_ref().and_then(|front| front.hold(&request, connected));
+    let mut request = request.map(Body::new);
+    request.extensions_mut().insert(connected.remote);
+    if let Some(peer) = &connected.peer {
+        request.extensions_mut().insert(peer.clone());
+    }
+    let mut router = site.router.clone();
+    Box::pin(async move {
+        let applied = match hold {
+            Some(hold) => hold.await,
+            None => None,
+        };
+        // A router is always ready.
+        let Ok(()) =
+            poll_fn(|context| <Router as tower::Service<Request<Body>>>::poll_ready(&mut router, context)).await;
+        let Ok(mut response) = router.call(request).await;
+        if let (Some(applied), StatusCode::OK | StatusCode::NOT_MODIFIED) = (applied, response.status()) {
+            response.headers_mut().insert(PREFERENCE_APPLIED, applied);
+        }
+        Ok(response)
+    })
 }

@@ -9,23 +9,27 @@ use margrave_store::{Retention, SeenAt};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// Seen times may be lost for this long when the machine goes down.
 const SEEN_EVERY: Duration = Duration::from_secs(5);
-/// On a shared database: how long a device may be told what was true before another server wrote.
+/// On a shared database: how long a device that polls may be told what was true before another server wrote.
 const HEADS_EVERY: Duration = Duration::from_secs(5);
+/// The same for a device that waits: news should reach it within a second.
+const HEADS_EVERY_HELD: Duration = Duration::from_millis(400);
+/// Records of the audit chain read at a time; a batch of the publisher makes a hundred.
+const HEADS_RECORDS: u32 = 1_000;
 /// A replaced certificate file is noticed within this time.
 const FILES_EVERY: Duration = Duration::from_secs(1);
 /// Renewal of what is ours is looked at this often; the shortest certificate allowed lives a minute.
 const RENEWAL_EVERY: Duration = Duration::from_secs(15);
 
-pub(super) fn start(state: &ServerState, stop: &CancellationToken, loops: &TaskTracker) {
+pub(super) fn start(state: &ServerState, place_read: i64, stop: &CancellationToken, loops: &TaskTracker) {
     loops.spawn(seen(state.clone(), stop.clone()));
     if state.store.is_shared() {
-        loops.spawn(heads(state.clone(), stop.clone()));
+        loops.spawn(heads(state.clone(), place_read, stop.clone()));
     }
     loops.spawn(prune(state.clone(), stop.clone()));
     loops.spawn(certificates(state.clone(), stop.clone()));
@@ -64,23 +68,51 @@ async fn seen(state: ServerState, stop: CancellationToken) {
 }
 
 /// Takes in what other servers publish, and what was written here while the answer of the database got lost.
-async fn heads(state: ServerState, stop: CancellationToken) {
-    let mut ticks = interval(HEADS_EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+async fn heads(state: ServerState, mut place: i64, stop: CancellationToken) {
     loop {
+        let rest = async {
+            if state.holds.held() > 0 {
+                return sleep(HEADS_EVERY_HELD).await;
+            }
+            tokio::select! {
+                () = state.holds.begun() => {}
+                () = sleep(HEADS_EVERY) => {}
+            }
+        };
         tokio::select! {
             () = stop.cancelled() => return,
-            _ = ticks.tick() => {}
+            () = rest => {}
         }
-        let refreshed = tokio::select! {
+        let followed = tokio::select! {
             () = stop.cancelled() => return,
-            refreshed = state.heads.refresh(&state.store) => refreshed,
+            followed = follow(&state, &mut place) => followed,
         };
-        if let Err(error) = refreshed {
+        if let Err(error) = followed {
             state.metrics.store_error();
             tracing::warn!(error = &error as &dyn std::error::Error, "cannot read what other servers have published");
         }
     }
+}
+
+/// Reads the heads that have changed behind `place`: one row when nothing has.
+async fn follow(state: &ServerState, place: &mut i64) -> margrave_store::Result<()> {
+    let end = state.store.audit_place().await?;
+    if end < *place {
+        // The database is another one, as after a restore.
+        state.heads.refresh(&state.store).await?;
+        *place = end;
+    }
+    while *place < end {
+        let (read, heads) = state.store.heads_behind(*place, HEADS_RECORDS).await?;
+        if read == *place {
+            return Ok(());
+        }
+        for head in heads {
+            state.heads.put(head);
+        }
+        *place = read;
+    }
+    Ok(())
 }
 
 /// Removes history beyond its bounds, a bounded number of rows at a time.

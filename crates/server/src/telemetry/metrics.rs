@@ -4,6 +4,7 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use std::time::Duration;
@@ -37,6 +38,8 @@ pub struct Metrics {
     request_seconds: Family<ListenerLabel, Histogram, fn() -> Histogram>,
     handshake_failures: Family<ListenerLabel, Counter>,
     polls: Family<OutcomeLabel, Counter>,
+    held: Gauge,
+    holds: Family<OutcomeLabel, Counter>,
     status_reports: Family<OutcomeLabel, Counter>,
     status_batches: Counter,
     enrolments: Family<OutcomeLabel, Counter>,
@@ -57,6 +60,8 @@ impl Default for Metrics {
             request_seconds: Family::new_with_constructor(duration_histogram as fn() -> Histogram),
             handshake_failures: Family::default(),
             polls: Family::default(),
+            held: Gauge::default(),
+            holds: Family::default(),
             status_reports: Family::default(),
             status_batches: Counter::default(),
             enrolments: Family::default(),
@@ -68,6 +73,8 @@ impl Default for Metrics {
         registry.register("request_duration_seconds", "Time to answer", metrics.request_seconds.clone());
         registry.register("handshake_failures", "TLS handshakes that failed", metrics.handshake_failures.clone());
         registry.register("polls", "Manifest polls by outcome", metrics.polls.clone());
+        registry.register("polls_held", "Polls held now, waiting for a change", metrics.held.clone());
+        registry.register("poll_holds", "Polls that asked to be held, by outcome", metrics.holds.clone());
         registry.register("status_reports", "Status reports by outcome", metrics.status_reports.clone());
         registry.register("status_batches", "Transactions that wrote status reports", metrics.status_batches.clone());
         registry.register("enrolments", "Enrolment attempts by outcome", metrics.enrolments.clone());
@@ -88,6 +95,18 @@ impl Metrics {
     /// `unchanged` (304) or `changed` (200).
     pub fn poll(&self, outcome: &'static str) {
         self.polls.get_or_create(&OutcomeLabel { outcome }).inc();
+    }
+    pub fn hold_began(&self) {
+        self.held.inc();
+    }
+    /// `changed`, `elapsed`, `replaced`, `closing`, `gone`.
+    pub fn hold_ended(&self, outcome: &'static str) {
+        self.held.dec();
+        self.holds.get_or_create(&OutcomeLabel { outcome }).inc();
+    }
+    /// There was no room: the poll was answered at once.
+    pub fn hold_refused(&self) {
+        self.holds.get_or_create(&OutcomeLabel { outcome: "full" }).inc();
     }
     /// `kept`, `unknown`, `refused`, `busy`.
     pub fn status_report(&self, outcome: &'static str) {

@@ -8,6 +8,7 @@ mod config;
 mod enrolment;
 mod handshake;
 mod health;
+mod holds;
 mod manifest;
 mod problems;
 mod reload;

@@ -4,6 +4,7 @@ pub(crate) mod client;
 pub(crate) mod fleet;
 pub(crate) mod held;
 pub(crate) mod pki;
+pub(crate) mod postgres;
 
 use client::Device;
 use margo::ids::ClientId;

@@ -67,6 +67,10 @@ impl Site {
         .await
     }
 
+    pub fn operators_url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.operators)
+    }
+
     /// The operator API with the admin token.
     pub fn api(&self) -> anyhow::Result<ApiClient> {
         let token = std::fs::read_to_string(self.data.join("admin-token")).context("read the admin token")?;

@@ -14,10 +14,15 @@ use margo::{ClientId, DeploymentId, DeviceTarget};
 use margrave_agent::machine::io::{ApplyWork, DeviceReport, RemoveWork};
 use margrave_agent::machine::records::Reconciled;
 use margrave_core::model::Reported;
+use margrave_core::time::Timestamp;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
 use uuid::Uuid;
 
 type Checked = Result<(), Violation>;
+
+/// Less than every pause between two polls of an agent that is not told anything new.
+const POLL_SPACING: Duration = Duration::from_millis(900);
 
 #[derive(Debug, Default)]
 pub(crate) struct Checker {
@@ -204,6 +209,24 @@ pub(crate) fn poll_sent(client: &ClientId, if_none_match: Option<&str>, disk: &D
         return Err(Violation::new(rule, format!("{client} sends the ETag of a version before {accepted:?}")));
     }
     Ok(())
+}
+
+/// When an agent polled last, to see that it never does so in a hurry, whatever a server says about holding polls.
+#[derive(Debug, Default)]
+pub(crate) struct LastPoll(Option<((u32, i64), Timestamp)>);
+
+impl LastPoll {
+    /// `era` is the agent's life and what its clock shows: after a start or a jump it may ask at once.
+    pub(crate) fn sent(&mut self, client: &ClientId, era: (u32, i64), waits: bool, now: Timestamp) -> Checked {
+        let last = self.0.replace((era, now));
+        match last {
+            Some((before, at)) if before == era && waits && now.since(at) < POLL_SPACING => {
+                let detail = format!("{client} polls again after {} ms", now.since(at).as_millis());
+                Err(Violation::new("polls that ask to be held keep their distance", detail))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// What the accepted manifest on disk wants.

@@ -1,6 +1,7 @@
 //! One edge device: the real agent core as a process that can die, on a disk, a runtime and a clock that can fail.
 
 use super::cast::Member;
+use super::checker::LastPoll;
 use super::disk::Disk;
 use super::runtime::Runtime;
 use margo::ClientId;
@@ -31,6 +32,7 @@ pub(crate) struct Node {
     /// The last write (report) of this client that reached the server. A connection keeps order, and what was sent
     /// on an earlier one is not read any more once a later one is served.
     pub(crate) newest_write: (u32, RequestId),
+    pub(crate) last_poll: LastPoll,
 }
 
 pub(crate) struct Process {
@@ -60,6 +62,7 @@ impl Node {
             life: 0,
             process: None,
             newest_write: (0, RequestId(0)),
+            last_poll: LastPoll::default(),
         }
     }
 
@@ -99,6 +102,7 @@ fn settings() -> Settings {
     Settings {
         poll: PollPolicy {
             period: Duration::from_secs(20),
+            hold: Duration::from_secs(15),
             jitter: 0.2,
             start_spread: Duration::from_secs(2),
             forbidden_period: Duration::from_secs(40),

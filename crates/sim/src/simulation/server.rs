@@ -17,7 +17,7 @@ use margrave_core::time::{Clock, Timestamp};
 use margrave_server::app::publisher::{self, Publisher};
 use margrave_server::catalog::Descriptions;
 use margrave_server::config::Config;
-use margrave_server::devices::{self, StatusQueue};
+use margrave_server::devices::{self, Holds, StatusQueue};
 use margrave_server::heads::Heads;
 use margrave_server::identity::Identity;
 use margrave_server::state::ServerState;
@@ -138,6 +138,7 @@ impl Server {
             clock: Arc::clone(&clock),
             config: Arc::clone(&self.installation.config),
             heads: Arc::clone(&heads),
+            holds: Arc::new(Holds::new(&self.installation.config.limits, Arc::clone(&metrics))),
             identity: Arc::clone(&self.installation.identity),
             publisher: Publisher::default(),
             descriptions: Arc::clone(&descriptions),

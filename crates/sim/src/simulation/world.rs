@@ -2,6 +2,7 @@
 
 mod agents;
 mod ending;
+mod holds;
 mod messages;
 mod spells;
 
@@ -14,6 +15,7 @@ use super::operator::Operator;
 use super::server::Server;
 use super::trace::Trace;
 use super::violation::Violation;
+use holds::{Held, Holding};
 use margrave_agent::machine::io::{Answer, ObservationId, Request, RequestId, WorkId, WriteId};
 use margrave_core::time::Timestamp;
 use rand::rngs::StdRng;
@@ -68,6 +70,12 @@ pub(crate) enum Event {
         observation: ObservationId,
     },
     ServerStarts,
+    /// A poll that is held has had its time.
+    HoldEnds {
+        node: usize,
+        life: u32,
+        id: RequestId,
+    },
     Publish,
     SeenFlush,
     Operate,
@@ -86,6 +94,8 @@ pub(crate) struct World {
     pub(crate) faults: Faults,
     pub(crate) nodes: Vec<Node>,
     pub(crate) server: Server,
+    holding: Holding,
+    held: Vec<Held>,
     pub(crate) operator: Operator,
     pub(crate) checker: Checker,
     pub(crate) trace: Trace,
@@ -103,6 +113,7 @@ impl World {
         }
         let nodes = fleet.into_iter().map(|member| Node::new(member, dice.random())).collect::<Vec<_>>();
         let operator = Operator::new(dice.random());
+        let holding = Holding::draw(&mut dice);
         let mut world = Self {
             now: BEGINNING,
             queue: BTreeMap::new(),
@@ -111,6 +122,8 @@ impl World {
             faults,
             nodes,
             server,
+            holding,
+            held: Vec::new(),
             operator,
             checker: Checker::default(),
             trace: Trace::new(options.print),
@@ -153,7 +166,8 @@ impl World {
         if self.trace.count > EVENTS_MAX {
             return Err(Violation::new("the world comes to rest", format!("{EVENTS_MAX} events were not enough")));
         }
-        self.happen(event).await
+        self.happen(event).await?;
+        self.let_go().await
     }
 
     async fn happen(&mut self, event: Event) -> Result<(), Violation> {
@@ -166,6 +180,7 @@ impl World {
             Event::WorkEnds { node, life, work } => self.work_ends(node, life, work),
             Event::Looked { node, life, observation } => self.looked(node, life, observation),
             Event::ServerStarts => self.server_starts().await,
+            Event::HoldEnds { node, life, id } => self.hold_ends(node, life, id).await,
             Event::Publish => self.publish().await,
             Event::SeenFlush => self.seen_flush().await,
             Event::Operate => self.operate().await,

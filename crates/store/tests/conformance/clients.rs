@@ -1,6 +1,6 @@
 //! Clients, their first manifest, and what each of them may fetch.
 
-use crate::fixtures::{T0, accept, actor, at, client};
+use crate::fixtures::{T0, accept, actor, at, client, deploy};
 use crate::harness::Database;
 use margo::digest::Digest;
 use margrave_core::model::ClientState;
@@ -103,4 +103,34 @@ pub(crate) async fn reads_the_heads_of_some_clients(db: Database) {
     heads.sort_by(|one, other| one.client.cmp(&other.client));
     assert_eq!(heads, db.store.heads_page(None, 55).await.unwrap());
     assert_eq!(db.store.heads_of(&[]).await.unwrap(), []);
+}
+
+pub(crate) async fn tells_whose_heads_have_changed_since(db: Database) {
+    let (one, two) = (accept(&db.store, 1).await, accept(&db.store, 2).await);
+    accept(&db.store, 3).await;
+    let start = db.store.audit_place().await.unwrap();
+    assert_eq!(db.store.heads_behind(start, 10).await.unwrap(), (start, vec![]));
+    // A manifest published, a policy changed, and a record about nobody.
+    deploy(&db.store, &one, 1, "hello").await;
+    db.store.client_set_state(&actor(), &two, ClientState::Retired, None, at(2)).await.unwrap();
+    db.store.audit_append(&actor(), "server.start", "server", None, at(3)).await.unwrap();
+    let end = db.store.audit_place().await.unwrap();
+    let (place, mut heads) = db.store.heads_behind(start, 10).await.unwrap();
+    heads.sort_by(|one, other| one.client.cmp(&other.client));
+    assert_eq!(place, end);
+    let mut expected = db.store.heads_of(&[one, two]).await.unwrap();
+    expected.sort_by(|one, other| one.client.cmp(&other.client));
+    assert_eq!(heads, expected);
+    assert_eq!((heads[0].version, heads[1].state), (2, ClientState::Retired));
+    // Read bit by bit it comes to the same.
+    let (mut place, mut seen) = (start, Vec::new());
+    while place < end {
+        let (next, heads) = db.store.heads_behind(place, 1).await.unwrap();
+        assert!(next > place);
+        place = next;
+        seen.extend(heads);
+    }
+    seen.sort_by(|one, other| one.client.cmp(&other.client));
+    seen.dedup();
+    assert_eq!(seen, heads);
 }

@@ -68,6 +68,8 @@ pub(crate) struct Server {
     pub(crate) statuses: Vec<DeploymentStatus>,
     pub(crate) devices: Vec<DeviceId>,
     pub(crate) requests: Vec<Request>,
+    /// Holds polls that ask for it, and says so.
+    pub(crate) holds: bool,
     #[expect(clippy::type_complexity, reason = "a hook of a test")]
     pub(crate) twist: Option<Box<dyn FnMut(&Request) -> Option<Answer>>>,
 }
@@ -83,7 +85,15 @@ pub(crate) fn problem(problem_type: ProblemType, status: u16) -> Answer {
 impl Server {
     pub(crate) fn new() -> Self {
         let publication = publish::next(0, &[]).unwrap();
-        Self { publication, deployments: vec![], statuses: vec![], devices: vec![], requests: vec![], twist: None }
+        Self {
+            publication,
+            deployments: vec![],
+            statuses: vec![],
+            devices: vec![],
+            requests: vec![],
+            holds: false,
+            twist: None,
+        }
     }
 
     pub(crate) fn publish(&mut self, deployments: Vec<ServedDeployment>) -> u64 {
@@ -109,13 +119,13 @@ impl Server {
                 self.devices.retain(|known| known != device);
                 response(204, b"")
             }
-            Request::Poll { if_none_match } => {
+            Request::Poll { if_none_match, .. } => {
                 let etag = self.publication.digest.etag();
                 if if_none_match.as_ref() == Some(&etag) {
                     return response(304, b"");
                 }
                 let body = self.publication.body.clone();
-                Answer::Response(Response { status: 200, etag: Some(etag), retry_after: None, body })
+                Answer::Response(Response { status: 200, etag: Some(etag), body, ..Response::default() })
             }
             Request::FetchBundle { path } => match &self.publication.bundle {
                 Some((digest, bytes)) if *path == bundle_url(digest) => response(200, bytes),
@@ -133,9 +143,21 @@ impl Server {
         }
     }
 
+    /// Whether this request is one to be held now.
+    fn holds(&self, request: &Request) -> Option<Duration> {
+        match request {
+            Request::Poll { if_none_match, wait: Some(seconds) }
+                if self.holds && if_none_match.as_ref() == Some(&self.publication.digest.etag()) =>
+            {
+                Some(Duration::from_secs(*seconds))
+            }
+            _ => None,
+        }
+    }
+
     pub(crate) fn polls(&self) -> Vec<Option<String>> {
         let etag = |request: &Request| match request {
-            Request::Poll { if_none_match } => Some(if_none_match.clone()),
+            Request::Poll { if_none_match, .. } => Some(if_none_match.clone()),
             _ => None,
         };
         self.requests.iter().filter_map(etag).collect()
@@ -165,6 +187,8 @@ pub(crate) struct Bench {
     /// Components that are applied and not up yet.
     pub(crate) starting: Vec<&'static str>,
     pub(crate) wake: Timestamp,
+    /// The poll that is held, and until when.
+    pub(crate) held: Option<(RequestId, Request, Timestamp)>,
     /// Every effect, in order.
     pub(crate) trace: Vec<Effect>,
 }
@@ -195,6 +219,7 @@ impl Bench {
             blind: false,
             starting: vec![],
             wake: START,
+            held: None,
             trace: vec![],
         }
     }
@@ -203,6 +228,7 @@ impl Bench {
     pub(crate) fn crash(&mut self) {
         self.machine = Machine::new(self.settings.clone(), self.disk.clone(), self.now, &mut self.rng);
         self.inputs = VecDeque::from([Input::Devices(self.devices.clone())]);
+        self.held = None;
     }
 
     /// Feeds one input and carries out what comes of it, answering at once.
@@ -229,7 +255,7 @@ impl Bench {
             assert!(!polls || calendar.poll_from(self.now) == self.now, "a poll outside its hours");
         }
         match effect {
-            Effect::Request { request: Request::Poll { if_none_match: Some(etag) }, .. } => {
+            Effect::Request { request: Request::Poll { if_none_match: Some(etag), .. }, .. } => {
                 let reconciled =
                     self.disk.reconciled.as_ref().expect("an ETag is only known from the reconciled record");
                 assert_eq!(reconciled.etag.as_ref(), Some(etag));
@@ -257,6 +283,12 @@ impl Bench {
     fn carry_out(&mut self, effect: Effect, server: &mut Server) {
         match effect {
             Effect::Request { id, request } => {
+                if let Some(length) = server.holds(&request) {
+                    assert!(self.held.is_none(), "two polls are under way");
+                    server.requests.push(request.clone());
+                    self.held = Some((id, request, self.now.plus(length)));
+                    return;
+                }
                 let answer = server.answer(&request);
                 self.inputs.push_back(Input::Answered { request: id, answer });
             }
@@ -319,21 +351,42 @@ impl Bench {
         }
     }
 
+    /// Answers the poll that is held when there is news or its time is up.
+    fn let_go(&mut self, server: &mut Server) {
+        let Some((id, request, until)) = self.held.take() else { return };
+        if server.holds(&request).is_some() && self.now < until {
+            self.held = Some((id, request, until));
+            return;
+        }
+        let Request::Poll { wait, .. } = request else { return };
+        let mut answer = server.answer(&request);
+        server.requests.pop();
+        if let Answer::Response(response) = &mut answer {
+            response.waited = wait;
+        }
+        self.inputs.push_back(Input::Answered { request: id, answer });
+    }
+
     /// Lets this much time pass, with everything that happens in it.
     pub(crate) fn run_for(&mut self, duration: Duration, server: &mut Server) {
         let end = self.now.plus(duration);
         let mut steps = 0;
         loop {
+            self.let_go(server);
             while let Some(input) = self.inputs.pop_front() {
                 self.feed(input, server);
                 steps += 1;
                 assert!(steps < 100_000, "the machine never comes to rest");
             }
-            if self.wake > end {
+            let next = self.held.as_ref().map_or(self.wake, |(_, _, until)| self.wake.min(*until));
+            if next > end {
                 self.now = end;
                 return;
             }
-            self.now = self.now.max(self.wake);
+            self.now = self.now.max(next);
+            if next < self.wake {
+                continue;
+            }
             steps += 1;
             assert!(steps < 100_000, "the machine never comes to rest");
             self.feed(Input::Tick, server);

@@ -19,7 +19,7 @@ fn the_first_exchange_reports_capabilities_and_then_polls_without_an_etag() {
     let (mut bench, mut server) = (Bench::new(), Server::new());
     bench.converge(&mut server);
     assert!(matches!(&server.requests[0], Request::PutCapabilities { device, .. } if device.as_str() == "gw"));
-    assert_eq!(server.requests[1], Request::Poll { if_none_match: None });
+    assert_eq!(server.requests[1], Request::Poll { if_none_match: None, wait: None });
 }
 
 #[test]
@@ -103,13 +103,13 @@ fn the_etag_is_opaque_and_sent_back_byte_for_byte() {
     let body = server.publication.body.clone();
     let odd = "W/\"not a digest\"".to_owned();
     server.twist = Some(Box::new(move |request| match request {
-        Request::Poll { if_none_match: None } => Some(Answer::Response(Response {
+        Request::Poll { if_none_match: None, .. } => Some(Answer::Response(Response {
             status: 200,
             etag: Some(odd.clone()),
-            retry_after: None,
             body: body.clone(),
+            ..Response::default()
         })),
-        Request::Poll { if_none_match: Some(etag) } => {
+        Request::Poll { if_none_match: Some(etag), .. } => {
             assert_eq!(*etag, odd);
             Some(response(304, b""))
         }

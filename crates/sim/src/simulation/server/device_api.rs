@@ -19,9 +19,11 @@ pub(super) async fn handle(routes: &Router, caller: ClientIdentity, request: &Re
     let status = answer.status().as_u16();
     let field = |name| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let (etag, retry_after) = (field(header::ETAG), field(header::RETRY_AFTER));
+    // Time passes otherwise here: holding is the business of the world.
+    let waited = None;
     let body =
         axum::body::to_bytes(answer.into_body(), ANSWER_BYTES_MAX).await.expect("a body from memory comes whole");
-    Response { status, etag, retry_after, body: body.to_vec() }
+    Response { status, etag, retry_after, waited, body: body.to_vec() }
 }
 
 /// As the agent's shell puts it on the wire.
@@ -39,7 +41,7 @@ fn http(request: &Request) -> http::Request<Body> {
     };
     let mut builder = http::Request::builder().method(method).uri(path);
     match request {
-        Request::Poll { if_none_match } => {
+        Request::Poll { if_none_match, .. } => {
             builder = builder.header(header::ACCEPT, MANIFEST_MEDIA_TYPE);
             if let Some(etag) = if_none_match {
                 builder = builder.header(header::IF_NONE_MATCH, etag);

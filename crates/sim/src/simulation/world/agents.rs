@@ -53,6 +53,10 @@ impl World {
         if !self.lives(node, life) {
             return Ok(());
         }
+        if !matches!(&answer, Answer::Response(response) if response.status == 304) {
+            // After a failure the pauses of the policy count, after news there may be more.
+            self.nodes[node].last_poll = checker::LastPoll::default();
+        }
         self.feed(node, Input::Answered { request: id, answer })
     }
 
@@ -141,13 +145,15 @@ impl World {
 
     fn request(&mut self, node: usize, life: u32, id: RequestId, mut request: Request) -> Result<(), Violation> {
         if self.options.bug == Some(Bug::AcceptedEtag)
-            && let Request::Poll { if_none_match } = &mut request
+            && let Request::Poll { if_none_match, .. } = &mut request
         {
             *if_none_match = self.nodes[node].disk.accepted().and_then(|record| record.etag);
         }
-        if let Request::Poll { if_none_match } = &request {
-            let agent = &self.nodes[node];
+        if let Request::Poll { if_none_match, wait } = &request {
+            let now = self.now;
+            let agent = &mut self.nodes[node];
             checker::poll_sent(&agent.client, if_none_match.as_deref(), &agent.disk)?;
+            agent.last_poll.sent(&agent.client, (life, agent.clock_ahead), wait.is_some(), now)?;
         }
         self.send(node, life, id, request);
         Ok(())

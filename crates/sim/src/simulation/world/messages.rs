@@ -1,5 +1,6 @@
 //! What happens to messages: lost, twice, late, out of order, damaged.
 
+use super::holds::{Held, Holding};
 use super::{Event, World};
 use crate::simulation::violation::Violation;
 use margrave_agent::codes::Code;
@@ -23,7 +24,11 @@ impl World {
             let delay = self.between_ms(1, 100);
             return self.schedule(delay, Event::Answered { node, life, id, answer });
         }
-        self.schedule(PATIENCE, Event::Answered { node, life, id, answer: failed("timed out") });
+        let wait = match &request {
+            Request::Poll { wait, .. } => Duration::from_secs(wait.unwrap_or(0)),
+            _ => Duration::ZERO,
+        };
+        self.schedule(wait + PATIENCE, Event::Answered { node, life, id, answer: failed("timed out") });
         let copies = if self.chance(self.faults.duplicated) { 2 } else { 1 };
         for _ in 0..copies {
             if !self.chance(self.faults.lost) {
@@ -62,7 +67,19 @@ impl World {
             return Ok(());
         }
         let client = self.nodes[node].client.clone();
-        let response = self.server.handle(&client, &request, self.now, &self.options).await?;
+        let mut response = self.server.handle(&client, &request, self.now, &self.options).await?;
+        if let (Request::Poll { wait: Some(seconds), .. }, 304) = (&request, response.status) {
+            match self.holding {
+                Holding::Ignored => {}
+                Holding::Claimed => response.waited = Some(*seconds),
+                Holding::Honest if crash => {}
+                Holding::Honest => {
+                    let length = Duration::from_secs(*seconds);
+                    self.hold(Held { node, life, id, request, until: self.now.plus(length) });
+                    return Ok(());
+                }
+            }
+        }
         self.note(format_args!("server answers {} of {client}: {}", name(&request), response.status));
         // Committed; a crash from here on loses the answer only.
         self.answer_checked(node, &request, &response).await?;
@@ -70,20 +87,30 @@ impl World {
             self.server_dies();
             return Ok(());
         }
+        self.send_back(node, life, id, &request, &response);
+        Ok(())
+    }
+
+    /// Sends an answer on its way back.
+    pub(super) fn send_back(&mut self, node: usize, life: u32, id: RequestId, request: &Request, response: &Response) {
         let copies = if self.chance(self.faults.duplicated) { 2 } else { 1 };
         for _ in 0..copies {
             if self.chance(self.faults.lost) || self.nodes[node].partitioned {
                 continue;
             }
-            let response = self.travel(node, &request, response.clone());
+            let response = self.travel(node, request, response.clone());
             let delay = self.latency();
             self.schedule(delay, Event::Answered { node, life, id, answer: Answer::Response(response) });
         }
-        Ok(())
     }
 
     /// What the checker remembers of an answer the server gave.
-    async fn answer_checked(&mut self, node: usize, request: &Request, response: &Response) -> Result<(), Violation> {
+    pub(super) async fn answer_checked(
+        &mut self,
+        node: usize,
+        request: &Request,
+        response: &Response,
+    ) -> Result<(), Violation> {
         let client = self.nodes[node].client.clone();
         match request {
             Request::Poll { .. } if response.status == 200 => {
@@ -133,11 +160,11 @@ fn failed(message: &str) -> Answer {
     Answer::Failed { code: Code::ServerUnreachable, message: message.to_owned() }
 }
 
-fn name(request: &Request) -> String {
+pub(super) fn name(request: &Request) -> String {
     match request {
         Request::PutCapabilities { device, .. } => format!("put {device}"),
         Request::DeleteDevice { device } => format!("delete {device}"),
-        Request::Poll { if_none_match } => format!("poll {}", if_none_match.is_some()),
+        Request::Poll { if_none_match, wait } => format!("poll {} {wait:?}", if_none_match.is_some()),
         Request::FetchBundle { path } | Request::FetchYaml { path } => format!("fetch {path}"),
         Request::PostStatus { deployment, json } => format!("status {deployment} {}", String::from_utf8_lossy(json)),
     }

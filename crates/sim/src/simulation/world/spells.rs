@@ -74,6 +74,7 @@ impl World {
         }
         self.note("server dies");
         self.server.die();
+        self.held.clear();
         let delay = self.between_ms(200, 30_000);
         self.schedule(delay, Event::ServerStarts);
     }
