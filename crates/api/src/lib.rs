@@ -7,6 +7,7 @@ pub mod applications;
 pub mod changes;
 pub mod client;
 pub mod clients;
+pub mod copies;
 pub mod deployments;
 pub mod devices;
 pub mod diff;

@@ -2,7 +2,7 @@
 
 mod descriptions;
 mod layout;
-mod registry;
+pub(crate) mod registry;
 mod upload;
 
 pub use descriptions::Descriptions;
@@ -17,13 +17,13 @@ use margo::digest::Digest;
 use margo::finding::Finding;
 use margo::package::{Package, ResourceKind};
 use margrave_api::applications::{ImportApplication, Imported};
-use margrave_core::model::{ApplicationVersion, ResourceRef};
+use margrave_core::model::{Actor, ApplicationVersion, ResourceRef};
 use margrave_store::StoreError;
 
 /// A package that was read and found good.
-#[derive(Debug)]
-struct Found {
-    package: Package,
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    pub(crate) package: Package,
     /// Digest of its OCI manifest.
     digest: Digest,
     warnings: Vec<String>,
@@ -41,23 +41,61 @@ pub async fn upload(
     let found = tokio::task::spawn_blocking(move || upload::read(&archive, note.reference.as_deref()))
         .await
         .map_err(AppError::Task)??;
-    add(state, caller, found, source, reason).await
+    add_found(state, &caller.actor(reason), Some(caller), found, source).await
 }
 
 /// Pulls a package from a registry and adds it. Credentials are used for this and then forgotten.
 pub async fn import(state: &ServerState, caller: &Caller, body: ImportApplication) -> AppResult<Imported> {
     let reason = body.reason.clone();
     let (reference, found) = registry::pull(body).await?;
-    add(state, caller, found, reference, reason).await
+    add_found(state, &caller.actor(reason), Some(caller), found, reference).await
 }
 
-async fn add(
+/// Refuses what [`add_found`] would refuse, for those who have much to do before.
+pub(crate) async fn check(state: &ServerState, found: &Found, source: &str) -> AppResult<()> {
+    let (version, _) = version_of(state, found.clone(), source.to_owned());
+    match state.store.version_get(&version.application, &version.version).await? {
+        Some(known) if !same_content(&known, &version) => Err(other_content(&version)),
+        _ => Ok(()),
+    }
+}
+
+fn other_content(version: &ApplicationVersion) -> AppError {
+    let what = format!("`{}` {}, with other content,", version.application, version.version);
+    StoreError::Exists { what }.into()
+}
+
+/// Adds a package to the catalog; the very same one may be added again. The caller is who gets this as the answer.
+pub(crate) async fn add_found(
     state: &ServerState,
-    caller: &Caller,
+    actor: &Actor,
+    caller: Option<&Caller>,
     found: Found,
     source: String,
-    reason: Option<String>,
 ) -> AppResult<Imported> {
+    let description = found.package.description.clone();
+    let (version, blobs) = version_of(state, found, source);
+    let made = Imported { added: true, application: applications::to_wire(version.clone(), &description) };
+    let store = caller.map_or_else(|| state.store.clone(), |caller| caller.store(state, &made));
+    let added = match store.version_add(actor, &version, &blobs).await {
+        // The same content from another place has another manifest, and is still the same package.
+        Err(StoreError::Exists { what }) => {
+            match state.store.version_get(&version.application, &version.version).await? {
+                Some(known) if same_content(&known, &version) => false,
+                _ => return Err(StoreError::Exists { what: format!("{what}, with other content,") }.into()),
+            }
+        }
+        other => other?,
+    };
+    if added {
+        return Ok(made);
+    }
+    let (kept, description) = applications::described(state, &version.application, &version.version).await?;
+    Ok(Imported { added, application: applications::to_wire(kept, &description) })
+}
+
+/// The version a package is, and the blobs it consists of.
+fn version_of(state: &ServerState, found: Found, source: String) -> (ApplicationVersion, Vec<(Digest, Vec<u8>)>) {
     let Found { package, digest, warnings } = found;
     let Package { description, description_bytes, resources } = package;
     let description_digest = Digest::of(&description_bytes);
@@ -88,22 +126,7 @@ async fn add(
         warnings,
         imported_at: state.now(),
     };
-    let made = Imported { added: true, application: applications::to_wire(version.clone(), &description) };
-    let added = match caller.store(state, &made).version_add(&caller.actor(reason), &version, &blobs).await {
-        // The same content from another place has another manifest, and is still the same package.
-        Err(StoreError::Exists { what }) => {
-            match state.store.version_get(&version.application, &version.version).await? {
-                Some(known) if same_content(&known, &version) => false,
-                _ => return Err(StoreError::Exists { what: format!("{what}, with other content,") }.into()),
-            }
-        }
-        other => other?,
-    };
-    if added {
-        return Ok(made);
-    }
-    let (kept, description) = applications::described(state, &version.application, &version.version).await?;
-    Ok(Imported { added, application: applications::to_wire(kept, &description) })
+    (version, blobs)
 }
 
 fn same_content(one: &ApplicationVersion, other: &ApplicationVersion) -> bool {

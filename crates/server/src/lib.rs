@@ -19,5 +19,6 @@ pub mod trust;
 pub mod app;
 pub mod catalog;
 pub mod registry;
+pub mod copies;
 pub mod operators;
 pub mod telemetry;

@@ -11,14 +11,26 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("margo", &[]),
     ("margrave-core", &["margo"]),
     ("margrave-api", &["margo", "margrave-core"]),
+    ("margrave-oci", &["margo"]),
     ("margrave-store", &["margo", "margrave-core"]),
     ("margrave-agent", &["margo", "margrave-core"]),
-    ("margrave-server", &["margo", "margrave-core", "margrave-api", "margrave-store"]),
+    ("margrave-server", &["margo", "margrave-core", "margrave-api", "margrave-oci", "margrave-store"]),
     (
         "margrave-sim",
         &["margo", "margrave-core", "margrave-api", "margrave-store", "margrave-server", "margrave-agent"],
     ),
-    ("margrave-cli", &["margo", "margrave-core", "margrave-api", "margrave-server", "margrave-agent", "margrave-sim"]),
+    (
+        "margrave-cli",
+        &[
+            "margo",
+            "margrave-core",
+            "margrave-api",
+            "margrave-oci",
+            "margrave-server",
+            "margrave-agent",
+            "margrave-sim",
+        ],
+    ),
 ];
 
 /// Never in the built tree: a second crypto provider, C TLS, abandoned parsers.

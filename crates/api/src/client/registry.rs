@@ -1,6 +1,7 @@
 //! The embedded registry and pull credentials.
 
 use super::{ApiClient, PageQuery, Result, Terms};
+use crate::copies::{Copy, CreateCopy};
 use crate::page::Page;
 use crate::registry::{Collection, PullCredentials, Registry, ReplacePullCredentials, Repository};
 use reqwest::Method;
@@ -20,6 +21,26 @@ impl ApiClient {
     /// `POST /api/registry/collection`
     pub async fn collect_registry(&self) -> Result<Collection> {
         self.send(Method::POST, self.url(["registry", "collection"]), Terms::default(), &serde_json::json!({})).await
+    }
+
+    /// `POST /api/registry/copies`
+    pub async fn create_copy(&self, body: &CreateCopy) -> Result<Copy> {
+        self.send(Method::POST, self.url(["registry", "copies"]), Terms::default(), body).await
+    }
+
+    /// `GET /api/registry/copies`
+    pub async fn copies(&self) -> Result<Page<Copy>> {
+        self.get(self.url(["registry", "copies"]), &[]).await
+    }
+
+    /// `GET /api/registry/copies/{id}`
+    pub async fn copy(&self, id: &str) -> Result<Copy> {
+        self.get(self.url(["registry", "copies", id]), &[]).await
+    }
+
+    /// `DELETE /api/registry/copies/{id}`
+    pub async fn cancel_copy(&self, id: &str, reason: Option<&str>) -> Result<()> {
+        self.delete(self.url(["registry", "copies", id]), Terms { reason, ..Terms::default() }).await
     }
 
     /// `GET /api/clients/{id}/pull-credentials`

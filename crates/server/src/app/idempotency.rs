@@ -14,6 +14,7 @@ use margrave_api::access::Token;
 use margrave_api::applications::Imported;
 use margrave_api::changes::Change;
 use margrave_api::clients::{Client, EnrolmentToken, IssuedSvid};
+use margrave_api::copies::Copy;
 use margrave_api::devices::Group;
 use margrave_core::time::Timestamp;
 use margrave_store::{KeyOwner, KeyWrite, Store};
@@ -47,6 +48,14 @@ impl Made for Change {
     }
     fn location(&self) -> Option<String> {
         Some(format!("/api/changes/{}", self.id))
+    }
+}
+impl Made for Copy {
+    fn status(&self) -> u16 {
+        202
+    }
+    fn location(&self) -> Option<String> {
+        Some(format!("/api/registry/copies/{}", self.id))
     }
 }
 impl Made for Client {

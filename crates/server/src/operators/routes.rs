@@ -5,6 +5,7 @@ mod applications;
 mod audit;
 mod changes;
 mod clients;
+mod copies;
 mod deployments;
 mod devices;
 mod diffs;
@@ -38,6 +39,8 @@ pub(super) fn all() -> OpenApiRouter<ServerState> {
         .routes(routes!(registry::get_registry))
         .routes(routes!(registry::list_repositories))
         .routes(routes!(registry::collect_registry))
+        .routes(routes!(copies::list_copies, copies::create_copy))
+        .routes(routes!(copies::get_copy, copies::cancel_copy))
         .routes(routes!(registry::get_pull_credentials, registry::replace_pull_credentials))
         .routes(routes!(devices::list_devices))
         .routes(routes!(devices::get_device, devices::update_device, devices::delete_device))

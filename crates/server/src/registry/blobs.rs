@@ -47,6 +47,19 @@ impl Registry {
         .await
     }
 
+    /// Some repository that has this blob.
+    pub fn holder(&self, digest: &Digest) -> Option<RepositoryName> {
+        let index = self.inner.index.read();
+        index.blobs.get(digest)?;
+        let has = |held: &super::index::Repository| held.blobs.contains_key(digest);
+        index.repositories.iter().find(|(_, held)| has(held)).map(|(name, _)| name.clone())
+    }
+
+    /// Whether there is such a repository.
+    pub fn knows(&self, repository: &RepositoryName) -> bool {
+        self.inner.index.read().repositories.contains_key(repository)
+    }
+
     /// Gives a repository a blob that another one has; says whether that one has it.
     pub async fn mount(&self, repository: &RepositoryName, digest: &Digest, from: &RepositoryName) -> Result<bool> {
         let (repository, digest, from) = (repository.clone(), digest.clone(), from.clone());

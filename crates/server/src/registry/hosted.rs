@@ -6,6 +6,7 @@ use super::pull::{PULL_PREFIX, PullCredentials};
 use super::{OpenError, Registry, RegistryError, RegistryOptions, router};
 use crate::app::access;
 use crate::config::Config;
+use crate::copies::Copies;
 use crate::state::ServerState;
 use axum::Router;
 use futures_util::future::BoxFuture;
@@ -21,10 +22,12 @@ use std::sync::Arc;
 /// Where the registry is, inside the data folder.
 const FOLDER: &str = "registry";
 
-/// The server's own registry and the credentials devices pull with.
+/// The server's own registry, the credentials devices pull with, and the copies that fill it.
 pub struct Hosted {
     pub registry: Registry,
     pub pull: PullCredentials,
+    /// Copies from other registries.
+    pub copies: Copies,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +63,7 @@ impl Hosted {
         };
         let registry = Registry::open(options, Arc::clone(clock)).await?;
         let pull = PullCredentials::open(&folder).map_err(|source| HostError::Pull { folder, source })?;
-        Ok(Some(Arc::new(Self { registry, pull })))
+        Ok(Some(Arc::new(Self { registry, pull, copies: Copies::default() })))
     }
 }
 

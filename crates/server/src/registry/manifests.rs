@@ -48,6 +48,28 @@ impl Registry {
         content_type: Option<&str>,
         bytes: Bytes,
     ) -> Result<PutManifest> {
+        self.put(repository, reference, content_type, bytes, true).await
+    }
+
+    /// Like [`Self::put_manifest`], but an index may list manifests that are not here: a copy for some platforms.
+    pub async fn put_partly(
+        &self,
+        repository: &RepositoryName,
+        reference: &Reference,
+        content_type: Option<&str>,
+        bytes: Bytes,
+    ) -> Result<PutManifest> {
+        self.put(repository, reference, content_type, bytes, false).await
+    }
+
+    async fn put(
+        &self,
+        repository: &RepositoryName,
+        reference: &Reference,
+        content_type: Option<&str>,
+        bytes: Bytes,
+        whole: bool,
+    ) -> Result<PutManifest> {
         if bytes.len() > MANIFEST_BYTES_MAX {
             return Err(RegistryError::ManifestTooLarge { limit: MANIFEST_BYTES_MAX });
         }
@@ -64,7 +86,7 @@ impl Registry {
         let repository = repository.clone();
         self.blocking(move |inner| {
             let _commit = inner.commit.lock();
-            inner.check_references(&repository, &document)?;
+            inner.check_references(&repository, &document, whole)?;
             inner.write_manifest(&repository, &digest, &document, &bytes)?;
             if let Some(tag) = tag {
                 inner.write_tag(&repository, tag, &digest)?;
@@ -129,13 +151,15 @@ impl Registry {
 }
 
 impl Inner {
-    /// Everything a manifest refers to must be here, with the size it states. Its subject may come later.
-    fn check_references(&self, repository: &RepositoryName, document: &Document) -> Result<()> {
+    /// Everything a manifest refers to must be here, with the size it states. Its subject may come later, and unless
+    /// the `whole` is wanted, so may the manifests of an index.
+    fn check_references(&self, repository: &RepositoryName, document: &Document, whole: bool) -> Result<()> {
         let index = self.index.read();
         let held = index.repositories.get(repository);
         let manifest_size = |digest: &Digest| held.and_then(|held| held.manifests.get(digest)).map(|found| found.size);
         let blobs = document.blobs.iter().map(|(digest, size)| (digest, size, index.size_of(repository, digest)));
         let manifests = document.manifests.iter().map(|(digest, size)| (digest, size, manifest_size(digest)));
+        let manifests = manifests.filter(|(_, _, actual)| whole || actual.is_some());
         let mut missing = Vec::new();
         for (digest, stated, actual) in blobs.chain(manifests) {
             match actual {

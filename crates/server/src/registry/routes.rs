@@ -5,6 +5,7 @@
 mod blobs;
 mod lists;
 mod manifests;
+mod mirrors;
 mod path;
 mod uploads;
 
@@ -60,7 +61,9 @@ async fn serve(State(shared): State<Shared>, request: Request) -> Response {
 async fn answer(call: Call, body: Body) -> Result<Response> {
     let method = call.parts.method.clone();
     let read = method == Method::GET || method == Method::HEAD;
-    match path::parse(call.parts.uri.path())? {
+    let route = path::parse(call.parts.uri.path())?;
+    let route = if read { mirrors::resolve(&call, route)? } else { route };
+    match route {
         Route::Base if read => {
             call.allow(Action::Pull, None).await?;
             Ok(axum::Json(serde_json::json!({})).into_response())

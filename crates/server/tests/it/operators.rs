@@ -5,6 +5,7 @@ mod batches;
 mod catalog;
 mod changes;
 mod clients;
+mod copies;
 mod deployments;
 mod devices;
 mod diffs;

@@ -1,9 +1,9 @@
 //! The clients people use, as they are: skopeo, oras, helm, and a Docker engine.
 
-mod docker;
+pub(crate) mod docker;
 mod helm;
 mod oras;
-mod skopeo;
+pub(crate) mod skopeo;
 
 use crate::support::{Fixture, TOKEN};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use tokio::process::Command;
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A program the machine or the cache has.
-fn tool(name: &str) -> PathBuf {
+pub(crate) fn tool(name: &str) -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
     let cached = cache.map(|cache| cache.join("margrave/tools/bin").join(name));

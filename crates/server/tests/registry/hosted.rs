@@ -10,20 +10,20 @@ use margrave_server::run::{self, Running};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
-struct Server {
+pub(crate) struct Server {
     running: Running,
     data: TempDir,
     http: reqwest::Client,
-    token: String,
+    pub(crate) token: String,
 }
 
 impl Server {
-    async fn start(change: impl FnOnce(&mut Config)) -> Self {
+    pub(crate) async fn start(change: impl FnOnce(&mut Config)) -> Self {
         let data = tempfile::tempdir().unwrap();
         let mut config = Config { data_dir: data.path().join("data"), ..Config::default() };
         let free = ([127, 0, 0, 1], 0).into();
@@ -40,20 +40,20 @@ impl Server {
         Self { running, data, http, token: token.trim().to_owned() }
     }
 
-    fn address(&self) -> String {
+    pub(crate) fn address(&self) -> String {
         self.running.addresses.trust.unwrap().to_string()
     }
 
-    fn v2(&self, method: Method, path: &str) -> RequestBuilder {
+    pub(crate) fn v2(&self, method: Method, path: &str) -> RequestBuilder {
         self.http.request(method, format!("https://{}/v2/{path}", self.address()))
     }
 
-    fn api(&self, method: Method, path: &str) -> RequestBuilder {
+    pub(crate) fn api(&self, method: Method, path: &str) -> RequestBuilder {
         let address = self.running.addresses.operators.unwrap();
         self.http.request(method, format!("http://{address}/api/{path}")).bearer_auth(&self.token)
     }
 
-    async fn create(&self, id: &str, state: ClientState) {
+    pub(crate) async fn create(&self, id: &str, state: ClientState) {
         let actor = Actor { name: "test".to_owned(), reason: None, request_id: None };
         let id: ClientId = id.parse().unwrap();
         let server = &self.running.state;
@@ -61,7 +61,7 @@ impl Server {
         server.heads.put(head);
     }
 
-    async fn password(&self, client: &str) -> String {
+    pub(crate) async fn password(&self, client: &str) -> String {
         let credentials = self.api(Method::GET, &format!("clients/{client}/pull-credentials")).send().await.unwrap();
         let credentials: Value = credentials.error_for_status().unwrap().json().await.unwrap();
         assert_eq!((&credentials["user"], &credentials["address"]), (&json!(client), &json!(self.address())));
@@ -69,7 +69,7 @@ impl Server {
     }
 
     /// Pushes an image as an operator would with plain HTTP calls.
-    async fn push(&self, repository: &str, tag: &str, layer: &[u8]) {
+    pub(crate) async fn push(&self, repository: &str, tag: &str, layer: &[u8]) {
         for content in [b"{}".as_slice(), layer] {
             let path = format!("{repository}/blobs/uploads/?digest={}", Digest::sha256(content));
             let pushed = self.v2(Method::POST, &path).basic_auth("me", Some(&self.token)).body(content.to_vec());
@@ -79,6 +79,19 @@ impl Server {
         let put = self.v2(Method::PUT, &format!("{repository}/manifests/{tag}")).bearer_auth(&self.token);
         let put = put.header("content-type", crate::support::MANIFEST).body(manifest.to_string()).send().await.unwrap();
         assert_eq!(put.status(), 201);
+    }
+
+    /// A folder of the test's own beside the server's.
+    pub(crate) fn scratch(&self) -> PathBuf {
+        let path = self.data.path().join("scratch");
+        fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    /// Puts the authority into a folder, where clients look for it.
+    pub(crate) fn authority_for(&self, folder: &Path) {
+        fs::create_dir_all(folder).unwrap();
+        fs::write(folder.join("ca.crt"), self.running.state.identity.https_ca_pem()).unwrap();
     }
 
     fn authority_file(&self) -> PathBuf {

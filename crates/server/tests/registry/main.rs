@@ -11,6 +11,7 @@ mod durability;
 mod kills;
 mod lists;
 mod manifests;
+mod pushes;
 mod quotas;
 mod records;
 mod streaming;
@@ -18,3 +19,4 @@ mod uploads;
 
 mod clients;
 mod hosted;
+mod mirrors;

@@ -1,6 +1,6 @@
 //! Packages from a real registry: Debian's `docker-registry`, started here.
 
-mod registry;
+pub(super) mod registry;
 
 use super::packages::{ID, package};
 use super::{api, problem, refused};

@@ -1,6 +1,6 @@
 //! A Docker engine of the test's own pushes images and pulls them again.
 
-use super::{run, tool};
+use super::{run_in, tool};
 use crate::support::{CLIENT, Fixture, TOKEN, wait_for};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -8,13 +8,18 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 /// A running engine; stopped when dropped.
-struct Engine {
+pub(crate) struct Engine {
     process: Child,
     folder: TempDir,
 }
 
 impl Engine {
     async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// With further arguments for the engine.
+    pub(crate) async fn start_with(arguments: &[&str]) -> Self {
         let folder = tempfile::Builder::new().prefix("engine").tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         let log = File::create(path("log")).unwrap();
@@ -29,6 +34,7 @@ impl Engine {
             .arg(format!("unix://{}", path("socket").display()))
             // Beside an engine that may run here already.
             .args(["--bridge=none", "--iptables=false"])
+            .args(arguments)
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
@@ -41,9 +47,13 @@ impl Engine {
     }
 
     async fn docker(&self, fixture: &Fixture, arguments: &[&str], input: &str) -> super::Ran {
+        self.docker_in(&fixture.scratch(), arguments, input).await
+    }
+
+    pub(crate) async fn docker_in(&self, home: &Path, arguments: &[&str], input: &str) -> super::Ran {
         let host = format!("unix://{}", self.folder.path().join("socket").display());
         let arguments: Vec<&str> = ["--host", &host].into_iter().chain(arguments.iter().copied()).collect();
-        run(fixture, "docker", &arguments, input).await
+        run_in(home, "docker", &arguments, input).await
     }
 }
 

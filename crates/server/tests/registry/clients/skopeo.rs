@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 /// A layout with one image, tagged `1.0`.
-fn write_layout(folder: &Path) -> Value {
+pub(crate) fn write_layout(folder: &Path) -> Value {
     let config = json!({ "architecture": "amd64", "os": "linux", "config": {},
         "rootfs": { "type": "layers", "diff_ids": [Digest::sha256(&archive()).to_string()] } })
     .to_string();

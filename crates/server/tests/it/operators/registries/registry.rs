@@ -16,18 +16,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
-pub(super) const USER: &str = "fleet";
-pub(super) const PASSWORD: &str = "registry-pass-1";
+pub(crate) const USER: &str = "fleet";
+pub(crate) const PASSWORD: &str = "registry-pass-1";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Access {
+pub(crate) enum Access {
     Open,
     Password,
     /// HTTPS from a CA of its own, and a password.
     Tls,
 }
 
-pub(super) struct Registry {
+pub(crate) struct Registry {
     process: Child,
     folder: TempDir,
     port: u16,
@@ -43,7 +43,7 @@ impl Drop for Registry {
 }
 
 impl Registry {
-    pub(super) async fn start(access: Access) -> Self {
+    pub(crate) async fn start(access: Access) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let mut config = format!(
@@ -79,15 +79,15 @@ impl Registry {
         registry
     }
 
-    pub(super) fn host(&self) -> String {
+    pub(crate) fn host(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    pub(super) fn is_plain(&self) -> bool {
+    pub(crate) fn is_plain(&self) -> bool {
         self.access != Access::Tls
     }
 
-    pub(super) fn ca(&self) -> Option<String> {
+    pub(crate) fn ca(&self) -> Option<String> {
         self.ca.clone()
     }
 
@@ -101,7 +101,7 @@ impl Registry {
     }
 
     /// Pushes as a supplier's tool would (REG-03); returns the digest of the manifest.
-    pub(super) async fn push(&self, repository: &str, tag: &str, package: &Package) -> Digest {
+    pub(crate) async fn push(&self, repository: &str, tag: &str, package: &Package) -> Digest {
         let (manifest, blobs) = margo::package::to_oci(package);
         let http = self.http();
         for (digest, bytes) in blobs {
@@ -127,7 +127,7 @@ impl Registry {
     }
 
     /// Changes a letter in the stored blob that begins like this.
-    pub(super) fn tamper(&self, beginning: &[u8]) {
+    pub(crate) fn tamper(&self, beginning: &[u8]) {
         let mut changed = 0;
         for path in files(&self.folder.path().join("data")) {
             let mut bytes = std::fs::read(&path).unwrap();
@@ -169,7 +169,7 @@ struct Front {
 const TOKEN: &str = "a-token-for-pulling";
 
 /// Stands before the registry and lets nobody through without a token, which it hands out to who knows the password.
-pub(super) async fn token_front(registry: &Registry) -> String {
+pub(crate) async fn token_front(registry: &Registry) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let host = listener.local_addr().unwrap().to_string();
     let front = Front { upstream: registry.url(""), host: host.clone(), http: registry.http() };

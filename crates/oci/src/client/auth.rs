@@ -1,7 +1,8 @@
 //! How a registry wants to be asked: not at all, by password, or with a token from elsewhere (REG-10).
 
-use super::{Session, chain, failed, reference};
-use crate::app::error::{AppError, AppResult};
+use super::error::{Kind, OciError, Result, chain};
+use super::{Ask, Registry};
+use crate::reference;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::header::{AUTHORIZATION, GetAll, HeaderValue};
@@ -12,21 +13,27 @@ use url::Url;
 /// A token answer is a few hundred bytes, a large signed token a few kilobytes.
 const TOKEN_ANSWER_BYTES_MAX: usize = 256 << 10;
 
-pub(super) struct Credentials {
+/// A user and a password; the password is never printed.
+#[derive(Debug, Clone)]
+pub struct Credentials {
     username: String,
     password: SecretString,
 }
 
 impl Credentials {
-    pub(super) fn new(username: Option<String>, password: Option<String>) -> AppResult<Option<Self>> {
+    /// Refuses half a login, naming the field that is wrong.
+    pub fn new(
+        username: Option<String>,
+        password: Option<String>,
+    ) -> std::result::Result<Option<Self>, (&'static str, &'static str)> {
         match (username, password) {
             (None, None) => Ok(None),
             (Some(username), Some(password)) if !username.contains(':') => {
                 Ok(Some(Self { username, password: SecretString::from(password) }))
             }
-            (Some(_), Some(_)) => Err(AppError::invalid("username", "cannot hold a colon")),
-            (None, Some(_)) => Err(AppError::invalid("username", "give the username that goes with the password")),
-            (Some(_), None) => Err(AppError::invalid("password", "give the password that goes with the username")),
+            (Some(_), Some(_)) => Err(("username", "cannot hold a colon")),
+            (None, Some(_)) => Err(("username", "give the username that goes with the password")),
+            (Some(_), None) => Err(("password", "give the password that goes with the username")),
         }
     }
 
@@ -95,29 +102,40 @@ struct TokenAnswer {
     access_token: Option<String>,
 }
 
-impl Session {
+impl Registry {
     /// What to send as `Authorization` from now on.
-    pub(super) async fn answer(&self, challenge: Challenge) -> AppResult<HeaderValue> {
+    pub(super) async fn answer(&self, challenge: Challenge, ask: &Ask<'_>) -> Result<HeaderValue> {
         match (challenge, &self.credentials) {
             (Challenge::Basic, Some(credentials)) => Ok(credentials.basic()),
-            (Challenge::Basic, None) => Err(failed(self.denied())),
-            (Challenge::Bearer { realm, service, scope }, _) => self.fetch_token(&realm, service, scope).await,
+            (Challenge::Basic, None) => Err(OciError::new(Kind::Denied, self.denied(ask.repository))),
+            (Challenge::Bearer { realm, service, scope }, _) => self.fetch_token(&realm, service, scope, ask).await,
             (Challenge::Unknown, _) => {
-                Err(failed(format!("registry `{}` asks to log in in a way not known here", self.reference.host)))
+                let message = format!("registry `{}` asks to log in in a way not known here", self.host);
+                Err(OciError::new(Kind::Denied, message))
             }
         }
     }
 
     /// The token flow: with the password where there is one, else as anybody.
-    async fn fetch_token(&self, realm: &str, service: Option<String>, scope: Option<String>) -> AppResult<HeaderValue> {
+    async fn fetch_token(
+        &self,
+        realm: &str,
+        service: Option<String>,
+        scope: Option<String>,
+        ask: &Ask<'_>,
+    ) -> Result<HeaderValue> {
         let odd = || {
-            failed(format!("registry `{}` sends to log in at `{realm}`, which is no safe address", self.reference.host))
+            let message = format!("registry `{}` sends to log in at `{realm}`, which is no safe address", self.host);
+            OciError::new(Kind::Refused, message)
         };
         let mut url = Url::parse(realm).map_err(|_| odd())?;
         if url.scheme() != "https" && !(self.plain_http && reference::is_loopback_url(&url)) {
             return Err(odd());
         }
-        let scope = scope.unwrap_or_else(|| format!("repository:{}:pull", self.reference.repository));
+        let actions = if ask.pushes { "pull,push" } else { "pull" };
+        // What the registry asks for counts, except that a question before a push must not end in a token for pulling.
+        let own = format!("repository:{}:{actions}", ask.repository);
+        let scope = scope.filter(|scope| !ask.pushes || scope.contains("push")).unwrap_or(own);
         url.query_pairs_mut().append_pair("scope", &scope);
         if let Some(service) = service {
             url.query_pairs_mut().append_pair("service", &service);
@@ -127,19 +145,23 @@ impl Session {
             request = request.header(AUTHORIZATION, credentials.basic());
         }
         let response = request.send().await.map_err(|error| {
-            failed(format!("the login service of the registry cannot be reached: {}", chain(&error.without_url())))
+            let detail = chain(&error.without_url());
+            OciError::new(Kind::Unreachable, format!("the login service of the registry cannot be reached: {detail}"))
         })?;
         match response.status().as_u16() {
             200..=299 => {}
-            401 | 403 => return Err(failed(self.denied())),
-            other => return Err(failed(format!("the login service of the registry answered with status {other}"))),
+            401 | 403 => return Err(OciError::new(Kind::Denied, self.denied(ask.repository))),
+            other => {
+                let message = format!("the login service of the registry answered with status {other}");
+                return Err(OciError::new(Kind::Unreachable, message));
+            }
         }
         let bytes = self.read(response, TOKEN_ANSWER_BYTES_MAX, "the login answer").await?;
         let token =
             serde_json::from_slice::<TokenAnswer>(&bytes).ok().and_then(|answer| answer.token.or(answer.access_token));
         token
             .and_then(|token| sensitive(&format!("Bearer {token}")))
-            .ok_or_else(|| failed("the login service of the registry gave no token".to_owned()))
+            .ok_or_else(|| OciError::new(Kind::Refused, "the login service of the registry gave no token"))
     }
 }
 

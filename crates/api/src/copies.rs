@@ -1,0 +1,156 @@
+//! Copies: an application with its components and images, from another registry into the embedded one.
+
+use crate::applications::ApplicationVersion;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// `POST /api/registry/copies`
+#[derive(Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CreateCopy {
+    /// The package: `oci://registry/repository:tag` or `oci://registry/repository@sha256:...`.
+    pub source: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub username: Option<String>,
+    /// Used for this copy and this registry only; never stored, logged or shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(format = "password")]
+    pub password: Option<String>,
+    /// For components and images in further registries.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub logins: Vec<RegistryLogin>,
+    /// Speak HTTP instead of HTTPS with registries on loopback addresses.
+    #[serde(default)]
+    pub plain_http: bool,
+    /// PEM of further CAs to trust.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<String>,
+    /// Images to copy besides those that the components name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<String>,
+    /// Only what is for these, such as `linux/amd64`; everything unless given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub platforms: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// What another registry is asked with.
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RegistryLogin {
+    /// Name and port.
+    pub host: String,
+    pub username: String,
+    #[schema(format = "password")]
+    pub password: String,
+}
+
+/// Passwords are for the registries alone: they must not reach a log by way of `{:?}`.
+impl std::fmt::Debug for CreateCopy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CreateCopy")
+            .field("source", &self.source)
+            .field("images", &self.images)
+            .field("platforms", &self.platforms)
+            .finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for RegistryLogin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RegistryLogin").field("host", &self.host).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CopyState {
+    /// Others are before it.
+    Waiting,
+    Running,
+    /// Everything that was found is here.
+    Done,
+    /// Something could not be had; the rest is here.
+    Incomplete,
+    /// It ended early; running it again goes on where it ended.
+    Failed,
+    Cancelled,
+}
+
+impl CopyState {
+    pub fn is_over(self) -> bool {
+        !matches!(self, Self::Waiting | Self::Running)
+    }
+}
+
+/// `GET /api/registry/copies/{id}`: how far a copy is. Kept in memory: a server that was restarted knows none.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Copy {
+    pub id: String,
+    pub source: String,
+    pub state: CopyState,
+    pub created_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
+    /// Who asked for it.
+    pub actor: String,
+    /// Bytes that came over the network.
+    pub bytes_copied: u64,
+    /// Bytes that were here already.
+    pub bytes_present: u64,
+    pub artifacts: Vec<CopiedArtifact>,
+    /// Images that are named by something only known where they run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<String>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The application as it is in the catalog, once it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application: Option<ApplicationVersion>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CopiedKind {
+    Package,
+    Component,
+    Image,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CopiedState {
+    Waiting,
+    Copying,
+    Copied,
+    /// All of it was here already.
+    Present,
+    NotFound,
+    Failed,
+}
+
+/// One thing of a copy.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CopiedArtifact {
+    pub kind: CopiedKind,
+    /// As descriptions, charts and compose files name it.
+    pub reference: String,
+    /// Where it lies in the embedded registry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    pub state: CopiedState,
+    pub bytes_copied: u64,
+    pub bytes_present: u64,
+    /// Of an index: the platforms that were taken.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub platforms: Vec<String>,
+    /// Why it is not here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}

@@ -1,0 +1,16 @@
+//! OCI registries from the outside: references, pulling, pushing, and building the artifacts that are pushed.
+//!
+//! Used by the server (imports, copies) and by the command (`margrave app push`). Every digest is verified, every size
+//! bounded, and credentials never get into a message.
+
+// Suggested reading order.
+pub mod reference;
+pub mod mirror;
+pub mod manifest;
+pub mod client;
+pub mod build;
+pub mod images;
+
+pub use client::{Connection, Credentials, Kind, OciError, Registry};
+pub use manifest::{Descriptor, Manifest, Platform};
+pub use reference::{Reference, Tag};

@@ -1,0 +1,126 @@
+//! Copying an application with its components and images from other registries into the embedded one.
+//!
+//! A copy is a task with a record in memory. Nothing of it needs to survive a restart: everything it brought in is in
+//! the registry, and running it again skips what is there. Where things lie is for [`margrave_oci::mirror`] to say.
+
+mod job;
+mod transfer;
+mod work;
+
+pub use job::Copies;
+
+use crate::app::access::Caller;
+use crate::app::error::{AppError, AppResult, Code};
+use crate::app::paging::whole;
+use crate::catalog::registry::Source;
+use crate::registry::hosted::Hosted;
+use crate::state::ServerState;
+use job::Job;
+use margrave_api::applications::ImportApplication;
+use margrave_api::copies::{Copy, CreateCopy};
+use margrave_api::page::Page;
+use margrave_oci::{Credentials, Platform, Reference, mirror};
+use serde_json::json;
+use std::collections::HashMap;
+use std::sync::Arc;
+use uuid::Uuid;
+use work::Work;
+
+/// Images named by hand; an application has a few.
+const IMAGES_MAX: usize = 200;
+const PLATFORMS_MAX: usize = 20;
+const LOGINS_MAX: usize = 20;
+
+/// Begins a copy. Credentials are used for it and then forgotten.
+pub async fn create(state: &ServerState, caller: &Caller, body: CreateCopy) -> AppResult<Copy> {
+    let hosted = hosted(state)?;
+    let reason = body.reason.clone();
+    let work = read(body)?;
+    let id = Uuid::new_v4();
+    let actor = caller.actor(reason);
+    let job =
+        Job::new(id, work.source.reference.to_string(), actor.name.clone(), state.now(), state.stopping.child_token());
+    hosted.copies.admit(&job)?;
+    let after = json!({
+        "source": job.source(),
+        "images": work.images.iter().map(Reference::image).collect::<Vec<_>>(),
+        "platforms": work.platforms.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    });
+    let copy = job.show();
+    let store = caller.store(state, &copy);
+    let recorded = store.audit_append(&actor, "registry.copy", &format!("copy/{id}"), Some(after), state.now()).await;
+    if let Err(error) = recorded {
+        hosted.copies.forget(id);
+        return Err(error.into());
+    }
+    tokio::spawn(work::run(state.clone(), Arc::clone(hosted), job, work, actor));
+    Ok(copy)
+}
+
+pub fn list(state: &ServerState) -> AppResult<Page<Copy>> {
+    Ok(whole(hosted(state)?.copies.list()))
+}
+
+pub fn get(state: &ServerState, id: &str) -> AppResult<Copy> {
+    Ok(find(state, id)?.show())
+}
+
+/// Ends a copy; what it has brought in stays.
+pub async fn cancel(state: &ServerState, caller: &Caller, id: &str, reason: Option<String>) -> AppResult<()> {
+    let job = find(state, id)?;
+    let subject = format!("copy/{}", job.id());
+    state.store.audit_append(&caller.actor(reason), "registry.copy-cancel", &subject, None, state.now()).await?;
+    job.cancel();
+    Ok(())
+}
+
+fn find(state: &ServerState, id: &str) -> AppResult<Arc<Job>> {
+    let found = id.parse().ok().and_then(|id| hosted(state).ok()?.copies.get(id));
+    found.ok_or_else(|| {
+        let detail = format!("copy `{id}` does not exist; copies are forgotten when the server restarts: begin it again, it skips what is there");
+        AppError::refused(Code::NotFound, detail)
+    })
+}
+
+fn hosted(state: &ServerState) -> AppResult<&Arc<Hosted>> {
+    let off = || AppError::refused(Code::NotFound, "this server's registry is off; `registry.enabled` switches it on");
+    state.registry.as_ref().ok_or_else(off)
+}
+
+/// Everything that can be seen to be wrong before anything is asked.
+fn read(body: CreateCopy) -> AppResult<Work> {
+    let CreateCopy { source, username, password, logins, plain_http, ca, images, platforms, reason: _ } = body;
+    let source = Source::of(&ImportApplication { source, username, password, plain_http, ca, reason: None })?;
+    // Certificates that cannot be used are told now.
+    source.registry()?;
+    if images.len() > IMAGES_MAX || platforms.len() > PLATFORMS_MAX || logins.len() > LOGINS_MAX {
+        let detail =
+            format!("name at most {IMAGES_MAX} images, {PLATFORMS_MAX} platforms and {LOGINS_MAX} logins in a copy");
+        return Err(AppError::refused(Code::Invalid, detail));
+    }
+    mirrored(&source.reference).map_err(|problem| AppError::invalid("source", problem))?;
+    let mut read = Vec::with_capacity(images.len());
+    for (index, image) in images.iter().enumerate() {
+        let field = format!("images[{index}]");
+        let reference = Reference::parse_image(image).and_then(|image| mirrored(&image).map(|_| image));
+        read.push(reference.map_err(|problem| AppError::invalid(&field, problem))?);
+    }
+    let platforms = platforms.iter().enumerate().map(|(index, text)| {
+        text.parse::<Platform>().map_err(|problem| AppError::invalid(&format!("platforms[{index}]"), problem))
+    });
+    let platforms = platforms.collect::<AppResult<Vec<_>>>()?;
+    let mut known = HashMap::new();
+    for (index, login) in logins.into_iter().enumerate() {
+        let credentials = Credentials::new(Some(login.username), Some(login.password))
+            .map_err(|(field, message)| AppError::invalid(&format!("logins[{index}].{field}"), message))?;
+        known.insert(login.host, credentials);
+    }
+    Ok(Work { source, images: read, platforms, logins: known })
+}
+
+/// The repository a copy of this lies in.
+fn mirrored(reference: &Reference) -> Result<crate::registry::RepositoryName, String> {
+    let name = mirror::repository(&reference.host, &reference.repository)
+        .ok_or_else(|| format!("`{}` cannot be part of the name of a repository", reference.host))?;
+    name.parse().map_err(|error: crate::registry::NameError| error.to_string())
+}

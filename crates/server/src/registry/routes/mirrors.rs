@@ -1,0 +1,64 @@
+//! Pulls by the name something has elsewhere: how container runtimes ask a mirror.
+//!
+//! - containerd and K3s ask for `press` with `?ns=registry.example`;
+//! - Docker asks for `library/nginx` and means its own registry;
+//! - Podman and skopeo ask for whatever stands before the name in their configuration, which may leave `mirror/` out.
+//!
+//! A namespace is binding: what is ours under the same name is not what was asked for. Without one, what is ours wins.
+
+use super::Call;
+use super::path::Route;
+use crate::registry::Registry;
+use crate::registry::error::{RegistryError, Result};
+use crate::registry::names::RepositoryName;
+use http::header::HOST;
+use margrave_oci::mirror;
+
+/// The same question about the repository that is meant.
+pub(super) fn resolve(call: &Call, route: Route) -> Result<Route> {
+    let meant = |name: RepositoryName| repository(call, name);
+    Ok(match route {
+        Route::Tags(name) => Route::Tags(meant(name)?),
+        Route::Referrers(name, digest) => Route::Referrers(meant(name)?, digest),
+        Route::Blob(name, digest) => Route::Blob(meant(name)?, digest),
+        Route::Manifest(name, reference) => Route::Manifest(meant(name)?, reference),
+        other @ (Route::Base | Route::Catalog | Route::Uploads(_) | Route::Upload(..)) => other,
+    })
+}
+
+fn repository(call: &Call, name: RepositoryName) -> Result<RepositoryName> {
+    let namespace = call.query("ns").filter(|namespace| !namespace.is_empty());
+    // Who asks us for what is ours needs no mirror.
+    let namespace = namespace.filter(|namespace| call.host().as_deref() != Some(namespace));
+    match namespace {
+        Some(namespace) => inside(&namespace, name),
+        None => Ok(anywhere(&call.registry, name)),
+    }
+}
+
+fn inside(namespace: &str, name: RepositoryName) -> Result<RepositoryName> {
+    let whole = mirror::repository(namespace, "").is_some_and(|prefix| name.as_str().starts_with(&prefix));
+    if whole {
+        return Ok(name);
+    }
+    let mirrored = mirror::repository(namespace, name.as_str()).and_then(|text| text.parse().ok());
+    mirrored.ok_or_else(|| RegistryError::RepositoryUnknown(name.to_string()))
+}
+
+fn anywhere(registry: &Registry, name: RepositoryName) -> RepositoryName {
+    if registry.knows(&name) {
+        return name;
+    }
+    let without_prefix = Some(format!("{}{name}", mirror::PREFIX));
+    let candidates = [without_prefix, mirror::repository(mirror::DOCKER_HUB, name.as_str())];
+    let candidates = candidates.into_iter().flatten().filter_map(|text| text.parse::<RepositoryName>().ok());
+    candidates.into_iter().find(|candidate| registry.knows(candidate)).unwrap_or(name)
+}
+
+impl Call {
+    /// Name and port the client called us by.
+    fn host(&self) -> Option<String> {
+        let authority = self.parts.uri.authority().map(ToString::to_string);
+        authority.or_else(|| self.header(&HOST).map(str::to_owned))
+    }
+}
