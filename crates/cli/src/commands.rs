@@ -17,6 +17,7 @@ pub(crate) mod status;
 pub(crate) mod token;
 pub(crate) mod trust;
 
+use crate::connection::Target;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Output;
 use margrave_api::client::{ApiClient, ClientError, PageQuery};
@@ -27,6 +28,8 @@ use margrave_api::page::{LIMIT_MAX, Page};
 pub(crate) struct Session {
     pub(crate) api: ApiClient,
     pub(crate) out: Output,
+    /// For the registry of the same server, which takes the same token.
+    pub(crate) target: Target,
 }
 
 /// Says why something is changed; kept in the audit.

@@ -55,9 +55,9 @@ async fn run(cli: Cli, out: Output) -> Outcome {
         Command::Doctor => commands::doctor::run(&connection, &environment, out).await,
         command => {
             let saved = saved::path().map(|path| saved::load(&path)).transpose()?.flatten();
-            let api =
-                connection::resolve(&connection, &environment, saved)?.client(connection.idempotency_key.as_deref())?;
-            operate(command, &Session { api, out }).await
+            let target = connection::resolve(&connection, &environment, saved)?;
+            let api = target.client(connection.idempotency_key.as_deref())?;
+            operate(command, &Session { api, out, target }).await
         }
     }
 }

@@ -1,6 +1,9 @@
 //! `margrave app`: the catalog.
 
+mod copy;
 mod import;
+mod push;
+mod registry_args;
 
 use super::{LimitArgs, ReasonArgs, Session, YesArgs, device_name, every};
 use crate::ask::plain;
@@ -36,6 +39,8 @@ pub(crate) enum AppCommand {
     },
     /// Add a package from a folder, an OCI layout or a registry
     Import(import::ImportArgs),
+    /// Build a package, chart or compose archive from a folder and push it
+    Push(push::PushArgs),
     /// Tell for every device whether the application can run there, and why or why not
     #[command(after_help = "Examples:
   margrave app fit line-monitor
@@ -93,6 +98,7 @@ pub(crate) async fn run(command: AppCommand, session: &Session) -> Outcome {
             session.out.show(&diff, |out| super::diff::application(out, &diff))
         }
         AppCommand::Import(args) => import::run(session, args).await,
+        AppCommand::Push(args) => push::run(session, args).await,
         AppCommand::Fit { application, version, selector, reasons, limit } => {
             fit(session, &application, version, selector.as_deref(), reasons, &limit).await
         }

@@ -1,6 +1,7 @@
 //! `margrave client`: who may connect.
 
 mod mint;
+mod mirror;
 
 use super::{LimitArgs, ReasonArgs, Session, YesArgs, every};
 use crate::clock;
@@ -40,6 +41,8 @@ pub(crate) enum ClientCommand {
     },
     /// Make a key, get a certificate for it, accept the client, and write all into a folder
     Mint(mint::MintArgs),
+    /// Show how a device's container runtime pulls through the server's own registry, references unchanged
+    MirrorConfig(mirror::MirrorArgs),
     /// Make a one-time token with which a device enrols, and show the command to paste there
     EnrolToken {
         /// Id of the client, the last part of its SPIFFE ID
@@ -72,6 +75,7 @@ pub(crate) async fn run(command: ClientCommand, session: &Session) -> Outcome {
             session.out.show(&client, |out| render(out, &client))
         }
         ClientCommand::Mint(args) => mint::run(session, args).await,
+        ClientCommand::MirrorConfig(args) => mirror::run(session, args).await,
         ClientCommand::EnrolToken { id, valid_for, reason } => {
             let body =
                 CreateEnrolmentToken { valid_for_seconds: valid_for.map(|time| time.as_secs()), reason: reason.reason };

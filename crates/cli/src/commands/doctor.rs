@@ -65,10 +65,10 @@ pub(crate) async fn run(args: &ConnectionArgs, environment: &Environment, out: O
     }
     let saved = saved::path().map(|path| saved::load(&path)).transpose().map(Option::flatten);
     let target = saved.and_then(|saved| connection::resolve(args, environment, saved));
-    match target.and_then(|target| Ok((target.url.clone(), target.client(None)?))) {
-        Ok((url, api)) => {
-            checks.push(Check::ok("configuration", format!("the server is {url}")));
-            let session = Session { api, out };
+    match target.and_then(|target| Ok((target.client(None)?, target))) {
+        Ok((api, target)) => {
+            checks.push(Check::ok("configuration", format!("the server is {}", target.url)));
+            let session = Session { api, out, target };
             server(&session, &mut checks).await;
         }
         Err(failure) => checks.push(Check::failed("configuration", failure)),

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "in the helpers of tests too, what must not happen fails the test")]
 
 mod catalog;
+mod copies;
 mod demo;
 mod deploy;
 mod explain;
@@ -9,7 +10,9 @@ mod help;
 mod identity;
 mod imports;
 mod login;
+mod origin;
 mod programs;
+mod push;
 mod removal;
 mod serve;
 mod support;

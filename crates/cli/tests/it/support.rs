@@ -95,9 +95,32 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::start_in(tempfile::tempdir().unwrap())
+    }
+
+    /// Kills the server in the middle of whatever it does, and starts it again on the same data.
+    pub(crate) fn kill_and_start_again(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.child = Self::spawn(&self.folder);
+        self.answers();
+    }
+
+    fn start_in(folder: TempDir) -> Self {
+        let child = Self::spawn(&folder);
+        let server = Self { folder, child };
+        server.answers();
+        server
+    }
+
+    fn answers(&self) {
+        until("server", || self.try_run(&["status"]).ok().filter(|output| output.status.success()));
+    }
+
+    fn spawn(folder: &TempDir) -> Child {
         let data = folder.path().join("data");
-        let child = margrave(folder.path())
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(folder.path().join("log")).unwrap();
+        margrave(folder.path())
             .args([
                 "serve",
                 "--devices",
@@ -109,12 +132,9 @@ impl Server {
                 "--data",
             ])
             .arg(&data)
-            .stderr(Stdio::from(std::fs::File::create(folder.path().join("log")).unwrap()))
+            .stderr(Stdio::from(log))
             .spawn()
-            .unwrap();
-        let server = Self { folder, child };
-        until("server", || server.try_run(&["status"]).ok().filter(|output| output.status.success()));
-        server
+            .unwrap()
     }
 
     pub(crate) fn with_samples() -> Self {

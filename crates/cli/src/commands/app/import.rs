@@ -1,17 +1,16 @@
 //! `margrave app import`.
 
 use super::super::{ReasonArgs, Session};
+use super::copy::{self, CopyArgs};
+use super::registry_args::RegistryArgs;
 use crate::failure::{Failure, Outcome};
 use margrave_api::applications::{ImportApplication, Imported};
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// Real packages are a few hundred kilobytes; this only keeps a wrong folder from being read into memory.
 const PACKAGE_BYTES_MAX: u64 = 64 << 20;
 /// The most files sent; a package has a handful.
 const PACKAGE_FILES_MAX: usize = 1000;
-/// Passwords are short; more than this is some other file.
-const PASSWORD_BYTES_MAX: u64 = 64 << 10;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -20,34 +19,34 @@ const PASSWORD_BYTES_MAX: u64 = 64 << 10;
   margrave app import oci://registry.example/apps/line-monitor:1.0.0
   margrave app import oci://127.0.0.1:5000/apps/line-monitor:1.0.0 --plain-http
   pass show registry | margrave app import oci://… --username ci --password-stdin
+  margrave app import oci://registry.example/apps/line-monitor:1.0.0 --with-images --platform linux/amd64
 
 A package that breaks a rule of the standard is refused, with all problems at once.
-Folders are read here; registries are read by the server.")]
+Folders are read here; registries are read by the server.
+With --with-images the server's own registry gets the package, its components and the container images they name, and
+devices that use it as a mirror pull them by the names they have (`margrave client mirror-config`). What is there is
+skipped, so a copy that broke off goes on when it is run again.")]
 pub(crate) struct ImportArgs {
     /// Folder, OCI layout folder, or oci://registry/repository:tag
     source: String,
-    /// User name for the registry
-    #[arg(long, requires = "password_stdin")]
-    username: Option<String>,
-    /// Read the registry's password from stdin; it is used once and never stored
-    #[arg(long, requires = "username")]
-    password_stdin: bool,
-    /// Speak HTTP to the registry; for loopback addresses only
-    #[arg(long)]
-    plain_http: bool,
-    /// PEM file of a certificate authority to trust for the registry
-    #[arg(long, value_name = "FILE")]
-    registry_ca: Option<PathBuf>,
+    #[command(flatten)]
+    registry: RegistryArgs,
+    #[command(flatten)]
+    copy: CopyArgs,
     #[command(flatten)]
     reason: ReasonArgs,
 }
 
 pub(crate) async fn run(session: &Session, args: ImportArgs) -> Outcome {
+    if args.copy.with_images {
+        let ImportArgs { source, registry, copy, reason } = args;
+        return copy::run(session, source, &registry, copy, reason).await;
+    }
     let imported = if args.source.starts_with("oci://") {
         from_registry(session, args).await?
     } else {
-        let ImportArgs { source, username, password_stdin, plain_http, registry_ca, reason } = args;
-        if username.is_some() || password_stdin || plain_http || registry_ca.is_some() {
+        let ImportArgs { source, registry, copy: _, reason } = args;
+        if registry.is_given() {
             return Err(Failure::usage(format!("`{source}` is a folder; registry options are for oci://… sources")));
         }
         let archive = pack(Path::new(&source))?;
@@ -74,20 +73,11 @@ fn report(session: &Session, imported: &Imported) -> Outcome {
 }
 
 async fn from_registry(session: &Session, args: ImportArgs) -> Outcome<Imported> {
-    let ImportArgs { source, username, password_stdin, plain_http, registry_ca, reason } = args;
-    let password = password_stdin.then(read_password).transpose()?;
-    let ca = registry_ca.map(|path| crate::connection::read_text(&path, "CA file")).transpose()?;
+    let ImportArgs { source, registry, copy: _, reason } = args;
+    let (password, ca) = (registry.password()?, registry.ca()?);
+    let RegistryArgs { username, plain_http, .. } = registry;
     let body = ImportApplication { source, username, password, plain_http, ca, reason: reason.reason };
     Ok(session.api.import_application(&body).await?)
-}
-
-fn read_password() -> Outcome<String> {
-    let mut text = String::new();
-    std::io::stdin()
-        .take(PASSWORD_BYTES_MAX)
-        .read_to_string(&mut text)
-        .map_err(|error| Failure::usage("read the password from stdin").caused_by(&error))?;
-    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
 }
 
 /// A folder as tar.gz, names relative to it, in a stable order.

@@ -1,0 +1,279 @@
+//! `margrave app push`: from a folder to a registry and into the catalog.
+
+mod folder;
+mod plan;
+mod progress;
+
+use super::super::{ReasonArgs, Session};
+use super::registry_args::RegistryArgs;
+use crate::failure::{Exit, Failure, Outcome};
+use margo::package::Package;
+use margrave_api::applications::Imported;
+use margrave_oci::build::MANIFEST_MEDIA_TYPE;
+use margrave_oci::client::Pushed;
+use margrave_oci::{Connection, Credentials, Kind, OciError, Reference, Registry};
+use plan::{Options, Plan, Planned, Target};
+use progress::Progress;
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+#[expect(clippy::struct_excessive_bools, reason = "independent switches of a command")]
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  margrave app push ./line-monitor                   # margo.yaml: a package, with its components
+  margrave app push ./charts/press                   # Chart.yaml: a Helm chart
+  margrave app push ./stack --version 1.0.0          # compose.yaml: a compose archive
+  margrave app push ./line-monitor --to oci://registry.example/apps/line-monitor --username ci --password-stdin < pass
+
+Without --to it goes to the server's own registry: apps/ID, charts/NAME or compose/NAME, tagged with the version.
+Components in components/NAME/ are built and pushed too, to the repository that the description names; where that is
+another registry, the server's own keeps them for devices to find under that name.
+The same folder gives the same digest. What is there already is not sent again. A package with a problem is not pushed.")]
+pub(crate) struct PushArgs {
+    /// Folder with margo.yaml, Chart.yaml or compose.yaml
+    folder: PathBuf,
+    /// Push to this repository, such as oci://registry.example/apps/line-monitor
+    #[arg(long, value_name = "REF")]
+    to: Option<String>,
+    /// Version of a compose archive, which has none of its own
+    #[arg(long, value_name = "VERSION")]
+    version: Option<String>,
+    /// Leave out what is in components/
+    #[arg(long)]
+    no_components: bool,
+    /// Do not add the package to the catalog
+    #[arg(long)]
+    no_import: bool,
+    /// Replace a version that is there with other content
+    #[arg(long)]
+    force: bool,
+    /// Build and show digests, but push nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    registry: RegistryArgs,
+    #[command(flatten)]
+    reason: ReasonArgs,
+}
+
+/// What was done.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    artifacts: Vec<Line>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    imported: Option<Imported>,
+    warnings: Vec<String>,
+    /// Components that were not in the folder.
+    components_elsewhere: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line {
+    kind: &'static str,
+    name: String,
+    version: String,
+    reference: String,
+    digest: String,
+    /// The reference that devices use, where the artifact is kept for another registry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stands_for: Option<String>,
+    bytes: u64,
+    blobs_sent: u64,
+    blobs_present: u64,
+    /// Whether the manifest had to be sent.
+    manifest_sent: bool,
+}
+
+pub(crate) async fn run(session: &Session, args: PushArgs) -> Outcome {
+    let (target, connection) = target(session, &args).await?;
+    let options = Options { version: args.version.as_deref(), components: !args.no_components };
+    let plan = plan::plan(&args.folder, &target, &options).map_err(|problems| broken(&args, problems))?;
+    for warning in &plan.warnings {
+        session.out.say(format!("warning: {warning}"));
+    }
+    let Plan { steps, package, warnings, elsewhere } = plan;
+    let mut report = Report { artifacts: Vec::new(), imported: None, warnings, components_elsewhere: elsewhere };
+    if args.dry_run {
+        report.artifacts = steps.iter().map(|step| Line::of(step, &target.host)).collect();
+        return session.out.show(&report, |_| render(&report, true));
+    }
+    let mut registry = Registry::new(&target.host, &connection).map_err(failure)?;
+    refuse_others(&mut registry, &steps, args.force).await?;
+    let package = package.filter(|_| !args.no_import);
+    let clashes = match &package {
+        Some(package) => in_catalog_otherwise(session, package, steps.last()).await?,
+        None => false,
+    };
+    // Where the catalog may refuse it, it is asked before the registry is changed.
+    if clashes && let Some(package) = &package {
+        import(session, package, &steps, &target.host, &args.reason).await?;
+    }
+    let mut progress = Progress::new(session.out, steps.iter().map(|step| step.artifact.bytes()).sum());
+    for step in &steps {
+        let line = push(&mut registry, step, &mut progress).await;
+        report.artifacts.push(line.inspect_err(|_| progress.end())?);
+    }
+    progress.end();
+    if let Some(package) = &package {
+        report.imported = Some(import(session, package, &steps, &target.host, &args.reason).await?);
+    }
+    for component in &report.components_elsewhere {
+        session.out.say(format!("component {component} is not in components/ and was not pushed"));
+    }
+    session.out.show(&report, |_| render(&report, false))?;
+    if let Some(imported) = &report.imported {
+        session.out.say(format!("See where it fits: margrave app fit {}", imported.application.id));
+    }
+    Ok(())
+}
+
+/// The registry that is meant, and how to get in.
+async fn target(session: &Session, args: &PushArgs) -> Outcome<(Target, Connection)> {
+    let own = session.api.registry().await;
+    let Some(to) = &args.to else {
+        if args.registry.is_given() {
+            return Err(Failure::usage("registry options are for --to; the server's own registry takes your token"));
+        }
+        let host = own?.address;
+        return Ok((Target { host, embedded: true, wanted: None }, own_connection(session).await?));
+    };
+    // The tag may be left out: it is the version.
+    let has_tag = to.rsplit('/').next().is_some_and(|last| last.contains(':'));
+    let text = if has_tag { to.clone() } else { format!("{to}:x") };
+    let reference = Reference::parse(&text).map_err(|problem| Failure::usage(format!("--to {to}: it {problem}")))?;
+    let wanted = Some((reference.repository.clone(), has_tag.then(|| reference.tag.to_string())));
+    let embedded = own.is_ok_and(|own| own.address == reference.host);
+    let connection = if embedded && !args.registry.is_given() {
+        own_connection(session).await?
+    } else {
+        args.registry.connection()?
+    };
+    Ok((Target { host: reference.host, embedded, wanted }, connection))
+}
+
+/// The server's own registry takes the same token, and its authority is known to the API.
+async fn own_connection(session: &Session) -> Outcome<Connection> {
+    let trust = session.api.trust().await?;
+    let credentials = Credentials::new(Some("margrave".to_owned()), Some(session.target.token.clone()))
+        .map_err(|(field, message)| Failure::usage(format!("{field}: {message}")))?;
+    let ca = Some(trust.https_ca).filter(|pem| !pem.trim().is_empty());
+    Ok(Connection { plain_http: false, ca, credentials })
+}
+
+fn broken(args: &PushArgs, problems: Vec<String>) -> Failure {
+    let count = if problems.len() == 1 { "a problem".to_owned() } else { format!("{} problems", problems.len()) };
+    let what = format!("`{}` has {count}; nothing was pushed", args.folder.display());
+    problems.into_iter().fold(Failure::failed(what), Failure::because)
+}
+
+/// A version stands for one content: what is there with another is not replaced unasked.
+async fn refuse_others(registry: &mut Registry, steps: &[Planned], force: bool) -> Outcome {
+    let mut others = Vec::new();
+    for step in steps {
+        let there = registry.stat(&step.repository, &step.artifact.tag).await.map_err(failure)?;
+        if there.is_some_and(|there| there != step.artifact.digest()) {
+            others.push(format!("{} is there with other content", step.reference(registry.host())));
+        }
+    }
+    if others.is_empty() || force {
+        return Ok(());
+    }
+    let failure = others.into_iter().fold(Failure::failed("nothing was pushed"), Failure::because);
+    Err(failure.next("give what has changed a new version, or replace it with --force"))
+}
+
+/// Whether the catalog has this version from another manifest; then only the server can tell whether it is the same.
+async fn in_catalog_otherwise(session: &Session, package: &Package, step: Option<&Planned>) -> Outcome<bool> {
+    let (id, version) = (package.description.id.as_str(), &package.description.metadata.version);
+    match session.api.application_version(id, version).await {
+        Ok(known) => Ok(step.is_some_and(|step| known.package_digest != step.artifact.digest().to_string())),
+        Err(error) if error.code() == Some("not-found") => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn import(
+    session: &Session,
+    package: &Package,
+    steps: &[Planned],
+    host: &str,
+    reason: &ReasonArgs,
+) -> Outcome<Imported> {
+    let mut entries = vec![("margo.yaml".to_owned(), package.description_bytes.as_slice())];
+    entries.extend(package.resources.iter().map(|resource| (resource.path.clone(), resource.bytes.as_slice())));
+    let source = steps.last().map(|step| step.reference(host).to_string());
+    let archive = margo::archive::pack(&entries);
+    Ok(session.api.upload_application(archive, source.as_deref(), reason.reason.as_deref()).await?)
+}
+
+async fn push(registry: &mut Registry, step: &Planned, progress: &mut Progress) -> Outcome<Line> {
+    let mut line = Line::of(step, registry.host());
+    progress.begin(&line.reference);
+    for (digest, bytes) in &step.artifact.blobs {
+        let pushed = registry.push_blob(&step.repository, digest, bytes, |sent| progress.show(sent)).await;
+        match pushed.map_err(failure)? {
+            Pushed::Sent => line.blobs_sent += 1,
+            Pushed::Present => line.blobs_present += 1,
+        }
+        progress.blob_done(bytes.len() as u64);
+    }
+    let artifact = &step.artifact;
+    let pushed = registry.push_manifest(&step.repository, &artifact.tag, MANIFEST_MEDIA_TYPE, &artifact.manifest).await;
+    line.manifest_sent = pushed.map_err(failure)? == Pushed::Sent;
+    Ok(line)
+}
+
+impl Line {
+    fn of(step: &Planned, host: &str) -> Self {
+        let Planned { artifact, stands_for, .. } = step;
+        Self {
+            kind: artifact.kind.as_str(),
+            name: artifact.name.clone(),
+            version: artifact.tag.clone(),
+            reference: step.reference(host).to_string(),
+            digest: artifact.digest().to_string(),
+            stands_for: stands_for.clone(),
+            bytes: artifact.bytes(),
+            blobs_sent: 0,
+            blobs_present: 0,
+            manifest_sent: false,
+        }
+    }
+}
+
+fn render(report: &Report, dry_run: bool) -> String {
+    let mut text = String::new();
+    for line in &report.artifacts {
+        let Line { kind, reference, digest, .. } = line;
+        let word = match (dry_run, line.manifest_sent || line.blobs_sent > 0) {
+            (true, _) => "Would push",
+            (false, true) => "Pushed",
+            (false, false) => "Present",
+        };
+        let _ = writeln!(text, "{word} {kind} {reference} ({digest})");
+        if let Some(stands_for) = &line.stands_for {
+            let _ = writeln!(text, "  for devices that ask for {stands_for}");
+        }
+    }
+    if let Some(imported) = &report.imported {
+        let (id, version) = (&imported.application.id, &imported.application.version);
+        let word = if imported.added { "Imported" } else { "In the catalog already:" };
+        let _ = writeln!(text, "{word} {id} {version}.");
+    }
+    text
+}
+
+fn failure(error: OciError) -> Failure {
+    let exit = match error.kind {
+        Kind::Setup | Kind::Ca => Exit::Usage,
+        Kind::Unreachable | Kind::Busy => Exit::Unreachable,
+        Kind::Denied => Exit::Unauthorised,
+        Kind::NotFound => Exit::NotFound,
+        Kind::Refused | Kind::TooLarge => Exit::Refused,
+        Kind::Damaged => Exit::Failed,
+    };
+    Failure::new(exit, error.message)
+}

@@ -1,0 +1,248 @@
+//! What a folder becomes and where it goes, before anything is sent.
+
+use super::folder::Folder;
+use margo::description::{ComponentSource, ProfileType};
+use margo::package::{Package, PackageFile};
+use margrave_oci::build::{self, Artifact, ArtifactKind};
+use margrave_oci::reference::is_repository;
+use margrave_oci::{Reference, Tag, mirror};
+use std::path::Path;
+
+/// Components lie here, each in a folder of its own.
+const COMPONENTS: &str = "components/";
+
+/// Where things go.
+pub(super) struct Target {
+    /// Host of the registry.
+    pub(super) host: String,
+    /// Whether it is the server's own, which also keeps what belongs to other registries.
+    pub(super) embedded: bool,
+    /// Repository and tag that the operator wants.
+    pub(super) wanted: Option<(String, Option<String>)>,
+}
+
+/// One artifact and its place.
+pub(super) struct Planned {
+    pub(super) artifact: Artifact,
+    pub(super) repository: String,
+    /// As devices and descriptions name it, where that is not where it is pushed.
+    pub(super) stands_for: Option<String>,
+}
+
+impl Planned {
+    pub(super) fn reference(&self, host: &str) -> Reference {
+        let tag = Tag::Name(self.artifact.tag.clone());
+        Reference { host: host.to_owned(), repository: self.repository.clone(), tag }
+    }
+}
+
+/// Everything that will be pushed, in order: components before the package that names them.
+pub(super) struct Plan {
+    pub(super) steps: Vec<Planned>,
+    pub(super) package: Option<Package>,
+    pub(super) warnings: Vec<String>,
+    /// Components that are not in the folder.
+    pub(super) elsewhere: Vec<String>,
+}
+
+/// Options that change what is built.
+pub(super) struct Options<'a> {
+    pub(super) version: Option<&'a str>,
+    pub(super) components: bool,
+}
+
+pub(super) fn plan(path: &Path, target: &Target, options: &Options<'_>) -> Result<Plan, Vec<String>> {
+    let mut folder = Folder::read(path);
+    let mut problems = std::mem::take(&mut folder.problems);
+    if folder.files.is_empty() && !problems.is_empty() {
+        return Err(problems);
+    }
+    let kind = match build::recognise(&folder.paths()) {
+        Ok(kind) => kind,
+        Err(problem) => {
+            problems.push(problem);
+            return Err(problems);
+        }
+    };
+    let mut plan = Plan { steps: Vec::new(), package: None, warnings: Vec::new(), elsewhere: Vec::new() };
+    if options.version.is_some() && kind != ArtifactKind::Compose {
+        problems.push(format!("--version is for compose archives; a {} says its version itself", kind.as_str()));
+    }
+    let built = match kind {
+        ArtifactKind::Package => {
+            let components = folder.take(COMPONENTS);
+            build::package(&folder.files).map(|(artifact, package)| {
+                if options.components {
+                    add_components(&package, components, target, &mut plan, &mut problems);
+                }
+                plan.package = Some(package);
+                artifact
+            })
+        }
+        ArtifactKind::Chart => build::chart(&folder.files),
+        ArtifactKind::Compose => compose(path, &folder.files, target, options),
+    };
+    match built {
+        Ok(artifact) => {
+            if let Some(step) = place(artifact, target, &mut problems) {
+                plan.steps.push(step);
+            }
+        }
+        Err(found) => problems.extend(found),
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let warnings = plan.steps.iter_mut().flat_map(|step| std::mem::take(&mut step.artifact.warnings));
+    plan.warnings.extend(warnings.collect::<Vec<_>>());
+    Ok(plan)
+}
+
+fn compose(
+    path: &Path,
+    files: &[PackageFile],
+    target: &Target,
+    options: &Options<'_>,
+) -> Result<Artifact, Vec<String>> {
+    let of_tag = target.wanted.as_ref().and_then(|(_, tag)| tag.as_deref());
+    let Some(version) = options.version.or(of_tag) else {
+        let mut problems = vec!["a compose file has no version; give one with --version 1.0.0".to_owned()];
+        problems.extend(build::compose(files, "x", "0.0.0").err().into_iter().flatten());
+        return Err(problems);
+    };
+    let name = path.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_str()?.to_ascii_lowercase()));
+    build::compose(files, name.as_deref().unwrap_or("compose"), version)
+}
+
+/// Where the folder's own artifact goes.
+fn place(artifact: Artifact, target: &Target, problems: &mut Vec<String>) -> Option<Planned> {
+    let shelf = match artifact.kind {
+        ArtifactKind::Package => "apps",
+        ArtifactKind::Chart => "charts",
+        ArtifactKind::Compose => "compose",
+    };
+    let repository = match &target.wanted {
+        Some((repository, tag)) => {
+            if let Some(tag) = tag.as_ref().filter(|tag| **tag != artifact.tag) {
+                problems.push(format!(
+                    "--to names the tag `{tag}`, but the version is `{}`, and the tag must be the version",
+                    artifact.tag
+                ));
+                return None;
+            }
+            repository.clone()
+        }
+        None => format!("{shelf}/{}", artifact.name),
+    };
+    if !is_repository(&repository) {
+        problems.push(format!("`{repository}` is not the name of a repository; name one with --to"));
+        return None;
+    }
+    Some(Planned { artifact, repository, stands_for: None })
+}
+
+/// Builds what is in `components/` and finds its place in what the description says.
+fn add_components(
+    package: &Package,
+    files: Vec<PackageFile>,
+    target: &Target,
+    plan: &mut Plan,
+    problems: &mut Vec<String>,
+) {
+    let mut left = Folder::of(files);
+    let mut taken: Vec<(String, Vec<PackageFile>)> = Vec::new();
+    for profile in &package.description.deployment_profiles {
+        for component in &profile.components {
+            let ComponentSource::Oci { repository, revision } = &component.properties.source else { continue };
+            let kind = profile.profile_type;
+            // A name that occurs in profiles of both types needs a folder for each.
+            let own = [format!("{}/{}/", kind.as_str(), component.name), format!("{}/", component.name)];
+            for folder in &own {
+                if taken.iter().all(|(known, _)| known != folder) {
+                    let files = left.take(folder);
+                    if !files.is_empty() {
+                        taken.push((folder.clone(), files));
+                    }
+                }
+            }
+            let fits = |files: &[PackageFile]| {
+                let paths: Vec<String> = files.iter().map(|file| file.path.clone()).collect();
+                matches!(
+                    (build::recognise(&paths), kind),
+                    (Ok(ArtifactKind::Chart), ProfileType::Helm) | (Ok(ArtifactKind::Compose), ProfileType::Compose)
+                )
+            };
+            let found = taken.iter().filter(|(folder, _)| own.contains(folder));
+            let found: Vec<&(String, Vec<PackageFile>)> = found.collect();
+            match found.iter().find(|(_, files)| fits(files)) {
+                Some((folder, files)) => {
+                    let place = format!("{COMPONENTS}{}", folder.trim_end_matches('/'));
+                    let built = match kind {
+                        ProfileType::Helm => build::chart(files),
+                        _ => build::compose(files, &component.name, revision),
+                    };
+                    match built {
+                        Ok(artifact) => add(artifact, &place, repository, revision, target, plan, problems),
+                        Err(found) => problems.extend(found.iter().map(|problem| format!("{place}/{problem}"))),
+                    }
+                }
+                // It may be for another profile; whether anybody took it is seen at the end.
+                None => plan.elsewhere.push(format!("{} ({repository}:{revision})", component.name)),
+            }
+        }
+    }
+    let mut unused: Vec<String> = left.files.iter().map(|file| file.path.clone()).collect();
+    for (folder, files) in &taken {
+        let paths: Vec<String> = files.iter().map(|file| file.path.clone()).collect();
+        if let Err(problem) = build::recognise(&paths) {
+            problems.push(format!("{COMPONENTS}{folder}: {problem}"));
+        }
+    }
+    unused.dedup_by_key(|path| path.split('/').next().map(str::to_owned));
+    for path in unused {
+        let folder = path.split('/').next().unwrap_or_default();
+        problems.push(format!("{COMPONENTS}{folder}: the description names no component `{folder}`"));
+    }
+    plan.elsewhere.dedup();
+}
+
+fn add(
+    artifact: Artifact,
+    place: &str,
+    repository: &str,
+    revision: &str,
+    target: &Target,
+    plan: &mut Plan,
+    problems: &mut Vec<String>,
+) {
+    if artifact.tag != revision {
+        problems.push(format!("{place}: its version is `{}`, but the description wants `{revision}`", artifact.tag));
+        return;
+    }
+    let named = format!("{repository}:{revision}");
+    let reference = match Reference::parse(&named) {
+        Ok(reference) => reference,
+        Err(problem) => return problems.push(format!("{place}: `{named}` {problem}")),
+    };
+    if artifact.kind == ArtifactKind::Chart && reference.repository.rsplit('/').next() != Some(&artifact.name) {
+        plan.warnings.push(format!("{place}: the chart is called `{}`, its repository `{repository}`", artifact.name));
+    }
+    let (repository, stands_for) = if reference.host == target.host {
+        (Some(reference.repository.clone()), None)
+    } else if target.embedded {
+        (mirror::repository(&reference.host, &reference.repository), Some(named.clone()))
+    } else {
+        problems.push(format!(
+            "{place}: the description names registry `{}`, not `{}`; push it there by itself, or leave components out with --no-components",
+            reference.host, target.host
+        ));
+        return;
+    };
+    let Some(repository) = repository else {
+        return problems.push(format!("{place}: `{}` cannot be mirrored", reference.host));
+    };
+    let known = plan.steps.iter().any(|step| step.repository == repository && step.artifact.tag == artifact.tag);
+    if !known {
+        plan.steps.push(Planned { artifact, repository, stands_for });
+    }
+}
