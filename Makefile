@@ -6,7 +6,7 @@ CARGO ?= cargo
 SEEDS ?= 1000
 KILLS ?= 100
 
-.PHONY: help demo test setup check fmt soak bench clean
+.PHONY: help demo test setup check fmt soak bench counts clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -26,6 +26,10 @@ check: ## Format, lints, docs, dependency and tidiness rules
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --quiet
 	$(CARGO) test --locked -p margrave-sim --test tidy
+	$(CARGO) run --locked --quiet -p margrave-sim --bin margrave-counts -- check
+
+counts: ## Keep the instruction counts of the hot paths that `make check` compares with
+	$(CARGO) run --locked --quiet -p margrave-sim --bin margrave-counts -- write
 
 fmt: ## Format the code
 	$(CARGO) fmt --all
@@ -33,8 +37,11 @@ fmt: ## Format the code
 soak: setup ## Long runs: many seeds, many kills
 	SEEDS=$${SOAK_SEEDS:-50000} KILLS=$${SOAK_KILLS:-2000} ./scripts/test.sh soak
 
-bench: ## Measure (ratios and growth from one run)
-	$(CARGO) run --locked --release -p margrave-sim --bin margrave-bench
+bench: ## Measure (ONLY="polls publish" for some, WRITE=yes keeps the numbers in docs/, QUICK=yes tries it out)
+	./scripts/bench-setup.sh
+	$(if $(if $(ONLY),$(filter connections,$(ONLY)),all),./scripts/bench-allocators.sh)
+	$(CARGO) build --locked --release -p margrave-cli -p margrave-agent -p margrave-sim
+	./target/release/margrave-bench $(if $(ONLY),--only "$(ONLY)") $(if $(WRITE),--write) $(if $(QUICK),--quick)
 
 clean: ## Remove build output and the demo's state
 	rm -rf target demo-data

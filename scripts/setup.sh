@@ -14,6 +14,7 @@ needs=(
   "chromium:chromium"
   "openssl:openssl"
   "curl:curl"
+  "valgrind:valgrind"
   "node:nodejs"
   "npm:npm"
 )

@@ -1,31 +1,105 @@
 //! Measurements as ratios and growth, all from one run: absolute numbers say more about the machine than about us.
 
+// Suggested reading order: what is common, then section by section.
+pub mod machine;
+pub mod process;
+pub mod results;
+pub mod report;
+pub mod stats;
+pub mod plot;
+pub mod generator;
+pub mod nginx;
+pub mod server;
+
+pub mod fleet;
+pub mod probes;
+
 pub mod bare;
+pub mod agent;
+pub mod connections;
+pub mod counts;
+pub mod enrolment;
+pub mod handshakes;
 pub mod manifests;
+pub mod memory;
 pub mod polls;
 pub mod publish;
-pub mod report;
 pub mod statuses;
 
+use anyhow::Context as _;
 use margrave_core::time::{Clock, Timestamp};
 use margrave_server::app::publisher;
 use margrave_server::catalog::Descriptions;
 use margrave_server::heads::Heads;
 use margrave_server::telemetry::Metrics;
 use margrave_store::Store;
-use std::path::Path;
+use process::Cores;
+use results::Findings;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Names on the command line, and titles in the document; in this order they are measured and shown.
+pub const SECTIONS: &[(&str, &str)] = &[
+    ("polls", "Unchanged polls"),
+    ("handshakes", "Full handshakes"),
+    ("memory", "Memory and disk per device"),
+    ("connections", "Memory per connection"),
+    ("publish", "One deployment to a fleet"),
+    ("enrolment", "Enrolling one more device"),
+    ("statuses", "Status reports"),
+    ("agent", "The agent"),
+    ("manifests", "Manifests and bundles"),
+];
+
+/// How long and how often.
+#[derive(Debug, Clone, Copy)]
+pub struct Setting {
+    pub cores: Cores,
+    /// Alternating runs.
+    pub rounds: usize,
+    pub warm_up: Duration,
+    pub measured: Duration,
+    /// Only to see that everything works.
+    pub quick: bool,
+}
+
+impl Setting {
+    pub fn new(quick: bool) -> Self {
+        let cores = Cores::detect();
+        if quick {
+            let (warm_up, measured) = (Duration::from_millis(200), Duration::from_secs(1));
+            return Self { cores, rounds: 3, warm_up, measured, quick };
+        }
+        Self { cores, rounds: 9, warm_up: Duration::from_millis(500), measured: Duration::from_secs(4), quick }
+    }
+}
+
+/// Measures one of [`SECTIONS`].
+pub async fn measure(name: &str, setting: &Setting) -> anyhow::Result<Findings> {
+    let measured = match name {
+        "polls" => polls::run(setting).await,
+        "handshakes" => handshakes::run(setting).await,
+        "memory" => memory::run(setting).await,
+        "connections" => connections::run(setting).await,
+        "publish" => publish::run(setting).await,
+        "enrolment" => enrolment::run(setting).await,
+        "statuses" => statuses::run(setting).await,
+        "agent" => agent::run(setting).await,
+        "manifests" => Ok(manifests::run(setting)),
+        _ => anyhow::bail!("there is no section `{name}`"),
+    };
+    measured.with_context(|| format!("measure `{name}`"))
+}
+
+/// Progress for whoever waits.
+#[expect(clippy::print_stderr, reason = "progress for whoever waits")]
+pub fn tell(what: &str) {
+    eprintln!("{what}");
+}
 
 /// A scratch folder on a real disk: syncing is part of what is measured.
 pub fn scratch() -> std::io::Result<tempfile::TempDir> {
     tempfile::tempdir()
-}
-
-/// How the cost grows: the exponent `e` in `cost ~ size^e` between the two largest sizes, where fixed costs no longer hide
-/// it. 1 is linear.
-pub fn growth_exponent(points: &[(usize, f64)]) -> f64 {
-    let [.., (small, low), (large, high)] = points else { return f64::NAN };
-    (high / low).ln() / (*large as f64 / *small as f64).ln()
 }
 
 /// Time plays no part in what is measured here.
@@ -48,20 +122,4 @@ async fn parts(store: &Store) -> anyhow::Result<publisher::Parts> {
         descriptions: Arc::new(Descriptions::default()),
         metrics: Arc::new(Metrics::default()),
     })
-}
-
-fn sqlite(path: &Path) -> margrave_store::StoreOptions {
-    margrave_store::StoreOptions { url: format!("sqlite://{}", path.display()), readers: 2 }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::growth_exponent;
-
-    #[test]
-    fn growth_is_told_from_the_two_largest() {
-        assert!((growth_exponent(&[(1, 9.0), (10, 1.0), (100, 10.0)]) - 1.0).abs() < 1e-9);
-        assert!((growth_exponent(&[(10, 1.0), (100, 100.0)]) - 2.0).abs() < 1e-9);
-        assert!(growth_exponent(&[(10, 1.0)]).is_nan());
-    }
 }

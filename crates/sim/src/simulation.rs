@@ -21,6 +21,7 @@ mod violation;
 mod world;
 
 pub use cast::{capabilities, description};
+pub(crate) use server::routes_for;
 pub use violation::Violation;
 
 use margo::Digest;

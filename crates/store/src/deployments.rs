@@ -1,6 +1,7 @@
 //! Deployments and their revisions.
 
 use crate::error::During;
+use crate::many::select_in;
 use crate::rows::Columns;
 use crate::statuses::read_reported;
 use crate::{Result, Store};
@@ -101,6 +102,14 @@ pub(crate) fn read_deployment(row: Columns<'_>) -> Result<Deployment> {
     })
 }
 
+/// Where an application is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    pub deployment: DeploymentId,
+    pub client: ClientId,
+    pub target: DeviceTarget,
+}
+
 fn read_view(row: &AnyRow) -> Result<DeploymentView> {
     let row = Columns::of("deployments", row);
     Ok(DeploymentView {
@@ -163,6 +172,29 @@ impl Store {
             .await
             .during("list deployments")?;
         rows.iter().map(read_view).collect()
+    }
+
+    /// Where these clients have the application, in no order; one question for many clients.
+    pub async fn application_places(&self, application: &ApplicationId, clients: &[ClientId]) -> Result<Vec<Place>> {
+        let ids: Vec<String> = clients.iter().map(ToString::to_string).collect();
+        let mut connection = self.read.acquire().await.during("look for places of an application")?;
+        let rows = select_in(
+            &mut connection,
+            "SELECT id, client_id, target, application FROM deployments WHERE desired = 'present' AND client_id IN",
+            &ids,
+            "",
+            "look for places of an application",
+        )
+        .await?;
+        let mut places = Vec::new();
+        for row in &rows {
+            let row = Columns::of("deployments", row);
+            if row.text("application")? == application.as_str() {
+                let (deployment, client, target) = (row.parsed("id")?, row.parsed("client_id")?, row.parsed("target")?);
+                places.push(Place { deployment, client, target });
+            }
+        }
+        Ok(places)
     }
 
     /// Newest first, at most the retained number.

@@ -52,7 +52,7 @@ mod retention;
 
 pub use changes::{BATCH_TARGETS_MAX, BatchItem, BatchWrite, Coming};
 pub use clients::{Head, SeenAt};
-pub use deployments::{DeploymentFilter, DeploymentView};
+pub use deployments::{DeploymentFilter, DeploymentView, Place};
 pub use devices::{DeviceFilter, DevicePut};
 pub use enrolments::EnrolmentUse;
 pub use error::StoreError;

@@ -3,14 +3,16 @@
 //! A change is durable before this loop hears of it, and says itself how far it is; a restart goes on where it stopped.
 
 pub(crate) mod documents;
+mod pace;
 mod queue;
 
 use crate::catalog::Descriptions;
 use crate::heads::Heads;
 use crate::telemetry::Metrics;
-use margrave_core::model::Change;
+use margrave_core::model::{Change, ChangeTarget};
 use margrave_core::time::Clock;
-use margrave_store::{Store, StoreError};
+use margrave_store::{BatchItem, Store, StoreError};
+use pace::Pace;
 use queue::Queue;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,10 +22,6 @@ use tokio::sync::{Mutex, MutexGuard, Notify};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-
-/// Devices per transaction: far below what the store allows, so that a status report never waits long for its turn.
-const BATCH_TARGETS: usize = 100;
-const _: () = assert!(BATCH_TARGETS <= margrave_store::BATCH_TARGETS_MAX);
 
 /// Changes taken turns with at once; bounds memory, since each holds its list of targets.
 const CHANGES_MAX: u32 = 32;
@@ -71,13 +69,13 @@ pub fn start(parts: Parts, stop: CancellationToken) -> (Publisher, JoinHandle<()
 }
 
 async fn run(parts: Parts, publisher: Publisher, stop: CancellationToken) {
-    let mut queue = Queue::default();
+    let (mut queue, mut pace) = (Queue::default(), Pace::default());
     while !stop.is_cancelled() {
         if publisher.woken.swap(false, Ordering::AcqRel) || queue.is_empty() {
             take_up(&parts, &mut queue).await;
         }
         if let Some(entry) = queue.next_due(Instant::now()) {
-            let outcome = step(&parts, entry.change(), BATCH_TARGETS).await;
+            let outcome = paced_step(&parts, entry.change(), &mut pace).await;
             settle(&parts.metrics, &mut queue, entry, outcome);
             // Others who write get their turn between two batches.
             tokio::task::yield_now().await;
@@ -100,14 +98,30 @@ async fn take_up(parts: &Parts, queue: &mut Queue) {
     }
 }
 
-/// One batch of at most `targets_max`; returns the change as it is afterwards, or `None` when it is finished.
+/// One batch of at most `targets_max`; returns how many targets are done afterwards, or `None` when all are.
 ///
 /// Public so that the deterministic simulation publishes by exactly this code.
-pub async fn step(parts: &Parts, change: &Change, targets_max: usize) -> Result<Option<Change>, StoreError> {
-    let batch = &change.targets[change.done.min(change.targets.len())..];
-    let batch = &batch[..batch.len().min(targets_max)];
-    let items = documents::items(parts, change, batch).await?;
-    let heads = parts.store.change_apply(change.id, change.done, &items, parts.clock.now()).await?;
+pub async fn step(parts: &Parts, change: &Change, targets_max: usize) -> Result<Option<usize>, StoreError> {
+    let items = documents::items(parts, change, batch(change, targets_max)).await?;
+    apply(parts, change, &items).await
+}
+
+/// The next batch, as large as it may be; only writing it keeps others waiting.
+async fn paced_step(parts: &Parts, change: &Change, pace: &mut Pace) -> Result<Option<usize>, StoreError> {
+    let items = documents::items(parts, change, batch(change, pace.targets())).await?;
+    let begun = Instant::now();
+    let outcome = apply(parts, change, &items).await?;
+    pace.learn(items.len(), begun.elapsed());
+    Ok(outcome)
+}
+
+fn batch(change: &Change, targets_max: usize) -> &[ChangeTarget] {
+    let rest = &change.targets[change.done.min(change.targets.len())..];
+    &rest[..rest.len().min(targets_max)]
+}
+
+async fn apply(parts: &Parts, change: &Change, items: &[BatchItem]) -> Result<Option<usize>, StoreError> {
+    let heads = parts.store.change_apply(change.id, change.done, items, parts.clock.now()).await?;
     parts.metrics.publish_batch();
     let published = heads.len();
     for head in heads {
@@ -124,20 +138,21 @@ pub async fn step(parts: &Parts, change: &Change, targets_max: usize) -> Result<
     // Nothing published may mean that the batch was done before, by another process, or here with the answer to the commit
     // lost: take the heads that nobody handed over, and ask how far the change really is.
     if published == 0 {
-        let clients: BTreeSet<_> = batch.iter().map(|target| target.client.clone()).collect();
+        let clients: BTreeSet<_> = items.iter().map(|item| item.target.client.clone()).collect();
         for head in parts.store.heads_of(&Vec::from_iter(clients)).await? {
             parts.heads.put(head);
         }
-        return Ok(parts.store.change_get(change.id).await?.filter(|change| change.finished_at.is_none()));
+        let now = parts.store.change_get(change.id).await?.filter(|change| change.finished_at.is_none());
+        return Ok(now.map(|change| change.done));
     }
     let done = change.done + items.len();
-    Ok((done < change.targets.len()).then(|| Change { done, ..change.clone() }))
+    Ok((done < change.targets.len()).then_some(done))
 }
 
-fn settle(metrics: &Metrics, queue: &mut Queue, entry: queue::Entry, outcome: Result<Option<Change>, StoreError>) {
+fn settle(metrics: &Metrics, queue: &mut Queue, entry: queue::Entry, outcome: Result<Option<usize>, StoreError>) {
     let id = entry.change().id;
     match outcome {
-        Ok(Some(change)) => queue.put_back(change),
+        Ok(Some(done)) => queue.put_back(Change { done, ..entry.into_change() }),
         Ok(None) => tracing::info!(change.id = %id, "carried out change `{id}`"),
         Err(error) => {
             metrics.store_error();

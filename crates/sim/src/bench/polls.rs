@@ -1,181 +1,163 @@
-//! Unchanged polls per second of processor time: the real server against the barest handler, by the same generator.
+//! Unchanged polls per second of processor time: the real server against nginx and against the barest handler of our own
+//! libraries, by the same generator in alternating runs.
 
-use super::bare::{self, ADDRESS_FILE};
-use crate::chaos::device::DeviceClient;
-use crate::chaos::{site, wait};
+use super::bare::ADDRESS_FILE;
+use super::generator::{self, Exchange, Line};
+use super::nginx::{self, Tickets};
+use super::plot::{Plot, Runs, Shape};
+use super::process::{Pinned, Process};
+use super::results::{Findings, Row};
+use super::server::Server;
+use super::stats::Spread;
+use super::{Setting, tell};
+use crate::chaos::wait;
 use anyhow::Context as _;
-use margrave_api::client::{ApiClient, ClientOptions};
-use margrave_api::clients::{CreateClient, IssueSvid};
-use margrave_server::clock::SystemClock;
-use margrave_server::config::Config;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Connections, each of a client of its own, each with one request under way at a time.
-const CONNECTIONS: usize = 16;
+pub(super) const CONNECTIONS: usize = 16;
 
-/// Warming up, then measuring.
-const WARM_UP: Duration = Duration::from_secs(1);
-const MEASURED: Duration = Duration::from_secs(6);
+const TARGET: f64 = 0.9;
 
-/// What one server did.
-#[derive(Debug, Clone, Copy)]
-pub struct Served {
-    pub requests: u64,
-    /// Processor time of the server's process.
-    pub cpu_seconds: f64,
-    pub wall_seconds: f64,
+/// Who is measured, with its connections open all the time.
+struct Contender<'p> {
+    name: &'static str,
+    process: &'p Process,
+    lines: Vec<(Line, Vec<u8>)>,
+    per_cpu_second: Vec<f64>,
 }
 
-impl Served {
-    pub fn per_cpu_second(&self) -> f64 {
-        self.requests as f64 / self.cpu_seconds
+impl Contender<'_> {
+    async fn run(&mut self, setting: &Setting) -> anyhow::Result<()> {
+        let lines = std::mem::take(&mut self.lines);
+        let (lines, _) = generator::polls(lines, setting.warm_up).await?;
+        let before = self.process.cpu_seconds()?;
+        let (lines, answered) = generator::polls(lines, setting.measured).await?;
+        self.per_cpu_second.push(answered as f64 / (self.process.cpu_seconds()? - before));
+        self.lines = lines;
+        Ok(())
     }
 }
 
-pub struct Polls {
-    pub margrave: Served,
-    pub bare: Served,
-}
-
-/// Ends with this value.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn child(role: &str, folder: &Path) -> anyhow::Result<Process> {
-    let own = std::env::current_exe().context("find this program")?;
-    let log = std::fs::File::create(folder.join(format!("{role}.log")))?;
-    let spawned = Command::new(own).arg(role).arg(folder).stdout(Stdio::null()).stderr(log).spawn()?;
-    Ok(Process(spawned))
-}
-
-/// The real server in `folder/data`, until the process is ended.
-pub async fn serve_margrave(folder: &Path) -> anyhow::Result<()> {
-    let mut config = Config { data_dir: folder.join("data"), ..Config::default() };
-    let loopback = "127.0.0.1:0".parse().expect("an address");
-    config.listeners.devices.address = loopback;
-    config.listeners.trust.address = loopback;
-    config.listeners.operators.address = loopback;
-    "warn".clone_into(&mut config.log.filter);
-    margrave_server::telemetry::init(&config.log)?;
-    let _running = margrave_server::run::start(config, Arc::new(SystemClock)).await?;
-    std::future::pending().await
-}
-
-pub async fn serve_bare(folder: &Path) -> anyhow::Result<()> {
-    bare::serve(folder).await
-}
-
-pub async fn run() -> anyhow::Result<Polls> {
+pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
     let folder = super::scratch()?;
-    let server = child("serve-margrave", folder.path())?;
-    let identities = provision(folder.path()).await?;
-    let margrave = measure(&server, &identities).await?;
-    drop(server);
+    let server = Server::start(folder.path(), setting.cores.server).await?;
+    let identities = server.new_clients("bench", CONNECTIONS).await?;
+    let bundle = identities[0].join("bundle.pem");
+    let nginx = nginx::start(&folder.path().join("nginx"), &bundle, Tickets::On, setting.cores.server).await?;
+    std::fs::copy(&bundle, folder.path().join("bundle.pem"))?;
+    let (bare, bare_address) = start_bare(folder.path(), setting).await?;
+    let configs = identities.iter().map(|identity| generator::config(identity, Exchange::X25519));
+    let configs = configs.collect::<anyhow::Result<Vec<_>>>()?;
 
-    std::fs::copy(identities[0].join("bundle.pem"), folder.path().join("bundle.pem"))?;
-    let server = child("serve-bare", folder.path())?;
-    let address = read_when_there(&folder.path().join(ADDRESS_FILE)).await?;
-    for identity in &identities {
-        std::fs::write(identity.join("wfm-url"), format!("https://{address}"))?;
+    let _pinned = Pinned::to(setting.cores.generator)?;
+    let mut contenders = Vec::new();
+    for (name, process, address) in [
+        ("margrave", &server.process, server.devices),
+        ("nginx", &nginx.process, nginx.address),
+        ("bare axum + rustls", &bare, bare_address),
+    ] {
+        let lines = generator::open(address, &configs).await.with_context(|| format!("open connections to {name}"))?;
+        contenders.push(Contender { name, process, lines, per_cpu_second: Vec::new() });
     }
-    let bare = measure(&server, &identities).await?;
-    Ok(Polls { margrave, bare })
+    for round in 1..=setting.rounds {
+        for contender in &mut contenders {
+            contender.run(setting).await.with_context(|| format!("poll {}", contender.name))?;
+        }
+        tell(&format!("  round {round} of {}: {}", setting.rounds, last(&contenders)));
+    }
+    let ours = std::mem::take(&mut contenders[0].lines);
+    let written = writes(&server.process, ours).await?;
+    Ok(findings(&contenders, &written))
 }
 
-async fn read_when_there(path: &Path) -> anyhow::Result<String> {
-    wait::until("a server listening", Duration::from_mins(1), async || {
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        Ok(if text.is_empty() { Err("nothing yet".to_owned()) } else { Ok(text) })
-    })
-    .await
+fn last(contenders: &[Contender<'_>]) -> String {
+    let one = |contender: &Contender<'_>| {
+        format!("{} {:.0}", contender.name, contender.per_cpu_second.last().copied().unwrap_or_default())
+    };
+    contenders.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Identities by the operator API, in the files a stranger's client takes.
-async fn provision(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let data = folder.join("data");
-    let addresses: serde_json::Value = serde_json::from_str(&read_when_there(&data.join("addresses.json")).await?)?;
-    let operators = format!("http://{}", addresses["operators"].as_str().context("the operators' address")?);
-    let http = site::plain()?;
-    wait::until("the server being ready", Duration::from_mins(1), async || {
-        let answer = http.get(format!("{operators}/readyz")).send().await;
-        Ok(answer
-            .map_err(|error| error.to_string())
-            .and_then(|answer| answer.error_for_status().map(|_| ()).map_err(|error| error.to_string())))
+pub(super) async fn start_bare(folder: &Path, setting: &Setting) -> anyhow::Result<(Process, SocketAddr)> {
+    let mut command = Command::new(std::env::current_exe().context("find this program")?);
+    command.arg("serve-bare").arg(folder);
+    let mut process = Process::start("the bare handler", &command, setting.cores.server, &folder.join("bare.log"))?;
+    let address = wait::until("the bare handler listening", Duration::from_mins(1), async || {
+        process.must_run()?;
+        let text = std::fs::read_to_string(folder.join(ADDRESS_FILE)).map_err(|error| error.to_string());
+        Ok(text.and_then(|text| text.parse::<SocketAddr>().map_err(|error| error.to_string())))
     })
     .await?;
-    let token = std::fs::read_to_string(data.join("admin-token"))?;
-    let api = ApiClient::new(&ClientOptions::new(operators).with_token(token.trim()))?;
-    let mut identities = Vec::new();
-    for index in 0..CONNECTIONS {
-        let id = format!("bench-{index}");
-        let body = CreateClient { id: id.clone(), state: None, note: None, reason: None };
-        api.create_client(&body).await?;
-        let key = rcgen::KeyPair::generate()?;
-        let csr = rcgen::CertificateParams::default().serialize_request(&key)?.pem()?;
-        let issued = api.issue_svid(&id, &IssueSvid { csr, valid_for_seconds: None }).await?;
-        let files = folder.join("identities").join(&id);
-        std::fs::create_dir_all(&files)?;
-        std::fs::write(files.join("cert.pem"), issued.certificate)?;
-        std::fs::write(files.join("key.pem"), key.serialize_pem())?;
-        std::fs::write(files.join("bundle.pem"), issued.trust_bundle)?;
-        std::fs::write(files.join("wfm-url"), issued.wfm_url)?;
-        identities.push(files);
-    }
-    Ok(identities)
+    Ok((process, address))
 }
 
-async fn measure(server: &Process, identities: &[PathBuf]) -> anyhow::Result<Served> {
-    let mut clients = Vec::new();
-    for identity in identities {
-        let device = DeviceClient::open(identity)?;
-        let etag = device.manifest(None).await.ok().flatten().and_then(|fetched| fetched.etag);
-        let etag = etag.unwrap_or_else(|| margo::Digest::of(b"bare").etag());
-        let unchanged = device.manifest(Some(&etag)).await?.is_none();
-        anyhow::ensure!(unchanged, "an unchanged poll was answered with content");
-        clients.push((device, etag));
-    }
-    generate(&clients, WARM_UP).await?;
-    let before = cpu_seconds(server.0.id())?;
+/// What the disk got while nothing but unchanged polls went on.
+struct Written {
+    polls: u64,
+    /// Between two writes of the times at which clients were seen.
+    by_polls: u64,
+    /// By that write, for all clients together.
+    by_seen: u64,
+}
+
+/// When clients were last seen is written every few seconds for all of them, however often they poll. So: wait for such a
+/// write, then poll as fast as possible until shortly before the next.
+async fn writes(process: &Process, lines: Vec<(Line, Vec<u8>)>) -> anyhow::Result<Written> {
+    const SLICE: Duration = Duration::from_millis(50);
+    const BETWEEN: Duration = Duration::from_secs(3);
+    const SEEN_WITHIN: Duration = Duration::from_secs(30);
+    let mut lines = lines;
+    let mut written = process.written_bytes()?;
     let begun = Instant::now();
-    let requests = generate(&clients, MEASURED).await?;
-    let wall_seconds = begun.elapsed().as_secs_f64();
-    Ok(Served { requests, cpu_seconds: cpu_seconds(server.0.id())? - before, wall_seconds })
+    let by_seen = loop {
+        lines = generator::polls(lines, SLICE).await?.0;
+        let now = process.written_bytes()?;
+        if now > written {
+            // The write may still go on; let it end.
+            lines = generator::polls(lines, SLICE * 10).await?.0;
+            break process.written_bytes()? - written;
+        }
+        anyhow::ensure!(begun.elapsed() < SEEN_WITHIN, "the times at which clients were seen are never written");
+        written = now;
+    };
+    let before = process.written_bytes()?;
+    let (_, polls) = generator::polls(lines, BETWEEN).await?;
+    Ok(Written { polls, by_polls: process.written_bytes()? - before, by_seen })
 }
 
-async fn generate(clients: &[(DeviceClient, String)], time: Duration) -> anyhow::Result<u64> {
-    let end = Instant::now() + time;
-    let mut tasks = tokio::task::JoinSet::new();
-    for (device, etag) in clients {
-        let (device, etag) = (device.clone(), etag.clone());
-        tasks.spawn(async move {
-            let mut answered = 0_u64;
-            while Instant::now() < end {
-                anyhow::ensure!(device.manifest(Some(&etag)).await?.is_none(), "a poll was not answered with 304");
-                answered += 1;
-            }
-            Ok(answered)
-        });
+fn findings(contenders: &[Contender<'_>], written: &Written) -> Findings {
+    let [ours, nginx, bare] = contenders else { return Findings::default() };
+    let ratios = |other: &Contender<'_>| -> Vec<f64> {
+        ours.per_cpu_second.iter().zip(&other.per_cpu_second).map(|(ours, other)| ours / other).collect()
+    };
+    let (to_nginx, to_bare) = (Spread::of(&ratios(nginx)), Spread::of(&ratios(bare)));
+    let mut rows = vec![
+        Row::new("unchanged polls per processor second, of nginx", to_nginx.show(2))
+            .target(format!("at least {TARGET}"), to_nginx.median >= TARGET),
+        Row::new("the same, of bare axum + rustls", to_bare.show(2)),
+    ];
+    for contender in contenders {
+        let rate = Spread::of(&contender.per_cpu_second);
+        rows.push(Row::new(format!("{}: polls per processor second", contender.name), rate.show(0)));
     }
-    tasks.join_all().await.into_iter().sum()
-}
-
-/// Clock ticks per second in `/proc`, the same on every Linux.
-const TICKS: f64 = 100.0;
-
-/// Processor time of a process so far, user and system.
-fn cpu_seconds(process: u32) -> anyhow::Result<f64> {
-    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).context("the server has ended")?;
-    // The name in parentheses may hold blanks; the rest is counted from behind it.
-    let rest = text.rsplit_once(')').map(|(_, rest)| rest).context("read /proc")?;
-    let ticks: f64 = rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
-    Ok(ticks / TICKS)
+    rows.push(
+        Row::new(
+            "bytes written to disk by unchanged polls",
+            format!("{} by {} polls between two writes of seen times", written.by_polls, written.polls),
+        )
+        .target("0", written.by_polls == 0),
+    );
+    rows.push(Row::new(
+        format!("bytes per write of seen times ({CONNECTIONS} clients, however often they poll)"),
+        written.by_seen.to_string(),
+    ));
+    let series = contenders
+        .iter()
+        .map(|contender| Runs { name: contender.name.to_owned(), values: contender.per_cpu_second.clone() });
+    let shape = Shape::Runs { unit: "unchanged polls per processor second".to_owned(), series: series.collect() };
+    let title = "Unchanged polls, alternating runs".to_owned();
+    Findings { rows, plots: vec![Plot { name: "polls".to_owned(), title, shape }] }
 }

@@ -1,105 +1,122 @@
-//! What one change costs per device, by the number of devices: the real publisher on a real SQLite file.
+//! One deployment to a whole fleet: how long it takes, how that grows, and how long others wait meanwhile.
 
-use super::{NOW, parts, sqlite};
-use crate::simulation::{capabilities, description};
-use anyhow::Context as _;
-use margo::capabilities::{DeviceCapabilities, UnknownTypes};
-use margo::digest::Digest;
-use margo::{ClientId, DeploymentId, DeviceId, DeviceTarget};
-use margrave_core::model::{Actor, ApplicationVersion, Change, ChangeKind, ChangeTarget, ClientState, DeviceKey};
-use margrave_server::app::publisher;
-use margrave_store::Store;
-use std::time::Instant;
-use uuid::Uuid;
+use super::fleet::{self, FLEET, Fleet};
+use super::plot::{Curve, Plot, Shape};
+use super::probes::{self, Latencies, Probes};
+use super::process::Pinned;
+use super::results::{Findings, Row};
+use super::server::Server;
+use super::stats::growth_exponent;
+use super::{Setting, tell};
+use crate::chaos::wait;
+use margrave_api::changes::{ChangeKind, CreateChange, Scope};
+use margrave_api::client::ApiClient;
+use std::time::{Duration, Instant};
 
-const SIZES: [usize; 3] = [100, 1_000, 5_000];
+const SIZES: [usize; 2] = [1_000, 10_000];
+const SIZES_QUICK: [usize; 2] = [100, 400];
 
-/// As many devices per transaction as the server takes.
-const BATCH_TARGETS: usize = 100;
+/// How long others are watched while nothing goes on.
+const IDLE: Duration = Duration::from_secs(15);
+const IDLE_QUICK: Duration = Duration::from_secs(2);
 
-fn actor() -> Actor {
-    Actor { name: "bench".to_owned(), reason: None, request_id: None }
+/// A slow disk publishes a few hundred devices per second.
+const FINISHED_WITHIN: Duration = Duration::from_mins(15);
+
+const FACTOR_TARGET: f64 = 3.0;
+
+struct Point {
+    size: usize,
+    seconds: f64,
+    idle: Latencies,
+    busy: Latencies,
 }
 
-/// Microseconds per device, by size.
-pub async fn run() -> anyhow::Result<Vec<(usize, f64)>> {
+pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
+    let sizes: &[usize] = if setting.quick { &SIZES_QUICK } else { &SIZES };
     let mut points = Vec::new();
-    for size in SIZES {
-        points.push((size, device_micros(size).await?));
+    for &size in sizes {
+        let point = publish(setting, size).await?;
+        tell(&format!("  {size} devices in {:.1} s: {}", point.seconds, factors(&point).join(", ")));
+        points.push(point);
     }
-    Ok(points)
+    Ok(findings(&points))
 }
 
-async fn device_micros(size: usize) -> anyhow::Result<f64> {
+async fn publish(setting: &Setting, size: usize) -> anyhow::Result<Point> {
     let folder = super::scratch()?;
-    let store = Store::open(&sqlite(&folder.path().join("bench.db"))).await?;
-    add_application(&store).await?;
-    let targets = add_devices(&store, size).await?;
-    let parts = parts(&store).await?;
-    let change = Change {
-        id: Uuid::from_u128(1),
-        kind: ChangeKind::Create,
-        application: "alpha".parse()?,
-        version: "1.0.0".to_owned(),
+    let fleet = Fleet { prefix: "dev", size, hosts: FLEET, deployments: 1 };
+    fleet::prepare(folder.path(), &[fleet, probes::fleet()]).await?;
+    let server = Server::start(folder.path(), setting.cores.server).await?;
+    let probes = Probes::new(&server).await?;
+    let api = server.api()?;
+    let _pinned = Pinned::to(setting.cores.generator)?;
+    let idle = async {
+        tokio::time::sleep(if setting.quick { IDLE_QUICK } else { IDLE }).await;
+        Ok(())
+    };
+    let ((), idle) = probes.during(idle).await?;
+    let (seconds, mut busy) = probes.during(carry_out(&api, ChangeKind::Create, size)).await?;
+    // Taking it away again is as much work; it only adds to what others are seen to wait.
+    let (_, more) = probes.during(carry_out(&api, ChangeKind::Remove, size)).await?;
+    busy.add(more);
+    Ok(Point { size, seconds, idle, busy })
+}
+
+/// From asking until every manifest is published.
+async fn carry_out(api: &ApiClient, kind: ChangeKind, size: usize) -> anyhow::Result<f64> {
+    let body = CreateChange {
+        kind,
+        application: "alpha".to_owned(),
+        version: (kind == ChangeKind::Create).then(|| "1.0.0".to_owned()),
+        profile: None,
+        scope: Scope { selector: Some(format!("sim.example/kind={FLEET}")), ..Scope::default() },
         answers: indexmap::IndexMap::new(),
-        targets,
-        done: 0,
-        skipped: Vec::new(),
-        actor: actor(),
-        created_at: NOW,
-        finished_at: None,
+        skip_unfit: false,
+        reason: None,
     };
     let begun = Instant::now();
-    store.change_create(&change).await?;
-    let mut open = Some(change);
-    while let Some(change) = open {
-        open = publisher::step(&parts, &change, BATCH_TARGETS).await?;
-    }
-    let took = begun.elapsed();
-    let done = store.change_get(Uuid::from_u128(1)).await?.context("the change was just made")?;
-    anyhow::ensure!(done.finished_at.is_some() && done.skipped.is_empty(), "the change was not carried out");
-    store.close().await;
-    Ok(took.as_secs_f64() * 1e6 / size as f64)
+    let change = api.create_change(&body).await?;
+    anyhow::ensure!(change.total == size as u64, "the change reaches {} devices of {size}", change.total);
+    let done = wait::until("publishing a change", FINISHED_WITHIN, async || {
+        let change = api.change(&change.id).await?;
+        if change.finished {
+            return Ok(Ok(change));
+        }
+        // Asked now and then: asking costs something itself.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        Ok(Err(format!("{} of {}", change.published, change.total)))
+    })
+    .await?;
+    anyhow::ensure!(done.skipped.is_empty(), "devices were skipped: {:?}", done.skipped.first());
+    Ok(begun.elapsed().as_secs_f64())
 }
 
-pub(super) async fn add_application(store: &Store) -> anyhow::Result<()> {
-    let bytes = description("alpha", "1.0.0", 2).into_bytes();
-    let digest = Digest::of(&bytes);
-    let version = ApplicationVersion {
-        application: "alpha".parse()?,
-        version: "1.0.0".to_owned(),
-        name: "alpha".to_owned(),
-        tagline: None,
-        vendor: "bench".to_owned(),
-        package_digest: digest.clone(),
-        description_digest: digest.clone(),
-        source: "bench".to_owned(),
-        resources: Vec::new(),
-        warnings: Vec::new(),
-        imported_at: NOW,
-    };
-    store.version_add(&actor(), &version, &[(digest, bytes)]).await?;
-    Ok(())
+fn factors(point: &Point) -> Vec<String> {
+    let pairs = point.idle.p99().into_iter().zip(point.busy.p99());
+    pairs.map(|((name, idle), (_, busy))| format!("{name} {busy:.1} ms of {idle:.1}")).collect()
 }
 
-/// One client with one device each, and what a change over all of them would name.
-pub(super) async fn add_devices(store: &Store, size: usize) -> anyhow::Result<Vec<ChangeTarget>> {
-    let mut targets = Vec::with_capacity(size);
-    for index in 0..size {
-        let client: ClientId = format!("dev-{index:05}").parse()?;
-        store.client_create(&actor(), &client, ClientState::Accepted, None, NOW).await?;
-        let device: DeviceId = client.as_str().parse()?;
-        let body = capabilities(device.as_str(), Some("compose")).to_string().into_bytes();
-        let read = DeviceCapabilities::read(&body, UnknownTypes::Refuse).map_err(|error| anyhow::anyhow!("{error}"))?;
-        let key = DeviceKey { client: client.clone(), device: device.clone() };
-        store.device_put(&key, &read.document, &body, NOW).await?;
-        targets.push(ChangeTarget {
-            deployment: DeploymentId(Uuid::from_u128(index as u128 + 1)),
-            client,
-            target: DeviceTarget::from(&device),
-            profile: "alpha-compose".to_owned(),
-            expected_revision: None,
-        });
+fn findings(points: &[Point]) -> Findings {
+    let times: Vec<(f64, f64)> = points.iter().map(|point| (point.size as f64, point.seconds)).collect();
+    let shown = points.iter().map(|point| format!("{:.1} s at {}", point.seconds, point.size)).collect::<Vec<_>>();
+    let growth = growth_exponent(&times);
+    let mut rows = vec![
+        Row::new("one deployment to every device", format!("{} devices", shown.join(", "))),
+        Row::new("growth", format!("devices^{growth:.2}")).target("about 1", growth < 1.15),
+    ];
+    for point in points {
+        for ((name, idle), (_, busy)) in point.idle.p99().into_iter().zip(point.busy.p99()) {
+            let factor = busy / idle;
+            let measured = format!("{factor:.1} × idle ({busy:.1} ms, idle {idle:.1} ms)");
+            rows.push(
+                Row::new(format!("p99 of {name} while publishing to {} devices", point.size), measured)
+                    .target(format!("within {FACTOR_TARGET} ×"), factor <= FACTOR_TARGET),
+            );
+        }
     }
-    Ok(targets)
+    let series = vec![Curve { name: "one change over the whole fleet".to_owned(), points: times }];
+    let shape = Shape::Curves { size: "devices".to_owned(), unit: "seconds to publish".to_owned(), series };
+    let plot = Plot { name: "publish".to_owned(), title: "Publishing one deployment".to_owned(), shape };
+    Findings { rows, plots: vec![plot] }
 }

@@ -1,86 +1,85 @@
-//! Status reports one per transaction against many per transaction: what group commit is worth.
+//! Status reports per second of processor time, each answered after it is on disk.
 
-use super::{NOW, parts, publish, sqlite};
-use margo::status::{ComponentStatus, DeploymentStatus, State};
-use margrave_core::model::{Actor, Change, ChangeKind, ChangeTarget};
-use margrave_server::app::publisher;
-use margrave_store::{StatusWrite, Store};
-use std::time::Instant;
-use uuid::Uuid;
+use super::fleet::{self, Fleet, PROBES};
+use super::generator::{self, Exchange, Line};
+use super::plot::{Plot, Runs, Shape};
+use super::probes::status_request;
+use super::process::Pinned;
+use super::results::{Findings, Row};
+use super::server::Server;
+use super::stats::Spread;
+use super::{Setting, tell};
+use margo::status::State;
+use std::time::{Duration, Instant};
+use tokio::task::JoinSet;
 
-const DEPLOYMENTS: usize = 256;
+/// Clients that report at the same time.
+const CLIENTS: usize = 64;
 
-/// Reports per transaction, as the server groups them at most.
-const BATCH: usize = 256;
-
-const ROUNDS_SINGLE: usize = 2;
-const ROUNDS_BATCHED: usize = 20;
-
-/// Reports per second.
-pub struct Rates {
-    pub single: f64,
-    pub batched: f64,
-}
-
-pub async fn run() -> anyhow::Result<Rates> {
+pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
     let folder = super::scratch()?;
-    let store = Store::open(&sqlite(&folder.path().join("bench.db"))).await?;
-    publish::add_application(&store).await?;
-    let targets = publish::add_devices(&store, DEPLOYMENTS).await?;
-    deploy(&store, &targets).await?;
-    let single = rate(&store, &targets, 1, ROUNDS_SINGLE).await?;
-    let batched = rate(&store, &targets, BATCH, ROUNDS_BATCHED).await?;
-    store.close().await;
-    Ok(Rates { single, batched })
-}
-
-async fn deploy(store: &Store, targets: &[ChangeTarget]) -> anyhow::Result<()> {
-    let parts = parts(store).await?;
-    let change = Change {
-        id: Uuid::from_u128(1),
-        kind: ChangeKind::Create,
-        application: "alpha".parse()?,
-        version: "1.0.0".to_owned(),
-        answers: indexmap::IndexMap::new(),
-        targets: targets.to_vec(),
-        done: 0,
-        skipped: Vec::new(),
-        actor: Actor { name: "bench".to_owned(), reason: None, request_id: None },
-        created_at: NOW,
-        finished_at: None,
-    };
-    store.change_create(&change).await?;
-    let mut open = Some(change);
-    while let Some(change) = open {
-        open = publisher::step(&parts, &change, BATCH).await?;
+    let fleet = Fleet { prefix: "dev", size: CLIENTS, hosts: PROBES, deployments: 1 };
+    fleet::prepare(folder.path(), &[fleet]).await?;
+    let server = Server::start(folder.path(), setting.cores.server).await?;
+    let api = server.api()?;
+    let mut lines = Vec::new();
+    for index in 0..CLIENTS {
+        let id = format!("dev-{index}");
+        let config = generator::config(&server.identity(&api, &id).await?, Exchange::X25519)?;
+        let reports = [State::Installing, State::Installed].map(|state| status_request(&id, state));
+        lines.push((Line::open(server.devices, &config).await?, reports));
     }
-    Ok(())
+    let _pinned = Pinned::to(setting.cores.generator)?;
+    let (mut per_cpu, mut per_second, mut alone) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..setting.rounds {
+        let rest = lines.split_off(1);
+        // One client by itself: every report waits for a sync of the disk of its own.
+        let (back, reports, _) = report(lines, setting.warm_up).await?;
+        lines = back;
+        alone.push(reports as f64 / setting.warm_up.as_secs_f64());
+        lines.extend(rest);
+        let before = server.process.cpu_seconds()?;
+        let (back, reports, took) = report(lines, setting.measured).await?;
+        lines = back;
+        per_cpu.push(reports as f64 / (server.process.cpu_seconds()? - before));
+        per_second.push(reports as f64 / took.as_secs_f64());
+    }
+    let (cpu, rate, single) = (Spread::of(&per_cpu), Spread::of(&per_second), Spread::of(&alone));
+    tell(&format!("  {} per processor second, {} per second", cpu.show(0), rate.show(0)));
+    let rows = vec![
+        Row::new("status reports per processor second, each on disk before it is answered", cpu.show(0)),
+        Row::new(format!("per second, {CLIENTS} clients at once"), rate.show(0)),
+        Row::new("per second, one client alone (one sync each)", single.show(0)),
+        Row::new("what writing many together is worth", format!("{:.1} times", rate.median / single.median)),
+    ];
+    let series = vec![Runs { name: "per processor second".to_owned(), values: per_cpu }];
+    let shape = Shape::Runs { unit: "status reports per processor second".to_owned(), series };
+    let plot = Plot { name: "statuses".to_owned(), title: "Durable status reports".to_owned(), shape };
+    Ok(Findings { rows, plots: vec![plot] })
 }
 
-async fn rate(store: &Store, targets: &[ChangeTarget], batch: usize, rounds: usize) -> anyhow::Result<f64> {
+type Lines = Vec<(Line, [Vec<u8>; 2])>;
+
+/// Reports on every connection as fast as it is answered. States alternate, so that no report merely repeats the one before.
+async fn report(lines: Lines, time: Duration) -> anyhow::Result<(Lines, u64, Duration)> {
     let begun = Instant::now();
-    let mut written = 0;
-    for round in 0..rounds {
-        let reports: Vec<_> = targets.iter().map(|target| report(target, round)).collect();
-        for group in reports.chunks(batch) {
-            written += store.statuses_put(group).await?.len();
-        }
+    let mut tasks = JoinSet::new();
+    for (mut line, reports) in lines {
+        tasks.spawn(async move {
+            let mut answered = 0_u64;
+            while begun.elapsed() < time {
+                let answer = line.ask(&reports[(answered % 2) as usize]).await?;
+                anyhow::ensure!(answer.status == 200, "a report was answered with {}", answer.status);
+                answered += 1;
+            }
+            anyhow::Ok(((line, reports), answered))
+        });
     }
-    Ok(written as f64 / begun.elapsed().as_secs_f64())
-}
-
-/// Alternates, so that no report merely repeats the one before.
-fn report(target: &ChangeTarget, round: usize) -> StatusWrite {
-    let state = if round.is_multiple_of(2) { State::Installing } else { State::Installed };
-    let component = |index: usize| ComponentStatus { name: format!("alpha-compose-{index}"), state, error: None };
-    let status = DeploymentStatus {
-        deployment_id: target.deployment,
-        device_id: None,
-        adopted_manifest_version: 2,
-        state,
-        error: None,
-        components: vec![component(0), component(1)],
-    };
-    let body = status.to_json();
-    StatusWrite { client: target.client.clone(), status, body, received_at: NOW }
+    let (mut lines, mut total) = (Vec::new(), 0);
+    while let Some(ended) = tasks.join_next().await {
+        let (line, answered) = ended??;
+        lines.push(line);
+        total += answered;
+    }
+    Ok((lines, total, begun.elapsed()))
 }

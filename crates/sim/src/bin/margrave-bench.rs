@@ -1,59 +1,119 @@
-//! `make bench`: measures, prints a table, and with `--write` puts it into docs/bench.md.
+//! `make bench`: measures, prints tables, and with `--write` puts them into docs/bench.md with plots beside it.
 
-use anyhow::Context as _;
-use margrave_sim::bench::{manifests, polls, publish, report, statuses};
-use std::path::Path;
+use margrave_sim::bench::machine::Machine;
+use margrave_sim::bench::results::{Results, Section};
+use margrave_sim::bench::{SECTIONS, Setting, bare, measure, report, tell};
+use std::path::{Path, PathBuf};
 
-const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/bench.md");
+const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 
-/// The table stands between these two lines of the document.
-const BEGIN: &str = "<!-- table: begin -->";
-const END: &str = "<!-- table: end -->";
+const USAGE: &str = "usage: margrave-bench [--only SECTION[,SECTION ..]] [--write] [--quick]";
 
-#[tokio::main]
-async fn main() -> anyhow::Result<()> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        // Servers under load are processes of their own, so that their processor time is theirs alone.
-        ["serve-margrave", folder] => polls::serve_margrave(Path::new(folder)).await,
-        ["serve-bare", folder] => polls::serve_bare(Path::new(folder)).await,
-        [] => show(&measure().await?),
-        ["--write"] => {
-            let table = measure().await?;
-            show(&table)?;
-            write(&table)
+#[derive(Debug, Default)]
+struct Arguments {
+    /// All of them when empty.
+    only: Vec<String>,
+    /// Keep the numbers in docs/.
+    write: bool,
+    /// A short run, to see that everything works.
+    quick: bool,
+}
+
+impl Arguments {
+    fn read(arguments: impl IntoIterator<Item = String>) -> anyhow::Result<Self> {
+        let mut read = Self::default();
+        let mut arguments = arguments.into_iter();
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--write" => read.write = true,
+                "--quick" => read.quick = true,
+                "--only" => {
+                    let names = arguments.next().ok_or_else(|| anyhow::anyhow!("{USAGE}"))?;
+                    read.only.extend(names.split([',', ' ']).filter(|name| !name.is_empty()).map(str::to_owned));
+                }
+                _ => anyhow::bail!("unknown argument `{argument}`\n{USAGE}"),
+            }
         }
-        _ => anyhow::bail!("usage: margrave-bench [--write]"),
+        for name in &read.only {
+            let known: Vec<_> = SECTIONS.iter().map(|(name, _)| *name).collect();
+            anyhow::ensure!(
+                known.contains(&name.as_str()),
+                "there is no section `{name}`; there are: {}",
+                known.join(", ")
+            );
+        }
+        Ok(read)
     }
 }
 
-async fn measure() -> anyhow::Result<String> {
-    tell("unchanged polls");
-    let polls = polls::run().await.context("measure unchanged polls")?;
-    tell("publishing");
-    let publish = publish::run().await.context("measure publishing")?;
-    tell("status reports");
-    let statuses = statuses::run().await.context("measure status reports")?;
-    tell("manifests");
-    let manifests = manifests::run();
-    Ok(report::markdown(&report::Numbers { polls, publish, statuses, manifests }))
+fn main() -> anyhow::Result<()> {
+    let mut arguments = std::env::args().skip(1).peekable();
+    // A server under load is a process of its own, so that its processor time is its alone.
+    if arguments.peek().is_some_and(|first| first == "serve-bare") {
+        let folder = arguments.nth(1).ok_or_else(|| anyhow::anyhow!("{USAGE}"))?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        return runtime.block_on(bare::serve(Path::new(&folder)));
+    }
+    let arguments = Arguments::read(arguments)?;
+    // One thread, so that the generator is what it seems, and so that servers end with the thread that started them.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        tokio::select! {
+            done = run(&arguments) => done,
+            // Everything that was started ends as `run` is dropped.
+            _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted"),
+        }
+    })
 }
 
-#[expect(clippy::print_stderr, reason = "progress for whoever waits")]
-fn tell(what: &str) {
-    eprintln!("measuring {what}");
-}
-
-#[expect(clippy::print_stdout, reason = "the table is what this program is for")]
-#[expect(clippy::unnecessary_wraps, reason = "an arm of a match over things that can fail")]
-fn show(table: &str) -> anyhow::Result<()> {
-    println!("{table}");
+async fn run(Arguments { only, write, quick }: &Arguments) -> anyhow::Result<()> {
+    let docs = PathBuf::from(DOCS);
+    let (kept, machine) = (docs.join("bench.json"), Machine::detect());
+    let setting = Setting::new(*quick);
+    for (name, title) in SECTIONS {
+        if !only.is_empty() && !only.iter().any(|only| only == name) {
+            continue;
+        }
+        tell(&format!("measuring: {title}"));
+        let findings = measure(name, &setting).await?;
+        let section = Section { machine: machine.clone(), quick: *quick, findings };
+        show(&report::section(name, title, &section));
+        if *write {
+            // At once, so that what was measured is kept when a later section fails.
+            let mut results = Results::load(&kept)?;
+            results.sections.insert((*name).to_owned(), section);
+            results.save(&kept)?;
+            report::write(&results, &docs.join("bench.md"), &docs.join("bench"))?;
+        }
+    }
     Ok(())
 }
 
-fn write(table: &str) -> anyhow::Result<()> {
-    let text = std::fs::read_to_string(DOCUMENT).context("read docs/bench.md")?;
-    let (before, rest) = text.split_once(BEGIN).context("docs/bench.md has no place for the table")?;
-    let (_, after) = rest.split_once(END).context("docs/bench.md has no end of the table")?;
-    std::fs::write(DOCUMENT, format!("{before}{BEGIN}\n{table}{END}{after}")).context("write docs/bench.md")
+#[expect(clippy::print_stdout, reason = "the tables are what this program is for")]
+fn show(text: &str) {
+    println!("{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Arguments;
+
+    fn read(arguments: &[&str]) -> anyhow::Result<Arguments> {
+        Arguments::read(arguments.iter().map(|&argument| argument.to_owned()))
+    }
+
+    #[test]
+    fn sections_are_named_one_by_one_or_together() {
+        let read = read(&["--only", "polls,publish", "--only", "statuses", "--write"]).expect("known sections");
+        assert_eq!(read.only, ["polls", "publish", "statuses"]);
+        assert!(read.write && !read.quick);
+    }
+
+    #[test]
+    fn an_unknown_section_is_refused_with_those_there_are() {
+        let error = read(&["--only", "pols"]).expect_err("no such section").to_string();
+        assert!(error.contains("polls, "), "{error}");
+        assert!(read(&["--only"]).is_err());
+        assert!(read(&["polls"]).is_err());
+    }
 }

@@ -109,6 +109,18 @@ fn options_for(path: &Path) -> StoreOptions {
     StoreOptions { url: format!("sqlite://{}", path.display()), readers: 1 }
 }
 
+/// The device API over an empty store with one accepted client, for counting what a poll costs.
+pub(crate) async fn routes_for(folder: &Path, client: &ClientId) -> anyhow::Result<Router> {
+    let failed = |violation: Violation| anyhow::anyhow!("{violation:?}");
+    let clock = Arc::new(SimulatedClock::default());
+    let url = options_for(&folder.join("counts.db")).url;
+    let installation = Installation::new(folder)?;
+    let mut server = Server { installation, url, process: None, clock, cache: HashMap::new() };
+    server.start().await.map_err(failed)?;
+    server.accept(client, Timestamp(0)).await.map_err(failed)?;
+    Ok(server.process.expect("just started").devices)
+}
+
 impl Server {
     /// Puts a fresh database in place and starts.
     pub(crate) async fn install(options: &Options, now: Timestamp) -> Result<Self, Violation> {
@@ -206,8 +218,8 @@ impl Server {
             process.queue = process.parts.store.changes_unfinished(8).await.map_err(unexpected)?.into();
         }
         let Some(change) = process.queue.pop_front() else { return Ok(None) };
-        let after = publisher::step(&process.parts, &change, BATCH_TARGETS).await.map_err(unexpected)?;
-        process.queue.extend(after);
+        let done = publisher::step(&process.parts, &change, BATCH_TARGETS).await.map_err(unexpected)?;
+        process.queue.extend(done.map(|done| Change { done, ..change.clone() }));
         Ok(Some(change))
     }
 

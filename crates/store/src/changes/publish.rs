@@ -100,18 +100,14 @@ impl Publishing {
     }
 }
 
+/// By client, never by desire: nearly every deployment is present.
+const SELECT_PRESENT: &str = "SELECT d.*, b.body FROM deployments d LEFT JOIN blobs b ON b.digest = d.yaml_digest
+                              WHERE d.desired = 'present' AND d.client_id IN";
+
 /// Reads what all these clients run. Their manifests are held, so nobody else publishes for them meanwhile.
 pub(super) async fn load(connection: &mut AnyConnection, publishings: &mut [Publishing]) -> Result<()> {
     let clients: Vec<String> = publishings.iter().map(|publishing| publishing.client.to_string()).collect();
-    let rows = select_in(
-        connection,
-        "SELECT d.*, b.body FROM deployments d LEFT JOIN blobs b ON b.digest = d.yaml_digest
-         WHERE d.desired = 'present' AND d.client_id IN",
-        &clients,
-        "",
-        "read the deployments of clients",
-    )
-    .await?;
+    let rows = select_in(connection, SELECT_PRESENT, &clients, "", "read the deployments of clients").await?;
     let mut by_client: BTreeMap<ClientId, &mut Publishing> =
         publishings.iter_mut().map(|publishing| (publishing.client.clone(), publishing)).collect();
     for row in &rows {
@@ -190,4 +186,42 @@ fn bundle_artifacts(running: &Running, publishing: &Publishing, publication: &Pu
     let replaced = publishing.bundle.clone().filter(|digest| current.as_ref() != Some(digest));
     let replaced = replaced.map(|digest| row(digest, Some(running.now)));
     current.map(|digest| row(digest, None)).into_iter().chain(replaced).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SELECT_PRESENT;
+    use crate::{Store, StoreOptions};
+    use sqlx::{AssertSqlSafe, Row as _};
+
+    /// How SQLite, which has no statistics here, finds the rows of a statement.
+    async fn plan(store: &Store, statement: &str) -> String {
+        let explained = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}")));
+        let rows = explained.fetch_all(&store.read).await.unwrap();
+        rows.iter().map(|row| row.get::<String, _>("detail")).collect::<Vec<_>>().join("; ")
+    }
+
+    #[tokio::test]
+    async fn a_batch_reads_only_what_its_clients_run() {
+        let options = StoreOptions { url: "sqlite::memory:".to_owned(), readers: 1 };
+        let store = Store::open(&options).await.unwrap();
+        let by_client = "USING INDEX deployments_by_client (client_id=?)";
+        for statement in [
+            format!("{SELECT_PRESENT} ('a', 'b', 'c')"),
+            "SELECT id FROM deployments WHERE desired = 'present' AND client_id IN ('a', 'b')".to_owned(),
+            "UPDATE deployments SET target_version = 2 WHERE client_id = 'a' AND desired = 'present'".to_owned(),
+        ] {
+            let plan = plan(&store, &statement).await;
+            assert!(plan.contains(by_client) && !plan.contains("SCAN"), "{statement}: {plan}");
+        }
+    }
+
+    #[tokio::test]
+    async fn pruning_reads_only_what_was_removed() {
+        let options = StoreOptions { url: "sqlite::memory:".to_owned(), readers: 1 };
+        let store = Store::open(&options).await.unwrap();
+        let statement = "SELECT id FROM deployments WHERE desired = 'absent' AND updated_at <= 7 ORDER BY id LIMIT 9";
+        let plan = plan(&store, statement).await;
+        assert!(plan.contains("USING INDEX deployments_removed (updated_at<?)"), "{plan}");
+    }
 }

@@ -4,10 +4,11 @@ use super::Parts;
 use crate::app::compose::{Before, compose};
 use crate::app::mask::Sensitive;
 use margo::description::ApplicationDescription;
-use margo::ids::ApplicationId;
+use margo::ids::{ApplicationId, ClientId, DeploymentId, DeviceTarget};
 use margo::problem::FieldError;
 use margrave_core::model::{Change, ChangeKind, ChangeTarget, Deployment};
-use margrave_store::{BatchItem, BatchWrite, DeploymentFilter, StoreError};
+use margrave_store::{BatchItem, BatchWrite, StoreError};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 pub(super) async fn items(
@@ -15,47 +16,71 @@ pub(super) async fn items(
     change: &Change,
     targets: &[ChangeTarget],
 ) -> Result<Vec<BatchItem>, StoreError> {
+    let mut known = Known::default();
+    // Two changes may have been planned before either was published; the second finds the place taken.
+    let taken = match change.kind {
+        ChangeKind::Create => taken(parts, change, targets).await?,
+        ChangeKind::Remove | ChangeKind::Reconfigure | ChangeKind::Upgrade => HashMap::new(),
+    };
     let mut items = Vec::with_capacity(targets.len());
     for target in targets {
         let write = match change.kind {
             ChangeKind::Remove => BatchWrite::Remove,
-            ChangeKind::Create => create(parts, change, target).await?,
-            ChangeKind::Reconfigure | ChangeKind::Upgrade => replace(parts, change, target).await?,
+            ChangeKind::Create => match taken.get(&(&target.client, &target.target)) {
+                Some(id) => BatchWrite::Skip { reason: format!("the device has it already, as deployment {id}") },
+                None => create(parts, &mut known, change, target).await?,
+            },
+            ChangeKind::Reconfigure | ChangeKind::Upgrade => replace(parts, &mut known, change, target).await?,
         };
         items.push(BatchItem { target: target.clone(), write });
     }
     Ok(items)
 }
 
-async fn create(parts: &Parts, change: &Change, target: &ChangeTarget) -> Result<BatchWrite, StoreError> {
-    let Some(description) = description(parts, &change.application, &change.version).await? else {
+/// The places of these targets at which the application is already.
+async fn taken<'t>(
+    parts: &Parts,
+    change: &Change,
+    targets: &'t [ChangeTarget],
+) -> Result<HashMap<(&'t ClientId, &'t DeviceTarget), DeploymentId>, StoreError> {
+    let clients: BTreeSet<&ClientId> = targets.iter().map(|target| &target.client).collect();
+    let clients: Vec<ClientId> = clients.into_iter().cloned().collect();
+    let found = parts.store.application_places(&change.application, &clients).await?;
+    let place = |target: &'t ChangeTarget| {
+        let at = found.iter().find(|place| place.client == target.client && place.target == target.target)?;
+        Some(((&target.client, &target.target), at.deployment))
+    };
+    Ok(targets.iter().filter_map(place).collect())
+}
+
+async fn create(
+    parts: &Parts,
+    known: &mut Known,
+    change: &Change,
+    target: &ChangeTarget,
+) -> Result<BatchWrite, StoreError> {
+    let Some(description) = known.description(parts, &change.application, &change.version).await? else {
         return Ok(gone(change, &change.version));
     };
-    // Two changes may have been planned before either was published; the second finds the place taken.
-    let filter = DeploymentFilter {
-        application: Some(change.application.clone()),
-        client: Some(target.client.clone()),
-        target: Some(target.target.clone()),
-        ..DeploymentFilter::default()
-    };
-    if let Some(view) = parts.store.deployments_page(&filter, parts.clock.now(), None, 1).await?.first() {
-        let reason = format!("the device has it already, as deployment {}", view.deployment.id);
-        return Ok(BatchWrite::Skip { reason });
-    }
     Ok(put(change, target, &change.version, &description, None))
 }
 
-async fn replace(parts: &Parts, change: &Change, target: &ChangeTarget) -> Result<BatchWrite, StoreError> {
+async fn replace(
+    parts: &Parts,
+    known: &mut Known,
+    change: &Change,
+    target: &ChangeTarget,
+) -> Result<BatchWrite, StoreError> {
     let Some(view) = parts.store.deployment_get(target.deployment).await? else {
         return Ok(BatchWrite::Skip { reason: "the deployment does not exist any more".to_owned() });
     };
     let Deployment { version: present, values, .. } = view.deployment;
-    let Some(old) = description(parts, &change.application, &present).await? else {
+    let Some(old) = known.description(parts, &change.application, &present).await? else {
         return Ok(gone(change, &present));
     };
     // A reconfiguration stays on the version the deployment is on.
     let version = if change.kind == ChangeKind::Upgrade { change.version.as_str() } else { present.as_str() };
-    let Some(new) = description(parts, &change.application, version).await? else {
+    let Some(new) = known.description(parts, &change.application, version).await? else {
         return Ok(gone(change, version));
     };
     Ok(put(change, target, version, &new, Some(Before { values: &values, description: &old })))
@@ -93,13 +118,25 @@ fn gone(change: &Change, version: &str) -> BatchWrite {
     BatchWrite::Skip { reason: format!("`{}` {version} is not in the catalog any more", change.application) }
 }
 
-async fn description(
-    parts: &Parts,
-    application: &ApplicationId,
-    version: &str,
-) -> Result<Option<Arc<ApplicationDescription>>, StoreError> {
-    match parts.store.version_get(application, version).await? {
-        Some(version) => Ok(Some(parts.descriptions.get(&parts.store, &version).await?)),
-        None => Ok(None),
+/// Versions looked up for this batch; most targets share one. A change has one application.
+#[derive(Default)]
+struct Known(HashMap<String, Option<Arc<ApplicationDescription>>>);
+
+impl Known {
+    async fn description(
+        &mut self,
+        parts: &Parts,
+        application: &ApplicationId,
+        version: &str,
+    ) -> Result<Option<Arc<ApplicationDescription>>, StoreError> {
+        if let Some(known) = self.0.get(version) {
+            return Ok(known.clone());
+        }
+        let found = match parts.store.version_get(application, version).await? {
+            Some(version) => Some(parts.descriptions.get(&parts.store, &version).await?),
+            None => None,
+        };
+        self.0.insert(version.to_owned(), found.clone());
+        Ok(found)
     }
 }

@@ -20,6 +20,10 @@ impl Entry {
     pub(super) fn change(&self) -> &Change {
         &self.change
     }
+
+    pub(super) fn into_change(self) -> Change {
+        self.change
+    }
 }
 
 #[derive(Debug, Default)]

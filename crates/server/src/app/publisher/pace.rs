@@ -1,0 +1,89 @@
+//! How many targets a batch takes: as many as keep the write lock for a moment that others do not notice.
+
+use std::time::Duration;
+
+/// How long one batch may keep others who write waiting: a report of a device costs about as much by itself on a slow disk.
+const AIM: Duration = Duration::from_millis(20);
+
+/// Fewer are not worth a sync of the disk of their own.
+const TARGETS_MIN: usize = 4;
+const _: () = assert!(TARGETS_MAX <= margrave_store::BATCH_TARGETS_MAX);
+const TARGETS_MAX: usize = 200;
+
+/// To begin with, before anything is known of the machine.
+const TARGETS_FIRST: usize = 10;
+
+/// Learns from every batch. One that was slow or fast by chance halves or doubles the next, no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pace {
+    targets: usize,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { targets: TARGETS_FIRST }
+    }
+}
+
+impl Pace {
+    /// The store writes rows by tens where it can, so odd ones cost more than they bring.
+    pub(super) fn targets(self) -> usize {
+        if self.targets < 10 { self.targets } else { self.targets / 10 * 10 }
+    }
+
+    /// Takes in that a batch of `targets` took this long.
+    pub(super) fn learn(&mut self, targets: usize, took: Duration) {
+        // The rest of a change, smaller than what was aimed at, says little about larger batches.
+        if targets < self.targets() {
+            return;
+        }
+        let factor = AIM.as_secs_f64() / took.as_secs_f64().max(f64::MIN_POSITIVE);
+        let wanted = targets as f64 * factor.clamp(0.5, 2.0);
+        self.targets = (wanted.round() as usize).clamp(TARGETS_MIN, TARGETS_MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AIM, Pace, TARGETS_MAX, TARGETS_MIN};
+    use std::time::Duration;
+
+    /// Batches on a machine where one target takes `each` and a commit takes `commit`.
+    fn settled(each: Duration, commit: Duration) -> Pace {
+        let mut pace = Pace::default();
+        for _ in 0..60 {
+            pace.learn(pace.targets(), commit + each * pace.targets() as u32);
+        }
+        pace
+    }
+
+    #[test]
+    fn settles_where_a_batch_takes_as_long_as_is_aimed_at() {
+        for (each, commit) in [(200, 1_000), (1_000, 1_000), (1_000, 5_000)] {
+            let (each, commit) = (Duration::from_micros(each), Duration::from_micros(commit));
+            let took = commit + each * settled(each, commit).targets() as u32;
+            assert!(took > AIM / 2 && took < AIM * 5 / 4, "{took:?}");
+        }
+    }
+
+    #[test]
+    fn stays_within_bounds_on_any_machine() {
+        assert_eq!(settled(Duration::ZERO, Duration::ZERO).targets(), TARGETS_MAX);
+        assert_eq!(settled(Duration::from_secs(1), Duration::ZERO).targets(), TARGETS_MIN);
+    }
+
+    #[test]
+    fn one_slow_batch_at_most_halves_the_next() {
+        let mut pace = settled(Duration::from_micros(200), Duration::ZERO);
+        let before = pace.targets();
+        pace.learn(before, Duration::from_secs(30));
+        assert_eq!(pace.targets(), before / 2);
+    }
+
+    #[test]
+    fn the_small_rest_of_a_change_teaches_nothing() {
+        let mut pace = Pace::default();
+        pace.learn(1, Duration::from_secs(1));
+        assert_eq!(pace, Pace::default());
+    }
+}

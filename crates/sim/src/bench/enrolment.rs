@@ -1,0 +1,100 @@
+//! What enrolling one more device costs, by how many there are already.
+
+use super::fleet::{self, FLEET, Fleet};
+use super::plot::{Plot, Runs, Shape};
+use super::process::Pinned;
+use super::results::{Findings, Row};
+use super::server::Server;
+use super::stats::Spread;
+use super::{Setting, tell};
+use anyhow::Context as _;
+use margrave_api::client::ApiClient;
+use margrave_api::clients::CreateEnrolmentToken;
+use margrave_server::trust::{ENROLMENT_PATH, EnrolmentRequest, EnrolmentResponse};
+
+/// Fleets that are there before.
+const SIZES: [usize; 2] = [100, 10_000];
+const SIZES_QUICK: [usize; 2] = [10, 200];
+
+/// Per run; all runs together stay within the burst the server lets pass.
+const PER_ROUND: usize = 20;
+
+const FACTOR_TARGET: f64 = 1.2;
+
+struct Contender {
+    size: usize,
+    server: Server,
+    api: ApiClient,
+    folder: tempfile::TempDir,
+    /// Microseconds of processor time per device.
+    micros: Vec<f64>,
+    enrolled: usize,
+    disk_before: u64,
+}
+
+pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
+    let sizes: &[usize] = if setting.quick { &SIZES_QUICK } else { &SIZES };
+    let mut contenders = Vec::new();
+    for &size in sizes {
+        let folder = super::scratch()?;
+        fleet::prepare(folder.path(), &[Fleet { prefix: "dev", size, hosts: FLEET, deployments: 1 }]).await?;
+        let server = Server::start(folder.path(), setting.cores.server).await?;
+        let (api, disk_before) = (server.api()?, fleet::disk_bytes(folder.path()));
+        contenders.push(Contender { size, server, api, folder, micros: Vec::new(), enrolled: 0, disk_before });
+    }
+    let _pinned = Pinned::to(setting.cores.generator)?;
+    // An enrolling device checks the server by pin or CA; this tool plays the device, not the verifier.
+    let http = reqwest::Client::builder().tls_danger_accept_invalid_certs(true).build()?;
+    for _ in 0..setting.rounds {
+        for contender in &mut contenders {
+            let before = contender.server.process.cpu_nanos()?;
+            for _ in 0..PER_ROUND {
+                enrol(&http, contender).await.context("enrol a device")?;
+            }
+            let nanos = contender.server.process.cpu_nanos()? - before;
+            contender.micros.push(nanos as f64 / 1e3 / PER_ROUND as f64);
+        }
+    }
+    Ok(findings(&contenders))
+}
+
+/// Token, key, identity: what `margrave client enrol-token` and `margrave-agent enrol` do.
+async fn enrol(http: &reqwest::Client, contender: &mut Contender) -> anyhow::Result<()> {
+    contender.enrolled += 1;
+    let id = format!("new-{}", contender.enrolled);
+    let body = CreateEnrolmentToken { valid_for_seconds: None, reason: None };
+    let token = contender.api.create_enrolment_token(&id, &body).await?.token;
+    let key = rcgen::KeyPair::generate()?;
+    let csr = rcgen::CertificateParams::default().serialize_request(&key)?.pem()?;
+    let url = format!("https://{}{ENROLMENT_PATH}", contender.server.trust);
+    let answer = http.post(url).json(&EnrolmentRequest { token, csr }).send().await?.error_for_status()?;
+    let _: EnrolmentResponse = answer.json().await?;
+    Ok(())
+}
+
+fn findings(contenders: &[Contender]) -> Findings {
+    let [small, large] = contenders else { return Findings::default() };
+    let ratios: Vec<f64> = large.micros.iter().zip(&small.micros).map(|(large, small)| large / small).collect();
+    let ratio = Spread::of(&ratios);
+    let mut rows = vec![
+        Row::new(format!("enrolling with {} devices, of with {}", large.size, small.size), ratio.show(2))
+            .target("within 20 %", ratio.median <= FACTOR_TARGET),
+    ];
+    for contender in contenders {
+        let cost = Spread::of(&contender.micros);
+        tell(&format!("  with {} devices: {} µs", contender.size, cost.show(0)));
+        let what = format!("processor time per enrolment with {} devices", contender.size);
+        rows.push(Row::new(what, format!("{} µs", cost.show(0))));
+        let grown = fleet::disk_bytes(contender.folder.path()).saturating_sub(contender.disk_before);
+        let each = grown as f64 / 1024.0 / contender.enrolled as f64;
+        let what = format!("disk per enrolment with {} devices, write-ahead log included", contender.size);
+        rows.push(Row::new(what, format!("{each:.1} KiB")));
+    }
+    let series = contenders
+        .iter()
+        .map(|contender| Runs { name: format!("with {} devices", contender.size), values: contender.micros.clone() });
+    let unit = "µs of processor time per enrolment".to_owned();
+    let shape = Shape::Runs { unit, series: series.collect() };
+    let plot = Plot { name: "enrolment".to_owned(), title: "Enrolling one more device".to_owned(), shape };
+    Findings { rows, plots: vec![plot] }
+}

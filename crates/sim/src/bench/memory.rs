@@ -1,0 +1,98 @@
+//! Memory and disk of the server per registered device, by the size of the fleet.
+
+use super::fleet::{self, FLEET, Fleet};
+use super::plot::{Curve, Plot, Shape};
+use super::results::{Findings, Row};
+use super::server::Server;
+use super::{Setting, tell};
+use margrave_api::client::{DeploymentQuery, PageQuery};
+use std::path::Path;
+use std::time::Duration;
+
+const SIZES: [usize; 3] = [1_000, 10_000, 100_000];
+const SIZES_QUICK: [usize; 2] = [200, 1_000];
+const DEPLOYMENTS: usize = 5;
+
+const DEVICE_BYTES_TARGET: f64 = 2048.0;
+const TOTAL_BYTES_TARGET: u64 = 1 << 30;
+
+/// An allocator gives memory back with a delay.
+const SETTLE: Duration = Duration::from_secs(3);
+
+struct Point {
+    size: usize,
+    rss: u64,
+    per_device: f64,
+    disk_per_device: f64,
+}
+
+pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
+    let sizes: &[usize] = if setting.quick { &SIZES_QUICK } else { &SIZES };
+    let empty = super::scratch()?;
+    fleet::prepare(empty.path(), &[]).await?;
+    let (base, base_disk) = (resident(empty.path(), setting).await?, fleet::disk_bytes(empty.path()));
+    let mut points = Vec::new();
+    for &size in sizes {
+        let folder = super::scratch()?;
+        fleet::prepare(folder.path(), &[Fleet { prefix: "dev", size, hosts: FLEET, deployments: DEPLOYMENTS }]).await?;
+        let disk = fleet::disk_bytes(folder.path()).saturating_sub(base_disk);
+        let rss = resident(folder.path(), setting).await?;
+        let per_device = rss.saturating_sub(base) as f64 / size as f64;
+        tell(&format!("  {size} devices: {} MiB resident, {per_device:.0} bytes per device", rss >> 20));
+        points.push(Point { size, rss, per_device, disk_per_device: disk as f64 / size as f64 });
+    }
+    Ok(findings(base, &points))
+}
+
+/// Memory of a server that has read the fleet and answered operators about it.
+async fn resident(folder: &Path, setting: &Setting) -> anyhow::Result<u64> {
+    let server = Server::start(folder, setting.cores.server).await?;
+    let api = server.api()?;
+    let page = PageQuery { limit: Some(100), ..PageQuery::default() };
+    for _ in 0..4 {
+        api.summary().await?;
+        api.clients(&page).await?;
+        api.deployments(&DeploymentQuery::default(), &page).await?;
+    }
+    tokio::time::sleep(SETTLE).await;
+    server.process.rss_bytes()
+}
+
+fn findings(base: u64, points: &[Point]) -> Findings {
+    let mut rows = vec![Row::new("resident memory without devices", format!("{:.1} MiB", base as f64 / 1_048_576.0))];
+    for Point { size, rss, per_device, .. } in points {
+        let measured = format!("{per_device:.0} bytes ({:.1} MiB in all)", *rss as f64 / 1_048_576.0);
+        let met = *per_device < DEVICE_BYTES_TARGET && *rss < TOTAL_BYTES_TARGET;
+        let row = Row::new(format!("memory per device, {size} devices with {DEPLOYMENTS} deployments"), measured);
+        rows.push(row.target("under 2 KiB, under 1 GiB in all", met));
+    }
+    let disk: Vec<f64> = points.iter().map(|point| point.disk_per_device).collect();
+    let shown = points.iter().map(|point| format!("{:.1} KiB at {}", point.disk_per_device / 1024.0, point.size));
+    let flat = disk.last().zip(disk.first()).is_some_and(|(last, first)| last / first <= 1.2);
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    rows.push(Row::new("disk per device", shown).target("flat (within 20 %)", flat));
+    let curve = |name: &str, value: fn(&Point) -> f64| Curve {
+        name: name.to_owned(),
+        points: points.iter().map(|point| (point.size as f64, value(point))).collect(),
+    };
+    let plot = |name: &str, title: &str, unit: &str, series| Plot {
+        name: name.to_owned(),
+        title: title.to_owned(),
+        shape: Shape::Curves { size: "devices".to_owned(), unit: unit.to_owned(), series },
+    };
+    let plots = vec![
+        plot(
+            "memory",
+            "Memory per device",
+            "bytes",
+            vec![curve("resident, besides an empty server", |p| p.per_device)],
+        ),
+        plot(
+            "disk",
+            "Disk per device, five deployments each",
+            "KiB",
+            vec![curve("database", |p| p.disk_per_device / 1024.0)],
+        ),
+    ];
+    Findings { rows, plots }
+}

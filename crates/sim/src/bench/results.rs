@@ -1,0 +1,72 @@
+//! What a section found, kept as JSON so that one can be measured again without losing the others.
+
+use super::machine::Machine;
+use super::plot::Plot;
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// One line of a table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    pub what: String,
+    pub measured: String,
+    /// Empty where nothing was aimed at.
+    pub target: String,
+    /// Whether the target was met.
+    pub met: Option<bool>,
+}
+
+impl Row {
+    pub fn new(what: impl Into<String>, measured: impl Into<String>) -> Self {
+        Self { what: what.into(), measured: measured.into(), target: String::new(), met: None }
+    }
+
+    #[must_use]
+    pub fn target(mut self, target: impl Into<String>, met: bool) -> Self {
+        self.target = target.into();
+        self.met = Some(met);
+        self
+    }
+}
+
+/// Everything one section found.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Findings {
+    pub rows: Vec<Row>,
+    #[serde(default)]
+    pub plots: Vec<Plot>,
+}
+
+/// Findings with how they came about.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Section {
+    pub machine: Machine,
+    /// A short run, to see that everything works; its numbers say little.
+    pub quick: bool,
+    #[serde(flatten)]
+    pub findings: Findings,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    pub sections: BTreeMap<String, Section>,
+}
+
+impl Results {
+    /// Nothing when there is no such file yet.
+    pub fn load(path: &Path) -> anyhow::Result<Self> {
+        match std::fs::read(path) {
+            Ok(text) => serde_json::from_slice(&text).with_context(|| format!("read `{}`", path.display())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(error).with_context(|| format!("read `{}`", path.display())),
+        }
+    }
+
+    pub fn save(&self, path: &Path) -> anyhow::Result<()> {
+        let mut text = serde_json::to_string_pretty(self)?;
+        text.push('\n');
+        std::fs::write(path, text).with_context(|| format!("write `{}`", path.display()))
+    }
+}

@@ -1,0 +1,54 @@
+//! `make check` and `make counts`: compares the instructions of the hot paths with those kept, or keeps new ones.
+
+use margrave_sim::bench::counts::{Counts, TOLERANCE, made_with, work};
+use std::path::Path;
+use std::process::ExitCode;
+
+const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/bench/counts.json");
+
+const USAGE: &str = "usage: margrave-counts check|write";
+
+fn main() -> anyhow::Result<ExitCode> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["check"] => check(),
+        ["write"] => {
+            Counts::take(&std::env::current_exe()?)?.save(Path::new(KEPT))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        // Under callgrind.
+        [name] => work(name).map(|()| ExitCode::SUCCESS),
+        _ => anyhow::bail!("{USAGE}"),
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "what is compared is what this program is for")]
+fn check() -> anyhow::Result<ExitCode> {
+    let kept = Counts::load(Path::new(KEPT))?;
+    if kept.made_with != made_with() {
+        println!(
+            "instruction counts are not compared: they were made with {}, this is {}.",
+            kept.made_with,
+            made_with()
+        );
+        println!("`make counts` makes them anew; do it in a commit that changes nothing else.");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut failed = false;
+    for (work, kept, now, too_many) in kept.compare(&Counts::take(&std::env::current_exe()?)?) {
+        let change = (now as f64 / kept as f64 - 1.0) * 100.0;
+        println!(
+            "{work:<10} {now:>10} instructions, {change:+.1} % of {kept}{}",
+            if too_many { "  TOO MANY" } else { "" }
+        );
+        failed |= too_many;
+    }
+    if failed {
+        println!(
+            "More than {:.0} % above what is kept: find out why, or keep it on purpose by `make counts`.",
+            TOLERANCE * 100.0
+        );
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}

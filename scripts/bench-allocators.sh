@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Builds the server with each allocator it is compared with, into target/release/allocators.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+packages=(-p margrave-cli -p margrave-agent -p margrave-sim)
+mkdir -p target/release/allocators
+for allocator in glibc jemalloc; do
+  features=()
+  [ "$allocator" = glibc ] || features=(--features "margrave-cli/$allocator")
+  # The same packages as in `make bench`, so that only the program itself is built anew.
+  "${CARGO:-cargo}" build --locked --release "${packages[@]}" --no-default-features "${features[@]}"
+  cp target/release/margrave "target/release/allocators/margrave-$allocator"
+done

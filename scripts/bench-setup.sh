@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Installs what `make bench` needs: nginx to compare with, and the programs that pin processes to a processor.
+# On Debian as root it uses apt; anywhere else it says what is missing and fails.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/apt.sh
+
+# command -> Debian package that brings it
+missing=()
+for need in nginx:nginx-light taskset:util-linux setpriv:util-linux; do
+  command -v "${need%%:*}" >/dev/null 2>&1 || missing+=("${need##*:}")
+done
+[ ${#missing[@]} -eq 0 ] || { echo "bench: installing ${missing[*]}"; apt_install "${missing[@]}"; }
