@@ -54,6 +54,8 @@ impl Heads {
     pub async fn load(store: &Store) -> margrave_store::Result<Self> {
         let heads = Self::default();
         heads.refresh(store).await?;
+        // Every page of the clients went through the caches and is not needed again soon.
+        store.trim().await?;
         Ok(heads)
     }
 

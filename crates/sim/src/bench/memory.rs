@@ -21,9 +21,16 @@ const SETTLE: Duration = Duration::from_secs(3);
 
 struct Point {
     size: usize,
-    rss: u64,
+    rss: Resident,
     per_device: f64,
     disk_per_device: f64,
+}
+
+/// Memory of a server that has read its fleet, and after it has answered operators about it.
+#[derive(Clone, Copy)]
+struct Resident {
+    started: u64,
+    asked: u64,
 }
 
 pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
@@ -37,16 +44,17 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
         fleet::prepare(folder.path(), &[Fleet { prefix: "dev", size, hosts: FLEET, deployments: DEPLOYMENTS }]).await?;
         let disk = fleet::disk_bytes(folder.path()).saturating_sub(base_disk);
         let rss = resident(folder.path(), setting).await?;
-        let per_device = rss.saturating_sub(base) as f64 / size as f64;
-        tell(&format!("  {size} devices: {} MiB resident, {per_device:.0} bytes per device", rss >> 20));
+        let per_device = rss.started.saturating_sub(base.started) as f64 / size as f64;
+        tell(&format!("  {size} devices: {} MiB resident, {per_device:.0} bytes per device", rss.started >> 20));
         points.push(Point { size, rss, per_device, disk_per_device: disk as f64 / size as f64 });
     }
     Ok(findings(base, &points))
 }
 
-/// Memory of a server that has read the fleet and answered operators about it.
-async fn resident(folder: &Path, setting: &Setting) -> anyhow::Result<u64> {
+async fn resident(folder: &Path, setting: &Setting) -> anyhow::Result<Resident> {
     let server = Server::start(folder, setting.cores.server).await?;
+    tokio::time::sleep(SETTLE).await;
+    let started = server.process.rss_bytes()?;
     let api = server.api()?;
     let page = PageQuery { limit: Some(100), ..PageQuery::default() };
     for _ in 0..4 {
@@ -55,14 +63,20 @@ async fn resident(folder: &Path, setting: &Setting) -> anyhow::Result<u64> {
         api.deployments(&DeploymentQuery::default(), &page).await?;
     }
     tokio::time::sleep(SETTLE).await;
-    server.process.rss_bytes()
+    Ok(Resident { started, asked: server.process.rss_bytes()? })
 }
 
-fn findings(base: u64, points: &[Point]) -> Findings {
-    let mut rows = vec![Row::new("resident memory without devices", format!("{:.1} MiB", base as f64 / 1_048_576.0))];
+fn findings(base: Resident, points: &[Point]) -> Findings {
+    let mib = |bytes: u64| format!("{:.1} MiB", bytes as f64 / 1_048_576.0);
+    let mut rows = vec![Row::new("resident memory without devices", mib(base.started))];
     for Point { size, rss, per_device, .. } in points {
-        let measured = format!("{per_device:.0} bytes ({:.1} MiB in all)", *rss as f64 / 1_048_576.0);
-        let met = *per_device < DEVICE_BYTES_TARGET && *rss < TOTAL_BYTES_TARGET;
+        let Resident { started, asked } = *rss;
+        let measured = format!(
+            "{per_device:.0} bytes ({} in all, {} after operators listed and summarised everything)",
+            mib(started),
+            mib(asked)
+        );
+        let met = *per_device < DEVICE_BYTES_TARGET && asked < TOTAL_BYTES_TARGET;
         let row = Row::new(format!("memory per device, {size} devices with {DEPLOYMENTS} deployments"), measured);
         rows.push(row.target("under 2 KiB, under 1 GiB in all", met));
     }

@@ -6,7 +6,7 @@ mod concurrency;
 pub(crate) use batches::*;
 pub(crate) use concurrency::*;
 
-use crate::fixtures::{T0, accept, apply, at, change, deploy, deployment, put, target, yaml_of};
+use crate::fixtures::{T0, accept, application, apply, at, change, deploy, deployment, put, remove, target, yaml_of};
 use crate::harness::Database;
 use margo::digest::Digest;
 use margo::ids::ClientId;
@@ -56,6 +56,22 @@ pub(crate) async fn pages_changes(db: Database) {
     assert_eq!([first, second].concat(), changes);
     let oldest = db.store.changes_unfinished(1).await.unwrap();
     assert_eq!(oldest[0].created_at, at(1));
+}
+
+pub(crate) async fn tells_where_an_application_is(db: Database) {
+    let (first, second, third) = (accept(&db.store, 1).await, accept(&db.store, 2).await, accept(&db.store, 3).await);
+    let items = [put(target(&first, deployment(1), None), "a"), put(target(&third, deployment(3), None), "b")];
+    apply(&db.store, ChangeKind::Create, &items, at(1)).await;
+    let clients = [first.clone(), second, third.clone()];
+    let mut places = db.store.application_places(&application(), &clients).await.unwrap();
+    places.sort_by_key(|place| place.deployment);
+    let found: Vec<_> = places.iter().map(|place| (place.deployment, place.client.clone())).collect();
+    assert_eq!(found, [(deployment(1), first.clone()), (deployment(3), third)]);
+    assert_eq!(places[0].target.as_str(), first.as_str());
+    assert_eq!(db.store.application_places(&"other".parse().unwrap(), &clients).await.unwrap(), []);
+    // What was removed takes no place.
+    apply(&db.store, ChangeKind::Remove, &[remove(target(&first, deployment(1), Some(1)))], at(2)).await;
+    assert_eq!(db.store.application_places(&application(), &clients).await.unwrap().len(), 1);
 }
 
 // DS-01, DS-04, DS-05
