@@ -138,7 +138,8 @@ async fn a_client_holds_one_poll_and_all_together_a_bounded_number() {
     assert_eq!(second.await.unwrap().status(), 200);
     let third = poll(&mill, &self::etag(&mill).await, LONG);
     held(&server, 2).await;
-    (third.abort(), other.abort());
+    third.abort();
+    other.abort();
 }
 
 #[tokio::test]

@@ -64,7 +64,7 @@ impl World {
     pub(super) async fn let_go(&mut self) -> Result<(), Violation> {
         let (changed, unchanged) = std::mem::take(&mut self.held).into_iter().partition(|held| self.is_news(held));
         self.held = unchanged;
-        for held in Vec::<Held>::from(changed) {
+        for held in changed {
             self.answer_held(held).await?;
         }
         Ok(())
@@ -72,8 +72,8 @@ impl World {
 
     fn is_news(&self, held: &Held) -> bool {
         let Request::Poll { if_none_match: Some(etag), .. } = &held.request else { return true };
-        let head = self.server.parts().heads.get(&self.nodes[held.node].client);
-        head.is_none_or(|head| head.state != margrave_core::model::ClientState::Accepted || head.digest.etag() != *etag)
+        let current = self.server.parts().heads.get(&self.nodes[held.node].client);
+        current.is_none_or(|head| head.state != margrave_core::model::ClientState::Accepted || head.digest.etag() != *etag)
     }
 
     async fn answer_held(&mut self, held: Held) -> Result<(), Violation> {
