@@ -17,6 +17,7 @@ needs=(
   "valgrind:valgrind"
   "node:nodejs"
   "npm:npm"
+  "groff:groff-base"
 )
 
 present() {

@@ -4,7 +4,7 @@ mod explain;
 mod style;
 
 use anyhow::Context as _;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use margrave_agent::arguments::{Arguments, Command, Common, ConfigCommand, EnrolArguments, Output};
 use margrave_agent::config::{self, AgentConfig, RuntimeKind};
 use margrave_agent::machine::Settled;
 use margrave_agent::runtimes::Runtime;
@@ -16,9 +16,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio_util::sync::CancellationToken;
-use url::Url;
 
 /// Everything runs as desired, and the server knows.
 const EXIT_OK: u8 = 0;
@@ -26,108 +24,6 @@ const EXIT_OK: u8 = 0;
 const EXIT_FAILED: u8 = 1;
 /// The time ran out before the device had settled.
 const EXIT_UNSETTLED: u8 = 3;
-
-/// Runs the workloads a Margo fleet manager assigns to this device.
-///
-/// The agent calls out, never listens: it reports what the device can do, polls the desired state, verifies it, applies
-/// it component by component, and reports every change. Without network, without server, after a power cut, what was
-/// installed keeps running.
-///
-/// First steps:
-///
-///   margrave-agent enrol --trust-url https://wfm.example:8443 --ca trust-ca.pem --token mgve_...
-///
-///   margrave-agent run
-///
-///   margrave-agent explain
-#[derive(Debug, Parser)]
-#[command(name = "margrave-agent", version, propagate_version = true)]
-pub(crate) struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-    #[command(flatten)]
-    common: Common,
-}
-
-#[derive(Debug, Args)]
-struct Common {
-    /// Configuration file [default: /etc/margrave/agent.toml, if it exists]
-    #[arg(long, short, global = true, value_name = "FILE", env = "MARGRAVE_AGENT_CONFIG")]
-    config: Option<PathBuf>,
-    /// Folder for everything the agent must remember
-    #[arg(long, global = true, value_name = "FOLDER")]
-    state_dir: Option<PathBuf>,
-    /// Base URL of the fleet manager, with a path if it has one
-    #[arg(long, global = true, value_name = "URL")]
-    server: Option<Url>,
-    /// Logs as JSON, one object a line
-    #[arg(long, global = true)]
-    log_json: bool,
-    /// How much to log: error, warn, info, debug, or a filter such as `margrave_agent=debug`
-    #[arg(long, global = true, value_name = "LEVEL", default_value = "info")]
-    log: String,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Get an identity for this device with a one-time token
-    ///
-    /// The key is made here and never leaves the device. The endpoint must prove who it is, by a CA file or by the pin
-    /// of its public key; nothing is trusted on first use.
-    Enrol(EnrolArguments),
-    /// Run until stopped
-    Run,
-    /// Do one full cycle, then exit
-    ///
-    /// Exit codes: 0 everything runs as desired and the server knows; 1 a deployment failed; 3 the time ran out.
-    Once {
-        /// Give up after this time
-        #[arg(long, value_name = "TIME", default_value = "10m", value_parser = config::duration::parse)]
-        timeout: Duration,
-    },
-    /// What is desired and what runs, in short
-    Status {
-        #[arg(long, short, value_enum, default_value_t = Output::Table)]
-        output: Output,
-    },
-    /// For everything that is not as desired: why, since when, and what would change it
-    Explain {
-        /// Only this deployment
-        deployment: Option<String>,
-        #[arg(long, short, value_enum, default_value_t = Output::Table)]
-        output: Output,
-    },
-    /// Print a commented configuration with every default
-    ConfigExample,
-}
-
-#[derive(Debug, Args)]
-struct EnrolArguments {
-    /// Where to enrol
-    #[arg(long, value_name = "URL")]
-    trust_url: Option<Url>,
-    /// The token the operator gave you
-    #[arg(long, value_name = "TOKEN", required_unless_present = "token_file", conflicts_with = "token_file")]
-    token: Option<String>,
-    /// A file that holds the token
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
-    /// CA of the trust endpoint, as PEM
-    #[arg(long, value_name = "FILE")]
-    ca: Option<PathBuf>,
-    /// Public key of the trust endpoint: sha256:<64 hexadecimal digits>
-    #[arg(long, value_name = "PIN")]
-    pin: Option<String>,
-    /// Replace the identity this device has
-    #[arg(long)]
-    again: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Output {
-    Table,
-    Json,
-}
 
 pub(crate) async fn run(arguments: Arguments) -> ExitCode {
     match command(arguments).await {
@@ -142,6 +38,9 @@ pub(crate) async fn run(arguments: Arguments) -> ExitCode {
 async fn command(arguments: Arguments) -> anyhow::Result<u8> {
     let Arguments { command, common } = arguments;
     start_logging(&common)?;
+    if let Command::Config { command } = command {
+        return settings(command, common.config);
+    }
     let mut config = load(&common)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     match command {
@@ -187,11 +86,21 @@ async fn command(arguments: Arguments) -> anyhow::Result<u8> {
             explain::explain(&explain::load(&config.state_dir, &*clock)?, deployment.as_deref(), output)?;
             Ok(EXIT_OK)
         }
-        Command::ConfigExample => {
-            write!(anstream::stdout(), "{}", config::EXAMPLE)?;
-            Ok(EXIT_OK)
+        Command::ConfigExample => settings(ConfigCommand::Example, None),
+        Command::Config { .. } => unreachable!("handled before a configuration is read"),
+    }
+}
+
+fn settings(command: ConfigCommand, given: Option<PathBuf>) -> anyhow::Result<u8> {
+    match command {
+        ConfigCommand::Example => write!(anstream::stdout(), "{}", config::EXAMPLE)?,
+        ConfigCommand::Check { file } => {
+            let path = file.or(given).unwrap_or_else(|| PathBuf::from(config::DEFAULT_PATH));
+            AgentConfig::check(&path)?;
+            writeln!(anstream::stdout(), "`{}` can be used", path.display())?;
         }
     }
+    Ok(EXIT_OK)
 }
 
 fn load(common: &Common) -> anyhow::Result<AgentConfig> {

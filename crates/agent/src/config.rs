@@ -1,10 +1,12 @@
 //! The configuration file: TOML, unknown keys refused, every value with a default but the server.
 
+mod check;
 pub mod duration;
 
 use crate::machine::Settings;
 use crate::machine::schedule::{Calendar, DayWindow, PollPolicy, RetryPolicy};
 use margo::DeviceId;
+use margrave_core::settings;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -27,8 +29,8 @@ pub enum ConfigError {
         #[source]
         source: std::io::Error,
     },
-    #[error("the configuration `{}` cannot be used: {message}", path.display())]
-    Parse { path: PathBuf, message: String },
+    #[error("the configuration cannot be used:{}", settings::list(path, problems))]
+    Unusable { path: PathBuf, problems: Vec<settings::Problem> },
     #[error("{0}")]
     Invalid(String),
 }
@@ -227,37 +229,33 @@ impl Default for HttpConfig {
 }
 
 impl AgentConfig {
+    /// Reads a file; every problem of it is told at once.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text =
             std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
-        toml::from_str(&text).map_err(|error| ConfigError::Parse { path: path.to_owned(), message: error.to_string() })
+        check::read(path, &text, check::Depth::Settings)
+    }
+
+    /// Reads a file and looks for everything else it names: folders and files of this machine.
+    pub fn check(path: &Path) -> Result<Self, ConfigError> {
+        let text =
+            std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+        check::read(path, &text, check::Depth::Machine)
     }
 
     /// What the machine needs of it, checked.
     pub fn settings(&self) -> Result<Settings, ConfigError> {
         let PollConfig { period, hold, jitter, start_spread, forbidden_period, hours, downtime, time_zone } =
             &self.poll;
-        if period.is_zero() || self.retry.first.is_zero() || self.observe_period.is_zero() {
-            return Err(ConfigError::Invalid(
-                "`poll.period`, `retry.first` and `observe_period` must be longer than nothing".to_owned(),
-            ));
+        if let Some((key, text)) = check::odd(self).into_iter().next() {
+            return Err(ConfigError::Invalid(format!("`{key}` {text}")));
         }
-        if !(0.0..=0.9).contains(jitter) {
-            return Err(ConfigError::Invalid("`poll.jitter` is a share of the period, 0.0 to 0.9".to_owned()));
-        }
-        if *hold > HOLD_MAX {
-            return Err(ConfigError::Invalid("`poll.hold` is at most an hour; `0s` switches it off".to_owned()));
-        }
-        let windows = |key: &str, texts: &[String]| {
-            let parse = |text: &String| {
-                text.parse::<DayWindow>().map_err(|error| ConfigError::Invalid(format!("`poll.{key}`: {error}")))
-            };
-            texts.iter().map(parse).collect::<Result<Vec<_>, _>>()
+        let windows = |texts: &[String]| -> Vec<DayWindow> {
+            // Checked just before.
+            texts.iter().filter_map(|text| text.parse().ok()).collect()
         };
-        let zone = jiff::tz::TimeZone::get(time_zone).map_err(|_| {
-            ConfigError::Invalid(format!("`poll.time_zone`: `{time_zone}` is not a time zone known here"))
-        })?;
-        let calendar = Calendar { zone, hours: windows("hours", hours)?, downtime: windows("downtime", downtime)? };
+        let zone = jiff::tz::TimeZone::get(time_zone).unwrap_or(jiff::tz::TimeZone::UTC);
+        let calendar = Calendar { zone, hours: windows(hours), downtime: windows(downtime) };
         Ok(Settings {
             poll: PollPolicy {
                 period: *period,

@@ -31,7 +31,8 @@ const KEEPALIVE: Duration = Duration::from_secs(20);
 const HOLD_MARGIN: Duration = Duration::from_secs(10);
 
 const PREFER: HeaderName = HeaderName::from_static("prefer");
-const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+/// What a server says it did about `Prefer`.
+pub const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
@@ -129,9 +130,11 @@ impl Wfm {
     }
 }
 
-type Parts = (Method, String, Vec<(HeaderName, String)>, Option<Vec<u8>>, usize);
+/// Method, path, headers, body, and how large the answer may be.
+pub type Parts = (Method, String, Vec<(HeaderName, String)>, Option<Vec<u8>>, usize);
 
-fn parts(request: Request) -> Parts {
+/// A request as HTTP.
+pub fn parts(request: Request) -> Parts {
     let json = || vec![(CONTENT_TYPE, "application/json".to_owned())];
     match request {
         // W-04: slashes of a child's id are not encoded; its grammar needs no other encoding.
@@ -175,7 +178,7 @@ async fn receive(mut response: reqwest::Response, limit: usize) -> Answer {
 }
 
 /// The seconds of `wait=N` among the preferences a server says it has applied (RFC 7240).
-fn waited(applied: &str) -> Option<u64> {
+pub fn waited(applied: &str) -> Option<u64> {
     applied.split(',').find_map(|preference| {
         let (name, value) = preference.split(';').next()?.split_once('=')?;
         let wait = name.trim().eq_ignore_ascii_case("wait");
@@ -220,7 +223,8 @@ pub(crate) fn failed(error: &reqwest::Error) -> Answer {
     Answer::Failed { code, message }
 }
 
-fn explain_tls(error: &rustls::Error) -> (Code, String) {
+/// Whose fault it is that there is no TLS, and why.
+pub fn explain_tls(error: &rustls::Error) -> (Code, String) {
     use rustls::{AlertDescription, Error};
     match error {
         Error::InvalidCertificate(reason) => {

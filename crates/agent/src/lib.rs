@@ -3,6 +3,7 @@
 //! [`machine`] decides without any I/O; the rest of the crate carries its decisions out. Works with any Margo WFM.
 
 // Suggested reading order.
+pub mod arguments;
 pub mod codes;
 pub mod config;
 pub mod disk;

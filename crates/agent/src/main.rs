@@ -7,6 +7,6 @@ use std::process::ExitCode;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let arguments = cli::Arguments::parse();
+    let arguments = margrave_agent::arguments::Arguments::parse();
     cli::run(arguments).await
 }

@@ -11,11 +11,14 @@ use crate::commands::group::GroupCommand;
 use crate::commands::login::LoginArgs;
 use crate::commands::token::TokenCommand;
 use crate::commands::trust::TrustCommand;
+use crate::config::ConfigCommand;
 use crate::connection::ConnectionArgs;
 use crate::demo::DemoArgs;
 use crate::failure::EXIT_CODES;
 use crate::output::Format;
-use crate::serve::{ConfigCommand, ServeArgs};
+use crate::serve::ServeArgs;
+use crate::shell::{CompletionsArgs, ManArgs};
+use crate::sim::SimArgs;
 use clap::{Parser, Subcommand};
 
 /// Workload fleet manager for the industrial edge: which applications run on which devices, and what really runs.
@@ -45,10 +48,14 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start the server
+    #[command(after_help = SERVE_NOTES)]
     Serve(ServeArgs),
     /// Start everything at once, with a sample catalog and simulated devices
     Demo(DemoArgs),
-    /// Check a configuration file, list every setting
+    /// Simulate a fleet of devices against a server
+    #[command(after_help = SIM_NOTES)]
+    Sim(SimArgs),
+    /// Check a configuration file, show what is in effect, list every setting
     Config {
         #[command(subcommand)]
         command: ConfigCommand,
@@ -115,7 +122,27 @@ pub(crate) enum Command {
     },
     /// Check the connection, the server and the fleet, with what to do next
     Doctor,
+    /// Print a completion script for a shell
+    #[command(after_help = COMPLETIONS_NOTES)]
+    Completions(CompletionsArgs),
+    /// Write man pages for every command of margrave and margrave-agent
+    Man(ManArgs),
 }
+
+const SERVE_NOTES: &str = "\
+With no file at all the server starts on SQLite in its data folder, with a trust domain of its own.
+The first API token is written to DIR/admin-token, the addresses really bound to DIR/addresses.json.
+SIGTERM and Ctrl-C stop it gracefully; SIGHUP reloads certificates and trust anchors.
+Flags go before the configuration file; docs/configuration.md lists every setting.";
+
+const SIM_NOTES: &str = "\
+Virtual devices run the real agent's core over real mutual TLS; only the workloads are made up. Clients and identities
+are made for them on the server, and taken away again with --clean. The result comes at the end, after Ctrl-C too; with
+-o json for programs. The exit code is 1 when devices have not converged or too many requests went wrong.";
+
+const COMPLETIONS_NOTES: &str = "\
+For this shell only: `source <(margrave completions bash)`, `margrave completions fish | source`.
+zsh wants the script as `_margrave` in a folder of $fpath, before `compinit` is called.";
 
 fn after_help() -> String {
     format!(

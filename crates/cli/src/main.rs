@@ -1,7 +1,7 @@
 //! `margrave`: the server, the demo, and the operator's commands.
 //!
-//! The commands in [`commands`] reach a fleet only through the client in `margrave-api`; `serve` and `demo` alone
-//! know the server.
+//! The commands in [`commands`] reach a fleet only through the client in `margrave-api`; `serve`, `demo`,
+//! `sim` and `config` alone know the server.
 
 // Suggested reading order.
 mod answers;
@@ -9,14 +9,18 @@ mod arguments;
 mod ask;
 mod clock;
 mod commands;
+mod config;
 mod connection;
 mod demo;
+mod examples;
 mod failure;
 mod output;
 mod serve;
+mod shell;
+mod sim;
 
 use arguments::{Cli, Command};
-use clap::Parser as _;
+use clap::FromArgMatches as _;
 use commands::Session;
 use connection::{Environment, saved};
 use failure::Outcome;
@@ -32,7 +36,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::from_arg_matches(&examples::command().get_matches()).unwrap_or_else(|error| error.exit());
     let out = Output::detect(cli.output, cli.quiet);
     let outcome = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -54,7 +58,10 @@ async fn run(cli: Cli, out: Output) -> Outcome {
     match command {
         Command::Serve(args) => serve::serve(args, &connection, out).await,
         Command::Demo(args) => demo::run(args, &connection, out).await,
-        Command::Config { command } => serve::config(command, out),
+        Command::Sim(args) => sim::run(args, &connection, &environment, out).await,
+        Command::Config { command } => config::run(command, &connection, out),
+        Command::Completions(args) => shell::completions(&args, out),
+        Command::Man(args) => shell::man(&args, out),
         Command::Login(args) => commands::login::login(args, &connection, &environment, out).await,
         Command::Logout => commands::login::logout(out),
         Command::Doctor => commands::doctor::run(&connection, &environment, out).await,
@@ -82,7 +89,10 @@ async fn operate(command: Command, session: &Session) -> Outcome {
         Command::Audit { command } => commands::audit::run(command, session).await,
         Command::Serve(_)
         | Command::Demo(_)
+        | Command::Sim(_)
         | Command::Config { .. }
+        | Command::Completions(_)
+        | Command::Man(_)
         | Command::Login(_)
         | Command::Logout
         | Command::Doctor => {

@@ -1,4 +1,4 @@
-//! `margrave serve` and `margrave config`: the server itself.
+//! `margrave serve`: the server itself.
 
 use crate::connection::ConnectionArgs;
 use crate::failure::{Exit, Failure, Outcome};
@@ -11,21 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 
+/// What `serve` takes beside a file; `config check` and `config show` take the same.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  margrave serve --data ./fleet
-  margrave serve --config /etc/margrave/margrave.toml
-  margrave serve --data ./fleet --devices 127.0.0.1:9443 --trust 127.0.0.1:9444 --operators 127.0.0.1:9080
-  margrave serve --data ./fleet --operators 0.0.0.0:8080 --name fleet.example
-
-With no file at all the server starts on SQLite in its data folder, with a trust domain of its own.
-The first API token is written to DIR/admin-token, the addresses really bound to DIR/addresses.json.
-SIGTERM and Ctrl-C stop it gracefully; SIGHUP reloads certificates and trust anchors.
-Flags go before the configuration file; docs/configuration.md lists every setting.")]
 pub(crate) struct ServeArgs {
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    pub(crate) config: Option<PathBuf>,
     /// Address for devices (mutual TLS); port 0 takes a free one
     #[arg(long, value_name = "ADDRESS")]
     devices: Option<SocketAddr>,
@@ -55,17 +46,6 @@ enum LogArg {
     Text,
 }
 
-#[derive(Debug, clap::Subcommand)]
-pub(crate) enum ConfigCommand {
-    /// Read a configuration file and tell everything that is wrong with it
-    Check {
-        /// Configuration file (TOML)
-        file: PathBuf,
-    },
-    /// Print every setting with its default and meaning
-    Reference,
-}
-
 pub(crate) async fn serve(args: ServeArgs, connection: &ConnectionArgs, out: Output) -> Outcome {
     let config = settings(args, connection, out)?;
     margrave_server::telemetry::init(&config.log)
@@ -80,47 +60,67 @@ pub(crate) async fn serve(args: ServeArgs, connection: &ConnectionArgs, out: Out
 }
 
 fn settings(args: ServeArgs, connection: &ConnectionArgs, out: Output) -> Outcome<Config> {
-    let ServeArgs { config: file, devices, trust, operators, names, trust_domain, wfm_id, log } = args;
-    let mut config = match &file {
-        Some(path) => read(path)?,
-        None => {
-            let mut config = Config::default();
-            if out.talk_terminal {
-                config.log.format = LogFormat::Text;
-            }
-            config
-        }
+    let mut config = match &args.config {
+        Some(path) => Config::read(path).map_err(|error| {
+            Failure::usage(format!("use the configuration file `{}`", path.display()))
+                .caused_by(&error)
+                .next("`margrave config example` shows every setting")
+        })?,
+        None => Config::default(),
     };
-    if let Some(data) = &connection.data {
-        config.data_dir.clone_from(data);
-    }
-    let listeners = &mut config.listeners;
-    for (address, given) in [
-        (&mut listeners.devices.address, devices),
-        (&mut listeners.trust.address, trust),
-        (&mut listeners.operators.address, operators),
-    ] {
-        *address = given.unwrap_or(*address);
-    }
-    if !names.is_empty() {
-        config.https.names = names;
-    }
-    config.identity.trust_domain = trust_domain.unwrap_or(config.identity.trust_domain);
-    config.identity.wfm_id = wfm_id.unwrap_or(config.identity.wfm_id);
-    match log {
-        Some(LogArg::Json) => config.log.format = LogFormat::Json,
-        Some(LogArg::Text) => config.log.format = LogFormat::Text,
-        None => {}
-    }
+    apply(&mut config, args, connection, out);
     Ok(config)
 }
 
-fn read(path: &Path) -> Outcome<Config> {
-    Config::read(path).map_err(|error| {
-        Failure::usage(format!("use the configuration file `{}`", path.display()))
-            .caused_by(&error)
-            .next("`margrave config reference` lists every setting")
-    })
+/// Lays the flags over the file; says which settings they decide, and how.
+pub(crate) fn apply(
+    config: &mut Config,
+    args: ServeArgs,
+    connection: &ConnectionArgs,
+    out: Output,
+) -> Vec<(&'static str, &'static str)> {
+    let ServeArgs { config: file, devices, trust, operators, names, trust_domain, wfm_id, log } = args;
+    let mut decided = Vec::new();
+    let mut decide = |key, by| decided.push((key, by));
+    if file.is_none() && out.talk_terminal {
+        config.log.format = LogFormat::Text;
+        decide("log.format", "text at a terminal");
+    }
+    if let Some(data) = &connection.data {
+        config.data_dir.clone_from(data);
+        decide("data_dir", "--data");
+    }
+    let listeners = &mut config.listeners;
+    for (address, given, key, flag) in [
+        (&mut listeners.devices.address, devices, "listeners.devices.address", "--devices"),
+        (&mut listeners.trust.address, trust, "listeners.trust.address", "--trust"),
+        (&mut listeners.operators.address, operators, "listeners.operators.address", "--operators"),
+    ] {
+        if let Some(given) = given {
+            *address = given;
+            decide(key, flag);
+        }
+    }
+    if !names.is_empty() {
+        config.https.names = names;
+        decide("https.names", "--name");
+    }
+    if let Some(trust_domain) = trust_domain {
+        config.identity.trust_domain = trust_domain;
+        decide("identity.trust_domain", "--trust-domain");
+    }
+    if let Some(wfm_id) = wfm_id {
+        config.identity.wfm_id = wfm_id;
+        decide("identity.wfm_id", "--wfm-id");
+    }
+    if let Some(log) = log {
+        config.log.format = match log {
+            LogArg::Json => LogFormat::Json,
+            LogArg::Text => LogFormat::Text,
+        };
+        decide("log.format", "--log");
+    }
+    decided
 }
 
 /// Why the server did not start, with the cause behind it.
@@ -170,37 +170,6 @@ async fn until_told(running: &Running) -> Outcome {
                     tracing::error!(error, "kept the certificates in use: the new ones cannot be read");
                 }
             },
-        }
-    }
-}
-
-/// A setting for `-o json`.
-#[derive(serde::Serialize)]
-struct Described {
-    setting: String,
-    /// As it would stand in the file; empty when there is none.
-    default: String,
-    meaning: String,
-}
-
-pub(crate) fn config(command: ConfigCommand, out: Output) -> Outcome {
-    match command {
-        ConfigCommand::Check { file } => {
-            read(&file)?;
-            out.say(format!("`{}` can be used.", file.display()));
-            Ok(())
-        }
-        ConfigCommand::Reference => {
-            let settings: Vec<_> = Config::reference()
-                .into_iter()
-                .map(|setting| Described { setting: setting.key, default: setting.default, meaning: setting.text })
-                .collect();
-            out.show(&settings, |out| {
-                let rows = settings.iter().map(|Described { setting, default, meaning }| {
-                    [setting, default, meaning].into_iter().cloned().collect()
-                });
-                out.table(&["setting", "default", "meaning"], rows)
-            })
         }
     }
 }

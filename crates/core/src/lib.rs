@@ -11,4 +11,5 @@ pub mod placement;
 pub mod plan;
 pub mod publish;
 pub mod selector;
+pub mod settings;
 pub mod time;

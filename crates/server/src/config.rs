@@ -3,35 +3,21 @@
 //! With no file at all the server starts on SQLite with safe defaults.
 
 mod check;
+mod example;
+mod machine;
 mod read;
 mod settings;
 mod span;
 
 pub use check::Problem;
-pub use read::ConfigError;
+pub use read::{ConfigError, ConfigFile};
 pub use settings::Setting;
 pub use span::{Span, SpanError};
 
 use settings::settings;
-use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// What stands above the table of settings.
-const REFERENCE_HEAD: &str = "\
-# Configuration reference
-
-The server reads one TOML file, named by `margrave serve --config FILE`; without a file every setting has its default.
-A key that does not exist, or a value that cannot be used, stops the start with its file, line and key.
-Lengths of time are written as a whole number and a unit: `250ms`, `30s`, `5m`, `12h`, `90d`.
-Files named by `identity.*_file` and `https.*_file` are read again when they change; everything else needs a restart.
-
-This page is made from the code; a test compares the two.
-
-| key | default | meaning |
-|---|---|---|
-";
 
 const fn any(port: u16) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port)
@@ -294,35 +280,51 @@ impl OperatorListener {
 impl Config {
     /// Reads a file; every setting that is not in it has its default.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        read::file(path)
+        read::checked(ConfigFile::read(path)?)
     }
 
     /// Reads a text; `name` stands for the file in errors.
     pub fn parse(name: &Path, text: &str) -> Result<Self, ConfigError> {
-        read::text(name, text)
+        read::checked(ConfigFile::parse(name, text))
     }
 
-    /// What is wrong with these settings beyond their form.
+    /// What is wrong with these settings beyond their form, on any machine.
     pub fn problems(&self) -> Vec<Problem> {
         check::problems(self)
     }
 
+    /// What this machine lacks for these settings.
+    pub fn machine_problems(&self) -> Vec<Problem> {
+        machine::problems(self)
+    }
+
     /// Every setting with its default and what it means.
     pub fn reference() -> Vec<Setting> {
-        let defaults = toml::Table::try_from(Self::default()).expect("the defaults can be written as TOML");
-        let mut texts = Vec::new();
-        Self::describe("", &mut texts);
-        texts.into_iter().map(|(key, text)| Setting { default: default_text(&defaults, &key), key, text }).collect()
+        example::reference()
     }
 
     /// The reference as a page of the documentation, compared with the committed one by a test.
     pub fn reference_markdown() -> String {
-        let mut page = String::from(REFERENCE_HEAD);
-        for Setting { key, default, text } in Self::reference() {
-            let default = if default.is_empty() { "not set".to_owned() } else { format!("`{default}`") };
-            let _ = writeln!(page, "| `{key}` | {default} | {} |", text.replace('|', "\\|"));
-        }
-        page
+        example::markdown()
+    }
+
+    /// One commented file with every setting, which says what would hold without it.
+    pub fn example() -> String {
+        example::file()
+    }
+
+    /// Every setting in effect by its key, in the order of the reference; nothing for what is not set. No secrets.
+    pub fn in_effect(&self) -> Vec<(String, Option<toml::Value>)> {
+        let mut shown = self.clone();
+        shown.store.url = shown.store.url.map(|url| margrave_store::without_password(&url));
+        let table = toml::Table::try_from(shown).expect("settings can be written as TOML");
+        Self::reference()
+            .into_iter()
+            .map(|setting| {
+                let value = example::value(&table, &setting.key).cloned();
+                (setting.key, value)
+            })
+            .collect()
     }
 
     pub fn silent_after(&self) -> Duration {
@@ -343,12 +345,6 @@ impl Config {
 pub fn host_name() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     if name.is_empty() { "localhost".to_owned() } else { name }
-}
-
-fn default_text(defaults: &toml::Table, key: &str) -> String {
-    let mut steps = key.split('.');
-    let first = steps.next().and_then(|step| defaults.get(step));
-    steps.fold(first, |value, step| value?.get(step)).map_or_else(String::new, ToString::to_string)
 }
 
 #[cfg(test)]

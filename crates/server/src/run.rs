@@ -10,7 +10,7 @@ pub use place::ADDRESSES_FILE;
 use crate::app::publisher;
 use crate::catalog::Descriptions;
 use crate::config::{Config, Problem};
-use crate::devices::{self, Holds, StatusQueue};
+use crate::devices::{self, Capabilities, CapabilityQueue, Holds, StatusQueue, Statuses};
 use crate::heads::Heads;
 use crate::identity::{Identity, IdentityError};
 use crate::net::serve::CLOSE_GRACE;
@@ -81,7 +81,7 @@ pub struct Running {
     stop_loops: CancellationToken,
     loops: TaskTracker,
     publisher: JoinHandle<()>,
-    statuses: JoinHandle<()>,
+    reports: [JoinHandle<()>; 2],
     /// Held for as long as the server runs: one server per data folder.
     _lock: File,
 }
@@ -109,7 +109,10 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
     let descriptions = Arc::new(Descriptions::default());
     let holds = Arc::new(Holds::new(&config.limits, Arc::clone(&metrics)));
     let stop_loops = CancellationToken::new();
-    let (statuses, status_task) = StatusQueue::start(store.clone(), Arc::clone(&heads), Arc::clone(&metrics));
+    let (statuses, status_task) =
+        StatusQueue::start(Statuses { store: store.clone(), heads: Arc::clone(&heads), metrics: Arc::clone(&metrics) });
+    let (capabilities, capability_task) =
+        CapabilityQueue::start(Capabilities { store: store.clone(), metrics: Arc::clone(&metrics) });
     let parts = publisher::Parts {
         store: store.clone(),
         heads: Arc::clone(&heads),
@@ -129,6 +132,7 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
         descriptions,
         metrics,
         statuses,
+        capabilities,
         registry,
         urls: Arc::new(place.urls),
         stopping: CancellationToken::new(),
@@ -151,7 +155,7 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
         stop_loops,
         loops,
         publisher: publisher_task,
-        statuses: status_task,
+        reports: [status_task, capability_task],
         _lock: lock,
     })
 }
@@ -164,7 +168,7 @@ impl Running {
 
     /// Stops accepting, lets requests under way finish, stops the loops, closes the store.
     pub async fn shutdown(self) {
-        let Self { state, connections, stop_loops, loops, publisher, statuses, addresses: _, _lock } = self;
+        let Self { state, connections, stop_loops, loops, publisher, reports, addresses: _, _lock } = self;
         let limit = state.config.limits.drain_timeout.0;
         state.stopping.cancel();
         connections.close();
@@ -178,8 +182,10 @@ impl Running {
             tracing::error!(%error, "the publishing loop broke");
         }
         // Every report that was answered is committed; the others will be sent again.
-        statuses.abort();
-        let _ = statuses.await;
+        for task in reports {
+            task.abort();
+            let _ = task.await;
+        }
         state.store.close().await;
         tracing::info!("the server has stopped");
     }

@@ -3,7 +3,7 @@
 use crate::app::publisher::Publisher;
 use crate::catalog::Descriptions;
 use crate::config::Config;
-use crate::devices::{Holds, StatusQueue};
+use crate::devices::{CapabilityQueue, Holds, StatusQueue};
 use crate::heads::Heads;
 use crate::identity::Identity;
 use crate::registry::hosted::Hosted;
@@ -32,6 +32,8 @@ pub struct ServerState {
     pub metrics: Arc<Metrics>,
     /// Group-commits status reports.
     pub statuses: StatusQueue,
+    /// Group-commits capability reports.
+    pub capabilities: CapabilityQueue,
     /// The embedded OCI registry, unless it is off.
     pub registry: Option<Arc<Hosted>>,
     /// Addresses as seen from outside.

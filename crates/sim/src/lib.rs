@@ -4,3 +4,4 @@ pub mod bench;
 pub mod chaos;
 pub mod simulation;
 pub mod demo;
+pub mod fleet;

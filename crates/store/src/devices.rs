@@ -28,6 +28,16 @@ pub enum DevicePut {
     GatewayNotFound,
 }
 
+/// What a client reports about one of its devices.
+#[derive(Debug, Clone)]
+pub struct DeviceWrite {
+    pub key: DeviceKey,
+    pub capabilities: DeviceCapabilities,
+    /// Kept as received.
+    pub body: Vec<u8>,
+    pub received_at: Timestamp,
+}
+
 #[derive(Debug, Clone, Default)]
 pub struct DeviceFilter {
     pub client: Option<ClientId>,
@@ -165,6 +175,59 @@ async fn write_report(
     index_labels(connection, key, "device", &pairs).await
 }
 
+/// A report that says something new, for the audit.
+struct ReportChange {
+    actor: Actor,
+    subject: String,
+    before: Option<Value>,
+    after: Value,
+}
+
+impl ReportChange {
+    fn entry(&self) -> Entry<'_> {
+        Entry {
+            actor: &self.actor,
+            action: "device.report",
+            subject: self.subject.clone(),
+            before: self.before.clone(),
+            after: Some(self.after.clone()),
+        }
+    }
+}
+
+async fn put(connection: &mut AnyConnection, report: &DeviceWrite) -> Result<(DevicePut, Option<ReportChange>)> {
+    let DeviceWrite { key, capabilities, body, received_at } = report;
+    // The client row orders two reports about one new device, and a child after the removal of its gateway.
+    if crate::clients::lock(connection, &key.client).await?.is_none() {
+        return Err(StoreError::NotFound { what: format!("client `{}`", key.client) });
+    }
+    if let Some(parent) = key.device.parent() {
+        let parent = DeviceKey { client: key.client.clone(), device: parent };
+        if read_one(connection, &parent).await?.is_none() {
+            return Ok((DevicePut::GatewayNotFound, None));
+        }
+    }
+    let before = read_one(connection, key).await?;
+    if before.as_ref().is_some_and(|before| before.capabilities == *body) {
+        sqlx::query("UPDATE devices SET reported_at = $3 WHERE client_id = $1 AND device_id = $2")
+            .bind(key.client.as_str())
+            .bind(key.device.as_str())
+            .bind(received_at.0)
+            .execute(connection)
+            .await
+            .during("note when a device reported")?;
+        return Ok((DevicePut::Updated, None));
+    }
+    write_report(connection, key, &reported_labels(&capabilities.labels), body, *received_at).await?;
+    let change = ReportChange {
+        actor: Actor { name: format!("client:{}", key.client), reason: None, request_id: None },
+        subject: subject(key),
+        before: before.as_ref().map(|before| json!({ "capabilities": Digest::of(&before.capabilities) })),
+        after: json!({ "capabilities": Digest::of(body) }),
+    };
+    Ok((if before.is_some() { DevicePut::Updated } else { DevicePut::Created }, Some(change)))
+}
+
 impl Store {
     /// Upserts what a client reports about one of its devices; `body` is kept as received. Recorded in the audit only when it changed.
     pub async fn device_put(
@@ -174,41 +237,31 @@ impl Store {
         body: &[u8],
         now: Timestamp,
     ) -> Result<DevicePut> {
+        let report =
+            DeviceWrite { key: key.clone(), capabilities: capabilities.clone(), body: body.to_vec(), received_at: now };
+        let outcomes = self.devices_put(std::slice::from_ref(&report)).await?;
+        outcomes.first().copied().ok_or_else(|| StoreError::Misuse("a report without an outcome".to_owned()))
+    }
+
+    /// Writes many reports in one transaction; one outcome per report, in order.
+    pub async fn devices_put(&self, reports: &[DeviceWrite]) -> Result<Vec<DevicePut>> {
+        let mut outcomes = vec![DevicePut::Updated; reports.len()];
+        // In order of client, so that two groups never wait for each other crosswise; reports of one client stay in the
+        // order they came in, a gateway before its children.
+        let mut order: Vec<usize> = (0..reports.len()).collect();
+        order.sort_by_key(|index| &reports[*index].key.client);
+        let mut changed = Vec::new();
         let mut transaction = self.begin().await?;
-        // The client row orders two reports about one new device, and a child after the removal of its gateway.
-        if crate::clients::lock(&mut transaction, &key.client).await?.is_none() {
-            return Err(StoreError::NotFound { what: format!("client `{}`", key.client) });
+        for index in order {
+            let (outcome, change) = put(&mut transaction, &reports[index]).await?;
+            outcomes[index] = outcome;
+            changed.extend(change);
         }
-        if let Some(parent) = key.device.parent() {
-            let parent = DeviceKey { client: key.client.clone(), device: parent };
-            if read_one(&mut transaction, &parent).await?.is_none() {
-                return Ok(DevicePut::GatewayNotFound);
-            }
-        }
-        let before = read_one(&mut transaction, key).await?;
-        if before.as_ref().is_some_and(|before| before.capabilities == body) {
-            sqlx::query("UPDATE devices SET reported_at = $3 WHERE client_id = $1 AND device_id = $2")
-                .bind(key.client.as_str())
-                .bind(key.device.as_str())
-                .bind(now.0)
-                .execute(&mut *transaction)
-                .await
-                .during("note when a device reported")?;
-            commit(transaction).await?;
-            return Ok(DevicePut::Updated);
-        }
-        write_report(&mut transaction, key, &reported_labels(&capabilities.labels), body, now).await?;
-        let actor = Actor { name: format!("client:{}", key.client), reason: None, request_id: None };
-        let entry = Entry {
-            actor: &actor,
-            action: "device.report",
-            subject: subject(key),
-            before: before.as_ref().map(|before| json!({ "capabilities": Digest::of(&before.capabilities) })),
-            after: Some(json!({ "capabilities": Digest::of(body) })),
-        };
-        audit::append(&mut transaction, vec![entry], now).await?;
+        let now = reports.iter().map(|report| report.received_at).max().unwrap_or(Timestamp(0));
+        let entries = changed.iter().map(ReportChange::entry).collect();
+        audit::append(&mut transaction, entries, now).await?;
         commit(transaction).await?;
-        Ok(if before.is_some() { DevicePut::Updated } else { DevicePut::Created })
+        Ok(outcomes)
     }
 
     /// Removes a device and its children; false when the client has no such device.

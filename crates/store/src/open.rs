@@ -185,7 +185,7 @@ fn is_memory(url: &str) -> bool {
 }
 
 /// Urls end up in messages; passwords must not, neither before the host nor among the options.
-fn without_password(url: &str) -> String {
+pub fn without_password(url: &str) -> String {
     let (place, options) = url.split_once('?').unwrap_or((url, ""));
     let Some((scheme, rest)) = place.split_once("://") else { return place.to_owned() };
     match rest.rsplit_once('@') {

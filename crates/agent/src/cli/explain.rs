@@ -1,6 +1,7 @@
 //! `status` and `explain`: read the state folder beside a running or a stopped agent.
 
-use super::{Output, style};
+use super::style;
+use margrave_agent::arguments::Output;
 use margrave_agent::machine::report::{DeploymentReport, Overall, Report, Trouble};
 use margrave_agent::machine::{Machine, Settings};
 use margrave_agent::{disk, shell};

@@ -8,18 +8,7 @@ fn the_example_is_the_default() {
 
 #[test]
 fn every_key_of_the_example_can_be_used() {
-    let uncommented: Vec<&str> = EXAMPLE
-        .lines()
-        .map(|line| match line.strip_prefix("# ") {
-            Some(rest)
-                if rest.starts_with('[') || rest.split_once(" = ").is_some_and(|(key, _)| !key.contains(' ')) =>
-            {
-                rest
-            }
-            _ => line,
-        })
-        .collect();
-    let config: AgentConfig = toml::from_str(&uncommented.join("\n")).unwrap();
+    let config: AgentConfig = toml::from_str(&check::uncommented()).unwrap();
     assert_eq!(config.child.len(), 1);
     assert!(config.proxy.is_some() && config.trust.pin.is_some() && config.identity.key.is_some());
 }
@@ -29,6 +18,17 @@ fn unknown_keys_are_refused_by_name() {
     for (text, key) in [("sevrer = \"https://x\"", "sevrer"), ("[poll]\nperoid = \"1s\"", "peroid")] {
         let error = toml::from_str::<AgentConfig>(text).unwrap_err().to_string();
         assert!(error.contains(key), "{error}");
+    }
+    // Every key of the structs is in the example: serde lists them all when it refuses one.
+    for section in ["", "[device]", "[poll]", "[retry]", "[identity]", "[trust]", "[http]", "[simulated]"] {
+        let error = toml::from_str::<AgentConfig>(&format!("{section}\nxx = 1")).unwrap_err().to_string();
+        let listed = error.split_once("expected ").unwrap().1;
+        for name in listed.split('`').skip(1).step_by(2) {
+            let key = format!("{}.{name}", section.trim_matches(['[', ']']));
+            let key = key.trim_start_matches('.');
+            let inside = format!("{key}.");
+            assert!(check::known().iter().any(|known| known == key || known.starts_with(&inside)), "{key}");
+        }
     }
 }
 
@@ -54,5 +54,40 @@ fn values_that_make_no_sense_are_refused_with_their_name() {
     for (text, key) in cases {
         let config: AgentConfig = toml::from_str(text).unwrap();
         assert!(config.settings().unwrap_err().to_string().contains(key), "{key}");
+    }
+}
+
+#[test]
+fn every_problem_is_told_at_once_with_file_line_column_and_key() {
+    let text = "sevrer = \"https://x\"\nstate_dir = 3\n[poll]\nperiod = \"soon\"\n  jitter = 2.0\nhours = [\"6-7\"]\n";
+    let error = check::read(Path::new("agent.toml"), text, check::Depth::Settings).unwrap_err().to_string();
+    let lines: Vec<_> = error.lines().skip(1).map(str::trim).collect();
+    for (line, expected) in lines.iter().zip([
+        "agent.toml, line 1, column 1, `sevrer`: there is no such setting; did you mean `server`?",
+        "agent.toml, line 2, column 1, `state_dir`: invalid type: integer `3`, expected",
+        "agent.toml, line 4, column 1, `poll.period`: `soon` is not a duration",
+        "agent.toml, line 5, column 3, `poll.jitter`: is a share of the period, 0.0 to 0.9",
+        "agent.toml, line 6, column 1, `poll.hours`: ",
+    ]) {
+        assert!(line.starts_with(expected), "{line}");
+    }
+    assert_eq!(lines.len(), 5, "{error}");
+}
+
+#[test]
+fn files_and_folders_that_are_not_there_are_told_by_the_check_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.toml");
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    let shown = folder.path().display();
+    let text = format!(
+        "state_dir = \"{shown}/file/state\"\n[device]\ncapabilities = \"{shown}/none.yaml\"\n\
+         [[child]]\nid = \"plc\"\ncapabilities = \"{shown}/none.yaml\"\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    AgentConfig::read(&path).unwrap();
+    let error = AgentConfig::check(&path).unwrap_err().to_string();
+    for key in ["line 1, column 1, `state_dir`", "`device.capabilities`", "line 6, column 1, `child[0].capabilities`"] {
+        assert!(error.contains(key), "{error}");
     }
 }

@@ -102,3 +102,27 @@ async fn help_teaches_and_the_example_configuration_can_be_used() {
     let enrol = text(&command(&enrol).await.stderr);
     assert!(enrol.contains("nothing is trusted on first use"), "{enrol}");
 }
+
+#[tokio::test]
+async fn a_configuration_is_checked_with_every_problem_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.toml");
+    let file = path.display().to_string();
+    std::fs::write(&path, "sevrer = \"https://x\"\n[poll]\nperiod = 60\njitter = 3.0\n").unwrap();
+    let checked = command(&["config", "check", &file]).await;
+    assert_eq!(checked.status.code(), Some(1));
+    let told = text(&checked.stderr);
+    for expected in [
+        "line 1, column 1, `sevrer`: there is no such setting; did you mean `server`?",
+        "line 3, column 1, `poll.period`: ",
+        "line 4, column 1, `poll.jitter`: is a share of the period",
+    ] {
+        assert!(told.contains(&format!("{file}, {expected}")), "{told}");
+    }
+    let example = text(&command(&["config", "example"]).await.stdout);
+    let state = folder.path().join("state").display().to_string();
+    std::fs::write(&path, example.replace("/var/lib/margrave-agent", &state)).unwrap();
+    let checked = command(&["--config", &file, "config", "check"]).await;
+    assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
+    assert!(!folder.path().join("state").exists(), "checking makes nothing");
+}

@@ -17,6 +17,7 @@ fn every_command_has_help() {
     for command in [
         "serve",
         "demo",
+        "sim",
         "config",
         "login",
         "logout",
@@ -32,6 +33,8 @@ fn every_command_has_help() {
         "token",
         "audit",
         "doctor",
+        "completions",
+        "man",
     ] {
         let seen = run(&[command, "--help"]);
         assert_eq!(seen.code, 0, "{command}");

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "in the helpers of tests too, what must not happen fails the test")]
 
 mod catalog;
+mod config;
 mod copies;
 mod demo;
 mod deploy;
@@ -15,5 +16,7 @@ mod programs;
 mod push;
 mod removal;
 mod serve;
+mod shell;
+mod sim;
 mod support;
 mod terminal;

@@ -76,9 +76,58 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
     if identity.client_svid_lifetime > identity.client_svid_lifetime_max {
         refuse("identity.client_svid_lifetime", "is longer than `client_svid_lifetime_max`".to_owned());
     }
+    if identity.bundle_refresh.0.is_zero() {
+        refuse("identity.bundle_refresh", "must be longer than nothing".to_owned());
+    }
+    if let Some(text) = store.url.as_deref().and_then(odd_store_url) {
+        refuse("store.url", text);
+    }
+    addresses(config, &mut found);
     limits(config, &mut found);
     registry(config, &mut found);
     found
+}
+
+/// Without the URL itself: it may hold a password.
+fn odd_store_url(url: &str) -> Option<String> {
+    const FORM: &str = "write `postgres://user:password@host:5432/database` or `sqlite:///path/to/file.db`";
+    let (scheme, rest) = url.split_once(':').unwrap_or(("", url));
+    match scheme {
+        "sqlite" if rest.trim_matches('/').is_empty() => Some(format!("names no file: {FORM}")),
+        "sqlite" => None,
+        "postgres" | "postgresql" => match url::Url::parse(url) {
+            Err(error) => Some(format!("is not a URL ({error}): {FORM}; write special characters as %XX")),
+            Ok(url) if url.path().trim_matches('/').is_empty() => Some(format!("names no database: {FORM}")),
+            Ok(url) if !url.has_host() && !url.query_pairs().any(|(name, _)| name == "host") => {
+                Some(format!("names no host: {FORM}"))
+            }
+            Ok(_) => None,
+        },
+        _ => Some(format!("is of no database known here: {FORM}")),
+    }
+}
+
+/// Two listeners cannot share a port of the same address.
+fn addresses(config: &Config, found: &mut Vec<Problem>) {
+    let listeners = &config.listeners;
+    let all = [
+        ("listeners.devices.address", listeners.devices.enabled, listeners.devices.address),
+        ("listeners.trust.address", listeners.trust.enabled, listeners.trust.address),
+        ("listeners.operators.address", listeners.operators.enabled, listeners.operators.address),
+    ];
+    for (index, (key, enabled, address)) in all.into_iter().enumerate() {
+        let taken = all[..index].iter().find(|(_, other_enabled, other)| {
+            let everywhere = other.ip().is_unspecified() || address.ip().is_unspecified();
+            *other_enabled && other.port() == address.port() && (everywhere || other.ip() == address.ip())
+        });
+        if let Some((other, ..)) = taken
+            && enabled
+            && address.port() != 0
+        {
+            let port = address.port();
+            found.push(Problem { key, text: format!("port {port} is used by `{other}` too: take another one") });
+        }
+    }
 }
 
 fn limits(config: &Config, found: &mut Vec<Problem>) {

@@ -1,13 +1,58 @@
 //! A struct, its defaults and its documentation from one text, so that the three cannot drift apart.
 
+use super::{LogFormat, Span, UnknownTypes};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
 /// One line of the configuration reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
     /// Dotted key, such as `listeners.devices.address`.
     pub key: String,
+    /// What kind of value it takes, with its unit.
+    pub kind: &'static str,
     /// The default as it would stand in the file; empty when there is none.
     pub default: String,
     pub text: String,
+}
+
+/// A section or a setting as the struct describes it.
+#[derive(Debug)]
+pub(crate) enum Described {
+    Section { key: String, text: String },
+    Value { key: String, kind: &'static str, text: String },
+}
+
+/// What people write for a value of this type.
+pub(super) trait Kind {
+    const KIND: &'static str;
+}
+
+macro_rules! kinds {
+    ($($type:ty => $kind:literal,)*) => { $( impl Kind for $type { const KIND: &'static str = $kind; } )* };
+}
+
+kinds! {
+    bool => "`true` or `false`",
+    u32 => "whole number",
+    u64 => "whole number",
+    usize => "whole number",
+    String => "text",
+    PathBuf => "path",
+    SocketAddr => "address and port",
+    Span => "length of time",
+    Vec<String> => "list of texts",
+    UnknownTypes => "`refuse` or `custom`",
+    LogFormat => "`json` or `text`",
+}
+
+impl<T: Kind> Kind for Option<T> {
+    const KIND: &'static str = T::KIND;
+}
+
+/// The kind with its unit: numbers of bytes say so in their key.
+pub(super) fn kind_of<T: Kind>(field: &str) -> &'static str {
+    if T::KIND == u64::KIND && field.contains("bytes") { "whole number of bytes" } else { T::KIND }
 }
 
 /// Declares a section of the configuration file: values with their defaults, then sections inside it.
@@ -38,13 +83,18 @@ macro_rules! settings {
 
         impl $name {
             /// Every key of this section with its text, in the order of the struct.
-            pub(super) fn describe(prefix: &str, out: &mut Vec<(String, String)>) {
-                $( out.push((
-                    format!("{prefix}{}", stringify!($field)),
-                    [$($text),+].map(str::trim).join(" "),
-                )); )*
-                $( $( <$inner_type>::describe(&format!("{prefix}{}.", stringify!($inner)), out); )* )?
-                let _ = (prefix, out);
+            pub(super) fn describe(key: &str, out: &mut Vec<crate::config::settings::Described>) {
+                use crate::config::settings::Described;
+                let text = [$($section_text),*].map(str::trim).join(" ");
+                out.push(Described::Section { key: key.to_owned(), text });
+                let inside = |name: &str| if key.is_empty() { name.to_owned() } else { format!("{key}.{name}") };
+                $( out.push(Described::Value {
+                    key: inside(stringify!($field)),
+                    kind: crate::config::settings::kind_of::<$type>(stringify!($field)),
+                    text: [$($text),+].map(str::trim).join(" "),
+                }); )*
+                $( $( <$inner_type>::describe(&inside(stringify!($inner)), out); )* )?
+                let _ = inside;
             }
         }
     };

@@ -1,4 +1,4 @@
-use super::Config;
+use super::{Config, Setting};
 use std::path::Path;
 
 fn parse(text: &str) -> Result<Config, String> {
@@ -23,21 +23,30 @@ fn an_empty_file_means_the_defaults() {
 
 #[test]
 fn errors_name_file_line_and_key() {
-    refused("\n[listeners.devices]\naddress = \"here\"\n", "margrave.toml, line 3, `listeners.devices.address`:");
-    refused("silent_after = \"soon\"", "margrave.toml, line 1, `silent_after`: `soon` is not a length of time");
+    refused(
+        "\n[listeners.devices]\naddress = \"here\"\n",
+        "margrave.toml, line 3, column 1, `listeners.devices.address`:",
+    );
+    refused(
+        "silent_after = \"soon\"",
+        "margrave.toml, line 1, column 1, `silent_after`: `soon` is not a length of time",
+    );
     refused("[listeners\n", "margrave.toml, line 1");
 }
 
 #[test]
-fn an_unknown_key_is_refused_with_the_known_ones() {
-    refused("[listeners.devices]\nadress = \"0.0.0.0:443\"\n", "margrave.toml, line 2");
-    refused("[listeners.devices]\nadress = \"0.0.0.0:443\"\n", "unknown field `adress`, expected one of");
+fn an_unknown_key_is_refused_with_the_nearest_known_one() {
+    refused(
+        "[listeners.devices]\nadress = \"0.0.0.0:443\"\n",
+        "margrave.toml, line 2, column 1, `listeners.devices.adress`: there is no such setting; \
+         did you mean `listeners.devices.address`?",
+    );
 }
 
 #[test]
 fn plain_http_for_operators_is_refused_away_from_loopback() {
     let text = "[listeners.operators]\naddress = \"0.0.0.0:8080\"\ntls = false\n";
-    refused(text, "line 3, `listeners.operators.tls`: plain HTTP is refused on 0.0.0.0:8080");
+    refused(text, "line 3, column 1, `listeners.operators.tls`: plain HTTP is refused on 0.0.0.0:8080");
     assert!(parse("[listeners.operators]\naddress = \"0.0.0.0:8080\"\n").unwrap().listeners.operators.speaks_tls());
 }
 
@@ -47,12 +56,12 @@ fn settings_that_cannot_work_are_all_listed_at_once() {
                 [listeners.devices]\npath_prefix = \"margo/\"\n[urls]\ndevices = \"http://wfm\"\n[log]\nfilter = \"a=b=c\"\n";
     let error = parse(text).unwrap_err();
     for key in [
-        "line 1, `silent_after`",
-        "line 3, `identity.wfm_id`",
-        "line 5, `https.key_file`",
-        "line 7, `listeners.devices.path_prefix`",
-        "line 9, `urls.devices`",
-        "line 11, `log.filter`",
+        "line 1, column 1, `silent_after`",
+        "line 3, column 1, `identity.wfm_id`",
+        "line 5, column 1, `https.key_file`",
+        "line 7, column 1, `listeners.devices.path_prefix`",
+        "line 9, column 1, `urls.devices`",
+        "line 11, column 1, `log.filter`",
     ] {
         assert!(error.contains(key), "`{error}` does not name {key}");
     }
@@ -83,4 +92,110 @@ fn collect(prefix: &str, table: &toml::Table, keys: &mut Vec<String>) {
             _ => keys.push(format!("{prefix}{name}")),
         }
     }
+}
+
+#[test]
+fn problems_of_every_kind_are_listed_at_once() {
+    let text = "silent_after = 5\ndata = \"x\"\n[store]\nurl = \"postgress://h/d\"\nreaders = 900\n\
+                [listeners.trust]\naddress = \"127.0.0.1:443\"\nenabled = \"yes\"\n";
+    let error = parse(text).unwrap_err();
+    let lines: Vec<_> = error.lines().skip(1).map(str::trim).collect();
+    let keys: Vec<_> = lines.iter().map(|line| line.split('`').nth(1).unwrap()).collect();
+    assert_eq!(
+        keys,
+        ["silent_after", "data", "store.url", "store.readers", "listeners.trust.address", "listeners.trust.enabled"],
+        "{error}"
+    );
+    assert!(lines[1].contains("did you mean `data_dir`?"), "{error}");
+    assert!(lines[4].contains("port 443 is used by `listeners.devices.address` too"), "{error}");
+}
+
+#[test]
+fn a_port_is_used_once() {
+    let two = |one: &str, other: &str| {
+        parse(&format!("[listeners.devices]\naddress = \"{one}\"\n[listeners.trust]\naddress = \"{other}\"\n"))
+    };
+    two("127.0.0.1:9000", "0.0.0.0:9000").unwrap_err();
+    two("[::]:9000", "127.0.0.1:9000").unwrap_err();
+    two("127.0.0.1:9000", "127.0.0.1:9000").unwrap_err();
+    two("127.0.0.1:9000", "127.0.0.2:9000").unwrap();
+    two("127.0.0.1:0", "127.0.0.1:0").unwrap();
+    parse("[listeners.trust]\nenabled = false\naddress = \"0.0.0.0:443\"\n").unwrap();
+}
+
+#[test]
+fn a_store_url_that_cannot_work_is_refused_without_its_password() {
+    for (url, expected) in [
+        ("mysql://me:secret@host/db", "of no database known here"),
+        ("postgres://me:secret@host", "names no database"),
+        ("postgres://me:secret@host:99999/db", "is not a URL (invalid port number)"),
+        ("postgres://me:sec/ret@host/db", "is not a URL"),
+        ("postgres:///db", "names no host"),
+        ("secret", "of no database known here"),
+        ("sqlite://", "names no file"),
+    ] {
+        let error = parse(&format!("[store]\nurl = \"{url}\"\n")).unwrap_err();
+        assert!(error.contains(expected), "{url}: {error}");
+        assert!(!error.contains("sec"), "{error}");
+    }
+    for url in ["sqlite::memory:", "sqlite:///var/db", "postgresql://h/d", "postgres:///db?host=/run/postgresql"] {
+        parse(&format!("[store]\nurl = \"{url}\"\n")).unwrap();
+    }
+}
+
+#[test]
+fn the_example_says_what_would_hold_without_it_and_names_every_setting() {
+    let example = Config::example();
+    let as_table = |config: Config| toml::Table::try_from(config).unwrap();
+    assert_eq!(as_table(parse(&example).unwrap()), as_table(Config::default()));
+    assert!(example.lines().all(|line| line.len() <= 120), "{example}");
+
+    // With the comments taken off, every setting is there in a form that can be used.
+    let uncommented: String = example
+        .lines()
+        .map(|line| match line.strip_prefix("# ") {
+            Some(rest) if rest.split_once(" = ").is_some_and(|(key, _)| !key.contains(' ')) => rest,
+            _ => line,
+        })
+        .flat_map(|line| [line, "\n"])
+        .collect();
+    let table: toml::Table = toml::from_str(&uncommented).unwrap();
+    let mut keys = Vec::new();
+    collect("", &table, &mut keys);
+    for Setting { key, kind, default, text } in Config::reference() {
+        assert!(keys.contains(&key), "{key} is not in the example");
+        let unit =
+            if default.is_empty() { format!("({kind}; not set") } else { format!("({kind}; default {default})") };
+        assert!(example.contains(&unit), "{key}: {unit}");
+        assert!(!text.is_empty());
+    }
+    parse(&uncommented).unwrap();
+}
+
+#[test]
+fn what_this_machine_lacks_is_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let mut config = Config { data_dir: folder.path().join("made/later"), ..Config::default() };
+    assert_eq!(config.machine_problems(), []);
+    config.data_dir = file.join("data");
+    config.https.key_file = Some(folder.path().join("missing.pem"));
+    config.identity.anchors_file = Some(folder.path().to_owned());
+    config.store.url = Some(format!("sqlite://{}/none/here.db", folder.path().display()));
+    // TEST-NET-1 (RFC 5737): nobody's address.
+    config.listeners.trust.address = "192.0.2.1:8443".parse().unwrap();
+    let keys: Vec<_> = config.machine_problems().iter().map(|problem| problem.key).collect();
+    assert_eq!(keys, ["data_dir", "store.url", "https.key_file", "identity.anchors_file", "listeners.trust.address"]);
+}
+
+#[test]
+fn settings_in_effect_are_shown_without_passwords() {
+    let mut config = Config::default();
+    config.store.url = Some("postgres://me:secret@host/db".to_owned());
+    let shown = config.in_effect();
+    let find = |key: &str| shown.iter().find(|(name, _)| name == key).unwrap().1.as_ref().map(ToString::to_string);
+    assert_eq!(find("store.url").as_deref(), Some("\"postgres://me@host/db\""));
+    assert_eq!(find("store.readers").as_deref(), Some("4"));
+    assert_eq!(find("https.key_file"), None);
 }

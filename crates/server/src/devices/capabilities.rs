@@ -2,6 +2,7 @@
 
 use super::CAPABILITIES_BYTES_MAX;
 use super::caller::Caller;
+use super::queue::Unwritten;
 use crate::problems::{self, Answer, Refusal};
 use crate::state::ServerState;
 use axum::extract::rejection::PathRejection;
@@ -13,7 +14,7 @@ use margo::capabilities::DeviceCapabilities;
 use margo::ids::DeviceId;
 use margo::problem::ProblemType;
 use margrave_core::model::DeviceKey;
-use margrave_store::DevicePut;
+use margrave_store::{DevicePut, DeviceWrite};
 use serde_json::Value;
 
 /// Labels of one device, each value of a list counted; people choose devices by a handful.
@@ -48,7 +49,8 @@ pub(super) async fn put(
         return Err(Refusal::one_field(&field, message));
     }
     let key = DeviceKey { client: caller.client, device };
-    match state.store.device_put(&key, &capabilities, &body, state.now()).await {
+    let report = DeviceWrite { key, capabilities, body: body.to_vec(), received_at: state.now() };
+    match state.capabilities.write(report).await {
         Ok(DevicePut::Created) => Ok(StatusCode::CREATED.into_response()),
         Ok(DevicePut::Updated) => Ok(StatusCode::OK.into_response()),
         Ok(DevicePut::GatewayNotFound) => Err(Refusal::new(
@@ -56,10 +58,9 @@ pub(super) async fn put(
             StatusCode::NOT_FOUND,
             "Report the gateway of this device first.",
         )),
-        Err(error) => {
-            state.metrics.store_error();
-            Err(Refusal::store(&error))
-        }
+        Err(Unwritten::Busy) => Err(Refusal::busy("Too many capability reports are waiting to be written.")),
+        Err(Unwritten::Full) => Err(Refusal::busy("The server has no room left to write; nothing was changed.")),
+        Err(Unwritten::Failed) => Err(Refusal::internal()),
     }
 }
 

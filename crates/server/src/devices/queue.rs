@@ -2,7 +2,7 @@
 
 use crate::heads::Heads;
 use crate::telemetry::Metrics;
-use margrave_store::{StatusOutcome, StatusWrite, Store, StoreError};
+use margrave_store::{DevicePut, DeviceWrite, StatusOutcome, StatusWrite, Store, StoreError};
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
@@ -24,36 +24,64 @@ pub enum Unwritten {
     Failed,
 }
 
-struct Answer {
-    sender: oneshot::Sender<Result<StatusOutcome, Unwritten>>,
+/// One kind of report that is written in groups.
+pub trait Group: Send + Sync + 'static {
+    type Report: Send + Sync + 'static;
+    type Outcome: Copy + Send + 'static;
+    /// For the log: what could not be written.
+    const WHAT: &'static str;
+
+    fn bytes(report: &Self::Report) -> usize;
+
+    /// All or none of them; one outcome per report, in order.
+    fn write(&self, reports: &[Self::Report]) -> impl Future<Output = Result<Vec<Self::Outcome>, StoreError>> + Send;
+
+    fn metrics(&self) -> &Metrics;
+
+    /// Counts one transaction.
+    fn count_batch(&self);
+}
+
+struct Answer<T> {
+    sender: oneshot::Sender<Result<T, Unwritten>>,
     /// Given back when the report is written and let go.
     _room: OwnedSemaphorePermit,
 }
 
-type Waiting = (StatusWrite, Answer);
+type Waiting<G> = (<G as Group>::Report, Answer<<G as Group>::Outcome>);
 
 /// Hands reports to the writer; cheap to clone.
-#[derive(Debug, Clone)]
-pub struct StatusQueue {
-    sender: mpsc::Sender<Waiting>,
+pub struct Queue<G: Group> {
+    sender: mpsc::Sender<Waiting<G>>,
     room: Arc<Semaphore>,
 }
 
-impl StatusQueue {
+/// Hands status reports to the writer.
+pub type StatusQueue = Queue<Statuses>;
+/// Hands capability reports to the writer: a plant that comes to life reports all of them at once.
+pub type CapabilityQueue = Queue<Capabilities>;
+
+impl<G: Group> Clone for Queue<G> {
+    fn clone(&self) -> Self {
+        Self { sender: self.sender.clone(), room: Arc::clone(&self.room) }
+    }
+}
+
+impl<G: Group> Queue<G> {
     /// Starts the writer. It ends when the last handle is dropped and everything handed over is written.
-    pub fn start(store: Store, heads: Arc<Heads>, metrics: Arc<Metrics>) -> (Self, tokio::task::JoinHandle<()>) {
-        Self::start_bounded(Writer { store, heads, metrics }, WAITING_MAX, WAITING_BYTES_MAX)
+    pub fn start(group: G) -> (Self, tokio::task::JoinHandle<()>) {
+        Self::start_bounded(group, WAITING_MAX, WAITING_BYTES_MAX)
     }
 
-    fn start_bounded(writer: Writer, waiting_max: usize, bytes_max: usize) -> (Self, tokio::task::JoinHandle<()>) {
+    fn start_bounded(group: G, waiting_max: usize, bytes_max: usize) -> (Self, tokio::task::JoinHandle<()>) {
         let (sender, receiver) = mpsc::channel(waiting_max);
         let room = Arc::new(Semaphore::new(bytes_max));
-        (Self { sender, room }, tokio::spawn(writer.run(receiver)))
+        (Self { sender, room }, tokio::spawn(run(group, receiver)))
     }
 
     /// Returns after the commit.
-    pub async fn write(&self, report: StatusWrite) -> Result<StatusOutcome, Unwritten> {
-        let bytes = u32::try_from(report.body.len()).map_err(|_| Unwritten::Busy)?;
+    pub async fn write(&self, report: G::Report) -> Result<G::Outcome, Unwritten> {
+        let bytes = u32::try_from(G::bytes(&report)).map_err(|_| Unwritten::Busy)?;
         let room = Arc::clone(&self.room).try_acquire_many_owned(bytes).map_err(|_| Unwritten::Busy)?;
         let (sender, outcome) = oneshot::channel();
         self.sender.try_send((report, Answer { sender, _room: room })).map_err(|_| Unwritten::Busy)?;
@@ -61,43 +89,58 @@ impl StatusQueue {
     }
 }
 
-struct Writer {
-    store: Store,
-    heads: Arc<Heads>,
-    metrics: Arc<Metrics>,
-}
-
-impl Writer {
-    async fn run(self, mut receiver: mpsc::Receiver<Waiting>) {
-        let mut batch = Vec::with_capacity(BATCH_MAX);
-        while receiver.recv_many(&mut batch, BATCH_MAX).await > 0 {
-            let (reports, answers): (Vec<_>, Vec<_>) = batch.drain(..).unzip();
-            let outcomes = self.commit(&reports).await;
-            for (answer, outcome) in answers.into_iter().zip(outcomes) {
-                // A caller that has gone away does not matter: its report is written.
-                let _ = answer.sender.send(outcome);
-            }
+async fn run<G: Group>(group: G, mut receiver: mpsc::Receiver<Waiting<G>>) {
+    let mut batch = Vec::with_capacity(BATCH_MAX);
+    while receiver.recv_many(&mut batch, BATCH_MAX).await > 0 {
+        let (reports, answers): (Vec<_>, Vec<_>) = batch.drain(..).unzip();
+        let outcomes = commit(&group, &reports).await;
+        for (answer, outcome) in answers.into_iter().zip(outcomes) {
+            // A caller that has gone away does not matter: its report is written.
+            let _ = answer.sender.send(outcome);
         }
     }
+}
 
-    /// One outcome per report. A report that makes the transaction fail does not take the others with it.
-    async fn commit(&self, reports: &[StatusWrite]) -> Vec<Result<StatusOutcome, Unwritten>> {
-        self.metrics.status_batch();
-        match self.write(reports).await {
-            Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
-            Err(error) if reports.len() == 1 => vec![Err(failed(&self.metrics, &error))],
-            Err(error @ StoreError::Full(_)) => vec![Err(failed(&self.metrics, &error)); reports.len()],
-            Err(_) => {
-                let mut outcomes = Vec::with_capacity(reports.len());
-                for report in reports {
-                    outcomes.push(match self.write(std::slice::from_ref(report)).await {
-                        Ok(one) => one.first().copied().ok_or(Unwritten::Failed),
-                        Err(error) => Err(failed(&self.metrics, &error)),
-                    });
-                }
-                outcomes
+/// One outcome per report. A report that makes the transaction fail does not take the others with it.
+async fn commit<G: Group>(group: &G, reports: &[G::Report]) -> Vec<Result<G::Outcome, Unwritten>> {
+    group.count_batch();
+    match group.write(reports).await {
+        Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
+        Err(error) if reports.len() == 1 => vec![Err(failed(group, &error))],
+        Err(error @ StoreError::Full(_)) => vec![Err(failed(group, &error)); reports.len()],
+        Err(_) => {
+            let mut outcomes = Vec::with_capacity(reports.len());
+            for report in reports {
+                outcomes.push(match group.write(std::slice::from_ref(report)).await {
+                    Ok(one) => one.first().copied().ok_or(Unwritten::Failed),
+                    Err(error) => Err(failed(group, &error)),
+                });
             }
+            outcomes
         }
+    }
+}
+
+fn failed<G: Group>(group: &G, error: &StoreError) -> Unwritten {
+    group.metrics().store_error();
+    tracing::error!(error = error as &dyn std::error::Error, "cannot write {}", G::WHAT);
+    if matches!(error, StoreError::Full(_)) { Unwritten::Full } else { Unwritten::Failed }
+}
+
+/// Writes status reports.
+pub struct Statuses {
+    pub store: Store,
+    pub heads: Arc<Heads>,
+    pub metrics: Arc<Metrics>,
+}
+
+impl Group for Statuses {
+    type Report = StatusWrite;
+    type Outcome = StatusOutcome;
+    const WHAT: &'static str = "status reports";
+
+    fn bytes(report: &StatusWrite) -> usize {
+        report.body.len()
     }
 
     /// Invariant 2: a client ahead of its manifest is told a version above its own before its report counts, so that the report
@@ -122,12 +165,42 @@ impl Writer {
         }
         self.store.statuses_put(reports).await
     }
+
+    fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    fn count_batch(&self) {
+        self.metrics.status_batch();
+    }
 }
 
-fn failed(metrics: &Metrics, error: &StoreError) -> Unwritten {
-    metrics.store_error();
-    tracing::error!(error = error as &dyn std::error::Error, "cannot write status reports");
-    if matches!(error, StoreError::Full(_)) { Unwritten::Full } else { Unwritten::Failed }
+/// Writes capability reports.
+pub struct Capabilities {
+    pub store: Store,
+    pub metrics: Arc<Metrics>,
+}
+
+impl Group for Capabilities {
+    type Report = DeviceWrite;
+    type Outcome = DevicePut;
+    const WHAT: &'static str = "capability reports";
+
+    fn bytes(report: &DeviceWrite) -> usize {
+        report.body.len()
+    }
+
+    async fn write(&self, reports: &[DeviceWrite]) -> Result<Vec<DevicePut>, StoreError> {
+        self.store.devices_put(reports).await
+    }
+
+    fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    fn count_batch(&self) {
+        self.metrics.capability_batch();
+    }
 }
 
 #[cfg(test)]

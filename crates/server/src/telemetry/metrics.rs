@@ -42,6 +42,7 @@ pub struct Metrics {
     holds: Family<OutcomeLabel, Counter>,
     status_reports: Family<OutcomeLabel, Counter>,
     status_batches: Counter,
+    capability_batches: Counter,
     enrolments: Family<OutcomeLabel, Counter>,
     publish_batches: Counter,
     store_errors: Counter,
@@ -64,6 +65,7 @@ impl Default for Metrics {
             holds: Family::default(),
             status_reports: Family::default(),
             status_batches: Counter::default(),
+            capability_batches: Counter::default(),
             enrolments: Family::default(),
             publish_batches: Counter::default(),
             store_errors: Counter::default(),
@@ -77,6 +79,11 @@ impl Default for Metrics {
         registry.register("poll_holds", "Polls that asked to be held, by outcome", metrics.holds.clone());
         registry.register("status_reports", "Status reports by outcome", metrics.status_reports.clone());
         registry.register("status_batches", "Transactions that wrote status reports", metrics.status_batches.clone());
+        registry.register(
+            "capability_batches",
+            "Transactions that wrote capability reports",
+            metrics.capability_batches.clone(),
+        );
         registry.register("enrolments", "Enrolment attempts by outcome", metrics.enrolments.clone());
         registry.register("publish_batches", "Transactions that published manifests", metrics.publish_batches.clone());
         registry.register("store_errors", "Operations the store failed", metrics.store_errors.clone());
@@ -114,6 +121,9 @@ impl Metrics {
     }
     pub fn status_batch(&self) {
         self.status_batches.inc();
+    }
+    pub fn capability_batch(&self) {
+        self.capability_batches.inc();
     }
     /// `granted`, `denied`, `invalid`, `busy`.
     pub fn enrolment(&self, outcome: &'static str) {

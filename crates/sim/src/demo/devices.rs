@@ -85,7 +85,7 @@ pub(super) async fn set_up(
         match api.create_client(&body).await {
             Ok(_) => {}
             // A start that was cut off has made it already.
-            Err(error) if error.code() == Some("conflict") => {}
+            Err(error) if error.code() == Some("exists") => {}
             Err(error) => return Err(error).with_context(|| format!("create client {}", client.id)),
         }
         let token = api

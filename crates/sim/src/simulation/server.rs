@@ -17,7 +17,7 @@ use margrave_core::time::{Clock, Timestamp};
 use margrave_server::app::publisher::{self, Publisher};
 use margrave_server::catalog::Descriptions;
 use margrave_server::config::Config;
-use margrave_server::devices::{self, Holds, StatusQueue};
+use margrave_server::devices::{self, Capabilities, CapabilityQueue, Holds, StatusQueue, Statuses};
 use margrave_server::heads::Heads;
 use margrave_server::identity::Identity;
 use margrave_server::state::ServerState;
@@ -144,7 +144,13 @@ impl Server {
         let clock: Arc<dyn Clock> = Arc::<SimulatedClock>::clone(&self.clock);
         let metrics = Arc::new(Metrics::default());
         let descriptions = Arc::new(Descriptions::default());
-        let (statuses, _) = StatusQueue::start(store.clone(), Arc::clone(&heads), Arc::clone(&metrics));
+        let (statuses, _) = StatusQueue::start(Statuses {
+            store: store.clone(),
+            heads: Arc::clone(&heads),
+            metrics: Arc::clone(&metrics),
+        });
+        let (capabilities, _) =
+            CapabilityQueue::start(Capabilities { store: store.clone(), metrics: Arc::clone(&metrics) });
         let state = ServerState {
             store: store.clone(),
             clock: Arc::clone(&clock),
@@ -156,6 +162,7 @@ impl Server {
             descriptions: Arc::clone(&descriptions),
             metrics: Arc::clone(&metrics),
             statuses,
+            capabilities,
             registry: None,
             urls: Arc::default(),
             stopping: CancellationToken::new(),

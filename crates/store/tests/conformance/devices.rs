@@ -5,7 +5,7 @@ use crate::harness::Database;
 use indexmap::IndexMap;
 use margrave_core::model::{Device, DeviceKey};
 use margrave_core::selector::LabelSelector;
-use margrave_store::{DeviceFilter, DevicePut, SeenAt, Store, StoreError};
+use margrave_store::{DeviceFilter, DevicePut, DeviceWrite, SeenAt, Store, StoreError};
 use serde_json::json;
 
 fn filter(selector: &str) -> DeviceFilter {
@@ -48,6 +48,40 @@ pub(crate) async fn creates_then_updates_a_device(db: Database) {
     let nobody = crate::fixtures::key(&client(9), "press-07");
     let error = db.store.device_put(&nobody, &document, &changed, at(3)).await.unwrap_err();
     assert!(matches!(error, StoreError::NotFound { .. }), "{error:?}");
+}
+
+// GW-02, invariant 8
+pub(crate) async fn writes_many_reports_in_one_transaction(db: Database) {
+    let (one, two) = (accept(&db.store, 1).await, accept(&db.store, 2).await);
+    let write = |client: &margo::ids::ClientId, device: &str, site: &str, second| {
+        let (capabilities, body) = capabilities(device, &json!({ "site": site }));
+        DeviceWrite { key: key(client, device), capabilities, body, received_at: at(second) }
+    };
+    // Of two clients, mixed: a child before and after its gateway, and one device twice.
+    let reports = [
+        write(&two, "gw/cell", "ulm", 1),
+        write(&one, "press", "ulm", 2),
+        write(&two, "gw", "ulm", 3),
+        write(&two, "gw/cell", "ulm", 4),
+        write(&one, "press", "graz", 5),
+        write(&one, "press", "graz", 6),
+    ];
+    let outcomes = db.store.devices_put(&reports).await.unwrap();
+    use DevicePut::{Created, GatewayNotFound, Updated};
+    assert_eq!(outcomes, [GatewayNotFound, Created, Created, Created, Updated, Updated]);
+    assert_eq!(found(&db.store, "site=graz").await, ["press"]);
+    let press = db.store.device_get(&key(&one, "press")).await.unwrap().unwrap();
+    assert_eq!((press.first_reported_at, press.reported_at), (at(2), at(6)));
+    assert_eq!(db.store.audit_page(Some("device/client-00001/press"), None, 10).await.unwrap().len(), 2);
+    assert_eq!(db.store.audit_page(Some("device/client-00002/gw/cell"), None, 10).await.unwrap().len(), 1);
+    assert!(db.store.audit_verify().await.unwrap().is_ok());
+
+    // One that cannot be written takes the others with it: the caller tries them one by one.
+    let strangers = [write(&one, "press", "brno", 7), write(&client(9), "press", "brno", 7)];
+    let error = db.store.devices_put(&strangers).await.unwrap_err();
+    assert!(matches!(error, StoreError::NotFound { .. }), "{error:?}");
+    assert_eq!(found(&db.store, "site=brno").await, Vec::<String>::new());
+    assert_eq!(db.store.devices_put(&[]).await.unwrap(), []);
 }
 
 // GEN-11

@@ -1,11 +1,13 @@
-use super::{StatusQueue, Unwritten, Writer};
+use super::{Capabilities, CapabilityQueue, StatusQueue, Statuses, Unwritten};
 use crate::heads::Heads;
 use crate::telemetry::Metrics;
 use futures_util::poll;
+use margo::capabilities::{DeviceCapabilities, UnknownTypes};
 use margo::ids::DeploymentId;
 use margo::status::{DeploymentStatus, State};
+use margrave_core::model::{Actor, ClientState, DeviceKey};
 use margrave_core::time::Timestamp;
-use margrave_store::{StatusOutcome, StatusWrite, Store, StoreOptions};
+use margrave_store::{DevicePut, DeviceWrite, StatusOutcome, StatusWrite, Store, StoreOptions};
 use sqlx::Connection as _;
 use std::pin::pin;
 use std::sync::Arc;
@@ -24,8 +26,8 @@ fn report() -> StatusWrite {
     StatusWrite { client: "press".parse().unwrap(), status, body, received_at: Timestamp(1) }
 }
 
-fn writer(store: Store) -> Writer {
-    Writer { store, heads: Arc::new(Heads::default()), metrics: Arc::new(Metrics::default()) }
+fn writer(store: Store) -> Statuses {
+    Statuses { store, heads: Arc::new(Heads::default()), metrics: Arc::new(Metrics::default()) }
 }
 
 #[tokio::test]
@@ -72,5 +74,54 @@ async fn a_full_queue_turns_reports_away_and_drains_when_the_store_is_free() {
     sqlx::query("ROLLBACK").execute(&mut other_writer).await.unwrap();
     assert_eq!(first.await, Ok(StatusOutcome::UnknownDeployment));
     assert_eq!(second.await, Ok(StatusOutcome::UnknownDeployment));
+    task.abort();
+}
+
+fn capability_report(client: &str) -> DeviceWrite {
+    let body = br#"{"properties":{"id":"press","vendor":"v","modelNumber":"m","serialNumber":"s"}}"#.to_vec();
+    let capabilities = DeviceCapabilities::read(&body, UnknownTypes::Refuse).unwrap().document;
+    let key = DeviceKey { client: client.parse().unwrap(), device: "press".parse().unwrap() };
+    DeviceWrite { key, capabilities, body, received_at: Timestamp(1) }
+}
+
+#[tokio::test]
+async fn capability_reports_that_wait_are_written_together_and_a_bad_one_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}", folder.path().join("test.db").display());
+    let store = Store::open(&StoreOptions { url: url.clone(), readers: 1 }).await.unwrap();
+    let actor = Actor { name: "test".to_owned(), reason: None, request_id: None };
+    let clients: Vec<String> = (0..20).map(|number| format!("client-{number}")).collect();
+    for client in &clients {
+        let id = client.parse().unwrap();
+        store.client_create(&actor, &id, ClientState::Accepted, None, Timestamp(1)).await.unwrap();
+    }
+    let mut other_writer = sqlx::SqliteConnection::connect(&url).await.unwrap();
+    sqlx::query("BEGIN IMMEDIATE").execute(&mut other_writer).await.unwrap();
+
+    let metrics = Arc::new(Metrics::default());
+    let group = Capabilities { store: store.clone(), metrics: Arc::clone(&metrics) };
+    let (queue, task) = CapabilityQueue::start_bounded(group, 100, 1 << 20);
+    let mut first = pin!(queue.write(capability_report("client-0")));
+    assert!(poll!(first.as_mut()).is_pending());
+    while queue.sender.capacity() < 100 {
+        tokio::task::yield_now().await;
+    }
+    // The writer waits for the store with the first one; these wait for the writer.
+    let mut others: Vec<_> = clients.iter().map(|client| Box::pin(queue.write(capability_report(client)))).collect();
+    for other in &mut others {
+        assert!(poll!(other.as_mut()).is_pending());
+    }
+    let mut stranger = pin!(queue.write(capability_report("nobody")));
+    assert!(poll!(stranger.as_mut()).is_pending());
+
+    sqlx::query("ROLLBACK").execute(&mut other_writer).await.unwrap();
+    assert_eq!(first.await, Ok(DevicePut::Created));
+    for (number, other) in others.into_iter().enumerate() {
+        let expected = if number == 0 { DevicePut::Updated } else { DevicePut::Created };
+        assert_eq!(other.await, Ok(expected));
+    }
+    assert_eq!(stranger.await, Err(Unwritten::Failed), "nobody knows this client");
+    assert_eq!(store.devices_count().await.unwrap(), 20);
+    assert!(metrics.encode().contains("margrave_capability_batches_total 2\n"), "{}", metrics.encode());
     task.abort();
 }

@@ -1,0 +1,120 @@
+//! What is wrong with a configuration: its form, its values, and what it names on this machine.
+
+use super::{AgentConfig, ConfigError, DayWindow, EXAMPLE, HOLD_MAX};
+use margrave_core::settings::{self, Problem, Reading};
+use rustix::fs::{Access, access};
+use std::path::Path;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Depth {
+    /// What can be told from the text.
+    Settings,
+    /// What this machine lacks for it as well.
+    Machine,
+}
+
+pub(super) fn read(path: &Path, text: &str, depth: Depth) -> Result<AgentConfig, ConfigError> {
+    let Reading { settings, mut problems, places } = settings::read::<AgentConfig>(text, &known());
+    if let Some(config) = &settings {
+        let mut found = odd(config);
+        if depth == Depth::Machine {
+            found.extend(missing(config));
+        }
+        for (key, text) in found {
+            if problems.iter().all(|problem| problem.key != key) {
+                problems.push(Problem { place: places.get(&key).copied(), key, text });
+            }
+        }
+    }
+    problems.sort_by_key(|problem| (problem.place.is_none(), problem.place));
+    match settings {
+        Some(config) if problems.is_empty() => Ok(config),
+        _ => Err(ConfigError::Unusable { path: path.to_owned(), problems }),
+    }
+}
+
+/// Every key there is: the example holds them all, a test sees to it.
+pub(super) fn known() -> Vec<String> {
+    let table: toml::Table = toml::from_str(&uncommented()).unwrap_or_default();
+    let mut keys = Vec::new();
+    collect("", &table, &mut keys);
+    keys
+}
+
+/// The example with the settings that have no default taken out of their comments.
+pub(super) fn uncommented() -> String {
+    let is_setting =
+        |rest: &str| rest.starts_with('[') || rest.split_once(" = ").is_some_and(|(key, _)| !key.contains(' '));
+    let lines = EXAMPLE.lines().map(|line| line.strip_prefix("# ").filter(|rest| is_setting(rest)).unwrap_or(line));
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
+fn collect(prefix: &str, table: &toml::Table, keys: &mut Vec<String>) {
+    for (name, value) in table {
+        match value {
+            toml::Value::Table(inner) => collect(&format!("{prefix}{name}."), inner, keys),
+            _ => keys.push(format!("{prefix}{name}")),
+        }
+    }
+}
+
+/// Values that make no sense on any machine.
+pub(super) fn odd(config: &AgentConfig) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut refuse = |key: &str, text: String| found.push((key.to_owned(), text));
+    let poll = &config.poll;
+    for (key, time) in
+        [("poll.period", poll.period), ("retry.first", config.retry.first), ("observe_period", config.observe_period)]
+    {
+        if time.is_zero() {
+            refuse(key, "must be longer than nothing".to_owned());
+        }
+    }
+    if poll.hold > HOLD_MAX {
+        refuse("poll.hold", "is at most an hour; `0s` switches it off".to_owned());
+    }
+    if !(0.0..=0.9).contains(&poll.jitter) {
+        refuse("poll.jitter", "is a share of the period, 0.0 to 0.9".to_owned());
+    }
+    for (key, texts) in [("poll.hours", &poll.hours), ("poll.downtime", &poll.downtime)] {
+        if let Some(error) = texts.iter().find_map(|text| text.parse::<DayWindow>().err()) {
+            refuse(key, error.to_string());
+        }
+    }
+    if jiff::tz::TimeZone::get(&poll.time_zone).is_err() {
+        refuse("poll.time_zone", format!("`{}` is not a time zone known here", poll.time_zone));
+    }
+    found
+}
+
+/// Files and folders that are named and cannot be used.
+fn missing(config: &AgentConfig) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let identity = &config.identity;
+    let named = [
+        ("device.capabilities", &config.device.capabilities),
+        ("identity.certificate", &identity.certificate),
+        ("identity.key", &identity.key),
+        ("identity.trust_bundle", &identity.trust_bundle),
+        ("trust.ca_file", &config.trust.ca_file),
+        ("simulated.script", &config.simulated.script),
+    ];
+    let named = named.into_iter().filter_map(|(key, path)| Some((key.to_owned(), path.as_deref()?)));
+    let children = config.child.iter().enumerate();
+    let children = children.map(|(at, child)| (format!("child[{at}].capabilities"), child.capabilities.as_path()));
+    let password = config.proxy.iter().filter_map(|proxy| proxy.password_file.as_deref());
+    let password = password.map(|path| ("proxy.password_file".to_owned(), path));
+    for (key, path) in named.chain(children).chain(password) {
+        if let Err(error) = std::fs::File::open(path) {
+            found.push((key, format!("`{}` cannot be read: {error}", path.display())));
+        }
+    }
+    let folder = config.state_dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        found.push(("state_dir".to_owned(), format!("`{}` is not a folder", folder.display())));
+    } else if let Err(error) = access(folder, Access::WRITE_OK | Access::EXEC_OK) {
+        let text = format!("the folder `{}` cannot be written to: {error}", folder.display());
+        found.push(("state_dir".to_owned(), text));
+    }
+    found
+}

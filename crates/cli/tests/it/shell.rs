@@ -1,0 +1,99 @@
+//! Completions that a real shell takes, man pages that a real formatter takes.
+
+use crate::support::{Seen, margrave};
+use std::path::Path;
+use std::process::Command;
+
+fn script(program: &str, shell: &str) -> String {
+    let home = tempfile::tempdir().unwrap();
+    let seen = Seen::of(margrave(home.path()).args(["completions", shell, "--program", program]).output().unwrap());
+    assert_eq!((seen.code, &*seen.stderr), (0, ""));
+    seen.stdout
+}
+
+/// What bash offers for a line, by the script alone.
+fn offered(program: &str, words: &[&str]) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("completion.bash");
+    std::fs::write(&file, script(program, "bash")).unwrap();
+    let line: Vec<_> = words.iter().map(|word| format!("'{word}'")).collect();
+    let (last, before) = (line.len() - 1, line.len().saturating_sub(2));
+    let function = format!("_{program}");
+    let test = format!(
+        "source '{}' || exit 1\nCOMP_WORDS=({})\nCOMP_CWORD={last}\n{function} {program} \"${{COMP_WORDS[{last}]}}\" \
+         \"${{COMP_WORDS[{before}]}}\" || exit 1\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n",
+        file.display(),
+        line.join(" "),
+    );
+    let output = Command::new("bash").args(["--norc", "--noprofile", "-c", &test]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes_commands_flags_and_values() {
+    assert_eq!(offered("margrave", &["margrave", "deplo"]), ["deploy", "deployment", "deployments"]);
+    assert_eq!(offered("margrave", &["margrave", "config", ""]).iter().filter(|word| *word == "check").count(), 1);
+    assert!(offered("margrave", &["margrave", "deploy", "--skip"]).contains(&"--skip-unfit".to_owned()));
+    assert_eq!(offered("margrave", &["margrave", "status", "-o", "js"]), ["json"]);
+    assert_eq!(offered("margrave-agent", &["margrave-agent", "expl"]), ["explain"]);
+}
+
+#[test]
+fn other_shells_get_a_script_of_their_own() {
+    for (shell, mark) in
+        [("zsh", "#compdef margrave"), ("fish", "complete -c margrave"), ("powershell", "Register-ArgumentCompleter")]
+    {
+        let script = script("margrave", shell);
+        assert!(script.contains(mark), "{shell}");
+        assert!(script.contains("deployment"), "{shell}");
+    }
+    let home = tempfile::tempdir().unwrap();
+    let seen = Seen::of(margrave(home.path()).args(["completions", "csh"]).output().unwrap());
+    assert_eq!(seen.code, 2);
+    assert!(seen.stderr.contains("possible values: bash"), "{}", seen.stderr);
+}
+
+fn pages(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn man_pages_of_every_command_are_formatted_without_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("share/man1");
+    let seen = Seen::of(margrave(folder.path()).args(["man", "--out"]).arg(&out).output().unwrap());
+    assert_eq!((seen.code, &*seen.stdout), (0, ""), "{}", seen.stderr);
+    let names = pages(&out);
+    for page in ["margrave.1", "margrave-deploy.1", "margrave-config-check.1", "margrave-agent-enrol.1"] {
+        assert!(names.iter().any(|name| name == page), "{page} is not among {names:?}");
+    }
+    for name in &names {
+        let page = out.join(name);
+        let output = Command::new("groff").args(["-man", "-Tutf8", "-P-cbou", "-ww"]).arg(&page).output().unwrap();
+        let warnings = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && warnings.is_empty(), "{name}: {warnings}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("NAME") && text.contains("SYNOPSIS"), "{name}");
+    }
+    // Made twice, the pages are the same: packages can be reproduced.
+    let again = folder.path().join("again");
+    assert_eq!(Seen::of(margrave(folder.path()).args(["man", "--out"]).arg(&again).output().unwrap()).code, 0);
+    for name in &names {
+        assert_eq!(std::fs::read(out.join(name)).unwrap(), std::fs::read(again.join(name)).unwrap(), "{name}");
+    }
+}
+
+#[test]
+fn man_pages_need_a_folder_that_can_be_written_to() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    let seen =
+        Seen::of(margrave(folder.path()).args(["man", "--out"]).arg(folder.path().join("file/man")).output().unwrap());
+    assert_eq!(seen.code, 1);
+    assert!(seen.stderr.starts_with("error: write man pages to `"), "{}", seen.stderr);
+}

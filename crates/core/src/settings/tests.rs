@@ -1,0 +1,112 @@
+use super::{Problem, Reading, distance, read};
+use serde::Deserialize;
+
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Sample {
+    data_dir: String,
+    listeners: Listeners,
+    child: Vec<Child>,
+}
+
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Listeners {
+    address: String,
+    port: u16,
+    enabled: bool,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Child {
+    id: String,
+}
+
+fn known() -> Vec<String> {
+    ["data_dir", "listeners.address", "listeners.port", "listeners.enabled", "child"].map(str::to_owned).to_vec()
+}
+
+fn reading(text: &str) -> Reading<Sample> {
+    read(text, &known())
+}
+
+#[track_caller]
+fn check(text: &str, expected: &[&str]) {
+    let shown: Vec<_> = reading(text)
+        .problems
+        .iter()
+        .map(|Problem { place, key, text }| match place {
+            Some(place) => format!("{}:{} {key}: {text}", place.line, place.column),
+            None => format!("{key}: {text}"),
+        })
+        .collect();
+    assert_eq!(shown, expected);
+}
+
+#[test]
+fn what_is_right_is_read_and_found_again() {
+    let reading = reading("data_dir = \"a\"\n[listeners]\n  port = 3\n[[child]]\nid = \"x\"\n");
+    assert_eq!(reading.problems, []);
+    let settings = reading.settings.unwrap();
+    assert_eq!((settings.listeners.port, settings.child.len()), (3, 1));
+    let port = reading.places["listeners.port"];
+    assert_eq!((port.line, port.column), (3, 3));
+    assert_eq!(reading.places["child[0].id"].line, 5);
+}
+
+#[test]
+fn unknown_keys_get_the_nearest_known_one() {
+    check("dat_dir = 1", &["1:1 dat_dir: there is no such setting; did you mean `data_dir`?"]);
+    check("data = 1", &["1:1 data: there is no such setting; did you mean `data_dir`?"]);
+    check(
+        "[listeners]\nadress = 1",
+        &["2:1 listeners.adress: there is no such setting; did you mean `listeners.address`?"],
+    );
+    check("[listener]\nport = 1", &["1:2 listener: there is no such setting; did you mean `listeners`?"]);
+    check("port = 1", &["1:1 port: there is no such setting; did you mean `listeners.port`?"]);
+    check(
+        "[listeners]\nzzzz = 1",
+        &["2:1 listeners.zzzz: there is no such setting; here are: `address`, `enabled`, `port`"],
+    );
+}
+
+#[test]
+fn every_problem_is_told_at_once_and_the_rest_is_read() {
+    let text = "data_dir = 7\n[listeners]\naddress = \"kept\"\nport = 99999\nenabled = \"yes\"\nprot = 1\n";
+    check(
+        text,
+        &[
+            "1:1 data_dir: invalid type: integer `7`, expected a string",
+            "4:1 listeners.port: invalid value: integer `99999`, expected u16",
+            "5:1 listeners.enabled: invalid type: string \"yes\", expected a boolean",
+            "6:1 listeners.prot: there is no such setting; did you mean `listeners.port`?",
+        ],
+    );
+    assert_eq!(reading(text).settings.unwrap().listeners.address, "kept");
+}
+
+#[test]
+fn a_section_is_not_a_value_and_arrays_are_looked_into() {
+    check("listeners = 1", &["1:1 listeners: is a section, not a value: write `[listeners]` above its keys"]);
+    check("[[child]]\nid = 3\n", &["2:1 child[0].id: invalid type: integer `3`, expected a string"]);
+    check("[[child]]\n", &["1:1 child[0]: missing field `id`"]);
+    let settings = reading("[[child]]\nid = 3\n").settings.unwrap();
+    assert!(settings.child.is_empty());
+}
+
+#[test]
+fn a_text_that_is_no_toml_is_told_with_its_place() {
+    let problems = reading("a = \nb = [1\n").problems;
+    assert!(!problems.is_empty());
+    assert_eq!(problems[0].place.unwrap().line, 1, "{problems:?}");
+    assert!(reading(&"#".repeat(super::FILE_BYTES_MAX + 1)).settings.is_none());
+}
+
+#[test]
+fn the_distance_counts_changes() {
+    for (one, other, expected) in [("", "", 0), ("abc", "", 3), ("kitten", "sitting", 3), ("same", "same", 0)] {
+        assert_eq!(distance(one, other), expected);
+        assert_eq!(distance(other, one), expected);
+    }
+}

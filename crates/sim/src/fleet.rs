@@ -1,0 +1,217 @@
+//! A fleet of virtual devices: the real agent's machine over real mutual TLS; only the workloads are made up.
+//!
+//! Each device is one task with a few kilobytes of state and at most one connection, so that one process can be a plant.
+
+// Suggested reading order.
+mod device;
+mod identities;
+mod link;
+pub mod profile;
+mod sample;
+pub mod tally;
+
+use anyhow::Context as _;
+use device::Device;
+use link::Target;
+use margrave_agent::SystemClock;
+use margrave_agent::machine::Settings;
+use margrave_agent::machine::schedule::{PollPolicy, RetryPolicy};
+use margrave_api::client::ApiClient;
+use margrave_core::time::Clock;
+use profile::Profile;
+use std::sync::Arc;
+use std::time::Duration;
+use tally::{Outcome, Snapshot, Tally};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Whatever is asked for, never more connections than this at a time.
+pub const CONNECTIONS_MAX: usize = 10_000;
+/// More devices than this in one process are a mistake.
+pub const DEVICES_MAX: usize = 200_000;
+/// How often the caller is told how things stand.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Devices end between two steps; this only keeps a broken one from holding up the result.
+const STOP_MAX: Duration = Duration::from_secs(30);
+/// Beside connections, a process has files open: logs, sockets to the operator API, the runtime's own.
+pub const OTHER_FILES: u64 = 256;
+
+/// Whether a device keeps its connection between two polls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Connections {
+    KeepAlive,
+    Reconnect,
+}
+
+/// What to simulate.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub devices: usize,
+    /// Clients and devices are called `PREFIX-00001` and so on; devices carry the label `simulation=PREFIX`.
+    pub prefix: String,
+    pub poll: Duration,
+    /// Ask the server to hold polls this long; nothing: plain polls.
+    pub hold: Duration,
+    pub profile: Profile,
+    pub seed: u64,
+    pub connections: Connections,
+    pub connections_max: usize,
+    /// Nothing: until told to stop.
+    pub run_for: Option<Duration>,
+    /// Import a sample application and deploy it to every device it fits, once all have reported.
+    pub deploy_sample: bool,
+    /// Take the clients out of service afterwards.
+    pub clean: bool,
+}
+
+impl Options {
+    /// What cannot be carried out, and what to do instead.
+    pub fn problems(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        if self.devices > DEVICES_MAX {
+            found.push(format!("--devices: {} are too many for one process, {DEVICES_MAX} at most", self.devices));
+        }
+        if self.poll.is_zero() {
+            found.push("--poll: must be longer than nothing".to_owned());
+        }
+        if !(1..=CONNECTIONS_MAX).contains(&self.connections_max) {
+            found.push(format!("--connections-max: must be between 1 and {CONNECTIONS_MAX}"));
+        }
+        if self.connections == Connections::KeepAlive && self.devices > self.connections_max {
+            found.push(format!(
+                "--connections: {} devices cannot all keep a connection when {} may be open: use `reconnect`",
+                self.devices, self.connections_max
+            ));
+        }
+        // A poll that is held has a connection for itself, whatever becomes of connections between two polls.
+        if !self.hold.is_zero() && self.devices.saturating_mul(2) > self.connections_max {
+            found.push(format!(
+                "--hold: {} devices with held polls may need {} connections, {} may be open",
+                self.devices,
+                self.devices.saturating_mul(2),
+                self.connections_max
+            ));
+        }
+        if let Err(error) = format!("{}-00001", self.prefix).parse::<margo::ids::ClientId>() {
+            found.push(format!("--prefix: {error}"));
+        }
+        found
+    }
+
+    pub fn client(&self, index: usize) -> String {
+        format!("{}-{:05}", self.prefix, index + 1)
+    }
+}
+
+/// What all devices share.
+struct Shared {
+    target: Target,
+    settings: Settings,
+    clock: Arc<dyn Clock>,
+    tally: Arc<Tally>,
+    /// One permit for each connection that may be open.
+    permits: Arc<Semaphore>,
+    keep_alive: bool,
+}
+
+/// Runs a fleet until its time is over or `stop` is cancelled; `watch` is told how things stand now and then.
+pub async fn run(
+    api: &ApiClient,
+    options: &Options,
+    stop: CancellationToken,
+    watch: &(dyn Fn(&Snapshot) + Sync),
+) -> anyhow::Result<Outcome> {
+    let trust = api.trust().await.context("ask the server for its trust domain")?;
+    let tally = Arc::new(Tally::new(options));
+    let shared = Arc::new(Shared {
+        target: Target::parse(&trust.wfm_url)?,
+        settings: settings(options.poll, options.hold),
+        clock: Arc::new(SystemClock),
+        tally: Arc::clone(&tally),
+        permits: Arc::new(Semaphore::new(options.connections_max)),
+        keep_alive: options.connections == Connections::KeepAlive,
+    });
+    let stop_devices = CancellationToken::new();
+    let devices = TaskTracker::new();
+    let start = |index: usize, identity| {
+        let character = options.profile.draw(options.seed, index);
+        let device = Device::new(index, options, character, identity, Arc::clone(&shared))?;
+        devices.spawn(device.run(stop_devices.clone()));
+        anyhow::Ok(())
+    };
+    let outcome = tokio::select! {
+        outcome = live(api, options, &tally, start, watch) => outcome,
+        () = stop.cancelled() => Ok(()),
+    };
+    let result = tally.outcome(options);
+    stop_devices.cancel();
+    devices.close();
+    let _ = tokio::time::timeout(STOP_MAX, devices.wait()).await;
+    outcome?;
+    if options.clean {
+        identities::retire(api, &options.prefix).await?;
+    }
+    Ok(result)
+}
+
+/// Brings the devices up and watches them for as long as is wanted.
+async fn live(
+    api: &ApiClient,
+    options: &Options,
+    tally: &Tally,
+    start: impl Fn(usize, margrave_agent::identity::Identity) -> anyhow::Result<()>,
+    watch: &(dyn Fn(&Snapshot) + Sync),
+) -> anyhow::Result<()> {
+    let until = options.run_for.map(|run_for| tokio::time::Instant::now() + run_for);
+    let mut ticks = tokio::time::interval(LOOK_EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let enrol = identities::make(api, options, |index, identity| {
+        tally.enrolled();
+        start(index, identity)
+    });
+    tokio::pin!(enrol);
+    let mut enrolling = true;
+    let mut deploy = options.deploy_sample;
+    loop {
+        tokio::select! {
+            made = &mut enrol, if enrolling => {
+                made?;
+                enrolling = false;
+            }
+            _ = ticks.tick() => {
+                let snapshot = tally.snapshot();
+                watch(&snapshot);
+                if until.is_some_and(|until| tokio::time::Instant::now() >= until) {
+                    return Ok(());
+                }
+                if deploy && !enrolling && snapshot.reporting == options.devices {
+                    deploy = false;
+                    sample::deploy(api, &options.prefix).await?;
+                }
+            }
+        }
+    }
+}
+
+/// Takes every client whose name starts with the prefix out of service; says how many.
+pub async fn clean(api: &ApiClient, prefix: &str) -> anyhow::Result<usize> {
+    identities::retire(api, prefix).await
+}
+
+fn settings(poll: Duration, hold: Duration) -> Settings {
+    let defaults = Settings::default();
+    Settings {
+        poll: PollPolicy {
+            period: poll,
+            hold,
+            // The whole period: a fleet that is switched on asks as evenly as one that has run for a day.
+            start_spread: poll,
+            forbidden_period: poll,
+            ..defaults.poll
+        },
+        retry: RetryPolicy { first: Duration::from_secs(1).min(poll), max: poll },
+        observe_period: poll.max(Duration::from_mins(1)),
+        component_timeout: defaults.component_timeout,
+    }
+}

@@ -1,0 +1,355 @@
+//! One virtual device: the agent's machine, driven by one task, with workloads that are only remembered.
+
+use super::link::{self, Exchanged, Link};
+use super::profile::Character;
+use super::tally::Doing;
+use super::{Options, Shared};
+use anyhow::Context as _;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use indexmap::IndexMap;
+use margo::DeploymentId;
+use margo::capabilities::{DeviceCapabilities, UnknownTypes};
+use margo::status::{DeploymentStatus, State};
+use margrave_agent::Code;
+use margrave_agent::identity::Identity;
+use margrave_agent::machine::io::{
+    Answer, ApplyWork, DeviceReport, Effect, Input, Record, RemoveWork, Request, RequestId, WorkId, WorkOutcome,
+};
+use margrave_agent::machine::records::Loaded;
+use margrave_agent::machine::{Machine, Settled};
+use margrave_agent::runtimes::Future;
+use margrave_agent::runtimes::simulated::world::World;
+use margrave_core::time::Timestamp;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// A device that is told nothing looks at its clock this often.
+const SLEEP_MAX: Duration = Duration::from_mins(5);
+
+pub(super) struct Device {
+    index: usize,
+    shared: Arc<Shared>,
+    identity: Arc<Identity>,
+    report: DeviceReport,
+    character: Character,
+    machine: Machine,
+    /// What is on its disk; kept only where the agent is to start again from it.
+    disk: Option<Loaded>,
+    world: World,
+    works: Vec<(Instant, Work)>,
+    inbox: VecDeque<Input>,
+    wake: Timestamp,
+    /// Connections that no request is using.
+    links: Vec<Link>,
+    /// One, besides a poll that the server may hold.
+    requests: FuturesUnordered<Future<'static, Answered>>,
+    /// Names of the requests under way; an answer to any other comes too late.
+    asked: Vec<RequestId>,
+    offline: bool,
+    doing: Doing,
+    /// The manifest version `doing` is about.
+    doing_version: Option<u64>,
+    told: IndexMap<DeploymentId, State>,
+}
+
+enum Work {
+    Apply(Box<ApplyWork>),
+    Remove(RemoveWork),
+}
+
+impl Work {
+    fn id(&self) -> WorkId {
+        match self {
+            Self::Apply(work) => work.work,
+            Self::Remove(work) => work.work,
+        }
+    }
+}
+
+/// A request that is over.
+struct Answered {
+    id: RequestId,
+    kind: Asked,
+    exchanged: Exchanged,
+}
+
+/// What a request was about, as far as it is counted.
+enum Asked {
+    Poll,
+    Capabilities,
+    Status(DeploymentId, Option<State>),
+    Other,
+}
+
+impl Device {
+    pub(super) fn new(
+        index: usize,
+        options: &Options,
+        mut character: Character,
+        identity: Identity,
+        shared: Arc<Shared>,
+    ) -> anyhow::Result<Self> {
+        let id = options.client(index);
+        let report = options.profile.report(&character, &id, &options.prefix);
+        let capabilities = DeviceCapabilities::read(report.to_string().as_bytes(), UnknownTypes::Refuse)
+            .map_err(|findings| anyhow::anyhow!("the profile makes a device nobody could be: {findings}"))?
+            .document;
+        let report =
+            DeviceReport { id: id.parse().context("make a device id")?, json: capabilities.to_json(), capabilities };
+        let now = shared.clock.now();
+        let machine = Machine::new(shared.settings.clone(), Loaded::default(), now, &mut character.rng);
+        let restarts = character.spells.is_some_and(|spells| spells.restart);
+        Ok(Self {
+            index,
+            identity: Arc::new(identity),
+            report,
+            machine,
+            disk: restarts.then(Loaded::default),
+            world: World::default(),
+            works: Vec::new(),
+            inbox: VecDeque::new(),
+            wake: now,
+            links: Vec::new(),
+            requests: FuturesUnordered::new(),
+            asked: Vec::new(),
+            offline: false,
+            doing: Doing::Silent,
+            doing_version: None,
+            told: IndexMap::new(),
+            character,
+            shared,
+        })
+    }
+
+    pub(super) async fn run(mut self, stop: CancellationToken) {
+        let begun = Instant::now();
+        self.inbox.push_back(Input::Devices(vec![self.report.clone()]));
+        loop {
+            let next_spell = self.mind_the_spells(begun);
+            while let Some(input) = self.inbox.pop_front() {
+                self.feed(input);
+            }
+            self.note();
+            let until = self.next(begun, next_spell);
+            tokio::select! {
+                () = stop.cancelled() => return,
+                Some(answered) = self.requests.next() => self.answered(answered),
+                () = tokio::time::sleep_until(until) => self.time_has_passed(),
+            }
+        }
+    }
+
+    /// When something is due next: a wake-up of the machine, the end of a piece of work, a spell.
+    fn next(&self, begun: Instant, next_spell: Option<Duration>) -> Instant {
+        let now = Instant::now();
+        let mut until = now + self.wake.since(self.shared.clock.now()).min(SLEEP_MAX);
+        for (due, _) in &self.works {
+            until = until.min(*due);
+        }
+        if let Some(spell) = next_spell {
+            until = until.min(begun + spell);
+        }
+        until
+    }
+
+    fn time_has_passed(&mut self) {
+        let now = Instant::now();
+        let (due, rest) = std::mem::take(&mut self.works).into_iter().partition(|(due, _)| *due <= now);
+        self.works = rest;
+        let due: Vec<(Instant, Work)> = due;
+        for (_, work) in due {
+            let id = work.id();
+            let result = match &work {
+                Work::Apply(work) => self.world.apply(work, &self.character.script),
+                Work::Remove(work) => self.world.remove(work, &self.character.script),
+            };
+            let outcome = result.map_or_else(WorkOutcome::Failed, |()| WorkOutcome::Done);
+            self.inbox.push_back(Input::WorkFinished { work: id, outcome });
+        }
+        if self.wake <= self.shared.clock.now() {
+            self.inbox.push_back(Input::Tick);
+        }
+    }
+
+    /// Goes offline and comes back; says when that happens next.
+    fn mind_the_spells(&mut self, begun: Instant) -> Option<Duration> {
+        let spells = self.character.spells?;
+        let (offline, next) = spells.at(begun.elapsed());
+        if offline && !self.offline {
+            self.break_off();
+        } else if !offline && self.offline && spells.restart {
+            self.restart();
+        }
+        self.offline = offline;
+        next
+    }
+
+    /// Without network nothing is under way any more.
+    fn break_off(&mut self) {
+        self.links.clear();
+        self.requests.clear();
+        for request in self.asked.drain(..) {
+            self.inbox.push_back(Input::Answered { request, answer: no_network() });
+        }
+    }
+
+    /// The agent starts again from what it has written; what runs, runs.
+    fn restart(&mut self) {
+        let now = self.shared.clock.now();
+        let loaded = self.disk.clone().unwrap_or_default();
+        self.machine = Machine::new(self.shared.settings.clone(), loaded, now, &mut self.character.rng);
+        self.works.clear();
+        self.break_off();
+        self.inbox.clear();
+        self.inbox.push_back(Input::Devices(vec![self.report.clone()]));
+    }
+
+    fn feed(&mut self, input: Input) {
+        let now = self.shared.clock.now();
+        for effect in self.machine.step(input, now, &mut self.character.rng) {
+            self.carry_out(effect);
+        }
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Request { id, request } => self.ask(id, request),
+            Effect::Persist { write, records } => {
+                if let Some(disk) = &mut self.disk {
+                    for record in records {
+                        keep(disk, record);
+                    }
+                }
+                self.inbox.push_back(Input::Persisted { write, result: Ok(()) });
+            }
+            Effect::Forget(digests) => {
+                if let Some(disk) = &mut self.disk {
+                    disk.contents.retain(|digest, _| !digests.contains(digest));
+                }
+            }
+            Effect::Apply(work) => {
+                self.world.begin(&work);
+                let rule = self.character.script.rule(margrave_agent::runtimes::simulated::script::Subject::of(&work));
+                let delay = rule.and_then(|rule| rule.delay).unwrap_or(self.character.script.delay);
+                self.works.push((Instant::now() + delay, Work::Apply(Box::new(work))));
+            }
+            Effect::Remove(work) => {
+                let due = Instant::now() + self.character.script.remove_delay;
+                self.works.push((due, Work::Remove(work)));
+            }
+            Effect::Cancel(id) => {
+                let before = self.works.len();
+                self.works.retain(|(_, work)| work.id() != id);
+                if self.works.len() < before {
+                    self.inbox.push_back(Input::WorkFinished { work: id, outcome: WorkOutcome::Cancelled });
+                }
+            }
+            Effect::Observe(observation) => {
+                let result = Ok(self.world.observe(&self.character.script));
+                self.inbox.push_back(Input::Observed { observation, result });
+            }
+            Effect::WakeAt(at) => self.wake = at,
+            Effect::Log(event) => tracing::debug!(device = %self.report.id, "{}", event.message),
+        }
+    }
+
+    fn ask(&mut self, id: RequestId, request: Request) {
+        if self.offline {
+            self.inbox.push_back(Input::Answered { request: id, answer: no_network() });
+            return;
+        }
+        let kind = match &request {
+            Request::Poll { .. } => Asked::Poll,
+            Request::PutCapabilities { .. } => Asked::Capabilities,
+            Request::PostStatus { deployment, json } => {
+                let state = DeploymentStatus::read(json).ok().map(|read| read.document.state);
+                Asked::Status(*deployment, state)
+            }
+            Request::DeleteDevice { .. } | Request::FetchBundle { .. } | Request::FetchYaml { .. } => Asked::Other,
+        };
+        let (shared, identity, link) = (Arc::clone(&self.shared), Arc::clone(&self.identity), self.links.pop());
+        self.asked.push(id);
+        self.requests.push(Box::pin(async move {
+            let exchanged = link::exchange(&shared, &identity, link, request).await;
+            Answered { id, kind, exchanged }
+        }));
+    }
+
+    fn answered(&mut self, Answered { id, kind, exchanged }: Answered) {
+        let Exchanged { answer, took, link } = exchanged;
+        self.asked.retain(|asked| *asked != id);
+        self.count(kind, &answer, took);
+        self.links.extend(link);
+        self.feed(Input::Answered { request: id, answer });
+        while let Some(input) = self.inbox.pop_front() {
+            self.feed(input);
+        }
+        // One that reconnects keeps its connection for a burst of requests, not until the next poll.
+        let idle = usize::from(self.shared.keep_alive && self.requests.is_empty());
+        if self.asked.is_empty() || self.shared.keep_alive {
+            self.links.truncate(idle);
+        }
+    }
+
+    fn count(&mut self, kind: Asked, answer: &Answer, took: Duration) {
+        let tally = &self.shared.tally;
+        tally.request();
+        let status = match answer {
+            Answer::Response(response) => Some(response.status),
+            Answer::Failed { code, .. } => {
+                tally.unanswered(*code);
+                None
+            }
+        };
+        if let Some(status) = status.filter(|status| *status >= 400) {
+            tally.refused(status);
+        }
+        let good = status.is_some_and(|status| (200..300).contains(&status));
+        match kind {
+            Asked::Poll => tally.poll(status, took),
+            Asked::Capabilities if good && self.doing == Doing::Silent => self.doing = Doing::Working,
+            Asked::Status(deployment, Some(state)) if good => {
+                let before = self.told.insert(deployment, state);
+                tally.deployment(before, state);
+            }
+            Asked::Capabilities | Asked::Status(..) | Asked::Other => {}
+        }
+    }
+
+    /// Settled once, settled until another manifest is accepted: a poll under way changes nothing.
+    fn note(&mut self) {
+        if self.doing != Doing::Silent {
+            let version = self.machine.accepted_version();
+            let now = match self.machine.settled() {
+                Settled::Converged => Doing::Converged,
+                Settled::Failed => Doing::Failed,
+                // A failed one that tries again is still one that failed.
+                Settled::Working if version == self.doing_version && self.doing != Doing::Working => self.doing,
+                Settled::Working => Doing::Working,
+            };
+            self.doing = now;
+            self.doing_version = version;
+        }
+        self.shared.tally.device(self.index, self.doing, self.offline);
+    }
+}
+
+fn no_network() -> Answer {
+    Answer::Failed { code: Code::ServerUnreachable, message: "no network".to_owned() }
+}
+
+fn keep(disk: &mut Loaded, record: Record) {
+    match record {
+        Record::Content { digest, bytes } => {
+            disk.contents.insert(digest, bytes);
+        }
+        Record::Accepted(accepted) => disk.accepted = Some(accepted),
+        Record::Reconciled(reconciled) => disk.reconciled = Some(reconciled),
+        Record::Statuses(statuses) => disk.statuses = statuses,
+        Record::Devices(devices) => disk.devices = devices,
+    }
+}
