@@ -57,8 +57,8 @@ async fn run(cli: Cli, out: Output) -> Outcome {
     let environment = Environment::read();
     match command {
         Command::Serve(args) => serve::serve(args, &connection, out).await,
-        Command::Demo(args) => demo::run(args, &connection, out).await,
-        Command::Sim(args) => sim::run(args, &connection, &environment, out).await,
+        Command::Demo(args) => Box::pin(demo::run(args, &connection, out)).await,
+        Command::Sim(args) => Box::pin(sim::run(args, &connection, &environment, out)).await,
         Command::Config { command } => config::run(command, &connection, out),
         Command::Completions(args) => shell::completions(&args, out),
         Command::Man(args) => shell::man(&args, out),

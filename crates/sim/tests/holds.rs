@@ -1,5 +1,7 @@
 //! News reaches an agent that waits: the real server, the real agent, mutual TLS between them, an hour between two polls.
 
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 use margrave_api::changes::{ChangeKind, CreateChange, Scope};
 use margrave_sim::chaos::agents::Agent;
 use margrave_sim::chaos::site::Site;
