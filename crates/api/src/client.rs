@@ -8,6 +8,7 @@ mod keys;
 mod registry;
 mod deployments;
 mod devices;
+mod events;
 
 use crate::problem::ApiProblem;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, IF_MATCH};
@@ -18,6 +19,7 @@ use std::time::Duration;
 use url::Url;
 
 pub use deployments::DeploymentQuery;
+pub use events::{EventQuery, EventStream, Streamed};
 
 use keys::Keys;
 
@@ -57,6 +59,10 @@ pub enum ClientError {
     },
     #[error("the answer of {url} is larger than {max} bytes; ask for smaller pages")]
     TooLarge { url: Url, max: usize },
+    #[error("{url} accepts the connection but does not answer; try again, or look at the server")]
+    NoAnswer { url: Url },
+    #[error("the server has ended the stream, as it does when it stops")]
+    StreamEnded,
     #[error("`{0}` is not the address of a server; write for example `https://fleet.example:8443`")]
     Address(String),
     #[error("the CA certificates given cannot be used; they must be PEM")]
@@ -166,6 +172,11 @@ impl ApiClient {
         let token = options.token.as_deref().map(bearer).transpose()?;
         let keys = Keys::new(options.idempotency_key.as_deref())?;
         Ok(Self { http: builder.build().map_err(ClientError::Ca)?, base, token, keys })
+    }
+
+    /// A stream that is none of ours.
+    fn odd(&self) -> ClientError {
+        ClientError::TooLarge { url: self.base.clone(), max: ANSWER_BYTES_MAX }
     }
 
     /// The root of the server.

@@ -12,6 +12,7 @@ pub mod deployments;
 pub mod devices;
 pub mod diff;
 pub mod explain;
+pub mod events;
 pub mod page;
 pub mod problem;
 pub mod registry;

@@ -7,6 +7,7 @@ use crate::commands::client::ClientCommand;
 use crate::commands::deploy::DeployArgs;
 use crate::commands::deployment::DeploymentCommand;
 use crate::commands::device::DeviceCommand;
+use crate::commands::events::EventsArgs;
 use crate::commands::group::GroupCommand;
 use crate::commands::login::LoginArgs;
 use crate::commands::token::TokenCommand;
@@ -120,6 +121,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: AuditCommand,
     },
+    /// Show what happened, and with --follow what happens
+    Events(EventsArgs),
     /// Check the connection, the server and the fleet, with what to do next
     Doctor,
     /// Print a completion script for a shell
@@ -163,10 +166,9 @@ Data goes to stdout, everything else to stderr. Colours are off in pipes and wit
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 }

@@ -1,6 +1,31 @@
 //! The one place of the command line that asks the machine for the time, and how times are shown.
 
 use jiff::{SignedDuration, Timestamp};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Ages change by themselves: whoever compares what is shown wants instants instead.
+static INSTANTS: AtomicBool = AtomicBool::new(false);
+
+/// From now on times are shown as they are.
+pub(crate) fn show_instants() {
+    INSTANTS.store(true, Ordering::Relaxed);
+}
+
+/// A time without the parts of its second.
+pub(crate) fn second(text: &str) -> String {
+    let Ok(at) = text.parse::<Timestamp>() else { return text.to_owned() };
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// When somebody was last heard of: `3 min ago`, `never`. Where ages are not shown, neither is an instant that moves with
+/// every poll.
+pub(crate) fn contact(text: Option<&str>, now: Timestamp) -> String {
+    match text {
+        None => "never".to_owned(),
+        Some(_) if INSTANTS.load(Ordering::Relaxed) => "heard of".to_owned(),
+        Some(text) => ago(text, now),
+    }
+}
 
 #[expect(clippy::disallowed_methods, reason = "this is where commands get the time from")]
 pub(crate) fn now() -> Timestamp {
@@ -9,6 +34,9 @@ pub(crate) fn now() -> Timestamp {
 
 /// `3 min ago`, or the text itself when it is no time.
 pub(crate) fn ago(text: &str, now: Timestamp) -> String {
+    if INSTANTS.load(Ordering::Relaxed) {
+        return second(text);
+    }
     let Ok(at) = text.parse::<Timestamp>() else { return text.to_owned() };
     let age = now.duration_since(at);
     if age.is_negative() && age.abs() > SignedDuration::from_secs(5) {

@@ -11,6 +11,7 @@ pub(crate) mod device;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod explain;
+pub(crate) mod events;
 pub(crate) mod group;
 pub(crate) mod login;
 pub(crate) mod status;
@@ -124,9 +125,10 @@ impl From<ClientError> for Failure {
                 }
             }
             ClientError::Unreachable { .. } => unreachable(&error),
-            ClientError::BrokenOff { .. } | ClientError::NotMargrave { .. } => {
-                Self::new(Exit::Unreachable, error.to_string()).sources(&error)
-            }
+            ClientError::BrokenOff { .. }
+            | ClientError::NotMargrave { .. }
+            | ClientError::NoAnswer { .. }
+            | ClientError::StreamEnded => Self::new(Exit::Unreachable, error.to_string()).sources(&error),
             ClientError::Unreadable { .. } | ClientError::TooLarge { .. } => {
                 Self::failed(error.to_string()).sources(&error)
             }

@@ -152,7 +152,7 @@ fn summary(url: &str, size: Size) -> String {
     format!("{url}: {clients} clients, {devices} devices, {deployments} deployments, all as expected\n")
 }
 
-/// URL, login, and three things to try.
+/// URL, login, and things to try.
 fn welcome(out: Output, url: &str, token: &str, data: &Path, demo: &Demo) -> String {
     let program = std::env::args().next().unwrap_or_else(|| "margrave".to_owned());
     let command = format!("{program} --data {}", data.display());
@@ -176,11 +176,15 @@ fn welcome(out: Output, url: &str, token: &str, data: &Path, demo: &Demo) -> Str
      {command} deployment upgrade --app line-monitor --selector site=linz --to 1.1.0 --dry-run
      {command} deployment upgrade --app line-monitor --selector site=linz --to 1.1.0 --yes --wait
 
-  Why is something as it is?  {command} app explain vibration-analytics   (also: device, deployment)
+  4. See everything that happens, as it happens:
+     {command} events --follow
+
+  5. Why is something as it is? (also of a device or a deployment)
+     {command} app explain vibration-analytics
 
 Ctrl-C stops everything; the next start finds the same state.",
         title = bold("Margrave demo"),
-        try_it = bold("Three things to try, in another terminal:"),
+        try_it = bold("Five things to try, in another terminal:"),
         token_file = data.join(run::ADMIN_TOKEN_FILE).display(),
         data = data.display(),
     )

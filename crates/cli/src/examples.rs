@@ -68,6 +68,11 @@ margrave --data ./fleet sim --devices 0 --clean",
     ("token revoke", "margrave token revoke 5d21 --reason \"left the team\" --yes"),
     ("audit list", "margrave audit list --subject client/press-07"),
     ("audit verify", "margrave audit verify"),
+    (
+        "events",
+        "margrave events --since 1h --kind deployment.failed
+margrave events --follow --device press-07 -o json",
+    ),
     ("doctor", "margrave doctor\nmargrave --data ./fleet doctor"),
     (
         "completions",
@@ -78,9 +83,9 @@ margrave completions fish --program margrave-agent > ~/.config/fish/completions/
     ("man", "margrave man --out /usr/local/share/man/man1"),
 ];
 
-/// The command line with an example in the help of every command.
+/// The whole command line: with an example in the help of every command, and `--watch` where something is shown.
 pub(crate) fn command() -> clap::Command {
-    with_examples(Cli::command(), "")
+    with_examples(crate::watch::add(Cli::command()), "")
 }
 
 fn with_examples(command: clap::Command, path: &str) -> clap::Command {

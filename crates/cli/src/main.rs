@@ -18,6 +18,7 @@ mod output;
 mod serve;
 mod shell;
 mod sim;
+mod watch;
 
 use arguments::{Cli, Command};
 use clap::FromArgMatches as _;
@@ -36,13 +37,14 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    let cli = Cli::from_arg_matches(&examples::command().get_matches()).unwrap_or_else(|error| error.exit());
+    let matches = examples::command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let out = Output::detect(cli.output, cli.quiet);
     let outcome = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| failure::Failure::failed("start the runtime").caused_by(&error))
-        .and_then(|runtime| runtime.block_on(run(cli, out)));
+        .and_then(|runtime| runtime.block_on(run(cli, &matches, out)));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -52,7 +54,7 @@ fn main() -> ExitCode {
     }
 }
 
-async fn run(cli: Cli, out: Output) -> Outcome {
+async fn run(cli: Cli, matches: &clap::ArgMatches, out: Output) -> Outcome {
     let Cli { connection, output: _, quiet: _, command } = cli;
     let environment = Environment::read();
     match command {
@@ -69,7 +71,8 @@ async fn run(cli: Cli, out: Output) -> Outcome {
             let saved = saved::path().map(|path| saved::load(&path)).transpose()?.flatten();
             let target = connection::resolve(&connection, &environment, saved)?;
             let api = target.client(connection.idempotency_key.as_deref())?;
-            operate(command, &Session { api, out, target }).await
+            let session = Session { api, out, target };
+            if watch::wanted(matches) { watch::run(matches, &session).await } else { operate(command, &session).await }
         }
     }
 }
@@ -87,6 +90,7 @@ async fn operate(command: Command, session: &Session) -> Outcome {
         Command::Trust { command } => commands::trust::run(command, session).await,
         Command::Token { command } => commands::token::run(command, session).await,
         Command::Audit { command } => commands::audit::run(command, session).await,
+        Command::Events(args) => commands::events::run(args, session).await,
         Command::Serve(_)
         | Command::Demo(_)
         | Command::Sim(_)

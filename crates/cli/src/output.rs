@@ -6,6 +6,7 @@ use owo_colors::{OwoColorize as _, Style};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
+use std::sync::{Mutex, PoisonError};
 
 /// A table is not squeezed into fewer columns than this.
 const WIDTH_MIN: u16 = 40;
@@ -23,6 +24,8 @@ pub(crate) enum Format {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     pub(crate) format: Format,
+    /// Whether stdout is a terminal.
+    pub(crate) terminal: bool,
     /// Whether stdout takes colours.
     pub(crate) colour: bool,
     /// Whether stderr is a terminal: bars instead of lines, colours in errors.
@@ -31,6 +34,23 @@ pub(crate) struct Output {
     /// Whether someone can be asked.
     pub(crate) interactive: bool,
     pub(crate) quiet: bool,
+    /// Kept for [`take_captured`] instead of written, one line for each JSON document.
+    pub(crate) capture: bool,
+}
+
+/// What a command would have written.
+#[derive(Debug, Default)]
+pub(crate) struct Captured {
+    pub(crate) text: String,
+    /// The same without what changes all the time.
+    pub(crate) key: String,
+}
+
+/// One command runs at a time.
+static CAPTURED: Mutex<Captured> = Mutex::new(Captured { text: String::new(), key: String::new() });
+
+pub(crate) fn take_captured() -> Captured {
+    std::mem::take(&mut CAPTURED.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 impl Output {
@@ -41,12 +61,19 @@ impl Output {
         let stderr = std::io::stderr().is_terminal();
         Self {
             format,
+            terminal: stdout,
             colour: wanted && stdout,
             talk_terminal: stderr,
             talk_colour: wanted && stderr,
             interactive: std::io::stdin().is_terminal() && stderr,
             quiet,
+            capture: false,
         }
+    }
+
+    /// The same, but nothing is written; see [`take_captured`].
+    pub(crate) fn captured(self) -> Self {
+        Self { capture: true, ..self }
     }
 
     /// What a pipe gets.
@@ -54,11 +81,13 @@ impl Output {
     pub(crate) fn plain() -> Self {
         Self {
             format: Format::Table,
+            terminal: false,
             colour: false,
             talk_terminal: false,
             talk_colour: false,
             interactive: false,
             quiet: false,
+            capture: false,
         }
     }
 
@@ -66,14 +95,30 @@ impl Output {
     pub(crate) fn show<T: Serialize + ?Sized>(self, value: &T, human: impl FnOnce(Self) -> String) -> Outcome {
         match self.format {
             Format::Table => self.data(&human(self)),
+            Format::Json | Format::Yaml if self.capture => self.keep(value),
             Format::Json => self.data(&(to_json(value)? + "\n")),
             Format::Yaml => self.data(&to_yaml(value)?),
         }
     }
 
+    fn keep<T: Serialize + ?Sized>(self, value: &T) -> Outcome {
+        let text = if self.format == Format::Json { to_json_line(value)? + "\n" } else { to_yaml(value)? };
+        let mut steady = serde_json::to_value(value).unwrap_or_default();
+        without_contact(&mut steady);
+        let mut captured = CAPTURED.lock().unwrap_or_else(PoisonError::into_inner);
+        captured.text.push_str(&text);
+        captured.key.push_str(&steady.to_string());
+        Ok(())
+    }
+
     /// Writes data to stdout. A reader that has gone away is not an error.
-    #[expect(clippy::unused_self, reason = "data goes through the one who decided how it looks")]
     pub(crate) fn data(self, text: &str) -> Outcome {
+        if self.capture {
+            let mut captured = CAPTURED.lock().unwrap_or_else(PoisonError::into_inner);
+            captured.text.push_str(text);
+            captured.key.push_str(text);
+            return Ok(());
+        }
         let mut stdout = std::io::stdout().lock();
         match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
             Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -168,6 +213,23 @@ pub(crate) fn paint(text: &str, style: Style, colour: bool) -> String {
 
 fn to_json<T: Serialize + ?Sized>(value: &T) -> Outcome<String> {
     serde_json::to_string_pretty(value).map_err(|error| Failure::failed("write the answer as JSON").caused_by(&error))
+}
+
+/// On one line, for programs that read line by line.
+pub(crate) fn to_json_line<T: Serialize + ?Sized>(value: &T) -> Outcome<String> {
+    serde_json::to_string(value).map_err(|error| Failure::failed("write the answer as JSON").caused_by(&error))
+}
+
+/// When a client was last heard of changes with every poll and is no change of the fleet.
+fn without_contact(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::Object(members) => {
+            members.remove("lastSeenAt");
+            members.values_mut().for_each(without_contact);
+        }
+        serde_json::Value::Array(items) => items.iter_mut().for_each(without_contact),
+        _ => {}
+    }
 }
 
 pub(crate) fn to_yaml<T: Serialize + ?Sized>(value: &T) -> Outcome<String> {

@@ -9,6 +9,7 @@ pub mod deployments;
 pub mod devices;
 pub mod diff;
 pub mod error;
+pub mod events;
 pub mod explain;
 pub mod fit;
 pub mod groups;

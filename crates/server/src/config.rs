@@ -189,6 +189,10 @@ settings! {
         connection_age_max: Span = Span::hours(1),
         /// Time for requests under way to finish when the server stops.
         drain_timeout: Span = Span::seconds(10),
+        /// Event streams open at the same time, of all tokens together.
+        event_streams: usize = 256,
+        /// Event streams open at the same time with one token.
+        event_streams_per_token: usize = 32,
     }
 }
 
@@ -207,6 +211,8 @@ settings! {
         removed_deployments: Span = Span::days(90),
         /// A call repeated with its `Idempotency-Key` within this time answers what the first one answered.
         idempotency_keys: Span = Span::days(1),
+        /// Events kept, the newest. About 500 bytes each.
+        events: u32 = 100_000,
         /// How often the store is pruned.
         prune_every: Span = Span::minutes(10),
     }

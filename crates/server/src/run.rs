@@ -7,6 +7,7 @@ mod place;
 pub use bootstrap::ADMIN_TOKEN_FILE;
 pub use place::ADDRESSES_FILE;
 
+use crate::app::events::streams::Streams;
 use crate::app::publisher;
 use crate::catalog::Descriptions;
 use crate::config::{Config, Problem};
@@ -121,6 +122,7 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
         metrics: Arc::clone(&metrics),
     };
     let (publisher, publisher_task) = publisher::start(parts, stop_loops.clone());
+    let streams = Arc::new(Streams::new(config.limits.event_streams, config.limits.event_streams_per_token));
     let state = ServerState {
         store,
         clock,
@@ -133,10 +135,12 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
         metrics,
         statuses,
         capabilities,
+        streams,
         registry,
         urls: Arc::new(place.urls),
         stopping: CancellationToken::new(),
     };
+    bootstrap::announce(&state).await?;
     let loops = TaskTracker::new();
     loops::start(&state, place_read, &stop_loops, &loops);
     let connections = TaskTracker::new();

@@ -1,5 +1,6 @@
 //! What every handler of the server shares.
 
+use crate::app::events::streams::Streams;
 use crate::app::publisher::Publisher;
 use crate::catalog::Descriptions;
 use crate::config::Config;
@@ -34,6 +35,8 @@ pub struct ServerState {
     pub statuses: StatusQueue,
     /// Group-commits capability reports.
     pub capabilities: CapabilityQueue,
+    /// Event streams open now.
+    pub streams: Arc<Streams>,
     /// The embedded OCI registry, unless it is off.
     pub registry: Option<Arc<Hosted>>,
     /// Addresses as seen from outside.

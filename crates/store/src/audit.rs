@@ -2,14 +2,14 @@
 
 use crate::error::During;
 use crate::many::{Insert, Statement};
-use crate::open::commit;
+use crate::open::{Writing, commit};
 use crate::rows::{Columns, to_json};
-use crate::{Result, Store, StoreError};
+use crate::{Result, Store, StoreError, events};
 use margrave_core::audit::{GENESIS, hash};
+use margrave_core::events::of_audit;
 use margrave_core::model::{Actor, AuditRecord};
 use margrave_core::time::Timestamp;
 use serde_json::Value;
-use sqlx::AnyConnection;
 use sqlx::any::AnyRow;
 
 /// How many records verification reads at once.
@@ -24,9 +24,10 @@ pub(crate) struct Entry<'a> {
     pub(crate) after: Option<Value>,
 }
 
-/// Appends to the chain. The last thing a transaction does: on PostgreSQL the head row is locked from here to the commit.
+/// Appends to the chain, and an event for each record. The last thing a transaction does: on PostgreSQL the head rows are
+/// locked from here to the commit.
 pub(crate) async fn append(
-    connection: &mut AnyConnection,
+    transaction: &mut Writing,
     entries: Vec<Entry<'_>>,
     now: Timestamp,
 ) -> Result<Vec<AuditRecord>> {
@@ -34,7 +35,7 @@ pub(crate) async fn append(
         return Ok(Vec::new());
     }
     let head = sqlx::query("UPDATE audit_head SET seq = seq WHERE id = 1 RETURNING seq, hash")
-        .fetch_one(&mut *connection)
+        .fetch_one(&mut **transaction)
         .await
         .during("take the head of the audit chain")?;
     let head = Columns::of("audit_head", &head);
@@ -46,13 +47,14 @@ pub(crate) async fn append(
         previous_hash.clone_from(&record.hash);
         records.push(record);
     }
-    INSERT.rows(connection, &records, bind).await?;
+    INSERT.rows(transaction, &records, bind).await?;
     sqlx::query("UPDATE audit_head SET seq = $1, hash = $2 WHERE id = 1")
         .bind(seq)
         .bind(previous_hash)
-        .execute(connection)
+        .execute(&mut **transaction)
         .await
         .during("move the head of the audit chain")?;
+    events::append(transaction, records.iter().map(of_audit).collect(), now).await?;
     Ok(records)
 }
 

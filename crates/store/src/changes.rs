@@ -12,10 +12,11 @@ use crate::audit::{self, Entry};
 use crate::error::During;
 use crate::open::commit;
 use crate::rows::{Columns, to_json};
-use crate::{Result, Store, StoreError};
+use crate::{Result, Store, StoreError, events};
 use margo::deployment::ApplicationDeployment;
 use margo::ids::{ClientId, DeploymentId, DeviceTarget};
 use margo::parameters::Answers;
+use margrave_core::events::{About, NewEvent};
 use margrave_core::model::{Actor, Change, ChangeKind, ChangeTarget};
 use margrave_core::time::Timestamp;
 use serde_json::json;
@@ -137,6 +138,10 @@ impl Store {
             .await
             .during("record the targets of a change")?;
         audit::append(&mut transaction, vec![creation(change)], change.created_at).await?;
+        if change.targets.is_empty() {
+            let finished = finished(change.id, change.application.as_str(), &change.actor, 0, 0);
+            events::append(&mut transaction, vec![finished], change.created_at).await?;
+        }
         commit(transaction).await
     }
 
@@ -189,6 +194,15 @@ impl Store {
         }
         Ok(changes)
     }
+}
+
+/// Told when the last batch is written; how the devices do is another matter.
+fn finished(id: Uuid, application: &str, actor: &Actor, published: u64, skipped: u64) -> NewEvent {
+    let (change, application) = (Some(id.to_string()), Some(application.to_owned()));
+    let about = About { change, application, ..About::default() };
+    let message = format!("change `{id}` is published: {published} targets, {skipped} skipped");
+    let detail = json!({ "published": published, "skipped": skipped });
+    NewEvent::new("change.finished", about, message).by(actor.name.clone()).with(detail)
 }
 
 /// Names of parameters are enough here: values may be secrets (PRM-09), and each deployment's digest tells what became of them.

@@ -2,7 +2,7 @@
 
 use crate::audit::{self, Entry};
 use crate::error::During;
-use crate::many::{Insert, select_in};
+use crate::many::select_in;
 use crate::open::commit;
 use crate::rows::{Columns, version_column};
 use crate::{Result, Store, StoreError};
@@ -14,7 +14,7 @@ use margrave_core::time::Timestamp;
 use serde_json::json;
 use sqlx::AnyConnection;
 use sqlx::any::AnyRow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// What the hot path keeps in memory for a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,12 +25,6 @@ pub struct Head {
     pub revision: i64,
     pub version: u64,
     pub digest: Digest,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SeenAt {
-    pub client: ClientId,
-    pub at: Timestamp,
 }
 
 macro_rules! select_client {
@@ -328,31 +322,4 @@ impl Store {
         .during("read an artifact")?;
         row.map(|row| Columns::of("blobs", &row).bytes("body")).transpose()
     }
-
-    /// Writes last-seen times in one transaction, away from the client rows; an older time never replaces a newer one.
-    pub async fn seen_write(&self, seen: &[SeenAt]) -> Result<()> {
-        // One entry per client, in order: two writers then never wait for each other crosswise.
-        let mut newest: BTreeMap<&str, i64> = BTreeMap::new();
-        for SeenAt { client, at } in seen {
-            let known = newest.entry(client.as_str()).or_insert(at.0);
-            *known = at.0.max(*known);
-        }
-        if newest.is_empty() {
-            return Ok(());
-        }
-        let newest: Vec<(&str, i64)> = newest.into_iter().collect();
-        let mut transaction = self.begin().await?;
-        INSERT_SEEN
-            .rows(&mut transaction, &newest, |row, (client, at)| row.bind((*client).to_owned()).bind(*at))
-            .await?;
-        commit(transaction).await
-    }
 }
-
-const INSERT_SEEN: Insert = Insert {
-    into: "client_seen (client_id, seen_at)",
-    columns: 2,
-    on_conflict: "ON CONFLICT (client_id) DO UPDATE SET seen_at = excluded.seen_at
-                  WHERE excluded.seen_at > client_seen.seen_at",
-    attempt: "write when clients were seen",
-};

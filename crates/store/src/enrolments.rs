@@ -2,7 +2,7 @@
 
 use crate::audit::{self, Entry};
 use crate::error::During;
-use crate::open::commit;
+use crate::open::{Writing, commit};
 use crate::rows::Columns;
 use crate::{Result, Store, StoreError, clients};
 use margo::ids::ClientId;
@@ -128,7 +128,7 @@ impl Store {
 }
 
 /// Leaves the client accepted, whatever it was: an operator made the token after the last time it was retired.
-async fn admit(connection: &mut AnyConnection, client: &ClientId, key_hash: &str, now: Timestamp) -> Result<()> {
+async fn admit(connection: &mut Writing, client: &ClientId, key_hash: &str, now: Timestamp) -> Result<()> {
     let before = if clients::insert(connection, client, ClientState::Accepted, None, now).await? {
         None
     } else {

@@ -7,10 +7,11 @@
 //! devices as they were reported, with the operator's labels; groups; the catalog;
 //! changes (intents over many devices, with how far they got), deployments and their revisions;
 //! the last word of each client about each deployment; API tokens and enrolment tokens, as hashes;
-//! and the audit chain, in the same transaction as whatever it records.
+//! the audit chain and the events, in the same transaction as whatever they tell of.
 //!
 //! Kept for a while, then pruned: replaced artifacts, old revisions, the history of status reports, finished changes,
-//! deployments that were removed, blobs nobody refers to, what calls with an idempotency key answered.
+//! deployments that were removed, blobs nobody refers to, what calls with an idempotency key answered, events beyond the
+//! newest.
 //!
 //! Rebuilt, never stored on their own: who belongs to a group, which devices fit an application, how far a deployment has
 //! converged, the heads the server keeps in memory (read page by page at start), the label index (from the device row).
@@ -35,6 +36,7 @@ mod rows;
 
 mod audit;
 mod blobs;
+mod events;
 
 mod applications;
 mod changes;
@@ -44,6 +46,7 @@ mod devices;
 mod enrolments;
 mod groups;
 mod idempotency;
+mod seen;
 mod statuses;
 mod summary;
 mod tokens;
@@ -51,14 +54,16 @@ mod tokens;
 mod retention;
 
 pub use changes::{BATCH_TARGETS_MAX, BatchItem, BatchWrite, Coming};
-pub use clients::{Head, SeenAt};
+pub use clients::Head;
 pub use deployments::{DeploymentFilter, DeploymentView, Place};
 pub use devices::{DeviceFilter, DevicePut, DeviceWrite};
 pub use enrolments::EnrolmentUse;
 pub use error::StoreError;
+pub use events::{EventBounds, EventFilter, EventOrder, EventRange};
 pub use idempotency::{KEYS_PER_TOKEN_MAX, KeyEntry, KeyOwner, KeyWrite};
 pub use open::{Store, StoreOptions, without_password};
 pub use retention::{PRUNE_ROWS_MAX, Retention};
+pub use seen::{SILENT_MAX, SeenAt};
 pub use statuses::{STATUS_HISTORY_MAX, StatusOutcome, StatusWrite};
 pub use summary::Summary;
 

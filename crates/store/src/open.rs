@@ -6,9 +6,11 @@ use crate::idempotency::{self, KeyWrite};
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::{Any, AnyConnection, AnyPool, ConnectOptions as _, Executor as _, SqlSafeStr as _, Transaction};
+use std::ops::{Deref, DerefMut};
 use std::str::FromStr as _;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// How long a call waits for a connection before it fails: longer than any batch takes, shorter than people wait.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -40,6 +42,35 @@ pub struct Store {
     shared: bool,
     /// Remembered in the transaction of the next call that writes.
     pub(crate) key: Option<Arc<KeyWrite>>,
+    /// The newest event that is committed, as far as this server knows.
+    pub(crate) events: Arc<watch::Sender<i64>>,
+}
+
+/// A transaction that writes; says after its commit which events came with it.
+pub(crate) struct Writing {
+    transaction: Transaction<'static, Any>,
+    events: Arc<watch::Sender<i64>>,
+    newest: Option<i64>,
+}
+
+impl Writing {
+    /// Events up to this id are written and wait for the commit.
+    pub(crate) fn tell(&mut self, newest: i64) {
+        self.newest = Some(newest);
+    }
+}
+
+impl Deref for Writing {
+    type Target = AnyConnection;
+    fn deref(&self) -> &AnyConnection {
+        &self.transaction
+    }
+}
+
+impl DerefMut for Writing {
+    fn deref_mut(&mut self) -> &mut AnyConnection {
+        &mut self.transaction
+    }
 }
 
 impl Store {
@@ -57,13 +88,14 @@ impl Store {
             sqlx::migrate::MigrateError::Execute(source) if is_full(&source) => StoreError::Full(source),
             other => StoreError::Migrate(other),
         })?;
+        store.tell_events(store.event_bounds().await?.newest);
         Ok(store)
     }
 
     /// Every connection to `:memory:` is a database of its own, so all calls share one that never goes away.
     async fn open_memory(url: &str) -> Result<Self> {
         let pool = connect(url, sqlite_pool(1, WRITER_PRAGMAS)).await?;
-        Ok(Self { read: pool.clone(), write: pool, begin: "BEGIN IMMEDIATE", shared: false, key: None })
+        Ok(Self::new(pool.clone(), pool, "BEGIN IMMEDIATE", false))
     }
 
     async fn open_sqlite(options: &StoreOptions) -> Result<Self> {
@@ -78,7 +110,7 @@ impl Store {
         let read = connect(&url, sqlite_pool(options.readers.max(1), READER_PRAGMAS)).await?;
         // IMMEDIATE takes the write lock at once: a transaction that began by reading could otherwise fail on its first write
         // when another process wrote in between.
-        Ok(Self { read, write, begin: "BEGIN IMMEDIATE", shared: false, key: None })
+        Ok(Self::new(read, write, "BEGIN IMMEDIATE", false))
     }
 
     async fn open_postgres(options: &StoreOptions) -> Result<Self> {
@@ -86,7 +118,16 @@ impl Store {
             .max_connections(options.readers.max(POSTGRES_CONNECTIONS_MIN))
             .acquire_timeout(ACQUIRE_TIMEOUT);
         let pool = connect(&options.url, pool).await?;
-        Ok(Self { read: pool.clone(), write: pool, begin: "BEGIN", shared: true, key: None })
+        Ok(Self::new(pool.clone(), pool, "BEGIN", true))
+    }
+
+    fn new(read: AnyPool, write: AnyPool, begin: &'static str, shared: bool) -> Self {
+        Self { read, write, begin, shared, key: None, events: Arc::new(watch::Sender::new(0)) }
+    }
+
+    /// Wakes whoever waits for events; a number that is known already wakes nobody.
+    pub(crate) fn tell_events(&self, newest: i64) {
+        tell(&self.events, newest);
     }
 
     /// Whether other servers may write to this database at the same time.
@@ -119,12 +160,12 @@ impl Store {
     }
 
     /// Begins a transaction that will write, with the idempotency key of the call if it has one.
-    pub(crate) async fn begin(&self) -> Result<Transaction<'static, Any>> {
+    pub(crate) async fn begin(&self) -> Result<Writing> {
         let mut transaction = self.begin_plain().await?;
         if let Some(key) = &self.key {
             idempotency::claim(&mut transaction, key).await?;
         }
-        Ok(transaction)
+        Ok(Writing { transaction, events: Arc::clone(&self.events), newest: None })
     }
 
     async fn begin_plain(&self) -> Result<Transaction<'static, Any>> {
@@ -141,8 +182,21 @@ impl Store {
     }
 }
 
-pub(crate) async fn commit(transaction: Transaction<'static, Any>) -> Result<()> {
-    transaction.commit().await.during("commit a transaction")
+pub(crate) async fn commit(writing: Writing) -> Result<()> {
+    let Writing { transaction, events, newest } = writing;
+    transaction.commit().await.during("commit a transaction")?;
+    if let Some(newest) = newest {
+        tell(&events, newest);
+    }
+    Ok(())
+}
+
+fn tell(events: &watch::Sender<i64>, newest: i64) {
+    events.send_if_modified(|known| {
+        let news = newest > *known;
+        *known = newest.max(*known);
+        news
+    });
 }
 
 /// FULL: what was acknowledged survives a power cut. The timeout is for other processes, such as a backup.
@@ -202,6 +256,7 @@ fn migrator() -> Migrator {
     };
     Migrator::with_migrations(vec![
         step(1, "first", include_str!("../migrations/0001_first.sql")),
+        step(2, "events", include_str!("../migrations/0002_events.sql")),
         step(3, "idempotency", include_str!("../migrations/0003_idempotency.sql")),
         step(6, "removed deployments", include_str!("../migrations/0006_removed_deployments.sql")),
     ])

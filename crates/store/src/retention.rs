@@ -26,6 +26,8 @@ pub struct Retention {
     pub finished_changes: std::time::Duration,
     pub removed_deployments: std::time::Duration,
     pub idempotency_keys: std::time::Duration,
+    /// How many events, the newest.
+    pub events: u32,
 }
 
 impl Store {
@@ -38,6 +40,7 @@ impl Store {
         gone += self.prune_changes(now.minus(retention.finished_changes)).await?;
         gone += self.prune_enrolments(now.minus(retention.finished_changes)).await?;
         gone += self.prune_keys(now.minus(retention.idempotency_keys)).await?;
+        gone += self.prune_events(i64::from(retention.events)).await?;
         gone += self.prune_blobs(now.minus(BLOB_AGE_MIN)).await?;
         Ok(gone)
     }

@@ -1,13 +1,16 @@
 //! Status reports: the last word per deployment, and a bounded history.
 
+mod news;
+
 use crate::error::During;
 use crate::open::commit;
 use crate::rows::Columns;
-use crate::{Result, Store};
+use crate::{Result, Store, events};
 use margo::ids::{ClientId, DeploymentId};
 use margo::status::{DeploymentStatus, State};
 use margrave_core::model::Reported;
 use margrave_core::time::Timestamp;
+use news::{Changed, Previous};
 use sqlx::AnyConnection;
 use sqlx::any::AnyRow;
 
@@ -53,8 +56,19 @@ impl Store {
         let mut order: Vec<usize> = (0..reports.len()).collect();
         order.sort_by_key(|index| reports[*index].status.deployment_id);
         let mut transaction = self.begin().await?;
+        let mut changed: Vec<Changed<'_>> = Vec::new();
         for index in order {
-            outcomes[index] = put(&mut transaction, &reports[index]).await?;
+            let report = &reports[index];
+            let (outcome, previous) = put(&mut transaction, report).await?;
+            outcomes[index] = outcome;
+            let found = previous.map(|(adopted, previous)| Changed { index, report, adopted, previous });
+            changed.extend(found.filter(Changed::differs));
+        }
+        // Told in the order they came in.
+        changed.sort_unstable_by_key(|changed| changed.index);
+        if let Some(now) = changed.iter().map(|changed| changed.report.received_at).max() {
+            let events = news::events(&mut transaction, &changed).await?;
+            events::append(&mut transaction, events, now).await?;
         }
         commit(transaction).await?;
         Ok(outcomes)
@@ -73,9 +87,10 @@ impl Store {
     }
 }
 
-async fn put(connection: &mut AnyConnection, report: &StatusWrite) -> Result<StatusOutcome> {
+/// The outcome and, when it was written, the version it is about and what it replaced.
+async fn put(connection: &mut AnyConnection, report: &StatusWrite) -> Result<(StatusOutcome, Option<(i64, Previous)>)> {
     let Ok(adopted) = i64::try_from(report.status.adopted_manifest_version) else {
-        return Ok(StatusOutcome::VersionOutOfRange);
+        return Ok((StatusOutcome::VersionOutOfRange, None));
     };
     let deployment = report.status.deployment_id.to_string();
     // GEN-09: scoped to the caller. ST-12: desired or not makes no difference. W-12: version 0 is unknown and always taken.
@@ -83,10 +98,10 @@ async fn put(connection: &mut AnyConnection, report: &StatusWrite) -> Result<Sta
     let row = sqlx::query(
         "UPDATE statuses SET
              reports = reports + CASE WHEN state = $3 AND adopted_version = $4 AND body = $5 THEN 0 ELSE 1 END,
-             state = $3, adopted_version = $4, body = $5, received_at = $6
+             previous_state = state, previous_version = adopted_version, state = $3, adopted_version = $4, body = $5, received_at = $6
          WHERE deployment_id = $1 AND client_id = $2
            AND (adopted_version IS NULL OR adopted_version = 0 OR $4 = 0 OR adopted_version <= $4)
-         RETURNING reports",
+         RETURNING reports, previous_state, previous_version",
     )
     .bind(&deployment)
     .bind(report.client.as_str())
@@ -99,11 +114,12 @@ async fn put(connection: &mut AnyConnection, report: &StatusWrite) -> Result<Sta
     .during("write a status")?;
     match row {
         Some(row) => {
-            let seq = Columns::of("statuses", &row).number("reports")?;
-            remember(connection, &deployment, seq, adopted, report).await?;
-            Ok(StatusOutcome::Kept)
+            let row = Columns::of("statuses", &row);
+            let (state, version) = (row.text_maybe("previous_state")?, row.number_maybe("previous_version")?);
+            remember(connection, &deployment, row.number("reports")?, adopted, report).await?;
+            Ok((StatusOutcome::Kept, Some((adopted, Previous { state, adopted: version }))))
         }
-        None => superseded_or_unknown(connection, &deployment, &report.client).await,
+        None => Ok((superseded_or_unknown(connection, &deployment, &report.client).await?, None)),
     }
 }
 

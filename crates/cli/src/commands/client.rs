@@ -126,7 +126,7 @@ fn table(out: Output, clients: &[Client]) -> String {
             vec![
                 client.id.clone(),
                 state(client).to_owned(),
-                client.last_seen_at.as_deref().map_or_else(|| "never".to_owned(), |at| clock::ago(at, now)),
+                clock::contact(client.last_seen_at.as_deref(), now),
                 client.manifest_version.to_string(),
                 client.note.clone().unwrap_or_default(),
             ]
@@ -142,7 +142,7 @@ fn render(out: Output, client: &Client) -> String {
         ("State", state(client).to_owned()),
         ("Note", client.note.clone().unwrap_or_default()),
         ("Created", clock::ago(&client.created_at, now)),
-        ("Seen", client.last_seen_at.as_deref().map_or_else(|| "never".to_owned(), |at| clock::ago(at, now))),
+        ("Seen", clock::contact(client.last_seen_at.as_deref(), now)),
         ("Manifest version", client.manifest_version.to_string()),
     ])
 }

@@ -120,7 +120,7 @@ pub(crate) fn table(out: Output, devices: &[Device]) -> String {
         devices.iter().map(|device| {
             let labels = [device_labels(device), operator_labels(&device.operator_labels)];
             let labels: Vec<_> = labels.into_iter().filter(|labels| !labels.is_empty()).collect();
-            let seen = device.last_seen_at.as_deref().map_or_else(|| "never".to_owned(), |at| clock::ago(at, now));
+            let seen = clock::contact(device.last_seen_at.as_deref(), now);
             vec![
                 device_name(&device.client, &device.device),
                 if device.hosts_workloads { device.deployment_types.join(",") } else { "nothing".to_owned() },
@@ -170,7 +170,7 @@ fn render(out: Output, device: &Device, deployments: &[Deployment]) -> String {
         ("Operator's labels", operator_labels(&device.operator_labels)),
         ("First reported", clock::ago(&device.first_reported_at, now)),
         ("Last reported", clock::ago(&device.reported_at, now)),
-        ("Seen", device.last_seen_at.as_deref().map(|at| clock::ago(at, now)).unwrap_or_default()),
+        ("Seen", device.last_seen_at.as_deref().map(|at| clock::contact(Some(at), now)).unwrap_or_default()),
         ("Silent", if device.silent { "yes".to_owned() } else { String::new() }),
         ("Odd", device.warnings.join("\n")),
     ]);

@@ -32,6 +32,7 @@ fn every_command_has_help() {
         "trust",
         "token",
         "audit",
+        "events",
         "doctor",
         "completions",
         "man",

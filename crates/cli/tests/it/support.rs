@@ -95,46 +95,55 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start() -> Self {
-        Self::start_in(tempfile::tempdir().unwrap())
+        Self::start_with("")
+    }
+
+    /// Starts with other settings, as TOML.
+    pub(crate) fn start_with(settings: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("config.toml"), settings).unwrap();
+        let child = Self::spawn(&folder, ["127.0.0.1:0"; 3]);
+        let server = Self { folder, child };
+        server.until_ready();
+        server
+    }
+
+    fn spawn(folder: &TempDir, [devices, trust, operators]: [&str; 3]) -> Child {
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(folder.path().join("log")).unwrap();
+        margrave(folder.path())
+            .args(["serve", "--devices", devices, "--trust", trust, "--operators", operators, "--config"])
+            .arg(folder.path().join("config.toml"))
+            .arg("--data")
+            .arg(folder.path().join("data"))
+            .stderr(Stdio::from(log))
+            .spawn()
+            .unwrap()
+    }
+
+    fn until_ready(&self) {
+        until("server", || self.try_run(&["status"]).ok().filter(|output| output.status.success()));
+    }
+
+    /// Ends it without a warning.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     /// Kills the server in the middle of whatever it does, and starts it again on the same data.
     pub(crate) fn kill_and_start_again(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-        self.child = Self::spawn(&self.folder);
-        self.answers();
+        self.kill();
+        self.start_again();
     }
 
-    fn start_in(folder: TempDir) -> Self {
-        let child = Self::spawn(&folder);
-        let server = Self { folder, child };
-        server.answers();
-        server
-    }
-
-    fn answers(&self) {
-        until("server", || self.try_run(&["status"]).ok().filter(|output| output.status.success()));
-    }
-
-    fn spawn(folder: &TempDir) -> Child {
-        let data = folder.path().join("data");
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(folder.path().join("log")).unwrap();
-        margrave(folder.path())
-            .args([
-                "serve",
-                "--devices",
-                "127.0.0.1:0",
-                "--trust",
-                "127.0.0.1:0",
-                "--operators",
-                "127.0.0.1:0",
-                "--data",
-            ])
-            .arg(&data)
-            .stderr(Stdio::from(log))
-            .spawn()
-            .unwrap()
+    /// Starts it again, with the same data and at the same addresses.
+    pub(crate) fn start_again(&mut self) {
+        let text = std::fs::read_to_string(self.data().join("addresses.json")).unwrap();
+        let addresses: Value = serde_json::from_str(&text).unwrap();
+        let address = |name: &str| addresses[name].as_str().unwrap().to_owned();
+        let (devices, trust, operators) = (address("devices"), address("trust"), address("operators"));
+        self.child = Self::spawn(&self.folder, [&devices, &trust, &operators]);
+        self.until_ready();
     }
 
     pub(crate) fn with_samples() -> Self {

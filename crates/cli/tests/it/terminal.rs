@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Instant;
 
-struct Terminal {
+pub(crate) struct Terminal {
     script: Child,
     keys: ChildStdin,
     pieces: Receiver<String>,
@@ -16,7 +16,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn start(server: &Server, arguments: &[&str]) -> Self {
+    pub(crate) fn start(server: &Server, arguments: &[&str]) -> Self {
         let inner = server.command(arguments);
         let line = [inner.get_program()].into_iter().chain(inner.get_args()).map(|word| word.to_str().unwrap());
         let line = line.collect::<Vec<_>>().join(" ");
@@ -43,7 +43,7 @@ impl Terminal {
 
     /// Waits for a text after the last one, then presses keys.
     #[track_caller]
-    fn expect(&mut self, text: &str, key: &str) {
+    pub(crate) fn expect(&mut self, text: &str, key: &str) {
         let deadline = Instant::now() + PATIENCE;
         while !self.seen[self.from..].contains(text) {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -55,7 +55,7 @@ impl Terminal {
     }
 
     /// Waits for the end of the command; its exit code.
-    fn end(mut self) -> i32 {
+    pub(crate) fn end(mut self) -> i32 {
         until("end of the command", || self.script.try_wait().unwrap()).code().expect("it ended by itself")
     }
 }

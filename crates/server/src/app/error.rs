@@ -24,6 +24,7 @@ pub enum Code {
     KeyReused,
     BrokenPackage,
     Unplaceable,
+    Busy,
     Registry,
     Internal,
     Unavailable,
@@ -31,7 +32,7 @@ pub enum Code {
 }
 
 impl Code {
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Malformed,
         Self::Unauthenticated,
         Self::NotFound,
@@ -47,6 +48,7 @@ impl Code {
         Self::KeyReused,
         Self::BrokenPackage,
         Self::Unplaceable,
+        Self::Busy,
         Self::Registry,
         Self::Internal,
         Self::Unavailable,
@@ -71,6 +73,7 @@ impl Code {
             Self::KeyReused => ("key-reused", 422, "The idempotency key stands for another request"),
             Self::BrokenPackage => ("broken-package", 422, "The package is broken"),
             Self::Unplaceable => ("unplaceable", 422, "It cannot be placed"),
+            Self::Busy => ("busy", 429, "Too many at once"),
             Self::Registry => ("registry", 502, "The registry did not give the package"),
             Self::Internal => ("internal", 500, "The server failed"),
             Self::Unavailable => ("unavailable", 503, "The server cannot answer now"),

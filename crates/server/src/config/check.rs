@@ -135,6 +135,10 @@ fn limits(config: &Config, found: &mut Vec<Problem>) {
     if limits.connections == 0 {
         found.push(Problem { key: "limits.connections", text: "must be at least 1".to_owned() });
     }
+    if limits.event_streams == 0 || limits.event_streams_per_token == 0 {
+        let text = "must be at least 1, both in all and per token".to_owned();
+        found.push(Problem { key: "limits.event_streams", text });
+    }
     for (key, span) in [
         ("limits.handshake_timeout", limits.handshake_timeout),
         ("limits.idle_timeout", limits.idle_timeout),

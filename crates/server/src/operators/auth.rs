@@ -3,6 +3,8 @@
 use super::problems::ApiError;
 use crate::app::access::{self, Caller};
 use crate::app::error::{AppError, Code};
+use crate::app::events::stream::Opener;
+use crate::secrets;
 use crate::state::ServerState;
 use crate::telemetry::RequestId;
 use axum::extract::{Request, State};
@@ -23,6 +25,8 @@ pub(super) async fn require(
         return Err(refusal("this token is not known, has expired or was revoked; ask an administrator for another"));
     };
     let request_id = request.extensions().get::<RequestId>().map(|RequestId(id)| id.clone());
+    let opener = Opener { token: token.id, secret_hash: secrets::hash(secret) };
+    request.extensions_mut().insert(opener);
     let caller = Caller { token: token.id, name: format!("token:{}", token.name), request_id, call: None };
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)

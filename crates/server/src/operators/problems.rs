@@ -71,7 +71,7 @@ fn render(problem: &ApiProblem) -> Response {
     if problem.status == 401 {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
-    if problem.status == 503 {
+    if matches!(problem.status, 429 | 503) {
         headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
     }
     response

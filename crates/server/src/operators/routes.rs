@@ -11,6 +11,7 @@ mod devices;
 mod diffs;
 mod documents;
 mod explain;
+mod events;
 mod groups;
 mod identities;
 mod registry;
@@ -31,6 +32,8 @@ pub(super) fn all() -> OpenApiRouter<ServerState> {
         .routes(routes!(access::revoke_token))
         .routes(routes!(audit::list_audit))
         .routes(routes!(audit::verify_audit))
+        .routes(routes!(events::list_events))
+        .routes(routes!(events::stream_events))
         .routes(routes!(clients::list_clients, clients::create_client))
         .routes(routes!(clients::get_client, clients::update_client))
         .routes(routes!(identities::issue_svid))

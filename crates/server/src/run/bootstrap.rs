@@ -1,8 +1,10 @@
-//! The first API token, so that a fresh server can be used and nobody else can use it.
+//! What a starting server writes: the first API token, so that it can be used and nobody else can use it, and that it is here.
 
 use super::StartError;
 use crate::config::Config;
+use crate::state::ServerState;
 use crate::{files, secrets};
+use margrave_core::events::{About, NewEvent};
 use margrave_core::model::{Actor, ApiToken};
 use margrave_core::time::Timestamp;
 use margrave_store::Store;
@@ -42,4 +44,14 @@ pub(super) async fn admin_token(store: &Store, config: &Config, now: Timestamp) 
     store.token_create(&actor, &token, &secrets::hash(&secret)).await?;
     tracing::info!(path = %path.display(), "made the admin token");
     Ok(())
+}
+
+/// Whoever follows the events sees that there was a pause.
+pub(super) async fn announce(state: &ServerState) -> Result<(), StartError> {
+    let version = env!("CARGO_PKG_VERSION");
+    let message = format!("server `{}` {version} started", state.identity.wfm());
+    let event = NewEvent::new("server.started", About::default(), message)
+        .by("system")
+        .with(serde_json::json!({ "version": version }));
+    Ok(state.store.event_append(event, state.now()).await?)
 }

@@ -1,11 +1,11 @@
-//! What the server does without being asked: write seen times, prune, renew and reload certificates.
+//! What the server does without being asked: write seen times, notice silence, prune, renew and reload certificates.
 
 use crate::identity::watched_files;
 use crate::registry::run_collector;
 use crate::state::ServerState;
 use margo::ids::ClientId;
 use margrave_core::time::Timestamp;
-use margrave_store::{Retention, SeenAt};
+use margrave_store::{Retention, SILENT_MAX, SeenAt};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -15,6 +15,10 @@ use tokio_util::task::TaskTracker;
 
 /// Seen times may be lost for this long when the machine goes down.
 const SEEN_EVERY: Duration = Duration::from_secs(5);
+/// Silent clients are looked for this often; the shortest time to be silent that makes sense is longer.
+const SILENCE_EVERY: Duration = Duration::from_secs(15);
+/// On a shared database: how long a stream may not hear of what another server wrote.
+const EVENTS_EVERY: Duration = Duration::from_secs(1);
 /// On a shared database: how long a device that polls may be told what was true before another server wrote.
 const HEADS_EVERY: Duration = Duration::from_secs(5);
 /// The same for a device that waits: news should reach it within a second.
@@ -30,6 +34,7 @@ pub(super) fn start(state: &ServerState, place_read: i64, stop: &CancellationTok
     loops.spawn(seen(state.clone(), stop.clone()));
     if state.store.is_shared() {
         loops.spawn(heads(state.clone(), place_read, stop.clone()));
+        loops.spawn(events(state.clone(), stop.clone()));
     }
     loops.spawn(prune(state.clone(), stop.clone()));
     loops.spawn(certificates(state.clone(), stop.clone()));
@@ -41,6 +46,8 @@ pub(super) fn start(state: &ServerState, place_read: i64, stop: &CancellationTok
 /// Writes seen times in batches, and once more at the end.
 async fn seen(state: ServerState, stop: CancellationToken) {
     let mut unwritten: HashMap<ClientId, Timestamp> = HashMap::new();
+    let started = state.now();
+    let mut looked = started;
     let mut ticks = interval(SEEN_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -63,6 +70,31 @@ async fn seen(state: ServerState, stop: CancellationToken) {
         }
         if last {
             return;
+        }
+        if unwritten.is_empty() && state.now().since(looked) >= SILENCE_EVERY {
+            looked = state.now();
+            silence(&state, started).await;
+        }
+    }
+}
+
+/// Notes who is silent. Not before this server has listened for that long itself: whoever could not reach it while it was
+/// down is no news.
+async fn silence(state: &ServerState, started: Timestamp) {
+    // Other servers write their seen times as late as this one.
+    let late = if state.store.is_shared() { SEEN_EVERY } else { Duration::ZERO };
+    let since = state.silent_since().minus(late);
+    while since > started {
+        match state.store.silent_write(since, state.now()).await {
+            Ok(found) if found >= SILENT_MAX => {}
+            Ok(_) => return,
+            Err(error) => {
+                state.metrics.store_error();
+                return tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "cannot note which clients are silent"
+                );
+            }
         }
     }
 }
@@ -115,6 +147,22 @@ async fn follow(state: &ServerState, place: &mut i64) -> margrave_store::Result<
     Ok(())
 }
 
+/// Tells streams of what other servers have written.
+async fn events(state: ServerState, stop: CancellationToken) {
+    let mut ticks = interval(EVENTS_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = ticks.tick() => {}
+        }
+        if let Err(error) = state.store.events_look().await {
+            state.metrics.store_error();
+            tracing::warn!(error = &error as &dyn std::error::Error, "cannot look for events of other servers");
+        }
+    }
+}
+
 /// Removes history beyond its bounds, a bounded number of rows at a time.
 async fn prune(state: ServerState, stop: CancellationToken) {
     let settings = &state.config.retention;
@@ -125,6 +173,7 @@ async fn prune(state: ServerState, stop: CancellationToken) {
         finished_changes: settings.finished_changes.0,
         removed_deployments: settings.removed_deployments.0,
         idempotency_keys: settings.idempotency_keys.0,
+        events: settings.events,
     };
     let mut ticks = interval(settings.prune_every.0);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

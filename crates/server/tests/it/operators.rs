@@ -10,6 +10,7 @@ mod deployments;
 mod devices;
 mod diffs;
 mod explains;
+mod events;
 mod fit;
 mod gateways;
 mod idempotency;

@@ -14,6 +14,7 @@ use margo::{ClientId, DeploymentId};
 use margrave_agent::machine::io::{Request, Response};
 use margrave_core::model::{Actor, Change, ClientState, Reported};
 use margrave_core::time::{Clock, Timestamp};
+use margrave_server::app::events::streams::Streams;
 use margrave_server::app::publisher::{self, Publisher};
 use margrave_server::catalog::Descriptions;
 use margrave_server::config::Config;
@@ -163,6 +164,8 @@ impl Server {
             metrics: Arc::clone(&metrics),
             statuses,
             capabilities,
+            // Nobody watches.
+            streams: Arc::new(Streams::new(0, 0)),
             registry: None,
             urls: Arc::default(),
             stopping: CancellationToken::new(),

@@ -1,9 +1,10 @@
 //! One batch: decide per target, publish per client, record everything, all in one transaction.
 //!
-//! Locks are taken in one order by everybody: the change, the manifests of its clients by id, the head of the audit chain.
+//! Locks are taken in one order by everybody: the change, the manifests of its clients by id, the heads of the
+//! audit chain and of the events.
 
 use super::publish::{Publishing, load, publish};
-use super::{BATCH_TARGETS_MAX, BatchItem, BatchWrite, read_actor};
+use super::{BATCH_TARGETS_MAX, BatchItem, BatchWrite, finished, read_actor};
 use crate::audit::{self, Entry};
 use crate::clients::Head;
 use crate::deployments::read_deployment;
@@ -11,9 +12,10 @@ use crate::error::During;
 use crate::many::select_in;
 use crate::open::commit;
 use crate::rows::Columns;
-use crate::{Result, Store, StoreError};
+use crate::{Result, Store, StoreError, events};
 use margo::digest::Digest;
 use margo::ids::{ClientId, DeploymentId};
+use margrave_core::events::NewEvent;
 use margrave_core::model::{Actor, ChangeKind, ChangeTarget, Deployment, Desired};
 use margrave_core::time::Timestamp;
 use serde_json::{Value, json};
@@ -29,6 +31,7 @@ pub(super) struct Running {
     pub(super) now: Timestamp,
     done: usize,
     target_count: usize,
+    application: String,
     finished: bool,
 }
 
@@ -104,8 +107,11 @@ impl Store {
         let records = writes.iter().map(|write| record(&running, write)).collect();
         skipped.sort_unstable();
         write_skipped(&mut transaction, &running, items, &skipped).await?;
-        advance(&mut transaction, &running, items.len()).await?;
+        let last = advance(&mut transaction, &running, items.len()).await?;
         audit::append(&mut transaction, records, now).await?;
+        if let Some(finished) = last {
+            events::append(&mut transaction, vec![finished], now).await?;
+        }
         commit(transaction).await?;
         Ok(heads)
     }
@@ -114,7 +120,7 @@ impl Store {
 async fn take(connection: &mut AnyConnection, id: Uuid, now: Timestamp) -> Result<Running> {
     let row = sqlx::query(
         "UPDATE changes SET done = done WHERE id = $1
-         RETURNING kind, done, target_count, actor, reason, request_id, finished_at",
+         RETURNING kind, application, done, target_count, actor, reason, request_id, finished_at",
     )
     .bind(id.to_string())
     .fetch_optional(connection)
@@ -129,6 +135,7 @@ async fn take(connection: &mut AnyConnection, id: Uuid, now: Timestamp) -> Resul
         now,
         done: row.unsigned("done")? as usize,
         target_count: row.unsigned("target_count")? as usize,
+        application: row.text("application")?,
         finished: row.time_maybe("finished_at")?.is_some(),
     })
 }
@@ -275,15 +282,25 @@ async fn write_skipped(
     Ok(())
 }
 
-async fn advance(connection: &mut AnyConnection, running: &Running, carried_out: usize) -> Result<()> {
+/// Moves the mark; gives the event to write when this was the last batch.
+async fn advance(connection: &mut AnyConnection, running: &Running, carried_out: usize) -> Result<Option<NewEvent>> {
     let done = running.done + carried_out;
     let finished_at = (done == running.target_count).then_some(running.now.0);
     sqlx::query("UPDATE changes SET done = $2, finished_at = $3 WHERE id = $1")
         .bind(running.id.to_string())
         .bind(done as i64)
         .bind(finished_at)
-        .execute(connection)
+        .execute(&mut *connection)
         .await
         .during("record the progress of a change")?;
-    Ok(())
+    if finished_at.is_none() {
+        return Ok(None);
+    }
+    let row = sqlx::query("SELECT COUNT(*) AS skipped FROM change_skips WHERE change_id = $1")
+        .bind(running.id.to_string())
+        .fetch_one(connection)
+        .await
+        .during("count what a change skipped")?;
+    let skipped = Columns::of("change_skips", &row).unsigned("skipped")?;
+    Ok(Some(finished(running.id, &running.application, &running.actor, done as u64 - skipped, skipped)))
 }

@@ -136,6 +136,7 @@ pub(crate) async fn serves_replaced_documents_for_a_while(db: Database) {
         finished_changes: std::time::Duration::from_mins(10),
         removed_deployments: std::time::Duration::from_mins(10),
         idempotency_keys: std::time::Duration::from_mins(10),
+        events: 1_000,
     };
     db.store.prune(&retention, at(60)).await.unwrap();
     assert!(db.store.deployment_yaml(&client, id, digest).await.unwrap().is_some());

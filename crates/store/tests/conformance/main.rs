@@ -55,6 +55,10 @@ conformance! {
     summaries: counts_as_the_core_judges, filters_as_the_core_judges, summarises_the_fleet, filters_deployments;
     audits: chains_every_record, finds_a_record_that_was_changed, finds_a_record_that_is_gone, finds_a_chain_cut_short,
         keeps_one_chain_with_many_writers, pages_newest_first;
+    events: tells_of_everything_in_the_audit, tells_nothing_of_what_was_refused, tells_of_reports_only_when_they_are_news,
+        tells_of_clients_that_come_fall_silent_and_return, finds_events_by_what_they_are_about,
+        shows_every_event_to_a_reader_that_goes_by_id, keeps_the_newest_events, hears_of_events_written_by_others,
+        keeps_events_within_their_bounds;
     tokens: finds_valid_tokens_only, revokes_a_token_once;
     enrolments: grants_a_token_to_one_key, refuses_unknown_and_expired_tokens, forgets_tokens_of_a_retired_client,
         grants_one_of_two_keys_that_come_at_once;

@@ -19,6 +19,7 @@ fn retention() -> Retention {
         finished_changes: Duration::from_mins(2),
         removed_deployments: Duration::from_mins(3),
         idempotency_keys: Duration::from_mins(1),
+        events: 1_000,
     }
 }
 

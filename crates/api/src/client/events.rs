@@ -1,0 +1,216 @@
+//! Events: pages of the history, and a stream that resumes where it broke off.
+
+mod lines;
+
+use super::{ApiClient, ClientError, PageQuery, Result, Terms};
+use crate::events::{Event, EventGap};
+use crate::page::Page;
+use crate::problem::ApiProblem;
+use lines::{Frame, Frames};
+use reqwest::{Method, Response};
+use std::collections::VecDeque;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The server says something at least every 15 seconds; after this long without a word the connection is dead.
+const SILENCE_MAX: Duration = Duration::from_secs(45);
+/// For the head of the answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Between attempts, doubled each time up to the longest.
+const RETRY_FIRST: Duration = Duration::from_millis(250);
+const RETRY_LONGEST: Duration = Duration::from_secs(5);
+/// reqwest wants an end; a stream has none.
+const FOREVER: Duration = Duration::from_hours(24 * 365);
+
+/// Which events; what is not given is not asked about.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EventQuery {
+    /// A kind or its beginning up to a dot: `deployment` finds `deployment.failed`.
+    pub kind: Option<String>,
+    pub client: Option<String>,
+    pub device: Option<String>,
+    pub deployment: Option<String>,
+    pub application: Option<String>,
+    pub change: Option<String>,
+    /// RFC 3339; not older than this.
+    pub since: Option<String>,
+    /// Only events with a greater id. A stream starts with the present unless this is given; 0 means everything kept.
+    pub after: Option<i64>,
+}
+
+impl EventQuery {
+    fn pairs(&self) -> Vec<(&'static str, Option<String>)> {
+        let Self { kind, client, device, deployment, application, change, since, after: _ } = self.clone();
+        vec![
+            ("kind", kind),
+            ("client", client),
+            ("device", device),
+            ("deployment", deployment),
+            ("application", application),
+            ("change", change),
+            ("since", since),
+        ]
+    }
+}
+
+/// What a stream has to say.
+#[derive(Debug)]
+pub enum Streamed {
+    Event(Box<Event>),
+    /// Some events cannot be had any more; the stream goes on behind them.
+    Gap(EventGap),
+    /// The connection is there, or there again; nothing was missed.
+    Connected,
+    /// The connection is lost and will be made again; said once until it is.
+    Lost(ClientError),
+}
+
+/// A stream of events. It connects again by itself and goes on behind the last event it gave: none is lost, none comes twice.
+#[derive(Debug)]
+pub struct EventStream {
+    api: ApiClient,
+    query: EventQuery,
+    last_id: Option<i64>,
+    connection: Option<(Response, Frames)>,
+    ready: VecDeque<Frame>,
+    /// It was there once: from then on a failure is an interruption.
+    connected_once: bool,
+    lost: bool,
+    pause: Duration,
+    retry_at: Option<Instant>,
+}
+
+impl ApiClient {
+    /// `GET /api/events`: oldest first if wanted, else newest first.
+    pub async fn events(&self, query: &EventQuery, oldest_first: bool, page: &PageQuery) -> Result<Page<Event>> {
+        let mut pairs = query.pairs();
+        pairs.push(("newerThan", query.after.map(|id| id.to_string())));
+        pairs.push(("order", oldest_first.then(|| "oldest".to_owned())));
+        pairs.push(("limit", page.limit_text()));
+        pairs.push(("after", page.after.clone()));
+        self.get(self.url(["events"]), &pairs).await
+    }
+
+    /// `GET /api/events/stream`
+    pub fn event_stream(&self, query: EventQuery) -> EventStream {
+        EventStream {
+            api: self.clone(),
+            last_id: query.after,
+            query,
+            connection: None,
+            ready: VecDeque::new(),
+            connected_once: false,
+            lost: false,
+            pause: RETRY_FIRST,
+            retry_at: None,
+        }
+    }
+}
+
+impl EventStream {
+    /// The id the stream goes on behind.
+    pub fn position(&self) -> Option<i64> {
+        self.last_id
+    }
+
+    /// Waits for the next word. An error ends the stream: the server does not let us in, or could not be reached at all.
+    ///
+    /// May be given up and called again.
+    pub async fn next(&mut self) -> Result<Streamed> {
+        loop {
+            while let Some(frame) = self.ready.pop_front() {
+                if let Some(streamed) = self.take(frame)? {
+                    return Ok(streamed);
+                }
+            }
+            let failed = match &mut self.connection {
+                None => match self.connect_in_time().await {
+                    Ok(()) => return Ok(Streamed::Connected),
+                    Err(error) => error,
+                },
+                Some((response, frames)) => {
+                    match tokio::time::timeout(SILENCE_MAX, response.chunk()).await {
+                        Ok(Ok(Some(chunk))) => {
+                            self.ready.extend(frames.push(&chunk).map_err(|()| self.api.odd())?);
+                            continue;
+                        }
+                        // The server has ended it, broke off, or is gone without a word: all the same to us.
+                        Ok(Ok(None)) | Err(_) => None,
+                        Ok(Err(source)) => Some(source),
+                    }
+                    .map_or(ClientError::StreamEnded, |source| ClientError::BrokenOff {
+                        url: self.api.base.clone(),
+                        source: source.without_url(),
+                    })
+                }
+            };
+            self.connection = None;
+            if !self.connected_once || is_final(&failed) {
+                return Err(failed);
+            }
+            if !self.lost {
+                self.lost = true;
+                return Ok(Streamed::Lost(failed));
+            }
+            self.retry_at = Some(Instant::now() + self.pause);
+            self.pause = (self.pause * 2).min(RETRY_LONGEST);
+        }
+    }
+
+    async fn connect_in_time(&mut self) -> Result<()> {
+        // Kept until it is over, so that whoever gives up waiting and comes again does not begin anew.
+        if let Some(at) = self.retry_at {
+            tokio::time::sleep_until(at).await;
+            self.retry_at = None;
+        }
+        self.connect().await
+    }
+
+    async fn connect(&mut self) -> Result<()> {
+        let url = self.api.url(["events", "stream"]);
+        let query: Vec<_> = self.query.pairs().into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+        let mut request = self.api.request(Method::GET, url.clone(), Terms::default()).query(&query).timeout(FOREVER);
+        if let Some(id) = self.last_id {
+            request = request.header("last-event-id", id.to_string());
+        }
+        let sent = tokio::time::timeout(ANSWER_TIMEOUT, request.send()).await;
+        let response = sent
+            .map_err(|_| ClientError::NoAnswer { url: url.clone() })?
+            .map_err(|source| ClientError::Unreachable { url: url.clone(), source: source.without_url() })?;
+        let status = response.status();
+        if !status.is_success() {
+            let body = super::read_bounded(response, &url).await?;
+            return Err(match serde_json::from_slice::<ApiProblem>(&body) {
+                Ok(problem) => ClientError::Problem(Box::new(problem)),
+                Err(_) => ClientError::NotMargrave { url, status: status.as_u16() },
+            });
+        }
+        if !super::content_type(&response).starts_with("text/event-stream") {
+            return Err(ClientError::NotMargrave { url, status: status.as_u16() });
+        }
+        self.connection = Some((response, Frames::default()));
+        (self.connected_once, self.lost, self.pause) = (true, false, RETRY_FIRST);
+        Ok(())
+    }
+
+    fn take(&mut self, frame: Frame) -> Result<Option<Streamed>> {
+        let unreadable = |source| ClientError::Unreadable { url: self.api.base.clone(), source };
+        let streamed = match (frame.event.as_deref(), frame.data) {
+            (Some("gap"), Some(data)) => Some(Streamed::Gap(serde_json::from_str(&data).map_err(unreadable)?)),
+            (None, Some(data)) => Some(Streamed::Event(Box::new(serde_json::from_str(&data).map_err(unreadable)?))),
+            // A newer server may have more to say.
+            (_, None) | (Some(_), Some(_)) => None,
+        };
+        self.last_id = frame.id.or(self.last_id);
+        Ok(streamed)
+    }
+}
+
+/// Trying again does not help.
+fn is_final(error: &ClientError) -> bool {
+    match error {
+        ClientError::Problem(problem) => (400..500).contains(&problem.status) && problem.status != 429,
+        ClientError::Unreadable { .. } | ClientError::TooLarge { .. } => true,
+        _ => false,
+    }
+}

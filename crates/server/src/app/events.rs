@@ -1,0 +1,118 @@
+//! What happened: pages of the history, and streams that wait for more.
+
+pub mod stream;
+pub mod streams;
+
+use super::error::{AppError, AppResult};
+use super::paging::{Paging, page};
+use crate::state::ServerState;
+use margrave_api::events as wire;
+use margrave_api::page::Page;
+use margrave_core::events::{About, Event, NewEvent};
+use margrave_core::time::Timestamp;
+use margrave_store::{EventFilter, EventOrder, EventRange};
+
+/// The longest name a filter may have; no name is longer.
+const NAME_CHARS_MAX: usize = 500;
+
+/// Which events.
+#[derive(Debug, Clone, Default, serde::Deserialize, utoipa::IntoParams)]
+#[serde(rename_all = "camelCase")]
+#[into_params(parameter_in = Query)]
+pub struct EventsFilter {
+    /// A kind or its beginning up to a dot: `deployment` finds `deployment.failed`.
+    pub kind: Option<String>,
+    /// Only about this client.
+    pub client: Option<String>,
+    /// Only about this device, by the id its client gave it.
+    pub device: Option<String>,
+    /// Only about this deployment.
+    pub deployment: Option<String>,
+    /// Only about this application.
+    pub application: Option<String>,
+    /// Only about this change.
+    pub change: Option<String>,
+    /// Not older than this time (RFC 3339).
+    pub since: Option<String>,
+}
+
+impl EventsFilter {
+    fn read(self) -> AppResult<EventFilter> {
+        let Self { kind, client, device, deployment, application, change, since } = self;
+        let since = since.map(|text| time(&text)).transpose()?;
+        Ok(EventFilter {
+            kind: named("kind", kind)?,
+            client: named("client", client)?,
+            device: named("device", device)?,
+            deployment: named("deployment", deployment)?,
+            application: named("application", application)?,
+            change: named("change", change)?,
+            since,
+        })
+    }
+}
+
+fn named(field: &str, name: Option<String>) -> AppResult<Option<String>> {
+    match name {
+        Some(name) if name.is_empty() || name.chars().count() > NAME_CHARS_MAX => {
+            Err(AppError::invalid(field, format!("write 1 to {NAME_CHARS_MAX} characters, or leave it out")))
+        }
+        name => Ok(name),
+    }
+}
+
+fn time(text: &str) -> AppResult<Timestamp> {
+    let read = text.parse::<jiff::Timestamp>();
+    read.map(|time| Timestamp(time.as_microsecond()))
+        .map_err(|_| AppError::invalid("since", "write a time as RFC 3339, such as `2026-09-21T08:00:00Z`"))
+}
+
+/// Which end of the history comes first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    #[default]
+    Newest,
+    Oldest,
+}
+
+pub async fn history(
+    state: &ServerState,
+    filter: EventsFilter,
+    newer_than: Option<i64>,
+    order: Order,
+    paging: &Paging,
+) -> AppResult<Page<wire::Event>> {
+    let (filter, limit, after) = (filter.read()?, paging.limit()?, paging.after::<i64>()?);
+    let mut range = EventRange { above: newer_than.unwrap_or(0), ..EventRange::ALL };
+    let order = match order {
+        Order::Newest => {
+            range.below = after.unwrap_or(range.below);
+            EventOrder::NewestFirst
+        }
+        Order::Oldest => {
+            range.above = after.unwrap_or(range.above).max(range.above);
+            EventOrder::OldestFirst
+        }
+    };
+    let rows = state.store.events_page(&filter, range, order, limit + 1).await?;
+    Ok(page(rows, limit, |event| event.id.to_string(), to_wire))
+}
+
+fn to_wire(event: Event) -> wire::Event {
+    let Event { id, at, what: NewEvent { kind, about, actor, message, detail } } = event;
+    let About { client, device, deployment, application, change } = about;
+    wire::Event {
+        id,
+        at: at.to_string(),
+        kind,
+        client,
+        device,
+        deployment,
+        application,
+        change,
+        actor,
+        message,
+        detail,
+    }
+}

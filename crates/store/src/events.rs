@@ -1,0 +1,213 @@
+//! To write an event: do nothing where you write audit (every record becomes one), else
+//! `events::append(&mut transaction, vec![NewEvent::new("kind.past", About { .. }, "a sentence")], now)` just before the
+//! commit, or [`Store::event_append`] outside of a transaction.
+//!
+//! Ids are given under a lock held to the commit, so that whoever reads in order of id misses nothing. The newest id is
+//! published after each commit; readers wait for it and read pages, so a slow one costs nothing here.
+
+use crate::error::During;
+use crate::many::{Insert, Statement};
+use crate::open::{Writing, commit};
+use crate::retention::PRUNE_ROWS_MAX;
+use crate::rows::{Columns, to_json};
+use crate::{Result, Store};
+use margrave_core::events::{About, Event, NewEvent};
+use margrave_core::time::Timestamp;
+use sqlx::any::AnyRow;
+use tokio::sync::watch;
+
+/// Which events; what is not given is not asked about.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EventFilter {
+    /// A kind or its beginning up to a dot: `deployment` finds `deployment.failed`.
+    pub kind: Option<String>,
+    pub client: Option<String>,
+    pub device: Option<String>,
+    pub deployment: Option<String>,
+    pub application: Option<String>,
+    pub change: Option<String>,
+    /// Not older than this.
+    pub since: Option<Timestamp>,
+}
+
+/// The ids a page is taken from; both ends are left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventRange {
+    pub above: i64,
+    pub below: i64,
+}
+
+impl EventRange {
+    pub const ALL: Self = Self { above: 0, below: i64::MAX };
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventOrder {
+    NewestFirst,
+    OldestFirst,
+}
+
+/// What is kept: ids from `oldest` to `newest`. Nothing is kept when `oldest` is above `newest`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventBounds {
+    pub oldest: i64,
+    pub newest: i64,
+}
+
+/// Writes events. The last thing a transaction does, after the audit: the head row is locked from here to the commit.
+pub(crate) async fn append(transaction: &mut Writing, events: Vec<NewEvent>, now: Timestamp) -> Result<()> {
+    if events.is_empty() {
+        return Ok(());
+    }
+    let row = sqlx::query("UPDATE event_head SET newest = newest + $1 WHERE id = 1 RETURNING newest")
+        .bind(events.len() as i64)
+        .fetch_one(&mut **transaction)
+        .await
+        .during("take the head of the events")?;
+    let newest = Columns::of("event_head", &row).number("newest")?;
+    let first = newest + 1 - events.len() as i64;
+    let rows: Vec<Event> =
+        (first..).zip(events).map(|(id, what)| Event { id, at: now, what: what.bounded() }).collect();
+    INSERT.rows(transaction, &rows, bind).await?;
+    transaction.tell(newest);
+    Ok(())
+}
+
+const INSERT: Insert = Insert {
+    into: "events (id, at, kind, client, device, deployment, application, change_id, actor, message, detail)",
+    columns: 11,
+    on_conflict: "",
+    attempt: "write events",
+};
+
+fn bind<'q>(statement: Statement<'q>, event: &Event) -> Statement<'q> {
+    let Event { id, at, what: NewEvent { kind, about, actor, message, detail } } = event.clone();
+    let About { client, device, deployment, application, change } = about;
+    statement
+        .bind(id)
+        .bind(at.0)
+        .bind(kind)
+        .bind(client)
+        .bind(device)
+        .bind(deployment)
+        .bind(application)
+        .bind(change)
+        .bind(actor)
+        .bind(message)
+        .bind(detail.as_ref().map(to_json))
+}
+
+fn read(row: &AnyRow) -> Result<Event> {
+    let row = Columns::of("events", row);
+    let about = About {
+        client: row.text_maybe("client")?,
+        device: row.text_maybe("device")?,
+        deployment: row.text_maybe("deployment")?,
+        application: row.text_maybe("application")?,
+        change: row.text_maybe("change_id")?,
+    };
+    let what = NewEvent {
+        kind: row.text("kind")?,
+        about,
+        actor: row.text_maybe("actor")?,
+        message: row.text("message")?,
+        detail: row.json_maybe("detail")?,
+    };
+    Ok(Event { id: row.number("id")?, at: row.time("at")?, what })
+}
+
+/// An empty text stands for "not asked about"; no name is empty.
+macro_rules! select_events {
+    ($order:literal) => {
+        concat!(
+            "SELECT * FROM events WHERE id > $1 AND id < $2 AND at >= $3
+               AND ($4 = '' OR kind = $4 OR SUBSTR(kind, 1, LENGTH($4) + 1) = $4 || '.')
+               AND ($5 = '' OR client = $5) AND ($6 = '' OR device = $6) AND ($7 = '' OR deployment = $7)
+               AND ($8 = '' OR application = $8) AND ($9 = '' OR change_id = $9)
+             ORDER BY id ",
+            $order,
+            " LIMIT $10"
+        )
+    };
+}
+
+impl Store {
+    /// For what happens without a change of its own, such as a server start.
+    pub async fn event_append(&self, event: NewEvent, now: Timestamp) -> Result<()> {
+        let mut transaction = self.begin().await?;
+        append(&mut transaction, vec![event], now).await?;
+        commit(transaction).await
+    }
+
+    pub async fn events_page(
+        &self,
+        filter: &EventFilter,
+        range: EventRange,
+        order: EventOrder,
+        limit: u32,
+    ) -> Result<Vec<Event>> {
+        let query = match order {
+            EventOrder::NewestFirst => sqlx::query(select_events!("DESC")),
+            EventOrder::OldestFirst => sqlx::query(select_events!("")),
+        };
+        let text = |name: &Option<String>| name.clone().unwrap_or_default();
+        let rows = query
+            .bind(range.above)
+            .bind(range.below)
+            .bind(filter.since.map_or(i64::MIN, |since| since.0))
+            .bind(text(&filter.kind))
+            .bind(text(&filter.client))
+            .bind(text(&filter.device))
+            .bind(text(&filter.deployment))
+            .bind(text(&filter.application))
+            .bind(text(&filter.change))
+            .bind(i64::from(limit))
+            .fetch_all(&self.read)
+            .await
+            .during("read events")?;
+        rows.iter().map(read).collect()
+    }
+
+    /// What is kept, as the database has it now.
+    pub async fn event_bounds(&self) -> Result<EventBounds> {
+        let row =
+            sqlx::query("SELECT h.newest, (SELECT MIN(e.id) FROM events e) AS oldest FROM event_head h WHERE h.id = 1")
+                .fetch_one(&self.read)
+                .await
+                .during("read the bounds of the events")?;
+        let row = Columns::of("event_head", &row);
+        let newest = row.number("newest")?;
+        Ok(EventBounds { oldest: row.number_maybe("oldest")?.unwrap_or(newest + 1), newest })
+    }
+
+    /// The newest id this server knows of; moves after a commit here, or with [`Store::events_look`].
+    pub fn events_newest(&self) -> watch::Receiver<i64> {
+        self.events.subscribe()
+    }
+
+    /// Takes in what other servers have written, if somebody here waits for it.
+    pub async fn events_look(&self) -> Result<()> {
+        if self.events.receiver_count() > 0 {
+            let bounds = self.event_bounds().await?;
+            self.tell_events(bounds.newest);
+        }
+        Ok(())
+    }
+
+    /// Keeps the newest `keep`.
+    pub(crate) async fn prune_events(&self, keep: i64) -> Result<u64> {
+        let EventBounds { oldest, newest } = self.event_bounds().await?;
+        let last = (newest - keep).min(oldest.saturating_add(PRUNE_ROWS_MAX - 1));
+        if last < oldest {
+            return Ok(0);
+        }
+        let mut transaction = self.begin().await?;
+        let removed = sqlx::query("DELETE FROM events WHERE id <= $1")
+            .bind(last)
+            .execute(&mut *transaction)
+            .await
+            .during("remove old events")?;
+        commit(transaction).await?;
+        Ok(removed.rows_affected())
+    }
+}

@@ -1,0 +1,259 @@
+//! Events: in order, in the same transaction, bounded, and only for what is news.
+
+use crate::fixtures::{T0, accept, actor, apply, at, deploy, deployment, put, remove, report, report_device, target};
+use crate::harness::Database;
+use margo::status::{State, StatusError};
+use margrave_core::events::{About, Event, NewEvent};
+use margrave_core::model::{ChangeKind, ClientState};
+use margrave_store::{EventBounds, EventFilter, EventOrder, EventRange, Retention, SeenAt, Store};
+use serde_json::json;
+use std::time::Duration;
+
+async fn all(store: &Store) -> Vec<Event> {
+    store.events_page(&EventFilter::default(), EventRange::ALL, EventOrder::OldestFirst, 10_000).await.unwrap()
+}
+
+async fn kinds(store: &Store, after: i64) -> Vec<String> {
+    all(store).await.into_iter().filter(|event| event.id > after).map(|event| event.what.kind).collect()
+}
+
+async fn newest(store: &Store) -> i64 {
+    store.event_bounds().await.unwrap().newest
+}
+
+fn said(number: usize) -> NewEvent {
+    NewEvent::new("test.said", About::default(), format!("number {number}"))
+}
+
+pub(crate) async fn tells_of_everything_in_the_audit(db: Database) {
+    let client = accept(&db.store, 1).await;
+    report_device(&db.store, &client, "client-00001", &json!({})).await;
+    let id = deploy(&db.store, &client, 1, "hello").await;
+    db.store.group_put(&actor(), "presses", "line=1", None, None, at(2)).await.unwrap();
+    let (change, _) =
+        apply(&db.store, ChangeKind::Remove, &[remove(target(&client, id, Some(1)))], at(3)).await;
+    let events = all(&db.store).await;
+    let told: Vec<&str> = events.iter().map(|event| event.what.kind.as_str()).collect();
+    assert_eq!(
+        told,
+        [
+            "client.created",
+            "device.reported",
+            "change.created",
+            "deployment.assigned",
+            "change.finished",
+            "group.created",
+            "change.created",
+            "deployment.unassigned",
+            "change.finished",
+        ]
+    );
+    assert_eq!(events.iter().map(|event| event.id).collect::<Vec<_>>(), (1..=9).collect::<Vec<_>>());
+    let Event { at: when, what, .. } = &events[7];
+    assert_eq!(*when, at(3));
+    assert_eq!(what.actor.as_deref(), Some("token:test"));
+    let (name, change) = (Some("client-00001".to_owned()), Some(change.to_string()));
+    let about = About {
+        client: name.clone(),
+        device: name,
+        deployment: Some(id.to_string()),
+        application: Some("digitron".into()),
+        change: change.clone(),
+    };
+    assert_eq!(what.about, about);
+    assert_eq!(what.detail.as_ref().unwrap()["reason"], "to see");
+    assert_eq!(events[8].what.about.change, change);
+    assert_eq!(events[8].what.detail, Some(json!({ "published": 1, "skipped": 0 })));
+    let answers = events.iter().any(|event| format!("{event:?}").contains("hello"));
+    assert!(!answers, "values of parameters stay out");
+}
+
+pub(crate) async fn tells_nothing_of_what_was_refused(db: Database) {
+    let client = accept(&db.store, 1).await;
+    let before = newest(&db.store).await;
+    db.store.client_create(&actor(), &client, ClientState::Accepted, None, T0).await.unwrap_err();
+    db.store.client_set_state(&actor(), &client, ClientState::Retired, Some(9), T0).await.unwrap_err();
+    db.store.group_put(&actor(), "presses", "line=1", None, Some(3), T0).await.unwrap_err();
+    db.store.client_set_state(&actor(), &client, ClientState::Accepted, None, T0).await.unwrap();
+    assert_eq!(newest(&db.store).await, before);
+    assert_eq!(*db.store.events_newest().borrow(), before);
+    // A batch that fails half-way takes its events with it.
+    let item = put(target(&client, deployment(1), None), "hello");
+    let change = crate::fixtures::change(ChangeKind::Create, vec![item.target.clone()], T0);
+    db.store.change_create(&change).await.unwrap();
+    let before = newest(&db.store).await;
+    db.tamper("DROP TABLE deployment_revisions").await;
+    db.store.change_apply(change.id, 0, &[item], T0).await.unwrap_err();
+    assert_eq!(newest(&db.store).await, before);
+}
+
+pub(crate) async fn tells_of_reports_only_when_they_are_news(db: Database) {
+    let client = accept(&db.store, 1).await;
+    let (first, second) = (deploy(&db.store, &client, 1, "a").await, deploy(&db.store, &client, 2, "b").await);
+    let mark = newest(&db.store).await;
+    // The second deployment has the smaller id in the database; told is in the order of arrival.
+    let reports = [
+        report(&client, second, State::Installing, 3, at(1)),
+        report(&client, first, State::Installed, 2, at(2)),
+        report(&client, second, State::Installed, 3, at(3)),
+    ];
+    db.store.statuses_put(&reports).await.unwrap();
+    let told = ["deployment.installing", "deployment.installed", "deployment.installed"];
+    assert_eq!(kinds(&db.store, mark).await, told);
+    let events = all(&db.store).await;
+    let subjects: Vec<_> = events[events.len() - 3..].iter().map(|event| event.what.about.deployment.clone()).collect();
+    assert_eq!(subjects, [second, first, second].map(|id| Some(id.to_string())));
+
+    let mark = newest(&db.store).await;
+    db.store.statuses_put(&[report(&client, first, State::Installed, 2, at(4))]).await.unwrap();
+    db.store.statuses_put(&[report(&client, first, State::Installed, 3, at(4))]).await.unwrap();
+    db.store.statuses_put(&[report(&client, first, State::Failed, 1, at(4))]).await.unwrap();
+    assert_eq!(kinds(&db.store, mark).await, Vec::<String>::new(), "said again, beyond what was asked for, or too late");
+
+    apply(&db.store, ChangeKind::Reconfigure, &[put(target(&client, first, Some(1)), "c")], at(5)).await;
+    let mark = newest(&db.store).await;
+    db.store.statuses_put(&[report(&client, first, State::Installed, 4, at(6))]).await.unwrap();
+    let mut failed = report(&client, first, State::Failed, 4, at(7));
+    failed.status.error = Some(StatusError { code: "E7".into(), source: "web".into(), message: "no\nimage".into() });
+    db.store.statuses_put(&[failed]).await.unwrap();
+    assert_eq!(kinds(&db.store, mark).await, ["deployment.installed", "deployment.failed"]);
+    let last = all(&db.store).await.pop().unwrap();
+    assert_eq!(last.what.message, "application `digitron` on `client-00001` is failed: no image (E7)");
+    assert_eq!(last.what.detail, Some(json!({ "manifestVersion": 4, "before": "installed" })));
+}
+
+pub(crate) async fn tells_of_clients_that_come_fall_silent_and_return(db: Database) {
+    let (one, two) = (accept(&db.store, 1).await, accept(&db.store, 2).await);
+    let mark = newest(&db.store).await;
+    let seen = async |client: &margo::ids::ClientId, seconds| {
+        db.store.seen_write(&[SeenAt { client: client.clone(), at: at(seconds) }]).await.unwrap();
+    };
+    seen(&one, 1).await;
+    seen(&two, 1).await;
+    assert_eq!(kinds(&db.store, mark).await, ["client.heard", "client.heard"]);
+    let mark = newest(&db.store).await;
+    seen(&one, 2).await;
+    seen(&one, 100).await;
+    assert_eq!(kinds(&db.store, mark).await, Vec::<String>::new(), "a fleet at rest has no news");
+
+    assert_eq!(db.store.silent_write(at(50), at(110)).await.unwrap(), 1);
+    assert_eq!(db.store.silent_write(at(50), at(110)).await.unwrap(), 0, "told once");
+    db.store.client_set_state(&actor(), &one, ClientState::Retired, None, at(111)).await.unwrap();
+    assert_eq!(db.store.silent_write(at(500), at(600)).await.unwrap(), 0, "nobody waits for a retired client");
+    seen(&two, 3).await;
+    seen(&two, 601).await;
+    let told = ["client.silent", "client.retired", "client.back"];
+    assert_eq!(kinds(&db.store, mark).await, told);
+    let last = all(&db.store).await.pop().unwrap();
+    assert_eq!(last.what.about.client.as_deref(), Some(two.as_str()));
+}
+
+pub(crate) async fn finds_events_by_what_they_are_about(db: Database) {
+    let (one, two) = (accept(&db.store, 1).await, accept(&db.store, 2).await);
+    let id = deploy(&db.store, &one, 1, "a").await;
+    deploy(&db.store, &two, 2, "b").await;
+    db.store.event_append(NewEvent::new("clientele.x", About::default(), "x"), at(9)).await.unwrap();
+    let found = async |filter: EventFilter, order, limit| -> Vec<i64> {
+        let events = db.store.events_page(&filter, EventRange::ALL, order, limit).await.unwrap();
+        events.into_iter().map(|event| event.id).collect()
+    };
+    use EventOrder::{NewestFirst, OldestFirst};
+    let by = |change: fn(&mut EventFilter, String), name: &str| {
+        let mut filter = EventFilter::default();
+        change(&mut filter, name.to_owned());
+        filter
+    };
+    let kind = |text| by(|filter, text| filter.kind = Some(text), text);
+    assert_eq!(found(kind("client"), OldestFirst, 10).await, [1, 2], "up to a dot");
+    assert_eq!(found(kind("client.created"), NewestFirst, 10).await, [2, 1]);
+    assert_eq!(found(kind("client.create"), OldestFirst, 10).await, Vec::<i64>::new());
+    assert_eq!(found(kind("c_ient"), OldestFirst, 10).await, Vec::<i64>::new());
+    assert_eq!(found(by(|f, t| f.client = Some(t), one.as_str()), OldestFirst, 10).await, [1, 4]);
+    assert_eq!(found(by(|f, t| f.device = Some(t), two.as_str()), OldestFirst, 10).await, [7]);
+    assert_eq!(found(by(|f, t| f.deployment = Some(t), &id.to_string()), OldestFirst, 10).await, [4]);
+    assert_eq!(found(by(|f, t| f.application = Some(t), "digitron"), OldestFirst, 3).await, [3, 4, 5]);
+    let change = all(&db.store).await[4].what.about.change.clone().unwrap();
+    assert_eq!(found(by(|f, t| f.change = Some(t), &change), NewestFirst, 10).await, [5, 4, 3]);
+    let since = EventFilter { since: Some(at(9)), ..EventFilter::default() };
+    assert_eq!(found(since, OldestFirst, 10).await, [9]);
+    let range = EventRange { above: 3, below: 6 };
+    let page = db.store.events_page(&EventFilter::default(), range, NewestFirst, 10).await.unwrap();
+    assert_eq!(page.into_iter().map(|event| event.id).collect::<Vec<_>>(), [5, 4]);
+}
+
+/// Whoever reads on from the last id it has seen, while many write, misses nothing and sees nothing twice.
+pub(crate) async fn shows_every_event_to_a_reader_that_goes_by_id(db: Database) {
+    const WRITERS: usize = 6;
+    const EACH: usize = 25;
+    let mut writers = tokio::task::JoinSet::new();
+    for writer in 0..WRITERS {
+        let store = db.store.clone();
+        writers.spawn(async move {
+            for number in 0..EACH {
+                store.event_append(said(writer * EACH + number), T0).await.unwrap();
+            }
+        });
+    }
+    let mut news = db.store.events_newest();
+    let mut seen = Vec::new();
+    let reading = async {
+        while seen.len() < WRITERS * EACH {
+            let above = seen.last().map_or(0, |event: &Event| event.id);
+            let range = EventRange { above, below: i64::MAX };
+            let page = db.store.events_page(&EventFilter::default(), range, EventOrder::OldestFirst, 7).await.unwrap();
+            if page.is_empty() {
+                news.wait_for(|newest| *newest > above).await.unwrap();
+            }
+            seen.extend(page);
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(1), reading).await.expect("every event is told of");
+    writers.join_all().await;
+    let ids: Vec<i64> = seen.iter().map(|event| event.id).collect();
+    assert_eq!(ids, (1..=(WRITERS * EACH) as i64).collect::<Vec<_>>());
+}
+
+pub(crate) async fn keeps_the_newest_events(mut db: Database) {
+    for number in 1..=30 {
+        db.store.event_append(said(number), at(number as u64)).await.unwrap();
+    }
+    let retention = Retention {
+        revisions_per_deployment: 1,
+        statuses_per_deployment: 1,
+        replaced_artifacts: Duration::from_hours(1),
+        finished_changes: Duration::from_hours(1),
+        removed_deployments: Duration::from_hours(1),
+        events: 10,
+    };
+    assert_eq!(db.store.prune(&retention, at(40)).await.unwrap(), 20);
+    assert_eq!(db.store.prune(&retention, at(40)).await.unwrap(), 0);
+    assert_eq!(db.store.event_bounds().await.unwrap(), EventBounds { oldest: 21, newest: 30 });
+    assert_eq!(all(&db.store).await.len(), 10);
+    db.store.prune(&Retention { events: 0, ..retention }, at(40)).await.unwrap();
+    assert_eq!(db.store.event_bounds().await.unwrap(), EventBounds { oldest: 31, newest: 30 }, "nothing is kept");
+    db.reopen().await;
+    db.store.event_append(said(31), at(41)).await.unwrap();
+    assert_eq!(all(&db.store).await[0].id, 31, "a number is never used again");
+}
+
+/// With several servers on one database the newest id is looked up.
+pub(crate) async fn hears_of_events_written_by_others(db: Database) {
+    let other = Store::open(&margrave_store::StoreOptions { url: db.url.clone(), readers: 2 }).await.unwrap();
+    let mut news = db.store.events_newest();
+    other.event_append(said(1), T0).await.unwrap();
+    assert!(!news.has_changed().unwrap());
+    db.store.events_look().await.unwrap();
+    assert!(news.has_changed().unwrap());
+    assert_eq!(*news.borrow_and_update(), 1);
+    db.store.events_look().await.unwrap();
+    assert!(!news.has_changed().unwrap(), "nothing new wakes nobody");
+    other.close().await;
+}
+
+pub(crate) async fn keeps_events_within_their_bounds(db: Database) {
+    let event = NewEvent::new("test.said", About::default(), "x".repeat(5000)).with(json!("y".repeat(5000)));
+    db.store.event_append(event, T0).await.unwrap();
+    let event = all(&db.store).await.pop().unwrap();
+    assert!(event.what.message.chars().count() <= margrave_core::events::MESSAGE_CHARS_MAX + 1);
+    assert_eq!(event.what.detail, None);
+}
