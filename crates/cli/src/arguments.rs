@@ -165,10 +165,8 @@ Data goes to stdout, everything else to stderr. Colours are off in pipes and wit
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn the_command_line_is_consistent() {
-        command().debug_assert();
+        crate::examples::command().debug_assert();
     }
 }

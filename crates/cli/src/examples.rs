@@ -68,11 +68,6 @@ margrave --data ./fleet sim --devices 0 --clean",
     ("token revoke", "margrave token revoke 5d21 --reason \"left the team\" --yes"),
     ("audit list", "margrave audit list --subject client/press-07"),
     ("audit verify", "margrave audit verify"),
-    (
-        "events",
-        "margrave events --since 1h --kind deployment.failed
-margrave events --follow --device press-07 -o json",
-    ),
     ("doctor", "margrave doctor\nmargrave --data ./fleet doctor"),
     (
         "completions",

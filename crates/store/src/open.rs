@@ -258,7 +258,7 @@ fn migrator() -> Migrator {
         step(1, "first", include_str!("../migrations/0001_first.sql")),
         step(2, "events", include_str!("../migrations/0002_events.sql")),
         step(3, "idempotency", include_str!("../migrations/0003_idempotency.sql")),
-        step(6, "removed deployments", include_str!("../migrations/0006_removed_deployments.sql")),
+        step(4, "removed deployments", include_str!("../migrations/0004_removed_deployments.sql")),
     ])
 }
 

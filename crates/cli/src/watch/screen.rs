@@ -32,10 +32,9 @@ impl Screen {
             // Ages go on even where nothing else does.
             Some(last) if self.out.terminal && last.text == seen.text => return true,
             Some(last) if !self.out.terminal && last.key == seen.key => return true,
-            last if self.out.terminal => self.drawn(&seen.text, last.is_none()),
-            None => self.block(&seen.text),
+            last if self.out.terminal => drawn(&seen.text, last.is_none()),
             Some(_) if self.out.format == Format::Table => format!("\n{}", seen.text),
-            Some(_) => self.block(&seen.text),
+            _ => self.block(&seen.text),
         };
         self.last = Some(seen);
         let mut stdout = std::io::stdout().lock();
@@ -46,18 +45,18 @@ impl Screen {
         if self.out.format == Format::Yaml { format!("---\n{text}") } else { text.to_owned() }
     }
 
-    fn drawn(&self, text: &str, first: bool) -> String {
-        let enter = if first { ENTER } else { "" };
-        let lines: String = text.lines().flat_map(|line| [line, LINE_AWAY]).collect();
-        format!("{enter}{HOME}{lines}{LINE_AWAY}Watching; Ctrl-C ends.{REST_AWAY}")
-    }
-
     /// Leaves the last picture behind.
     pub(super) fn leave(&mut self) {
         let Some(last) = self.last.take().filter(|_| self.out.terminal) else { return };
         let mut stdout = std::io::stdout().lock();
         let _ = stdout.write_all(format!("{LEAVE}{}", last.text).as_bytes()).and_then(|()| stdout.flush());
     }
+}
+
+fn drawn(text: &str, first: bool) -> String {
+    let enter = if first { ENTER } else { "" };
+    let lines: String = text.lines().flat_map(|line| [line, LINE_AWAY]).collect();
+    format!("{enter}{HOME}{lines}{LINE_AWAY}Watching; Ctrl-C ends.{REST_AWAY}")
 }
 
 impl Drop for Screen {

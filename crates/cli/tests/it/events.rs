@@ -111,11 +111,11 @@ fn following_survives_a_killed_server_without_loss_or_doubling() {
     }
     assert_eq!(server.run(&["client", "accept", "last"]).code, 0);
     let lines = follower.until("the last event", |lines| lines.last().is_some_and(|line| line.contains("`last`")));
-    let followed: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let ids: Vec<i64> = followed.iter().map(|event| event["id"].as_i64().unwrap()).collect();
+    let seen: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let ids: Vec<i64> = seen.iter().map(|event| event["id"].as_i64().unwrap()).collect();
     assert_eq!(ids, (1..=ids.len() as i64).collect::<Vec<_>>());
-    assert_eq!(followed, events(&server, &["--after", "0"]), "as the history has them");
-    assert_eq!(followed.iter().filter(|event| event["kind"] == "server.started").count(), 4);
+    assert_eq!(seen, events(&server, &["--after", "0"]), "as the history has them");
+    assert_eq!(seen.iter().filter(|event| event["kind"] == "server.started").count(), 4);
     let talk = follower.errors();
     assert!(talk.contains("Lost the connection"), "{talk}");
     assert!(talk.contains("Connected again"), "{talk}");
@@ -132,12 +132,12 @@ fn a_deployment_can_be_followed_to_its_device_and_back() {
     assert_eq!(server.run(&deploy).code, 0);
     assert_eq!(server.run(&["deployment", "remove", "--app", "line-monitor", "--all", "--wait", "--yes"]).code, 0);
     let lines = follower.until("removal", |lines| lines.iter().any(|line| line.contains("deployment.removed")));
-    let followed: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let told = kinds(&followed);
+    let seen: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told = kinds(&seen);
     assert_eq!(told.first(), Some(&"deployment.assigned"));
     for expected in ["deployment.installed", "deployment.unassigned", "deployment.removed"] {
         assert!(told.contains(&expected), "{told:?}");
     }
-    assert!(followed.iter().all(|event| event["device"] == "press" && event["application"] == "line-monitor"));
+    assert!(seen.iter().all(|event| event["device"] == "press" && event["application"] == "line-monitor"));
     assert!(!lines.iter().any(|line| line.contains("Press 7")), "answers stay out of events");
 }

@@ -84,7 +84,10 @@ async fn silence(state: &ServerState, started: Timestamp) {
     // Other servers write their seen times as late as this one.
     let late = if state.store.is_shared() { SEEN_EVERY } else { Duration::ZERO };
     let since = state.silent_since().minus(late);
-    while since > started {
+    if since <= started {
+        return;
+    }
+    loop {
         match state.store.silent_write(since, state.now()).await {
             Ok(found) if found >= SILENT_MAX => {}
             Ok(_) => return,

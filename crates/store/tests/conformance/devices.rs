@@ -52,6 +52,8 @@ pub(crate) async fn creates_then_updates_a_device(db: Database) {
 
 // GW-02, invariant 8
 pub(crate) async fn writes_many_reports_in_one_transaction(db: Database) {
+    use DevicePut::{Created, GatewayNotFound, Updated};
+
     let (one, two) = (accept(&db.store, 1).await, accept(&db.store, 2).await);
     let write = |client: &margo::ids::ClientId, device: &str, site: &str, second| {
         let (capabilities, body) = capabilities(device, &json!({ "site": site }));
@@ -67,7 +69,6 @@ pub(crate) async fn writes_many_reports_in_one_transaction(db: Database) {
         write(&one, "press", "graz", 6),
     ];
     let outcomes = db.store.devices_put(&reports).await.unwrap();
-    use DevicePut::{Created, GatewayNotFound, Updated};
     assert_eq!(outcomes, [GatewayNotFound, Created, Created, Created, Updated, Updated]);
     assert_eq!(found(&db.store, "site=graz").await, ["press"]);
     let press = db.store.device_get(&key(&one, "press")).await.unwrap().unwrap();

@@ -149,6 +149,8 @@ pub(crate) async fn tells_of_clients_that_come_fall_silent_and_return(db: Databa
 }
 
 pub(crate) async fn finds_events_by_what_they_are_about(db: Database) {
+    use EventOrder::{NewestFirst, OldestFirst};
+
     let (one, two) = (accept(&db.store, 1).await, accept(&db.store, 2).await);
     let id = deploy(&db.store, &one, 1, "a").await;
     deploy(&db.store, &two, 2, "b").await;
@@ -157,7 +159,6 @@ pub(crate) async fn finds_events_by_what_they_are_about(db: Database) {
         let events = db.store.events_page(&filter, EventRange::ALL, order, limit).await.unwrap();
         events.into_iter().map(|event| event.id).collect()
     };
-    use EventOrder::{NewestFirst, OldestFirst};
     let by = |change: fn(&mut EventFilter, String), name: &str| {
         let mut filter = EventFilter::default();
         change(&mut filter, name.to_owned());
@@ -223,6 +224,7 @@ pub(crate) async fn keeps_the_newest_events(mut db: Database) {
         replaced_artifacts: Duration::from_hours(1),
         finished_changes: Duration::from_hours(1),
         removed_deployments: Duration::from_hours(1),
+        idempotency_keys: Duration::from_hours(1),
         events: 10,
     };
     assert_eq!(db.store.prune(&retention, at(40)).await.unwrap(), 20);

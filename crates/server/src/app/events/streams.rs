@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 #[derive(Debug)]
 pub struct Streams {
-    streams_max: usize,
+    open_max: usize,
     per_token_max: usize,
     open: Mutex<HashMap<Uuid, usize>>,
 }
@@ -27,14 +27,14 @@ pub struct Place {
 }
 
 impl Streams {
-    pub fn new(streams_max: usize, per_token_max: usize) -> Self {
-        Self { streams_max, per_token_max, open: Mutex::default() }
+    pub fn new(open_max: usize, per_token_max: usize) -> Self {
+        Self { open_max, per_token_max, open: Mutex::default() }
     }
 
     pub fn take(self: &Arc<Self>, token: Uuid) -> Result<Place, Taken> {
         let mut open = self.open.lock();
-        if open.values().sum::<usize>() >= self.streams_max {
-            return Err(Taken::All(self.streams_max));
+        if open.values().sum::<usize>() >= self.open_max {
+            return Err(Taken::All(self.open_max));
         }
         let own = open.entry(token).or_default();
         if *own >= self.per_token_max {

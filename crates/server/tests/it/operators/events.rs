@@ -203,6 +203,7 @@ async fn a_gap_is_told_and_the_stream_goes_on_behind_it() {
         replaced_artifacts: Duration::from_hours(1),
         finished_changes: Duration::from_hours(1),
         removed_deployments: Duration::from_hours(1),
+        idempotency_keys: Duration::from_hours(1),
         events: 5,
     };
     server.state().store.prune(&retention, server.clock.now()).await.unwrap();

@@ -73,7 +73,8 @@ impl World {
     fn is_news(&self, held: &Held) -> bool {
         let Request::Poll { if_none_match: Some(etag), .. } = &held.request else { return true };
         let current = self.server.parts().heads.get(&self.nodes[held.node].client);
-        current.is_none_or(|head| head.state != margrave_core::model::ClientState::Accepted || head.digest.etag() != *etag)
+        current
+            .is_none_or(|head| head.state != margrave_core::model::ClientState::Accepted || head.digest.etag() != *etag)
     }
 
     async fn answer_held(&mut self, held: Held) -> Result<(), Violation> {
