@@ -181,8 +181,9 @@ settings! {
         idle_timeout: Span = Span::seconds(150),
         /// Time for one request, from its head to the answer.
         request_timeout: Span = Span::seconds(30),
-        /// A poll with `Prefer: wait=N` is held until its manifest changes, at most this long; `0s` holds none.
-        hold_max: Span = Span::minutes(5),
+        /// A poll with `Prefer: wait=N` is held until its manifest changes, at most this long and at most half of
+        /// `silent_after`; `0s` holds none.
+        hold_max: Span = Span::minutes(2),
         /// Polls held at the same time, one per client; further ones are answered at once.
         holds: usize = 12_000,
         /// A connection is closed after this time and never outlives the client's certificate (TLS-03).

@@ -108,7 +108,7 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
 
     let metrics = Arc::new(Metrics::default());
     let descriptions = Arc::new(Descriptions::default());
-    let holds = Arc::new(Holds::new(&config.limits, Arc::clone(&metrics)));
+    let holds = Arc::new(Holds::new(&config, Arc::clone(&metrics)));
     let stop_loops = CancellationToken::new();
     let (statuses, status_task) =
         StatusQueue::start(Statuses { store: store.clone(), heads: Arc::clone(&heads), metrics: Arc::clone(&metrics) });

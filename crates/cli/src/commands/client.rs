@@ -41,7 +41,7 @@ pub(crate) enum ClientCommand {
     },
     /// Make a key, get a certificate for it, accept the client, and write all into a folder
     Mint(mint::MintArgs),
-    /// Show how a device's container runtime pulls through the server's own registry, references unchanged
+    /// Print what lets a device's container runtime pull through the server's own registry, references unchanged
     MirrorConfig(mirror::MirrorArgs),
     /// Make a one-time token with which a device enrols, and show the command to paste there
     EnrolToken {

@@ -19,7 +19,7 @@ const KIND_WIDTH: usize = 24;
   margrave events --follow
   margrave events --since 1h --kind deployment.failed
   margrave events --follow --device press-07 -o json
-  margrave events --follow --after 4711        go on where another run stopped")]
+  margrave events --follow --after 4711   # go on where another run stopped")]
 pub(crate) struct EventsArgs {
     /// Go on with what happens next, until Ctrl-C; survives restarts of the server
     #[arg(long, short)]

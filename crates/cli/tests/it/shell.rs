@@ -18,9 +18,10 @@ fn offered(program: &str, words: &[&str]) -> Vec<String> {
     std::fs::write(&file, script(program, "bash")).unwrap();
     let line: Vec<_> = words.iter().map(|word| format!("'{word}'")).collect();
     let (last, before) = (line.len() - 1, line.len().saturating_sub(2));
-    let function = format!("_{program}");
+    // The last line of the script says which function completes the program.
+    let find = format!("$(complete -p {program} | sed -n 's/.* -F \\([^ ]*\\) .*/\\1/p')");
     let test = format!(
-        "source '{}' || exit 1\nCOMP_WORDS=({})\nCOMP_CWORD={last}\n{function} {program} \"${{COMP_WORDS[{last}]}}\" \
+        "source '{}' || exit 1\nCOMP_WORDS=({})\nCOMP_CWORD={last}\n{find} {program} \"${{COMP_WORDS[{last}]}}\" \
          \"${{COMP_WORDS[{before}]}}\" || exit 1\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n",
         file.display(),
         line.join(" "),
@@ -74,7 +75,8 @@ fn man_pages_of_every_command_are_formatted_without_a_warning() {
     }
     for name in &names {
         let page = out.join(name);
-        let output = Command::new("groff").args(["-man", "-Tutf8", "-P-cbou", "-ww"]).arg(&page).output().unwrap();
+        let output =
+            Command::new("groff").args(["-Kutf8", "-man", "-Tutf8", "-P-cbou", "-ww"]).arg(&page).output().unwrap();
         let warnings = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && warnings.is_empty(), "{name}: {warnings}");
         let text = String::from_utf8(output.stdout).unwrap();

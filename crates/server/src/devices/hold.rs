@@ -1,6 +1,6 @@
 //! `Prefer: wait=N` (RFC 7240): a poll that finds nothing new is answered when there is something, or when the time is up.
 
-use crate::config::Limits;
+use crate::config::{Config, Limits};
 use crate::heads::{Waiting, Woken};
 use crate::telemetry::Metrics;
 use http::HeaderValue;
@@ -32,9 +32,11 @@ pub(super) struct Room {
 }
 
 impl Holds {
-    pub fn new(limits: &Limits, metrics: Arc<Metrics>) -> Self {
-        let Limits { hold_max, holds, .. } = limits;
-        Self { longest: hold_max.0, most: *holds, held: AtomicUsize::new(0), begun: Notify::new(), metrics }
+    /// Who waits is heard of only when the wait ends, so it ends well before a client counts as silent.
+    pub fn new(config: &Config, metrics: Arc<Metrics>) -> Self {
+        let Limits { hold_max, holds, .. } = &config.limits;
+        let longest = hold_max.0.min(config.silent_after() / 2);
+        Self { longest, most: *holds, held: AtomicUsize::new(0), begun: Notify::new(), metrics }
     }
 
     /// How many are held now.

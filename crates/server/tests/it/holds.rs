@@ -52,7 +52,7 @@ async fn a_change_reaches_a_poll_that_is_held() {
     assert!(metric(&server, "margrave_polls_held 2").await);
     server.deploy("press").await;
     let response = waiting.await.unwrap();
-    assert_eq!(outcome(&response), (200, Some("wait=300")), "as long as the server allows");
+    assert_eq!(outcome(&response), (200, Some("wait=120")), "as long as the server allows");
     assert_ne!(response.headers()["etag"], before.as_str());
     assert_eq!(response.json::<serde_json::Value>().await.unwrap()["deployments"].as_array().unwrap().len(), 1);
     assert!(!bystander.is_finished(), "a change of one client wakes nobody else");
@@ -154,13 +154,22 @@ async fn a_client_retired_while_its_poll_is_held_is_told_so() {
 }
 
 #[tokio::test]
+async fn who_waits_never_looks_silent() {
+    let server = TestServer::start_with(|config| config.silent_after = Span::seconds(4)).await;
+    let press = server.accepted("press").await;
+    let etag = etag(&press).await;
+    let response = poll(&press, &etag, LONG).await.unwrap();
+    assert_eq!(outcome(&response), (304, Some("wait=2")), "half of the time to be silent");
+}
+
+#[tokio::test]
 async fn a_server_that_stops_lets_held_polls_go() {
     let server = TestServer::start_with(|config| config.limits.drain_timeout = Span(PATIENCE)).await;
     let press = server.accepted("press").await;
     let waiting = poll(&press, &etag(&press).await, LONG);
     held(&server, 1).await;
     tokio::time::timeout(PATIENCE, server.running.shutdown()).await.expect("stops before the poll has had its time");
-    assert_eq!(outcome(&waiting.await.unwrap()), (304, Some("wait=300")));
+    assert_eq!(outcome(&waiting.await.unwrap()), (304, Some("wait=120")));
 }
 
 #[tokio::test]
@@ -170,7 +179,7 @@ async fn a_connection_that_is_old_enough_closes_with_an_answer() {
     let server = TestServer::start_with(|config| config.limits.connection_age_max = age).await;
     let press = server.accepted("press").await;
     let response = poll(&press, &etag(&press).await, LONG).await.unwrap();
-    assert_eq!(outcome(&response), (304, Some("wait=300")));
+    assert_eq!(outcome(&response), (304, Some("wait=120")));
     assert_eq!(response.headers()["connection"], "close");
     assert!(metric(&server, "margrave_poll_holds_total{outcome=\"closing\"} 1").await);
 }
@@ -188,7 +197,7 @@ async fn a_change_by_another_server_on_the_same_database_reaches_a_held_poll() {
     let known = async || two.state().heads.get(&client_id("press"));
     eventually("the other server knows the client", known).await;
     two.deploy("press").await;
-    assert_eq!(outcome(&waiting.await.unwrap()), (200, Some("wait=300")));
+    assert_eq!(outcome(&waiting.await.unwrap()), (200, Some("wait=120")));
     two.set_state("lathe", ClientState::Retired).await;
     refused(lathe.await.unwrap(), 403, Some("not-authorized")).await;
     let (one, two) = (one.running, two.running);

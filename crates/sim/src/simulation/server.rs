@@ -157,7 +157,7 @@ impl Server {
             clock: Arc::clone(&clock),
             config: Arc::clone(&self.installation.config),
             heads: Arc::clone(&heads),
-            holds: Arc::new(Holds::new(&self.installation.config.limits, Arc::clone(&metrics))),
+            holds: Arc::new(Holds::new(&self.installation.config, Arc::clone(&metrics))),
             identity: Arc::clone(&self.installation.identity),
             publisher: Publisher::default(),
             descriptions: Arc::clone(&descriptions),

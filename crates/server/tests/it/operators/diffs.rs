@@ -118,7 +118,7 @@ async fn two_versions_of_an_application_are_compared() {
         names,
         ["version", "parameters.image", "parameters.legacy", "questions.legacy", "parameters.mode", "questions.mode"]
     );
-    assert!(diff.unified.contains("-  version: 1.0.0\n+  version: 2.0.0\n"), "{}", diff.unified);
+    assert!(diff.unified.contains("-  version: \"1.0.0\"\n+  version: \"2.0.0\"\n"), "{}", diff.unified);
     assert!(api.application_diff(ID, "2.0.0", "2.0.0").await.unwrap().same);
     assert_eq!(problem(api.application_diff(ID, "1.0.0", "9").await).code, "not-found");
 }
