@@ -25,11 +25,12 @@ check: ## Format, lints, docs, dependency and tidiness rules
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --workspace --no-deps --quiet
-	$(CARGO) test --locked -p margrave-sim --test tidy
-	$(CARGO) run --locked --quiet -p margrave-sim --bin margrave-counts -- check
+	$(CARGO) test --locked --workspace --test tidy
+	./target/debug/margrave-counts check
 
 counts: ## Keep the instruction counts of the hot paths that `make check` compares with
-	$(CARGO) run --locked --quiet -p margrave-sim --bin margrave-counts -- write
+	$(CARGO) test --locked --workspace --test tidy --no-run
+	./target/debug/margrave-counts write
 
 fmt: ## Format the code
 	$(CARGO) fmt --all

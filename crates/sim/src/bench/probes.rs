@@ -50,7 +50,7 @@ impl Latencies {
     }
 }
 
-/// Identities of the clients [`fleet`] made.
+/// Identities of the clients [`fleet()`] made.
 pub struct Probes<'s> {
     server: &'s Server,
     clients: Vec<(String, Arc<ClientConfig>)>,
