@@ -5,6 +5,7 @@ mod waiting;
 pub use waiting::{Waiting, Woken};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use http::HeaderValue;
 use margo::ids::ClientId;
 use margrave_core::time::Timestamp;
 use margrave_store::{Head, SeenAt, Store};
@@ -25,9 +26,36 @@ const LOAD_PAGE_ROWS: u32 = 5_000;
 /// "Not heard of since the server started."
 const NEVER: i64 = i64::MIN;
 
+/// A head with its ETag ready to be sent.
+#[derive(Debug)]
+pub struct Current {
+    pub head: Arc<Head>,
+    pub etag: HeaderValue,
+}
+
+impl From<Head> for Current {
+    fn from(head: Head) -> Self {
+        let etag = HeaderValue::try_from(head.digest.etag()).expect("a digest fits into a header");
+        Self { head: Arc::new(head), etag }
+    }
+}
+
+/// One client, looked up once. Entries are never taken away, so it stays good.
+#[derive(Debug, Clone)]
+pub struct Known(Arc<Entry>);
+
+impl Known {
+    pub fn current(&self) -> arc_swap::Guard<Arc<Current>> {
+        self.0.current.load()
+    }
+    pub fn seen(&self, at: Timestamp) {
+        self.0.seen.fetch_max(at.0, Ordering::Relaxed);
+    }
+}
+
 #[derive(Debug)]
 struct Entry {
-    head: ArcSwap<Head>,
+    current: ArcSwap<Current>,
     seen: AtomicI64,
     /// The seen time last handed out for writing.
     drained: AtomicI64,
@@ -74,7 +102,12 @@ impl Heads {
 
     /// The head of a client, or `None` for one nobody has created.
     pub fn get(&self, client: &ClientId) -> Option<Arc<Head>> {
-        self.shard(client).load().get(client).map(|entry| entry.head.load_full())
+        self.shard(client).load().get(client).map(|entry| Arc::clone(&entry.current.load().head))
+    }
+
+    /// A client to come back to without looking it up.
+    pub fn known(&self, client: &ClientId) -> Option<Known> {
+        self.shard(client).load().get(client).map(|entry| Known(Arc::clone(entry)))
     }
 
     /// Takes a new head; an older version never replaces a newer one.
@@ -83,15 +116,17 @@ impl Heads {
     /// so that a batch published a moment ago does not bring back a client that was retired meanwhile.
     pub fn put(&self, head: Head) {
         let entry = self.entry(&head);
-        entry.head.rcu(|held| {
-            let (content, policy) = (newer(&head, held, |head| head.version), newer(&head, held, |head| head.revision));
-            Head {
+        entry.current.rcu(|current| {
+            let before = &current.head;
+            let (content, policy) =
+                (newer(&head, before, |head| head.version), newer(&head, before, |head| head.revision));
+            Current::from(Head {
                 client: head.client.clone(),
                 state: policy.state,
                 revision: policy.revision,
                 version: content.version,
                 digest: content.digest.clone(),
-            }
+            })
         });
         // After the head has moved: whoever waits looks at it before going to sleep.
         if let Some(waiter) = &*entry.waiter.load() {
@@ -142,7 +177,7 @@ impl Heads {
             return Arc::clone(entry);
         }
         let entry = Arc::new(Entry {
-            head: ArcSwap::from_pointee(head.clone()),
+            current: ArcSwap::from_pointee(Current::from(head.clone())),
             seen: AtomicI64::new(NEVER),
             drained: AtomicI64::new(NEVER),
             waiter: ArcSwapOption::empty(),

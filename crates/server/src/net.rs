@@ -2,10 +2,12 @@
 
 // Suggested reading order.
 pub mod serve;
+mod lifetime;
 mod site;
 pub mod tls;
 mod verify;
 
+pub use lifetime::{Lifetime, Reason};
 pub use serve::{Bound, Options};
 pub use site::{BoxFuture, Connected, Front, Site};
 pub use tls::Tls;

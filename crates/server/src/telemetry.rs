@@ -3,7 +3,8 @@
 mod metrics;
 mod observe;
 
-pub use metrics::{Metrics, RouteLabels};
+pub use metrics::{Metrics, RouteLabels, UnchangedPolls};
+pub(crate) use observe::logs_unchanged;
 pub use observe::{REQUEST_ID_HEADER, RequestId, observe};
 
 use crate::config::{Log, LogFormat};

@@ -2,16 +2,18 @@
 
 use crate::config::{Config, Limits};
 use crate::heads::{Waiting, Woken};
+use crate::net::Lifetime;
 use crate::telemetry::Metrics;
 use http::HeaderValue;
 use margrave_core::model::ClientState;
 use margrave_store::Head;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
 
 /// How many polls are held, and how many may be.
 #[derive(Debug)]
@@ -83,8 +85,8 @@ pub(super) struct Hold {
     pub(super) waiting: Waiting,
     /// The head the poll asks about.
     pub(super) unchanged: Arc<Head>,
-    /// The connection has to close: an answer now is better than none.
-    pub(super) closing: CancellationToken,
+    /// When the connection has to close, an answer is better than none.
+    pub(super) lifetime: Arc<Lifetime>,
 }
 
 impl Hold {
@@ -95,12 +97,17 @@ impl Hold {
                 Woken::Look => "changed",
                 Woken::Replaced => "replaced",
             },
-            () = self.closing.cancelled() => "closing",
+            () = self.closing() => "closing",
             () = sleep(room.length) => "elapsed",
         };
         room.outcome = outcome;
         // A client with two requests under way would otherwise make them drive each other out for ever.
         (outcome != "replaced").then(|| HeaderValue::try_from(format!("wait={}", room.length.as_secs())).ok()).flatten()
+    }
+
+    /// Registers nothing: it is polled by the task of the connection, which is woken when it has to close.
+    async fn closing(&self) {
+        poll_fn(|_| if self.lifetime.closing().is_some() { Poll::Ready(()) } else { Poll::Pending }).await;
     }
 
     /// Returns when an ordinary poll would not be told the same any more, or when a newer one took its place.

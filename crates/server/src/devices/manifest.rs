@@ -12,7 +12,7 @@ use margo::problem::ProblemType;
 use margrave_store::Head;
 
 /// DS-15: never shared, never kept without asking.
-const CACHE_CONTROL: &str = "private";
+pub(super) const CACHE_CONTROL: &str = "private";
 
 pub(super) async fn get(State(state): State<ServerState>, caller: Caller, headers: HeaderMap) -> Answer {
     if !accepts(&headers, MANIFEST_MEDIA_TYPE) {

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, HeaderName, header};
 
-const PREFER: HeaderName = HeaderName::from_static("prefer");
+pub(super) const PREFER: HeaderName = HeaderName::from_static("prefer");
 
 /// Whether one of these media ranges takes this media type; no header means yes (DS-12).
 pub(crate) fn accepts(headers: &HeaderMap, media_type: &str) -> bool {

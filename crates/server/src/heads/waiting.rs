@@ -46,7 +46,7 @@ impl Waiting {
 
     /// The head now. Looked at after the wait has begun, it misses nothing.
     pub fn head(&self) -> Arc<Head> {
-        self.entry.head.load_full()
+        Arc::clone(&self.entry.current.load().head)
     }
 
     /// Returns when it is worth looking again. A word that came before the call counts.

@@ -1,27 +1,35 @@
 //! The accept loop. A handshake never blocks accepting, and everything has a time limit.
 
+use super::lifetime::{Lifetime, Lifetimes, Reason, Tracked};
 use super::tls::Tls;
 use super::verify::peer_of;
 use super::{BoxFuture, Connected, Peer, RemoteAddress, Site};
 use crate::telemetry::Metrics;
 use axum::Router;
 use axum::body::Body;
+use futures_util::future::Either;
 use http::{HeaderName, Request, Response, StatusCode};
 use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulConnection;
 use margrave_core::time::Clock;
+use rustls::ServerConfig;
 use std::convert::Infallible;
-use std::future::{pending, poll_fn};
+use std::future::{Ready, poll_fn, ready};
 use std::net::SocketAddr;
-use std::pin::pin;
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service as _;
@@ -37,6 +45,8 @@ pub const CLOSE_GRACE: Duration = Duration::from_secs(10);
 /// The same where requests prove themselves one by one. Nothing is lost by letting one finish that goes on, such as a
 /// large image layer over a slow line; what stands still does not stay for ever.
 const TRANSFER_GRACE: Duration = Duration::from_hours(24);
+/// Time to say goodbye to who has not said anything for long.
+const SILENCE_GRACE: Duration = Duration::from_secs(1);
 /// Enough for every header of the protocol; a request head beyond it gets 431.
 const REQUEST_HEAD_BYTES_MAX: usize = 32 * 1024;
 const REQUEST_HEADERS_MAX: usize = 64;
@@ -83,6 +93,11 @@ impl Bound {
     ) {
         let site = site.into();
         let options = Arc::new(options);
+        let lifetimes = Lifetimes::new(options.idle_timeout, options.connection_age_max);
+        match &tls {
+            Some(tls) => tokio::spawn(Arc::clone(&lifetimes).run(stop.clone(), tls.clone())),
+            None => tokio::spawn(Arc::clone(&lifetimes).run(stop.clone(), watch::Sender::new(()).subscribe())),
+        };
         let permits = Arc::new(Semaphore::new(options.connections_max.min(Semaphore::MAX_PERMITS)));
         loop {
             // At the limit nothing is accepted: the kernel's queue holds newcomers back.
@@ -101,8 +116,13 @@ impl Bound {
                     }
                 },
             };
-            let connection =
-                Connection { options: Arc::clone(&options), remote, site: site.clone(), stop: stop.clone() };
+            let connection = Connection {
+                options: Arc::clone(&options),
+                lifetimes: Arc::clone(&lifetimes),
+                remote,
+                site: site.clone(),
+                stop: stop.clone(),
+            };
             let tls = tls.clone();
             connections.spawn(async move {
                 connection.run(stream, tls).await;
@@ -114,6 +134,7 @@ impl Bound {
 
 struct Connection {
     options: Arc<Options>,
+    lifetimes: Arc<Lifetimes>,
     remote: SocketAddr,
     site: Site,
     stop: CancellationToken,
@@ -123,77 +144,107 @@ impl Connection {
     async fn run(self, stream: TcpStream, tls: Option<Tls>) {
         // Answers are small and waited for.
         let _ = stream.set_nodelay(true);
-        let Some(mut tls) = tls else {
-            let never = watch::Sender::new(());
-            return self.speak(stream, None, self.options.connection_age_max, never.subscribe()).await;
+        let trust = self.lifetimes.trust();
+        let Some(tls) = tls else {
+            return self.speak(stream, None, self.options.connection_age_max, trust).await;
         };
-        let config = Arc::clone(&tls.borrow_and_update());
-        let name = self.options.name;
-        let handshake = TlsAcceptor::from(config).accept(stream);
-        let stream = match timeout(self.options.handshake_timeout, handshake).await {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => {
-                self.options.metrics.handshake_failed(name);
-                return tracing::debug!(listener = name, remote = %self.remote, %error, "handshake failed");
-            }
-            Err(_) => {
-                self.options.metrics.handshake_failed(name);
-                return tracing::debug!(listener = name, remote = %self.remote, "handshake took too long");
-            }
-        };
+        let config = Arc::clone(&tls.borrow());
+        drop(tls);
+        let Some(stream) = self.shake_hands(stream, config).await else { return };
         let peer = stream.get_ref().1.peer_certificates().and_then(|chain| peer_of(chain.first()?));
         let age_max = peer.as_ref().map_or(self.options.connection_age_max, |(_, ends_at)| {
             // Never beyond the client's certificate (TLS-03).
             self.options.connection_age_max.min(ends_at.since(self.options.clock.now()))
         });
-        self.speak(stream, peer.map(|(identity, _)| Peer(identity)), age_max, tls).await;
+        self.speak(stream, peer.map(|(identity, _)| Peer(identity)), age_max, trust).await;
+    }
+
+    /// Boxed: what a handshake needs is given back before the long life of its connection.
+    fn shake_hands(
+        &self,
+        stream: TcpStream,
+        config: Arc<ServerConfig>,
+    ) -> Pin<Box<dyn Future<Output = Option<TlsStream<TcpStream>>> + Send + '_>> {
+        Box::pin(async move {
+            let name = self.options.name;
+            let handshake = TlsAcceptor::from(config).accept(stream);
+            match timeout(self.options.handshake_timeout, handshake).await {
+                Ok(Ok(stream)) => return Some(stream),
+                Ok(Err(error)) => tracing::debug!(listener = name, remote = %self.remote, %error, "handshake failed"),
+                Err(_) => tracing::debug!(listener = name, remote = %self.remote, "handshake took too long"),
+            }
+            self.options.metrics.handshake_failed(name);
+            None
+        })
     }
 
     /// HTTP until the client leaves, the connection is too old, its trust has changed, or the server stops.
-    async fn speak<T>(
+    async fn speak(
         &self,
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
         peer: Option<Peer>,
         age_max: Duration,
-        mut trust: watch::Receiver<T>,
+        trust: u64,
     ) {
         let grace = if peer.is_some() { self.options.close_grace } else { TRANSFER_GRACE };
-        let closing = CancellationToken::new();
-        let connected = Connected { peer, remote: RemoteAddress(self.remote), closing: closing.clone() };
-        let asked = Arc::new(Notify::new());
-        let first_request = Arc::clone(&asked);
+        let lifetime = self.lifetimes.begin(age_max, trust, self.options.http1_only, &self.stop);
+        let remote = RemoteAddress(self.remote);
+        let connected = Connected { peer, remote, lifetime: Arc::clone(&lifetime), known: OnceLock::new() };
         let site = self.site.clone();
-        let service = hyper::service::service_fn(move |request: Request<Incoming>| {
-            first_request.notify_one();
-            answer(&site, &connected, request)
-        });
-        let builder = self.builder();
-        let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
-        let reason = tokio::select! {
-            ended = connection.as_mut() => return self.ended(ended),
-            () = self.stop.cancelled() => "the server stops",
-            () = sleep(age_max) => "it has reached its age",
-            () = self.silent(&asked) => {
-                return tracing::debug!(listener = self.options.name, remote = %self.remote, "no request came");
-            }
-            Ok(()) = trust.changed() => "certificates or trust have changed",
-        };
-        tracing::debug!(listener = self.options.name, remote = %self.remote, reason, "closing a connection");
-        closing.cancel();
-        connection.as_mut().graceful_shutdown();
-        // When the server stops, the drain timeout of the whole process is the limit.
-        tokio::select! {
-            ended = connection.as_mut() => self.ended(ended),
-            () = sleep(grace) => {}
+        let service = service_fn(move |request: Request<Incoming>| answer(&site, &connected, request));
+        let stream = TokioIo::new(stream);
+        if self.options.http1_only {
+            let connection = Self::http1().serve_connection(stream, service);
+            self.drive(Box::pin(connection), &lifetime, grace).await;
+        } else {
+            let connection = self.builder().serve_connection(stream, service).into_owned();
+            self.drive(Box::pin(connection), &lifetime, grace).await;
         }
     }
 
-    /// Ends when the first request has not come in time. HTTP itself looks for silence only later: neither finding out
-    /// its version nor the preface of HTTP/2 has a time limit.
-    async fn silent(&self, asked: &Notify) {
-        if timeout(self.options.idle_timeout, asked.notified()).await.is_ok() {
-            pending::<()>().await;
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "the compiler does not find out by itself that it may move between threads"
+    )]
+    fn drive<'c, C>(
+        &'c self,
+        mut connection: Pin<Box<C>>,
+        lifetime: &'c Lifetime,
+        grace: Duration,
+    ) -> impl Future<Output = ()> + Send + 'c
+    where
+        C: GracefulConnection + Send + 'static,
+        C::Error: std::fmt::Display,
+    {
+        async move {
+            let ended = poll_fn(|context| {
+                // Asked first: an answer that was held back goes out with the word that it is the last.
+                match lifetime.poll_closing(context) {
+                    Poll::Ready(reason) => Poll::Ready(Err(reason)),
+                    Poll::Pending => connection.as_mut().poll(context).map(Ok),
+                }
+            });
+            let reason = match ended.await {
+                Ok(result) => return self.ended(result),
+                Err(reason) => reason,
+            };
+            let text = reason.text();
+            tracing::debug!(listener = self.options.name, remote = %self.remote, reason = text, "closing a connection");
+            connection.as_mut().graceful_shutdown();
+            // When the server stops, the drain timeout of the whole process is the limit.
+            let grace = if reason == Reason::Silence { SILENCE_GRACE } else { grace };
+            tokio::select! {
+                ended = connection.as_mut() => self.ended(ended),
+                () = sleep(grace) => {}
+            }
         }
+    }
+
+    /// For devices (GEN-03). Silence is looked after by [`Lifetimes`]: a timer of its own would be set for every request.
+    fn http1() -> http1::Builder {
+        let mut builder = http1::Builder::new();
+        builder.keep_alive(true).max_headers(REQUEST_HEADERS_MAX).max_buf_size(REQUEST_HEAD_BYTES_MAX);
+        builder
     }
 
     fn builder(&self) -> auto::Builder<TokioExecutor> {
@@ -211,22 +262,25 @@ impl Connection {
             .keep_alive_interval(self.options.idle_timeout)
             .keep_alive_timeout(self.options.handshake_timeout)
             .max_header_list_size(REQUEST_HEAD_BYTES_MAX as u32);
-        if self.options.http1_only { builder.http1_only() } else { builder }
+        builder
     }
 
-    fn ended(&self, result: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
+    fn ended(&self, result: Result<(), impl std::fmt::Display>) {
         if let Err(error) = result {
             tracing::debug!(listener = self.options.name, remote = %self.remote, %error, "a connection broke off");
         }
     }
 }
 
-/// One request, after what holds it back.
-fn answer(
-    site: &Site,
-    connected: &Connected,
-    request: Request<Incoming>,
-) -> BoxFuture<Result<Response<Body>, Infallible>> {
+type Answer = Result<Response<Tracked>, Infallible>;
+
+/// One request: at once where the front has the answer, otherwise by the routes, after what holds it back.
+fn answer(site: &Site, connected: &Connected, request: Request<Incoming>) -> Either<Ready<Answer>, BoxFuture<Answer>> {
+    if let Some(response) = site.front.as_ref().and_then(|front| front.answer(&request, connected)) {
+        connected.lifetime.asked();
+        return Either::Left(ready(Ok(response.map(|body| Tracked::new(body, None)))));
+    }
+    let under_way = connected.lifetime.begin_request();
     let hold = site.front.as_ref().and_then(|front| front.hold(&request, connected));
     let mut request = request.map(Body::new);
     request.extensions_mut().insert(connected.remote);
@@ -234,7 +288,7 @@ fn answer(
         request.extensions_mut().insert(peer.clone());
     }
     let mut router = site.router.clone();
-    Box::pin(async move {
+    Either::Right(Box::pin(async move {
         let applied = match hold {
             Some(hold) => hold.await,
             None => None,
@@ -246,6 +300,6 @@ fn answer(
         if let (Some(applied), StatusCode::OK | StatusCode::NOT_MODIFIED) = (applied, response.status()) {
             response.headers_mut().insert(PREFERENCE_APPLIED, applied);
         }
-        Ok(response)
-    })
+        Ok(response.map(|body| Tracked::new(body, Some(under_way))))
+    }))
 }

@@ -1,12 +1,13 @@
 //! What a listener serves: routes, and for devices something in front of them.
 
-use super::{Peer, RemoteAddress};
+use super::{Lifetime, Peer, RemoteAddress};
+use crate::heads::Known;
 use axum::Router;
-use http::{HeaderValue, Request};
+use axum::body::Body;
+use http::{HeaderValue, Request, Response};
 use hyper::body::Incoming;
 use std::pin::Pin;
-use std::sync::Arc;
-use tokio_util::sync::CancellationToken;
+use std::sync::{Arc, OnceLock};
 
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -15,12 +16,17 @@ pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub struct Connected {
     pub peer: Option<Peer>,
     pub remote: RemoteAddress,
-    /// Cancelled when the connection has to close soon: whoever lets a request wait should let it go.
-    pub closing: CancellationToken,
+    /// Says when the connection has to close: whoever lets a request wait should let it go then.
+    pub lifetime: Arc<Lifetime>,
+    /// The peer among the clients known here, found once.
+    pub known: OnceLock<Known>,
 }
 
 /// Sees a request before the routes do.
 pub trait Front: Send + Sync {
+    /// An answer that needs no route: exactly what the routes would say.
+    fn answer(&self, request: &Request<Incoming>, connected: &Connected) -> Option<Response<Body>>;
+
     /// What the routes have to wait for. It gives the `Preference-Applied` of the answer, if there is one (RFC 7240).
     fn hold(&self, request: &Request<Incoming>, connected: &Connected) -> Option<BoxFuture<Option<HeaderValue>>>;
 }

@@ -91,7 +91,32 @@ impl Default for Metrics {
     }
 }
 
+/// What an unchanged poll counts, looked up once.
+#[derive(Debug, Clone)]
+pub struct UnchangedPolls {
+    requests: Counter,
+    request_seconds: Histogram,
+    polls: Counter,
+}
+
+impl UnchangedPolls {
+    pub fn count(&self, took: Duration) {
+        self.request_seconds.observe(took.as_secs_f64());
+        self.requests.inc();
+        self.polls.inc();
+    }
+}
+
 impl Metrics {
+    /// The counts of polls on the route of the manifest that are answered with 304.
+    pub fn unchanged_polls(&self, listener: &'static str, route: String) -> UnchangedPolls {
+        let labels = RouteLabels { listener, route, method: "GET".to_owned(), status: 304 };
+        UnchangedPolls {
+            requests: self.requests.get_or_create_owned(&labels),
+            request_seconds: self.request_seconds.get_or_create_owned(&ListenerLabel { listener }),
+            polls: self.polls.get_or_create_owned(&OutcomeLabel { outcome: "unchanged" }),
+        }
+    }
     pub fn request(&self, labels: RouteLabels, took: Duration) {
         self.request_seconds.get_or_create(&ListenerLabel { listener: labels.listener }).observe(took.as_secs_f64());
         self.requests.get_or_create(&labels).inc();

@@ -10,6 +10,7 @@ mod handshake;
 mod health;
 mod holds;
 mod manifest;
+mod polls;
 mod problems;
 mod reload;
 mod start;

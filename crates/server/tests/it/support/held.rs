@@ -29,7 +29,11 @@ impl Held {
 
     /// Asks for the manifest with these header lines and no others; returns the head of the answer in lower case.
     pub(crate) async fn ask(&mut self, headers: &str) -> String {
-        let request = format!("GET /api/v1/deployments HTTP/1.1\r\nhost: wfm\r\n{headers}\r\n");
+        self.say(&format!("GET /api/v1/deployments HTTP/1.1\r\nhost: wfm\r\n{headers}\r\n")).await
+    }
+
+    /// Says this, and returns the head of the answer in lower case.
+    pub(crate) async fn say(&mut self, request: &str) -> String {
         self.0.write_all(request.as_bytes()).await.unwrap();
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -37,6 +41,8 @@ impl Held {
         }
         let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let bodiless = request.starts_with("HEAD ") || head.split(' ').nth(1) == Some("304");
+        let length = length.filter(|_| !bodiless);
         let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
         tokio::time::timeout(PATIENCE, self.0.read_exact(&mut body)).await.unwrap().unwrap();
         head
