@@ -27,9 +27,11 @@ pub(crate) fn render(out: Output, explanation: &Explanation) -> String {
 }
 
 fn line(out: Output, fact: &Fact) -> String {
-    let since = fact.since.as_ref().map(|since| format!("since {}", clock::ago(since, clock::now())));
-    match since {
-        Some(since) => format!("{} {}", fact.sentence, paint(&format!("({since})"), Style::new().dimmed(), out.colour)),
+    match &fact.since {
+        Some(since) => {
+            let since = format!("({})", clock::ago(since, clock::now()));
+            format!("{} {}", fact.sentence, paint(&since, Style::new().dimmed(), out.colour))
+        }
         None => fact.sentence.clone(),
     }
 }
