@@ -3,6 +3,7 @@
 // Suggested reading order.
 pub mod serve;
 mod lifetime;
+mod rest;
 mod site;
 pub mod tls;
 mod verify;

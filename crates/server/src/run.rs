@@ -14,7 +14,7 @@ use crate::config::{Config, Problem};
 use crate::devices::{self, Capabilities, CapabilityQueue, Holds, StatusQueue, Statuses};
 use crate::heads::Heads;
 use crate::identity::{Identity, IdentityError};
-use crate::net::serve::CLOSE_GRACE;
+use crate::net::serve::{CLOSE_GRACE, REST_AFTER};
 use crate::net::tls::{self, Kind};
 use crate::net::{Bound, Options, Site, Tls};
 use crate::registry::hosted::{HostError, Hosted};
@@ -255,6 +255,7 @@ fn spawn(
         handshake_timeout: limits.handshake_timeout.0,
         idle_timeout: limits.idle_timeout.0,
         connection_age_max: limits.connection_age_max.0,
+        rest_after: REST_AFTER,
         close_grace: CLOSE_GRACE,
         clock: Arc::clone(&state.clock),
         metrics: Arc::clone(&state.metrics),

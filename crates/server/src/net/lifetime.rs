@@ -8,7 +8,7 @@ use hyper::body::{Frame, SizeHint};
 use parking_lot::Mutex;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
@@ -50,6 +50,7 @@ impl Reason {
 pub(super) struct Lifetimes {
     begun: Instant,
     idle: Duration,
+    rest_after: Duration,
     look_every: Duration,
     /// Milliseconds from the beginning to the last look: a clock for those who need no better one.
     now: AtomicU64,
@@ -79,15 +80,22 @@ pub struct Lifetime {
     active_at: AtomicU64,
     requests: AtomicU32,
     under_way: AtomicU32,
+    /// The last request had no body, so that nothing of it can be on the way still.
+    bodyless: AtomicBool,
+    /// Something written may not be on its way yet.
+    unflushed: AtomicBool,
+    /// Asked to come to rest, or at rest.
+    rest: AtomicBool,
     shared: Arc<Lifetimes>,
 }
 
 impl Lifetimes {
-    pub(super) fn new(idle: Duration, age_max: Duration) -> Arc<Self> {
+    pub(super) fn new(idle: Duration, age_max: Duration, rest_after: Duration) -> Arc<Self> {
         let look_every = (idle.min(age_max) / 4).clamp(LOOK_EVERY_MIN, LOOK_EVERY_MAX);
         Arc::new(Self {
             begun: Instant::now(),
             idle,
+            rest_after,
             look_every,
             now: AtomicU64::new(0),
             trust: AtomicU64::new(0),
@@ -119,6 +127,9 @@ impl Lifetimes {
             active_at: AtomicU64::new(now),
             requests: AtomicU32::new(0),
             under_way: AtomicU32::new(0),
+            bodyless: AtomicBool::new(false),
+            unflushed: AtomicBool::new(false),
+            rest: AtomicBool::new(false),
             shared: Arc::clone(self),
         });
         let mut all = self.all.lock();
@@ -167,6 +178,10 @@ impl Lifetimes {
                 () if one.is_silent(now, idle) => Reason::Silence,
                 () => {
                     next = next.min(one.ends_at);
+                    if one.may_rest(now) {
+                        one.rest.store(true, Ordering::Release);
+                        one.waker.wake();
+                    }
                     // The list holds one; a connection that is over holds none.
                     return Arc::strong_count(one) > 1;
                 }
@@ -188,6 +203,20 @@ impl Lifetime {
             && now.saturating_sub(self.active_at.load(Ordering::Relaxed)) >= idle
     }
 
+    /// Only the device listener's connections, between two requests.
+    fn may_rest(&self, now: u64) -> bool {
+        self.counts_silence
+            && !self.rest.load(Ordering::Relaxed)
+            && self.is_at_ease()
+            && now.saturating_sub(self.active_at.load(Ordering::Relaxed)) >= millis(self.shared.rest_after)
+    }
+
+    fn is_at_ease(&self) -> bool {
+        self.bodyless.load(Ordering::Relaxed)
+            && self.under_way.load(Ordering::Acquire) == 0
+            && !self.unflushed.load(Ordering::Relaxed)
+    }
+
     fn close(&self, reason: Reason) {
         let _ = self.reason.compare_exchange(0, reason as u8, Ordering::AcqRel, Ordering::Acquire);
         self.waker.wake();
@@ -207,15 +236,39 @@ impl Lifetime {
         self.closing().map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// A request that is answered at once.
+    /// For the task of the connection, after it has found nothing to do: whether it may give back what it does it with.
+    pub(super) fn rests(&self) -> bool {
+        if !self.rest.load(Ordering::Acquire) {
+            return false;
+        }
+        // A request may have come since the look.
+        let rests = self.is_at_ease();
+        self.rest.store(rests, Ordering::Release);
+        rests
+    }
+
+    /// The connection has something to do again.
+    pub(super) fn wakes(&self) {
+        self.active_at.store(millis(self.shared.begun.elapsed()), Ordering::Relaxed);
+        self.bodyless.store(false, Ordering::Relaxed);
+        self.rest.store(false, Ordering::Release);
+    }
+
+    pub(super) fn wrote(&self, unflushed: bool) {
+        self.unflushed.store(unflushed, Ordering::Relaxed);
+    }
+
+    /// A request without a body that is answered at once.
     pub fn asked(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
+        self.bodyless.store(true, Ordering::Relaxed);
         self.active_at.store(self.shared.now.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// A request that takes its time; it is over when the last byte of its answer is on its way.
-    pub(super) fn begin_request(self: &Arc<Self>) -> UnderWay {
+    pub(super) fn begin_request(self: &Arc<Self>, bodyless: bool) -> UnderWay {
         self.requests.fetch_add(1, Ordering::Relaxed);
+        self.bodyless.store(bodyless, Ordering::Relaxed);
         self.under_way.fetch_add(1, Ordering::Relaxed);
         UnderWay(Arc::clone(self))
     }

@@ -1,17 +1,18 @@
 //! The accept loop. A handshake never blocks accepting, and everything has a time limit.
 
 use super::lifetime::{Lifetime, Lifetimes, Reason, Tracked};
+use super::rest::{Readable, Watched};
 use super::tls::Tls;
 use super::verify::peer_of;
 use super::{BoxFuture, Connected, Peer, RemoteAddress, Site};
 use crate::telemetry::Metrics;
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, HttpBody as _};
 use futures_util::future::Either;
 use http::{HeaderName, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper::service::service_fn;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulConnection;
@@ -24,7 +25,7 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
@@ -45,6 +46,8 @@ pub const CLOSE_GRACE: Duration = Duration::from_secs(10);
 /// The same where requests prove themselves one by one. Nothing is lost by letting one finish that goes on, such as a
 /// large image layer over a slow line; what stands still does not stay for ever.
 const TRANSFER_GRACE: Duration = Duration::from_hours(24);
+/// A connection of a device that has said nothing for this long comes to rest; polls that follow each other do not pay for it.
+pub const REST_AFTER: Duration = Duration::from_secs(2);
 /// Time to say goodbye to who has not said anything for long.
 const SILENCE_GRACE: Duration = Duration::from_secs(1);
 /// Enough for every header of the protocol; a request head beyond it gets 431.
@@ -64,6 +67,8 @@ pub struct Options {
     pub handshake_timeout: Duration,
     pub idle_timeout: Duration,
     pub connection_age_max: Duration,
+    /// [`REST_AFTER`].
+    pub rest_after: Duration,
     /// [`CLOSE_GRACE`].
     pub close_grace: Duration,
     pub clock: Arc<dyn Clock>,
@@ -93,7 +98,7 @@ impl Bound {
     ) {
         let site = site.into();
         let options = Arc::new(options);
-        let lifetimes = Lifetimes::new(options.idle_timeout, options.connection_age_max);
+        let lifetimes = Lifetimes::new(options.idle_timeout, options.connection_age_max, options.rest_after);
         match &tls {
             Some(tls) => tokio::spawn(Arc::clone(&lifetimes).run(stop.clone(), tls.clone())),
             None => tokio::spawn(Arc::clone(&lifetimes).run(stop.clone(), watch::Sender::new(()).subscribe())),
@@ -181,7 +186,7 @@ impl Connection {
     /// HTTP until the client leaves, the connection is too old, its trust has changed, or the server stops.
     async fn speak(
         &self,
-        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        stream: impl AsyncRead + AsyncWrite + Readable + Send + Sync + Unpin + 'static,
         peer: Option<Peer>,
         age_max: Duration,
         trust: u64,
@@ -192,13 +197,57 @@ impl Connection {
         let connected = Connected { peer, remote, lifetime: Arc::clone(&lifetime), known: OnceLock::new() };
         let site = self.site.clone();
         let service = service_fn(move |request: Request<Incoming>| answer(&site, &connected, request));
-        let stream = TokioIo::new(stream);
         if self.options.http1_only {
-            let connection = Self::http1().serve_connection(stream, service);
-            self.drive(Box::pin(connection), &lifetime, grace).await;
+            self.drive_http1(Watched::new(stream, Arc::clone(&lifetime)), service, &lifetime, grace).await;
         } else {
+            let stream = TokioIo::new(stream);
             let connection = self.builder().serve_connection(stream, service).into_owned();
             self.drive(Box::pin(connection), &lifetime, grace).await;
+        }
+    }
+
+    /// Like [`Self::drive`], with rests in between.
+    async fn drive_http1<S, F>(&self, mut stream: Watched<S>, mut service: F, lifetime: &Lifetime, grace: Duration)
+    where
+        S: AsyncRead + AsyncWrite + Readable + Send + Unpin + 'static,
+        F: Serve,
+    {
+        loop {
+            let mut connection = Box::new(Self::http1().serve_connection(TokioIo::new(stream), service));
+            let next = poll_fn(|context| {
+                // Asked first: an answer that was held back goes out with the word that it is the last.
+                if let Poll::Ready(reason) = lifetime.poll_closing(context) {
+                    return Poll::Ready(Next::Close(reason));
+                }
+                match Pin::new(&mut *connection).poll(context) {
+                    Poll::Ready(ended) => Poll::Ready(Next::Ended(ended)),
+                    Poll::Pending if lifetime.rests() => Poll::Ready(Next::Rest),
+                    Poll::Pending => Poll::Pending,
+                }
+            });
+            match next.await {
+                Next::Ended(ended) => return self.ended(ended),
+                Next::Close(reason) => return self.close(Pin::new(&mut *connection), reason, grace).await,
+                Next::Rest => {}
+            }
+            let parts = connection.into_parts();
+            stream = parts.io.into_inner();
+            stream.unread(parts.read_buf);
+            service = parts.service;
+            let _rest = self.options.metrics.rests();
+            let woken = poll_fn(|context| match lifetime.poll_closing(context) {
+                Poll::Ready(reason) => Poll::Ready(Err(reason)),
+                Poll::Pending => stream.poll_readable(context).map(Ok),
+            });
+            match woken.await {
+                Ok(()) => lifetime.wakes(),
+                Err(reason) => {
+                    self.closes(reason);
+                    // Nothing is under way: only the goodbye is left.
+                    let _ = timeout(SILENCE_GRACE, stream.shutdown()).await;
+                    return;
+                }
+            }
         }
     }
 
@@ -228,16 +277,28 @@ impl Connection {
                 Ok(result) => return self.ended(result),
                 Err(reason) => reason,
             };
-            let text = reason.text();
-            tracing::debug!(listener = self.options.name, remote = %self.remote, reason = text, "closing a connection");
-            connection.as_mut().graceful_shutdown();
-            // When the server stops, the drain timeout of the whole process is the limit.
-            let grace = if reason == Reason::Silence { SILENCE_GRACE } else { grace };
-            tokio::select! {
-                ended = connection.as_mut() => self.ended(ended),
-                () = sleep(grace) => {}
-            }
+            self.close(connection.as_mut(), reason, grace).await;
         }
+    }
+
+    async fn close<C>(&self, mut connection: Pin<&mut C>, reason: Reason, grace: Duration)
+    where
+        C: GracefulConnection,
+        C::Error: std::fmt::Display,
+    {
+        self.closes(reason);
+        connection.as_mut().graceful_shutdown();
+        // When the server stops, the drain timeout of the whole process is the limit.
+        let grace = if reason == Reason::Silence { SILENCE_GRACE } else { grace };
+        tokio::select! {
+            ended = connection => self.ended(ended),
+            () = sleep(grace) => {}
+        }
+    }
+
+    fn closes(&self, reason: Reason) {
+        let reason = reason.text();
+        tracing::debug!(listener = self.options.name, remote = %self.remote, reason, "closing a connection");
     }
 
     /// For devices (GEN-03). Silence is looked after by [`Lifetimes`]: a timer of its own would be set for every request.
@@ -274,13 +335,33 @@ impl Connection {
 
 type Answer = Result<Response<Tracked>, Infallible>;
 
+/// What a connection does next.
+enum Next {
+    Ended(hyper::Result<()>),
+    Close(Reason),
+    Rest,
+}
+
+/// What answers the requests of a connection.
+trait Serve:
+    Service<Request<Incoming>, Response = Response<Tracked>, Error = Infallible, Future: Send + Unpin> + Send + Unpin
+{
+}
+
+impl<F> Serve for F where
+    F: Service<Request<Incoming>, Response = Response<Tracked>, Error = Infallible, Future: Send + Unpin>
+        + Send
+        + Unpin
+{
+}
+
 /// One request: at once where the front has the answer, otherwise by the routes, after what holds it back.
 fn answer(site: &Site, connected: &Connected, request: Request<Incoming>) -> Either<Ready<Answer>, BoxFuture<Answer>> {
     if let Some(response) = site.front.as_ref().and_then(|front| front.answer(&request, connected)) {
         connected.lifetime.asked();
         return Either::Left(ready(Ok(response.map(|body| Tracked::new(body, None)))));
     }
-    let under_way = connected.lifetime.begin_request();
+    let under_way = connected.lifetime.begin_request(request.is_end_stream());
     let hold = site.front.as_ref().and_then(|front| front.hold(&request, connected));
     let mut request = request.map(Body::new);
     request.extensions_mut().insert(connected.remote);

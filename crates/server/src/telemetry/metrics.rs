@@ -38,6 +38,7 @@ pub struct Metrics {
     request_seconds: Family<ListenerLabel, Histogram, fn() -> Histogram>,
     handshake_failures: Family<ListenerLabel, Counter>,
     polls: Family<OutcomeLabel, Counter>,
+    resting: Gauge,
     held: Gauge,
     holds: Family<OutcomeLabel, Counter>,
     status_reports: Family<OutcomeLabel, Counter>,
@@ -61,6 +62,7 @@ impl Default for Metrics {
             request_seconds: Family::new_with_constructor(duration_histogram as fn() -> Histogram),
             handshake_failures: Family::default(),
             polls: Family::default(),
+            resting: Gauge::default(),
             held: Gauge::default(),
             holds: Family::default(),
             status_reports: Family::default(),
@@ -75,6 +77,7 @@ impl Default for Metrics {
         registry.register("request_duration_seconds", "Time to answer", metrics.request_seconds.clone());
         registry.register("handshake_failures", "TLS handshakes that failed", metrics.handshake_failures.clone());
         registry.register("polls", "Manifest polls by outcome", metrics.polls.clone());
+        registry.register("connections_resting", "Connections of devices at rest now", metrics.resting.clone());
         registry.register("polls_held", "Polls held now, waiting for a change", metrics.held.clone());
         registry.register("poll_holds", "Polls that asked to be held, by outcome", metrics.holds.clone());
         registry.register("status_reports", "Status reports by outcome", metrics.status_reports.clone());
@@ -88,6 +91,15 @@ impl Default for Metrics {
         registry.register("publish_batches", "Transactions that published manifests", metrics.publish_batches.clone());
         registry.register("store_errors", "Operations the store failed", metrics.store_errors.clone());
         metrics
+    }
+}
+
+#[derive(Debug)]
+pub struct Resting(Gauge);
+
+impl Drop for Resting {
+    fn drop(&mut self) {
+        self.0.dec();
     }
 }
 
@@ -120,6 +132,14 @@ impl Metrics {
     pub fn request(&self, labels: RouteLabels, took: Duration) {
         self.request_seconds.get_or_create(&ListenerLabel { listener: labels.listener }).observe(took.as_secs_f64());
         self.requests.get_or_create(&labels).inc();
+    }
+    /// A connection is at rest until this is dropped.
+    pub fn rests(&self) -> Resting {
+        self.resting.inc();
+        Resting(self.resting.clone())
+    }
+    pub fn resting(&self) -> i64 {
+        self.resting.get()
     }
     pub fn handshake_failed(&self, listener: &'static str) {
         self.handshake_failures.get_or_create(&ListenerLabel { listener }).inc();

@@ -32,20 +32,26 @@ async fn slow() -> Body {
     Body::from_stream(pieces)
 }
 
-/// What a plain listener answers to these bytes until it closes the connection.
-async fn answer(options: impl FnOnce(&mut Options), request: &[u8]) -> String {
+/// Limits that nothing here comes near to.
+fn patient() -> Options {
     let long = Duration::from_hours(1);
-    let mut settings = Options {
+    Options {
         name: "test",
         http1_only: false,
         connections_max: 1,
         handshake_timeout: long,
         idle_timeout: long,
         connection_age_max: long,
+        rest_after: long,
         close_grace: Duration::from_millis(100),
         clock: Arc::new(SystemClock),
         metrics: Arc::new(Metrics::default()),
-    };
+    }
+}
+
+/// What a plain listener answers to these bytes until it closes the connection.
+async fn answer(options: impl FnOnce(&mut Options), request: &[u8]) -> String {
+    let mut settings = patient();
     options(&mut settings);
     let bound = Bound::to(([127, 0, 0, 1], 0).into()).await.unwrap();
     let mut stream = TcpStream::connect(bound.address).await.unwrap();
@@ -107,7 +113,7 @@ async fn whoever_asks_for_nothing_more_is_shown_out() {
 #[tokio::test]
 async fn a_connection_ends_at_its_age_however_late_the_next_look_would_be() {
     // The hour of silence would allow a look every second; the age comes with the connection, as that of a certificate does.
-    let lifetimes = Lifetimes::new(Duration::from_hours(1), Duration::from_hours(1));
+    let lifetimes = Lifetimes::new(Duration::from_hours(1), Duration::from_hours(1), Duration::from_hours(1));
     let stop = CancellationToken::new();
     let (_sender, trust) = watch::channel(());
     tokio::spawn(Arc::clone(&lifetimes).run(stop.clone(), trust));
@@ -124,7 +130,7 @@ async fn a_connection_ends_at_its_age_however_late_the_next_look_would_be() {
 
 #[tokio::test]
 async fn a_connection_made_under_an_older_trust_is_told() {
-    let lifetimes = Lifetimes::new(Duration::from_hours(1), Duration::from_hours(1));
+    let lifetimes = Lifetimes::new(Duration::from_hours(1), Duration::from_hours(1), Duration::from_hours(1));
     let stop = CancellationToken::new();
     let _stop_at_the_end = stop.clone().drop_guard();
     let (sender, trust) = watch::channel(());
@@ -138,4 +144,82 @@ async fn a_connection_made_under_an_older_trust_is_told() {
     assert_eq!(slow.closing(), Some(Reason::Trust), "its handshake was under way");
     let new = lifetimes.begin(Duration::from_hours(1), lifetimes.trust(), true, &stop);
     assert_eq!(new.closing(), None);
+}
+
+/// Reads until what has come is enough.
+async fn read_until(stream: &mut TcpStream, enough: impl Fn(&str) -> bool) {
+    let mut seen = Vec::new();
+    while !enough(&String::from_utf8_lossy(&seen)) {
+        let read = timeout(PATIENCE, stream.read_buf(&mut seen)).await.expect("answered in time").unwrap();
+        assert!(read > 0, "closed after {} bytes", seen.len());
+    }
+}
+
+async fn answers(stream: &mut TcpStream, count: usize) {
+    read_until(stream, |seen| seen.matches("quick answer").count() == count).await;
+}
+
+async fn resting(metrics: &Metrics, count: i64) {
+    let mut looks = interval(Duration::from_millis(5));
+    let seen = async {
+        while metrics.resting() != count {
+            looks.tick().await;
+        }
+    };
+    timeout(PATIENCE, seen).await.unwrap_or_else(|_| panic!("{} are at rest, not {count}", metrics.resting()));
+}
+
+#[tokio::test]
+async fn a_connection_comes_to_rest_between_requests_and_loses_nothing() {
+    const LARGE: usize = 8 << 20;
+    let metrics = Arc::new(Metrics::default());
+    let options = Options {
+        http1_only: true,
+        connections_max: 2,
+        rest_after: Duration::ZERO,
+        metrics: Arc::clone(&metrics),
+        ..patient()
+    };
+    let bound = Bound::to(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let mut stream = TcpStream::connect(bound.address).await.unwrap();
+    let mut other = TcpStream::connect(bound.address).await.unwrap();
+    let router = Router::new()
+        .route("/quick", get(async || "quick answer").post(async |body: String| format!("quick answer to {body}")))
+        .route("/large", get(async || "~".repeat(LARGE)));
+    let stop = CancellationToken::new();
+    tokio::spawn(bound.serve(options, None, router, stop.clone(), TaskTracker::new()));
+    let quick = b"GET /quick HTTP/1.1\r\nhost: test\r\n\r\n";
+    for _ in 0..2 {
+        stream.write_all(quick).await.unwrap();
+        answers(&mut stream, 1).await;
+        resting(&metrics, 1).await;
+    }
+    // A request in two pieces, and another one right behind it.
+    stream.write_all(&quick[..9]).await.unwrap();
+    resting(&metrics, 0).await;
+    stream.write_all(&[&quick[9..], quick].concat()).await.unwrap();
+    answers(&mut stream, 2).await;
+    resting(&metrics, 1).await;
+    // The rest of a body is never taken for a request.
+    stream.write_all(b"POST /quick HTTP/1.1\r\nhost: test\r\ncontent-length: 5\r\n\r\nhe").await.unwrap();
+    resting(&metrics, 0).await;
+    stream.write_all(b"llo").await.unwrap();
+    read_until(&mut stream, |seen| seen.ends_with("quick answer to hello")).await;
+    // An answer that is not read stays on its way, while others come to rest.
+    stream.write_all(b"GET /large HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
+    for _ in 0..2 {
+        other.write_all(quick).await.unwrap();
+        answers(&mut other, 1).await;
+        resting(&metrics, 1).await;
+    }
+    read_until(&mut stream, |seen| seen.len() > LARGE && seen.matches('~').count() == LARGE).await;
+    resting(&metrics, 2).await;
+    // One at rest hears that the server stops.
+    stop.cancel();
+    for stream in [&mut stream, &mut other] {
+        let mut more = Vec::new();
+        timeout(PATIENCE, stream.read_to_end(&mut more)).await.expect("closed in time").unwrap();
+        assert_eq!(more, b"");
+    }
+    resting(&metrics, 0).await;
 }
