@@ -1,6 +1,7 @@
 //! A fleet of virtual devices: the real agent's machine over real mutual TLS; only the workloads are made up.
 //!
-//! Each device is one task with a few kilobytes of state and at most one connection, so that one process can be a plant.
+//! Each device is one task with a few kilobytes of state and at most one connection (two where polls are
+//! held), so that one process can be a plant.
 
 // Suggested reading order.
 mod device;

@@ -1,4 +1,4 @@
-//! Connections between two requests: what HTTP needs to read and write, about 16 KiB, is given back while nothing is said.
+//! Connections between two requests: the buffers HTTP reads and writes with are given back while nothing is said.
 //!
 //! A device polls once a minute and keeps its connection. Ten thousand of them would hold buffers they use for a millisecond.
 
