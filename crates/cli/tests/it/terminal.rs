@@ -19,7 +19,8 @@ impl Terminal {
     pub(crate) fn start(server: &Server, arguments: &[&str]) -> Self {
         let inner = server.command(arguments);
         let line = [inner.get_program()].into_iter().chain(inner.get_args()).map(|word| word.to_str().unwrap());
-        let line = line.collect::<Vec<_>>().join(" ");
+        // `exec`: a shell that stays would get the Ctrl-C as well, and some then end with 130 whatever the command did.
+        let line = format!("exec {}", line.collect::<Vec<_>>().join(" "));
         let mut script = Command::new("script")
             .args(["-qec", &line, "/dev/null"])
             .env("XDG_CONFIG_HOME", server.folder.path())
