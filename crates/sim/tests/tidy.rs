@@ -13,6 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("margrave-api", &["margo", "margrave-core"]),
     ("margrave-oci", &["margo"]),
     ("margrave-store", &["margo", "margrave-core"]),
+    ("margrave-sample-program", &[]),
     ("margrave-agent", &["margo", "margrave-core"]),
     ("margrave-server", &["margo", "margrave-core", "margrave-api", "margrave-oci", "margrave-store"]),
     (
