@@ -190,6 +190,7 @@ impl Machine {
             Input::WorkFinished { work, outcome } => self.work_finished(work, outcome, now, rng),
             Input::Observed { observation, result } => self.observed(observation, result, now, rng),
             Input::Devices(devices) => self.devices_changed(devices, now),
+            Input::RuntimeChanged => self.work.observe_soon(now),
             Input::Poke => self.network.poke(now),
         }
         self.advance_work(now, rng);

@@ -7,10 +7,20 @@
 pub mod simulated;
 
 use crate::machine::io::{ApplyWork, Observation, RemoveWork, WorkFailure};
+use margo::DeploymentId;
 use std::pin::Pin;
 
 /// A boxed future, so that the trait can be used behind `dyn`.
 pub type Future<'a, T> = Pin<Box<dyn std::future::Future<Output = T> + Send + 'a>>;
+
+/// Whose lines, and how many of each component.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogsWanted {
+    pub deployment: DeploymentId,
+    /// Left out: of all.
+    pub component: Option<String>,
+    pub lines: usize,
+}
 
 pub trait Runtime: Send + Sync + 'static {
     /// Brings one component to the state its document describes, and, if it is to be waited for, waits until it runs.
@@ -22,6 +32,17 @@ pub trait Runtime: Send + Sync + 'static {
 
     /// Everything this agent has ever applied and not removed, with its state now. What cannot be told is `Unknown`.
     fn observe(&self) -> Future<'_, Result<Observation, String>>;
+
+    /// Returns when something of ours may have changed (an event of the engine). Never, where there are no events.
+    fn changed(&self) -> Future<'_, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    /// The last lines a deployment, or one component of it, has written.
+    fn logs(&self, wanted: LogsWanted) -> Future<'_, Result<String, String>> {
+        let LogsWanted { deployment, .. } = wanted;
+        Box::pin(async move { Err(format!("this runtime keeps no logs of deployment {deployment}")) })
+    }
 
     /// What goes into `supportedDeploymentTypes`.
     fn deployment_types(&self) -> &'static [&'static str];

@@ -23,6 +23,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use writer::Writer;
 
@@ -34,6 +35,9 @@ const HOUSEKEEPING: Duration = Duration::from_secs(2);
 
 /// Sleep is cut into pieces of this length, so that a clock that is set does not leave the agent asleep.
 const SLEEP_MAX: Duration = Duration::from_secs(30);
+
+/// Between two looks because of events: one start makes many of them.
+const CHANGES_PAUSE: Duration = Duration::from_secs(1);
 
 /// The file `status` and `explain` read.
 pub const REPORT_FILE: &str = "report.json";
@@ -148,6 +152,7 @@ impl Agent {
     async fn drive(&mut self, cancel: &CancellationToken, done: impl Fn(&Machine) -> bool) {
         let mut housekeeping = tokio::time::interval(HOUSEKEEPING);
         housekeeping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let changes = watch(Arc::clone(&self.runtime), self.inputs.clone());
         while !cancel.is_cancelled() && !done(&self.machine) {
             let sleep = self.wake.since(self.clock.now()).min(SLEEP_MAX);
             tokio::select! {
@@ -157,6 +162,7 @@ impl Agent {
                 _ = housekeeping.tick() => self.keep_house().await,
             }
         }
+        changes.abort();
         self.publish_report();
         for work in self.works.values() {
             work.cancel();
@@ -258,6 +264,19 @@ impl Agent {
             self.reported = Some(report);
         }
     }
+}
+
+/// Passes on what the runtime notices by itself. A burst of events is one reason to look.
+fn watch(runtime: Arc<dyn Runtime>, inputs: mpsc::Sender<Input>) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        loop {
+            runtime.changed().await;
+            if inputs.send(Input::RuntimeChanged).await.is_err() {
+                return;
+            }
+            tokio::time::sleep(CHANGES_PAUSE).await;
+        }
+    })
 }
 
 fn write_report(folder: &Path, report: &Report) {

@@ -10,6 +10,7 @@ pub mod events;
 pub mod model;
 pub mod placement;
 pub mod plan;
+pub mod policy;
 pub mod publish;
 pub mod selector;
 pub mod settings;

@@ -40,6 +40,8 @@ pub enum Input {
     Observed { observation: ObservationId, result: Result<Observation, String> },
     /// The devices this client speaks for: its own first, then the children of a gateway (GW-02).
     Devices(Vec<DeviceReport>),
+    /// The runtime says that something of ours may have changed: look soon.
+    RuntimeChanged,
     /// Somebody wants the next poll now. Never earlier than the server allows.
     Poke,
 }
@@ -139,6 +141,8 @@ pub struct SeenComponent {
     /// The deployment YAML it was applied from.
     pub digest: Digest,
     pub run: Run,
+    /// What differs from what was applied, in words, such as `replicas 1 instead of 3`; empty when nothing does.
+    pub differs: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -178,7 +178,10 @@ impl Runtime {
             let components = workload
                 .components
                 .iter()
-                .map(|(name, (digest, run))| (name.clone(), SeenComponent { digest: digest.clone(), run: run.clone() }))
+                .map(|(name, (digest, run))| {
+                    let seen = SeenComponent { digest: digest.clone(), run: run.clone(), differs: Vec::new() };
+                    (name.clone(), seen)
+                })
                 .collect();
             SeenDeployment::Known { device: workload.device.clone(), components }
         };

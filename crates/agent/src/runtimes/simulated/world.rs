@@ -127,7 +127,7 @@ fn seen(id: DeploymentId, placed: &Placed, script: &Script) -> SeenDeployment {
             (None, None) if component.complete => Run::Running,
             (None, None) => Run::Stopped { message: "was begun and not finished".to_owned() },
         };
-        Some((name.clone(), SeenComponent { digest: component.digest.clone(), run }))
+        Some((name.clone(), SeenComponent { digest: component.digest.clone(), run, differs: Vec::new() }))
     });
     let components = components.collect();
     SeenDeployment::Known { device, components }

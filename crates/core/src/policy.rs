@@ -1,0 +1,161 @@
+//! What a device does by itself about one deployment: drift, failure, removal. Chosen by the operator, carried in the
+//! deployment document as an extension that other agents ignore (EXT-01, DEP-02; ADR 17).
+
+#[cfg(test)]
+mod tests;
+
+use margo::deployment::ApplicationDeployment;
+use margo::description::Extensions;
+use serde_json::{Map, Value};
+use std::fmt;
+use std::str::FromStr;
+
+/// Stands on `spec` of a deployment document.
+pub const EXTENSION: &str = "x-margrave-extensions";
+
+const MEMBER: &str = "policy";
+const DRIFT: &str = "drift";
+const ON_FAILURE: &str = "onFailure";
+const ON_REMOVAL: &str = "onRemoval";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Policy {
+    pub drift: Drift,
+    pub on_failure: OnFailure,
+    pub on_removal: OnRemoval,
+}
+
+/// What runs is not what was applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum Drift {
+    /// Repair it, and say what differed.
+    #[default]
+    Correct,
+    /// Say what differs; touch nothing.
+    Report,
+    Ignore,
+}
+
+/// A component could not be applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum OnFailure {
+    /// What was applied stays; the rest is tried again while the manifest stands.
+    #[default]
+    KeepPartial,
+    /// Back to the last revision of this deployment that ran.
+    Rollback,
+    /// Stop until the manager changes something.
+    Hold,
+}
+
+/// The deployment leaves the manifest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum OnRemoval {
+    /// Data volumes stay.
+    #[default]
+    Keep,
+    Purge,
+}
+
+/// A word that is none of those allowed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{found}` is not one of {}", allowed.join(", "))]
+pub struct UnknownWord {
+    found: String,
+    allowed: Vec<&'static str>,
+}
+
+/// Longer words are cut in messages.
+const WORD_CHARS_MAX: usize = 40;
+
+macro_rules! words {
+    ($name:ident: $($variant:ident = $word:literal),*) => {
+        impl $name {
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// As it is written in documents and commands.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)*
+                }
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = UnknownWord;
+            fn from_str(text: &str) -> Result<Self, UnknownWord> {
+                Self::ALL.iter().copied().find(|known| known.as_str() == text).ok_or_else(|| UnknownWord {
+                    found: text.chars().take(WORD_CHARS_MAX).collect(),
+                    allowed: vec![$($word),*],
+                })
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+
+words!(Drift: Correct = "correct", Report = "report", Ignore = "ignore");
+words!(OnFailure: KeepPartial = "keep-partial", Rollback = "rollback", Hold = "hold");
+words!(OnRemoval: Keep = "keep", Purge = "purge");
+
+impl Policy {
+    /// What a document says; where it says nothing, or nothing this program knows, the default (EXT-02).
+    pub fn of(document: &ApplicationDeployment) -> Self {
+        Self::read(&document.spec.extensions)
+    }
+
+    pub fn read(extensions: &Extensions) -> Self {
+        let said = extensions.get(EXTENSION).and_then(|ours| ours.get(MEMBER));
+        let word = |key: &str| said.and_then(|policy| policy.get(key)).and_then(Value::as_str);
+        fn or_default<T: FromStr + Default>(word: Option<&str>) -> T {
+            word.and_then(|word| word.parse().ok()).unwrap_or_default()
+        }
+        Self {
+            drift: or_default(word(DRIFT)),
+            on_failure: or_default(word(ON_FAILURE)),
+            on_removal: or_default(word(ON_REMOVAL)),
+        }
+    }
+
+    /// Only what differs from the default is written: a document without wishes stays as the standard has it.
+    pub fn write(&self, extensions: &mut Extensions) {
+        let Self { drift, on_failure, on_removal } = *self;
+        let mut policy = Map::new();
+        let mut put = |key: &str, word: Option<&str>| {
+            if let Some(word) = word {
+                policy.insert(key.to_owned(), word.into());
+            }
+        };
+        put(DRIFT, (drift != Drift::default()).then(|| drift.as_str()));
+        put(ON_FAILURE, (on_failure != OnFailure::default()).then(|| on_failure.as_str()));
+        put(ON_REMOVAL, (on_removal != OnRemoval::default()).then(|| on_removal.as_str()));
+        let mut ours = match extensions.shift_remove(EXTENSION) {
+            Some(Value::Object(ours)) => ours,
+            _ => Map::new(),
+        };
+        ours.remove(MEMBER);
+        if !policy.is_empty() {
+            ours.insert(MEMBER.to_owned(), Value::Object(policy));
+        }
+        if !ours.is_empty() {
+            extensions.insert(EXTENSION.to_owned(), Value::Object(ours));
+        }
+    }
+
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// `drift correct, on failure keep-partial, on removal keep`.
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { drift, on_failure, on_removal } = self;
+        write!(f, "drift {drift}, on failure {on_failure}, on removal {on_removal}")
+    }
+}

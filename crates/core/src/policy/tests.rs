@@ -1,0 +1,44 @@
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use super::*;
+use serde_json::json;
+
+#[test]
+fn every_policy_is_read_as_it_was_written() {
+    for drift in Drift::ALL {
+        for on_failure in OnFailure::ALL {
+            for on_removal in OnRemoval::ALL {
+                let policy = Policy { drift: *drift, on_failure: *on_failure, on_removal: *on_removal };
+                let mut extensions = Extensions::new();
+                policy.write(&mut extensions);
+                assert_eq!(Policy::read(&extensions), policy);
+                assert_eq!(extensions.is_empty(), policy.is_default());
+            }
+        }
+    }
+}
+
+#[test]
+fn words_nobody_knows_are_taken_as_not_said() {
+    // EXT-02
+    let extensions = Extensions::from([(
+        EXTENSION.to_owned(),
+        json!({"policy": {"drift": "dance", "onFailure": "hold", "more": 1}}),
+    )]);
+    assert_eq!(Policy::read(&extensions), Policy { on_failure: OnFailure::Hold, ..Policy::default() });
+    let odd = Extensions::from([(EXTENSION.to_owned(), json!({"policy": [1]}))]);
+    assert_eq!(Policy::read(&odd), Policy::default());
+}
+
+#[test]
+fn other_members_of_the_extension_stay() {
+    let mut extensions = Extensions::from([(EXTENSION.to_owned(), json!({"other": 1, "policy": {"drift": "report"}}))]);
+    Policy::default().write(&mut extensions);
+    assert_eq!(extensions[EXTENSION], json!({"other": 1}));
+}
+
+#[test]
+fn a_wrong_word_is_refused_with_the_right_ones() {
+    let error = "fix".parse::<Drift>().unwrap_err();
+    assert_eq!(error.to_string(), "`fix` is not one of correct, report, ignore");
+}
