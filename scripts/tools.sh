@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Fetches the real OCI clients the registry is tested with: skopeo, a Docker engine, oras and helm 3.
+# Fetches the real OCI clients the registry is tested with: skopeo, a Docker engine, oras and helm 3; and what the
+# agent's compose engine is tested with: compose v2 and a static busybox for images from scratch.
 # What the machine already has is used as it is. The rest is kept outside the tree, so a second run needs no network.
 set -euo pipefail
 . "$(dirname "$0")/apt.sh"
@@ -63,6 +64,22 @@ if ! have dockerd; then
 fi
 have docker || apt_install docker-cli
 
+if ! have docker-compose; then
+  echo "tools: fetching compose v2"
+  newer_package docker-compose
+  plugin="$(find "$tools/root/usr" -name docker-compose -type f -path '*cli-plugins*' | head -n 1)"
+  [ -n "$plugin" ] || fail "the package docker-compose of $newer_suite holds no compose v2"
+  ln -sfn "$plugin" "$bin/docker-compose"
+fi
+
+if ! have busybox; then
+  echo "tools: fetching a static busybox"
+  newer_package busybox-static
+  static="$(find "$tools/root" -name busybox -type f -path '*bin*' | head -n 1)"
+  [ -n "$static" ] || fail "the package busybox-static of $newer_suite holds no busybox"
+  ln -sfn "$static" "$bin/busybox"
+fi
+
 if ! have oras; then
   echo "tools: fetching oras"
   newer_package oras
@@ -89,4 +106,4 @@ PYTHON
   rm -rf "$work"
 fi
 
-echo "tools: skopeo, docker, oras and helm are here"
+echo "tools: skopeo, docker, compose, oras and helm are here"

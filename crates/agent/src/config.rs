@@ -2,6 +2,9 @@
 
 mod check;
 pub mod duration;
+mod workloads;
+
+pub use workloads::{ArtifactsConfig, ComposeConfig, RegistryConfig, TelemetryConfig};
 
 use crate::machine::Settings;
 use crate::machine::schedule::{Calendar, DayWindow, PollPolicy, RetryPolicy};
@@ -56,6 +59,11 @@ pub struct AgentConfig {
     pub proxy: Option<ProxyConfig>,
     pub http: HttpConfig,
     pub simulated: SimulatedConfig,
+    pub registry: Vec<RegistryConfig>,
+    pub artifacts: ArtifactsConfig,
+    pub telemetry: TelemetryConfig,
+    /// There: compose deployments run on Docker.
+    pub compose: Option<ComposeConfig>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -185,6 +193,10 @@ impl Default for AgentConfig {
             proxy: None,
             http: HttpConfig::default(),
             simulated: SimulatedConfig::default(),
+            registry: Vec::new(),
+            artifacts: ArtifactsConfig::default(),
+            telemetry: TelemetryConfig::default(),
+            compose: None,
         }
     }
 }

@@ -4,6 +4,7 @@
 
 // Suggested reading order.
 pub mod arguments;
+pub mod artifacts;
 pub mod codes;
 pub mod config;
 pub mod disk;

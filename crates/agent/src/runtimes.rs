@@ -4,6 +4,10 @@
 //! [`Runtime::observe`] finds it again after a restart of the agent, the engine or the machine.
 //! Every call may be repeated, and may be cut off at any point by dropping its future.
 
+pub mod engine;
+pub mod engines;
+pub mod ledger;
+pub mod program;
 pub mod simulated;
 
 use crate::machine::io::{ApplyWork, Observation, RemoveWork, WorkFailure};

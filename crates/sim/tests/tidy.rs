@@ -14,7 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("margrave-oci", &["margo"]),
     ("margrave-store", &["margo", "margrave-core"]),
     ("margrave-sample-program", &[]),
-    ("margrave-agent", &["margo", "margrave-core"]),
+    ("margrave-agent", &["margo", "margrave-core", "margrave-oci"]),
     ("margrave-server", &["margo", "margrave-core", "margrave-api", "margrave-oci", "margrave-store"]),
     (
         "margrave-sim",

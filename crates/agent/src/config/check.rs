@@ -84,6 +84,24 @@ pub(super) fn odd(config: &AgentConfig) -> Vec<(String, String)> {
     if jiff::tz::TimeZone::get(&poll.time_zone).is_err() {
         refuse("poll.time_zone", format!("`{}` is not a time zone known here", poll.time_zone));
     }
+    for (at, registry) in config.registry.iter().enumerate() {
+        let key = |name: &str| format!("registry[{at}].{name}");
+        if registry.host.is_empty() {
+            refuse(&key("host"), "is missing; write for example `registry.example:5000`".to_owned());
+        }
+        if registry.password_file.is_some() && registry.token_file.is_some() {
+            refuse(&key("token_file"), "cannot stand beside `password_file`; keep one".to_owned());
+        }
+        if registry.password_file.is_some() != registry.username.is_some() && registry.token_file.is_none() {
+            refuse(&key("username"), "and `password_file` go together".to_owned());
+        }
+    }
+    if config.telemetry.protocol.as_deref().is_some_and(|text| !matches!(text, "grpc" | "http/protobuf")) {
+        refuse("telemetry.protocol", "is `grpc` or `http/protobuf`".to_owned());
+    }
+    if config.compose.as_ref().is_some_and(|compose| compose.command.is_empty()) {
+        refuse("compose.command", "names no program; write for example [\"docker\", \"compose\"]".to_owned());
+    }
     found
 }
 
@@ -98,13 +116,22 @@ fn missing(config: &AgentConfig) -> Vec<(String, String)> {
         ("identity.trust_bundle", &identity.trust_bundle),
         ("trust.ca_file", &config.trust.ca_file),
         ("simulated.script", &config.simulated.script),
+        ("telemetry.certificate", &config.telemetry.certificate),
     ];
     let named = named.into_iter().filter_map(|(key, path)| Some((key.to_owned(), path.as_deref()?)));
     let children = config.child.iter().enumerate();
     let children = children.map(|(at, child)| (format!("child[{at}].capabilities"), child.capabilities.as_path()));
     let password = config.proxy.iter().filter_map(|proxy| proxy.password_file.as_deref());
     let password = password.map(|path| ("proxy.password_file".to_owned(), path));
-    for (key, path) in named.chain(children).chain(password) {
+    let registries = config.registry.iter().enumerate().flat_map(|(at, registry)| {
+        let files = [
+            ("ca_file", &registry.ca_file),
+            ("password_file", &registry.password_file),
+            ("token_file", &registry.token_file),
+        ];
+        files.into_iter().filter_map(move |(name, path)| Some((format!("registry[{at}].{name}"), path.as_deref()?)))
+    });
+    for (key, path) in named.chain(children).chain(password).chain(registries) {
         if let Err(error) = std::fs::File::open(path) {
             found.push((key, format!("`{}` cannot be read: {error}", path.display())));
         }

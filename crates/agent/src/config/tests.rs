@@ -20,7 +20,19 @@ fn unknown_keys_are_refused_by_name() {
         assert!(error.contains(key), "{error}");
     }
     // Every key of the structs is in the example: serde lists them all when it refuses one.
-    for section in ["", "[device]", "[poll]", "[retry]", "[identity]", "[trust]", "[http]", "[simulated]"] {
+    for section in [
+        "",
+        "[device]",
+        "[poll]",
+        "[retry]",
+        "[identity]",
+        "[trust]",
+        "[http]",
+        "[simulated]",
+        "[artifacts]",
+        "[telemetry]",
+        "[compose]",
+    ] {
         let error = toml::from_str::<AgentConfig>(&format!("{section}\nxx = 1")).unwrap_err().to_string();
         let listed = error.split_once("expected ").unwrap().1;
         for name in listed.split('`').skip(1).step_by(2) {

@@ -45,7 +45,7 @@ impl DiskError {
         format!("{self}{cause}")
     }
 
-    fn at(path: &Path, source: io::Error) -> Self {
+    pub(crate) fn at(path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
         if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
             Self::Full { path, source }

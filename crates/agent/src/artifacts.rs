@@ -1,0 +1,343 @@
+//! What components are made of: fetched from registries, verified, kept by digest, collected when nobody needs it.
+//!
+//! `artifacts/blobs/<sha256>` holds layers as they were sent; `<sha256>.part` is a download that goes on where it broke
+//! off. An index says which component needs which blob: the one being fetched, the one that runs, the one before it.
+//! Everything else is collected. What is held for a document is used without asking anybody, so that a device without
+//! network starts what it ran.
+
+mod download;
+mod index;
+pub mod registries;
+mod unpack;
+
+pub use registries::Registries;
+pub use unpack::{Unpacked, unpack_component};
+
+use crate::config::{ArtifactsConfig, RegistryConfig};
+use crate::disk::{DiskError, create_private_dir, read_record, write_record};
+use download::Pace;
+use index::{Index, Slot};
+use margo::description::ComponentSource;
+use margo::{DeploymentId, Digest};
+use margrave_oci::{Kind, OciError, Reference, Tag};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use url::Url;
+
+const INDEX: &str = "index.json";
+const BLOBS: &str = "blobs";
+/// Layers of components are text: compose files, charts, manifests.
+const LAYER_BYTES_MAX: u64 = margrave_oci::build::BYTES_MAX;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ArtifactError {
+    #[error("{0}")]
+    Registry(#[from] OciError),
+    #[error("{0}")]
+    Unusable(String),
+    #[error("{}", .0.chain())]
+    Disk(#[from] DiskError),
+    #[error("download `{place}`: {reason}")]
+    Download { place: String, reason: String },
+}
+
+impl ArtifactError {
+    /// Whether what is held may be used instead: nobody answered, which says nothing against it.
+    fn is_silence(&self) -> bool {
+        match self {
+            Self::Registry(error) => error.is_passing(),
+            Self::Download { .. } => true,
+            Self::Unusable(_) | Self::Disk(_) => false,
+        }
+    }
+}
+
+/// Who needs an artifact.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder<'a> {
+    pub deployment: DeploymentId,
+    pub component: &'a str,
+    /// Of the deployment YAML that asks for it.
+    pub document: &'a Digest,
+}
+
+/// What an artifact must be to be used.
+#[derive(Debug, Clone, Copy)]
+pub struct Expected {
+    /// `artifactType`, or the type of the configuration where there is none.
+    pub artifact_types: &'static [&'static str],
+    pub layer_types: &'static [&'static str],
+    /// What it is called in messages.
+    pub name: &'static str,
+}
+
+/// A component as a compose archive (COMP-01).
+pub const COMPOSE: Expected = Expected {
+    artifact_types: &[margrave_oci::build::COMPOSE_ARTIFACT_TYPE],
+    layer_types: &[margrave_oci::build::COMPOSE_LAYER_TYPE],
+    name: "compose component",
+};
+
+/// A layer that is on disk and verified.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    pub digest: Digest,
+    pub path: PathBuf,
+}
+
+/// The content store of one agent.
+#[derive(Debug)]
+pub struct Artifacts {
+    folder: PathBuf,
+    registries: Registries,
+    pace: Pace,
+    index: Mutex<Index>,
+}
+
+impl Artifacts {
+    /// In `state_dir/artifacts`.
+    pub fn open(state_dir: &Path, registries: &[RegistryConfig], config: &ArtifactsConfig) -> Result<Self, DiskError> {
+        let folder = state_dir.join("artifacts");
+        let blobs = folder.join(BLOBS);
+        create_private_dir(&blobs).map_err(|source| DiskError::Io { path: blobs, source })?;
+        // A lost index costs downloads, nothing else.
+        let index = read_record::<Index>(&folder.join(INDEX), &mut |_| {}).unwrap_or_default();
+        let registries = Registries::new(registries.to_vec());
+        Ok(Self { folder, registries, pace: Pace::new(config.bytes_per_second), index: Mutex::new(index) })
+    }
+
+    pub fn registries(&self) -> &Registries {
+        &self.registries
+    }
+
+    fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Index)) -> Result<(), DiskError> {
+        let mut index = self.index();
+        let mut next = index.clone();
+        change(&mut next);
+        if next != *index {
+            write_record(&self.folder.join(INDEX), &next)?;
+            *index = next;
+        }
+        Ok(())
+    }
+
+    fn blob(&self, digest: &Digest) -> PathBuf {
+        self.folder.join(BLOBS).join(digest.hex())
+    }
+
+    /// A blob that is there and is what its name says.
+    async fn held(&self, digest: &Digest) -> Option<Held> {
+        let path = self.blob(digest);
+        let bytes = tokio::fs::read(&path).await.ok()?;
+        if Digest::of(&bytes) == *digest {
+            return Some(Held { digest: digest.clone(), path });
+        }
+        // Damaged on disk: fetched again.
+        let _ = tokio::fs::remove_file(&path).await;
+        None
+    }
+
+    /// The layer of a component: held already, or fetched and verified (COMP-06).
+    pub async fn fetch(
+        &self,
+        holder: &Holder<'_>,
+        source: &ComponentSource,
+        expected: Expected,
+    ) -> Result<Held, ArtifactError> {
+        let name = source_name(source);
+        let known = self.index().find(holder, &name);
+        if let Some(digest) = known
+            && let Some(held) = self.held(&digest).await
+        {
+            self.note(holder, &name, &digest)?;
+            return Ok(held);
+        }
+        let fetched = match source {
+            ComponentSource::Oci { repository, revision } => {
+                self.fetch_oci(holder, &name, &reference(repository, revision)?, expected).await
+            }
+            // Older documents; some of them name an artifact all the same.
+            ComponentSource::Location { package_location, .. } if package_location.starts_with("oci://") => {
+                let reference = Reference::parse(package_location).map_err(ArtifactError::Unusable)?;
+                self.fetch_oci(holder, &name, &reference, expected).await
+            }
+            ComponentSource::Location { package_location, .. } => {
+                self.fetch_location(holder, &name, package_location).await
+            }
+        };
+        match fetched {
+            Err(error) if error.is_silence() => {
+                // The same revision, fetched for another document.
+                let other = self.index().of_source(&name);
+                let held = match other {
+                    Some(digest) => self.held(&digest).await,
+                    None => None,
+                };
+                let Some(held) = held else { return Err(error) };
+                self.note(holder, &name, &held.digest)?;
+                Ok(held)
+            }
+            other => other,
+        }
+    }
+
+    async fn fetch_oci(
+        &self,
+        holder: &Holder<'_>,
+        name: &str,
+        reference: &Reference,
+        expected: Expected,
+    ) -> Result<Held, ArtifactError> {
+        let mut last = None;
+        for place in self.registries.places(reference) {
+            match self.fetch_from(holder, name, &place, expected).await {
+                Ok(held) => return Ok(held),
+                // What the registry itself says counts more than what a mirror lacks.
+                Err(error @ ArtifactError::Registry(_)) => last = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        let nowhere = || ArtifactError::Unusable(format!("`{reference}` names no registry"));
+        Err(last.unwrap_or_else(nowhere))
+    }
+
+    async fn fetch_from(
+        &self,
+        holder: &Holder<'_>,
+        name: &str,
+        reference: &Reference,
+        expected: Expected,
+    ) -> Result<Held, ArtifactError> {
+        let mut registry = self.registries.connect(&reference.host)?;
+        let manifest = registry.manifest(reference).await?;
+        let (digest, size) = layer(&manifest.bytes, reference, expected)?;
+        // Known before it is fetched, so that a part of it is not collected.
+        self.note(holder, name, &digest)?;
+        if let Some(held) = self.held(&digest).await {
+            return Ok(held);
+        }
+        let path = self.blob(&digest);
+        let repository = reference.repository.as_str();
+        download::blob(&mut registry, repository, &digest, size, &path, &self.pace).await?;
+        Ok(Held { digest, path })
+    }
+
+    async fn fetch_location(&self, holder: &Holder<'_>, name: &str, location: &str) -> Result<Held, ArtifactError> {
+        let odd = |reason: &str| ArtifactError::Unusable(format!("packageLocation `{location}` {reason}"));
+        let url = Url::parse(location).map_err(|error| odd(&format!("is no address: {error}")))?;
+        let safe = url.scheme() == "https" || margrave_oci::reference::is_loopback_url(&url);
+        if !safe || !matches!(url.scheme(), "https" | "http") {
+            return Err(odd("is not encrypted; use an https address or an OCI artifact"));
+        }
+        let ca = self.registries.ca_of_url(&url)?;
+        let bytes = download::url(&url, ca.as_deref(), LAYER_BYTES_MAX, &self.pace).await?;
+        let digest = Digest::of(&bytes);
+        self.note(holder, name, &digest)?;
+        let path = self.blob(&digest);
+        crate::disk::write_private(&path, &bytes)?;
+        Ok(Held { digest, path })
+    }
+
+    fn note(&self, holder: &Holder<'_>, name: &str, digest: &Digest) -> Result<(), DiskError> {
+        let slot = Slot { document: holder.document.clone(), source: name.to_owned(), digest: digest.clone() };
+        self.change(|index| index.note(holder, slot))
+    }
+
+    /// The component runs from what this document asked for: what it ran before is kept, older things go.
+    pub fn settle(&self, holder: &Holder<'_>) -> Result<(), DiskError> {
+        self.change(|index| index.settle(holder))?;
+        self.collect();
+        Ok(())
+    }
+
+    /// The component is gone, and with it the need for its artifacts.
+    pub fn forget(&self, deployment: DeploymentId, component: &str) -> Result<(), DiskError> {
+        self.change(|index| index.forget(deployment, component))?;
+        self.collect();
+        Ok(())
+    }
+
+    /// Removes what no component needs. Failing leaves a file too many, which does no harm.
+    fn collect(&self) {
+        // The index is held, so that nothing is noted while files go.
+        let index = self.index();
+        let Ok(files) = std::fs::read_dir(self.folder.join(BLOBS)) else { return };
+        for file in files.flatten() {
+            let name = file.file_name();
+            let hex = name.to_string_lossy();
+            let hex = hex.split('.').next().unwrap_or_default();
+            if !index.needs(hex) {
+                let _ = std::fs::remove_file(file.path());
+            }
+        }
+    }
+}
+
+/// How the index knows a source.
+fn source_name(source: &ComponentSource) -> String {
+    match source {
+        ComponentSource::Oci { repository, revision } => format!("{repository}:{revision}"),
+        ComponentSource::Location { package_location, .. } => package_location.clone(),
+    }
+}
+
+/// `revision` is a tag in its stored form (AD-04), or a digest.
+fn reference(repository: &str, revision: &str) -> Result<Reference, ArtifactError> {
+    let odd = |reason: String| ArtifactError::Unusable(format!("`{repository}`, revision `{revision}`: {reason}"));
+    let path = repository.trim_start_matches("oci://").trim_end_matches('/');
+    let revision = revision.replace('+', "_");
+    let tag = match revision.parse::<Digest>() {
+        Ok(digest) => Tag::Digest(digest),
+        Err(_) if margrave_oci::reference::is_tag(&revision) => Tag::Name(revision),
+        Err(_) => return Err(odd("the revision is neither a tag nor a digest".to_owned())),
+    };
+    let mut reference = Reference::parse(&format!("oci://{path}:x")).map_err(odd)?;
+    reference.tag = tag;
+    Ok(reference)
+}
+
+/// The one layer of a component's manifest (COMP-01, COMP-02, COMP-08).
+fn layer(manifest: &[u8], reference: &Reference, expected: Expected) -> Result<(Digest, u64), ArtifactError> {
+    let odd = |reason: String| ArtifactError::Unusable(format!("`{reference}` is no {}: {reason}", expected.name));
+    let manifest: Value = serde_json::from_slice(manifest).map_err(|error| odd(format!("its manifest: {error}")))?;
+    let declared = manifest["artifactType"].as_str().filter(|text| !text.is_empty());
+    let declared = declared.or_else(|| manifest["config"]["mediaType"].as_str()).unwrap_or_default();
+    if !expected.artifact_types.contains(&declared) {
+        let wanted = expected.artifact_types.join("` or `");
+        return Err(odd(format!("its artifactType is `{declared}`, it must be `{wanted}`")));
+    }
+    let layers = manifest["layers"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let fits = |layer: &&Value| expected.layer_types.contains(&layer["mediaType"].as_str().unwrap_or_default());
+    let fitting: Vec<&Value> = layers.iter().filter(fits).collect();
+    let [layer] = fitting.as_slice() else {
+        let wanted = expected.layer_types.join("` or `");
+        return Err(odd(format!("it has {} layers of type `{wanted}`, it must have one", fitting.len())));
+    };
+    let digest = layer["digest"].as_str().and_then(|text| text.parse::<Digest>().ok());
+    let (Some(digest), Some(size)) = (digest, layer["size"].as_u64()) else {
+        return Err(odd("its layer has no digest and size".to_owned()));
+    };
+    if size > LAYER_BYTES_MAX {
+        return Err(odd(format!("its layer has {size} bytes, at most {LAYER_BYTES_MAX} are allowed")));
+    }
+    let version = layer["annotations"]["org.margo.component.version"].as_str();
+    if let (Some(version), Tag::Name(tag)) = (version, &reference.tag)
+        && version.replace('+', "_") != *tag
+    {
+        tracing::warn!(artifact = %reference, "the component says it is version `{version}`, its tag is `{tag}`");
+    }
+    Ok((digest, size))
+}
+
+/// A registry that refuses the credentials, for callers that treat it apart.
+pub fn is_denied(error: &ArtifactError) -> bool {
+    matches!(error, ArtifactError::Registry(error) if error.kind == Kind::Denied)
+}
+
+#[cfg(test)]
+mod tests;

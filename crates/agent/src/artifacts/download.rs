@@ -1,0 +1,175 @@
+//! Bytes on their way to disk: going on where they broke off, no faster than allowed, verified at the end.
+
+use super::ArtifactError;
+use crate::disk::DiskError;
+use futures_util::StreamExt as _;
+use margo::Digest;
+use margrave_oci::{Kind, OciError, Registry};
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt as _;
+use tokio::time::Instant;
+use url::Url;
+
+/// How often one download goes on after the line broke; the next try of the work goes on from there as well.
+const RESUMES_MAX: u32 = 3;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest silence.
+const READ_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// A limit in bytes per second over all downloads of an agent.
+#[derive(Debug)]
+pub(super) struct Pace {
+    bytes_per_second: u64,
+    /// When the bytes taken so far are paid for.
+    paid: Mutex<Option<Instant>>,
+}
+
+impl Pace {
+    /// 0: no limit.
+    pub(super) fn new(bytes_per_second: u64) -> Self {
+        Self { bytes_per_second, paid: Mutex::new(None) }
+    }
+
+    /// Waits until so many bytes may have been taken.
+    async fn take(&self, bytes: usize) {
+        if self.bytes_per_second == 0 {
+            return;
+        }
+        let cost = Duration::from_secs_f64(bytes as f64 / self.bytes_per_second as f64);
+        let now = Instant::now();
+        let until = {
+            let mut paid = self.paid.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let until = paid.map_or(now, |paid| paid.max(now)) + cost;
+            *paid = Some(until);
+            until
+        };
+        tokio::time::sleep_until(until).await;
+    }
+}
+
+/// Fetches a blob to `path` by way of `path.part`, which stays when the line breaks.
+pub(super) async fn blob(
+    registry: &mut Registry,
+    repository: &str,
+    digest: &Digest,
+    size: u64,
+    path: &Path,
+    pace: &Pace,
+) -> Result<(), ArtifactError> {
+    let part = path.with_extension("part");
+    let mut resumes = 0;
+    loop {
+        match attempt(registry, repository, digest, size, &part, pace).await {
+            Ok(()) => break,
+            Err(ArtifactError::Download { .. }) if resumes < RESUMES_MAX => resumes += 1,
+            Err(error) => return Err(error),
+        }
+    }
+    let bytes = tokio::fs::read(&part).await.map_err(|error| disk(&part, error))?;
+    let actual = Digest::of(&bytes);
+    if actual != *digest {
+        // A part that is wrong would stay wrong.
+        let _ = tokio::fs::remove_file(&part).await;
+        let message = format!("layer {digest} arrived with digest {actual}; it is damaged or tampered with");
+        return Err(OciError::new(Kind::Damaged, message).into());
+    }
+    tokio::fs::rename(&part, path).await.map_err(|error| disk(path, error))
+}
+
+async fn attempt(
+    registry: &mut Registry,
+    repository: &str,
+    digest: &Digest,
+    size: u64,
+    part: &Path,
+    pace: &Pace,
+) -> Result<(), ArtifactError> {
+    let there = tokio::fs::metadata(part).await.map(|metadata| metadata.len()).unwrap_or(0);
+    let there = if there > size { 0 } else { there };
+    if there == size && size > 0 {
+        return Ok(());
+    }
+    let mut download = registry.download(repository, digest, there).await?;
+    let mut options = tokio::fs::File::options();
+    let mut file =
+        options.create(true).write(true).truncate(false).open(part).await.map_err(|error| disk(part, error))?;
+    // Where the registry begins is where it is written: at the start when it cannot go on.
+    file.set_len(download.from).await.map_err(|error| disk(part, error))?;
+    tokio::io::AsyncSeekExt::seek(&mut file, std::io::SeekFrom::End(0)).await.map_err(|error| disk(part, error))?;
+    let mut arrived = download.from;
+    while let Some(chunk) = download.stream.next().await {
+        let chunk = chunk.map_err(|error| broken(repository, &error.to_string()))?;
+        arrived += chunk.len() as u64;
+        if arrived > size {
+            let message = format!("layer {digest} is larger than the {size} bytes its manifest says");
+            return Err(OciError::new(Kind::Damaged, message).into());
+        }
+        pace.take(chunk.len()).await;
+        let written = file.write_all(&chunk).await;
+        written.map_err(|error| full(part, error))?;
+    }
+    file.sync_all().await.map_err(|error| full(part, error))?;
+    if arrived == size { Ok(()) } else { Err(broken(repository, "the line broke off")) }
+}
+
+/// A small file from an ordinary address.
+pub(super) async fn url(url: &Url, ca: Option<&str>, max: u64, pace: &Pace) -> Result<Vec<u8>, ArtifactError> {
+    let place = url.host_str().unwrap_or_default().to_owned();
+    let failed = |error: reqwest::Error| broken(&place, &error.without_url().to_string());
+    let mut client = reqwest::Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .read_timeout(READ_TIMEOUT)
+        .https_only(url.scheme() == "https");
+    if let Some(pem) = ca {
+        let certificates = reqwest::Certificate::from_pem_bundle(pem.as_bytes()).map_err(failed)?;
+        client = client.tls_certs_merge(certificates);
+    }
+    let client = client.build().map_err(failed)?;
+    let mut response = client.get(url.clone()).send().await.map_err(failed)?;
+    if !response.status().is_success() {
+        return Err(ArtifactError::Unusable(format!("`{place}` answered with status {}", response.status())));
+    }
+    let mut bytes = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(failed)? {
+        if bytes.len() as u64 + chunk.len() as u64 > max {
+            return Err(ArtifactError::Unusable(format!("what `{place}` sends is larger than {max} bytes")));
+        }
+        pace.take(chunk.len()).await;
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+fn broken(place: &str, reason: &str) -> ArtifactError {
+    ArtifactError::Download { place: place.to_owned(), reason: reason.to_owned() }
+}
+
+fn disk(path: &Path, source: std::io::Error) -> ArtifactError {
+    DiskError::at(path, source).into()
+}
+
+/// Half a file must not keep the room the next try needs.
+fn full(part: &Path, source: std::io::Error) -> ArtifactError {
+    let error = DiskError::at(part, source);
+    if error.is_disk_full() {
+        let _ = std::fs::remove_file(part);
+    }
+    error.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn downloads_together_are_no_faster_than_allowed() {
+        let pace = Pace::new(1000);
+        let start = Instant::now();
+        tokio::join!(pace.take(1000), pace.take(500), pace.take(500));
+        assert_eq!(start.elapsed().as_secs(), 2);
+        Pace::new(0).take(usize::MAX).await;
+        assert_eq!(start.elapsed().as_secs(), 2);
+    }
+}

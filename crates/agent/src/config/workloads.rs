@@ -1,0 +1,66 @@
+//! Settings of what workloads need: registries, the content store, telemetry, the engines.
+
+use serde::Deserialize;
+use std::path::PathBuf;
+use url::Url;
+
+/// A registry of components or images. Secrets are files, read at every use, so that they can be changed at any time.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RegistryConfig {
+    /// Name and port as references write it; `*` for all that have no block of their own.
+    pub host: String,
+    /// Certificate authorities to trust besides the system's, PEM.
+    pub ca_file: Option<PathBuf>,
+    pub username: Option<String>,
+    pub password_file: Option<PathBuf>,
+    /// A token instead of a password; the username may be left out.
+    pub token_file: Option<PathBuf>,
+    /// Asked first: a host with the embedded registry's names, or a host and the path below which everything lies.
+    pub mirror: Option<String>,
+    /// HTTP without encryption, for loopback addresses only.
+    pub plain_http: bool,
+}
+
+/// What is fetched and kept.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ArtifactsConfig {
+    /// The most bytes per second that downloads of components take; 0 for no limit.
+    pub bytes_per_second: u64,
+}
+
+/// Where workloads send telemetry (OBS-05).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TelemetryConfig {
+    /// `HTTP_OTEL_EXPORTER_OTLP_ENDPOINT`, as seen from inside a container.
+    pub http_endpoint: Option<Url>,
+    /// `GRPC_OTEL_EXPORTER_OTLP_ENDPOINT`.
+    pub grpc_endpoint: Option<Url>,
+    /// A PEM file of this device; containers find it where `OTEL_EXPORTER_OTLP_CERTIFICATE` says.
+    pub certificate: Option<PathBuf>,
+    /// `grpc` or `http/protobuf`.
+    pub protocol: Option<String>,
+}
+
+/// Docker, or Podman through its socket.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ComposeConfig {
+    pub socket: PathBuf,
+    /// The program and its first arguments.
+    pub command: Vec<String>,
+    /// Where the engine looks for certificate authorities of registries; `ca_file` of each `[[registry]]` is put there.
+    pub certificates: Option<PathBuf>,
+}
+
+impl Default for ComposeConfig {
+    fn default() -> Self {
+        Self {
+            socket: PathBuf::from("/var/run/docker.sock"),
+            command: vec!["docker".to_owned(), "compose".to_owned()],
+            certificates: None,
+        }
+    }
+}

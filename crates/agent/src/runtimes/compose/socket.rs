@@ -1,0 +1,191 @@
+//! The engine's HTTP interface over its Unix socket: what is there, what happens, images, logs. Docker's, and Podman's
+//! imitation of it. Credentials go in a header, so they are never on disk nor in an argument.
+
+use crate::artifacts::registries::Login;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE;
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use secrecy::ExposeSecret as _;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::net::UnixStream;
+
+/// Questions are answered in milliseconds; a busy engine on a small device takes longer.
+const QUESTION_MAX: Duration = Duration::from_secs(30);
+/// Lists of containers and logs that are asked for; more is not read.
+const ANSWER_BYTES_MAX: usize = 32 << 20;
+/// A pull says something every now and then; silence of this length means that the line is dead.
+const PULL_SILENCE_MAX: Duration = Duration::from_mins(5);
+
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    #[error("the container engine does not answer at `{}`: {reason}", path.display())]
+    Silent { path: PathBuf, reason: String },
+    #[error("{message}")]
+    Refused { status: u16, message: String },
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl SocketError {
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Refused { status: 404, .. })
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct Socket {
+    path: PathBuf,
+}
+
+impl Socket {
+    pub fn new(path: &Path) -> Self {
+        Self { path: path.to_owned() }
+    }
+
+    /// As programs are told.
+    pub fn address(&self) -> String {
+        format!("unix://{}", self.path.display())
+    }
+
+    fn silent(&self, reason: impl ToString) -> SocketError {
+        SocketError::Silent { path: self.path.clone(), reason: reason.to_string() }
+    }
+
+    /// Sends one question; the answer's body is still to come.
+    async fn send(&self, method: Method, path: &str, login: Option<&Login>) -> Result<Incoming, SocketError> {
+        let stream = UnixStream::connect(&self.path).await.map_err(|error| self.silent(error))?;
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| self.silent(error))?;
+        tokio::spawn(connection);
+        let mut request = Request::builder().method(method).uri(path).header("host", "engine");
+        if let Some(login) = login {
+            let auth = json!({ "username": login.username, "password": login.password.expose_secret() });
+            request = request.header("x-registry-auth", URL_SAFE.encode(auth.to_string()));
+        }
+        let request = request.body(Full::<Bytes>::default()).map_err(|error| self.silent(error))?;
+        let response = sender.send_request(request).await.map_err(|error| self.silent(error))?;
+        let status = response.status();
+        if status.is_success() || status == StatusCode::NOT_MODIFIED {
+            return Ok(response.into_body());
+        }
+        let bytes = self.read(response.into_body()).await?;
+        let said = serde_json::from_slice::<Value>(&bytes).ok();
+        let said = said.as_ref().and_then(|body| body["message"].as_str()).unwrap_or("no reason given");
+        let message = format!("the container engine says: {said}");
+        Err(SocketError::Refused { status: status.as_u16(), message })
+    }
+
+    async fn read(&self, mut body: Incoming) -> Result<Vec<u8>, SocketError> {
+        let mut bytes = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| self.silent(error))?;
+            if let Some(data) = frame.data_ref() {
+                if bytes.len() + data.len() > ANSWER_BYTES_MAX {
+                    return Err(SocketError::Failed("the container engine says more than is read".to_owned()));
+                }
+                bytes.extend_from_slice(data);
+            }
+        }
+        Ok(bytes)
+    }
+
+    async fn ask(&self, method: Method, path: &str) -> Result<Vec<u8>, SocketError> {
+        let question = async { self.read(self.send(method, path, None).await?).await };
+        let late = || self.silent(format!("no answer within {} s", QUESTION_MAX.as_secs()));
+        tokio::time::timeout(QUESTION_MAX, question).await.unwrap_or_else(|_| Err(late()))
+    }
+
+    pub async fn get(&self, path: &str) -> Result<Value, SocketError> {
+        let bytes = self.ask(Method::GET, path).await?;
+        serde_json::from_slice(&bytes).map_err(|error| self.silent(format!("its answer cannot be read: {error}")))
+    }
+
+    pub async fn delete(&self, path: &str) -> Result<(), SocketError> {
+        self.ask(Method::DELETE, path).await.map(|_| ())
+    }
+
+    pub async fn post(&self, path: &str) -> Result<(), SocketError> {
+        self.ask(Method::POST, path).await.map(|_| ())
+    }
+
+    /// Bytes as they are, for logs.
+    pub async fn bytes(&self, path: &str) -> Result<Vec<u8>, SocketError> {
+        self.ask(Method::GET, path).await
+    }
+
+    /// Pulls an image; what goes wrong on the way is in the stream, not in the status.
+    pub async fn pull(&self, image: &str, login: Option<&Login>) -> Result<(), SocketError> {
+        let path = format!("/images/create?fromImage={}", query(image));
+        let mut stream = self.lines(Method::POST, &path, login).await?;
+        loop {
+            let line = tokio::time::timeout(PULL_SILENCE_MAX, stream.next()).await;
+            let line = line.map_err(|_| SocketError::Failed(format!("nothing came of `{image}` for too long")))?;
+            let Some(line) = line? else { return Ok(()) };
+            if let Some(reason) = line["error"].as_str() {
+                return Err(SocketError::Failed(reason.to_owned()));
+            }
+        }
+    }
+
+    /// What happens to containers with a label, from now on.
+    pub async fn events(&self, label: &str) -> Result<Lines, SocketError> {
+        let filters = json!({ "type": ["container"], "label": [label] });
+        self.lines(Method::GET, &format!("/events?filters={}", query(&filters.to_string())), None).await
+    }
+
+    async fn lines(&self, method: Method, path: &str, login: Option<&Login>) -> Result<Lines, SocketError> {
+        let body = self.send(method, path, login).await?;
+        Ok(Lines { body, rest: Vec::new(), socket: self.clone() })
+    }
+}
+
+/// JSON values, one per line.
+#[derive(Debug)]
+pub struct Lines {
+    body: Incoming,
+    rest: Vec<u8>,
+    socket: Socket,
+}
+
+impl Lines {
+    /// The next one; `None` at the end. May be dropped while waiting.
+    pub async fn next(&mut self) -> Result<Option<Value>, SocketError> {
+        loop {
+            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=end).collect();
+                if line.iter().all(u8::is_ascii_whitespace) {
+                    continue;
+                }
+                let value = serde_json::from_slice(&line);
+                return value.map(Some).map_err(|error| self.socket.silent(error));
+            }
+            if self.rest.len() > ANSWER_BYTES_MAX {
+                return Err(SocketError::Failed("the container engine says more than is read".to_owned()));
+            }
+            match self.body.frame().await {
+                None => return Ok(None),
+                Some(frame) => {
+                    let frame = frame.map_err(|error| self.socket.silent(error))?;
+                    self.rest.extend_from_slice(frame.data_ref().map_or(&[][..], |data| data));
+                }
+            }
+        }
+    }
+}
+
+/// Text as part of a query.
+pub fn query(text: &str) -> String {
+    url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+/// Containers, networks or volumes with a label.
+pub fn labelled(label: &str) -> String {
+    query(&json!({ "label": [label] }).to_string())
+}

@@ -1,0 +1,171 @@
+//! Several engines and one ledger, as one runtime.
+
+use super::engine::{Engine, component, failed, unavailable};
+use super::ledger::{Entry, Ledger};
+use super::{Future, LogsWanted, Runtime};
+use crate::disk::DiskError;
+use crate::machine::io::{ApplyWork, Observation, RemoveWork, Run, SeenComponent, SeenDeployment, WorkFailure};
+use indexmap::IndexMap;
+use margo::DeploymentId;
+use margrave_core::policy::{OnRemoval, Policy};
+use std::path::Path;
+
+/// Everything this agent can run.
+pub struct Engines {
+    engines: Vec<Box<dyn Engine>>,
+    ledger: Ledger,
+    types: &'static [&'static str],
+}
+
+impl Engines {
+    /// Keeps its ledger in `folder`.
+    pub fn open(folder: &Path, engines: Vec<Box<dyn Engine>>) -> Result<Self, DiskError> {
+        crate::disk::create_private_dir(folder).map_err(|source| DiskError::Io { path: folder.to_owned(), source })?;
+        let types: Vec<_> = engines.iter().map(|engine| engine.deployment_type()).collect();
+        // Once per agent, and an agent is a process.
+        Ok(Self { engines, ledger: Ledger::open(folder)?, types: types.leak() })
+    }
+
+    fn engine(&self, deployment_type: &str) -> Option<&dyn Engine> {
+        self.engines.iter().map(AsRef::as_ref).find(|engine| engine.deployment_type() == deployment_type)
+    }
+
+    async fn apply_one(&self, work: &ApplyWork) -> Result<(), WorkFailure> {
+        let deployment_type = work.document.spec.deployment_profile.profile_type.as_str();
+        let engine = self.engine(deployment_type).ok_or_else(|| failed(not_switched_on(deployment_type)))?;
+        let name = &component(work).name;
+        let mut before = self.ledger.get(work.deployment, name);
+        if let Some(other) = before.take_if(|entry| entry.deployment_type != deployment_type) {
+            self.remove_one(&other).await?;
+        }
+        let data = engine.prepare(work, before.as_ref()).await?;
+        let entry = Entry {
+            deployment: work.deployment,
+            device: work.device.clone(),
+            component: name.clone(),
+            deployment_type: deployment_type.to_owned(),
+            digest: work.digest.clone(),
+            purge: Policy::of(&work.document).on_removal == OnRemoval::Purge,
+            finished: false,
+            data,
+        };
+        self.ledger.put(entry.clone()).map_err(|error| failed(error.chain()))?;
+        engine.apply(work, &entry).await?;
+        self.ledger.put(Entry { finished: true, ..entry }).map_err(|error| failed(error.chain()))
+    }
+
+    async fn remove_one(&self, entry: &Entry) -> Result<(), WorkFailure> {
+        let engine =
+            self.engine(&entry.deployment_type).ok_or_else(|| unavailable(not_switched_on(&entry.deployment_type)))?;
+        engine.remove(entry).await?;
+        self.ledger.remove(entry.deployment, &entry.component).map_err(|error| failed(error.chain()))
+    }
+
+    async fn look(&self) -> Result<Observation, String> {
+        let entries = self.ledger.entries();
+        let mut seen: IndexMap<DeploymentId, SeenDeployment> = IndexMap::new();
+        let mut problems = Vec::new();
+        let mut answered = self.engines.is_empty();
+        for engine in &self.engines {
+            let of_it = |entry: &&Entry| entry.deployment_type == engine.deployment_type();
+            let own: Vec<Entry> = entries.iter().filter(of_it).cloned().collect();
+            match engine.observe(&own).await {
+                Ok(found) => {
+                    answered = true;
+                    for (entry, found) in own.iter().zip(found) {
+                        note(&mut seen, entry, Some(found));
+                    }
+                }
+                Err(problem) => {
+                    problems.push(problem);
+                    own.iter().for_each(|entry| note(&mut seen, entry, None));
+                }
+            }
+        }
+        for entry in entries.iter().filter(|entry| self.engine(&entry.deployment_type).is_none()) {
+            note(&mut seen, entry, None);
+        }
+        if answered { Ok(Observation { deployments: seen }) } else { Err(problems.join("; ")) }
+    }
+
+    fn of_deployment(&self, deployment: DeploymentId, component: Option<&str>) -> Vec<Entry> {
+        let mut entries = self.ledger.entries();
+        entries.retain(|entry| {
+            entry.deployment == deployment && component.is_none_or(|component| entry.component == component)
+        });
+        entries
+    }
+}
+
+/// A deployment of which a part cannot be told is not known.
+fn note(seen: &mut IndexMap<DeploymentId, SeenDeployment>, entry: &Entry, found: Option<SeenComponent>) {
+    let device = entry.device.clone();
+    let Some(mut found) = found else {
+        seen.insert(entry.deployment, SeenDeployment::Unknown { device });
+        return;
+    };
+    if !entry.finished {
+        // Whatever runs of it: it was not brought to its end, so it is applied again.
+        found.run = Run::Stopped { message: "was begun and not finished".to_owned() };
+    }
+    let known =
+        seen.entry(entry.deployment).or_insert_with(|| SeenDeployment::Known { device, components: IndexMap::new() });
+    if let SeenDeployment::Known { components, .. } = known {
+        components.insert(entry.component.clone(), found);
+    }
+}
+
+fn not_switched_on(deployment_type: &str) -> String {
+    format!("deployments of type `{deployment_type}` are not switched on in this agent's settings")
+}
+
+impl Runtime for Engines {
+    fn apply(&self, work: ApplyWork) -> Future<'_, Result<(), WorkFailure>> {
+        Box::pin(async move { self.apply_one(&work).await })
+    }
+
+    fn remove(&self, work: RemoveWork) -> Future<'_, Result<(), WorkFailure>> {
+        Box::pin(async move {
+            // What was installed last goes first.
+            for entry in self.of_deployment(work.deployment, work.component.as_deref()).iter().rev() {
+                self.remove_one(entry).await?;
+            }
+            Ok(())
+        })
+    }
+
+    fn observe(&self) -> Future<'_, Result<Observation, String>> {
+        Box::pin(self.look())
+    }
+
+    fn changed(&self) -> Future<'_, ()> {
+        Box::pin(async move {
+            let waiting: Vec<_> = self.engines.iter().map(|engine| engine.changed()).collect();
+            if waiting.is_empty() {
+                return std::future::pending().await;
+            }
+            futures_util::future::select_all(waiting).await;
+        })
+    }
+
+    fn logs(&self, wanted: LogsWanted) -> Future<'_, Result<String, String>> {
+        Box::pin(async move {
+            let LogsWanted { deployment, component, lines } = wanted;
+            let entries = self.of_deployment(deployment, component.as_deref());
+            if entries.is_empty() {
+                return Err(format!("nothing of deployment {deployment} is on this device"));
+            }
+            let mut text = String::new();
+            for entry in &entries {
+                let engine = self.engine(&entry.deployment_type);
+                let engine = engine.ok_or_else(|| not_switched_on(&entry.deployment_type))?;
+                text.push_str(&engine.logs(entry, lines).await?);
+            }
+            Ok(text)
+        })
+    }
+
+    fn deployment_types(&self) -> &'static [&'static str] {
+        self.types
+    }
+}
