@@ -5,10 +5,9 @@ mod style;
 
 use anyhow::Context as _;
 use margrave_agent::arguments::{Arguments, Command, Common, ConfigCommand, EnrolArguments, Output};
-use margrave_agent::config::{self, AgentConfig, RuntimeKind};
+use margrave_agent::config::{self, AgentConfig};
 use margrave_agent::machine::Settled;
 use margrave_agent::runtimes::Runtime;
-use margrave_agent::runtimes::simulated::Simulated;
 use margrave_agent::{SystemClock, enrol};
 use margrave_core::time::Clock;
 use secrecy::SecretString;
@@ -131,13 +130,9 @@ fn token(arguments: &EnrolArguments) -> anyhow::Result<SecretString> {
 }
 
 fn runtime(config: &AgentConfig) -> anyhow::Result<Arc<dyn Runtime>> {
-    match config.runtime {
-        RuntimeKind::Simulated => {
-            std::fs::create_dir_all(&config.state_dir)
-                .with_context(|| format!("make the state folder `{}`", config.state_dir.display()))?;
-            Ok(Arc::new(Simulated::open(&config.state_dir, config.simulated.script.clone())?))
-        }
-    }
+    std::fs::create_dir_all(&config.state_dir)
+        .with_context(|| format!("make the state folder `{}`", config.state_dir.display()))?;
+    Ok(margrave_agent::runtimes::open(config)?)
 }
 
 fn stop_on_signal(cancel: CancellationToken) -> anyhow::Result<()> {

@@ -4,15 +4,21 @@
 //! [`Runtime::observe`] finds it again after a restart of the agent, the engine or the machine.
 //! Every call may be repeated, and may be cut off at any point by dropping its future.
 
+pub mod compose;
 pub mod engine;
 pub mod engines;
 pub mod ledger;
 pub mod program;
 pub mod simulated;
 
+use crate::artifacts::Artifacts;
+use crate::config::{AgentConfig, RuntimeKind};
+use crate::disk::DiskError;
 use crate::machine::io::{ApplyWork, Observation, RemoveWork, WorkFailure};
+use engine::Engine;
 use margo::DeploymentId;
 use std::pin::Pin;
+use std::sync::Arc;
 
 /// A boxed future, so that the trait can be used behind `dyn`.
 pub type Future<'a, T> = Pin<Box<dyn std::future::Future<Output = T> + Send + 'a>>;
@@ -50,4 +56,22 @@ pub trait Runtime: Send + Sync + 'static {
 
     /// What goes into `supportedDeploymentTypes`.
     fn deployment_types(&self) -> &'static [&'static str];
+}
+
+/// The engines that the settings switch on; where there are none, what `runtime` says.
+pub fn open(config: &AgentConfig) -> Result<Arc<dyn Runtime>, DiskError> {
+    let artifacts = Arc::new(Artifacts::open(&config.state_dir, &config.registry, &config.artifacts)?);
+    let mut engines: Vec<Box<dyn Engine>> = Vec::new();
+    if let Some(compose) = &config.compose {
+        let engine = compose::Compose::new(&config.state_dir, compose, &config.telemetry, Arc::clone(&artifacts));
+        engines.push(Box::new(engine));
+    }
+    if !engines.is_empty() {
+        return Ok(Arc::new(engines::Engines::open(&config.state_dir, engines)?));
+    }
+    match config.runtime {
+        RuntimeKind::Simulated => {
+            Ok(Arc::new(simulated::Simulated::open(&config.state_dir, config.simulated.script.clone())?))
+        }
+    }
 }

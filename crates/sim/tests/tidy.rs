@@ -14,6 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("margrave-oci", &["margo"]),
     ("margrave-store", &["margo", "margrave-core"]),
     ("margrave-sample-program", &[]),
+    ("margrave-testbed", &["margo", "margrave-oci"]),
     ("margrave-agent", &["margo", "margrave-core", "margrave-oci"]),
     ("margrave-server", &["margo", "margrave-core", "margrave-api", "margrave-oci", "margrave-store"]),
     (

@@ -60,9 +60,8 @@ impl Socket {
     /// Sends one question; the answer's body is still to come.
     async fn send(&self, method: Method, path: &str, login: Option<&Login>) -> Result<Incoming, SocketError> {
         let stream = UnixStream::connect(&self.path).await.map_err(|error| self.silent(error))?;
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
-            .await
-            .map_err(|error| self.silent(error))?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.silent(error))?;
         tokio::spawn(connection);
         let mut request = Request::builder().method(method).uri(path).header("host", "engine");
         if let Some(login) = login {

@@ -1,0 +1,278 @@
+//! Compose deployments on Docker, or on Podman through its socket: one project per component.
+//!
+//! `state_dir/compose/<project>/files` holds the component's archive as it was sent, beside data that services keep
+//! there by relative mounts. The compose file is never changed: what is ours comes from a second file. Images are pulled
+//! by the engine before anything is stopped; `compose up` then recreates only what differs, and never pulls.
+
+mod containers;
+mod files;
+mod images;
+pub mod names;
+mod preflight;
+mod project;
+pub mod socket;
+mod start;
+
+use super::Future;
+use super::engine::{Engine, component, failed, unavailable};
+use super::ledger::Entry;
+use super::program::{Program, ProgramError};
+use crate::artifacts::{Artifacts, COMPOSE, Holder, unpack_component};
+use crate::config::{ComposeConfig, TelemetryConfig};
+use crate::machine::io::{ApplyWork, SeenComponent, WorkFailure};
+use containers::Applied;
+use project::Project;
+use serde_json::{Value, json};
+use socket::{Lines, Socket, SocketError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
+
+/// A hung program must not hold a component for ever; the timeout of the component comes first as a rule.
+const PROGRAM_MAX: Duration = Duration::from_hours(1);
+/// Containers are asked to stop before they are killed; compose gives each ten seconds.
+const DOWN_MAX: Duration = Duration::from_mins(10);
+/// Between two tries to hear the engine's events.
+const LISTEN_PAUSE: Duration = Duration::from_secs(2);
+
+pub struct Compose {
+    socket: Socket,
+    command: Vec<String>,
+    certificates: Option<PathBuf>,
+    folder: PathBuf,
+    telemetry: TelemetryConfig,
+    artifacts: Arc<Artifacts>,
+    /// Kept between two calls of `changed`, so that nothing is missed between them.
+    events: Mutex<Option<Lines>>,
+}
+
+impl Compose {
+    pub fn new(
+        state_dir: &Path,
+        config: &ComposeConfig,
+        telemetry: &TelemetryConfig,
+        artifacts: Arc<Artifacts>,
+    ) -> Self {
+        let ComposeConfig { socket, command, certificates } = config.clone();
+        Self {
+            socket: Socket::new(&socket),
+            command,
+            certificates,
+            folder: state_dir.join("compose"),
+            telemetry: telemetry.clone(),
+            artifacts,
+            events: Mutex::new(None),
+        }
+    }
+
+    fn project_folder(&self, project: &str) -> PathBuf {
+        self.folder.join(project)
+    }
+
+    /// `docker compose`, with nothing of the agent's environment but what programs need.
+    fn program(&self, deadline: Duration) -> Program {
+        let (program, arguments) =
+            self.command.split_first().map_or(("docker", &[][..]), |(first, rest)| (first, rest));
+        let mut program = Program::new(program, deadline)
+            .arguments(arguments)
+            .variable("DOCKER_HOST", self.socket.address())
+            // Nobody's logins, and nobody's context.
+            .variable("DOCKER_CONFIG", self.folder.join("docker-config"));
+        if let Some(home) = std::env::var_os("HOME") {
+            program = program.variable("HOME", home);
+        }
+        program
+    }
+
+    async fn is_there(&self) -> Result<(), WorkFailure> {
+        self.socket.bytes("/_ping").await.map(|_| ()).map_err(from_socket)
+    }
+
+    /// Fetches and takes apart what the document asks for.
+    async fn load(&self, work: &ApplyWork) -> Result<Project, WorkFailure> {
+        let component = component(work);
+        let holder = holder(work);
+        let held = self
+            .artifacts
+            .fetch(&holder, &component.properties.source, COMPOSE)
+            .await
+            .map_err(|error| failed(error.to_string()))?;
+        let layer =
+            tokio::fs::read(&held.path).await.map_err(|error| failed(format!("read the component: {error}")))?;
+        let unpacked =
+            unpack_component(&layer).map_err(|reason| failed(format!("the component's archive: {reason}")))?;
+        project::check(&unpacked).map_err(failed)?;
+        let environment = project::environment(&work.document, &component.name).map_err(failed)?;
+        let name = names::project(work.deployment, &component.name);
+        Ok(Project { folder: self.project_folder(&name), name, unpacked, environment })
+    }
+
+    async fn prepare_one(&self, work: &ApplyWork) -> Result<Value, WorkFailure> {
+        self.is_there().await?;
+        let project = self.load(work).await?;
+        let staged = project.stage().map_err(|error| failed(error.chain()))?;
+        let model = project.model(self.program(PROGRAM_MAX), &staged).await;
+        let _ = std::fs::remove_dir_all(&staged);
+        let model = model?;
+        let images = model.images().map_err(failed)?;
+        self.preflight(&project, &model, &images).await?;
+        self.pull(&images).await?;
+        Ok(json!({ "project": project.name }))
+    }
+
+    async fn apply_one(&self, work: &ApplyWork) -> Result<(), WorkFailure> {
+        let project = self.load(work).await?;
+        project.write().map_err(|error| failed(error.chain()))?;
+        let model = project.model(self.program(PROGRAM_MAX), &project.files_folder()).await?;
+        let component = component(work);
+        let certificate = self.telemetry_certificate(&project)?;
+        let ours = project.ours(&model, work.deployment, &component.name, &self.telemetry, certificate.as_deref());
+        crate::disk::write_private(&project.ours_path(), ours.to_string().as_bytes())
+            .map_err(|error| failed(error.chain()))?;
+        self.start(&project, component.properties.waits()).await?;
+        let seen = self.containers(&project.name).await.map_err(from_socket)?;
+        Applied::of(&seen).write(&project.folder).map_err(|error| failed(error.chain()))?;
+        self.artifacts.settle(&holder(work)).map_err(|error| failed(error.chain()))
+    }
+
+    /// A copy for containers: they may read it whoever they run as.
+    fn telemetry_certificate(&self, project: &Project) -> Result<Option<PathBuf>, WorkFailure> {
+        let Some(source) = &self.telemetry.certificate else { return Ok(None) };
+        let target = project.folder.join("collector-ca.pem");
+        let bytes = std::fs::read(source)
+            .map_err(|error| failed(format!("`telemetry.certificate` `{}`: {error}", source.display())))?;
+        files::write_shared(&target, &bytes).map_err(|error| failed(error.chain()))?;
+        Ok(Some(target))
+    }
+
+    async fn remove_one(&self, entry: &Entry) -> Result<(), WorkFailure> {
+        self.is_there().await?;
+        let name = project_of(entry);
+        let down = self
+            .program(DOWN_MAX)
+            .arguments(["--project-name", &name, "down", "--remove-orphans"])
+            .folder("/")
+            .run()
+            .await
+            .map_err(from_program)?;
+        if !down.status.success() {
+            return Err(failed(format!("compose could not stop `{name}`: {}", down.complaint())));
+        }
+        if entry.purge {
+            self.purge_volumes(&name).await.map_err(from_socket)?;
+        }
+        files::remove_project(&self.project_folder(&name), entry.purge).map_err(|error| failed(error.chain()))?;
+        self.artifacts.forget(entry.deployment, &entry.component).map_err(|error| failed(error.chain()))
+    }
+
+    async fn purge_volumes(&self, project: &str) -> Result<(), SocketError> {
+        let label = format!("{}={project}", names::PROJECT);
+        let found = self.socket.get(&format!("/volumes?filters={}", socket::labelled(&label))).await?;
+        for volume in found["Volumes"].as_array().into_iter().flatten() {
+            let Some(name) = volume["Name"].as_str() else { continue };
+            match self.socket.delete(&format!("/volumes/{}", socket::query(name))).await {
+                Err(error) if !error.is_missing() => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Until something of ours happens to a container.
+    async fn listen(&self) {
+        let mut events = self.events.lock().await;
+        loop {
+            let (stream, fresh) = match events.take() {
+                Some(stream) => (stream, false),
+                None => match self.socket.events(names::DEPLOYMENT).await {
+                    Ok(stream) => (stream, true),
+                    Err(_) => {
+                        tokio::time::sleep(LISTEN_PAUSE).await;
+                        continue;
+                    }
+                },
+            };
+            let stream = events.insert(stream);
+            if fresh {
+                // Whatever happened while nobody listened.
+                return;
+            }
+            match stream.next().await {
+                Ok(Some(event)) if containers::is_telling(&event) => return,
+                Ok(Some(_)) => {}
+                Ok(None) | Err(_) => *events = None,
+            }
+        }
+    }
+}
+
+fn holder(work: &ApplyWork) -> Holder<'_> {
+    Holder { deployment: work.deployment, component: &component(work).name, document: &work.digest }
+}
+
+fn project_of(entry: &Entry) -> String {
+    let known = entry.data["project"].as_str().map(str::to_owned);
+    known.unwrap_or_else(|| names::project(entry.deployment, &entry.component))
+}
+
+fn from_socket(error: SocketError) -> WorkFailure {
+    match error {
+        SocketError::Silent { .. } => unavailable(error.to_string()),
+        SocketError::Refused { .. } | SocketError::Failed(_) => failed(error.to_string()),
+    }
+}
+
+fn from_program(error: ProgramError) -> WorkFailure {
+    match error {
+        ProgramError::Start { .. } => unavailable(error.to_string()),
+        _ => failed(error.to_string()),
+    }
+}
+
+impl Engine for Compose {
+    fn deployment_type(&self) -> &'static str {
+        "compose"
+    }
+
+    fn prepare<'a>(&'a self, work: &'a ApplyWork, _: Option<&'a Entry>) -> Future<'a, Result<Value, WorkFailure>> {
+        Box::pin(self.prepare_one(work))
+    }
+
+    fn apply<'a>(&'a self, work: &'a ApplyWork, _: &'a Entry) -> Future<'a, Result<(), WorkFailure>> {
+        Box::pin(self.apply_one(work))
+    }
+
+    fn remove<'a>(&'a self, entry: &'a Entry) -> Future<'a, Result<(), WorkFailure>> {
+        Box::pin(self.remove_one(entry))
+    }
+
+    fn observe<'a>(&'a self, entries: &'a [Entry]) -> Future<'a, Result<Vec<SeenComponent>, String>> {
+        Box::pin(async move {
+            let mut seen = Vec::new();
+            for entry in entries {
+                let name = project_of(entry);
+                let found = self.containers(&name).await.map_err(|error| error.to_string())?;
+                let applied = Applied::read(&self.project_folder(&name));
+                let (run, differs) = containers::judge(&found, applied.as_ref());
+                seen.push(SeenComponent { digest: entry.digest.clone(), run, differs });
+            }
+            Ok(seen)
+        })
+    }
+
+    fn changed(&self) -> Future<'_, ()> {
+        Box::pin(self.listen())
+    }
+
+    fn logs<'a>(&'a self, entry: &'a Entry, lines: usize) -> Future<'a, Result<String, String>> {
+        Box::pin(async move {
+            let found = self.containers(&project_of(entry)).await.map_err(|error| error.to_string())?;
+            let mut text = String::new();
+            for container in &found {
+                text.push_str(&self.last_words(container, lines).await.map_err(|error| error.to_string())?);
+            }
+            Ok(text)
+        })
+    }
+}

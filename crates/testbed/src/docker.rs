@@ -1,0 +1,159 @@
+//! A Docker engine of the test's own: its own data, socket and bridge, beside any other on the machine.
+
+use crate::tools::{PATIENCE, tool, wait_for};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+use tempfile::TempDir;
+
+/// Makes the bridges of engines of one process differ.
+static ENGINES: AtomicU32 = AtomicU32::new(0);
+
+/// Ends the engine when its own input ends, which it does when the test's process is gone, however it went.
+const KEEPER: &str = r#"
+mount --bind "$ETC" /etc/docker
+"$@" &
+engine=$!
+read -r _
+kill $engine
+wait $engine
+"#;
+
+pub struct Docker {
+    folder: TempDir,
+    bridge: String,
+    address: String,
+    running: Mutex<Option<Child>>,
+}
+
+impl Docker {
+    /// Starts an engine and waits until it answers.
+    pub async fn start() -> Self {
+        let number = ENGINES.fetch_add(1, Ordering::Relaxed);
+        let process = std::process::id();
+        let bridge = format!("mg{process:x}{number:x}");
+        let address = make_bridge(&bridge, process.wrapping_mul(8).wrapping_add(number));
+        let folder = tempfile::Builder::new().prefix("engine").tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("etc/certs.d")).unwrap();
+        let docker = Self { folder, bridge, address, running: Mutex::new(None) };
+        docker.begin().await;
+        docker
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.path("socket")
+    }
+
+    /// Where this engine, and no other, looks for the certificate authorities of registries.
+    pub fn certificates(&self) -> PathBuf {
+        self.path("etc/certs.d")
+    }
+
+    /// The address of its bridge: not loopback, so that the engine insists on TLS there.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Starts the engine again on the same data.
+    pub async fn begin(&self) {
+        let log = File::create(self.path("log")).unwrap();
+        fs::create_dir_all("/etc/docker").unwrap();
+        let child = Command::new("unshare")
+            .args(["--mount", "sh", "-c", KEEPER, "keeper"])
+            .arg(tool("dockerd"))
+            .arg("--data-root")
+            .arg(self.path("data"))
+            .arg("--exec-root")
+            .arg(self.path("exec"))
+            .arg("--pidfile")
+            .arg(self.path("pid"))
+            .arg("--host")
+            .arg(format!("unix://{}", self.socket().display()))
+            .arg(format!("--bridge={}", self.bridge))
+            .args(["--iptables=false", "--ip6tables=false", "--ip-masq=false", "--shutdown-timeout=5"])
+            .env("ETC", self.path("etc"))
+            .stdin(Stdio::piped())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(child);
+        let log = self.path("log");
+        wait_for("the engine is ready", || fs::read_to_string(&log).unwrap().contains("API listen on")).await;
+    }
+
+    /// Ends the engine and everything in it; its data stays.
+    pub fn stop(&self) {
+        let child = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut child) = child {
+            drop(child.stdin.take());
+            let _ = child.wait();
+        }
+        let _ = fs::remove_file(self.socket());
+    }
+
+    /// Runs `docker`, and fails with what it says when it fails.
+    pub fn docker(&self, arguments: &[&str]) -> String {
+        let output = self.try_docker(arguments);
+        assert!(output.0, "docker {}: {}", arguments.join(" "), output.1);
+        output.1
+    }
+
+    pub fn try_docker(&self, arguments: &[&str]) -> (bool, String) {
+        let output = Command::new(tool("docker"))
+            .arg("--host")
+            .arg(format!("unix://{}", self.socket().display()))
+            .args(arguments)
+            .env("HOME", self.folder.path())
+            .env("DOCKER_CONFIG", self.path("client"))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let text = if output.status.success() { output.stdout } else { output.stderr };
+        (output.status.success(), String::from_utf8_lossy(&text).trim().to_owned())
+    }
+
+    /// Waits until `docker` prints what is wanted.
+    pub async fn until(&self, what: &str, arguments: &[&str], wanted: impl Fn(&str) -> bool) -> String {
+        let start = std::time::Instant::now();
+        loop {
+            let (ok, text) = self.try_docker(arguments);
+            if ok && wanted(&text) {
+                return text;
+            }
+            assert!(start.elapsed() < PATIENCE, "never happened: {what}; last seen: {text}");
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Puts an image into the engine without any registry.
+    pub fn load(&self, archive: &Path) {
+        self.docker(&["load", "--input", archive.to_str().unwrap()]);
+    }
+}
+
+impl Drop for Docker {
+    fn drop(&mut self) {
+        self.stop();
+        let _ = Command::new("ip").args(["link", "delete", &self.bridge]).stderr(Stdio::null()).status();
+    }
+}
+
+/// A bridge with an address of its own in a range kept for tests.
+fn make_bridge(name: &str, seed: u32) -> String {
+    let ip = |arguments: &[&str]| {
+        let status = Command::new("ip").args(arguments).stderr(Stdio::null()).status().unwrap();
+        status.success()
+    };
+    assert!(ip(&["link", "add", name, "type", "bridge"]), "cannot make a bridge: tests with Docker run as root");
+    let address = format!("10.{}.{}.1", 210 + (seed >> 8) % 40, seed % 256);
+    assert!(ip(&["address", "add", &format!("{address}/24"), "dev", name]));
+    assert!(ip(&["link", "set", name, "up"]));
+    address
+}

@@ -1,0 +1,157 @@
+//! A real registry: Debian's `docker-registry`, with TLS and passwords, on a loopback or bridge address.
+
+use crate::tools::{tool, wait_for};
+use bytes::Bytes;
+use margo::package::PackageFile;
+use margrave_oci::{Connection, Credentials, Registry as Client};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
+use std::fs::{self, File};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use tempfile::TempDir;
+
+/// Ends the registry when its own input ends.
+const KEEPER: &str = r#""$@" & registry=$!; read -r _; kill $registry; wait $registry"#;
+
+#[derive(Debug, Clone, Copy)]
+pub struct User {
+    pub name: &'static str,
+    pub password: &'static str,
+}
+
+pub struct Registry {
+    folder: TempDir,
+    address: String,
+    user: Option<User>,
+    ca: String,
+    running: Mutex<Option<Child>>,
+}
+
+impl Registry {
+    /// On an address of this machine; with a user, nobody else gets in.
+    pub async fn start(ip: &str, user: Option<User>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        // Free now, and the registry binds it a moment later.
+        let port = TcpListener::bind((ip, 0)).unwrap().local_addr().unwrap().port();
+        let address = format!("{ip}:{port}");
+        let ca = certificates(&folder, ip);
+        let registry = Self { folder, address, user, ca, running: Mutex::new(None) };
+        if let Some(user) = user {
+            registry.set_password(user.name, user.password);
+        }
+        registry.begin().await;
+        registry
+    }
+
+    /// As references write it.
+    pub fn host(&self) -> &str {
+        &self.address
+    }
+
+    pub fn ca_file(&self) -> PathBuf {
+        self.folder.path().join("ca.pem")
+    }
+
+    pub fn repository(&self, name: &str) -> String {
+        format!("oci://{}/{name}", self.address)
+    }
+
+    /// From now on, for everybody.
+    pub fn set_password(&self, name: &str, password: &str) {
+        let output = Command::new(tool("htpasswd")).args(["-Bbn", name, password]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        fs::write(self.folder.path().join("htpasswd"), output.stdout).unwrap();
+    }
+
+    pub async fn begin(&self) {
+        let path = |name: &str| self.folder.path().join(name);
+        let mut config = serde_json::json!({
+            "version": "0.1",
+            "storage": { "filesystem": { "rootdirectory": path("data") }, "delete": { "enabled": true } },
+            "http": { "addr": self.address, "tls": { "certificate": path("server.pem"), "key": path("server.key") } },
+            "log": { "level": "warn" },
+        });
+        if self.user.is_some() {
+            config["auth"] = serde_json::json!({ "htpasswd": { "realm": "plant", "path": path("htpasswd") } });
+        }
+        fs::write(path("config.yml"), config.to_string()).unwrap();
+        let log = File::create(path("log")).unwrap();
+        let child = Command::new("sh")
+            .args(["-c", KEEPER, "keeper"])
+            .arg(tool("docker-registry"))
+            .arg("serve")
+            .arg(path("config.yml"))
+            .stdin(Stdio::piped())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(child);
+        wait_for("the registry answers", || TcpStream::connect(&self.address).is_ok()).await;
+    }
+
+    /// Gone from the network; its content stays.
+    pub fn stop(&self) {
+        let child = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut child) = child {
+            drop(child.stdin.take());
+            let _ = child.wait();
+        }
+    }
+
+    fn client(&self) -> Client {
+        let user = self.user;
+        let credentials =
+            Credentials::new(user.map(|user| user.name.to_owned()), user.map(|user| user.password.to_owned())).unwrap();
+        let connection = Connection { plain_http: false, ca: Some(self.ca.clone()), credentials };
+        Client::new(&self.address, &connection).unwrap()
+    }
+
+    /// Pushes blobs and a manifest under a tag.
+    pub async fn push(&self, repository: &str, tag: &str, media_type: &str, manifest: &[u8], blobs: &[Vec<u8>]) {
+        let mut client = self.client();
+        for blob in blobs {
+            let digest = margo::Digest::of(blob);
+            client.push_blob(repository, &digest, &Bytes::from(blob.clone()), |_| {}).await.unwrap();
+        }
+        let manifest = Bytes::from(manifest.to_vec());
+        client.push_manifest(repository, tag, media_type, &manifest).await.unwrap();
+    }
+
+    /// Pushes a compose component made of these files (COMP-01).
+    pub async fn push_compose(&self, repository: &str, version: &str, files: &[(&str, &str)]) {
+        let file =
+            |(path, text): &(&str, &str)| PackageFile { path: (*path).to_owned(), bytes: text.as_bytes().to_vec() };
+        let files: Vec<_> = files.iter().map(file).collect();
+        let artifact = margrave_oci::build::compose(&files, "component", version).unwrap();
+        let blobs: Vec<Vec<u8>> = artifact.blobs.iter().map(|(_, bytes)| bytes.to_vec()).collect();
+        self.push(repository, &artifact.tag, margrave_oci::build::MANIFEST_MEDIA_TYPE, &artifact.manifest, &blobs)
+            .await;
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// An authority of its own, and a certificate for the address; gives the authority's PEM.
+fn certificates(folder: &TempDir, ip: &str) -> String {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, "registry authority");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let ca = params.self_signed(&key).unwrap().pem();
+    let issuer = Issuer::new(params, key);
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::default();
+    params.subject_alt_names = vec![SanType::IpAddress(ip.parse().unwrap())];
+    let certificate = params.signed_by(&key, &issuer).unwrap().pem();
+    for (name, text) in [("ca.pem", &ca), ("server.pem", &certificate), ("server.key", &key.serialize_pem())] {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    ca
+}
