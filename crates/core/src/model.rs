@@ -229,6 +229,39 @@ pub struct Change {
     pub finished_at: Option<Timestamp>,
 }
 
+impl Change {
+    pub fn progress(&self) -> ChangeProgress {
+        let Self { id, kind, application, version, targets, done, skipped, actor, created_at, finished_at, .. } = self;
+        ChangeProgress {
+            id: *id,
+            kind: *kind,
+            application: application.clone(),
+            version: version.clone(),
+            total: targets.len(),
+            done: *done,
+            skipped: skipped.clone(),
+            actor: actor.clone(),
+            created_at: *created_at,
+            finished_at: *finished_at,
+        }
+    }
+}
+
+/// A change as one looks at it: how far it is, without the list of its targets, which may be a whole fleet.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChangeProgress {
+    pub id: Uuid,
+    pub kind: ChangeKind,
+    pub application: ApplicationId,
+    pub version: String,
+    pub total: usize,
+    pub done: usize,
+    pub skipped: Vec<(DeploymentId, String)>,
+    pub actor: Actor,
+    pub created_at: Timestamp,
+    pub finished_at: Option<Timestamp>,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangeTarget {
     pub deployment: DeploymentId,

@@ -20,3 +20,4 @@ pub mod publisher;
 pub mod registry;
 pub mod summary;
 pub mod trust;
+pub(crate) mod turns;

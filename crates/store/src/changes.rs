@@ -17,7 +17,7 @@ use margo::deployment::ApplicationDeployment;
 use margo::ids::{ClientId, DeploymentId, DeviceTarget};
 use margo::parameters::Answers;
 use margrave_core::events::{About, NewEvent};
-use margrave_core::model::{Actor, Change, ChangeKind, ChangeTarget};
+use margrave_core::model::{Actor, Change, ChangeKind, ChangeProgress, ChangeTarget};
 use margrave_core::time::Timestamp;
 use serde_json::json;
 use sqlx::any::AnyRow;
@@ -74,22 +74,14 @@ impl From<TargetRow> for ChangeTarget {
     }
 }
 
-macro_rules! select_change {
-    ($rest:literal) => {
-        concat!("SELECT c.*, t.targets FROM changes c JOIN change_targets t ON t.change_id = c.id ", $rest)
-    };
-}
-
-fn read(row: &AnyRow) -> Result<Change> {
+fn read(row: &AnyRow) -> Result<ChangeProgress> {
     let row = Columns::of("changes", row);
-    let targets: Vec<TargetRow> = row.json("targets")?;
-    Ok(Change {
+    Ok(ChangeProgress {
         id: row.parsed("id")?,
         kind: row.named("kind", ChangeKind::parse)?,
         application: row.parsed("application")?,
         version: row.text("version")?,
-        answers: row.json("answers")?,
-        targets: targets.into_iter().map(ChangeTarget::from).collect(),
+        total: row.unsigned("target_count")? as usize,
         done: row.unsigned("done")? as usize,
         skipped: Vec::new(),
         actor: read_actor(row)?,
@@ -145,54 +137,93 @@ impl Store {
         commit(transaction).await
     }
 
-    pub async fn change_get(&self, id: Uuid) -> Result<Option<Change>> {
-        let row = sqlx::query(select_change!("WHERE c.id = $1")).bind(id.to_string()).fetch_optional(&self.read).await;
-        let changes = self.with_skipped(row.during("read a change")?.as_slice()).await?;
-        Ok(changes.into_iter().next())
+    pub async fn change_get(&self, id: Uuid) -> Result<Option<ChangeProgress>> {
+        let row = sqlx::query("SELECT * FROM changes WHERE id = $1").bind(id.to_string()).fetch_optional(&self.read);
+        match row.await.during("read a change")? {
+            Some(row) => Ok(Some(self.with_skipped(&row).await?)),
+            None => Ok(None),
+        }
     }
 
     /// Newest first; `before` is the (created_at, id) of the last one seen.
-    pub async fn changes_page(&self, before: Option<(Timestamp, Uuid)>, limit: u32) -> Result<Vec<Change>> {
+    pub async fn changes_page(&self, before: Option<(Timestamp, Uuid)>, limit: u32) -> Result<Vec<ChangeProgress>> {
         let (at, id) = before.map_or((i64::MAX, String::new()), |(at, id)| (at.0, id.to_string()));
-        let rows = sqlx::query(select_change!(
-            "WHERE (c.created_at, c.id) < ($1, $2) ORDER BY c.created_at DESC, c.id DESC LIMIT $3"
-        ))
+        let rows = sqlx::query(
+            "SELECT * FROM changes WHERE (created_at, id) < ($1, $2) ORDER BY created_at DESC, id DESC LIMIT $3",
+        )
         .bind(at)
         .bind(id)
         .bind(i64::from(limit))
         .fetch_all(&self.read)
         .await
         .during("list changes")?;
-        self.with_skipped(&rows).await
+        let mut changes = Vec::with_capacity(rows.len());
+        for row in &rows {
+            changes.push(self.with_skipped(row).await?);
+        }
+        Ok(changes)
     }
 
-    /// The oldest changes not finished yet, for resuming after a restart.
+    /// The oldest changes not finished yet, with their targets, for carrying them out.
     pub async fn changes_unfinished(&self, limit: u32) -> Result<Vec<Change>> {
-        let rows = sqlx::query(select_change!("WHERE c.finished_at IS NULL ORDER BY c.created_at, c.id LIMIT $1"))
+        let rows = sqlx::query("SELECT * FROM changes WHERE finished_at IS NULL ORDER BY created_at, id LIMIT $1")
             .bind(i64::from(limit))
             .fetch_all(&self.read)
             .await
             .during("list unfinished changes")?;
-        self.with_skipped(&rows).await
-    }
-
-    async fn with_skipped(&self, rows: &[AnyRow]) -> Result<Vec<Change>> {
         let mut changes = Vec::with_capacity(rows.len());
-        for row in rows {
-            let mut change = read(row)?;
-            let skipped =
-                sqlx::query("SELECT deployment_id, reason FROM change_skips WHERE change_id = $1 ORDER BY position")
-                    .bind(change.id.to_string())
-                    .fetch_all(&self.read)
-                    .await
-                    .during("read what a change skipped")?;
-            for row in &skipped {
-                let row = Columns::of("change_skips", row);
-                change.skipped.push((row.parsed("deployment_id")?, row.text("reason")?));
-            }
-            changes.push(change);
+        for row in &rows {
+            let progress = self.with_skipped(row).await?;
+            let targets = self.change_targets(progress.id).await?;
+            let ChangeProgress { id, kind, application, version, done, skipped, actor, .. } = progress;
+            let (created_at, finished_at) = (progress.created_at, progress.finished_at);
+            let answers = Columns::of("changes", row).json("answers")?;
+            changes.push(Change {
+                id,
+                kind,
+                application,
+                version,
+                answers,
+                targets,
+                done,
+                skipped,
+                actor,
+                created_at,
+                finished_at,
+            });
         }
         Ok(changes)
+    }
+
+    /// What a change reaches, in the order it is carried out.
+    pub async fn change_targets(&self, id: Uuid) -> Result<Vec<ChangeTarget>> {
+        let row = sqlx::query("SELECT targets FROM change_targets WHERE change_id = $1").bind(id.to_string());
+        let row = row.fetch_optional(&self.read).await.during("read the targets of a change")?;
+        let Some(row) = row else { return Ok(Vec::new()) };
+        let json = Columns::of("change_targets", &row).text("targets")?;
+        // Aside: a whole fleet takes long enough to keep others waiting.
+        let read = tokio::task::spawn_blocking(move || serde_json::from_str::<Vec<TargetRow>>(&json));
+        let problem = match read.await {
+            Ok(Ok(rows)) => return Ok(rows.into_iter().map(ChangeTarget::from).collect()),
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+        };
+        Err(StoreError::Inconsistent { table: "change_targets", problem: format!("change `{id}`: {problem}") })
+    }
+
+    async fn with_skipped(&self, row: &AnyRow) -> Result<ChangeProgress> {
+        let mut change = read(row)?;
+        let skipped =
+            sqlx::query("SELECT deployment_id, reason FROM change_skips WHERE change_id = $1 ORDER BY position")
+                .bind(change.id.to_string())
+                .fetch_all(&self.read)
+                .await
+                .during("read what a change skipped")?;
+        for row in &skipped {
+            let row = Columns::of("change_skips", row);
+            change.skipped.push((row.parsed("deployment_id")?, row.text("reason")?));
+        }
+        Ok(change)
     }
 }
 

@@ -5,10 +5,11 @@ use crate::error::{During, StoreError, is_full};
 use crate::idempotency::{self, KeyWrite};
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::migrate::{Migration, MigrationType, Migrator};
-use sqlx::{Any, AnyConnection, AnyPool, ConnectOptions as _, Executor as _, SqlSafeStr as _, Transaction};
+use sqlx::{Any, AnyConnection, AnyPool, ConnectOptions as _, Executor as _, Row as _, SqlSafeStr as _, Transaction};
 use std::ops::{Deref, DerefMut};
 use std::str::FromStr as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -40,6 +41,10 @@ pub struct Store {
     write: AnyPool,
     begin: &'static str,
     shared: bool,
+    /// A connection that moves the write-ahead log into the database beside the others; none where that is not our job.
+    checkpoints: Option<AnyPool>,
+    /// Something was committed since the last time it did.
+    pub(crate) written: Arc<AtomicBool>,
     /// Remembered in the transaction of the next call that writes.
     pub(crate) key: Option<Arc<KeyWrite>>,
     /// The newest event that is committed, as far as this server knows.
@@ -51,6 +56,7 @@ pub(crate) struct Writing {
     transaction: Transaction<'static, Any>,
     events: Arc<watch::Sender<i64>>,
     newest: Option<i64>,
+    written: Arc<AtomicBool>,
 }
 
 impl Writing {
@@ -110,7 +116,8 @@ impl Store {
         let read = connect(&url, sqlite_pool(options.readers.max(1), READER_PRAGMAS)).await?;
         // IMMEDIATE takes the write lock at once: a transaction that began by reading could otherwise fail on its first write
         // when another process wrote in between.
-        Ok(Self::new(read, write, "BEGIN IMMEDIATE", false))
+        let checkpoints = connect(&url, sqlite_pool(1, CHECKPOINT_PRAGMAS)).await?;
+        Ok(Self { checkpoints: Some(checkpoints), ..Self::new(read, write, "BEGIN IMMEDIATE", false) })
     }
 
     async fn open_postgres(options: &StoreOptions) -> Result<Self> {
@@ -122,7 +129,8 @@ impl Store {
     }
 
     fn new(read: AnyPool, write: AnyPool, begin: &'static str, shared: bool) -> Self {
-        Self { read, write, begin, shared, key: None, events: Arc::new(watch::Sender::new(0)) }
+        let (events, written) = (Arc::new(watch::Sender::new(0)), Arc::new(AtomicBool::new(false)));
+        Self { read, write, begin, shared, checkpoints: None, written, key: None, events }
     }
 
     /// Wakes whoever waits for events; a number that is known already wakes nobody.
@@ -154,7 +162,25 @@ impl Store {
         Ok(())
     }
 
+    /// Moves what was committed from the write-ahead log into the database while others go on reading and writing. True when
+    /// there was so much that it is worth looking again at once.
+    ///
+    /// Left to SQLite, whoever commits next does it and everybody behind waits.
+    pub async fn checkpoint(&self) -> Result<bool> {
+        let Some(checkpoints) = &self.checkpoints else { return Ok(false) };
+        if !self.written.swap(false, Ordering::AcqRel) {
+            return Ok(false);
+        }
+        let row = sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").fetch_one(checkpoints).await;
+        let row = row.during("move the write-ahead log into the database")?;
+        let pages: i64 = row.try_get("log").during("read what a checkpoint did")?;
+        Ok(pages >= CHECKPOINT_PAGES)
+    }
+
     pub async fn close(&self) {
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.close().await;
+        }
         self.read.close().await;
         self.write.close().await;
     }
@@ -165,7 +191,8 @@ impl Store {
         if let Some(key) = &self.key {
             idempotency::claim(&mut transaction, key).await?;
         }
-        Ok(Writing { transaction, events: Arc::clone(&self.events), newest: None })
+        let (events, written) = (Arc::clone(&self.events), Arc::clone(&self.written));
+        Ok(Writing { transaction, events, newest: None, written })
     }
 
     async fn begin_plain(&self) -> Result<Transaction<'static, Any>> {
@@ -183,8 +210,9 @@ impl Store {
 }
 
 pub(crate) async fn commit(writing: Writing) -> Result<()> {
-    let Writing { transaction, events, newest } = writing;
+    let Writing { transaction, events, newest, written } = writing;
     transaction.commit().await.during("commit a transaction")?;
+    written.store(true, Ordering::Release);
     if let Some(newest) = newest {
         tell(&events, newest);
     }
@@ -199,10 +227,18 @@ fn tell(events: &watch::Sender<i64>, newest: i64) {
     });
 }
 
+/// Pages in the write-ahead log with which the next look comes at once.
+const CHECKPOINT_PAGES: i64 = 1_000;
+
 /// FULL: what was acknowledged survives a power cut. The timeout is for other processes, such as a backup.
+/// A log of 32,000 pages (128 MiB) is moved by the writer itself, as far as it is left: it begins anew only when all of it is
+/// moved, which while somebody always writes nobody else can do.
 /// Small caches: what is read again comes from the system's cache, and a hundred megabytes for a fleet would be mostly pages.
 const WRITER_PRAGMAS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; \
-                              PRAGMA busy_timeout = 10000; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -4096";
+                              PRAGMA busy_timeout = 10000; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -4096; \
+                              PRAGMA wal_autocheckpoint = 32000; PRAGMA journal_size_limit = 4194304";
+/// FULL: what is moved is on disk before the log is written over.
+const CHECKPOINT_PRAGMAS: &str = "PRAGMA synchronous = FULL; PRAGMA busy_timeout = 0; PRAGMA cache_size = -256";
 const READER_PRAGMAS: &str = "PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 10000; PRAGMA query_only = ON; \
                               PRAGMA temp_store = MEMORY; PRAGMA cache_size = -1024";
 
@@ -259,6 +295,7 @@ fn migrator() -> Migrator {
         step(2, "events", include_str!("../migrations/0002_events.sql")),
         step(3, "idempotency", include_str!("../migrations/0003_idempotency.sql")),
         step(4, "removed deployments", include_str!("../migrations/0004_removed_deployments.sql")),
+        step(5, "fewer indexes", include_str!("../migrations/0005_fewer_indexes.sql")),
     ])
 }
 

@@ -47,6 +47,8 @@ impl Store {
 
     /// Looking is done outside of the transaction that deletes, so that nobody waits for a scan.
     async fn prune_revisions(&self, keep: i64) -> Result<u64> {
+        // Never the newest, which holds on to the document of its deployment.
+        let keep = keep.max(1);
         let rows = sqlx::query(
             "SELECT r.deployment_id, r.revision FROM deployment_revisions r JOIN deployments d ON d.id = r.deployment_id
              WHERE r.revision <= d.revision - $1 LIMIT $2",
@@ -227,7 +229,6 @@ impl Store {
             let removed = sqlx::query(
                 "DELETE FROM blobs WHERE digest = $1 AND stored_at <= $2
                  AND NOT EXISTS (SELECT 1 FROM artifacts WHERE digest = $1)
-                 AND NOT EXISTS (SELECT 1 FROM deployments WHERE yaml_digest = $1)
                  AND NOT EXISTS (SELECT 1 FROM deployment_revisions WHERE yaml_digest = $1)
                  AND NOT EXISTS (SELECT 1 FROM application_versions WHERE description_digest = $1)
                  AND NOT EXISTS (SELECT 1 FROM application_resources WHERE digest = $1)",

@@ -16,7 +16,7 @@ use crate::state::ServerState;
 use margrave_api::changes as wire;
 use margrave_api::deployments::UpdateDeployment;
 use margrave_api::page::Page;
-use margrave_core::model::{Change, ChangeKind, Desired};
+use margrave_core::model::{Change, ChangeKind, ChangeProgress, Desired};
 use margrave_core::time::Timestamp;
 use margrave_store::{DeploymentView, StoreError};
 use plan::Planned;
@@ -56,7 +56,7 @@ pub async fn submit(
         created_at: state.now(),
         finished_at: None,
     };
-    let made = to_wire(&change);
+    let made = to_wire(&change.progress());
     caller.store(state, &made).change_create(&change).await?;
     state.publisher.wake();
     tracing::info!(
@@ -172,13 +172,13 @@ impl std::str::FromStr for Position {
     }
 }
 
-fn to_wire(change: &Change) -> wire::Change {
+fn to_wire(change: &ChangeProgress) -> wire::Change {
     wire::Change {
         id: change.id.to_string(),
         kind: kind_to_wire(change.kind),
         application: change.application.to_string(),
         version: change.version.clone(),
-        total: change.targets.len() as u64,
+        total: change.total as u64,
         published: change.done as u64,
         skipped: change
             .skipped

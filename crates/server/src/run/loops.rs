@@ -25,6 +25,9 @@ const HEADS_EVERY: Duration = Duration::from_secs(5);
 const HEADS_EVERY_HELD: Duration = Duration::from_millis(400);
 /// Records of the audit chain read at a time; a batch of the publisher makes a hundred.
 const HEADS_RECORDS: u32 = 1_000;
+/// The write-ahead log of SQLite is looked at this often, and sooner while much is written.
+const CHECKPOINT_EVERY: Duration = Duration::from_millis(500);
+const CHECKPOINT_AGAIN: Duration = Duration::from_millis(20);
 /// A replaced certificate file is noticed within this time.
 const FILES_EVERY: Duration = Duration::from_secs(1);
 /// Renewal of what is ours is looked at this often; the shortest certificate allowed lives a minute.
@@ -36,6 +39,7 @@ pub(super) fn start(state: &ServerState, place_read: i64, stop: &CancellationTok
         loops.spawn(heads(state.clone(), place_read, stop.clone()));
         loops.spawn(events(state.clone(), stop.clone()));
     }
+    loops.spawn(checkpoints(state.clone(), stop.clone()));
     loops.spawn(prune(state.clone(), stop.clone()));
     loops.spawn(certificates(state.clone(), stop.clone()));
     if let Some(hosted) = &state.registry {
@@ -99,6 +103,25 @@ async fn silence(state: &ServerState, started: Timestamp) {
                 );
             }
         }
+    }
+}
+
+/// Keeps the write-ahead log of SQLite short, so that nobody who commits has to.
+async fn checkpoints(state: ServerState, stop: CancellationToken) {
+    let mut again = false;
+    while !stop.is_cancelled() {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = sleep(if again { CHECKPOINT_AGAIN } else { CHECKPOINT_EVERY }) => {}
+        }
+        again = match state.store.checkpoint().await {
+            Ok(again) => again,
+            Err(error) => {
+                // SQLite does it by itself in the end; a full disk is told by those who write.
+                tracing::debug!(error = &error as &dyn std::error::Error, "cannot shorten the write-ahead log");
+                false
+            }
+        };
     }
 }
 

@@ -21,6 +21,9 @@ const POLL_PERIOD: Duration = Duration::from_millis(50);
 const POLLING: Duration = Duration::from_secs(10);
 const POLLING_QUICK: Duration = Duration::from_secs(2);
 
+/// Unchanged polls the server has answered, by its own count.
+const UNCHANGED: &str = "margrave_polls_total{outcome=\"unchanged\"}";
+
 /// An agent that has not tried to connect by then has a problem.
 const STARTED_WITHIN: Duration = Duration::from_secs(30);
 
@@ -42,9 +45,9 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
     let polling = if setting.quick { POLLING_QUICK } else { POLLING };
     // The first polls fetch and settle.
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let (polls, nanos) = (polls(&server).await?, agent.cpu_nanos()?);
+    let (polls, nanos) = (server.metric(UNCHANGED).await?, agent.cpu_nanos()?);
     tokio::time::sleep(polling).await;
-    let polled = self::polls(&server).await? - polls;
+    let polled = server.metric(UNCHANGED).await? - polls;
     anyhow::ensure!(polled > 0, "the agent does not poll: {}", log(&home));
     let per_poll = (agent.cpu_nanos()? - nanos) as f64 / 1e3 / polled as f64;
     let pss = agent.pss_bytes()? as f64 / MIB;
@@ -81,7 +84,7 @@ fn start(home: &Path, identity: &Path, url: &str, setting: &Setting) -> anyhow::
     let text = format!(
         "server = \"{url}\"\nstate_dir = \"{home}/state\"\nruntime = \"simulated\"\n\
          [device]\nid = \"press-0\"\ncapabilities = \"{}\"\ndiscover = false\n\
-         [poll]\nperiod = \"{}ms\"\nstart_spread = \"0s\"\n\
+         [poll]\nperiod = \"{}ms\"\nstart_spread = \"0s\"\nhold = \"0s\"\n\
          [identity]\ncertificate = \"{svid}/cert.pem\"\nkey = \"{svid}/key.pem\"\ntrust_bundle = \"{svid}/bundle.pem\"\n",
         reported.display(),
         POLL_PERIOD.as_millis(),
@@ -100,13 +103,4 @@ fn log_path(home: &Path) -> PathBuf {
 
 fn log(home: &Path) -> String {
     std::fs::read_to_string(log_path(home)).unwrap_or_default()
-}
-
-/// Unchanged polls the server has answered, by its own count.
-async fn polls(server: &Server) -> anyhow::Result<u64> {
-    let text =
-        crate::chaos::site::plain()?.get(server.url("/metrics")).send().await?.error_for_status()?.text().await?;
-    let line = text.lines().find(|line| line.starts_with("margrave_polls_total{") && line.contains("unchanged"));
-    let count = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
-    Ok(count.unwrap_or(0))
 }

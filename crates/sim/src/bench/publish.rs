@@ -3,12 +3,12 @@
 use super::fleet::{self, FLEET, Fleet};
 use super::plot::{Curve, Plot, Shape};
 use super::probes::{self, Latencies, Probes};
-use super::process::Pinned;
 use super::results::{Findings, Row};
 use super::server::Server;
 use super::stats::growth_exponent;
 use super::{Setting, tell};
 use crate::chaos::wait;
+use anyhow::Context as _;
 use margrave_api::changes::{ChangeKind, CreateChange, Scope};
 use margrave_api::client::ApiClient;
 use std::time::{Duration, Instant};
@@ -47,10 +47,10 @@ async fn publish(setting: &Setting, size: usize) -> anyhow::Result<Point> {
     let folder = super::scratch()?;
     let fleet = Fleet { prefix: "dev", size, hosts: FLEET, deployments: 1 };
     fleet::prepare(folder.path(), &[fleet, probes::fleet()]).await?;
-    let server = Server::start(folder.path(), setting.cores.server).await?;
+    // Nothing is pinned: a server is meant to have two processors, and who watches takes little of them.
+    let server = Server::start(folder.path(), None).await?;
     let probes = Probes::new(&server).await?;
     let api = server.api()?;
-    let _pinned = Pinned::to(setting.cores.generator)?;
     let idle = async {
         tokio::time::sleep(if setting.quick { IDLE_QUICK } else { IDLE }).await;
         Ok(())
@@ -77,19 +77,22 @@ async fn carry_out(api: &ApiClient, kind: ChangeKind, size: usize) -> anyhow::Re
     };
     let begun = Instant::now();
     let change = api.create_change(&body).await?;
+    let asked = begun.elapsed();
     anyhow::ensure!(change.total == size as u64, "the change reaches {} devices of {size}", change.total);
     let done = wait::until("publishing a change", FINISHED_WITHIN, async || {
         let change = api.change(&change.id).await?;
         if change.finished {
             return Ok(Ok(change));
         }
-        // Asked now and then: asking costs something itself.
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        // Asked now and then, as people do: asking costs something itself.
+        tokio::time::sleep(Duration::from_millis(500)).await;
         Ok(Err(format!("{} of {}", change.published, change.total)))
     })
     .await?;
     anyhow::ensure!(done.skipped.is_empty(), "devices were skipped: {:?}", done.skipped.first());
-    Ok(begun.elapsed().as_secs_f64())
+    let instant = |text: &str| text.parse::<jiff::Timestamp>().with_context(|| format!("`{text}` is no time"));
+    let finished = instant(done.finished_at.as_deref().unwrap_or_default())?;
+    Ok(asked.as_secs_f64() + instant(&done.created_at)?.duration_until(finished).as_secs_f64())
 }
 
 fn factors(point: &Point) -> Vec<String> {

@@ -97,6 +97,14 @@ impl Server {
         Ok(identities)
     }
 
+    /// A metric of the server, by its name with its labels; 0 while there is nothing to count.
+    pub async fn metric(&self, name: &str) -> anyhow::Result<u64> {
+        let text =
+            crate::chaos::site::plain()?.get(self.url("/metrics")).send().await?.error_for_status()?.text().await?;
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.map_or(Ok(0), |value| value.parse().with_context(|| format!("the metric {name} is `{value}`")))
+    }
+
     /// An identity of a client that is there.
     pub async fn identity(&self, api: &ApiClient, id: &str) -> anyhow::Result<PathBuf> {
         let key = rcgen::KeyPair::generate()?;

@@ -29,7 +29,7 @@ pub(crate) async fn records_an_intent(db: Database) {
     let targets = vec![target(&client, deployment(1), None), target(&client, deployment(2), Some(4))];
     let intent = change(ChangeKind::Upgrade, targets, T0);
     db.store.change_create(&intent).await.unwrap();
-    assert_eq!(db.store.change_get(intent.id).await.unwrap(), Some(intent.clone()));
+    assert_eq!(db.store.change_get(intent.id).await.unwrap(), Some(intent.progress()));
     assert_eq!(db.store.change_get(Uuid::from_u128(1)).await.unwrap(), None);
     assert_eq!(db.store.changes_unfinished(10).await.unwrap(), std::slice::from_ref(&intent));
     let error = db.store.change_create(&intent).await.unwrap_err();
@@ -53,7 +53,8 @@ pub(crate) async fn pages_changes(db: Database) {
     let first = db.store.changes_page(None, 2).await.unwrap();
     let second = db.store.changes_page(Some((first[1].created_at, first[1].id)), 2).await.unwrap();
     assert_eq!(db.store.changes_page(Some((second[1].created_at, second[1].id)), 2).await.unwrap(), []);
-    assert_eq!([first, second].concat(), changes);
+    assert_eq!([first, second].concat(), changes.iter().map(Change::progress).collect::<Vec<_>>());
+    assert_eq!(db.store.change_targets(changes[0].id).await.unwrap(), changes[0].targets);
     let oldest = db.store.changes_unfinished(1).await.unwrap();
     assert_eq!(oldest[0].created_at, at(1));
 }

@@ -35,7 +35,8 @@ macro_rules! conformance {
 }
 
 conformance! {
-    opening: finds_everything_again_after_reopening, answers_a_ping, refuses_what_it_cannot_open;
+    opening: finds_everything_again_after_reopening, answers_a_ping, refuses_what_it_cannot_open,
+        moves_the_log_into_the_database_beside_others;
     clients: gives_a_new_client_its_first_manifest, refuses_a_client_twice, moves_a_client_between_states,
         refuses_a_state_for_an_older_revision, pages_clients_and_heads, reads_the_heads_of_some_clients, tells_whose_heads_have_changed_since, remembers_the_latest_time_a_client_was_seen;
     devices: creates_then_updates_a_device, writes_many_reports_in_one_transaction, keeps_devices_of_two_clients_apart, wants_the_gateway_before_its_children,

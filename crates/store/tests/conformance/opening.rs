@@ -34,3 +34,17 @@ pub(crate) async fn refuses_what_it_cannot_open(db: Database) {
     assert!(matches!(error, StoreError::Open { .. }), "{error:?}");
     assert!(error.to_string().starts_with("open the database `"), "{error}");
 }
+
+pub(crate) async fn moves_the_log_into_the_database_beside_others(db: Database) {
+    assert!(!db.store.checkpoint().await.unwrap(), "little was written");
+    let client = accept(&db.store, 1).await;
+    deploy(&db.store, &client, 1, "hello").await;
+    db.store.checkpoint().await.unwrap();
+    let manifest = db.store.manifest(&client).await.unwrap();
+    let Some(file) = db.url.strip_prefix("sqlite://") else { return };
+    // The file alone, without the log beside it, has everything.
+    let copy = format!("{file}.copy");
+    std::fs::copy(file, &copy).unwrap();
+    let store = Store::open(&StoreOptions { url: format!("sqlite://{copy}"), readers: 1 }).await.unwrap();
+    assert_eq!(store.manifest(&client).await.unwrap(), manifest);
+}

@@ -7,6 +7,7 @@ use crate::app::applications::described;
 use crate::app::compose::compose;
 use crate::app::error::{AppError, AppResult, Code};
 use crate::app::mask::Sensitive;
+use crate::app::turns::Turns;
 use crate::state::ServerState;
 use margo::constraints::Outcome;
 use margo::description::ApplicationDescription;
@@ -23,7 +24,7 @@ use uuid::Uuid;
 const UNFINISHED_MAX: u32 = 100;
 /// Up to this many clients are asked for their deployments one by one; beyond it all are read.
 const CLIENTS_ASKED_MAX: usize = 50;
-const PAGE: u32 = 1000;
+const PAGE: u32 = 200;
 
 type Places = HashMap<(ClientId, DeviceTarget), DeploymentId>;
 
@@ -39,9 +40,10 @@ pub(super) async fn plan(state: &ServerState, request: &Request) -> AppResult<Pl
     }
     let taken = taken(state, &request.application, &candidates).await?;
 
-    let mut sorted = Sorted::default();
+    let (mut sorted, mut turns) = (Sorted::default(), Turns::begin());
     for candidate in &candidates {
         sorted.take(request, &description, candidate, &taken);
+        turns.next().await;
     }
     let Sorted { chosen, unfit, taken } = sorted;
     let left_out = left_out(request, unfit, taken)?;
@@ -54,11 +56,15 @@ pub(super) async fn plan(state: &ServerState, request: &Request) -> AppResult<Pl
         compose(DeploymentId(Uuid::nil()), any, &description, profile, &request.answers, None)
             .map_err(|errors| refuse_answers(errors, &sensitive))?;
     }
+    // In order: what a batch writes then lies side by side in every index over deployments, not all over it.
+    let mut ids: Vec<DeploymentId> = chosen.iter().map(|_| DeploymentId(Uuid::new_v4())).collect();
+    ids.sort_unstable();
     let targets = chosen
         .into_iter()
-        .map(|(candidate, profile)| PlannedTarget {
+        .zip(ids)
+        .map(|((candidate, profile), deployment)| PlannedTarget {
             target: ChangeTarget {
-                deployment: DeploymentId(Uuid::new_v4()),
+                deployment,
                 client: candidate.client.clone(),
                 target: candidate.target.clone(),
                 profile,

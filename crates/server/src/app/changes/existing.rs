@@ -8,6 +8,7 @@ use crate::app::applications::described;
 use crate::app::compose::{Before, compose};
 use crate::app::error::{AppError, AppResult, Code};
 use crate::app::mask::Sensitive;
+use crate::app::turns::Turns;
 use crate::state::ServerState;
 use margo::description::ApplicationDescription;
 use margo::digest::Digest;
@@ -22,7 +23,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// Deployments read at a time.
-const PAGE: u32 = 500;
+const PAGE: u32 = 100;
 
 type Described = HashMap<String, Arc<ApplicationDescription>>;
 
@@ -41,9 +42,10 @@ pub(super) async fn plan(state: &ServerState, request: &Request) -> AppResult<Pl
             descriptions.insert(known.to_owned(), description);
         }
     }
-    let mut outcome = Outcome::default();
+    let (mut outcome, mut turns) = (Outcome::default(), Turns::begin());
     for view in views {
         plan_one(state, request, &version, &descriptions, view, &mut outcome).await?;
+        turns.next().await;
     }
     outcome.finish(request, version)
 }

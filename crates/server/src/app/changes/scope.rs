@@ -2,6 +2,7 @@
 
 use crate::app::devices::{self, KeyText};
 use crate::app::error::{AppError, AppResult, Code};
+use crate::app::turns::Turns;
 use crate::app::{clients, groups};
 use crate::state::ServerState;
 use margo::capabilities::DeviceCapabilities;
@@ -15,7 +16,7 @@ use margrave_store::DeviceFilter;
 use std::collections::HashSet;
 
 /// Devices read at a time.
-const PAGE: u32 = 500;
+const PAGE: u32 = 100;
 /// Devices named one by one in a request.
 const NAMED_MAX: usize = 10_000;
 
@@ -97,7 +98,12 @@ pub(super) async fn candidates(state: &ServerState, scope: &Scope, max: usize) -
     if let Some(selector) = selector(state, scope).await? {
         let filter = DeviceFilter { client: None, selector };
         let devices = matching(state, &filter, max).await?;
-        return Ok(devices.iter().map(|device| of_device(state, device)).collect());
+        let (mut candidates, mut turns) = (Vec::with_capacity(devices.len()), Turns::begin());
+        for device in &devices {
+            candidates.push(of_device(state, device));
+            turns.next().await;
+        }
+        return Ok(candidates);
     }
     let mut errors = Vec::new();
     let mut candidates = Vec::new();

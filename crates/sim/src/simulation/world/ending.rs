@@ -138,7 +138,7 @@ impl World {
             let Some(change) = change.filter(|change| change.finished_at.is_some()) else {
                 return Err(Violation::new("an acknowledged change is carried out", id.to_string()));
             };
-            for target in &change.targets {
+            for target in self.server.store().change_targets(*id).await.map_err(unexpected)? {
                 let skipped = change.skipped.iter().any(|(deployment, _)| *deployment == target.deployment);
                 *expected.entry(target.deployment).or_default() += i64::from(!skipped);
             }
