@@ -6,7 +6,7 @@ CARGO ?= cargo
 SEEDS ?= 1000
 KILLS ?= 100
 
-.PHONY: help demo test setup check fmt soak bench counts clean
+.PHONY: help demo test setup check fmt soak bench counts dist clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -44,5 +44,8 @@ bench: ## Measure (ONLY="polls publish" for some, WRITE=yes keeps the numbers in
 	$(CARGO) build --locked --release -p margrave-cli -p margrave-agent -p margrave-sim
 	./target/release/margrave-bench $(if $(ONLY),--only "$(ONLY)") $(if $(WRITE),--write) $(if $(QUICK),--quick)
 
+dist: ## Make Debian packages and container images of both programs, in dist/
+	./scripts/dist.sh dist release
+
 clean: ## Remove build output and the demo's state
-	rm -rf target demo-data
+	rm -rf target demo-data dist

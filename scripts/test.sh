@@ -14,4 +14,6 @@ if [ "${1:-}" = soak ]; then
 fi
 cargo_tests --workspace
 browser_tests
+# With the binaries that the tests have built.
+scripts/test-dist.sh
 second_tries

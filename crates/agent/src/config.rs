@@ -126,13 +126,15 @@ pub struct RetryConfig {
 }
 
 /// Provisioned files; left out, the ones enrolment put into the state folder (ONB-06).
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct IdentityConfig {
     pub certificate: Option<PathBuf>,
     pub key: Option<PathBuf>,
     /// PEM, or a SPIFFE JWK set.
     pub trust_bundle: Option<PathBuf>,
+    /// The first line of each tells this machine from a copy of its disk.
+    pub machine_files: Vec<PathBuf>,
 }
 
 /// The trust endpoint: enrolment and bundle refresh.
@@ -143,6 +145,8 @@ pub struct TrustConfig {
     pub ca_file: Option<PathBuf>,
     /// `sha256:` and the digest of the server's SubjectPublicKeyInfo.
     pub pin: Option<String>,
+    /// A device without identity enrols with what this file holds; it is removed when used.
+    pub token_file: Option<PathBuf>,
     /// Used where the bundle gives no refresh hint (TB-05).
     #[serde(with = "duration")]
     pub refresh: Duration,
@@ -224,9 +228,17 @@ impl Default for RetryConfig {
     }
 }
 
+impl Default for IdentityConfig {
+    fn default() -> Self {
+        let files = ["/sys/class/dmi/id/product_uuid", "/proc/device-tree/serial-number", "/etc/machine-id"];
+        let machine_files = files.iter().map(PathBuf::from).collect();
+        Self { certificate: None, key: None, trust_bundle: None, machine_files }
+    }
+}
+
 impl Default for TrustConfig {
     fn default() -> Self {
-        Self { url: None, ca_file: None, pin: None, refresh: Duration::from_hours(1) }
+        Self { url: None, ca_file: None, pin: None, token_file: None, refresh: Duration::from_hours(1) }
     }
 }
 

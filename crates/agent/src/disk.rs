@@ -25,6 +25,16 @@ const STATUSES: &str = "statuses.json";
 const DEVICES: &str = "devices.json";
 const CONTENT: &str = "content";
 
+/// What belongs to one relationship with a server: a device that gets another identity begins without it.
+pub(crate) fn record_files(state_dir: &Path) -> impl Iterator<Item = PathBuf> + '_ {
+    let both = |name: &str| {
+        let path = state_dir.join(name);
+        [durable::previous_path(&path), path]
+    };
+    // The floor of `accepted` goes with it.
+    [STATUSES, RECONCILED, DEVICES, ACCEPTED].into_iter().flat_map(both)
+}
+
 /// A state folder held by this process alone.
 #[derive(Debug)]
 pub struct StateDir {

@@ -5,6 +5,7 @@
 
 use crate::config::AgentConfig;
 use crate::disk::{DiskError, create_private_dir, write_private};
+use crate::identity::machine::{self, Machine};
 use crate::identity::{Identity, Svid, fetched_bundle, identity_dir, pem_certificates};
 use crate::tls::TrustAnchor;
 use crate::trust::{self, TrustError, message_of, problem_detail};
@@ -39,6 +40,25 @@ pub enum EnrolError {
     Unusable(String),
     #[error(transparent)]
     Disk(#[from] DiskError),
+}
+
+/// Enrols a device that has no identity, with the token its file holds; `None` while there is no token.
+pub(crate) async fn enrol_from_file(
+    config: &AgentConfig,
+    clock: Arc<dyn Clock>,
+) -> Result<Option<Enrolment>, EnrolError> {
+    let Some(path) = config.trust.token_file.as_ref() else { return Ok(None) };
+    let at = |source| DiskError::Io { path: path.clone(), source };
+    let token = match std::fs::read_to_string(path) {
+        Ok(text) if !text.trim().is_empty() => SecretString::from(text.trim().to_owned()),
+        Ok(_) => return Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(at(error).into()),
+    };
+    let enrolment = enrol(config, &token, false, clock).await?;
+    // It is used up; one that cannot be removed does no harm.
+    let _ = std::fs::remove_file(path);
+    Ok(Some(enrolment))
 }
 
 #[derive(Serialize)]
@@ -92,6 +112,8 @@ pub async fn enrol(
 ) -> Result<Enrolment, EnrolError> {
     let trust_url = config.trust.url.clone().ok_or(EnrolError::NoUrl)?;
     let folder = identity_dir(&config.state_dir);
+    // Neither the key nor the identity of the machine this disk was copied from is of any use here.
+    machine::set_aside(config)?;
     let certificate_path = folder.join("certificate.pem");
     if !again && certificate_path.exists() {
         let held = Enrolment::load(&config.state_dir).map_or_else(|| "unknown".to_owned(), |held| held.spiffe_id);
@@ -100,6 +122,8 @@ pub async fn enrol(
     let anchor = trust::anchor(config)?;
     let client = trust::client(config, &anchor, Arc::clone(&clock))?;
     create_private_dir(&folder).map_err(|source| DiskError::Io { path: folder.clone(), source })?;
+    // Before the key, so that no key is there that could be copied without a trace.
+    Machine::this(&config.identity.machine_files).write(&config.state_dir)?;
     // A key that never got a certificate is used again: the answer may only have been lost.
     let key = device_key(&folder.join("key.pem"), again && certificate_path.exists())?;
     let csr = CertificateParams::default().serialize_request(&key).and_then(|csr| csr.pem());

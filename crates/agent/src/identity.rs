@@ -1,5 +1,7 @@
 //! Who this client is: its X.509-SVID, its key, and the trust bundle it believes (WID-01, SV-03, ONB-06).
 
+pub(crate) mod machine;
+
 use crate::config::AgentConfig;
 use margo::Digest;
 use margo::spiffe::ClientIdentity;

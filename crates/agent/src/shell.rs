@@ -115,6 +115,14 @@ impl Agent {
     fn open(config: AgentConfig, runtime: Arc<dyn Runtime>, clock: Arc<dyn Clock>) -> Result<Self, AgentError> {
         let settings = config.settings()?;
         let state = Arc::new(StateDir::open(&config.state_dir)?);
+        if let Some(told) = crate::identity::machine::set_aside(&config)? {
+            let message = format!(
+                "`{}` is not what it was when this identity was given: this disk was copied from another machine, and \
+                 identity and records are put aside; enrol this device with a token of its own",
+                told.display()
+            );
+            log(&Event { level: Level::Error, code: Some(Code::IdentityUnusable), deployment: None, message });
+        }
         let found = state.load();
         for error in &found.unreadable {
             let event = Event {
@@ -252,7 +260,13 @@ impl Agent {
 
     /// Leaves a picture for `status` and `explain`. A convenience: losing it loses nothing.
     fn publish_report(&mut self) {
-        let report = self.machine.report(self.clock.now());
+        let now = self.clock.now();
+        let mut report = self.machine.report(now);
+        if let Some(trouble) = self.keeper.trouble(now) {
+            // Said once: a request that failed for want of an identity says no more.
+            report.troubles.retain(|known| known.code != Code::IdentityUnusable);
+            report.troubles.push(trouble);
+        }
         let news = self.reported.as_ref().is_none_or(|old| {
             let old =
                 Report { at: report.at, next_poll_at: report.next_poll_at, polled_at: report.polled_at, ..old.clone() };

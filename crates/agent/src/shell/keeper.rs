@@ -3,11 +3,12 @@
 use super::AgentError;
 use crate::codes::Code;
 use crate::config::AgentConfig;
-use crate::enrol::Enrolment;
+use crate::enrol::{self, EnrolError, Enrolment};
 use crate::facts;
 use crate::http::{self, Wfm};
 use crate::identity::{Identity, IdentityError, IdentityFiles};
 use crate::machine::io::{Answer, DeviceReport, Event, Level};
+use crate::machine::report::Trouble;
 use crate::{tls, trust};
 use margo::{DeviceId, Digest};
 use margrave_core::time::{Clock, Timestamp};
@@ -25,6 +26,7 @@ const EXPIRY_WARNING: Duration = Duration::from_hours(72);
 pub(super) struct Keeper {
     config: AgentConfig,
     clock: Arc<dyn Clock>,
+    started: Timestamp,
     types: &'static [&'static str],
     link: Option<Link>,
     /// The last complaint about the identity, so that it is logged once.
@@ -32,12 +34,28 @@ pub(super) struct Keeper {
     devices: Option<Vec<DeviceReport>>,
     devices_from: Option<(DeviceId, Digest)>,
     refresh: Refresh,
+    first_boot: FirstBoot,
+    /// Why enrolment at first boot has not worked yet, and since when.
+    enrolment_problem: Option<(String, Timestamp)>,
 }
 
 struct Link {
     wfm: Wfm,
     identity: Arc<Identity>,
     since: Timestamp,
+}
+
+/// Enrolment of a device that was set up without an identity.
+enum FirstBoot {
+    /// `pause` comes after the next failure and grows.
+    Due {
+        at: Timestamp,
+        pause: Duration,
+    },
+    Running {
+        task: JoinHandle<Result<Option<Enrolment>, EnrolError>>,
+        pause: Duration,
+    },
 }
 
 enum Refresh {
@@ -52,15 +70,19 @@ impl Keeper {
         types: &'static [&'static str],
     ) -> Result<Self, AgentError> {
         let now = clock.now();
+        let pause = config.retry.first;
         let mut keeper = Self {
             config,
             clock,
+            started: now,
             types,
             link: None,
             identity_problem: None,
             devices: None,
             devices_from: None,
             refresh: Refresh::Due(now),
+            first_boot: FirstBoot::Due { at: now, pause },
+            enrolment_problem: None,
         };
         // A capabilities file that cannot be used is told at once rather than in a log nobody reads.
         if let Some(own) = keeper.config.device.id.clone() {
@@ -80,6 +102,31 @@ impl Keeper {
         }
     }
 
+    /// What keeps this device from speaking to its server at all; the machine cannot know, it is never asked.
+    pub(super) fn trouble(&self, now: Timestamp) -> Option<Trouble> {
+        if self.link.is_some() {
+            return None;
+        }
+        let (code, message, since) = match (&self.enrolment_problem, &self.identity_problem) {
+            (Some((message, since)), _) => (Code::EnrolmentRefused, message, *since),
+            (None, Some(message)) => (Code::IdentityUnusable, message, self.started),
+            (None, None) => return None,
+        };
+        let retry_at = match &self.first_boot {
+            FirstBoot::Due { at, .. } if self.enrolment_problem.is_some() => Some((*at).max(now)),
+            _ => None,
+        };
+        Some(Trouble {
+            about: "identity".to_owned(),
+            code,
+            title: code.title().to_owned(),
+            message: message.clone(),
+            since,
+            retry_at,
+            security: code.is_security(),
+        })
+    }
+
     pub(super) fn take_devices(&mut self) -> Option<Vec<DeviceReport>> {
         self.devices.take()
     }
@@ -87,6 +134,7 @@ impl Keeper {
     /// Looks at everything that may have changed; says what is worth saying.
     pub(super) async fn check(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
+        self.check_first_boot(&mut events).await;
         self.check_identity(&mut events);
         self.check_refresh(&mut events).await;
         let own = self.own_device();
@@ -134,6 +182,44 @@ impl Keeper {
             }
             // What is in use stays in use: a half-written file must not cut the device off.
             Err(error) => self.identity_trouble(problem(&error), events),
+        }
+    }
+
+    /// Without an identity, a token that lies ready is used.
+    async fn check_first_boot(&mut self, events: &mut Vec<Event>) {
+        let now = self.clock.now();
+        match &mut self.first_boot {
+            FirstBoot::Due { at, pause } if *at <= now => {
+                let has_identity = self.link.is_some() || IdentityFiles::of(&self.config).certificate.exists();
+                if self.config.trust.token_file.is_none() || has_identity {
+                    return;
+                }
+                let (config, clock) = (self.config.clone(), Arc::clone(&self.clock));
+                let task = tokio::spawn(async move { enrol::enrol_from_file(&config, clock).await });
+                self.first_boot = FirstBoot::Running { task, pause: *pause };
+            }
+            FirstBoot::Running { task, pause } if task.is_finished() => {
+                let pause = *pause;
+                let message = match task.await {
+                    Ok(Ok(enrolled)) => {
+                        if let Some(Enrolment { spiffe_id, wfm_url, .. }) = enrolled {
+                            let message = format!("enrolled as `{spiffe_id}` with {wfm_url}");
+                            events.push(Event { level: Level::Info, code: None, deployment: None, message });
+                        }
+                        self.first_boot = FirstBoot::Due { at: now, pause: self.config.retry.first };
+                        self.enrolment_problem = None;
+                        return;
+                    }
+                    Ok(Err(error)) => chain(&error),
+                    Err(_) => "it broke off".to_owned(),
+                };
+                let since = self.enrolment_problem.take().map_or(now, |(_, since)| since);
+                events.push(event(Level::Error, Code::EnrolmentRefused, format!("enrol at first boot: {message}")));
+                self.enrolment_problem = Some((message, since));
+                let next = (pause * 2).min(self.config.retry.max);
+                self.first_boot = FirstBoot::Due { at: now.plus(pause), pause: next };
+            }
+            FirstBoot::Due { .. } | FirstBoot::Running { .. } => {}
         }
     }
 

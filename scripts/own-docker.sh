@@ -1,0 +1,36 @@
+# Sourced: a Docker engine of its own in a folder, without a bridge, so that none of the machine's engines is touched.
+# `docker` speaks to it from then on.
+
+own_docker_pid=""
+own_docker_folder=""
+
+# The folder; everything of the engine is in it. PATH finds Compose as a plugin of the client.
+own_docker_start() {
+  local folder="$1" tools="${XDG_CACHE_HOME:-$HOME/.cache}/margrave/tools/bin" tries=0
+  own_docker_folder="$folder"
+  mkdir -p "$folder/config/cli-plugins"
+  dockerd --data-root "$folder/data" --exec-root "$folder/exec" -p "$folder/pid" -H "unix://$folder/docker.sock" \
+    --bridge=none --iptables=false --ip6tables=false >"$folder/log" 2>&1 &
+  own_docker_pid=$!
+  export DOCKER_HOST="unix://$folder/docker.sock" DOCKER_CONFIG="$folder/config"
+  [ ! -x "$tools/docker-compose" ] || ln -sfn "$tools/docker-compose" "$folder/config/cli-plugins/docker-compose"
+  until docker version >/dev/null 2>&1; do
+    tries=$((tries + 1))
+    if [ "$tries" -gt 300 ] || ! kill -0 "$own_docker_pid" 2>/dev/null; then
+      tail -n 20 "$folder/log" >&2
+      echo "the Docker engine did not start; \`scripts/tools.sh\` installs it" >&2
+      return 1
+    fi
+    sleep 0.2
+  done
+}
+
+own_docker_stop() {
+  [ -n "$own_docker_pid" ] || return 0
+  docker ps -aq 2>/dev/null | xargs -r docker rm -f >/dev/null 2>&1 || true
+  kill "$own_docker_pid" 2>/dev/null || true
+  wait "$own_docker_pid" 2>/dev/null || true
+  own_docker_pid=""
+  # The engine leaves the network namespace of its host-network containers mounted.
+  umount "$own_docker_folder"/exec/netns/* 2>/dev/null || true
+}

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# The agent as a container beside the Docker engine: enrols at first boot, does its work, and is the same after it was
+# taken down and brought up again. Called by test-dist.sh with a Docker engine of its own at DOCKER_HOST.
+#   scripts/test-agent-container.sh DIST VERSION
+set -euo pipefail
+cd "$(dirname "$0")/.."
+dist="$1" version="$2" device=press-07
+work="$(mktemp -d)"
+server=""
+fail() {
+  echo "test-agent-container: $1" >&2
+  docker compose -f "$dist/agent.compose.yaml" logs --tail 20 >&2 || true
+  exit 1
+}
+cleanup() {
+  docker compose -f "$dist/agent.compose.yaml" down --timeout 5 >/dev/null 2>&1 || true
+  [ -z "$server" ] || { kill "$server" 2>/dev/null && wait "$server" 2>/dev/null; } || true
+  rm -rf "$work"
+}
+trap cleanup EXIT
+
+# Waits for a condition, at most a minute.
+until_true() {
+  local what="$1" tries=0
+  shift
+  until "$@" >/dev/null 2>&1; do
+    tries=$((tries + 1))
+    [ "$tries" -lt 240 ] || fail "never happened: $what"
+    sleep 0.25
+  done
+}
+margrave() { ./target/debug/margrave --data "$work/data" "$@"; }
+field() { sed -n "s/.*\"$1\": *\"\([^\"]*\)\".*/\1/p" | head -n 1; }
+
+./target/debug/margrave --data "$work/data" serve --devices 127.0.0.1:0 --trust 127.0.0.1:0 --operators 127.0.0.1:0 \
+  2>"$work/server.log" &
+server=$!
+until_true "the server answers" margrave status
+
+margrave client accept "$device" >/dev/null
+token="$(margrave client enrol-token "$device" -o json)"
+mkdir -p "$work/settings" "$work/state"
+cp packaging/etc/agent.toml "$work/settings/agent.toml"
+sed -i -e "s|^# url = .*|url = \"$(echo "$token" | field trustUrl)\"\npin = \"$(echo "$token" | field pin)\"|" \
+  -e "s|^state_dir = .*|state_dir = \"$work/state\"|" "$work/settings/agent.toml"
+printf '\n[poll]\nstart_spread = "0s"\nperiod = "1s"\n' >> "$work/settings/agent.toml"
+(umask 077 && echo "$token" | field token > "$work/settings/enrolment-token")
+uuidgen > "$work/machine-id" 2>/dev/null || cat /proc/sys/kernel/random/uuid > "$work/machine-id"
+
+export MARGRAVE_AGENT_IMAGE="margrave-agent:$version" MARGRAVE_AGENT_STATE="$work/state" \
+  MARGRAVE_AGENT_SETTINGS="$work/settings" MACHINE_ID="$work/machine-id" DOCKER_SOCKET="${DOCKER_HOST#unix://}"
+docker compose -f "$dist/agent.compose.yaml" up -d --quiet-pull 2>"$work/up.log" || { cat "$work/up.log" >&2; fail "compose up"; }
+known() { margrave device list -o json | grep "\"device\": *\"$device\""; }
+until_true "the device is known" known
+[ ! -e "$work/settings/enrolment-token" ] || fail "the token lies about after it was used"
+
+margrave app import samples/line-monitor/1.0.0 >/dev/null
+margrave deploy line-monitor@1.0.0 --device "$device" --set lineName="Press 7" --yes --wait --timeout 1m >/dev/null ||
+  fail "the deployment did not arrive"
+docker compose -f "$dist/agent.compose.yaml" exec -T agent /usr/bin/margrave-agent --state-dir "$work/state" status |
+  grep line-monitor >/dev/null || fail "status at the machine does not show what runs"
+
+# Taken down and brought up: the same device, with what it had.
+docker compose -f "$dist/agent.compose.yaml" down --timeout 5 2>/dev/null
+docker compose -f "$dist/agent.compose.yaml" up -d 2>/dev/null
+margrave deployment remove --app line-monitor --all --yes --wait --timeout 1m >/dev/null || fail "it does not go on"
+[ "$(margrave client list -o json | grep -c '"id"')" = 1 ] || fail "it came back as somebody else"
+echo "test-agent-container: all is well"
