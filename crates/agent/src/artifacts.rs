@@ -222,9 +222,25 @@ impl Artifacts {
             return Ok(held);
         }
         let path = self.blob(&digest);
+        self.check_room(size, &path)?;
         let repository = reference.repository.as_str();
         download::blob(&mut registry, repository, &digest, size, &path, &self.pace).await?;
         Ok(Held { digest, path })
+    }
+
+    /// Told before the download rather than at its end. A part that is there takes its own room already.
+    fn check_room(&self, size: u64, path: &Path) -> Result<(), ArtifactError> {
+        let part = std::fs::metadata(path.with_extension("part")).map_or(0, |metadata| metadata.len());
+        let size = size.saturating_sub(part);
+        let Ok(found) = rustix::fs::statvfs(&self.folder) else { return Ok(()) };
+        let free = found.f_bavail.saturating_mul(found.f_frsize);
+        if free >= size {
+            return Ok(());
+        }
+        let folder = self.folder.display();
+        Err(ArtifactError::Unusable(format!(
+            "no room for the component: it needs {size} bytes, {free} are free in `{folder}`; free space on this file system"
+        )))
     }
 
     async fn fetch_location(&self, holder: &Holder<'_>, name: &str, location: &str) -> Result<Held, ArtifactError> {

@@ -65,7 +65,9 @@ impl Index {
     }
 
     pub(super) fn note(&mut self, holder: &Holder<'_>, slot: Slot) {
-        self.need(holder.deployment, holder.component).next = Some(slot);
+        let need = self.need(holder.deployment, holder.component);
+        // Applied again as it was: there is nothing to remember.
+        need.next = (need.running.as_ref() != Some(&slot)).then_some(slot);
     }
 
     pub(super) fn settle(&mut self, holder: &Holder<'_>) {

@@ -128,7 +128,7 @@ impl Compose {
         let component = component(work);
         let certificate = self.telemetry_certificate(&project)?;
         let ours = project.ours(&model, work.deployment, &component.name, &self.telemetry, certificate.as_deref());
-        crate::disk::write_private(&project.ours_path(), ours.to_string().as_bytes())
+        files::write_changed(&project.ours_path(), ours.to_string().as_bytes())
             .map_err(|error| failed(error.chain()))?;
         self.start(&project, component.properties.waits()).await?;
         let seen = self.containers(&project.name).await.map_err(from_socket)?;

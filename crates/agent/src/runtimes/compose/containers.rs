@@ -32,6 +32,8 @@ pub(super) struct Container {
     /// The last thing the health check said.
     pub(super) probe: Option<String>,
     terminal: bool,
+    /// `restart: on-failure`: it may end well at any time.
+    may_end: bool,
     /// What it was made of, each part as a digest.
     parts: BTreeMap<String, String>,
 }
@@ -54,6 +56,7 @@ impl Container {
             health: status.map(str::to_owned),
             probe: probe.map(|text| text.trim().chars().take(LINE_CHARS_MAX).collect()),
             terminal: inspected["Config"]["Tty"] == true,
+            may_end: inspected["HostConfig"]["RestartPolicy"]["Name"] == "on-failure",
             parts: parts(inspected),
         })
     }
@@ -162,6 +165,8 @@ struct AppliedContainer {
     number: String,
     /// It had ended well by then, as jobs do.
     done: bool,
+    /// It may do so at any time.
+    may_end: bool,
     parts: BTreeMap<String, String>,
 }
 
@@ -171,6 +176,7 @@ impl Applied {
             service: container.service.clone(),
             number: container.number.clone(),
             done: container.is_done(),
+            may_end: container.may_end,
             parts: container.parts.clone(),
         };
         Self { containers: containers.iter().map(one).collect() }
@@ -181,6 +187,9 @@ impl Applied {
     }
 
     pub(super) fn write(&self, project: &Path) -> Result<(), DiskError> {
+        if Self::read(project).as_ref() == Some(self) {
+            return Ok(());
+        }
         write_record(&project.join(APPLIED), self)
     }
 
@@ -222,7 +231,7 @@ pub(super) fn judge(containers: &[Container], applied: Option<&Applied>) -> (Run
             differs.push(format!("container `{}` was added", container.name));
             continue;
         }
-        let done = wanted.is_none_or(|wanted| wanted.done) && container.is_done();
+        let done = wanted.is_none_or(|wanted| wanted.done || wanted.may_end) && container.is_done();
         if !container.runs() && !done {
             stopped.push(match container.status.as_str() {
                 "exited" => format!("container `{}` exited with code {}", container.name, container.exit_code),

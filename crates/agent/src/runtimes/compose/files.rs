@@ -66,7 +66,15 @@ pub(super) fn sync(project: &Path, unpacked: &Unpacked) -> Result<(), DiskError>
 
 fn write_list<'a>(project: &Path, paths: impl Iterator<Item = &'a str>) -> Result<(), DiskError> {
     let text: String = paths.flat_map(|path| [path, "\n"]).collect();
-    crate::disk::write_private(&project.join(LIST), text.as_bytes())
+    write_changed(&project.join(LIST), text.as_bytes())
+}
+
+/// Writes a file of our own; what is there already costs nothing.
+pub(super) fn write_changed(path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
+    if fs::read(path).is_ok_and(|held| held == bytes) {
+        return Ok(());
+    }
+    crate::disk::write_private(path, bytes)
 }
 
 fn listed(project: &Path) -> Vec<String> {

@@ -1,0 +1,63 @@
+//! Right, wrong and rotated credentials against a registry with TLS.
+
+use crate::bench::{Device, REPOSITORY, USER, Wish, web};
+use margo::status::State;
+use margrave_testbed::Registry;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_credentials_are_told_and_right_ones_count_at_once() {
+    let mut device = Device::new().await;
+    let image = device.push_image("1").await;
+    device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &web(&image))]).await;
+    std::fs::write(device.path("password"), "wrong").unwrap();
+    device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
+    device.start();
+    let status = device.reaches(State::Failed).await;
+    let message = status.components[0].error.clone().unwrap().message;
+    assert!(message.contains("refused the username and password"), "{message}");
+    assert!(!device.log().contains("wrong"), "secrets are never told");
+    std::fs::write(device.path("password"), USER.password).unwrap();
+    device.reaches(State::Installed).await;
+
+    // Rotated at the registry: what runs is left alone, what comes next needs the new one.
+    device.registry.set_password(USER.name, "second secret");
+    let held = device.containers();
+    std::fs::write(device.path("password"), "second secret\n").unwrap();
+    device.publish_wish(&Wish { revision: "1.0.0", parameters: &[("COUNT", "2")], ..Wish::default() });
+    device.reaches(State::Installed).await;
+    assert!(device.containers().contains(&held[0]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registry_with_a_certificate_nobody_vouches_for_is_refused() {
+    let mut device = Device::new().await;
+    let other = Registry::start(device.docker.address(), None).await;
+    let image = device.push_image("1").await;
+    other.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &web(&image))]).await;
+    let source = format!("          repository: {}\n          revision: 1.0.0\n", other.repository(REPOSITORY));
+    let served = device.document_from(&source, &Wish::default());
+    device.publish(&[served]);
+    device.start();
+    let status = device.reaches(State::Failed).await;
+    let message = status.components[0].error.clone().unwrap().message;
+    assert!(message.contains("cannot be reached") && message.to_lowercase().contains("certificate"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mirror_serves_components_and_images_of_a_registry_that_is_gone() {
+    let mut device = Device::new().await;
+    let image = device.push_image("1").await;
+    // The same things under the names of a mirror, and the registry they name does not exist.
+    let name = |path: &str| margrave_oci::mirror::repository("gone.example:5000", path).unwrap();
+    device.registry.push_image(&name("images/web"), "1", &margrave_testbed::images::busybox("1")).await;
+    let image = image.replace(device.registry.host(), "gone.example:5000");
+    device.registry.push_compose(&name(REPOSITORY), "1.0.0", &[("compose.yaml", &web(&image))]).await;
+    device.tables = format!("[[registry]]\nhost = \"gone.example:5000\"\nmirror = \"{}\"\n", device.registry.host());
+    let source = format!("          repository: oci://gone.example:5000/{REPOSITORY}\n          revision: 1.0.0\n");
+    let served = device.document_from(&source, &Wish::default());
+    device.publish(&[served]);
+    device.start();
+    device.reaches(State::Installed).await;
+    let named = device.docker.docker(&["ps", "--format", "{{.Image}}", "--filter", &device.label()]);
+    assert_eq!(named, "gone.example:5000/images/web:1");
+}

@@ -1,0 +1,106 @@
+//! The agent is killed in the middle of each step, started again, and gets there.
+
+use crate::bench::{Device, REPOSITORY, Wish, web};
+use margo::status::State;
+use margrave_testbed::images;
+
+/// Kills the agent the moment something is so.
+async fn kill_when(device: &mut Device, what: &str, condition: impl Fn(&Device) -> bool) {
+    let start = std::time::Instant::now();
+    while !condition(device) {
+        assert!(start.elapsed() < margrave_testbed::tools::PATIENCE, "never: {what}\n{}", device.log());
+        tokio::task::yield_now().await;
+    }
+    device.kill();
+}
+
+fn has_part(device: &Device) -> bool {
+    let files = std::fs::read_dir(device.state_dir.join("artifacts/blobs")).into_iter().flatten().flatten();
+    let mut names = files.map(|file| file.file_name().to_string_lossy().into_owned());
+    names.any(|name| name.ends_with(".part"))
+}
+
+fn staged(device: &Device) -> bool {
+    device.state_dir.join("compose").join(format!("{}.staged", device.project())).exists()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_in_the_middle_of_any_step_of_an_install_loses_nothing() {
+    let mut device = Device::new().await;
+    let image = device.push_image("1").await;
+    // Slow enough to be met on its way.
+    let padding = "x".repeat(400) + &margo::Digest::of(b"noise").to_string();
+    let noise: String =
+        (0..4000).map(|at| margo::Digest::of(format!("{padding}{at}").as_bytes()).to_string()).collect();
+    device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &web(&image)), ("noise.txt", &noise)]).await;
+    device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
+    device.tables = "[artifacts]\nbytes_per_second = 50000\n".to_owned();
+    device.start();
+    kill_when(&mut device, "the pull has begun", has_part).await;
+    device.tables = String::new();
+    device.start();
+    kill_when(&mut device, "the archive is unpacked", staged).await;
+    device.start();
+    let ours = |device: &Device| device.state_dir.join("compose").join(device.project()).join("ours.json").exists();
+    kill_when(&mut device, "it is about to be started", ours).await;
+    device.start();
+    kill_when(&mut device, "a container is there", |device| !device.all_containers().is_empty()).await;
+    device.start();
+    device.reaches(State::Installed).await;
+    assert_eq!(device.containers().len(), 1);
+    assert_eq!(device.all_containers().len(), 1, "nothing is there twice");
+    let kept = device.containers();
+    // A healthy component is not restarted by an agent that comes back.
+    device.kill();
+    device.start();
+    let polls = device.fake.seen().len();
+    device.until("it polls again", || device.fake.seen().len() > polls + 5).await;
+    assert_eq!(device.containers(), kept);
+    assert_eq!(device.read("/data/starts").lines().count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_in_the_middle_of_an_upgrade_and_of_a_removal_loses_nothing() {
+    let mut device = Device::new().await;
+    device.install(&[]).await;
+    let first = device.containers();
+    let image = device.registry.push_image("images/web", "2", &images::large("2", 3_000_000)).await;
+    device.registry.push_compose(REPOSITORY, "2.0.0", &[("compose.yaml", &web(&image))]).await;
+    device.publish_wish(&Wish { revision: "2.0.0", ..Wish::default() });
+    kill_when(&mut device, "the old container goes", |device| device.containers() != first).await;
+    device.start();
+    device.reaches(State::Installed).await;
+    assert_eq!(device.read("/mark"), "2");
+    assert_eq!(device.all_containers().len(), 1);
+
+    device.publish(&[]);
+    kill_when(&mut device, "the removal has begun", |device| device.containers().is_empty()).await;
+    device.start();
+    device.reaches(State::Removed).await;
+    assert_eq!(device.all_containers(), Vec::<String>::new());
+    assert_eq!(device.volumes().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_download_that_broke_off_goes_on_where_it_was() {
+    let mut device = Device::new().await;
+    let image = device.push_image("1").await;
+    let noise: String = (0..6000).map(|at| margo::Digest::of(format!("n{at}").as_bytes()).to_string()).collect();
+    device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &web(&image)), ("noise.txt", &noise)]).await;
+    device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
+    device.tables = "[artifacts]\nbytes_per_second = 60000\n".to_owned();
+    device.start();
+    let part = |device: &Device| {
+        let files = std::fs::read_dir(device.state_dir.join("artifacts/blobs")).into_iter().flatten().flatten();
+        let mut parts = files.filter(|file| file.file_name().to_string_lossy().ends_with(".part"));
+        parts.next().and_then(|file| file.metadata().ok()).map_or(0, |metadata| metadata.len())
+    };
+    kill_when(&mut device, "some of it is there", |device| part(device) > 50_000).await;
+    let held = part(&device);
+    device.registry.stop();
+    device.registry.begin().await;
+    device.start();
+    device.until("it goes on", || part(&device) > held || device.status().is_some()).await;
+    assert!(part(&device) == 0 || part(&device) >= held, "it began again");
+    device.reaches(State::Installed).await;
+}

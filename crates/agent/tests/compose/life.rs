@@ -1,0 +1,155 @@
+//! The life of a component: installed, reconfigured, scaled, upgraded, removed.
+
+use crate::bench::{Device, REPOSITORY, Wish, web};
+use margo::status::State;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_is_installed_and_its_files_beside_the_compose_file_are_kept() {
+    // COMP-01, COMP-03, COMP-04, COMP-06
+    let mut device = Device::new().await;
+    let image = device.push_image("1").await;
+    let compose = format!(
+        "services:\n  web:\n    image: {image}\n    command: [\"/bin/sh\", \"-c\", \"env; cat /etc/greeting; sleep 1000000\"]\n    \
+         env_file: [settings/web.env]\n    configs: [{{ source: greeting, target: /etc/greeting }}]\n    \
+         healthcheck: {{ test: [\"CMD\", \"/bin/test\", \"-e\", \"/etc/greeting\"], interval: 1s }}\n\
+         configs:\n  greeting: {{ file: ./greeting.txt }}\n"
+    );
+    let files = [
+        ("compose.yaml", compose.as_str()),
+        ("settings/web.env", "FROM_FILE=yes\n"),
+        ("greeting.txt", "hello plant\n"),
+    ];
+    device.registry.push_compose(REPOSITORY, "1.0.0", &files).await;
+    device.tables =
+        "[telemetry]\nhttp_endpoint = \"http://collector.plant:4318\"\nprotocol = \"http/protobuf\"\n".to_owned();
+    device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
+    device.start();
+    let status = device.reaches(State::Installed).await;
+    assert_eq!(status.components.len(), 1);
+    let states: Vec<State> = device.fake.reported(device.id).iter().map(|status| status.state).collect();
+    assert_eq!(states, [State::Pending, State::Installing, State::Installed], "states are told as they happen");
+    let containers = device.containers();
+    assert_eq!(containers.len(), 1);
+    let output = device.docker.docker(&["logs", &containers[0]]);
+    for line in ["FROM_FILE=yes", "hello plant", "HTTP_OTEL_EXPORTER_OTLP_ENDPOINT=http://collector.plant:4318"] {
+        // OBS-05
+        assert!(output.contains(line), "{line}: {output}");
+    }
+    let health = device.docker.docker(&["inspect", "--format", "{{.State.Health.Status}}", &containers[0]]);
+    assert_eq!(health, "healthy", "COMP-07: healthy where there is a check");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_parameter_reconfigures_and_scales_and_the_volume_keeps_its_data() {
+    let mut device = Device::new().await;
+    device.install(&[("MODE", "slow")]).await;
+    assert_eq!(device.read("/data/mode"), "slow");
+    device.publish_wish(&Wish { revision: "1.0.0", parameters: &[("MODE", "fast")], ..Wish::default() });
+    device.reaches(State::Installed).await;
+    assert_eq!(device.read("/data/mode"), "fast");
+    assert_eq!(device.read("/data/starts"), "x\nx", "the volume is the same one");
+    let before = device.containers();
+    let parameters = [("MODE", "fast"), ("COUNT", "3")];
+    device.publish_wish(&Wish { revision: "1.0.0", parameters: &parameters, ..Wish::default() });
+    device.reaches(State::Installed).await;
+    let after = device.containers();
+    assert_eq!(after.len(), 3);
+    assert!(after.contains(&before[0]), "only what is missing is added");
+    device.publish_wish(&Wish { revision: "1.0.0", parameters: &[("MODE", "fast")], ..Wish::default() });
+    device.reaches(State::Installed).await;
+    assert_eq!(device.containers(), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_replaces_only_what_changed_and_keeps_named_volumes() {
+    let mut device = Device::new().await;
+    let (one, two) = (device.push_image("1").await, device.push_image("2").await);
+    let compose = |image: &str| {
+        format!(
+            "services:\n  web:\n    image: {image}\n    command: [\"/bin/sh\", \"-c\", \"cat /mark >> /data/marks; sleep 1000000\"]\n    \
+             volumes: [\"data:/data\"]\n  side:\n    image: {one}\n    configs: [{{ source: c, target: /c }}]\n\
+             configs: {{ c: {{ file: c.txt }} }}\nvolumes: {{ data: {{}} }}\n"
+        )
+    };
+    device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &compose(&one)), ("c.txt", "c")]).await;
+    device.registry.push_compose(REPOSITORY, "2.0.0", &[("compose.yaml", &compose(&two)), ("c.txt", "c")]).await;
+    device.registry.push_compose(REPOSITORY, "2.0.1", &[("compose.yaml", &compose(&two)), ("c.txt", "d")]).await;
+    device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
+    device.start();
+    device.reaches(State::Installed).await;
+    let of = |service: &str| {
+        let filter = format!("label=com.docker.compose.service={service}");
+        device.docker.docker(&["ps", "--no-trunc", "--quiet", "--filter", &device.label(), "--filter", &filter])
+    };
+    let (web_before, side_before) = (of("web"), of("side"));
+    device.publish_wish(&Wish { revision: "2.0.0", ..Wish::default() });
+    device.reaches(State::Installed).await;
+    let of = |service: &str| {
+        let filter = format!("label=com.docker.compose.service={service}");
+        device.docker.docker(&["ps", "--no-trunc", "--quiet", "--filter", &device.label(), "--filter", &filter])
+    };
+    let web_after = of("web");
+    assert_ne!(web_after, web_before);
+    assert_eq!(of("side"), side_before, "what did not change is left alone");
+    assert_eq!(device.docker.docker(&["exec", &web_after, "/bin/cat", "/data/marks"]), "12", "the data survived");
+    // A file that is mounted has changed, and nothing else.
+    device.publish_wish(&Wish { revision: "2.0.1", ..Wish::default() });
+    device.reaches(State::Installed).await;
+    let filter = "label=com.docker.compose.service=side";
+    let side = device.docker.docker(&["ps", "--no-trunc", "--quiet", "--filter", &device.label(), "--filter", filter]);
+    assert_ne!(side, side_before);
+    assert_eq!(device.docker.docker(&["exec", &side, "/bin/cat", "/c"]), "d");
+    assert!(device.containers().contains(&web_after));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_upgrade_is_told_at_once_with_the_last_words_and_a_good_one_heals_it() {
+    // COMP-07
+    let mut device = Device::new().await;
+    let image = device.install(&[]).await;
+    let broken = format!(
+        "services:\n  web:\n    image: {image}\n    command: [\"/bin/sh\", \"-c\", \"echo no such press; exit 7\"]\n    \
+         volumes: [\"data:/data\"]\nvolumes: {{ data: {{}} }}\n"
+    );
+    device.registry.push_compose(REPOSITORY, "2.0.0", &[("compose.yaml", &broken)]).await;
+    device.publish_wish(&Wish { revision: "2.0.0", properties: "          timeout: 10m0s\n", ..Wish::default() });
+    let status = device.reaches(State::Failed).await;
+    let error = status.components[0].error.clone().unwrap();
+    assert!(error.message.contains("exited with code 7") && error.message.contains("no such press"), "{error:?}");
+    device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
+    device.reaches(State::Installed).await;
+    assert_eq!(device.read("/data/starts"), "x\nx", "the data of the first revision is still there");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn removal_keeps_volumes_unless_the_operator_asked_to_purge() {
+    let mut device = Device::new().await;
+    device.install(&[]).await;
+    device.publish(&[]);
+    device.reaches(State::Removed).await;
+    assert_eq!(device.all_containers(), Vec::<String>::new());
+    assert_eq!(device.volumes().len(), 1, "data stays");
+    let purge = "  x-margrave-extensions:\n    policy:\n      onRemoval: purge\n";
+    device.publish_wish(&Wish { revision: "1.0.0", spec: purge, ..Wish::default() });
+    device.reaches(State::Installed).await;
+    assert_eq!(device.read("/data/starts"), "x\nx", "found again");
+    device.publish(&[]);
+    device.reaches(State::Removed).await;
+    assert_eq!(device.volumes(), Vec::<String>::new());
+    assert!(!device.state_dir.join("compose").join(device.project()).exists());
+    assert_eq!(std::fs::read_dir(device.state_dir.join("artifacts/blobs")).unwrap().count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_package_location_is_accepted() {
+    // W-22
+    let mut device = Device::new().await;
+    let image = device.push_image("1").await;
+    device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &web(&image))]).await;
+    let location = format!("          packageLocation: {}:1.0.0\n", device.registry.repository(REPOSITORY));
+    let served = device.document_from(&location, &Wish::default());
+    device.publish(&[served]);
+    device.start();
+    device.reaches(State::Installed).await;
+    assert_eq!(device.containers().len(), 1);
+}

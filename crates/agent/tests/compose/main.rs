@@ -1,0 +1,19 @@
+//! Compose deployments for real: the agent's own program, a real Docker engine, a real registry with TLS and passwords.
+//! The manager is a server that serves what the test publishes. These tests run as root.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+#[expect(dead_code, reason = "the other tests use more of it")]
+#[path = "../it/fake.rs"]
+mod fake;
+#[expect(dead_code, reason = "the other tests use more of it")]
+#[path = "../it/pki.rs"]
+mod pki;
+
+mod bench;
+mod credentials;
+mod drift;
+mod engine;
+mod kills;
+mod life;
+mod refusals;

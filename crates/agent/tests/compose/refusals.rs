@@ -1,0 +1,88 @@
+//! What cannot go well is refused with the reason, before anything is changed; a full disk is survived.
+
+use crate::bench::{Device, REPOSITORY, Wish, web};
+use margo::status::State;
+use margrave_testbed::disk::SmallDisk;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn taken_ports_taken_names_and_missing_memory_are_told_before_anything_is_stopped() {
+    let mut device = Device::new().await;
+    let image = device.install(&[]).await;
+    let before = device.containers();
+    let listener = std::net::TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let name = format!("taken-{}", device.project());
+    device.docker.docker(&["run", "--detach", "--name", &name, &image]);
+    let wants = format!(
+        "services:\n  web:\n    image: {image}\n    container_name: {name}\n    ports: [\"{port}:80\"]\n    \
+         deploy: {{ resources: {{ reservations: {{ memory: 100000g }} }} }}\n"
+    );
+    device.registry.push_compose(REPOSITORY, "2.0.0", &[("compose.yaml", &wants)]).await;
+    device.publish_wish(&Wish { revision: "2.0.0", ..Wish::default() });
+    let status = device.reaches(State::Failed).await;
+    let message = status.components[0].error.clone().unwrap().message;
+    for reason in
+        [format!("port {port}/tcp of this device is taken"), format!("named `{name}`"), "of memory".to_owned()]
+    {
+        assert!(message.contains(&reason), "{reason}: {message}");
+    }
+    assert_eq!(device.containers(), before, "nothing was stopped for it");
+    device.docker.docker(&["rm", "--force", &name]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn artifacts_that_are_no_components_are_refused_with_the_reason() {
+    // COMP-01, COMP-05, COMP-08
+    let mut device = Device::new().await;
+    let layer = margo::archive::pack(&[("web/docker-compose.yml".to_owned(), b"services: {}".as_slice())]);
+    let push = |artifact_type: &str| {
+        let part = |media_type: &str, bytes: &[u8]| serde_json::json!({ "mediaType": media_type, "digest": margo::Digest::of(bytes), "size": bytes.len() });
+        serde_json::json!({
+            "schemaVersion": 2, "mediaType": margrave_oci::build::MANIFEST_MEDIA_TYPE, "artifactType": artifact_type,
+            "config": part("application/vnd.oci.empty.v1+json", b"{}"),
+            "layers": [part(margrave_oci::build::COMPOSE_LAYER_TYPE, &layer)],
+        })
+        .to_string()
+    };
+    let blobs = [b"{}".to_vec(), layer.clone()];
+    for (revision, artifact_type, reason) in [
+        ("1.0.0", "application/vnd.docker.compose.project", "its artifactType is"),
+        ("1.0.1", margrave_oci::build::COMPOSE_ARTIFACT_TYPE, "it has no `compose.yaml`"),
+    ] {
+        let manifest = push(artifact_type);
+        let media_type = margrave_oci::build::MANIFEST_MEDIA_TYPE;
+        device.registry.push(REPOSITORY, revision, media_type, manifest.as_bytes(), &blobs).await;
+        device.publish_wish(&Wish { revision, ..Wish::default() });
+        if revision == "1.0.0" {
+            device.start();
+        }
+        let status = device.reaches(State::Failed).await;
+        let message = status.components[0].error.clone().unwrap().message;
+        assert!(message.contains(reason), "{message}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_in_pull_and_unpack_is_told_and_cured_by_room() {
+    let mut device = Device::new().await;
+    let disk = SmallDisk::new(8 << 20);
+    device.state_dir = disk.path().join("state");
+    let image = device.push_image("1").await;
+    let noise: String = (0..20_000).map(|at| margo::Digest::of(format!("n{at}").as_bytes()).to_string()).collect();
+    device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &web(&image)), ("noise.txt", &noise)]).await;
+    device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
+    // Too little for the layer, then enough for the layer and too little for its files, then enough.
+    for room in [400 << 10, 1600 << 10] {
+        let filler = disk.fill(room);
+        device.start();
+        let status = device.reaches(State::Failed).await;
+        let message = status.components[0].error.clone().unwrap().message;
+        assert!(message.contains("room"), "{message}");
+        device.kill();
+        std::fs::remove_file(filler).unwrap();
+        device.fake.state().seen.clear();
+    }
+    device.start();
+    device.reaches(State::Installed).await;
+    assert_eq!(device.containers().len(), 1);
+}
