@@ -12,5 +12,5 @@ pub mod registry;
 pub mod tools;
 
 pub use docker::Docker;
-pub use registry::{Registry, User};
+pub use registry::{Registry, Tokens, User};
 pub use tools::tool;

@@ -21,10 +21,22 @@ pub struct User {
     pub password: &'static str,
 }
 
+/// Who gives out tokens, and what they are checked with.
+#[derive(Debug, Clone)]
+pub struct Tokens {
+    pub realm: String,
+    pub issuer: String,
+    /// PEM of the certificate tokens are signed by.
+    pub certificate: String,
+    /// PEM of the authority of the service itself.
+    pub ca: String,
+}
+
 pub struct Registry {
     folder: TempDir,
     address: String,
     user: Option<User>,
+    tokens: Option<Tokens>,
     ca: String,
     running: Mutex<Option<Child>>,
 }
@@ -32,13 +44,27 @@ pub struct Registry {
 impl Registry {
     /// On an address of this machine; with a user, nobody else gets in.
     pub async fn start(ip: &str, user: Option<User>) -> Self {
+        Self::start_with(ip, user, None).await
+    }
+
+    /// One that sends everybody elsewhere for a token.
+    pub async fn start_with_tokens(ip: &str, user: User, tokens: Tokens) -> Self {
+        Self::start_with(ip, Some(user), Some(tokens)).await
+    }
+
+    async fn start_with(ip: &str, user: Option<User>, tokens: Option<Tokens>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         // Free now, and the registry binds it a moment later.
         let port = TcpListener::bind((ip, 0)).unwrap().local_addr().unwrap().port();
         let address = format!("{ip}:{port}");
-        let ca = certificates(&folder, ip);
-        let registry = Self { folder, address, user, ca, running: Mutex::new(None) };
-        if let Some(user) = user {
+        let mut ca = certificates(&folder, ip);
+        if let Some(tokens) = &tokens {
+            ca.push_str(&tokens.ca);
+            fs::write(folder.path().join("ca.pem"), &ca).unwrap();
+            fs::write(folder.path().join("tokens.pem"), &tokens.certificate).unwrap();
+        }
+        let registry = Self { folder, address, user, tokens, ca, running: Mutex::new(None) };
+        if let Some(user) = user.filter(|_| registry.tokens.is_none()) {
             registry.set_password(user.name, user.password);
         }
         registry.begin().await;
@@ -73,7 +99,11 @@ impl Registry {
             "http": { "addr": self.address, "tls": { "certificate": path("server.pem"), "key": path("server.key") } },
             "log": { "level": "warn" },
         });
-        if self.user.is_some() {
+        if let Some(tokens) = &self.tokens {
+            config["auth"] = serde_json::json!({ "token": {
+                "realm": tokens.realm, "service": "plant", "issuer": tokens.issuer, "rootcertbundle": path("tokens.pem"),
+            } });
+        } else if self.user.is_some() {
             config["auth"] = serde_json::json!({ "htpasswd": { "realm": "plant", "path": path("htpasswd") } });
         }
         fs::write(path("config.yml"), config.to_string()).unwrap();

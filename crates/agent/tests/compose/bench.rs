@@ -6,7 +6,7 @@ use margo::status::{DeploymentStatus, State};
 use margo::{DeploymentId, Digest};
 use margrave_core::publish::{self, ServedDeployment};
 use margrave_testbed::tools::{PATIENCE, tool, wait_for};
-use margrave_testbed::{Docker, Registry, User};
+use margrave_testbed::{Docker, Registry, Tokens, User};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -66,18 +66,26 @@ pub(crate) struct Wish<'a> {
 }
 
 impl Device {
+    async fn shared() -> Arc<Docker> {
+        let mut shared = SHARED.lock().await;
+        if let Some(docker) = shared.upgrade() {
+            return docker;
+        }
+        let docker = Arc::new(Docker::start().await);
+        *shared = Arc::downgrade(&docker);
+        docker
+    }
+
     pub(crate) async fn new() -> Self {
-        let docker = {
-            let mut shared = SHARED.lock().await;
-            if let Some(docker) = shared.upgrade() {
-                docker
-            } else {
-                let docker = Arc::new(Docker::start().await);
-                *shared = Arc::downgrade(&docker);
-                docker
-            }
-        };
+        let docker = Self::shared().await;
         Self::with(docker).await
+    }
+
+    /// With a registry that sends for tokens.
+    pub(crate) async fn with_tokens(tokens: Tokens) -> Self {
+        let docker = Self::shared().await;
+        let registry = Registry::start_with_tokens(docker.address(), USER, tokens).await;
+        Self::with_registry(docker, registry).await
     }
 
     /// With an engine of its own, to be ended and started.
@@ -88,6 +96,10 @@ impl Device {
     async fn with(docker: Arc<Docker>) -> Self {
         // On the bridge, where the engine insists on a certificate it trusts.
         let registry = Registry::start(docker.address(), Some(USER)).await;
+        Self::with_registry(docker, registry).await
+    }
+
+    async fn with_registry(docker: Arc<Docker>, registry: Registry) -> Self {
         let authority = Authority::new("plant");
         let fake = Fake::start(&authority.svid(WFM), &authority).await;
         fake.publish(&publish::next(0, &[]).unwrap(), &[]);

@@ -153,3 +153,57 @@ async fn an_older_package_location_is_accepted() {
     device.reaches(State::Installed).await;
     assert_eq!(device.containers().len(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn components_come_in_order_and_the_next_waits_until_the_one_before_is_healthy() {
+    // AD-01, AD-02, COMP-07
+    let mut device = Device::new().await;
+    let image = device.push_image("1").await;
+    let slow = format!(
+        "services:\n  web:\n    image: {image}\n    command: [\"/bin/sh\", \"-c\", \"sleep 2; touch /ready; sleep 1000000\"]\n    \
+         healthcheck: {{ test: [\"CMD\", \"/bin/test\", \"-e\", \"/ready\"], interval: 1s, retries: 100 }}\n"
+    );
+    device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &slow)]).await;
+    device.registry.push_compose("components/panel", "1.0.0", &[("compose.yaml", &web(&image))]).await;
+    let panel = format!(
+        "      - name: panel\n        properties:\n          repository: {}\n          revision: 1.0.0\n",
+        device.registry.repository("components/panel")
+    );
+    device.publish_wish(&Wish { revision: "1.0.0", properties: &panel, ..Wish::default() });
+    device.start();
+    let status = device.reaches(State::Installed).await;
+    assert_eq!(status.components.len(), 2);
+    let events = device.docker.docker(&[
+        "events",
+        "--since",
+        "1h",
+        "--until",
+        "0s",
+        "--filter",
+        &device.label(),
+        "--format",
+        "{{.Action}} {{.Actor.Attributes.name}}",
+    ]);
+    let at = |action: &str, name: &str| {
+        let is_it = |line: &str| line.starts_with(action) && line.split(' ').next_back().unwrap().starts_with(name);
+        events.lines().position(is_it).unwrap_or_else(|| panic!("no {action} of {name}: {events}"))
+    };
+    assert!(at("health_status: healthy", "web-") < at("create", "panel-"), "{events}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_that_does_not_come_up_in_its_time_fails() {
+    // AD-03
+    let mut device = Device::new().await;
+    let image = device.push_image("1").await;
+    let never = format!(
+        "services:\n  web:\n    image: {image}\n    \
+         healthcheck: {{ test: [\"CMD\", \"/bin/false\"], interval: 1s, retries: 10000 }}\n"
+    );
+    device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &never)]).await;
+    device.publish_wish(&Wish { revision: "1.0.0", properties: "          timeout: 0m20s\n", ..Wish::default() });
+    device.start();
+    let status = device.reaches(State::Failed).await;
+    let message = status.components[0].error.clone().unwrap().message;
+    assert!(message.contains("not finished after 20 s"), "{message}");
+}

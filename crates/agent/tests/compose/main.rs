@@ -17,3 +17,4 @@ mod engine;
 mod kills;
 mod life;
 mod refusals;
+mod tokens;

@@ -29,6 +29,7 @@ pub(crate) struct Seen {
     pub(crate) certificates: Arc<[CertificateDer<'static>]>,
     pub(crate) method: String,
     pub(crate) path: String,
+    pub(crate) query: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
 }
@@ -195,6 +196,7 @@ async fn answer(
         certificates: peer.certificates,
         method: parts.method.to_string(),
         path: parts.uri.path().to_owned(),
+        query: parts.uri.query().unwrap_or_default().to_owned(),
         headers: parts.headers,
         body,
     };

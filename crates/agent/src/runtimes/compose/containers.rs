@@ -14,6 +14,34 @@ use std::path::Path;
 const APPLIED: &str = "applied.json";
 /// What happens to a container and may matter: starts and deaths, changes by hand, health.
 const TELLING: [&str; 9] = ["start", "die", "destroy", "pause", "unpause", "update", "rename", "oom", "health_status"];
+/// Settings that `docker update` and `docker run` change. Not all there are: a newer engine has more of them, and
+/// nothing must be restarted because of that.
+const SETTINGS: [&str; 24] = [
+    "Memory",
+    "MemorySwap",
+    "MemoryReservation",
+    "NanoCpus",
+    "CpuShares",
+    "CpuQuota",
+    "CpuPeriod",
+    "CpusetCpus",
+    "PidsLimit",
+    "BlkioWeight",
+    "OomKillDisable",
+    "RestartPolicy",
+    "PortBindings",
+    "NetworkMode",
+    "Privileged",
+    "CapAdd",
+    "CapDrop",
+    "Devices",
+    "Ulimits",
+    "ReadonlyRootfs",
+    "ExtraHosts",
+    "Dns",
+    "SecurityOpt",
+    "Sysctls",
+];
 /// The longest line of a log that is handed on.
 const LINE_CHARS_MAX: usize = 2_000;
 
@@ -85,19 +113,15 @@ fn parts(inspected: &Value) -> BTreeMap<String, String> {
     let networks = inspected["NetworkSettings"]["Networks"].as_object();
     let mut networks: Vec<_> = networks.into_iter().flatten().map(|(name, _)| name.clone()).collect();
     networks.sort();
-    let mut host = inspected["HostConfig"].clone();
-    if let Some(host) = host.as_object_mut() {
-        // Told by the mounts, and in no fixed order.
-        host.remove("Binds");
-        host.remove("Mounts");
-        host.remove("ContainerIDFile");
-    }
+    let host =
+        SETTINGS.iter().map(|name| (*name, &inspected["HostConfig"][*name])).filter(|(_, value)| !is_empty(value));
+    let host: BTreeMap<&str, &Value> = host.collect();
     let all = [
         ("configuration", config["Labels"][names::CONFIG_HASH].clone()),
         ("image", inspected["Image"].clone()),
         ("command", json!([config["Entrypoint"], config["Cmd"], config["User"], config["WorkingDir"]])),
         ("environment", config["Env"].clone()),
-        ("limits, ports or other settings", host),
+        ("limits, ports or other settings", json!(host)),
         ("mounts", json!(mounts)),
         ("networks", json!(networks)),
         ("name", inspected["Name"].clone()),
@@ -105,6 +129,18 @@ fn parts(inspected: &Value) -> BTreeMap<String, String> {
     all.into_iter()
         .map(|(name, value)| (name.to_owned(), Digest::of(value.to_string().as_bytes()).to_string()))
         .collect()
+}
+
+/// Engines write "nothing" in several ways.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Number(number) => number.as_i64() == Some(0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Object(fields) => fields.values().all(is_empty),
+        Value::Bool(true) => false,
+    }
 }
 
 impl Compose {
