@@ -21,6 +21,12 @@ if [ "${BUILT:-}" != yes ]; then
   cargo build --locked "${flags[@]}" -p margrave-cli -p margrave-agent
 fi
 binaries="target/$profile"
+compression=(-Zxz)
+if [ "$profile" = debug ]; then
+  # Thrown away after a test: quick rather than small.
+  compression=(-Zgzip -z1)
+  export MARGRAVE_GZIP=-1
+fi
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out"
@@ -55,7 +61,7 @@ deb() {
   (cd "$root" && find . -path ./DEBIAN -prune -o -type f -printf '%P\n' | sort | xargs md5sum > DEBIAN/md5sums)
   # The time of the last change of the sources, so that the same sources give the same package.
   SOURCE_DATE_EPOCH="$(git log -1 --format=%ct 2>/dev/null || echo 0)" \
-    dpkg-deb --root-owner-group -Zxz --build "$root" "$out/${package}_${version}_${architecture}.deb" >/dev/null
+    dpkg-deb --root-owner-group "${compression[@]}" --build "$root" "$out/${package}_${version}_${architecture}.deb" >/dev/null
 }
 
 # A program with the libraries it asks for, at the places where it looks for them.
@@ -82,6 +88,12 @@ image() {
   # Authorities of public registries; those of a plant are settings.
   if [ -e /etc/ssl/certs/ca-certificates.crt ]; then
     install -D -m 644 /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
+  fi
+  # Hours of polling and silence are hours of a place.
+  if [ -d /usr/share/zoneinfo ]; then
+    mkdir -p "$root/usr/share"
+    cp -rL /usr/share/zoneinfo "$root/usr/share/zoneinfo"
+    rm -rf "$root/usr/share/zoneinfo/right" "$root/usr/share/zoneinfo/posix"
   fi
   scripts/image.sh "$out/$name-image.tar" "$name:$version" "$config" "$root"
 }

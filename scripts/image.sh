@@ -35,7 +35,7 @@ for writable in data state; do
     tar "${tar_options[@]}" --owner=65534 --group=65534 -C "$root" -rf "$work/layer.tar" "./$writable"
 done
 diff_id="$(digest "$work/layer.tar")"
-gzip -n "$work/layer.tar"
+gzip -n "${MARGRAVE_GZIP:--6}" "$work/layer.tar"
 layer_size="$(stat -c %s "$work/layer.tar.gz")"
 layer="$(blob "$work/layer.tar.gz")"
 

@@ -1,16 +1,22 @@
-# Sourced: a Docker engine of its own in a folder, without a bridge, so that none of the machine's engines is touched.
+# Sourced: a Docker engine of its own in a folder, with a bridge of its own and without touching the packet filter, so
+# that none of the machine's engines is disturbed.
 # `docker` speaks to it from then on.
 
 own_docker_pid=""
 own_docker_folder=""
+own_docker_bridge=""
 
 # The folder; everything of the engine is in it. PATH finds Compose as a plugin of the client.
 own_docker_start() {
   local folder="$1" tools="${XDG_CACHE_HOME:-$HOME/.cache}/margrave/tools/bin" tries=0
   own_docker_folder="$folder"
   mkdir -p "$folder/config/cli-plugins"
+  own_docker_bridge="mgs$$"
+  ip link add "$own_docker_bridge" type bridge
+  ip address add "10.$((210 + $$ / 256 % 40)).$(($$ % 256)).1/24" dev "$own_docker_bridge"
+  ip link set "$own_docker_bridge" up
   dockerd --data-root "$folder/data" --exec-root "$folder/exec" -p "$folder/pid" -H "unix://$folder/docker.sock" \
-    --bridge=none --iptables=false --ip6tables=false >"$folder/log" 2>&1 &
+    "--bridge=$own_docker_bridge" --iptables=false --ip6tables=false --ip-masq=false >"$folder/log" 2>&1 &
   own_docker_pid=$!
   export DOCKER_HOST="unix://$folder/docker.sock" DOCKER_CONFIG="$folder/config"
   [ ! -x "$tools/docker-compose" ] || ln -sfn "$tools/docker-compose" "$folder/config/cli-plugins/docker-compose"
@@ -33,4 +39,5 @@ own_docker_stop() {
   own_docker_pid=""
   # The engine leaves the network namespace of its host-network containers mounted.
   umount "$own_docker_folder"/exec/netns/* 2>/dev/null || true
+  ip link delete "$own_docker_bridge" 2>/dev/null || true
 }

@@ -38,6 +38,9 @@ build() {
   trap "rm -rf '$root'" EXIT
   mkdir -p "$root/data" "$out/images"
   install -m 755 "$binary" "$root/program"
+  # Names of other containers are in files; the C library would ask DNS first.
+  mkdir -p "$root/etc"
+  echo "hosts: files dns" > "$root/etc/nsswitch.conf"
   for entry in "${images[@]}"; do
     read -r image version title <<< "$entry"
     scripts/image.sh "$out/images/$image-$version.tar" "$registry/images/$image:$version" \

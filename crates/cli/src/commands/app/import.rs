@@ -89,6 +89,9 @@ pub(crate) fn pack(folder: &Path) -> Outcome<Vec<u8>> {
     }
     let mut files = Vec::new();
     collect(folder, &mut files)?;
+    // Sources of components are for `margrave app push`; the catalog takes the description and what it names.
+    let components = folder.join("components");
+    files.retain(|file| !file.starts_with(&components));
     files.sort();
     let bytes: u64 = files.iter().filter_map(|file| file.metadata().ok()).map(|metadata| metadata.len()).sum();
     if files.len() > PACKAGE_FILES_MAX || bytes > PACKAGE_BYTES_MAX {
