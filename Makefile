@@ -13,7 +13,8 @@ help: ## Show this list
 
 demo: ## Run the whole product on embedded defaults (Ctrl-C stops it; state is kept in demo-data/)
 	$(CARGO) build --locked -p margrave-cli -p margrave-agent
-	./target/debug/margrave demo --data demo-data
+	@if docker info >/dev/null 2>&1; then ./scripts/samples.sh build target/samples; fi
+	./target/debug/margrave demo --data demo-data --samples target/samples
 
 setup: ## Install what the tests need (Debian as root; elsewhere lists what is missing)
 	./scripts/setup.sh
@@ -40,9 +41,10 @@ soak: setup ## Long runs: many seeds, many kills
 
 bench: ## Measure (ONLY="polls publish" for some, WRITE=yes keeps the numbers in docs/, QUICK=yes tries it out)
 	./scripts/bench-setup.sh
+	./scripts/samples.sh build target/samples
 	$(if $(if $(ONLY),$(filter connections,$(ONLY)),all),./scripts/bench-allocators.sh)
 	$(CARGO) build --locked --release -p margrave-cli -p margrave-agent -p margrave-sim
-	./target/release/margrave-bench $(if $(ONLY),--only "$(ONLY)") $(if $(WRITE),--write) $(if $(QUICK),--quick)
+	./scripts/with-docker.sh ./target/release/margrave-bench $(if $(ONLY),--only "$(ONLY)") $(if $(WRITE),--write) $(if $(QUICK),--quick)
 
 dist: ## Make Debian packages and container images of both programs, in dist/
 	./scripts/dist.sh dist release

@@ -5,6 +5,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 dist="$1" version="$2" device=press-07
+# Away from the port of the samples, which a developer's demo may hold.
+port=28088
 work="$(mktemp -d)"
 server=""
 fail() {
@@ -47,6 +49,10 @@ printf '\n[poll]\nstart_spread = "0s"\nperiod = "1s"\n' >> "$work/settings/agent
 (umask 077 && echo "$token" | field token > "$work/settings/enrolment-token")
 uuidgen > "$work/machine-id" 2>/dev/null || cat /proc/sys/kernel/random/uuid > "$work/machine-id"
 
+margrave client mirror-config "$device" --for agent --registry registry.margrave.example --write "$work/registry" >/dev/null 2>&1
+cp "$work"/registry/etc/margrave/registry-* "$work/settings/"
+cat "$work/registry/etc/margrave/agent-registries.toml" >> "$work/settings/agent.toml"
+
 export MARGRAVE_AGENT_IMAGE="margrave-agent:$version" MARGRAVE_AGENT_STATE="$work/state" \
   MARGRAVE_AGENT_SETTINGS="$work/settings" MACHINE_ID="$work/machine-id" DOCKER_SOCKET="${DOCKER_HOST#unix://}"
 docker compose -f "$dist/agent.compose.yaml" up -d --quiet-pull 2>"$work/up.log" || { cat "$work/up.log" >&2; fail "compose up"; }
@@ -54,9 +60,13 @@ known() { margrave device list -o json | grep "\"device\": *\"$device\""; }
 until_true "the device is known" known
 [ ! -e "$work/settings/enrolment-token" ] || fail "the token lies about after it was used"
 
-margrave app import samples/line-monitor/1.0.0 >/dev/null
-margrave deploy line-monitor@1.0.0 --device "$device" --set lineName="Press 7" --yes --wait --timeout 1m >/dev/null ||
-  fail "the deployment did not arrive"
+scripts/samples.sh build "$work/samples" >/dev/null
+margrave app push "$work/samples/images/line-monitor-1.0.0.tar" >/dev/null
+margrave app push "$work/samples/packages/line-monitor/1.0.0" >/dev/null
+margrave deploy line-monitor@1.0.0 --device "$device" --set lineName="Press 7" --set pagePort="$port" \
+  --yes --wait --timeout 2m >/dev/null || fail "the deployment did not arrive"
+shows() { curl -fsS "http://127.0.0.1:$port/config" | grep 'LINE_NAME=Press 7'; }
+shows >/dev/null || fail "the application does not show its setting"
 shown() {
   docker compose -f "$dist/agent.compose.yaml" exec -T agent /usr/bin/margrave-agent --state-dir "$work/state" status |
     grep line-monitor
@@ -65,7 +75,9 @@ until_true "status at the machine shows what runs" shown
 
 # Taken down and brought up: the same device, with what it had.
 docker compose -f "$dist/agent.compose.yaml" down --timeout 5 2>/dev/null
+shows >/dev/null || fail "the application stopped with the agent"
 docker compose -f "$dist/agent.compose.yaml" up -d 2>/dev/null
-margrave deployment remove --app line-monitor --all --yes --wait --timeout 1m >/dev/null || fail "it does not go on"
+margrave deployment remove --app line-monitor --all --yes --wait --timeout 2m >/dev/null || fail "it does not go on"
+! shows >/dev/null 2>&1 || fail "the application is there after it was removed"
 [ "$(margrave client list -o json | grep -c '"id"')" = 1 ] || fail "it came back as somebody else"
 echo "test-agent-container: all is well"

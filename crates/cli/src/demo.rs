@@ -3,15 +3,18 @@
 use crate::connection::ConnectionArgs;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Output, paint};
+use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use margrave_api::client::{ApiClient, ClientOptions};
 use margrave_server::clock::SystemClock;
 use margrave_server::config::{Config, LogFormat, Span};
 use margrave_server::run::{self, Running, StartError};
+use margrave_sim::demo::real::{DEVICE, Engine};
 use margrave_sim::demo::{Demo, Size};
 use owo_colors::Style;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -41,15 +44,18 @@ pub(crate) struct DemoArgs {
     /// Start, wait until the fleet has done what it can, print a summary, stop
     #[arg(long)]
     check: bool,
+    /// Folder with built sample applications (`scripts/samples.sh build`): where Docker runs on this machine, it becomes
+    /// a device too, which really runs them
+    #[arg(long, value_name = "FOLDER")]
+    samples: Option<PathBuf>,
     /// Give up a --check after this long
     #[arg(long, value_name = "TIME", default_value = "3m", value_parser = crate::clock::parse_span)]
     timeout: Duration,
 }
 
 pub(crate) async fn run(args: DemoArgs, connection: &ConnectionArgs, out: Output) -> Outcome {
-    let DemoArgs { devices, port, check, timeout } = args;
     let data = connection.data.clone().unwrap_or_else(|| PathBuf::from("demo-data"));
-    let config = settings(&data, port);
+    let config = settings(&data, args.port);
     margrave_server::telemetry::init(&config.log)
         .map_err(|error| Failure::failed("set up logging").caused_by(&error))?;
     let mut told = Told::new()?;
@@ -57,7 +63,7 @@ pub(crate) async fn run(args: DemoArgs, connection: &ConnectionArgs, out: Output
     progress.show("starting the server");
     let running = run::start(config, Arc::new(SystemClock)).await.map_err(|error| not_started(error, &data))?;
     let outcome = tokio::select! {
-        outcome = fleet(&running, &data, devices, check.then_some(timeout), progress, out, &mut told) => outcome,
+        outcome = fleet(&running, &data, &args, progress, out, &mut told) => outcome,
         // A server that ends by itself has said why in its log.
         () = running.wait() => Err(Failure::failed("the server has stopped")),
     };
@@ -101,8 +107,7 @@ fn not_started(error: StartError, data: &Path) -> Failure {
 async fn fleet(
     running: &Running,
     data: &Path,
-    devices: usize,
-    check: Option<Duration>,
+    args: &DemoArgs,
     progress: Progress,
     out: Output,
     told: &mut Told,
@@ -112,10 +117,17 @@ async fn fleet(
     let api = ApiClient::new(&ClientOptions::new(&url).with_token(&token))?;
     let say = |text: &str| progress.show(text);
     let demo = tokio::select! {
-        demo = Demo::start(api, data, devices, &say) => demo.map_err(|error| broken(&error))?,
+        demo = Demo::start(api, data, args.devices, &say) => demo.map_err(|error| broken(&error))?,
         () = told.recv() => return Ok(()),
     };
-    let outcome = match check {
+    let real = tokio::select! {
+        real = this_machine(&demo, data, args.samples.as_deref(), &progress, out) => real,
+        () = told.recv() => {
+            demo.stop().await;
+            return Ok(());
+        }
+    };
+    let outcome = match args.check.then_some(args.timeout) {
         Some(timeout) => {
             progress.show("waiting until the fleet has done what it can");
             let outcome = tokio::time::timeout(timeout, demo.converged()).await;
@@ -129,7 +141,7 @@ async fn fleet(
         }
         None => {
             progress.end();
-            out.must_say(welcome(out, &url, &token, data, &demo));
+            out.must_say(welcome(out, &url, &token, data, &demo, real));
             told.recv().await;
             out.must_say("\nStopping. The state stays in the data folder.");
             Ok(())
@@ -153,7 +165,7 @@ fn summary(url: &str, size: Size) -> String {
 }
 
 /// URL, login, and things to try.
-fn welcome(out: Output, url: &str, token: &str, data: &Path, demo: &Demo) -> String {
+fn welcome(out: Output, url: &str, token: &str, data: &Path, demo: &Demo, real: bool) -> String {
     let program = std::env::args().next().unwrap_or_else(|| "margrave".to_owned());
     let command = format!("{program} --data {}", data.display());
     let bold = |text: &str| paint(text, Style::new().bold(), out.talk_colour);
@@ -181,13 +193,88 @@ fn welcome(out: Output, url: &str, token: &str, data: &Path, demo: &Demo) -> Str
 
   5. Why is something as it is? (also of a device or a deployment)
      {command} app explain vibration-analytics
-
+{on_this_machine}
 Ctrl-C stops everything; the next start finds the same state.",
+        on_this_machine = if real { on_this_machine(&command, out) } else { String::new() },
         title = bold("Margrave demo"),
         try_it = bold("Five things to try, in another terminal:"),
         token_file = data.join(run::ADMIN_TOKEN_FILE).display(),
         data = data.display(),
     )
+}
+
+/// What a machine with Docker can do beside.
+fn on_this_machine(command: &str, out: Output) -> String {
+    let title = paint("Docker runs here, so this machine is a device as well:", Style::new().bold(), out.talk_colour);
+    format!(
+        "
+{title}
+
+     {command} deploy line-monitor@1.0.0 --device {DEVICE} --set lineName=\"Press 7\" --yes --wait
+     then open http://127.0.0.1:8088 (docs/guides/tutorial.md goes on from there)
+
+  What runs for real keeps running after the demo ends:
+     {command} deployment remove --app line-monitor --device {DEVICE} --yes --wait
+"
+    )
+}
+
+/// Brings the samples into the registry and this machine into the fleet, where it has Docker. Nothing of this may keep
+/// the demo from running.
+async fn this_machine(demo: &Demo, data: &Path, samples: Option<&Path>, progress: &Progress, out: Output) -> bool {
+    let Some(samples) = samples.filter(|samples| samples.join("images").is_dir()) else { return false };
+    let Some(engine) = Engine::find().await else { return false };
+    progress.show("bringing the samples into the registry");
+    let added = async {
+        for artifact in built(samples)? {
+            push(data, &artifact).await?;
+        }
+        progress.show("waiting for this machine");
+        demo.add_this_machine(data, &engine).await
+    };
+    match added.await {
+        Ok(()) => true,
+        Err(error) => {
+            progress.end();
+            out.say(format!("warning: Docker runs here, but this machine is no device: {error:#}"));
+            false
+        }
+    }
+}
+
+/// Images first, then the packages whose components use them.
+fn built(samples: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let list = |folder: &Path| -> anyhow::Result<Vec<PathBuf>> {
+        let entries = std::fs::read_dir(folder).with_context(|| format!("read {}", folder.display()))?;
+        let mut paths: Vec<PathBuf> = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
+        paths.sort();
+        Ok(paths)
+    };
+    let mut artifacts = list(&samples.join("images"))?;
+    for application in list(&samples.join("packages"))?.iter().filter(|path| path.is_dir()) {
+        artifacts.extend(list(application)?);
+    }
+    Ok(artifacts)
+}
+
+/// As anybody would do it: `margrave app push`.
+async fn push(data: &Path, artifact: &Path) -> anyhow::Result<()> {
+    let program = std::env::current_exe().context("find this program")?;
+    let output = tokio::process::Command::new(program)
+        .arg("--data")
+        .arg(data)
+        .args(["app", "push", "--no-import", "--force"])
+        .arg(artifact)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output()
+        .await
+        .context("run `margrave app push`")?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let told = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    anyhow::bail!("push {}: {told}", artifact.display())
 }
 
 /// Ctrl-C or SIGTERM.

@@ -1,14 +1,17 @@
-//! From the files of a folder to an OCI artifact: application packages, Helm charts, compose archives.
+//! From the files of a folder to an OCI artifact: application packages, Helm charts, compose archives; and container
+//! images from archives.
 //!
 //! The same files give the same bytes and so the same digest, wherever and whenever they are built. Nothing here reads
 //! a disk. What is wrong is told all at once.
 
 mod chart;
 mod compose;
+mod image;
 mod package;
 
 pub use chart::{chart, chart_version};
 pub use compose::compose;
+pub use image::{IMAGE_BYTES_MAX, image};
 pub use package::package;
 
 pub(crate) fn chart_metadata(files: &[PackageFile]) -> Option<chart::Metadata> {
@@ -42,6 +45,8 @@ pub enum ArtifactKind {
     Package,
     Chart,
     Compose,
+    /// A container image; never recognised in a folder, it comes as an archive.
+    Image,
 }
 
 impl ArtifactKind {
@@ -50,6 +55,7 @@ impl ArtifactKind {
             Self::Package => "package",
             Self::Chart => "chart",
             Self::Compose => "compose",
+            Self::Image => "image",
         }
     }
 }

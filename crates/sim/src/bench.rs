@@ -25,6 +25,7 @@ pub mod memory;
 pub mod polls;
 pub mod publish;
 pub mod statuses;
+pub mod workloads;
 
 use anyhow::Context as _;
 use margrave_core::time::{Clock, Timestamp};
@@ -48,6 +49,7 @@ pub const SECTIONS: &[(&str, &str)] = &[
     ("enrolment", "Enrolling one more device"),
     ("statuses", "Status reports"),
     ("agent", "The agent"),
+    ("workloads", "Real workloads"),
     ("manifests", "Manifests and bundles"),
 ];
 
@@ -85,6 +87,7 @@ pub async fn measure(name: &str, setting: &Setting) -> anyhow::Result<Findings> 
         "enrolment" => enrolment::run(setting).await,
         "statuses" => statuses::run(setting).await,
         "agent" => agent::run(setting).await,
+        "workloads" => workloads::run(setting).await,
         "manifests" => Ok(manifests::run(setting)),
         _ => anyhow::bail!("there is no section `{name}`"),
     };

@@ -5,12 +5,14 @@
 // Suggested reading order.
 mod devices;
 pub mod fleet;
+pub mod real;
 pub mod samples;
 mod seed;
 
 use anyhow::Context as _;
 use devices::DemoDevices;
 use fleet::DemoClient;
+use margrave_agent::enrol::Enrolment;
 use margrave_api::client::ApiClient;
 use margrave_api::deployments::{Convergence, Deployment};
 use std::collections::BTreeSet;
@@ -86,6 +88,24 @@ impl Demo {
             } else if !known.contains(&(client.id.clone(), client.id.clone())) {
                 devices::visit(client, config).await?;
             }
+        }
+        Ok(())
+    }
+
+    /// Makes this machine a device of the fleet, with the engine it has; returns when the server knows it.
+    pub async fn add_this_machine(&self, data: &Path, engine: &real::Engine) -> anyhow::Result<()> {
+        let trust = self.api.trust().await.context("ask for the trust domain")?;
+        devices::accept(&self.api, real::DEVICE, "the machine the demo runs on").await?;
+        let folder = data.join("devices").join(real::DEVICE);
+        let config = real::configuration(&self.api, &trust, &folder, engine).await?;
+        if Enrolment::load(&config.state_dir).is_none() {
+            devices::enrol_with_token(&self.api, real::DEVICE, &config).await?;
+        }
+        let runtime = margrave_agent::runtimes::open(&config).context("open the runtime of this machine")?;
+        self.devices.start_with(real::DEVICE, config, runtime);
+        let own = (real::DEVICE.to_owned(), real::DEVICE.to_owned());
+        while !seed::devices(&self.api).await?.contains(&own) {
+            tokio::time::sleep(LOOK_EVERY).await;
         }
         Ok(())
     }

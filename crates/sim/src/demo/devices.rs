@@ -4,6 +4,7 @@ use super::fleet::DemoClient;
 use anyhow::Context as _;
 use margrave_agent::config::{AgentConfig, ChildConfig, TrustConfig};
 use margrave_agent::enrol::{Enrolment, enrol};
+use margrave_agent::runtimes::Runtime;
 use margrave_agent::runtimes::simulated::Simulated;
 use margrave_agent::{SystemClock, once, run};
 use margrave_api::client::ApiClient;
@@ -16,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// Quick enough to watch; real devices ask once a minute.
-const POLL_PERIOD: Duration = Duration::from_secs(2);
+pub(super) const POLL_PERIOD: Duration = Duration::from_secs(2);
 /// What fails is tried again more and more seldom, up to this: long enough to be seen as failed.
 const RETRY_MAX: Duration = Duration::from_mins(2);
 
@@ -35,13 +36,17 @@ impl DemoDevices {
     /// Starts a device; it runs until all are stopped.
     pub(super) fn start(&self, client: &DemoClient, config: AgentConfig) -> anyhow::Result<()> {
         let runtime = runtime(client, &config)?;
-        let (id, stop) = (client.id.clone(), self.stop.clone());
+        self.start_with(&client.id, config, runtime);
+        Ok(())
+    }
+
+    pub(super) fn start_with(&self, id: &str, config: AgentConfig, runtime: Arc<dyn Runtime>) {
+        let (id, stop) = (id.to_owned(), self.stop.clone());
         self.tasks.spawn(async move {
             if let Err(error) = run(config, runtime, Arc::new(SystemClock), stop).await {
-                tracing::error!(error = &error as &dyn std::error::Error, "the simulated device `{id}` broke");
+                tracing::error!(error = &error as &dyn std::error::Error, "the device `{id}` broke");
             }
         });
-        Ok(())
     }
 
     pub(super) async fn stop(self) {
@@ -76,27 +81,35 @@ pub(super) async fn set_up(
     let folder = folder.join(&client.id);
     let config = configuration(trust, &folder, client)?;
     if Enrolment::load(&config.state_dir).is_none() {
-        let body = CreateClient {
-            id: client.id.clone(),
-            state: Some(ClientState::Accepted),
-            note: Some("simulated".to_owned()),
-            reason: Some("set up by the demo".to_owned()),
-        };
-        match api.create_client(&body).await {
-            Ok(_) => {}
-            // A start that was cut off has made it already.
-            Err(error) if error.code() == Some("exists") => {}
-            Err(error) => return Err(error).with_context(|| format!("create client {}", client.id)),
-        }
-        let token = api
-            .create_enrolment_token(&client.id, &CreateEnrolmentToken::default())
-            .await
-            .with_context(|| format!("make an enrolment token for {}", client.id))?;
-        enrol(&config, &token.token.into(), true, Arc::new(SystemClock))
-            .await
-            .with_context(|| format!("enrol {}", client.id))?;
+        accept(api, &client.id, "simulated").await?;
+        enrol_with_token(api, &client.id, &config).await?;
     }
     Ok(config)
+}
+
+/// Makes a client that is let in.
+pub(super) async fn accept(api: &ApiClient, id: &str, note: &str) -> anyhow::Result<()> {
+    let body = CreateClient {
+        id: id.to_owned(),
+        state: Some(ClientState::Accepted),
+        note: Some(note.to_owned()),
+        reason: Some("set up by the demo".to_owned()),
+    };
+    match api.create_client(&body).await {
+        Ok(_) => Ok(()),
+        // A start that was cut off has made it already.
+        Err(error) if error.code() == Some("exists") => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("create client {id}")),
+    }
+}
+
+pub(super) async fn enrol_with_token(api: &ApiClient, id: &str, config: &AgentConfig) -> anyhow::Result<()> {
+    let token = api
+        .create_enrolment_token(id, &CreateEnrolmentToken::default())
+        .await
+        .with_context(|| format!("make an enrolment token for {id}"))?;
+    let enrolled = enrol(config, &token.token.into(), true, Arc::new(SystemClock)).await;
+    enrolled.map(drop).with_context(|| format!("enrol {id}"))
 }
 
 fn configuration(trust: &Trust, folder: &Path, client: &DemoClient) -> anyhow::Result<AgentConfig> {

@@ -19,6 +19,8 @@ const PUBLIC: u32 = 0o644;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Runtime {
+    /// Blocks for the settings of `margrave-agent`, which fetches components and lets Docker pull images
+    Agent,
     Containerd,
     Docker,
     K3s,
@@ -27,6 +29,7 @@ pub(crate) enum Runtime {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
+  margrave client mirror-config press-07 --for agent --registry registry.example
   margrave client mirror-config press-07 --for k3s
   margrave client mirror-config press-07 --for containerd --registry registry.example
   margrave client mirror-config press-07 --for podman --write ./press-07   # files under ./press-07/etc/…
@@ -88,6 +91,7 @@ pub(super) async fn run(session: &Session, args: MirrorArgs) -> Outcome {
     }
     let parts = Parts { credentials, ca, hosts };
     let configuration = match args.runtime {
+        Runtime::Agent => agent(&parts),
         Runtime::Containerd => containerd(&parts),
         Runtime::Docker => docker(&parts),
         Runtime::K3s => k3s(&parts)?,
@@ -142,6 +146,24 @@ impl Parts {
 /// Where a registry really answers.
 fn server(host: &str) -> &str {
     if host == mirror::DOCKER_HUB { "registry-1.docker.io" } else { host }
+}
+
+fn agent(parts: &Parts) -> Configuration {
+    let (ca, password) = ("/etc/margrave/registry-ca.pem", "/etc/margrave/registry-password");
+    let PullCredentials { address, user, .. } = &parts.credentials;
+    let mut content = format!(
+        "[[registry]]\nhost = \"{address}\"\nca_file = \"{ca}\"\nusername = \"{user}\"\npassword_file = \"{password}\"\n"
+    );
+    for host in &parts.hosts {
+        let _ = write!(content, "\n[[registry]]\nhost = \"{host}\"\nmirror = \"{address}\"\n");
+    }
+    let files = vec![
+        File { path: "/etc/margrave/agent-registries.toml".to_owned(), secret: false, content },
+        File { path: password.to_owned(), secret: true, content: format!("{}\n", parts.credentials.password) },
+        parts.authority(ca.to_owned()),
+    ];
+    let notes = vec!["add the blocks to the end of /etc/margrave/agent.toml, then restart the agent".to_owned()];
+    Configuration { files, notes }
 }
 
 fn containerd(parts: &Parts) -> Configuration {

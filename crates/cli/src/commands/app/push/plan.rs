@@ -3,7 +3,7 @@
 use super::folder::Folder;
 use margo::description::{ComponentSource, ProfileType};
 use margo::package::{Package, PackageFile};
-use margrave_oci::build::{self, Artifact, ArtifactKind};
+use margrave_oci::build::{self, Artifact, ArtifactKind, IMAGE_BYTES_MAX};
 use margrave_oci::reference::is_repository;
 use margrave_oci::{Reference, Tag, mirror};
 use std::path::Path;
@@ -52,6 +52,9 @@ pub(super) struct Options<'a> {
 }
 
 pub(super) fn plan(path: &Path, target: &Target, options: &Options<'_>) -> Result<Plan, Vec<String>> {
+    if path.is_file() {
+        return image(path, target);
+    }
     let mut folder = Folder::read(path);
     let mut problems = std::mem::take(&mut folder.problems);
     if folder.files.is_empty() && !problems.is_empty() {
@@ -81,6 +84,7 @@ pub(super) fn plan(path: &Path, target: &Target, options: &Options<'_>) -> Resul
         }
         ArtifactKind::Chart => build::chart(&folder.files),
         ArtifactKind::Compose => compose(path, &folder.files, target, options),
+        ArtifactKind::Image => Err(vec!["an image is pushed from its archive".to_owned()]),
     };
     match built {
         Ok(artifact) => {
@@ -95,6 +99,33 @@ pub(super) fn plan(path: &Path, target: &Target, options: &Options<'_>) -> Resul
     }
     let warnings = plan.steps.iter_mut().flat_map(|step| std::mem::take(&mut step.artifact.warnings));
     plan.warnings.extend(warnings.collect::<Vec<_>>());
+    Ok(plan)
+}
+
+/// An archive with a container image. It keeps the name it has, as components do.
+fn image(path: &Path, target: &Target) -> Result<Plan, Vec<String>> {
+    let cannot = |error: std::io::Error| vec![format!("it cannot be read: {error}")];
+    let bytes = std::fs::metadata(path).map_err(cannot)?.len();
+    if bytes > IMAGE_BYTES_MAX {
+        return Err(vec![format!("{bytes} bytes are more than the {IMAGE_BYTES_MAX} allowed; use `skopeo copy`")]);
+    }
+    let (mut artifact, named) = build::image(&std::fs::read(path).map_err(cannot)?.into())?;
+    let mut plan = Plan { steps: Vec::new(), package: None, warnings: Vec::new(), elsewhere: Vec::new() };
+    let (repository, stands_for) = match (&target.wanted, named) {
+        (Some((repository, tag)), _) => {
+            artifact.tag = tag.clone().unwrap_or(artifact.tag);
+            (Some(repository.clone()), None)
+        }
+        (None, Some(named)) if named.host == target.host => (Some(named.repository), None),
+        (None, Some(named)) => (mirror::repository(&named.host, &named.repository), Some(named.image())),
+        (None, None) => {
+            return Err(vec!["the archive does not say how the image is called; say it with --to".to_owned()]);
+        }
+    };
+    let Some(repository) = repository.filter(|repository| is_repository(repository)) else {
+        return Err(vec!["its name cannot be used here; name another with --to".to_owned()]);
+    };
+    plan.steps.push(Planned { artifact, repository, stands_for });
     Ok(plan)
 }
 
@@ -120,6 +151,7 @@ fn place(artifact: Artifact, target: &Target, problems: &mut Vec<String>) -> Opt
         ArtifactKind::Package => "apps",
         ArtifactKind::Chart => "charts",
         ArtifactKind::Compose => "compose",
+        ArtifactKind::Image => "images",
     };
     let repository = match &target.wanted {
         Some((repository, tag)) => {
