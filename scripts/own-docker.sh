@@ -16,7 +16,8 @@ own_docker_start() {
   ip address add "10.$((210 + $$ / 256 % 40)).$(($$ % 256)).1/24" dev "$own_docker_bridge"
   ip link set "$own_docker_bridge" up
   dockerd --data-root "$folder/data" --exec-root "$folder/exec" -p "$folder/pid" -H "unix://$folder/docker.sock" \
-    "--bridge=$own_docker_bridge" --iptables=false --ip6tables=false --ip-masq=false >"$folder/log" 2>&1 &
+    "--bridge=$own_docker_bridge" --iptables=false --ip6tables=false --ip-masq=false \
+    --default-address-pool "base=10.$((150 + $$ % 50)).0.0/16,size=24" >"$folder/log" 2>&1 &
   own_docker_pid=$!
   export DOCKER_HOST="unix://$folder/docker.sock" DOCKER_CONFIG="$folder/config"
   [ ! -x "$tools/docker-compose" ] || ln -sfn "$tools/docker-compose" "$folder/config/cli-plugins/docker-compose"
@@ -34,6 +35,8 @@ own_docker_start() {
 own_docker_stop() {
   [ -n "$own_docker_pid" ] || return 0
   docker ps -aq 2>/dev/null | xargs -r docker rm -f >/dev/null 2>&1 || true
+  # Bridges of networks would outlive the engine.
+  docker network prune -f >/dev/null 2>&1 || true
   kill "$own_docker_pid" 2>/dev/null || true
   wait "$own_docker_pid" 2>/dev/null || true
   own_docker_pid=""
