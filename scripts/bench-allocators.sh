@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 packages=(-p margrave-cli -p margrave-agent -p margrave-sim)
 mkdir -p target/release/allocators
-for allocator in glibc jemalloc; do
+for allocator in glibc mimalloc; do
   features=()
   [ "$allocator" = glibc ] || features=(--features "margrave-cli/$allocator")
   # The same packages as in `make bench`, so that only the program itself is built anew.

@@ -16,7 +16,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 /// Silence is noticed to within this time; a look costs a few nanoseconds per connection.
-const LOOK_EVERY_MAX: Duration = Duration::from_secs(1);
+const LOOK_EVERY_MAX: Duration = Duration::from_millis(250);
 /// However close together connections reach their age, looks are this far apart.
 const LOOK_EVERY_MIN: Duration = Duration::from_millis(20);
 

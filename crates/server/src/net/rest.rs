@@ -25,6 +25,12 @@ impl Readable for TcpStream {
     }
 }
 
+impl<S: Readable> Readable for Box<S> {
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<()> {
+        S::poll_readable(self, context)
+    }
+}
+
 impl Readable for TlsStream<TcpStream> {
     fn poll_readable(&self, context: &mut Context<'_>) -> Poll<()> {
         self.get_ref().0.poll_readable(context)

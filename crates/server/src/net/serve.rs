@@ -47,7 +47,7 @@ pub const CLOSE_GRACE: Duration = Duration::from_secs(10);
 /// large image layer over a slow line; what stands still does not stay for ever.
 const TRANSFER_GRACE: Duration = Duration::from_hours(24);
 /// A connection of a device that has said nothing for this long comes to rest; polls that follow each other do not pay for it.
-pub const REST_AFTER: Duration = Duration::from_secs(2);
+pub const REST_AFTER: Duration = Duration::from_millis(250);
 /// Time to say goodbye to who has not said anything for long.
 const SILENCE_GRACE: Duration = Duration::from_secs(1);
 /// Enough for every header of the protocol; a request head beyond it gets 431.
@@ -164,17 +164,18 @@ impl Connection {
         self.speak(stream, peer.map(|(identity, _)| Peer(identity)), age_max, trust).await;
     }
 
-    /// Boxed: what a handshake needs is given back before the long life of its connection.
+    /// Boxed: what a handshake needs is given back before the long life of its connection. So is the stream: whoever has it
+    /// next would otherwise keep room for one of its own.
     fn shake_hands(
         &self,
         stream: TcpStream,
         config: Arc<ServerConfig>,
-    ) -> Pin<Box<dyn Future<Output = Option<TlsStream<TcpStream>>> + Send + '_>> {
+    ) -> Pin<Box<dyn Future<Output = Option<Box<TlsStream<TcpStream>>>> + Send + '_>> {
         Box::pin(async move {
             let name = self.options.name;
             let handshake = TlsAcceptor::from(config).accept(stream);
             match timeout(self.options.handshake_timeout, handshake).await {
-                Ok(Ok(stream)) => return Some(stream),
+                Ok(Ok(stream)) => return Some(Box::new(stream)),
                 Ok(Err(error)) => tracing::debug!(listener = name, remote = %self.remote, %error, "handshake failed"),
                 Err(_) => tracing::debug!(listener = name, remote = %self.remote, "handshake took too long"),
             }

@@ -54,12 +54,12 @@ const DEFAULT: &str = "(default)";
 fn programs() -> anyhow::Result<Vec<(&'static str, PathBuf)>> {
     let shipped = program("margrave")?;
     let folder = shipped.with_file_name("allocators");
-    let others = [("glibc malloc", "margrave-glibc"), ("jemalloc", "margrave-jemalloc")];
+    let others = [("glibc malloc", "margrave-glibc"), ("mimalloc", "margrave-mimalloc")];
     let others = others.map(|(allocator, name)| (allocator, folder.join(name)));
     let missing = others.iter().filter(|(_, path)| !path.is_file());
     missing.for_each(|(name, _)| tell(&format!("  no server with {name}: scripts/bench-allocators.sh builds it")));
     let others = others.into_iter().filter(|(_, path)| path.is_file());
-    Ok(std::iter::once(("mimalloc (default)", shipped)).chain(others).collect())
+    Ok(std::iter::once(("jemalloc (default)", shipped)).chain(others).collect())
 }
 
 async fn measure(setting: &Setting, allocator: &'static str, program: &Path) -> anyhow::Result<Cost> {

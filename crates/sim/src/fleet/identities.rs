@@ -1,6 +1,7 @@
 //! Clients and identities for virtual devices, by the operator API: many at once, and away again.
 
 use super::Options;
+use crate::chaos::wait;
 use anyhow::Context as _;
 use indexmap::IndexMap;
 use margrave_agent::identity::Identity;
@@ -18,6 +19,8 @@ const AT_ONCE: usize = 32;
 /// A server that has too much to do is asked again, so often and so much later.
 const TRIES: u32 = 8;
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
+/// A removal from the largest fleet is published by then, or the server is stuck.
+const REMOVED_WITHIN: Duration = Duration::from_mins(10);
 const REASON: &str = "simulated device";
 
 /// Gives every device an identity; each is handed over as soon as it is there.
@@ -118,9 +121,18 @@ async fn undeploy(api: &ApiClient, prefix: &str) -> anyhow::Result<()> {
             reason: Some(REASON.to_owned()),
         };
         let change = api.create_change(&change).await.with_context(|| format!("remove `{application}`"))?;
-        while !api.change(&change.id).await.context("ask for a change")?.finished {
+        wait::until("publishing the removal", REMOVED_WITHIN, async || {
+            let change = api.change(&change.id).await.context("ask for a change")?;
+            if change.finished {
+                return Ok(Ok(()));
+            }
             tokio::time::sleep(AGAIN_AFTER).await;
-        }
+            Ok(Err(format!(
+                "{} of {} devices; `margrave sim --devices 0 --clean` goes on",
+                change.published, change.total
+            )))
+        })
+        .await?;
     }
     Ok(())
 }
