@@ -170,7 +170,7 @@ impl Connection {
         &self,
         stream: TcpStream,
         config: Arc<ServerConfig>,
-    ) -> Pin<Box<dyn Future<Output = Option<Box<TlsStream<TcpStream>>>> + Send + '_>> {
+    ) -> Pin<Box<dyn Future<Output = Option<Secured>> + Send + '_>> {
         Box::pin(async move {
             let name = self.options.name;
             let handshake = TlsAcceptor::from(config).accept(stream);
@@ -333,6 +333,9 @@ impl Connection {
         }
     }
 }
+
+/// A stream whose handshake is done.
+type Secured = Box<TlsStream<TcpStream>>;
 
 type Answer = Result<Response<Tracked>, Infallible>;
 
