@@ -25,6 +25,8 @@ pub struct Docker {
     folder: TempDir,
     bridge: String,
     address: String,
+    /// Where its networks lie.
+    pool: String,
     running: Mutex<Option<Child>>,
 }
 
@@ -34,10 +36,12 @@ impl Docker {
         let number = ENGINES.fetch_add(1, Ordering::Relaxed);
         let process = std::process::id();
         let bridge = format!("mg{process:x}{number:x}");
-        let address = make_bridge(&bridge, process.wrapping_mul(8).wrapping_add(number));
+        let seed = process.wrapping_mul(8).wrapping_add(number);
+        let address = make_bridge(&bridge, seed);
+        let pool = format!("10.{}.0.0/16", 100 + seed % 50);
         let folder = tempfile::Builder::new().prefix("engine").tempdir().unwrap();
         fs::create_dir_all(folder.path().join("etc/certs.d")).unwrap();
-        let docker = Self { folder, bridge, address, running: Mutex::new(None) };
+        let docker = Self { folder, bridge, address, pool, running: Mutex::new(None) };
         docker.begin().await;
         docker
     }
@@ -76,6 +80,8 @@ impl Docker {
             .arg("--host")
             .arg(format!("unix://{}", self.socket().display()))
             .arg(format!("--bridge={}", self.bridge))
+            // Its own pool: networks that engines before it left behind would use up the one all engines share.
+            .arg(format!("--default-address-pool=base={},size=24", self.pool))
             .args(["--iptables=false", "--ip6tables=false", "--ip-masq=false", "--shutdown-timeout=5"])
             .env("ETC", self.path("etc"))
             .stdin(Stdio::piped())
