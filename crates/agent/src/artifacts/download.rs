@@ -86,7 +86,7 @@ async fn attempt(
     part: &Path,
     pace: &Pace,
 ) -> Result<(), ArtifactError> {
-    let there = tokio::fs::metadata(part).await.map(|metadata| metadata.len()).unwrap_or(0);
+    let there = tokio::fs::metadata(part).await.map_or(0, |metadata| metadata.len());
     let there = if there > size { 0 } else { there };
     if there == size && size > 0 {
         return Ok(());
@@ -116,25 +116,25 @@ async fn attempt(
 
 /// A small file from an ordinary address.
 pub(super) async fn url(url: &Url, ca: Option<&str>, max: u64, pace: &Pace) -> Result<Vec<u8>, ArtifactError> {
-    let place = url.host_str().unwrap_or_default().to_owned();
-    let failed = |error: reqwest::Error| broken(&place, &error.without_url().to_string());
-    let mut client = reqwest::Client::builder()
+    let host = url.host_str().unwrap_or_default().to_owned();
+    let failed = |error: reqwest::Error| broken(&host, &error.without_url().to_string());
+    let mut builder = reqwest::Client::builder()
         .connect_timeout(CONNECT_TIMEOUT)
         .read_timeout(READ_TIMEOUT)
         .https_only(url.scheme() == "https");
     if let Some(pem) = ca {
         let certificates = reqwest::Certificate::from_pem_bundle(pem.as_bytes()).map_err(failed)?;
-        client = client.tls_certs_merge(certificates);
+        builder = builder.tls_certs_merge(certificates);
     }
-    let client = client.build().map_err(failed)?;
+    let client = builder.build().map_err(failed)?;
     let mut response = client.get(url.clone()).send().await.map_err(failed)?;
     if !response.status().is_success() {
-        return Err(ArtifactError::Unusable(format!("`{place}` answered with status {}", response.status())));
+        return Err(ArtifactError::Unusable(format!("`{host}` answered with status {}", response.status())));
     }
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(failed)? {
         if bytes.len() as u64 + chunk.len() as u64 > max {
-            return Err(ArtifactError::Unusable(format!("what `{place}` sends is larger than {max} bytes")));
+            return Err(ArtifactError::Unusable(format!("what `{host}` sends is larger than {max} bytes")));
         }
         pace.take(chunk.len()).await;
         bytes.extend_from_slice(&chunk);

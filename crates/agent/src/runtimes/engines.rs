@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// Everything this agent can run.
 pub struct Engines {
-    engines: Vec<Box<dyn Engine>>,
+    all: Vec<Box<dyn Engine>>,
     ledger: Ledger,
     types: &'static [&'static str],
 }
@@ -23,11 +23,11 @@ impl Engines {
         crate::disk::create_private_dir(folder).map_err(|source| DiskError::Io { path: folder.to_owned(), source })?;
         let types: Vec<_> = engines.iter().map(|engine| engine.deployment_type()).collect();
         // Once per agent, and an agent is a process.
-        Ok(Self { engines, ledger: Ledger::open(folder)?, types: types.leak() })
+        Ok(Self { all: engines, ledger: Ledger::open(folder)?, types: types.leak() })
     }
 
     fn engine(&self, deployment_type: &str) -> Option<&dyn Engine> {
-        self.engines.iter().map(AsRef::as_ref).find(|engine| engine.deployment_type() == deployment_type)
+        self.all.iter().map(AsRef::as_ref).find(|engine| engine.deployment_type() == deployment_type)
     }
 
     async fn apply_one(&self, work: &ApplyWork) -> Result<(), WorkFailure> {
@@ -65,8 +65,8 @@ impl Engines {
         let entries = self.ledger.entries();
         let mut seen: IndexMap<DeploymentId, SeenDeployment> = IndexMap::new();
         let mut problems = Vec::new();
-        let mut answered = self.engines.is_empty();
-        for engine in &self.engines {
+        let mut answered = self.all.is_empty();
+        for engine in &self.all {
             let of_it = |entry: &&Entry| entry.deployment_type == engine.deployment_type();
             let own: Vec<Entry> = entries.iter().filter(of_it).cloned().collect();
             match engine.observe(&own).await {
@@ -78,7 +78,9 @@ impl Engines {
                 }
                 Err(problem) => {
                     problems.push(problem);
-                    own.iter().for_each(|entry| note(&mut seen, entry, None));
+                    for entry in &own {
+                        note(&mut seen, entry, None);
+                    }
                 }
             }
         }
@@ -140,7 +142,7 @@ impl Runtime for Engines {
 
     fn changed(&self) -> Future<'_, ()> {
         Box::pin(async move {
-            let waiting: Vec<_> = self.engines.iter().map(|engine| engine.changed()).collect();
+            let waiting: Vec<_> = self.all.iter().map(|engine| engine.changed()).collect();
             if waiting.is_empty() {
                 return std::future::pending().await;
             }

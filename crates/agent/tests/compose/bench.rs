@@ -206,9 +206,10 @@ impl Device {
             yaml.push_str("  parameters:\n");
             for (name, value) in wish.parameters {
                 let lower = name.to_lowercase();
-                yaml.push_str(&format!(
+                let text = format!(
                     "    {lower}:\n      value: {value}\n      targets:\n        - pointer: {name}\n          components: [web]\n"
-                ));
+                );
+                yaml.push_str(&text);
             }
         }
         yaml.push_str(wish.spec);

@@ -17,7 +17,7 @@ async fn kill_when(device: &mut Device, what: &str, condition: impl Fn(&Device) 
 fn has_part(device: &Device) -> bool {
     let files = std::fs::read_dir(device.state_dir.join("artifacts/blobs")).into_iter().flatten().flatten();
     let mut names = files.map(|file| file.file_name().to_string_lossy().into_owned());
-    names.any(|name| name.ends_with(".part"))
+    names.any(|name| name.contains(".part"))
 }
 
 fn staged(device: &Device) -> bool {
@@ -92,7 +92,7 @@ async fn a_download_that_broke_off_goes_on_where_it_was() {
     device.start();
     let part = |device: &Device| {
         let files = std::fs::read_dir(device.state_dir.join("artifacts/blobs")).into_iter().flatten().flatten();
-        let mut parts = files.filter(|file| file.file_name().to_string_lossy().ends_with(".part"));
+        let mut parts = files.filter(|file| file.file_name().to_string_lossy().contains(".part"));
         parts.next().and_then(|file| file.metadata().ok()).map_or(0, |metadata| metadata.len())
     };
     kill_when(&mut device, "some of it is there", |device| part(device) > 50_000).await;

@@ -24,8 +24,7 @@ async fn a_component_is_installed_and_its_files_beside_the_compose_file_are_kept
         "[telemetry]\nhttp_endpoint = \"http://collector.plant:4318\"\nprotocol = \"http/protobuf\"\n".to_owned();
     device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
     device.start();
-    let status = device.reaches(State::Installed).await;
-    assert_eq!(status.components.len(), 1);
+    assert_eq!(device.reaches(State::Installed).await.components.len(), 1);
     let states: Vec<State> = device.fake.reported(device.id).iter().map(|status| status.state).collect();
     assert_eq!(states, [State::Pending, State::Installing, State::Installed], "states are told as they happen");
     let containers = device.containers();

@@ -95,8 +95,8 @@ async fn an_older_package_at_an_https_address_is_fetched_from_there() {
     let (ca, address) = (ca.display(), server.address);
     device.tables = format!("[[registry]]\nhost = \"{address}\"\nca_file = \"{ca}\"\n");
     let source = format!("          packageLocation: https://{address}/packages/web.tar.gz\n");
-    let served = device.document_from(&source, &Wish::default());
-    device.publish(&[served]);
+    let document = device.document_from(&source, &Wish::default());
+    device.publish(&[document]);
     device.start();
     device.reaches(State::Installed).await;
     assert_eq!(device.containers().len(), 1);

@@ -233,6 +233,10 @@ async fn answer(
 
 fn honest(state: &State, seen: &Seen) -> Reply {
     let Some(path) = seen.path.strip_prefix(&state.prefix) else { return reply(404, "") };
+    // The device API knows no queries.
+    if !seen.query.is_empty() {
+        return reply(400, "");
+    }
     match (seen.method.as_str(), path) {
         ("PUT", _) => reply(201, ""),
         ("GET", "/api/v1/deployments") => {

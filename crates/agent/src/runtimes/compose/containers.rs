@@ -173,7 +173,11 @@ impl Compose {
         let text = if container.terminal { bytes } else { joined(&bytes) };
         let text = String::from_utf8_lossy(&text);
         let cut = |line: &str| line.chars().take(LINE_CHARS_MAX).collect::<String>();
-        Ok(text.lines().map(|line| format!("{} | {}\n", container.name, cut(line.trim_end()))).collect())
+        let mut words = String::new();
+        for line in text.lines() {
+            words.extend([container.name.as_str(), " | ", &cut(line.trim_end()), "\n"]);
+        }
+        Ok(words)
     }
 }
 
