@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 use url::Url;
 
+/// More belongs into a log system.
+const LINES_MAX: i64 = 10_000;
+
 /// The command line, for who makes completions and man pages of it.
 pub fn command() -> clap::Command {
     Arguments::command()
@@ -84,6 +87,36 @@ pub enum Command {
         deployment: Option<String>,
         #[arg(long, short, value_enum, default_value_t = Output::Table)]
         output: Output,
+    },
+    /// The last lines the components of a deployment have written
+    #[command(after_help = "Example:\n  margrave-agent logs energy-monitor --component collector --lines 50")]
+    Logs {
+        /// Name or id of the deployment, as `status` shows it
+        deployment: String,
+        /// Only this component
+        #[arg(long, value_name = "NAME")]
+        component: Option<String>,
+        /// How many lines of each component
+        #[arg(long, value_name = "COUNT", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=LINES_MAX))]
+        lines: u32,
+    },
+    /// Stop changes on this device for a while, for work at the machine
+    ///
+    /// Nothing is installed, updated, repaired or removed until the time is over; what runs goes on running. The fleet manager sees
+    /// it with the reason. It ends by itself, also when the device is restarted or its clock is set.
+    #[command(
+        after_help = "Examples:\n  margrave-agent hold --for 2h --reason 'changing the fan'\n  margrave-agent hold --end"
+    )]
+    Hold {
+        /// How long
+        #[arg(long = "for", value_name = "TIME", value_parser = config::duration::parse, requires = "reason", required_unless_present = "end")]
+        length: Option<Duration>,
+        /// Why, for the people at the fleet manager
+        #[arg(long, value_name = "TEXT", conflicts_with = "end")]
+        reason: Option<String>,
+        /// Let changes go on now
+        #[arg(long, conflicts_with = "length")]
+        end: bool,
     },
     /// Check a configuration file, print an example
     Config {

@@ -1,13 +1,14 @@
 //! Commands and their output. Decisions are the library's.
 
 mod explain;
+mod hold;
 mod style;
 
 use anyhow::Context as _;
 use margrave_agent::arguments::{Arguments, Command, Common, ConfigCommand, EnrolArguments, Output};
 use margrave_agent::config::{self, AgentConfig};
 use margrave_agent::machine::Settled;
-use margrave_agent::runtimes::Runtime;
+use margrave_agent::runtimes::{LogsWanted, Runtime};
 use margrave_agent::{SystemClock, enrol};
 use margrave_core::time::Clock;
 use secrecy::SecretString;
@@ -85,6 +86,15 @@ async fn command(arguments: Arguments) -> anyhow::Result<u8> {
             explain::explain(&explain::load(&config.state_dir, &*clock)?, deployment.as_deref(), output)?;
             Ok(EXIT_OK)
         }
+        Command::Logs { deployment, component, lines } => {
+            let report = explain::load(&config.state_dir, &*clock)?;
+            let deployment = explain::find(&report, &deployment)?;
+            let wanted = LogsWanted { deployment, component, lines: lines as usize };
+            let text = runtime(&config)?.logs(wanted).await.map_err(anyhow::Error::msg)?;
+            writeln!(anstream::stdout(), "{}", text.trim_end())?;
+            Ok(EXIT_OK)
+        }
+        Command::Hold { length, reason, end } => hold::command(&config.state_dir, length, reason, end, &*clock),
         Command::ConfigExample => settings(ConfigCommand::Example, None),
         Command::Config { .. } => unreachable!("handled before a configuration is read"),
     }

@@ -53,6 +53,10 @@ codes! {
     RemoveFailed = "304", "workload could not be removed";
     RuntimeUnavailable = "305", "container runtime does not answer";
 
+    Drifted = "401", "what runs differs from what was applied";
+    HeldByTechnician = "402", "a technician holds changes on the device";
+    RolledBack = "403", "revision was given up for an earlier one";
+
     ManifestOlder = "601", "manifest is older than the one held";
     ManifestConflict = "602", "manifest has the version held and other content";
     ManifestUnreadable = "603", "manifest cannot be read";

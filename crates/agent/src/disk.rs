@@ -11,7 +11,7 @@ pub use durable::{DiskError, read_record, write_record};
 pub(crate) use durable::{create_private_dir, write_private};
 
 use crate::machine::io::{PersistFailure, Record};
-use crate::machine::records::{Accepted, DevicesReported, Loaded, Reconciled, StatusBook};
+use crate::machine::records::{Accepted, DevicesReported, Loaded, Reconciled, Revisions, StatusBook};
 use indexmap::IndexMap;
 use margo::Digest;
 use rustix::fs::FlockOperation;
@@ -23,6 +23,7 @@ const ACCEPTED: &str = "accepted.json";
 const RECONCILED: &str = "reconciled.json";
 const STATUSES: &str = "statuses.json";
 const DEVICES: &str = "devices.json";
+const REVISIONS: &str = "revisions.json";
 const CONTENT: &str = "content";
 
 /// What belongs to one relationship with a server: a device that gets another identity begins without it.
@@ -89,6 +90,7 @@ impl StateDir {
             Record::Reconciled(reconciled) => write_record(&self.path.join(RECONCILED), reconciled),
             Record::Statuses(statuses) => write_record(&self.path.join(STATUSES), statuses),
             Record::Devices(devices) => write_record(&self.path.join(DEVICES), devices),
+            Record::Revisions(revisions) => write_record(&self.path.join(REVISIONS), revisions),
         }
     }
 
@@ -119,8 +121,11 @@ pub fn load(path: &Path) -> Found {
     let reconciled = read_record::<Reconciled>(&path.join(RECONCILED), &mut keep);
     let statuses = read_record::<StatusBook>(&path.join(STATUSES), &mut keep).unwrap_or_default();
     let devices = read_record::<DevicesReported>(&path.join(DEVICES), &mut keep).unwrap_or_default();
+    let revisions = read_record::<Revisions>(&path.join(REVISIONS), &mut keep).unwrap_or_default();
     let contents = read_contents(&path.join(CONTENT), &mut keep);
-    Found { loaded: Loaded { accepted, floor, reconciled, statuses, devices, contents }, unreadable }
+    let boot = None;
+    let loaded = Loaded { accepted, floor, reconciled, statuses, devices, revisions, boot, contents };
+    Found { loaded, unreadable }
 }
 
 fn read_contents(folder: &Path, keep: &mut impl FnMut(DiskError)) -> IndexMap<Digest, Arc<[u8]>> {

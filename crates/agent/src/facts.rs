@@ -1,7 +1,7 @@
 //! Capabilities of this device and its children: discovered, then overridden by a file (CAP-01 to CAP-10).
 
 use crate::config::{AgentConfig, ChildConfig};
-use crate::machine::io::DeviceReport;
+use crate::machine::io::{DeviceReport, Hold};
 use margo::capabilities::{DeviceCapabilities, UnknownTypes};
 use margo::node::Limits;
 use margo::{DeviceId, Digest};
@@ -22,10 +22,20 @@ pub enum FactsError {
 }
 
 /// The reports of this client: its own device first, then the children of a gateway (GW-02).
-pub fn reports(config: &AgentConfig, own: &DeviceId, types: &[&str]) -> Result<Vec<DeviceReport>, FactsError> {
+/// A technician's hold is told with the own device, as an extension.
+pub fn reports(
+    config: &AgentConfig,
+    own: &DeviceId,
+    types: &[&str],
+    hold: Option<&Hold>,
+) -> Result<Vec<DeviceReport>, FactsError> {
     let mut base = if config.device.discover { discover(&config.state_dir, types) } else { json!({}) };
     if let Some(path) = &config.device.capabilities {
         merge(&mut base, read_file(path)?);
+    }
+    if let Some(Hold { reason, until }) = hold {
+        let (key, announcement) = margrave_core::hold::announcement(reason, *until);
+        merge(&mut base, json!({ key: announcement }));
     }
     let mut reports = vec![report(own.clone(), base)?];
     for ChildConfig { id, capabilities } in &config.child {

@@ -10,6 +10,7 @@ pub mod config;
 pub mod disk;
 pub mod enrol;
 pub mod facts;
+pub mod hold;
 pub mod http;
 pub mod identity;
 pub mod machine;

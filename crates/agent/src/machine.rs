@@ -35,8 +35,10 @@ mod network;
 mod placement;
 pub mod records;
 pub mod report;
+mod revisions;
 pub mod schedule;
 mod statuses;
+mod technician;
 mod work;
 
 use crate::codes::Code;
@@ -108,6 +110,8 @@ pub struct Machine {
     leftover: Option<desired::Leftover>,
     devices: devices::Devices,
     statuses: statuses::Statuses,
+    revisions: revisions::RevisionBook,
+    technician: Option<io::Hold>,
     work: work::Work,
     network: network::Network,
     last_now: Timestamp,
@@ -124,6 +128,24 @@ struct Goal {
     record: Accepted,
     manifest: StateManifest,
     documents: IndexMap<DeploymentId, Document>,
+    /// Earlier revisions that run in the place of ones that failed and were given up.
+    instead: IndexMap<DeploymentId, (Digest, Document)>,
+}
+
+impl Goal {
+    /// The revision the manifest names.
+    fn listed(&self, id: DeploymentId) -> Option<&Digest> {
+        self.manifest.deployments.iter().find(|listed| listed.deployment_id == id).map(|listed| &listed.digest)
+    }
+    /// The revision that is to run on the device.
+    fn wanted(&self, id: DeploymentId) -> Option<&Digest> {
+        let instead = self.instead.get(&id).map(|(digest, _)| digest);
+        self.listed(id).map(|listed| instead.unwrap_or(listed))
+    }
+    /// The document of that revision.
+    fn document(&self, id: DeploymentId) -> Option<&Document> {
+        self.instead.get(&id).map(|(_, document)| document).or_else(|| self.documents.get(&id))
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -140,7 +162,7 @@ enum Document {
 
 impl Machine {
     pub fn new(settings: Settings, loaded: Loaded, now: Timestamp, rng: &mut dyn RngCore) -> Self {
-        let Loaded { accepted, floor, reconciled, statuses, devices, contents } = loaded;
+        let Loaded { accepted, floor, reconciled, statuses, devices, revisions, boot, contents } = loaded;
         let spread = settings.poll.start_spread.min(settings.poll.period).mul_f64(schedule::fraction(rng));
         let mut contents = contents;
         contents.retain(|digest, bytes| Digest::of(bytes) == *digest);
@@ -148,6 +170,8 @@ impl Machine {
             network: network::Network::new(now.plus(spread)),
             devices: devices::Devices::new(devices),
             statuses: statuses::Statuses::new(statuses),
+            revisions: revisions::RevisionBook::new(revisions, boot),
+            technician: None,
             work: work::Work::new(now),
             settings,
             accepted: None,
@@ -177,6 +201,7 @@ impl Machine {
                 None => machine.floor = Some(record.held()),
             }
         }
+        machine.mind_the_boot();
         machine
     }
 
@@ -191,9 +216,11 @@ impl Machine {
             Input::Observed { observation, result } => self.observed(observation, result, now, rng),
             Input::Devices(devices) => self.devices_changed(devices, now),
             Input::RuntimeChanged => self.work.observe_soon(now),
+            Input::Hold(hold) => self.hold_changed(hold, now),
             Input::Poke => self.network.poke(now),
         }
         self.advance_work(now, rng);
+        self.advance_revisions(now);
         self.advance_statuses(now);
         self.advance_network(now);
         self.wake = self.next_wake(now);
@@ -223,14 +250,14 @@ impl Machine {
         let carried_out = self.reconciled.as_ref().is_some_and(|reconciled| reconciled.version == goal.record.version);
         match (quiet, carried_out) {
             (true, true) => Settled::Converged,
-            (true, false) if self.work.only_failures_left() => Settled::Failed,
+            (true, false) if self.work.only_failures_left(self.given_up()) => Settled::Failed,
             _ => Settled::Working,
         }
     }
 
     fn next_wake(&self, now: Timestamp) -> Timestamp {
         let mut wake = self.network_wake(now);
-        for candidate in [self.work.wake(now), self.statuses.wake()].into_iter().flatten() {
+        for candidate in [self.work.wake(now), self.statuses.wake(), self.revisions.wake()].into_iter().flatten() {
             wake = wake.min(candidate);
         }
         wake.max(now)
@@ -243,6 +270,7 @@ impl Machine {
             self.network.shift_back(back);
             self.work.shift_back(back);
             self.statuses.shift_back(back);
+            self.revisions.shift_back(back);
         } else if now > self.wake.plus(CLOCK_JUMP) {
             // What is under way did not have this time: do not call it late.
             self.work.shift_deadlines(now.since(self.last_now));
@@ -255,15 +283,15 @@ impl Machine {
         let documents = manifest
             .deployments
             .iter()
-            .map(|deployment| {
-                let document = match self.contents.get(&deployment.digest) {
-                    None => Document::Missing,
-                    Some(yaml) => read_document(deployment.deployment_id, yaml),
-                };
-                (deployment.deployment_id, document)
-            })
+            .map(|deployment| (deployment.deployment_id, self.document(deployment.deployment_id, &deployment.digest)))
             .collect();
-        Goal { record, manifest, documents }
+        let mut goal = Goal { record, manifest, documents, instead: IndexMap::new() };
+        goal.instead = self.instead(&goal);
+        goal
+    }
+
+    fn document(&self, id: DeploymentId, digest: &Digest) -> Document {
+        self.contents.get(digest).map_or(Document::Missing, |yaml| read_document(id, yaml))
     }
 
     fn id(&mut self) -> u64 {

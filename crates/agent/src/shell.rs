@@ -123,7 +123,8 @@ impl Agent {
             );
             log(&Event { level: Level::Error, code: Some(Code::IdentityUnusable), deployment: None, message });
         }
-        let found = state.load();
+        let mut found = state.load();
+        found.loaded.boot = crate::hold::boot();
         for error in &found.unreadable {
             let event = Event {
                 level: Level::Error,
@@ -160,6 +161,8 @@ impl Agent {
     async fn drive(&mut self, cancel: &CancellationToken, done: impl Fn(&Machine) -> bool) {
         let mut housekeeping = tokio::time::interval(HOUSEKEEPING);
         housekeeping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        // Before anything can be begun.
+        self.check_hold();
         let changes = watch(Arc::clone(&self.runtime), self.inputs.clone());
         while !cancel.is_cancelled() && !done(&self.machine) {
             let sleep = self.wake.since(self.clock.now()).min(SLEEP_MAX);
@@ -187,6 +190,7 @@ impl Agent {
 
     /// Notices files that changed, connections that are too old, a trust bundle that is due.
     async fn keep_house(&mut self) {
+        self.check_hold();
         for event in self.keeper.check().await {
             log(&event);
         }
@@ -194,6 +198,12 @@ impl Agent {
             self.feed(Input::Devices(devices));
         }
         self.publish_report();
+    }
+
+    fn check_hold(&mut self) {
+        if let Some(hold) = self.keeper.check_hold() {
+            self.feed(Input::Hold(hold));
+        }
     }
 
     fn feed(&mut self, input: Input) {

@@ -2,6 +2,7 @@
 
 use crate::deployments::Convergence;
 use crate::devices::DeviceRef;
+use crate::policies::PolicyWish;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -47,6 +48,8 @@ pub struct CreateChange {
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     #[schema(value_type = Object)]
     pub answers: IndexMap<String, serde_json::Value>,
+    #[serde(default, skip_serializing_if = "PolicyWish::is_empty")]
+    pub policy: PolicyWish,
     /// With a selector or group: leave out devices that do not fit instead of refusing the whole change.
     #[serde(default)]
     pub skip_unfit: bool,

@@ -1,5 +1,6 @@
 //! Deployments: one application version on one device.
 
+use crate::policies::{Policy, PolicyWish};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -80,6 +81,9 @@ pub struct Deployment {
     /// Resolved values; sensitive ones are masked.
     #[schema(value_type = Object)]
     pub values: IndexMap<String, serde_json::Value>,
+    /// What the device does by itself.
+    #[serde(default)]
+    pub policy: Policy,
     pub digest: String,
     pub change: String,
     pub created_at: String,
@@ -137,7 +141,7 @@ pub struct Revision {
     pub change: String,
 }
 
-/// `PATCH /api/deployments/{id}`: another version, other answers, or both. Answers are merged over the present ones.
+/// `PATCH /api/deployments/{id}`: another version, other answers, another policy. Answers are merged over the present ones.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UpdateDeployment {
@@ -146,6 +150,8 @@ pub struct UpdateDeployment {
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     #[schema(value_type = Object)]
     pub answers: IndexMap<String, serde_json::Value>,
+    #[serde(default, skip_serializing_if = "PolicyWish::is_empty")]
+    pub policy: PolicyWish,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

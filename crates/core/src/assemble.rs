@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::policy::Policy;
 use indexmap::IndexMap;
 use margo::deployment::{ApplicationDeployment, DeployedProfile, DeploymentMetadata, DeploymentSpec, ParameterValue};
 use margo::description::{ApplicationDescription, DeploymentProfile, Extensions};
@@ -20,12 +21,16 @@ pub struct Ingredients<'a> {
     pub description: &'a ApplicationDescription,
     pub profile: &'a DeploymentProfile,
     pub parameters: IndexMap<String, ParameterValue>,
+    pub policy: Policy,
 }
 
 /// Copies components in order (AD-01), constraints unmodified (CON-03), profile and component extensions exactly
 /// (EXT-03); root extensions stay behind. Name and namespace are valid Kubernetes names derived from application and id.
 pub fn assemble(ingredients: Ingredients<'_>) -> ApplicationDeployment {
-    let Ingredients { id, target, description, profile, parameters } = ingredients;
+    let Ingredients { id, target, description, profile, parameters, policy } = ingredients;
+    // EXT-03: what stands at the root of a description is between supplier and fleet manager.
+    let mut extensions = Extensions::new();
+    policy.write(&mut extensions);
     let name = kubernetes_name(&description.id, id);
     ApplicationDeployment {
         id,
@@ -44,8 +49,7 @@ pub fn assemble(ingredients: Ingredients<'_>) -> ApplicationDeployment {
                 extensions: profile.extensions.clone(),
             },
             parameters: only_for_profile(parameters, profile),
-            // EXT-03: what stands at the root of a description is between supplier and fleet manager.
-            extensions: Extensions::new(),
+            extensions,
         },
     }
 }

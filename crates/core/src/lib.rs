@@ -7,6 +7,7 @@ pub mod assemble;
 pub mod audit;
 pub mod convergence;
 pub mod events;
+pub mod hold;
 pub mod model;
 pub mod placement;
 pub mod plan;

@@ -1,5 +1,6 @@
 //! The nouns of the server, as plain values. Rows live in the store, wire types in the API.
 
+use crate::policy::{Policy, Wish};
 use crate::time::Timestamp;
 use indexmap::IndexMap;
 use margo::digest::Digest;
@@ -123,6 +124,7 @@ pub struct Deployment {
     pub profile: String,
     /// Resolved values, by parameter.
     pub values: Answers,
+    pub policy: Policy,
     pub revision: i64,
     pub desired: Desired,
     pub yaml_digest: Digest,
@@ -219,6 +221,7 @@ pub struct Change {
     pub version: String,
     /// Values to be set; the resolved ones are per deployment.
     pub answers: Answers,
+    pub policy: Wish,
     pub targets: Vec<ChangeTarget>,
     /// How many targets have been carried out.
     pub done: usize,

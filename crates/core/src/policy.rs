@@ -57,6 +57,67 @@ pub enum OnRemoval {
     Purge,
 }
 
+/// What somebody asks for; what is left out stays as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wish {
+    pub drift: Option<Drift>,
+    pub on_failure: Option<OnFailure>,
+    pub on_removal: Option<OnRemoval>,
+}
+
+impl Wish {
+    /// What it comes to for a deployment that has this policy.
+    #[must_use]
+    pub fn over(self, present: Policy) -> Policy {
+        Policy {
+            drift: self.drift.unwrap_or(present.drift),
+            on_failure: self.on_failure.unwrap_or(present.on_failure),
+            on_removal: self.on_removal.unwrap_or(present.on_removal),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Words such as `drift=report onFailure=hold`, for records; empty when nothing is asked for.
+    pub fn to_text(&self) -> String {
+        let Self { drift, on_failure, on_removal } = self;
+        let words = [
+            drift.map(|word| format!("{DRIFT}={word}")),
+            on_failure.map(|word| format!("{ON_FAILURE}={word}")),
+            on_removal.map(|word| format!("{ON_REMOVAL}={word}")),
+        ];
+        words.into_iter().flatten().collect::<Vec<_>>().join(" ")
+    }
+
+    /// Reads [`Wish::to_text`]; `None` when it says something this program does not know.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut wish = Self::default();
+        for word in text.split_whitespace() {
+            match word.split_once('=')? {
+                (DRIFT, word) => wish.drift = Some(word.parse().ok()?),
+                (ON_FAILURE, word) => wish.on_failure = Some(word.parse().ok()?),
+                (ON_REMOVAL, word) => wish.on_removal = Some(word.parse().ok()?),
+                _ => return None,
+            }
+        }
+        Some(wish)
+    }
+}
+
+/// Everything that differs from the default.
+impl From<Policy> for Wish {
+    fn from(policy: Policy) -> Self {
+        let Policy { drift, on_failure, on_removal } = policy;
+        Self {
+            drift: (drift != Drift::default()).then_some(drift),
+            on_failure: (on_failure != OnFailure::default()).then_some(on_failure),
+            on_removal: (on_removal != OnRemoval::default()).then_some(on_removal),
+        }
+    }
+}
+
 /// A word that is none of those allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{found}` is not one of {}", allowed.join(", "))]

@@ -41,6 +41,7 @@ fn create(device: &str, application: &str) -> CreateChange {
         profile: None,
         scope: Scope { devices: Some(vec![device]), ..Scope::default() },
         answers: IndexMap::new(),
+        policy: margrave_api::policies::PolicyWish::default(),
         skip_unfit: false,
         reason: None,
     }

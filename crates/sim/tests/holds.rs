@@ -58,6 +58,7 @@ async fn deploy(site: &Site, application: &str) {
         profile: None,
         scope: Scope { selector: Some(String::new()), ..Scope::default() },
         answers: indexmap::IndexMap::new(),
+        policy: margrave_api::policies::PolicyWish::default(),
         skip_unfit: false,
         reason: None,
     };

@@ -62,6 +62,7 @@ async fn a_change_over_two_thousand_devices_survives_kills_and_happens_once() {
         profile: None,
         scope: Scope { selector: Some(String::new()), ..Scope::default() },
         answers: indexmap::IndexMap::new(),
+        policy: margrave_api::policies::PolicyWish::default(),
         skip_unfit: false,
         reason: Some("everywhere".to_owned()),
     };

@@ -18,6 +18,7 @@ use margo::ids::{ClientId, DeploymentId, DeviceTarget};
 use margo::parameters::Answers;
 use margrave_core::events::{About, NewEvent};
 use margrave_core::model::{Actor, Change, ChangeKind, ChangeProgress, ChangeTarget};
+use margrave_core::policy::Wish;
 use margrave_core::time::Timestamp;
 use serde_json::json;
 use sqlx::any::AnyRow;
@@ -101,15 +102,16 @@ impl Store {
         // A change without targets is finished before it begins.
         let finished_at = if change.targets.is_empty() { Some(change.created_at.0) } else { None };
         let inserted = sqlx::query(
-            "INSERT INTO changes (id, kind, application, version, answers, target_count, done, actor, reason, request_id,
+            "INSERT INTO changes (id, kind, application, version, answers, policy, target_count, done, actor, reason, request_id,
                                   created_at, finished_at)
-             VALUES ($1, $2, $3, $4, $5, $6, 0, $7, $8, $9, $10, $11) ON CONFLICT (id) DO NOTHING",
+             VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9, $10, $11, $12) ON CONFLICT (id) DO NOTHING",
         )
         .bind(change.id.to_string())
         .bind(change.kind.as_str())
         .bind(change.application.as_str())
         .bind(&change.version)
         .bind(to_json(&change.answers))
+        .bind(change.policy.to_text())
         .bind(change.targets.len() as i64)
         .bind(&change.actor.name)
         .bind(&change.actor.reason)
@@ -178,12 +180,14 @@ impl Store {
             let ChangeProgress { id, kind, application, version, done, skipped, actor, .. } = progress;
             let (created_at, finished_at) = (progress.created_at, progress.finished_at);
             let answers = Columns::of("changes", row).json("answers")?;
+            let policy = Columns::of("changes", row).named("policy", Wish::parse)?;
             changes.push(Change {
                 id,
                 kind,
                 application,
                 version,
                 answers,
+                policy,
                 targets,
                 done,
                 skipped,
@@ -247,6 +251,7 @@ fn creation(change: &Change) -> Entry<'_> {
             "kind": change.kind.as_str(),
             "application": change.application,
             "version": change.version,
+            "policy": change.policy.to_text(),
             "parameters": change.answers.keys().collect::<Vec<_>>(),
             "targets": change.targets.len(),
         })),

@@ -8,6 +8,7 @@ use crate::{Result, Store};
 use margo::ids::{ApplicationId, ClientId, DeploymentId, DeviceTarget};
 use margrave_core::convergence::Convergence;
 use margrave_core::model::{ChangeKind, Deployment, DeploymentRevision, Desired, Reported};
+use margrave_core::policy::{Policy, Wish};
 use margrave_core::time::Timestamp;
 use sqlx::any::AnyRow;
 use uuid::Uuid;
@@ -92,6 +93,7 @@ pub(crate) fn read_deployment(row: Columns<'_>) -> Result<Deployment> {
         version: row.text("version")?,
         profile: row.text("profile")?,
         values: row.json("answers")?,
+        policy: row.named("policy", Wish::parse)?.over(Policy::default()),
         revision: row.number("revision")?,
         desired: row.named("desired", Desired::parse)?,
         yaml_digest: row.parsed("yaml_digest")?,

@@ -1,8 +1,9 @@
 //! `status` and `explain`: read the state folder beside a running or a stopped agent.
 
 use super::style;
+use margo::DeploymentId;
 use margrave_agent::arguments::Output;
-use margrave_agent::machine::report::{DeploymentReport, Overall, Report, Trouble};
+use margrave_agent::machine::report::{DeploymentReport, HoldReport, Overall, Report, Trouble};
 use margrave_agent::machine::{Machine, Settings};
 use margrave_agent::{disk, shell};
 use margrave_core::time::{Clock, Timestamp};
@@ -27,6 +28,20 @@ pub(super) fn load(state_dir: &Path, clock: &dyn Clock) -> anyhow::Result<Report
     Ok(Machine::new(Settings::default(), disk::load(state_dir).loaded, now, &mut rng).report(now))
 }
 
+/// The deployment somebody means by a name, an id or its beginning.
+pub(super) fn find(report: &Report, wanted: &str) -> anyhow::Result<DeploymentId> {
+    let mut found = report.deployments.iter().filter(|found| is_meant(found, wanted));
+    let Some(first) = found.next() else {
+        anyhow::bail!("no deployment `{wanted}` is known here: see `margrave-agent status`")
+    };
+    anyhow::ensure!(found.next().is_none(), "`{wanted}` may mean several deployments: give the whole id");
+    Ok(first.id)
+}
+
+fn is_meant(found: &DeploymentReport, wanted: &str) -> bool {
+    found.id.to_string().starts_with(wanted) || found.name.as_deref() == Some(wanted)
+}
+
 pub(super) fn status(report: &Report, output: Output) -> anyhow::Result<()> {
     let mut out = anstream::stdout();
     if output == Output::Json {
@@ -42,11 +57,20 @@ pub(super) fn status(report: &Report, output: Output) -> anyhow::Result<()> {
     )?;
     writeln!(out, "{} last {}, next {}", style::heading("poll"), time(report.polled_at), time(report.next_poll_at))?;
     writeln!(out, "{} {}", style::heading("reports not yet delivered"), report.undelivered_reports)?;
+    if let Some(HoldReport { reason, until }) = &report.hold {
+        writeln!(out, "{} until {}: {reason}", style::heading("held by a technician"), time(Some(*until)))?;
+    }
     for deployment in &report.deployments {
         let name = deployment.name.as_deref().unwrap_or("-");
         let state = deployment.state.as_deref().unwrap_or("unknown");
         let device = deployment.device.as_ref().map_or("-", |device| device.as_str());
         writeln!(out, "{}  {name:<24} {device:<20} {}", deployment.id, style::state(state))?;
+        if let Some(drift) = deployment.drift.as_ref().filter(|drift| !drift.over) {
+            writeln!(out, "  {} {}; {}", style::problem("differs"), drift.differs, drift.done)?;
+        }
+        for component in deployment.components.iter().filter(|_| deployment.components.len() > 1) {
+            writeln!(out, "  component {} is {}", component.name, style::state(&component.state))?;
+        }
     }
     for trouble in &report.troubles {
         writeln!(out, "{}", trouble_line(trouble))?;
@@ -58,10 +82,7 @@ pub(super) fn status(report: &Report, output: Output) -> anyhow::Result<()> {
 pub(super) fn explain(report: &Report, wanted: Option<&str>, output: Output) -> anyhow::Result<()> {
     let mut report = report.clone();
     if let Some(wanted) = wanted {
-        let matches = |found: &DeploymentReport| {
-            found.id.to_string().starts_with(wanted) || found.name.as_deref() == Some(wanted)
-        };
-        report.deployments.retain(matches);
+        report.deployments.retain(|found| is_meant(found, wanted));
         anyhow::ensure!(
             !report.deployments.is_empty(),
             "no deployment `{wanted}` is known here: see `margrave-agent status`"
@@ -72,6 +93,13 @@ pub(super) fn explain(report: &Report, wanted: Option<&str>, output: Output) -> 
         return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?);
     }
     writeln!(out, "{}", sentence(&report))?;
+    if let Some(HoldReport { reason, until }) = &report.hold {
+        let until = time(Some(*until));
+        writeln!(
+            out,
+            "\nA technician holds changes until {until}: {reason}. `margrave-agent hold --end` lets them go on."
+        )?;
+    }
     for trouble in &report.troubles {
         writeln!(out, "\n{}", trouble_line(trouble))?;
         writeln!(
@@ -98,6 +126,16 @@ fn one(out: &mut impl std::io::Write, deployment: &DeploymentReport) -> anyhow::
     let told = if deployment.reported { "the server knows" } else { "not yet told to the server" };
     writeln!(out, "  known     {} since {} ({told})", style::state(state), time(deployment.since))?;
     writeln!(out, "  observed  {}", deployment.observed)?;
+    if let Some(policy) = &deployment.policy {
+        writeln!(out, "  policy    {policy}")?;
+    }
+    if let Some(instead) = &deployment.instead_digest {
+        writeln!(out, "  runs      revision {} instead of the wanted one, which failed", &instead.hex()[..12])?;
+    }
+    if let Some(drift) = &deployment.drift {
+        let over = if drift.over { ", runs as applied since" } else { "" };
+        writeln!(out, "  drift     {} at {}; {}{over}", drift.differs, time(Some(drift.at)), drift.done)?;
+    }
     if let Some(error) = &deployment.error {
         writeln!(out, "  because   {} {}: {}", error.code, error.title.as_deref().unwrap_or(""), error.message)?;
     }

@@ -18,7 +18,7 @@ fn own() -> DeviceId {
 fn what_is_discovered_is_a_complete_report_of_a_hosting_device() {
     // CAP-01, CAP-06, CAP-10
     let folder = tempfile::tempdir().unwrap();
-    let reports = reports(&config(folder.path(), None), &own(), &["compose"]).unwrap();
+    let reports = reports(&config(folder.path(), None), &own(), &["compose"], None).unwrap();
     let properties = &reports[0].capabilities.properties;
     assert_eq!(properties.id, own());
     assert!(properties.hosts_workloads() && properties.otel_collector == Some(true));
@@ -33,7 +33,7 @@ fn a_file_is_laid_over_what_is_discovered_in_json_or_yaml() {
     let yaml = "properties:\n  memory: 2Gi\n  vendor: Northstar\n  id: ignored\nlabels:\n  site: berlin\n";
     let json = "{\"properties\":{\"memory\":\"2Gi\",\"vendor\":\"Northstar\"},\"labels\":{\"site\":\"berlin\"}}";
     for file in [("c.yaml", yaml), ("c.json", json)] {
-        let reports = reports(&config(folder.path(), Some(file)), &own(), &["compose"]).unwrap();
+        let reports = reports(&config(folder.path(), Some(file)), &own(), &["compose"], None).unwrap();
         let capabilities = &reports[0].capabilities;
         assert_eq!(capabilities.properties.memory.as_deref(), Some("2Gi"));
         assert_eq!(capabilities.properties.vendor, "Northstar");
@@ -58,7 +58,7 @@ fn a_see_through_gateway_takes_the_hosting_fields_away_with_null() {
         "supportedDeploymentTypes",
     ];
     let text = keys.iter().fold("properties:\n".to_owned(), |text, key| format!("{text}  {key}: null\n"));
-    let reports = reports(&config(folder.path(), Some(("c.yaml", &text))), &own(), &["compose"]).unwrap();
+    let reports = reports(&config(folder.path(), Some(("c.yaml", &text))), &own(), &["compose"], None).unwrap();
     assert!(!reports[0].capabilities.properties.hosts_workloads());
 }
 
@@ -72,7 +72,7 @@ fn children_come_after_their_gateway_with_their_full_id() {
     config.child = vec![ChildConfig { id: "plc-1".parse().unwrap(), capabilities: path.clone() }];
     std::fs::write(&path, "properties:\n  serialNumber: \"7\"\n").unwrap();
     let before = fingerprint(&config);
-    let reports = reports(&config, &own(), &["compose"]).unwrap();
+    let reports = reports(&config, &own(), &["compose"], None).unwrap();
     assert_eq!(reports[1].id.as_str(), "press-07/plc-1");
     assert_eq!(reports[1].capabilities.properties.id, reports[1].id);
     std::fs::write(&path, "properties:\n  serialNumber: \"8\"\n").unwrap();
@@ -85,7 +85,7 @@ fn a_file_that_cannot_be_used_is_named() {
     for file in
         [("c.yaml", "properties: ["), ("c.json", "nope"), ("d.yaml", "properties:\n  supportedRuntimes: [wasm]\n")]
     {
-        let error = reports(&config(folder.path(), Some(file)), &own(), &["compose"]).unwrap_err().to_string();
+        let error = reports(&config(folder.path(), Some(file)), &own(), &["compose"], None).unwrap_err().to_string();
         assert!(error.contains(file.0) || error.contains("supportedRuntimes"), "{error}");
     }
 }

@@ -265,6 +265,7 @@ impl Machine {
         } else {
             let retry_at = now.plus(self.write_retry());
             self.statuses.persisted(write, result.is_ok(), retry_at);
+            self.revisions.persisted(write, result.is_ok(), retry_at);
             self.work.reconciled_persisted(write, result.is_ok(), &mut self.reconciled, retry_at);
         }
     }
@@ -310,6 +311,7 @@ impl Machine {
         let mut keep: HashSet<Digest> = goal.record.previous.iter().cloned().collect();
         keep.extend(goal.manifest.deployments.iter().map(|deployment| deployment.digest.clone()));
         keep.extend(self.statuses.digests());
+        keep.extend(self.revisions.digests());
         let forget: Vec<_> = self.contents.keys().filter(|digest| !keep.contains(*digest)).cloned().collect();
         if !forget.is_empty() {
             self.contents.retain(|digest, _| keep.contains(digest));

@@ -1,6 +1,6 @@
 //! What goes into the machine and what comes out of it.
 
-use super::records::{Accepted, DevicesReported, Reconciled, StatusBook};
+use super::records::{Accepted, DevicesReported, Reconciled, Revisions, StatusBook};
 use crate::codes::Code;
 use indexmap::IndexMap;
 use margo::capabilities::DeviceCapabilities;
@@ -42,8 +42,18 @@ pub enum Input {
     Devices(Vec<DeviceReport>),
     /// The runtime says that something of ours may have changed: look soon.
     RuntimeChanged,
+    /// A technician at the device stops changes, or lets them go on.
+    Hold(Option<Hold>),
     /// Somebody wants the next poll now. Never earlier than the server allows.
     Poke,
+}
+
+/// No change is begun on this device for a while. Whoever drives the machine ends it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hold {
+    pub reason: String,
+    /// As far as the clock can be believed.
+    pub until: Timestamp,
 }
 
 /// One device with what it reports about itself.
@@ -220,6 +230,7 @@ pub enum Record {
     Reconciled(Reconciled),
     Statuses(StatusBook),
     Devices(DevicesReported),
+    Revisions(Revisions),
 }
 
 /// Apply one component of a deployment. May run twice, may be cut off at any point.

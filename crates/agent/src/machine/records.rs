@@ -1,5 +1,6 @@
 //! What survives a crash, and how it is written down.
 
+use crate::codes::Code;
 use indexmap::IndexMap;
 use margo::manifest::{Held, StateManifest};
 use margo::status::DeploymentStatus;
@@ -85,6 +86,37 @@ pub struct StatusEntry {
     pub status: DeploymentStatus,
 }
 
+/// Which revision of each deployment ran last, and which was given up for it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Revisions {
+    /// The boot of the device in which everything was last seen to run; in another one it was started anew since.
+    pub boot: Option<String>,
+    pub deployments: IndexMap<DeploymentId, Revision>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Revision {
+    /// The last one that ran completely.
+    pub good: Option<Digest>,
+    pub given_up: Option<GivenUp>,
+}
+
+/// A revision that failed, so that the good one runs in its place for as long as the manager wants this one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct GivenUp {
+    pub digest: Digest,
+    pub code: Code,
+    pub component: String,
+    pub message: String,
+    /// The good one has been seen to run since.
+    pub restored: bool,
+    #[serde(with = "stamp")]
+    pub at: Timestamp,
+}
+
 /// Everything found at a start. What could not be read is absent: unknown, not empty.
 #[derive(Debug, Clone, Default)]
 pub struct Loaded {
@@ -94,6 +126,9 @@ pub struct Loaded {
     pub reconciled: Option<Reconciled>,
     pub statuses: StatusBook,
     pub devices: DevicesReported,
+    pub revisions: Revisions,
+    /// The boot the device is in now, where the system tells.
+    pub boot: Option<String>,
     pub contents: IndexMap<Digest, Arc<[u8]>>,
 }
 

@@ -1,7 +1,8 @@
 //! What the machine knows, for people: `status` and `explain` (invariant 9).
 
-use super::io::SeenDeployment;
+use super::io::{self, SeenDeployment};
 use super::records::stamp;
+use super::work::drift;
 use super::{Document, Machine, Settled};
 use crate::codes::Code;
 use margo::status::State;
@@ -49,8 +50,19 @@ pub struct Report {
     #[serde(with = "optional_stamp")]
     pub next_poll_at: Option<Timestamp>,
     pub undelivered_reports: usize,
+    /// A technician has stopped changes.
+    #[serde(default)]
+    pub hold: Option<HoldReport>,
     pub deployments: Vec<DeploymentReport>,
     pub troubles: Vec<Trouble>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HoldReport {
+    pub reason: String,
+    #[serde(with = "stamp")]
+    pub until: Timestamp,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,6 +84,15 @@ pub struct DeploymentReport {
     /// `present` or `absent`.
     pub desired: String,
     pub wanted_digest: Option<Digest>,
+    /// An earlier revision that runs in the place of the wanted one, which failed.
+    #[serde(default)]
+    pub instead_digest: Option<Digest>,
+    /// What the operator chose for drift, failure and removal, in words.
+    #[serde(default)]
+    pub policy: Option<String>,
+    /// What was last found to differ from what was applied.
+    #[serde(default)]
+    pub drift: Option<DriftReport>,
     /// The last word about it, if there is one.
     pub state: Option<String>,
     #[serde(with = "optional_stamp")]
@@ -83,6 +104,16 @@ pub struct DeploymentReport {
     pub components: Vec<ComponentReport>,
     pub waiting_for: Option<String>,
     pub would_change: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DriftReport {
+    #[serde(with = "stamp")]
+    pub at: Timestamp,
+    pub differs: String,
+    pub done: String,
+    pub over: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,6 +183,7 @@ impl Machine {
             polled_at: self.polled_at,
             next_poll_at: Some(self.settings.poll.calendar.poll_from(self.poll_due().max(now))),
             undelivered_reports: self.statuses.entries().filter(|(_, entry)| !entry.delivered).count(),
+            hold: self.technician.clone().map(|io::Hold { reason, until }| HoldReport { reason, until }),
             deployments: ids.into_iter().map(|id| self.deployment_report(id)).collect(),
             troubles: self.trouble.values().cloned().collect(),
         }
@@ -183,6 +215,14 @@ impl Machine {
             device: entry.and_then(|entry| entry.status.device_id.clone()).or_else(|| self.devices.own().cloned()),
             desired: if wanted.is_some() { "present" } else { "absent" }.to_owned(),
             wanted_digest: wanted.map(|wanted| wanted.digest.clone()),
+            instead_digest: goal.and_then(|goal| goal.instead.get(&id)).map(|(digest, _)| digest.clone()),
+            policy: goal.filter(|_| wanted.is_some()).map(|goal| drift::policy(goal, id).to_string()),
+            drift: self.work.noticed.get(&id).map(|noticed| DriftReport {
+                at: noticed.at,
+                differs: drift::sentence(&noticed.differs),
+                done: noticed.done.to_owned(),
+                over: noticed.over,
+            }),
             state: entry.map(|entry| entry.status.state.as_str().to_owned()),
             since: entry.map(|entry| entry.since),
             reported: entry.is_some_and(|entry| entry.delivered),
@@ -211,6 +251,22 @@ impl Machine {
         let some = |text: &str| Some(text.to_owned());
         if let Some(doing) = self.work.doing(id) {
             return (Some(doing), some("the runtime finishing it, or its timeout"));
+        }
+        if let Some(hold) = &self.technician {
+            return (
+                Some(format!("the technician's hold, until {}: {}", hold.until, hold.reason)),
+                some("its end, or `margrave-agent hold --end`"),
+            );
+        }
+        if self.is_stopped(id) {
+            return (
+                some("a change by the manager (failure policy `hold`)"),
+                some("another revision of the deployment"),
+            );
+        }
+        if let Some((digest, _)) = self.accepted.as_ref().and_then(|goal| goal.instead.get(&id)) {
+            let waiting = format!("a change by the manager, while revision {} runs", &digest.hex()[..12]);
+            return (Some(waiting), some("another revision of the deployment"));
         }
         let entry = self.statuses.get(&id);
         if let Some(due) = self.work.retry_due(id)

@@ -71,6 +71,19 @@ impl Statuses {
         true
     }
 
+    /// Says something else about a deployment whose state stays as it was told. Says whether that is news.
+    pub(super) fn annotate(&mut self, id: DeploymentId, error: Option<StatusError>) -> bool {
+        let Some(entry) = self.book.entries.get_mut(&id).filter(|entry| entry.status.error != error) else {
+            return false;
+        };
+        self.book.next_sequence += 1;
+        entry.sequence = self.book.next_sequence;
+        entry.status.error = error;
+        entry.delivered = false;
+        self.dirty = true;
+        true
+    }
+
     /// The answer was about this report, so the others go first next time.
     fn let_others_pass(&mut self, id: DeploymentId, sequence: u64) {
         let Some(entry) = self.book.entries.get_mut(&id).filter(|entry| entry.sequence == sequence) else { return };

@@ -1,5 +1,7 @@
 //! Observe, plan, apply component by component, judge the outcome (DS-24 step 6, AD-01 to AD-03, ST-10).
 
+pub(super) mod drift;
+mod failure;
 mod items;
 mod observe;
 
@@ -14,7 +16,7 @@ use margo::{DeploymentId, DeviceId, Digest};
 use margrave_core::plan::{Action, Step};
 use margrave_core::time::Timestamp;
 use rand::RngCore;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +38,9 @@ pub(super) struct Work {
     reconcile_due: Timestamp,
     /// Steps the last plan left undone for another reason than a failed try.
     unfinished: usize,
+    /// Ran before the device was started anew, and have not been seen to run since.
+    pub(super) restart: HashSet<DeploymentId>,
+    pub(super) noticed: HashMap<DeploymentId, drift::Noticed>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +67,10 @@ struct Active {
 struct Applying {
     digest: Digest,
     document: Arc<ApplicationDeployment>,
+    /// An earlier revision, because the one the manifest names was given up.
+    back: bool,
+    /// It ran, and something was changed by hand.
+    repair: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,6 +100,8 @@ impl Work {
             reconciling: None,
             reconcile_due: now,
             unfinished: 0,
+            restart: HashSet::new(),
+            noticed: HashMap::new(),
         }
     }
     pub(super) fn observe_soon(&mut self, now: Timestamp) {
@@ -105,6 +116,9 @@ impl Work {
     pub(super) fn forget_retries(&mut self) {
         self.retries.clear();
     }
+    pub(super) fn is_active(&self, id: DeploymentId) -> bool {
+        self.active.contains_key(&id)
+    }
     /// How much is on a device: an autonomous choice takes the one with the least.
     pub(super) fn load(&self, device: &DeviceId) -> usize {
         let seen = self.observation.iter().flat_map(|(_, seen)| seen.deployments.values());
@@ -118,8 +132,9 @@ impl Work {
             && self.observation.is_some()
             && self.touched.is_empty()
     }
-    pub(super) fn only_failures_left(&self) -> bool {
-        !self.retries.is_empty() && self.unfinished == 0
+    /// `given_up`: how many are not tried again until the manager changes something.
+    pub(super) fn only_failures_left(&self, given_up: usize) -> bool {
+        (!self.retries.is_empty() || given_up > 0) && self.unfinished == 0
     }
     /// Only what lies ahead: what is due has been dealt with, or waits for something other than time.
     pub(super) fn wake(&self, now: Timestamp) -> Option<Timestamp> {
@@ -197,8 +212,15 @@ impl Machine {
     fn begin_steps(&mut self, now: Timestamp, rng: &mut dyn RngCore) {
         let steps = self.plan();
         self.work.unfinished = 0;
+        if self.technician.is_some() {
+            self.work.unfinished = steps.len();
+            return self.tell_held(&steps, now);
+        }
         for step in steps {
             let id = step.deployment;
+            if step.digest.is_some() && self.is_stopped(id) {
+                continue;
+            }
             let waits = self.work.retries.get(&id).is_some_and(|retry| retry.due > now);
             if waits {
                 continue;
@@ -220,12 +242,17 @@ impl Machine {
     fn begin(&mut self, step: &Step, now: Timestamp, rng: &mut dyn RngCore) {
         let id = step.deployment;
         let Some(digest) = step.digest.clone() else { return self.begin_removal(step, now) };
-        let document = self.accepted.as_ref().and_then(|goal| goal.documents.get(&id)).cloned();
+        let goal = self.accepted.as_ref();
+        let document = goal.and_then(|goal| goal.document(id)).cloned();
+        let back = goal.is_some_and(|goal| goal.instead.contains_key(&id));
+        let repair = step.action == Action::Repair && self.work.noticed.get(&id).is_some_and(drift::Noticed::is_repair);
         match document {
             Some(Document::Ready(document)) => {
                 let seen = self.work.observation.as_ref().and_then(|(_, seen)| seen.deployments.get(&id)).cloned();
                 match self.place(&document, seen.as_ref().map(SeenDeployment::device)) {
-                    Ok(device) => self.begin_apply(step, Applying { digest, document }, device, seen, now),
+                    Ok(device) => {
+                        self.begin_apply(step, Applying { digest, document, back, repair }, device, seen, now);
+                    }
                     Err(obstacle) => self.obstructed(id, &obstacle, &document, digest, now, rng),
                 }
             }
@@ -318,14 +345,8 @@ impl Machine {
     /// Work for something the newest manifest does not want (any more) is stopped.
     pub(super) fn cancel_outdated(&mut self) {
         let Some(goal) = &self.accepted else { return };
-        let wanted = |id: &DeploymentId| {
-            goal.manifest
-                .deployments
-                .iter()
-                .find(|deployment| deployment.deployment_id == *id)
-                .map(|wanted| &wanted.digest)
-        };
-        let outdated = |id: &DeploymentId, active: &Active| wanted(id) != active.goal.as_ref().map(|goal| &goal.digest);
+        let outdated =
+            |id: &DeploymentId, active: &Active| goal.wanted(*id) != active.goal.as_ref().map(|goal| &goal.digest);
         let stop: Vec<_> =
             self.work.active.iter().filter(|(id, active)| outdated(id, active)).map(|(id, _)| *id).collect();
         for id in stop {

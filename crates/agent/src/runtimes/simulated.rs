@@ -6,7 +6,7 @@
 pub mod script;
 pub mod world;
 
-use super::{Future, Runtime};
+use super::{Future, LogsWanted, Runtime};
 use crate::disk::{DiskError, read_record, write_record};
 use crate::machine::io::{ApplyWork, FailureKind, Observation, RemoveWork, WorkFailure};
 use script::Script;
@@ -113,6 +113,10 @@ impl Runtime for Simulated {
             let script = self.script().map_err(|failure| failure.message)?;
             Ok(self.world().observe(&script))
         })
+    }
+
+    fn logs(&self, wanted: LogsWanted) -> Future<'_, Result<String, String>> {
+        Box::pin(async move { self.world().logs(&wanted) })
     }
 
     fn deployment_types(&self) -> &'static [&'static str] {

@@ -5,9 +5,10 @@ use crate::codes::Code;
 use crate::config::AgentConfig;
 use crate::enrol::{self, EnrolError, Enrolment};
 use crate::facts;
+use crate::hold;
 use crate::http::{self, Wfm};
 use crate::identity::{Identity, IdentityError, IdentityFiles};
-use crate::machine::io::{Answer, DeviceReport, Event, Level};
+use crate::machine::io::{Answer, DeviceReport, Event, Hold, Level};
 use crate::machine::report::Trouble;
 use crate::{tls, trust};
 use margo::{DeviceId, Digest};
@@ -37,6 +38,8 @@ pub(super) struct Keeper {
     first_boot: FirstBoot,
     /// Why enrolment at first boot has not worked yet, and since when.
     enrolment_problem: Option<(String, Timestamp)>,
+    hold: Option<Hold>,
+    hold_watch: hold::Watch,
 }
 
 struct Link {
@@ -83,6 +86,8 @@ impl Keeper {
             refresh: Refresh::Due(now),
             first_boot: FirstBoot::Due { at: now, pause },
             enrolment_problem: None,
+            hold: None,
+            hold_watch: hold::Watch::default(),
         };
         // A capabilities file that cannot be used is told at once rather than in a log nobody reads.
         if let Some(own) = keeper.config.device.id.clone() {
@@ -125,6 +130,16 @@ impl Keeper {
             retry_at,
             security: code.is_security(),
         })
+    /// The technician's hold, when it is another than at the last look.
+    pub(super) fn check_hold(&mut self) -> Option<Option<Hold>> {
+        let found = self.hold_watch.look(&self.config.state_dir, &hold::moment(&*self.clock));
+        if found == self.hold {
+            return None;
+        }
+        self.hold.clone_from(&found);
+        // The capability report tells it, so it is made anew.
+        self.devices_from = None;
+        Some(found)
     }
 
     pub(super) fn take_devices(&mut self) -> Option<Vec<DeviceReport>> {
@@ -157,7 +172,7 @@ impl Keeper {
 
     fn read_devices(&mut self, own: &DeviceId) -> Result<(), facts::FactsError> {
         let fingerprint = facts::fingerprint(&self.config);
-        self.devices = Some(facts::reports(&self.config, own, self.types)?);
+        self.devices = Some(facts::reports(&self.config, own, self.types, self.hold.as_ref())?);
         self.devices_from = Some((own.clone(), fingerprint));
         Ok(())
     }

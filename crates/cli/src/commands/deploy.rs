@@ -1,6 +1,7 @@
 //! `margrave deploy`: an application onto devices.
 
 pub(crate) mod plan;
+pub(crate) mod policy;
 pub(crate) mod scope;
 pub(crate) mod wait;
 
@@ -12,6 +13,7 @@ use crate::failure::{Failure, Outcome};
 use margrave_api::applications::Questions;
 use margrave_api::changes::{ChangeKind, CreateChange, Plan};
 use margrave_api::client::ClientError;
+use policy::PolicyArgs;
 use scope::ScopeArgs;
 use wait::WaitArgs;
 
@@ -23,6 +25,7 @@ const ROUNDS_MAX: usize = 5;
   margrave deploy line-monitor --device press-01
   margrave deploy line-monitor@1.0.0 --selector site=graz --set lineName='Press 7' --skip-unfit --wait
   margrave deploy vibration-analytics --group graz-presses --values answers.yaml --dry-run
+  margrave deploy line-monitor --device press-01 --on-failure rollback --drift report
 
 At a terminal, questions that need an answer and have none are asked, section by section.
 Elsewhere nothing is asked: give answers with --set or --values. `margrave app questions` lists them.")]
@@ -40,6 +43,8 @@ pub(crate) struct DeployArgs {
     /// Leave out devices that do not fit instead of refusing the whole change
     #[arg(long)]
     skip_unfit: bool,
+    #[command(flatten)]
+    policy: PolicyArgs,
     #[command(flatten)]
     carry_out: CarryOutArgs,
 }
@@ -59,7 +64,7 @@ pub(crate) struct CarryOutArgs {
 }
 
 pub(crate) async fn run(args: DeployArgs, session: &Session) -> Outcome {
-    let DeployArgs { application, scope, answers, profile, skip_unfit, carry_out } = args;
+    let DeployArgs { application, scope, answers, profile, skip_unfit, policy, carry_out } = args;
     let (application, version) = match application.split_once('@') {
         Some((application, version)) => (application.to_owned(), Some(version.to_owned())),
         None => (application, None),
@@ -76,6 +81,7 @@ pub(crate) async fn run(args: DeployArgs, session: &Session) -> Outcome {
         profile,
         scope,
         answers,
+        policy: policy.wish(),
         skip_unfit,
         reason: None,
     };

@@ -1,5 +1,6 @@
 //! `margrave deployment`: what should run where, and what does.
 
+use super::deploy::policy::PolicyArgs;
 use super::deploy::scope::ExistingArgs;
 use super::deploy::{CarryOutArgs, carry_out};
 use super::{LimitArgs, Session, device_name, every};
@@ -60,15 +61,18 @@ pub(crate) enum DeploymentCommand {
         #[arg(long)]
         revision: Option<i64>,
     },
-    /// Change answers of existing deployments
+    /// Change answers or policies of existing deployments
     #[command(after_help = "Examples:
   margrave deployment reconfigure 3f2a --set sampleSeconds=10
-  margrave deployment reconfigure --app line-monitor --selector site=graz --set sampleSeconds=10 --dry-run")]
+  margrave deployment reconfigure --app line-monitor --selector site=graz --set sampleSeconds=10 --dry-run
+  margrave deployment reconfigure 3f2a --on-failure rollback --on-removal purge")]
     Reconfigure {
         #[command(flatten)]
         existing: ExistingArgs,
         #[command(flatten)]
         answers: AnswerArgs,
+        #[command(flatten)]
+        policy: PolicyArgs,
         #[command(flatten)]
         carry_out: CarryOutArgs,
     },
@@ -87,6 +91,8 @@ pub(crate) enum DeploymentCommand {
         skip_unfit: bool,
         #[command(flatten)]
         answers: AnswerArgs,
+        #[command(flatten)]
+        policy: PolicyArgs,
         #[command(flatten)]
         carry_out: CarryOutArgs,
     },
@@ -167,17 +173,20 @@ pub(crate) async fn run(command: DeploymentCommand, session: &Session) -> Outcom
             let text = session.api.deployment_document(&deployment.id, revision).await?;
             session.out.show(&serde_json::json!({ "yaml": text }), |_| text.clone())
         }
-        DeploymentCommand::Reconfigure { existing, answers, carry_out } => {
-            if answers.is_empty() {
-                return Err(Failure::usage("reconfigure what?").next("give answers with --set or --values"));
+        DeploymentCommand::Reconfigure { existing, answers, policy, carry_out } => {
+            if answers.is_empty() && policy.is_empty() {
+                let next = "give answers with --set or --values, or a policy such as --drift";
+                return Err(Failure::usage("reconfigure what?").next(next));
             }
-            change(session, (ChangeKind::Reconfigure, None), false, existing, answers, carry_out).await
+            let wanted = Wanted { answers, policy, ..Wanted::of(ChangeKind::Reconfigure) };
+            change(session, wanted, existing, carry_out).await
         }
-        DeploymentCommand::Upgrade { existing, to, skip_unfit, answers, carry_out } => {
-            change(session, (ChangeKind::Upgrade, Some(to)), skip_unfit, existing, answers, carry_out).await
+        DeploymentCommand::Upgrade { existing, to, skip_unfit, answers, policy, carry_out } => {
+            let wanted = Wanted { kind: ChangeKind::Upgrade, version: Some(to), skip_unfit, answers, policy };
+            change(session, wanted, existing, carry_out).await
         }
         DeploymentCommand::Remove { existing, carry_out } => {
-            change(session, (ChangeKind::Remove, None), false, existing, AnswerArgs::default(), carry_out).await
+            change(session, Wanted::of(ChangeKind::Remove), existing, carry_out).await
         }
         DeploymentCommand::Wait { deployments, timeout } => wait(session, &deployments, timeout).await,
     }
@@ -239,6 +248,7 @@ fn render(out: Output, deployment: &Deployment) -> String {
         ("Why", deployment.explanation.clone()),
         ("Revision", format!("{}, manifest version {}", deployment.revision, deployment.target_version)),
         ("Answers", values.collect::<Vec<_>>().join("\n")),
+        ("Policy", margrave_core::policy::Policy::from(deployment.policy).to_string()),
         ("Digest", deployment.digest.clone()),
         ("Change", deployment.change.clone()),
         ("Created", clock::ago(&deployment.created_at, now)),
@@ -326,15 +336,25 @@ async fn history(session: &Session, deployment: &str) -> Outcome {
     })
 }
 
-/// A change over existing deployments, named by id or by application and place.
-async fn change(
-    session: &Session,
-    (kind, version): (ChangeKind, Option<String>),
+/// What is to become of deployments.
+struct Wanted {
+    kind: ChangeKind,
+    version: Option<String>,
     skip_unfit: bool,
-    existing: ExistingArgs,
     answers: AnswerArgs,
-    how: CarryOutArgs,
-) -> Outcome {
+    policy: PolicyArgs,
+}
+
+impl Wanted {
+    fn of(kind: ChangeKind) -> Self {
+        let (answers, policy) = (AnswerArgs::default(), PolicyArgs::default());
+        Self { kind, version: None, skip_unfit: false, answers, policy }
+    }
+}
+
+/// A change over existing deployments, named by id or by application and place.
+async fn change(session: &Session, wanted: Wanted, existing: ExistingArgs, how: CarryOutArgs) -> Outcome {
+    let Wanted { kind, version, skip_unfit, answers, policy } = wanted;
     let ExistingArgs { deployments, app, place } = existing;
     let (application, known_version, scope) = match app {
         Some(application) => {
@@ -352,7 +372,9 @@ async fn change(
         }
     };
     let answers = answers.read(&questions)?;
-    let body = CreateChange { kind, application, version, profile: None, scope, answers, skip_unfit, reason: None };
+    let policy = policy.wish();
+    let body =
+        CreateChange { kind, application, version, profile: None, scope, answers, policy, skip_unfit, reason: None };
     carry_out(session, body, Some(&questions), how).await
 }
 

@@ -1,4 +1,5 @@
 use super::{Ingredients, NAME_CHARS_MAX, assemble, kubernetes_name};
+use crate::policy::Policy;
 use indexmap::IndexMap;
 use margo::constraints::DeviceConstraints;
 use margo::deployment::ParameterValue;
@@ -75,7 +76,14 @@ fn assembled(parameters: IndexMap<String, ParameterValue>) -> margo::deployment:
     let (description, profile) = (description(), profile());
     let target: DeviceTarget = "gateway/press-07".parse().unwrap();
     let id: DeploymentId = ID.parse().unwrap();
-    assemble(Ingredients { id, target: &target, description: &description, profile: &profile, parameters })
+    assemble(Ingredients {
+        id,
+        target: &target,
+        description: &description,
+        profile: &profile,
+        parameters,
+        policy: Policy::default(),
+    })
 }
 
 // AD-01

@@ -20,6 +20,7 @@ fn deployment(desired: Desired) -> Deployment {
         version: "1.0.0".into(),
         profile: "helm".into(),
         values: Answers::new(),
+        policy: crate::policy::Policy::default(),
         revision: 1,
         desired,
         yaml_digest: Digest::of(b""),

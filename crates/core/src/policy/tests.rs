@@ -13,6 +13,8 @@ fn every_policy_is_read_as_it_was_written() {
                 policy.write(&mut extensions);
                 assert_eq!(Policy::read(&extensions), policy);
                 assert_eq!(extensions.is_empty(), policy.is_default());
+                let text = Wish::from(policy).to_text();
+                assert_eq!(Wish::parse(&text).map(|wish| wish.over(Policy::default())), Some(policy));
             }
         }
     }

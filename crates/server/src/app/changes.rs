@@ -17,6 +17,7 @@ use margrave_api::changes as wire;
 use margrave_api::deployments::UpdateDeployment;
 use margrave_api::page::Page;
 use margrave_core::model::{Change, ChangeKind, ChangeProgress, Desired};
+use margrave_core::policy::Wish;
 use margrave_core::time::Timestamp;
 use margrave_store::{DeploymentView, StoreError};
 use plan::Planned;
@@ -49,6 +50,7 @@ pub async fn submit(
         application: request.application,
         version: planned.version,
         answers: request.answers,
+        policy: request.policy,
         targets: planned.targets.into_iter().map(|target| target.target).collect(),
         done: 0,
         skipped: Vec::new(),
@@ -92,9 +94,9 @@ pub async fn update_request(
     expected: Option<i64>,
 ) -> AppResult<(Request, Option<String>)> {
     let deployment = present(state, id, expected).await?.deployment;
-    let UpdateDeployment { version, answers, reason } = body;
-    if version.is_none() && answers.is_empty() {
-        return Err(AppError::refused(Code::Invalid, "give another version, answers, or both"));
+    let UpdateDeployment { version, answers, policy, reason } = body;
+    if version.is_none() && answers.is_empty() && policy.is_empty() {
+        return Err(AppError::refused(Code::Invalid, "give another version, answers or a policy"));
     }
     let kind = match &version {
         Some(version) if *version != deployment.version => ChangeKind::Upgrade,
@@ -108,6 +110,7 @@ pub async fn update_request(
         profile: None,
         scope,
         answers,
+        policy: policy.into(),
         skip_unfit: false,
     };
     Ok((request, reason))
@@ -124,6 +127,7 @@ pub async fn remove_request(state: &ServerState, id: &str, expected: Option<i64>
         profile: None,
         scope,
         answers: indexmap::IndexMap::new(),
+        policy: Wish::default(),
         skip_unfit: false,
     })
 }

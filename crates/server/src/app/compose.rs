@@ -6,6 +6,7 @@ use margo::ids::{DeploymentId, DeviceTarget};
 use margo::parameters::{self, Answers};
 use margo::problem::FieldError;
 use margrave_core::assemble::{Ingredients, assemble};
+use margrave_core::policy::{Policy, Wish};
 
 /// One deployment's document and the values in it.
 #[derive(Debug, Clone)]
@@ -15,12 +16,13 @@ pub(crate) struct Composed {
     pub(crate) values: Answers,
 }
 
-/// Values an existing deployment brings along.
+/// What an existing deployment brings along.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Before<'a> {
     pub(crate) values: &'a Answers,
     /// Description of the version it is on.
     pub(crate) description: &'a ApplicationDescription,
+    pub(crate) policy: Policy,
 }
 
 /// Composes the document for `profile` of `description`, or says which answers are wrong.
@@ -30,6 +32,7 @@ pub(crate) fn compose(
     description: &ApplicationDescription,
     profile: &str,
     answers: &Answers,
+    policy: Wish,
     before: Option<Before<'_>>,
 ) -> Result<Composed, Vec<FieldError>> {
     let Some(chosen) = description.profile(profile) else {
@@ -41,7 +44,8 @@ pub(crate) fn compose(
     let answers = with_kept(answers, description, before);
     let parameters = parameters::resolve(description, profile, &answers, before.map(|before| before.values))?;
     let values = parameters.iter().map(|(name, parameter)| (name.clone(), parameter.value.clone())).collect();
-    let document = assemble(Ingredients { id, target, description, profile: chosen, parameters });
+    let policy = policy.over(before.map(|before| before.policy).unwrap_or_default());
+    let document = assemble(Ingredients { id, target, description, profile: chosen, parameters, policy });
     let yaml = document.to_yaml().into_bytes();
     Ok(Composed { document, yaml, values })
 }

@@ -196,6 +196,7 @@ fn to_wire(state: &ServerState, known: &Masks, view: DeploymentView) -> wire::De
         target_version: deployment.target_version,
         status: reported.as_ref().map(status_to_wire),
         values: sensitive.mask_values(deployment.values),
+        policy: deployment.policy.into(),
         digest: deployment.yaml_digest.to_string(),
         change: deployment.change.to_string(),
         created_at: deployment.created_at.to_string(),

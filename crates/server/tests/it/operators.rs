@@ -26,6 +26,7 @@ use margrave_api::changes::{Change, ChangeKind, CreateChange, Scope};
 use margrave_api::client::{ApiClient, ClientError, ClientOptions, DeploymentQuery, PageQuery};
 use margrave_api::deployments::Deployment;
 use margrave_api::devices::DeviceRef;
+use margrave_api::policies::PolicyWish;
 use margrave_api::problem::ApiProblem;
 use serde_json::{Value, json};
 
@@ -120,6 +121,7 @@ fn create(version: &str, scope: Scope) -> CreateChange {
         profile: None,
         scope,
         answers: indexmap::IndexMap::from([("password".to_owned(), json!("s3cret-value"))]),
+        policy: PolicyWish::default(),
         skip_unfit: false,
         reason: Some("a test".to_owned()),
     }

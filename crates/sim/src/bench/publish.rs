@@ -11,6 +11,7 @@ use crate::chaos::wait;
 use anyhow::Context as _;
 use margrave_api::changes::{ChangeKind, CreateChange, Scope};
 use margrave_api::client::ApiClient;
+use margrave_api::policies::PolicyWish;
 use std::time::{Duration, Instant};
 
 const SIZES: [usize; 2] = [1_000, 10_000];
@@ -72,6 +73,7 @@ async fn carry_out(api: &ApiClient, kind: ChangeKind, size: usize) -> anyhow::Re
         profile: None,
         scope: Scope { selector: Some(format!("sim.example/kind={FLEET}")), ..Scope::default() },
         answers: indexmap::IndexMap::new(),
+        policy: PolicyWish::default(),
         skip_unfit: false,
         reason: None,
     };

@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use margrave_api::changes::{ChangeKind, CreateChange, Scope};
 use margrave_api::client::{ApiClient, DeploymentQuery, PageQuery};
 use margrave_api::devices::{DeviceRef, PutGroup, UpdateDevice};
+use margrave_api::policies::PolicyWish;
 use serde_json::{Value, json};
 
 const REASON: &str = "set up by the demo";
@@ -88,6 +89,7 @@ pub(super) async fn deployments(api: &ApiClient) -> anyhow::Result<()> {
             skip_unfit: scope.devices.is_none(),
             scope,
             answers,
+            policy: PolicyWish::default(),
             reason: Some(REASON.to_owned()),
         };
         api.create_change(&change).await.with_context(|| format!("deploy {application}"))?;

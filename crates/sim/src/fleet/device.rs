@@ -351,5 +351,6 @@ fn keep(disk: &mut Loaded, record: Record) {
         Record::Reconciled(reconciled) => disk.reconciled = Some(reconciled),
         Record::Statuses(statuses) => disk.statuses = statuses,
         Record::Devices(devices) => disk.devices = devices,
+        Record::Revisions(revisions) => disk.revisions = revisions,
     }
 }

@@ -9,6 +9,7 @@ use margrave_api::changes::{ChangeKind, CreateChange, Scope};
 use margrave_api::client::{ApiClient, ClientError, DeploymentQuery, PageQuery};
 use margrave_api::clients::{ClientState, CreateClient, IssueSvid};
 use margrave_api::page::LIMIT_MAX;
+use margrave_api::policies::PolicyWish;
 use rcgen::{CertificateParams, KeyPair, PKCS_ECDSA_P256_SHA256};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -117,6 +118,7 @@ async fn undeploy(api: &ApiClient, prefix: &str) -> anyhow::Result<()> {
             profile: None,
             scope: Scope { selector: Some(format!("simulation={prefix}")), ..Scope::default() },
             answers: IndexMap::new(),
+            policy: PolicyWish::default(),
             skip_unfit: true,
             reason: Some(REASON.to_owned()),
         };

@@ -5,6 +5,7 @@ use anyhow::Context as _;
 use indexmap::IndexMap;
 use margrave_api::changes::{ChangeKind, CreateChange, Scope};
 use margrave_api::client::ApiClient;
+use margrave_api::policies::PolicyWish;
 use serde_json::json;
 
 const APPLICATION: &str = "line-monitor";
@@ -22,6 +23,7 @@ pub(super) async fn deploy(api: &ApiClient, prefix: &str) -> anyhow::Result<()> 
         skip_unfit: true,
         scope: Scope { selector: Some(format!("simulation={prefix}")), ..Scope::default() },
         answers: IndexMap::from([("lineName".to_owned(), json!("simulated"))]),
+        policy: PolicyWish::default(),
         reason: Some(REASON.to_owned()),
     };
     api.create_change(&change).await.context("deploy the sample")?;

@@ -6,7 +6,7 @@
 use margo::Digest;
 use margo::manifest::Held;
 use margrave_agent::machine::io::Record;
-use margrave_agent::machine::records::{Accepted, DevicesReported, Loaded, Reconciled, StatusBook};
+use margrave_agent::machine::records::{Accepted, DevicesReported, Loaded, Reconciled, Revisions, StatusBook};
 use rand::Rng;
 use rand::rngs::StdRng;
 use serde::Serialize;
@@ -20,6 +20,7 @@ const ACCEPTED_PREVIOUS: &str = "accepted.previous.json";
 const RECONCILED: &str = "reconciled.json";
 const STATUSES: &str = "statuses.json";
 const DEVICES: &str = "devices.json";
+const REVISIONS: &str = "revisions.json";
 const CONTENT: &str = "content/";
 /// Files being written end like this; a start ignores them.
 const BESIDE: &str = ".new";
@@ -104,6 +105,8 @@ impl Disk {
             reconciled: self.read::<Reconciled>(RECONCILED),
             statuses: self.read::<StatusBook>(STATUSES).unwrap_or_default(),
             devices: self.read::<DevicesReported>(DEVICES).unwrap_or_default(),
+            revisions: self.read::<Revisions>(REVISIONS).unwrap_or_default(),
+            boot: None,
             contents,
         }
     }
@@ -154,5 +157,6 @@ fn file_of(record: &Record) -> (String, Vec<u8>) {
         Record::Reconciled(reconciled) => (RECONCILED.to_owned(), json(reconciled)),
         Record::Statuses(statuses) => (STATUSES.to_owned(), json(statuses)),
         Record::Devices(devices) => (DEVICES.to_owned(), json(devices)),
+        Record::Revisions(revisions) => (REVISIONS.to_owned(), json(revisions)),
     }
 }

@@ -143,6 +143,7 @@ impl Operator {
             application,
             version: version.to_owned(),
             answers,
+            policy: margrave_core::policy::Wish::default(),
             targets,
             done: 0,
             skipped: Vec::new(),

@@ -17,6 +17,7 @@ use margo::digest::Digest;
 use margo::ids::{ClientId, DeploymentId};
 use margrave_core::events::NewEvent;
 use margrave_core::model::{Actor, ChangeKind, ChangeTarget, Deployment, Desired};
+use margrave_core::policy::Policy;
 use margrave_core::time::Timestamp;
 use serde_json::{Value, json};
 use sqlx::AnyConnection;
@@ -208,6 +209,7 @@ fn judge(running: &Running, item: &BatchItem, current: Option<Deployment>) -> st
                 version: version.clone(),
                 profile: target.profile.clone(),
                 values: values.clone(),
+                policy: Policy::of(document),
                 revision: current.as_ref().map_or(1, |current| current.revision + 1),
                 desired: Desired::Present,
                 yaml_digest: Digest::of(yaml),

@@ -6,6 +6,7 @@ use crate::rows::{to_json, version_column};
 use crate::{Result, blobs};
 use margo::digest::Digest;
 use margo::ids::ClientId;
+use margrave_core::policy::Wish;
 use margrave_core::publish::Publication;
 use margrave_core::time::Timestamp;
 use sqlx::AnyConnection;
@@ -51,12 +52,12 @@ impl Rows<'_> {
 
     async fn write_deployments(&self, connection: &mut AnyConnection) -> Result<()> {
         const INSERT: Insert = Insert {
-            into: "deployments (id, client_id, target, application, version, profile, answers, revision, desired, yaml_digest,
+            into: "deployments (id, client_id, target, application, version, profile, answers, policy, revision, desired, yaml_digest,
                                 target_version, created_at, updated_at, change_id)",
-            columns: 14,
+            columns: 15,
             on_conflict: "ON CONFLICT (id) DO UPDATE SET target = excluded.target, application = excluded.application,
                           version = excluded.version, profile = excluded.profile, answers = excluded.answers,
-                          revision = excluded.revision, desired = excluded.desired, yaml_digest = excluded.yaml_digest,
+                          policy = excluded.policy, revision = excluded.revision, desired = excluded.desired, yaml_digest = excluded.yaml_digest,
                           target_version = excluded.target_version, updated_at = excluded.updated_at,
                           change_id = excluded.change_id",
             attempt: "write deployments",
@@ -72,6 +73,7 @@ impl Rows<'_> {
                     .bind(deployment.version.clone())
                     .bind(deployment.profile.clone())
                     .bind(to_json(&deployment.values))
+                    .bind(Wish::from(deployment.policy).to_text())
                     .bind(deployment.revision)
                     .bind(deployment.desired.as_str())
                     .bind(deployment.yaml_digest.to_string())

@@ -135,6 +135,7 @@ pub(crate) fn change(kind: ChangeKind, targets: Vec<ChangeTarget>, created_at: T
         application: application(),
         version: "1.0.0".into(),
         answers: values("hello"),
+        policy: margrave_core::policy::Wish::default(),
         targets,
         done: 0,
         skipped: vec![],

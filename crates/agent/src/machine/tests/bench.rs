@@ -261,7 +261,15 @@ impl Bench {
                 assert_eq!(reconciled.etag.as_ref(), Some(etag));
                 assert_eq!(accepted.map(|accepted| accepted.version), Some(reconciled.version));
             }
-            Effect::Apply(work) => assert_eq!(wanted(work.deployment), Some(work.digest.clone())),
+            Effect::Apply(work) => {
+                let listed = wanted(work.deployment).expect("only what is in the manifest is applied");
+                let revision = self.disk.revisions.deployments.get(&work.deployment);
+                let back = revision.is_some_and(|revision| {
+                    revision.good.as_ref() == Some(&work.digest)
+                        && revision.given_up.as_ref().is_some_and(|given_up| given_up.digest == listed)
+                });
+                assert!(work.digest == listed || back, "what is applied is wanted, or was given up for it durably");
+            }
             Effect::Remove(work) if work.component.is_none() => {
                 let moves =
                     self.world.deployments.get(&work.deployment).is_some_and(|placed| placed.device == work.device);
@@ -348,6 +356,7 @@ impl Bench {
             Record::Reconciled(reconciled) => self.disk.reconciled = Some(reconciled),
             Record::Statuses(statuses) => self.disk.statuses = statuses,
             Record::Devices(devices) => self.disk.devices = devices,
+            Record::Revisions(revisions) => self.disk.revisions = revisions,
         }
     }
 
@@ -365,6 +374,16 @@ impl Bench {
             response.waited = wait;
         }
         self.inputs.push_back(Input::Answered { request: id, answer });
+    }
+
+    /// One input, or one tick when there is none.
+    pub(crate) fn step(&mut self, server: &mut Server) {
+        self.let_go(server);
+        let input = self.inputs.pop_front().unwrap_or_else(|| {
+            self.now = self.now.max(self.wake);
+            Input::Tick
+        });
+        self.feed(input, server);
     }
 
     /// Lets this much time pass, with everything that happens in it.

@@ -3,7 +3,8 @@
 use super::super::Machine;
 use super::super::io::{ApplyWork, Effect, FailureKind, RemoveWork, SeenDeployment, WorkFailure, WorkId, WorkOutcome};
 use super::super::statuses::status_error;
-use super::{Applying, Item, Retry, Stopping, observe};
+use super::failure::{Chosen, Failed};
+use super::{Applying, Item, Retry, Stopping, drift, observe};
 use crate::codes::Code;
 use margo::status::State;
 use margo::{DeploymentId, DeviceId};
@@ -34,6 +35,9 @@ impl Machine {
                     .map_or(default_timeout, |timeout| Duration::from_secs(timeout.seconds));
                 active.components[*index].state = State::Installing;
                 active.components[*index].error = None;
+                if goal.repair {
+                    drift::mark_repair(self.work.noticed.get(&id), &mut active.components[*index]);
+                }
                 Effect::Apply(ApplyWork {
                     work,
                     deployment: id,
@@ -48,11 +52,12 @@ impl Machine {
             (Item::Apply(_), None) => return,
         };
         active.deadline = Some(now.plus(timeout));
-        let report =
-            active.goal.as_ref().map(|goal| (goal.digest.clone(), active.device.clone(), active.components.clone()));
+        let report = active.goal.clone().map(|goal| (goal, active.device.clone(), active.components.clone()));
         self.effects.push(effect);
-        if let Some((digest, device, components)) = report {
-            self.tell(id, Some(device), State::Installing, None, components, Some(digest), now);
+        // What goes back to an earlier revision has failed, and stays so until the manager changes something.
+        if let Some((goal, device, components)) = report.filter(|(goal, ..)| !goal.back) {
+            let error = goal.repair.then(|| self.repair_error(id, &goal.document)).flatten();
+            self.tell(id, Some(device), State::Installing, error, components, Some(goal.digest), now);
         }
     }
 
@@ -106,15 +111,18 @@ impl Machine {
                 active.components[*index].state = State::Installed;
             }
         }
-        if let Some(next) = active.queue.pop_front() {
+        // A technician came in between: the rest waits.
+        let held = self.technician.is_some() && !active.queue.is_empty();
+        if let Some(next) = active.queue.pop_front().filter(|_| !held) {
             active.item = next;
             self.issue(id, now);
             return;
         }
-        let done =
-            active.goal.as_ref().map(|goal| (goal.digest.clone(), active.device.clone(), active.components.clone()));
-        if let Some((digest, device, components)) = done {
-            self.tell(id, Some(device), State::Installed, None, components, Some(digest), now);
+        let done = active.goal.clone().filter(|goal| !goal.back);
+        let done = done.map(|goal| (goal, active.device.clone(), active.components.clone()));
+        if let Some((goal, device, components)) = done {
+            let error = held.then(|| self.hold_error(&goal.document.metadata.name)).flatten();
+            self.tell(id, Some(device), State::Installed, error, components, Some(goal.digest), now);
         }
         // Taken back by the look that confirms it; a runtime that says done and does not is not asked in a tight loop.
         self.retry_later(id, now, rng);
@@ -126,7 +134,7 @@ impl Machine {
         let gateway = code.is_gateway().then(|| self.devices.own().cloned()).flatten();
         let source = |otherwise: &str| gateway.as_ref().map_or(otherwise, DeviceId::as_str).to_owned();
         let name = active.goal.as_ref().map_or_else(|| id.to_string(), |goal| goal.document.metadata.name.clone());
-        let error = status_error(code, &source(&name), message);
+        let source_name = source(&name);
         match &active.item {
             Item::Apply(index) => {
                 let component = &mut active.components[*index];
@@ -140,11 +148,32 @@ impl Machine {
                 }
             }
         }
-        let digest = active.goal.as_ref().map(|goal| goal.digest.clone());
-        let (device, components) = (active.device.clone(), active.components.clone());
+        let failed = Failed {
+            code,
+            message: message.to_owned(),
+            component: match (&active.item, &active.goal) {
+                (Item::Apply(index), Some(goal)) => {
+                    goal.document.spec.deployment_profile.components[*index].name.clone()
+                }
+                (Item::RemoveComponent(name), _) => name.clone(),
+                _ => String::new(),
+            },
+        };
+        let (goal, device, components) = (active.goal.clone(), active.device.clone(), active.components.clone());
         self.warn(code, Some(id), message.to_owned());
+        if goal.as_ref().is_some_and(|goal| goal.back) {
+            self.going_back_failed(id, &device, &failed, now);
+            self.retry_later(id, now, rng);
+            return self.finish(id, now);
+        }
+        let digest = goal.as_ref().map(|goal| goal.digest.clone());
+        let chosen = goal.map(|goal| self.choose(id, &goal.digest, &failed, now));
+        if !matches!(chosen, Some(Chosen::Stop | Chosen::GoBack(_))) {
+            self.retry_later(id, now, rng);
+        }
+        let message = chosen.map_or_else(|| message.to_owned(), |chosen| chosen.told(&failed));
+        let error = status_error(code, &source_name, &message);
         self.tell(id, Some(device), State::Failed, Some(error), components, digest, now);
-        self.retry_later(id, now, rng);
         self.finish(id, now);
     }
 

@@ -1,7 +1,7 @@
 //! What the runtime says, as the planner understands it.
 
 use super::super::Machine;
-use super::super::io::{Level, Observation, ObservationId, Run, SeenComponent, SeenDeployment};
+use super::super::io::{Observation, ObservationId, Run, SeenComponent, SeenDeployment};
 use super::super::report::Topic;
 use super::super::statuses::all_components;
 use super::super::{Document, Goal};
@@ -18,7 +18,7 @@ const OBSERVE_STARTING: Duration = Duration::from_secs(1);
 
 /// Applied from this revision and not stopped: there is nothing to do about it.
 pub(super) fn is_as_wanted(seen: &SeenComponent, digest: &Digest) -> bool {
-    seen.digest == *digest && matches!(seen.run, Run::Running | Run::Starting)
+    seen.digest == *digest && seen.differs.is_empty() && matches!(seen.run, Run::Running | Run::Starting)
 }
 
 impl Machine {
@@ -56,21 +56,33 @@ impl Machine {
         if !self.devices.are_known() {
             return Vec::new();
         }
-        let mut steps = plan::plan(&wanted(goal), &self.seen(goal, observation));
+        let mut seen = self.seen(goal, observation);
+        for (id, seen) in &mut seen {
+            if let Seen::Drifted(digest) = seen
+                && !self.corrects(goal, *id)
+            {
+                *seen = Seen::Running(digest.clone());
+            }
+        }
+        let mut steps = plan::plan(&wanted(goal), &seen);
         steps.retain(|step| !self.work.touched.contains_key(&step.deployment));
         steps
     }
 
     fn seen(&self, goal: &Goal, observation: &Observation) -> Observed {
-        observation.deployments.iter().map(|(id, seen)| (*id, self.seen_one(goal, *id, seen))).collect()
+        let seen = observation.deployments.iter().map(|(id, seen)| (*id, self.seen_one(goal, *id, seen)));
+        // What ran and is not there at all was taken away by a hand, or lost with the engine's disk.
+        let gone = goal.manifest.deployments.iter().map(|deployment| deployment.deployment_id).filter_map(|id| {
+            let wanted = goal.wanted(id).filter(|wanted| self.installed(goal, id) == Some(*wanted))?;
+            (!observation.deployments.contains_key(&id)).then(|| (id, Seen::Drifted(wanted.clone())))
+        });
+        seen.chain(gone).collect()
     }
 
     /// One deployment as the planner understands it.
     fn seen_one(&self, goal: &Goal, id: DeploymentId, seen: &SeenDeployment) -> Seen {
-        let wanted = goal.manifest.deployments.iter().find(|deployment| deployment.deployment_id == id);
-        let wanted = wanted.map(|deployment| &deployment.digest);
-        let installed = self.statuses.get(&id).filter(|entry| entry.status.state == State::Installed);
-        let installed = installed.and_then(|entry| entry.digest.as_ref());
+        let wanted = goal.wanted(id);
+        let installed = self.installed(goal, id);
         let SeenDeployment::Known { components, device } = seen else {
             // It ran as wanted when it was last seen, and nobody can tell now: leave it alone (invariant 9).
             return match (installed, wanted) {
@@ -79,7 +91,7 @@ impl Machine {
             };
         };
         let Some(wanted) = wanted else { return Seen::Unknown };
-        let Some(Document::Ready(document)) = goal.documents.get(&id) else {
+        let Some(Document::Ready(document)) = goal.document(id) else {
             let all = components.values().all(|seen| is_as_wanted(seen, wanted));
             return if all && !components.is_empty() { Seen::Running(wanted.clone()) } else { Seen::Unknown };
         };
@@ -95,7 +107,7 @@ impl Machine {
         let other = components.values().find(|seen| seen.digest != *wanted).map(|seen| seen.digest.clone());
         match other {
             _ if complete && !moved => Seen::Running(wanted.clone()),
-            _ if installed == Some(wanted) => Seen::Drifted(wanted.clone()),
+            _ if installed == Some(wanted) && !moved => Seen::Drifted(wanted.clone()),
             Some(other) if !began => Seen::Running(other),
             _ => Seen::Partial(wanted.clone()),
         }
@@ -115,21 +127,14 @@ impl Machine {
                 continue;
             }
             match (seen.get(&id), observation.deployments.get(&id)) {
-                (Some(Seen::Running(digest)), Some(found)) if *digest == deployment.digest => {
+                (Some(Seen::Running(digest)), Some(found)) if goal.wanted(id) == Some(digest) => {
                     all_run &= self.runs(&goal, id, digest, found, now);
                 }
-                (Some(Seen::Drifted(_)), _) => {
-                    self.log(
-                        Level::Warn,
-                        Some(Code::ComponentExited),
-                        Some(id),
-                        "deployment has drifted and is repaired",
-                    );
-                    all_run = false;
-                }
+                (Some(Seen::Drifted(_)), found) => all_run &= self.drifted(&goal, id, found, now),
                 _ => all_run = false,
             }
         }
+        self.settle_boot(&goal);
         let gone = self.report_gone(&goal, &observation, now);
         if all_run && gone && self.work.active.is_empty() {
             self.reconcile(now);
@@ -138,7 +143,7 @@ impl Machine {
 
     /// A deployment that is complete: installed once every component runs. Says whether it is.
     fn runs(&mut self, goal: &Goal, id: DeploymentId, digest: &Digest, found: &SeenDeployment, now: Timestamp) -> bool {
-        let Some(Document::Ready(document)) = goal.documents.get(&id) else { return true };
+        let Some(Document::Ready(document)) = goal.document(id) else { return true };
         let SeenDeployment::Known { components: seen, device } = found else { return true };
         let mut components = all_components(document, State::Installed, None);
         let mut starting = false;
@@ -152,6 +157,17 @@ impl Machine {
             self.work.observe_due = self.work.observe_due.min(now.plus(OBSERVE_STARTING));
         } else {
             self.work.retries.remove(&id);
+            self.work.restart.remove(&id);
+            self.work.noticed.entry(id).and_modify(|noticed| noticed.over = true);
+        }
+        if goal.instead.contains_key(&id) {
+            if !starting {
+                self.went_back(id, device, now);
+            }
+            return false;
+        }
+        if !starting {
+            self.revisions.ran(id, digest);
         }
         self.tell(id, Some(device.clone()), State::Installed, None, components, Some(digest.clone()), now);
         !starting
@@ -178,6 +194,8 @@ impl Machine {
             let components =
                 components.map(|name| ComponentStatus { name, state: State::Removed, error: None }).collect();
             self.work.retries.remove(&id);
+            self.work.noticed.remove(&id);
+            self.revisions.forget(id);
             self.tell(id, status.device_id, State::Removed, None, components, None, now);
         }
         observation.deployments.keys().all(|id| wanted.contains_key(id))
@@ -185,5 +203,6 @@ impl Machine {
 }
 
 fn wanted(goal: &Goal) -> Wanted {
-    goal.manifest.deployments.iter().map(|deployment| (deployment.deployment_id, deployment.digest.clone())).collect()
+    let ids = goal.manifest.deployments.iter().map(|deployment| deployment.deployment_id);
+    ids.filter_map(|id| goal.wanted(id).map(|digest| (id, digest.clone()))).collect()
 }

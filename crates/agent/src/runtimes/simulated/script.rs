@@ -38,6 +38,8 @@ pub struct Rule {
     pub exit_code: Option<i32>,
     /// Disappears after it was applied: drift. Applying it again brings it back for a moment.
     pub missing: bool,
+    /// Runs, and not as it was applied: drift, in these words.
+    pub differs: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

@@ -4,6 +4,7 @@ use super::script::{Fail, Script, Subject};
 use crate::machine::io::{
     ApplyWork, FailureKind, Observation, RemoveWork, Run, SeenComponent, SeenDeployment, WorkFailure,
 };
+use crate::runtimes::LogsWanted;
 use indexmap::IndexMap;
 use margo::{DeploymentId, DeviceId, Digest};
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,9 @@ pub struct PlacedComponent {
     /// Grows with every time the component is (re)started: what is healthy must not be restarted.
     pub starts: u32,
     pub stopped: Option<String>,
+    /// What a hand has changed since it was applied.
+    #[serde(default)]
+    pub differs: Vec<String>,
 }
 
 impl World {
@@ -81,7 +85,7 @@ impl World {
         let old = placed.components.get(subject.component);
         let resumed = old.is_some_and(|old| !old.complete && complete && old.digest == work.digest);
         let starts = old.map_or(0, |old| old.starts) + u32::from(!resumed);
-        let component = PlacedComponent { digest: work.digest.clone(), complete, starts, stopped };
+        let component = PlacedComponent { digest: work.digest.clone(), complete, starts, stopped, differs: Vec::new() };
         placed.components.insert(subject.component.to_owned(), component);
     }
 
@@ -102,6 +106,26 @@ impl World {
         Ok(())
     }
 
+    /// One line for each start, as if a program had said so.
+    pub fn logs(&self, wanted: &LogsWanted) -> Result<String, String> {
+        let LogsWanted { deployment, component, lines } = wanted;
+        let placed = self.deployments.get(deployment).ok_or_else(|| format!("deployment {deployment} is not there"))?;
+        let asked = |name: &str| component.as_deref().is_none_or(|only| only == name);
+        let told: Vec<String> = placed
+            .components
+            .iter()
+            .filter(|(name, _)| asked(name))
+            .flat_map(|(name, seen)| {
+                let first = seen.starts.saturating_sub(u32::try_from(*lines).unwrap_or(u32::MAX));
+                (first..seen.starts).map(move |start| format!("{name} | simulated start {}", start + 1))
+            })
+            .collect();
+        match component {
+            Some(name) if !placed.components.contains_key(name) => Err(format!("there is no component `{name}`")),
+            _ => Ok(told.join("\n")),
+        }
+    }
+
     pub fn observe(&self, script: &Script) -> Observation {
         let deployments = self.deployments.iter().map(|(id, placed)| (*id, seen(*id, placed, script))).collect();
         Observation { deployments }
@@ -119,6 +143,8 @@ fn seen(id: DeploymentId, placed: &Placed, script: &Script) -> SeenDeployment {
         if rule.is_some_and(|rule| rule.missing) {
             return None;
         }
+        let scripted = rule.and_then(|rule| rule.differs.clone());
+        let differs = component.differs.iter().cloned().chain(scripted).collect();
         let exited = rule.and_then(|rule| rule.exit_code).filter(|code| *code != 0);
         let run = match (&component.stopped, exited) {
             // What stopped stays stopped until it is applied again.
@@ -127,7 +153,7 @@ fn seen(id: DeploymentId, placed: &Placed, script: &Script) -> SeenDeployment {
             (None, None) if component.complete => Run::Running,
             (None, None) => Run::Stopped { message: "was begun and not finished".to_owned() },
         };
-        Some((name.clone(), SeenComponent { digest: component.digest.clone(), run, differs: Vec::new() }))
+        Some((name.clone(), SeenComponent { digest: component.digest.clone(), run, differs }))
     });
     let components = components.collect();
     SeenDeployment::Known { device, components }

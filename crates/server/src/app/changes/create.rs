@@ -53,7 +53,7 @@ pub(super) async fn plan(state: &ServerState, request: &Request) -> AppResult<Pl
     let profiles: HashSet<&str> = chosen.iter().map(|(_, profile)| profile.as_str()).collect();
     for profile in profiles {
         let any = &chosen[0].0.target;
-        compose(DeploymentId(Uuid::nil()), any, &description, profile, &request.answers, None)
+        compose(DeploymentId(Uuid::nil()), any, &description, profile, &request.answers, request.policy, None)
             .map_err(|errors| refuse_answers(errors, &sensitive))?;
     }
     // In order: what a batch writes then lies side by side in every index over deployments, not all over it.

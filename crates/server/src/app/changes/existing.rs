@@ -119,9 +119,10 @@ async fn plan_one(
     if let (Some(from), Some(to)) = (&from, &to) {
         let sensitive = Sensitive::of(Some(to));
         refuse_masks(&request.answers, &sensitive)?;
-        let before = Before { values: &deployment.values, description: from };
-        let composed = compose(deployment.id, &deployment.target, to, &profile, &request.answers, Some(before))
-            .map_err(|errors| refuse_answers(errors, &sensitive))?;
+        let before = Before { values: &deployment.values, description: from, policy: deployment.policy };
+        let composed =
+            compose(deployment.id, &deployment.target, to, &profile, &request.answers, request.policy, Some(before))
+                .map_err(|errors| refuse_answers(errors, &sensitive))?;
         let stays = request.kind == ChangeKind::Reconfigure || deployment.version == version;
         if stays && Digest::of(&composed.yaml) == deployment.yaml_digest {
             let reason = "nothing would change".to_owned();

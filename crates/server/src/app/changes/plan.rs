@@ -10,6 +10,7 @@ use margo::problem::FieldError;
 use margrave_api::changes as wire;
 use margrave_api::problem::FieldProblem;
 use margrave_core::model::{ChangeKind, ChangeTarget, Deployment};
+use margrave_core::policy::Wish;
 use std::sync::Arc;
 
 /// Problems named one by one; a fleet that does not fit would otherwise fill the answer.
@@ -24,21 +25,24 @@ pub struct Request {
     pub profile: Option<String>,
     pub scope: wire::Scope,
     pub answers: Answers,
+    pub policy: Wish,
     pub skip_unfit: bool,
 }
 
 impl Request {
     /// The request and the reason given with it.
     pub fn read(body: wire::CreateChange) -> AppResult<(Self, Option<String>)> {
-        let wire::CreateChange { kind, application, version, profile, scope, answers, skip_unfit, reason } = body;
+        let wire::CreateChange { kind, application, version, profile, scope, answers, policy, skip_unfit, reason } =
+            body;
         let kind = match kind {
             wire::ChangeKind::Create => ChangeKind::Create,
             wire::ChangeKind::Reconfigure => ChangeKind::Reconfigure,
             wire::ChangeKind::Upgrade => ChangeKind::Upgrade,
             wire::ChangeKind::Remove => ChangeKind::Remove,
         };
-        let request =
-            Self { kind, application: application_id(&application)?, version, profile, scope, answers, skip_unfit };
+        let application = application_id(&application)?;
+        let policy = policy.into();
+        let request = Self { kind, application, version, profile, scope, answers, policy, skip_unfit };
         let errors = request.problems();
         if errors.is_empty() {
             Ok((request, reason))
@@ -59,8 +63,11 @@ impl Request {
         if !(create || upgrade) && self.profile.is_some() {
             note("profile", "a profile can be chosen for `create` and `upgrade` only");
         }
-        if self.kind == ChangeKind::Reconfigure && self.answers.is_empty() {
-            note("answers", "give at least one answer to change");
+        if self.kind == ChangeKind::Reconfigure && self.answers.is_empty() && self.policy.is_empty() {
+            note("answers", "give at least one answer or policy to change");
+        }
+        if self.kind == ChangeKind::Remove && !self.policy.is_empty() {
+            note("policy", "a removal follows the policy its deployment has; reconfigure it before");
         }
         if self.kind == ChangeKind::Remove && !self.answers.is_empty() {
             note("answers", "a removal takes no answers");

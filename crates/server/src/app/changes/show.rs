@@ -64,10 +64,13 @@ async fn difference(state: &ServerState, request: &Request, planned: &PlannedTar
         // Ids are drawn when the change is recorded; until then they show as zeros.
         let id = present.as_ref().map_or(DeploymentId(Uuid::nil()), |deployment| deployment.id);
         let before = match (present, from) {
-            (Some(deployment), Some(from)) => Some(Before { values: &deployment.values, description: from }),
+            (Some(deployment), Some(from)) => {
+                Some(Before { values: &deployment.values, description: from, policy: deployment.policy })
+            }
             _ => None,
         };
-        let composed = compose(id, &target.target, description, &target.profile, &request.answers, before).ok()?;
+        let (answers, policy) = (&request.answers, request.policy);
+        let composed = compose(id, &target.target, description, &target.profile, answers, policy, before).ok()?;
         let mut document = composed.document;
         let sensitive = sensitive_before.clone().or(Sensitive::of(Some(description)));
         if sensitive.is_empty() {

@@ -74,7 +74,7 @@ async fn replace(
     let Some(view) = parts.store.deployment_get(target.deployment).await? else {
         return Ok(BatchWrite::Skip { reason: "the deployment does not exist any more".to_owned() });
     };
-    let Deployment { version: present, values, .. } = view.deployment;
+    let Deployment { version: present, values, policy, .. } = view.deployment;
     let Some(old) = known.description(parts, &change.application, &present).await? else {
         return Ok(gone(change, &present));
     };
@@ -83,7 +83,7 @@ async fn replace(
     let Some(new) = known.description(parts, &change.application, version).await? else {
         return Ok(gone(change, version));
     };
-    Ok(put(change, target, version, &new, Some(Before { values: &values, description: &old })))
+    Ok(put(change, target, version, &new, Some(Before { values: &values, description: &old, policy })))
 }
 
 fn put(
@@ -93,7 +93,8 @@ fn put(
     description: &ApplicationDescription,
     before: Option<Before<'_>>,
 ) -> BatchWrite {
-    let composed = compose(target.deployment, &target.target, description, &target.profile, &change.answers, before);
+    let Change { answers, policy, .. } = change;
+    let composed = compose(target.deployment, &target.target, description, &target.profile, answers, *policy, before);
     match composed {
         Ok(composed) => BatchWrite::Put {
             document: Box::new(composed.document),

@@ -14,7 +14,7 @@ use std::time::Duration;
 fn answers(list: &[(&str, Value)]) -> UpdateDeployment {
     let answers: IndexMap<String, Value> =
         list.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-    UpdateDeployment { version: None, answers, reason: Some("tuning".to_owned()) }
+    UpdateDeployment { answers, reason: Some("tuning".to_owned()), ..UpdateDeployment::default() }
 }
 
 async fn updated(api: &ApiClient, id: &str, body: &UpdateDeployment) -> Deployment {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 async fn update(api: &ApiClient, id: &str, version: Option<&str>, answers: &[(&str, Value)]) {
     let answers: IndexMap<String, Value> =
         answers.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-    let body = UpdateDeployment { version: version.map(str::to_owned), answers, reason: None };
+    let body = UpdateDeployment { version: version.map(str::to_owned), answers, ..UpdateDeployment::default() };
     finished(api, &api.update_deployment(id, &body, None).await.unwrap()).await;
 }
 

@@ -42,7 +42,7 @@ async fn a_plan_says_that_a_sensitive_value_changes_without_saying_to_what() {
     press(&server, "press", &Kind::default()).await;
     let deployment = deployed(&server, "press").await;
     let answers = IndexMap::from([("password".to_owned(), json!("an0ther-value"))]);
-    let body = UpdateDeployment { version: None, answers, reason: None };
+    let body = UpdateDeployment { version: None, answers, ..UpdateDeployment::default() };
     let plan = api.plan_update_deployment(&deployment.id, &body, None).await.unwrap();
     let text = serde_json::to_string(&plan).unwrap();
     assert_eq!(plan.kind, ChangeKind::Reconfigure);
@@ -55,7 +55,7 @@ async fn the_mask_is_never_taken_for_the_value() {
     let api = api(&server);
     press(&server, "press", &Kind::default()).await;
     let deployment = deployed(&server, "press").await;
-    let body = UpdateDeployment { version: None, answers: deployment.values.clone(), reason: None };
+    let body = UpdateDeployment { version: None, answers: deployment.values.clone(), ..UpdateDeployment::default() };
     let (code, fields) = refused(api.update_deployment(&deployment.id, &body, None).await);
     assert_eq!((code.as_str(), fields), ("invalid", vec!["answers.password".to_owned()]));
 }

@@ -7,6 +7,7 @@ use margrave_api::changes::{ChangeKind, CreateChange, Scope};
 use margrave_api::client::{ApiClient, ClientError, DeploymentQuery, PageQuery};
 use margrave_api::deployments::{Deployment, UpdateDeployment};
 use margrave_api::devices::{DeviceRef, PutGroup, UpdateDevice};
+use margrave_api::policies::PolicyWish;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom as _;
 use rand::{Rng, SeedableRng as _};
@@ -75,6 +76,7 @@ impl Operator {
             profile: None,
             scope: Scope { devices: Some(devices), ..Scope::default() },
             answers: self.answers(),
+            policy: PolicyWish::default(),
             skip_unfit: false,
             reason: Some("the kill loop".to_owned()),
         };

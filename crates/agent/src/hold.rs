@@ -1,0 +1,207 @@
+//! A technician's hold on disk: one file by the command, one by the running agent that counts it down.
+
+use crate::disk::{DiskError, read_record, write_record};
+use crate::machine::io::Hold;
+use crate::machine::records::stamp;
+use margrave_core::hold::{Left, Moment};
+use margrave_core::time::{Clock, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::time::Duration;
+
+/// Written by `margrave-agent hold` alone.
+const HOLD: &str = "hold.json";
+/// Written by the running agent alone: what is left, so that a restart of the device does not begin it anew.
+const COUNTED: &str = "hold-counted.json";
+
+/// What is left is written down this often; more is never lost.
+const COUNT_PERIOD: Duration = Duration::from_mins(1);
+
+/// The end is told to the minute, so that it does not change with every look.
+const TOLD_TO: Duration = Duration::from_mins(1);
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct HoldRecord {
+    reason: String,
+    /// As of its beginning, which also names it.
+    length: LeftRecord,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct LeftRecord {
+    left_ms: u64,
+    #[serde(with = "stamp")]
+    wall: Timestamp,
+    boot: Option<String>,
+    uptime_ms: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct CountedRecord {
+    of: LeftRecord,
+    now: LeftRecord,
+}
+
+impl LeftRecord {
+    fn of(left: Duration, as_of: &Moment) -> Self {
+        let Moment { wall, boot, uptime } = as_of.clone();
+        Self { left_ms: milliseconds(left), wall, boot, uptime_ms: milliseconds(uptime) }
+    }
+    fn left(&self) -> Left {
+        let Self { left_ms, wall, boot, uptime_ms } = self.clone();
+        let as_of = Moment { wall, boot, uptime: Duration::from_millis(uptime_ms) };
+        Left { left: Duration::from_millis(left_ms), as_of }
+    }
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Now, by everything this machine tells time with.
+pub fn moment(clock: &dyn Clock) -> Moment {
+    let text = std::fs::read_to_string("/proc/uptime").unwrap_or_default();
+    let seconds = text.split(' ').next().and_then(|seconds| seconds.parse::<f64>().ok());
+    let uptime = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default();
+    Moment { wall: clock.now(), boot: boot(), uptime }
+}
+
+/// Names the present start of the machine, where the system does.
+pub fn boot() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(text.trim().to_owned()).filter(|id| !id.is_empty())
+}
+
+/// Begins a hold, or replaces the one there is.
+pub fn begin(state_dir: &Path, reason: &str, length: Duration, now: &Moment) -> Result<(), DiskError> {
+    let record = HoldRecord { reason: reason.to_owned(), length: LeftRecord::of(length, now) };
+    write_record(&state_dir.join(HOLD), &record)
+}
+
+/// Ends it; says whether there was one.
+pub fn end(state_dir: &Path) -> Result<bool, std::io::Error> {
+    for name in ["hold.previous.json", COUNTED, "hold-counted.previous.json"] {
+        let _ = std::fs::remove_file(state_dir.join(name));
+    }
+    match std::fs::remove_file(state_dir.join(HOLD)) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The hold and how much of it is left; `None` when there is none.
+pub fn find(state_dir: &Path, now: &Moment) -> Option<(Hold, Duration)> {
+    let record = read_record::<HoldRecord>(&state_dir.join(HOLD), &mut |_| {})?;
+    let counted = read_record::<CountedRecord>(&state_dir.join(COUNTED), &mut |_| {});
+    let counted = counted.filter(|counted| counted.of == record.length).map(|counted| counted.now.left().at(now));
+    let left = record.length.left().at(now);
+    let left = counted.map_or(left, |counted| counted.min(left));
+    let until = now.wall.plus(left);
+    let minute = i64::try_from(TOLD_TO.as_micros()).unwrap_or(i64::MAX);
+    let until = Timestamp(until.0 - until.0.rem_euclid(minute)).plus(TOLD_TO);
+    Some((Hold { reason: record.reason, until }, left))
+}
+
+/// Watches over a hold while the agent runs.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    told: Option<Hold>,
+    counted_at: Option<Moment>,
+}
+
+impl Watch {
+    /// The hold that counts now. One that is over is taken away.
+    pub(crate) fn look(&mut self, state_dir: &Path, now: &Moment) -> Option<Hold> {
+        let (hold, left) = find(state_dir, now)?;
+        if left.is_zero() {
+            // Failing leaves a file that is looked at again and still says that nothing is left.
+            let _ = end(state_dir);
+            self.told = None;
+            return None;
+        }
+        self.count(state_dir, left, now);
+        // The same hold keeps the end it was told with, for as long as that is right to the minute.
+        let same = self.told.take().filter(|told| {
+            told.reason == hold.reason && told.until.since(hold.until).max(hold.until.since(told.until)) <= TOLD_TO
+        });
+        self.told = Some(same.unwrap_or(hold));
+        self.told.clone()
+    }
+
+    fn count(&mut self, state_dir: &Path, left: Duration, now: &Moment) {
+        if self.counted_at.as_ref().is_some_and(|at| at.boot == now.boot && now.since(at) < COUNT_PERIOD) {
+            return;
+        }
+        let Some(record) = read_record::<HoldRecord>(&state_dir.join(HOLD), &mut |_| {}) else { return };
+        let counted = CountedRecord { of: record.length, now: LeftRecord::of(left, now) };
+        // Failing costs at most what has passed since it was last written.
+        let _ = write_record(&state_dir.join(COUNTED), &counted);
+        self.counted_at = Some(now.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+    use super::*;
+
+    const TODAY: Timestamp = Timestamp(1_790_000_000_000_000);
+
+    fn at(wall: Timestamp, boot: &str, minutes: u64) -> Moment {
+        Moment { wall, boot: Some(boot.to_owned()), uptime: Duration::from_mins(minutes) }
+    }
+
+    #[test]
+    fn a_hold_is_found_again_and_ends_by_itself() {
+        let folder = tempfile::tempdir().unwrap();
+        begin(folder.path(), "changing the fan", Duration::from_mins(120), &at(TODAY, "a", 5)).unwrap();
+        let mut watch = Watch::default();
+        let held = watch.look(folder.path(), &at(TODAY.plus(Duration::from_mins(60)), "a", 65)).unwrap();
+        assert_eq!(held.reason, "changing the fan");
+        assert_eq!(watch.look(folder.path(), &at(TODAY.plus(Duration::from_mins(61)), "a", 66)), Some(held));
+        assert_eq!(watch.look(folder.path(), &at(TODAY.plus(Duration::from_mins(121)), "a", 126)), None);
+        assert!(!folder.path().join(HOLD).exists());
+    }
+
+    #[test]
+    fn a_device_that_starts_again_and_again_without_a_clock_gets_to_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        begin(folder.path(), "x", Duration::from_mins(60), &at(Timestamp(0), "0", 1)).unwrap();
+        let mut boots = 0;
+        while Watch::default().look(folder.path(), &at(Timestamp(0), &format!("boot {boots}"), 10)).is_some() {
+            boots += 1;
+            assert!(boots < 20, "it never ends");
+        }
+        assert!(boots >= 5, "ended after {boots} times ten minutes");
+    }
+
+    #[test]
+    fn a_clock_that_is_set_changes_the_end_that_is_told_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        begin(folder.path(), "x", Duration::from_mins(60), &at(Timestamp(0), "a", 1)).unwrap();
+        let mut watch = Watch::default();
+        let first = watch.look(folder.path(), &at(Timestamp(0), "a", 2)).unwrap();
+        let later = watch.look(folder.path(), &at(TODAY, "a", 3)).unwrap();
+        assert!(later.until.since(TODAY) <= Duration::from_mins(59) && later.until > first.until);
+        assert_eq!(watch.look(folder.path(), &at(TODAY, "a", 61)), None);
+    }
+
+    #[test]
+    fn a_hold_is_replaced_by_a_new_one_and_ended_by_hand() {
+        let folder = tempfile::tempdir().unwrap();
+        let now = at(TODAY, "a", 5);
+        begin(folder.path(), "one", Duration::from_mins(1), &now).unwrap();
+        assert_eq!(Watch::default().look(folder.path(), &now).unwrap().reason, "one");
+        begin(folder.path(), "two", Duration::from_mins(30), &at(TODAY, "a", 7)).unwrap();
+        let (hold, left) = find(folder.path(), &at(TODAY, "a", 8)).unwrap();
+        assert_eq!((hold.reason.as_str(), left), ("two", Duration::from_mins(29)));
+        assert!(end(folder.path()).unwrap());
+        assert!(!end(folder.path()).unwrap());
+        assert_eq!(find(folder.path(), &now), None);
+    }
+}

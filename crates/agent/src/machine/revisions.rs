@@ -1,0 +1,112 @@
+//! Which revision ran last, which was given up, and in which boot: what a device needs to go back and to come up again.
+
+use super::io::{Record, WriteId};
+use super::records::{GivenUp, Revision, Revisions};
+use super::{Document, Goal, Machine};
+use indexmap::IndexMap;
+use margo::status::State;
+use margo::{DeploymentId, Digest};
+use margrave_core::time::Timestamp;
+use std::time::Duration;
+
+#[derive(Debug)]
+pub(super) struct RevisionBook {
+    record: Revisions,
+    /// The boot the device is in now, where the system tells.
+    boot: Option<String>,
+    dirty: bool,
+    writing: Option<WriteId>,
+    write_due: Timestamp,
+}
+
+impl RevisionBook {
+    pub(super) fn new(record: Revisions, boot: Option<String>) -> Self {
+        Self { record, boot, dirty: false, writing: None, write_due: Timestamp::default() }
+    }
+    pub(super) fn good(&self, id: DeploymentId) -> Option<&Digest> {
+        self.record.deployments.get(&id).and_then(|revision| revision.good.as_ref())
+    }
+    pub(super) fn given_up(&self, id: DeploymentId) -> Option<&GivenUp> {
+        self.record.deployments.get(&id).and_then(|revision| revision.given_up.as_ref())
+    }
+    /// Kept to be able to go back.
+    pub(super) fn digests(&self) -> impl Iterator<Item = Digest> {
+        self.record.deployments.values().filter_map(|revision| revision.good.clone())
+    }
+    /// This revision was seen to run completely.
+    pub(super) fn ran(&mut self, id: DeploymentId, digest: &Digest) {
+        let ran = Revision { good: Some(digest.clone()), given_up: None };
+        if self.record.deployments.get(&id) != Some(&ran) {
+            self.record.deployments.insert(id, ran);
+            self.dirty = true;
+        }
+    }
+    pub(super) fn give_up(&mut self, id: DeploymentId, given_up: GivenUp) {
+        self.record.deployments.entry(id).or_default().given_up = Some(given_up);
+        self.dirty = true;
+    }
+    pub(super) fn restored(&mut self, id: DeploymentId) {
+        let given_up = self.record.deployments.get_mut(&id).and_then(|revision| revision.given_up.as_mut());
+        if let Some(given_up) = given_up.filter(|given_up| !given_up.restored) {
+            given_up.restored = true;
+            self.dirty = true;
+        }
+    }
+    pub(super) fn forget(&mut self, id: DeploymentId) {
+        self.dirty |= self.record.deployments.shift_remove(&id).is_some();
+    }
+    pub(super) fn wake(&self) -> Option<Timestamp> {
+        (self.dirty && self.writing.is_none()).then_some(self.write_due)
+    }
+    pub(super) fn shift_back(&mut self, back: Duration) {
+        self.write_due = self.write_due.minus(back);
+    }
+    pub(super) fn persisted(&mut self, write: WriteId, ok: bool, retry_at: Timestamp) {
+        if self.writing.take_if(|id| *id == write).is_some() && !ok {
+            self.dirty = true;
+            self.write_due = retry_at;
+        }
+    }
+}
+
+impl Machine {
+    pub(super) fn advance_revisions(&mut self, now: Timestamp) {
+        if self.revisions.dirty && self.revisions.writing.is_none() && self.revisions.write_due <= now {
+            self.revisions.dirty = false;
+            let record = Record::Revisions(self.revisions.record.clone());
+            self.revisions.writing = Some(self.persist(vec![record]));
+        }
+    }
+
+    /// Earlier revisions that run in the place of ones that were given up and that the manager still wants.
+    pub(super) fn instead(&self, goal: &Goal) -> IndexMap<DeploymentId, (Digest, Document)> {
+        let ids = goal.manifest.deployments.iter().map(|deployment| deployment.deployment_id);
+        ids.filter_map(|id| {
+            let given_up = self.revisions.given_up(id)?;
+            let good = self.revisions.good(id).filter(|good| Some(*good) != goal.listed(id))?;
+            let document = self.document(id, good);
+            let back = goal.listed(id) == Some(&given_up.digest) && matches!(document, Document::Ready(_));
+            back.then(|| (id, (good.clone(), document)))
+        })
+        .collect()
+    }
+
+    /// What ran when the device went down is to run again, also where a hand on it would be left alone.
+    pub(super) fn mind_the_boot(&mut self) {
+        let (Some(now), Some(then)) = (&self.revisions.boot, &self.revisions.record.boot) else { return };
+        if now != then {
+            let ran = self.statuses.entries().filter(|(_, entry)| entry.status.state == State::Installed);
+            self.work.restart = ran.map(|(id, _)| *id).collect();
+        }
+    }
+
+    /// Once everything is up again, this boot is the one to go by.
+    pub(super) fn settle_boot(&mut self, goal: &Goal) {
+        self.work.restart.retain(|id| goal.listed(*id).is_some());
+        let RevisionBook { record, boot, dirty, .. } = &mut self.revisions;
+        if self.work.restart.is_empty() && boot.is_some() && record.boot != *boot {
+            record.boot.clone_from(boot);
+            *dirty = true;
+        }
+    }
+}
