@@ -170,6 +170,24 @@ fn conformance_names_tests_that_exist() {
     check_complete(&rules);
 }
 
+/// Every row of the table of defined behaviour is shown by tests that exist.
+#[test]
+fn behaviour_names_tests_that_exist() {
+    let text = std::fs::read_to_string(root().join("docs/guides/behaviour.md")).unwrap();
+    let situations = text.split("## Situations").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows: Vec<_> = situations.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    assert!(rows.len() >= 10, "the table holds only {} rows", rows.len());
+    for row in rows {
+        let tests: Vec<_> = row.split('`').filter(|part| part.contains("::")).collect();
+        assert!(!tests.is_empty(), "no test is named in: {row}");
+        for test in tests {
+            let (file, name) = test.split_once("::").unwrap();
+            let source = std::fs::read_to_string(root().join(file)).unwrap_or_default();
+            assert!(source.contains(&format!("fn {name}(")), "no test `{name}` in {file}");
+        }
+    }
+}
+
 /// With the standard's rules at hand, the table must hold every one of them.
 fn check_complete(rules: &[String]) {
     let Some(folder) = std::env::var_os("MARGO_SPEC_DIR") else { return };

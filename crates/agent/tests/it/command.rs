@@ -74,6 +74,39 @@ async fn once_tells_a_failed_deployment_and_a_server_that_never_answers_apart() 
 }
 
 #[tokio::test]
+async fn a_technician_holds_changes_looks_at_logs_and_lets_changes_go_on() {
+    let world = World::new().await;
+    let deployments = set(1, "1.0.0");
+    world.fake.publish(&version(1, &deployments), &deployments);
+    let folder = tempfile::tempdir().unwrap();
+    let config = write_config(&world, folder.path(), "");
+    let nowhere = command(&["--config", &config, "hold", "--for", "2h", "--reason", "fan"]).await;
+    assert!(text(&nowhere.stderr).contains("has the agent ever run here?"), "{}", text(&nowhere.stderr));
+    assert_eq!(command(&["--config", &config, "once"]).await.status.code(), Some(0));
+    let logs = command(&["--config", &config, "logs", "app-1", "--component", "web", "--lines", "5"]).await;
+    assert_eq!(text(&logs.stdout), "web | simulated start 1\n", "{}", text(&logs.stderr));
+    let missing = command(&["--config", &config, "logs", "app-9"]).await;
+    assert!(text(&missing.stderr).contains("see `margrave-agent status`"));
+    let hold = command(&["--config", &config, "hold", "--for", "2h", "--reason", "changing the fan"]).await;
+    assert!(text(&hold.stdout).contains("no changes until"), "{}", text(&hold.stderr));
+    let more = set(2, "1.0.0");
+    world.fake.publish(&version(2, &more), &more);
+    let once = command(&["--config", &config, "once", "--timeout", "2s"]).await;
+    assert_eq!(once.status.code(), Some(3), "nothing settles while changes wait");
+    let status = text(&command(&["--config", &config, "status"]).await.stdout);
+    assert!(status.contains("held by a technician until") && status.contains("changing the fan"), "{status}");
+    let explain = text(&command(&["--config", &config, "explain"]).await.stdout);
+    for part in ["A technician holds changes until", "drift correct, on failure keep-partial", "the technician's hold"]
+    {
+        assert!(explain.contains(part), "`{part}` in {explain}");
+    }
+    assert!(text(&command(&["--config", &config, "hold", "--end"]).await.stdout).contains("changes go on"));
+    assert_eq!(command(&["--config", &config, "once"]).await.status.code(), Some(0));
+    let longer = command(&["--config", &config, "hold", "--for", "9000h", "--reason", "x"]).await;
+    assert!(text(&longer.stderr).contains("at most 7 days"), "{}", text(&longer.stderr));
+}
+
+#[tokio::test]
 async fn a_second_agent_in_the_same_folder_is_turned_away() {
     let world = World::new().await;
     let folder = tempfile::tempdir().unwrap();

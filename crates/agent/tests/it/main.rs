@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test, what goes wrong is a failed test")]
 
+mod behaviour;
 mod command;
 mod connections;
 mod disk_full;

@@ -86,6 +86,21 @@ impl Agent {
         Self { folder, runtime, cancel, task: Some(task) }
     }
 
+    /// The same agent again, with the same folder and what runs there.
+    pub(crate) fn start_again(&mut self, world: &World) {
+        let mut config = AgentConfig { server: Some(world.fake.url()), ..AgentConfig::default() };
+        quick(&mut config, &self.state_dir());
+        let leaf = world.authority.svid(&client_id("press-07"));
+        let [certificate, key, bundle] = provision(self.folder.path(), &leaf, &world.authority.pem);
+        config.identity.certificate = Some(certificate);
+        config.identity.key = Some(key);
+        config.identity.trust_bundle = Some(bundle);
+        self.cancel = CancellationToken::new();
+        let engine: Arc<dyn Runtime> = self.runtime.clone();
+        let clock = Arc::new(margrave_agent::SystemClock);
+        self.task = Some(tokio::spawn(margrave_agent::run(config, engine, clock, self.cancel.clone())));
+    }
+
     pub(crate) fn state_dir(&self) -> std::path::PathBuf {
         self.folder.path().join("state")
     }

@@ -16,6 +16,7 @@ mod gateways;
 mod idempotency;
 mod packages;
 mod page;
+mod policies;
 mod problems;
 mod registries;
 mod sensitive;

@@ -71,12 +71,15 @@ pub async fn device(state: &ServerState, client: &str, device: &str) -> AppResul
     let more = views.len() > DEPLOYMENTS_MAX as usize;
     views.truncate(DEPLOYMENTS_MAX as usize);
     let placed = views.into_iter().filter_map(|view| placed(state, &link, &view)).collect();
-    let hosts_workloads = devices::capabilities(&found).is_some_and(|read| read.document.properties.hosts_workloads());
+    let capabilities = devices::capabilities(&found).map(|read| read.document);
+    let hosts_workloads = capabilities.as_ref().is_some_and(|read| read.properties.hosts_workloads());
+    let held = capabilities.as_ref().and_then(margrave_core::hold::announced);
     Ok(device_words::explain(&device_words::Facts {
         key: &key,
         client: link,
         reported_at: found.reported_at,
         hosts_workloads,
+        held,
         deployments: placed,
         more,
     }))

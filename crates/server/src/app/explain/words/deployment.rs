@@ -6,6 +6,7 @@ use margo::status::{DeploymentStatus, State, StatusError};
 use margrave_api::explain::{Explanation, Fact};
 use margrave_core::convergence::Convergence;
 use margrave_core::model::{ClientState, Deployment, DeploymentRevision, Desired, Reported};
+use margrave_core::policy::Policy;
 use margrave_core::time::Timestamp;
 use margrave_store::Coming;
 
@@ -134,7 +135,14 @@ fn desired(facts: &Facts<'_>) -> Vec<Fact> {
             .since(revision.at)
             .value("actor", revision.actor.as_str())
     });
-    [wanted].into_iter().chain(by).collect()
+    let policy = (!deployment.policy.is_default()).then(|| {
+        let Policy { drift, on_failure, on_removal } = deployment.policy;
+        fact("policy", format!("by itself the device does: {}", deployment.policy))
+            .value("drift", drift.as_str())
+            .value("onFailure", on_failure.as_str())
+            .value("onRemoval", on_removal.as_str())
+    });
+    [wanted].into_iter().chain(by).chain(policy).collect()
 }
 
 fn known(facts: &Facts<'_>) -> Vec<Fact> {
@@ -157,7 +165,9 @@ fn known(facts: &Facts<'_>) -> Vec<Fact> {
         known.push(one);
     }
     if let Some(error) = status.as_ref().and_then(|status| status.error.as_ref()) {
-        known.push(with_error(fact("error", "the deployment failed"), error));
+        let failed = status.as_ref().is_some_and(|status| status.state == State::Failed);
+        let what = if failed { "the deployment failed" } else { "the device says about it" };
+        known.push(with_error(fact("error", what), error));
     }
     known.extend(facts.client.known());
     known

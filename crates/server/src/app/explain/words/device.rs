@@ -4,6 +4,7 @@ use super::deployment::Link;
 use super::{With as _, all_fine, fact};
 use margrave_api::explain::{Explanation, Fact};
 use margrave_core::convergence::Convergence;
+use margrave_core::hold::Announced;
 use margrave_core::model::{ClientState, Desired, DeviceKey};
 use margrave_core::time::Timestamp;
 
@@ -13,6 +14,8 @@ pub(in crate::app::explain) struct Facts<'a> {
     pub(in crate::app::explain) client: Link,
     pub(in crate::app::explain) reported_at: Timestamp,
     pub(in crate::app::explain) hosts_workloads: bool,
+    /// A technician at the device has stopped changes.
+    pub(in crate::app::explain) held: Option<Announced>,
     pub(in crate::app::explain) deployments: Vec<Placed>,
     /// There are more deployments than were looked at.
     pub(in crate::app::explain) more: bool,
@@ -96,6 +99,11 @@ fn known(facts: &Facts<'_>) -> Vec<Fact> {
     if !facts.hosts_workloads {
         known.push(fact("hosts-nothing", "by its own report the device hosts no workloads, so nothing fits it"));
     }
+    if let Some(Announced { reason, until }) = &facts.held {
+        let sentence = format!("a technician at the device holds changes until {until}: {reason}");
+        known
+            .push(fact("held-by-technician", sentence).value("until", until.as_str()).value("reason", reason.as_str()));
+    }
     known.extend(facts.client.known());
     for placed in &facts.deployments {
         let one = fact("deployment", format!("{}: {}", placed.what, placed.sentence));
@@ -106,6 +114,9 @@ fn known(facts: &Facts<'_>) -> Vec<Fact> {
 
 fn waiting_for(facts: &Facts<'_>) -> Vec<Fact> {
     let mut waiting = facts.client.waiting_for();
+    if let Some(Announced { until, .. }) = &facts.held {
+        waiting.push(fact("technician", format!("the technician's hold, which ends by itself at {until}")));
+    }
     let open = facts.deployments.iter();
     for placed in open.filter(|one| !matches!(one.convergence, Convergence::Converged | Convergence::Failed)) {
         let one = fact("deployment", format!("{}: {}", placed.what, placed.sentence));

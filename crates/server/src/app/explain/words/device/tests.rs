@@ -20,6 +20,7 @@ fn explained(state: ClientState, silent: bool, deployments: &[Convergence], host
         client: Link { client: "hall".into(), gateway: None, state, last_seen: Some(NOW), silent },
         reported_at: NOW,
         hosts_workloads,
+        held: None,
         deployments: deployments.iter().copied().map(placed).collect(),
         more: false,
     })

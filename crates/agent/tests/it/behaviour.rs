@@ -1,0 +1,91 @@
+//! Defined behaviour (docs/guides/behaviour.md): what a device does by itself, with a real agent.
+
+use crate::fake::Seen;
+use crate::support::{Agent, World, deployment, eventually, set, version};
+use margo::status::State;
+use margrave_agent::hold;
+use margrave_agent::runtimes::Runtime as _;
+use margrave_core::time::Clock as _;
+use std::time::Duration;
+
+fn capability_reports(seen: &[Seen]) -> Vec<String> {
+    let of = |seen: &&Seen| seen.method == "PUT" && seen.path.contains("/capabilities/");
+    seen.iter().filter(of).map(|seen| String::from_utf8_lossy(&seen.body).into_owned()).collect()
+}
+
+#[tokio::test]
+async fn without_a_desired_state_the_first_boot_waits_and_leaves_everything_alone() {
+    let world = World::new().await;
+    world.fake.twist(|_| Some(crate::fake::reply(503, "")));
+    let agent = World::agent(&world);
+    eventually("a report", || agent.report().is_some()).await;
+    let state = serde_json::to_value(agent.report().unwrap()).unwrap()["state"].clone();
+    assert_eq!(state, "waitingForDesiredState");
+    assert!(agent.running().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_technicians_hold_stops_changes_is_told_to_the_manager_and_ends_by_itself() {
+    let world = World::new().await;
+    let one = set(1, "1.0.0");
+    world.fake.publish(&version(1, &one), &one);
+    let agent = World::agent(&world);
+    agent.runs(&one).await;
+    let now = hold::moment(&margrave_agent::SystemClock);
+    // Longer than the agent needs to notice it and the manager to be told.
+    hold::begin(&agent.state_dir(), "changing the fan", Duration::from_secs(8), &now).unwrap();
+    let announced = || capability_reports(&world.fake.seen()).iter().any(|body| body.contains("changing the fan"));
+    eventually("the manager is told", announced).await;
+    let two = set(2, "2.0.0");
+    world.fake.publish(&version(2, &two), &two);
+    let held =
+        |status: &margo::status::DeploymentStatus| status.error.as_ref().is_some_and(|error| error.code == "402");
+    eventually("the report says why", || world.fake.reported(two[1].id).iter().any(held)).await;
+    let waits = world.fake.reported(two[1].id).pop().unwrap();
+    assert_eq!(waits.state, State::Pending);
+    assert_eq!(agent.running().await.len(), 1, "nothing is begun");
+    let report = agent.report().unwrap();
+    assert_eq!(report.hold.unwrap().reason, "changing the fan");
+    // It ends by itself, and everything goes on.
+    agent.runs(&two).await;
+    let last = || capability_reports(&world.fake.seen()).pop().unwrap();
+    eventually("the manager is told that it is over", || !last().contains("changing the fan")).await;
+}
+
+#[tokio::test]
+async fn a_hold_outlives_a_restart_of_the_agent_and_is_ended_by_hand() {
+    let world = World::new().await;
+    let mut agent = World::agent(&world);
+    eventually("it runs", || agent.accepted().is_some()).await;
+    agent.stop().await;
+    let now = hold::moment(&margrave_agent::SystemClock);
+    assert!(now.wall > margrave_core::time::Timestamp(0) && margrave_agent::SystemClock.now() >= now.wall);
+    hold::begin(&agent.state_dir(), "x", Duration::from_hours(2), &now).unwrap();
+    let one = set(1, "1.0.0");
+    world.fake.publish(&version(1, &one), &one);
+    agent.start_again(&world);
+    let held =
+        |status: &margo::status::DeploymentStatus| status.error.as_ref().is_some_and(|error| error.code == "402");
+    eventually("it waits", || world.fake.reported(one[0].id).iter().any(held)).await;
+    assert!(agent.running().await.is_empty());
+    assert!(hold::end(&agent.state_dir()).unwrap());
+    agent.runs(&one).await;
+}
+
+#[tokio::test]
+async fn after_a_long_absence_healthy_workloads_are_untouched() {
+    let world = World::new().await;
+    let one = set(1, "1.0.0");
+    world.fake.publish(&version(1, &one), &one);
+    let mut agent = World::agent(&world);
+    agent.runs(&one).await;
+    agent.stop().await;
+    // While it was away the fleet moved on, twice; its deployment is as it was.
+    let more = vec![one[0].clone(), deployment(2, "1.0.0")];
+    world.fake.publish(&version(40, &more), &more);
+    agent.start_again(&world);
+    agent.runs(&more).await;
+    let id = one[0].id;
+    let wanted = margrave_agent::runtimes::LogsWanted { deployment: id, component: None, lines: 10 };
+    assert_eq!(agent.runtime.logs(wanted).await.unwrap(), "web | simulated start 1", "started once, not again");
+}
