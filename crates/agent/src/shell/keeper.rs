@@ -130,6 +130,8 @@ impl Keeper {
             retry_at,
             security: code.is_security(),
         })
+    }
+
     /// The technician's hold, when it is another than at the last look.
     pub(super) fn check_hold(&mut self) -> Option<Option<Hold>> {
         let found = self.hold_watch.look(&self.config.state_dir, &hold::moment(&*self.clock));

@@ -188,6 +188,7 @@ fn rollback_goes_back_to_the_last_good_revision_and_stays_there() {
     assert_eq!((starts(&bench, "web"), digest(&bench, "web")), (before, good));
     assert_eq!(server.last_status(2).state, State::Installed);
     // The next revision is taken.
+    bench.script = toml::from_str("").unwrap();
     server.publish(vec![with("3.0.0", "onFailure: rollback")]);
     bench.converge(&mut server);
     assert_eq!(digest(&bench, "web"), server.deployments[0].digest);
@@ -243,6 +244,7 @@ fn hold_stops_until_the_manager_changes_something() {
     bench.crash();
     bench.run_for(minutes(60), &mut server);
     assert_eq!(starts(&bench, "web"), before, "not tried again, not after a restart either");
+    bench.script = toml::from_str("").unwrap();
     server.publish(vec![with("2.0.1", "onFailure: hold")]);
     bench.converge(&mut server);
     assert_eq!(server.last_status(1).state, State::Installed);

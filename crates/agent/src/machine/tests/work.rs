@@ -124,7 +124,11 @@ fn one_deployments_failure_leaves_the_others_alone_and_is_retried_without_restar
     let error = status.error.unwrap();
     assert_eq!(
         (error.code.as_str(), error.source.as_str(), error.message.as_str()),
-        ("301", "app-1", "image not found")
+        (
+            "301",
+            "app-1",
+            "image not found; what was applied stays, the rest is tried again (failure policy `keep-partial`)"
+        )
     );
     assert_eq!(status.components[1].error.as_ref().unwrap().source, "web");
     assert_eq!([status.components[0].state, status.components[2].state], [State::Installed, State::Pending]);

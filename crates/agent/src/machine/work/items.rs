@@ -106,6 +106,7 @@ impl Machine {
         let Some(active) = self.work.active.get_mut(&id) else { return };
         active.stopping = None;
         if let (Item::Apply(index), Some(goal)) = (&active.item, &active.goal) {
+            active.components[*index].error = None;
             // AD-02: without `wait` it is only begun; the next look at the runtime tells when it runs.
             if goal.document.spec.deployment_profile.components[*index].properties.waits() {
                 active.components[*index].state = State::Installed;
