@@ -130,6 +130,7 @@ async fn deploy(
         application: "line-monitor".to_owned(),
         version: Some("1.0.0".to_owned()),
         profile: None,
+        policy: margrave_api::policies::PolicyWish::default(),
         skip_unfit: false,
         scope: Scope { devices: Some(vec![device]), ..Scope::default() },
         answers,
