@@ -32,14 +32,14 @@ async fn a_policy_is_written_only_where_it_differs_and_stays_with_the_deployment
         written.spec.extensions["x-margrave-extensions"],
         json!({"policy": {"drift": "report", "onFailure": "rollback"}})
     );
-    assert_eq!(Policy::of(&written), shown.policy.into());
+    assert_eq!(Policy::of(&written), Policy::from(shown.policy));
     // An upgrade leaves it as it is.
     packages::upload(&api, "2.0.0").await;
     let upgrade = UpdateDeployment { version: Some("2.0.0".to_owned()), ..UpdateDeployment::default() };
     finished(&api, &api.update_deployment(&plain.id, &upgrade, None).await.unwrap()).await;
     let upgraded = api.deployment(&plain.id).await.unwrap();
     assert_eq!((upgraded.version.as_str(), upgraded.policy), ("2.0.0", shown.policy));
-    assert_eq!(Policy::of(&document(&api, &plain.id).await), shown.policy.into());
+    assert_eq!(Policy::of(&document(&api, &plain.id).await), Policy::from(shown.policy));
     // Back to the defaults, the document is as the standard has it.
     let wish = PolicyWish { drift: Some(Drift::Correct), on_failure: Some(OnFailure::KeepPartial), on_removal: None };
     let body = UpdateDeployment { policy: wish, ..UpdateDeployment::default() };
