@@ -164,6 +164,10 @@ words!(Drift: Correct = "correct", Report = "report", Ignore = "ignore");
 words!(OnFailure: KeepPartial = "keep-partial", Rollback = "rollback", Hold = "hold");
 words!(OnRemoval: Keep = "keep", Purge = "purge");
 
+fn or_default<T: FromStr + Default>(word: Option<&str>) -> T {
+    word.and_then(|word| word.parse().ok()).unwrap_or_default()
+}
+
 impl Policy {
     /// What a document says; where it says nothing, or nothing this program knows, the default (EXT-02).
     pub fn of(document: &ApplicationDeployment) -> Self {
@@ -173,9 +177,6 @@ impl Policy {
     pub fn read(extensions: &Extensions) -> Self {
         let said = extensions.get(EXTENSION).and_then(|ours| ours.get(MEMBER));
         let word = |key: &str| said.and_then(|policy| policy.get(key)).and_then(Value::as_str);
-        fn or_default<T: FromStr + Default>(word: Option<&str>) -> T {
-            word.and_then(|word| word.parse().ok()).unwrap_or_default()
-        }
         Self {
             drift: or_default(word(DRIFT)),
             on_failure: or_default(word(ON_FAILURE)),
