@@ -201,8 +201,8 @@ impl Agent {
     }
 
     fn check_hold(&mut self) {
-        if let Some(hold) = self.keeper.check_hold() {
-            self.feed(Input::Hold(hold));
+        if let Some(changed) = self.keeper.check_hold() {
+            self.feed(changed);
         }
     }
 

@@ -86,7 +86,7 @@ impl Demo {
             if client.online {
                 self.devices.start(client, config)?;
             } else if !known.contains(&(client.id.clone(), client.id.clone())) {
-                devices::visit(client, config).await?;
+                Box::pin(devices::visit(client, config)).await?;
             }
         }
         Ok(())

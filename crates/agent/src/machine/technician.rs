@@ -20,11 +20,11 @@ impl Machine {
             }
             None => {
                 self.log(Level::Info, None, None, "changes go on: the technician's hold is over");
-                let held = |error: &StatusError| error.code == Code::HeldByTechnician.number();
+                let is_ours = |error: &StatusError| error.code == Code::HeldByTechnician.number();
                 let told: Vec<_> = self
                     .statuses
                     .entries()
-                    .filter(|(_, entry)| entry.status.error.as_ref().is_some_and(held))
+                    .filter(|(_, entry)| entry.status.error.as_ref().is_some_and(is_ours))
                     .map(|(id, _)| *id)
                     .collect();
                 for id in told {

@@ -1,7 +1,7 @@
 //! Defined behaviour (docs/guides/behaviour.md): what a device does by itself, with a real agent.
 
 use crate::fake::Seen;
-use crate::support::{Agent, World, deployment, eventually, set, version};
+use crate::support::{World, deployment, eventually, set, version};
 use margo::status::State;
 use margrave_agent::hold;
 use margrave_agent::runtimes::Runtime as _;
