@@ -147,9 +147,10 @@ async fn a_copied_disk_enrols_as_a_device_of_its_own() {
     // Its records begin anew as well: a floor of the other device would keep it from what it is told.
     eventually("version 1 is accepted", || copy.accepted() == Some(1)).await;
     assert_ne!(key(&state), key(&original.state_dir()));
-    let used = site.used.lock().unwrap();
-    assert_ne!(used["mge_seven"], used["mge_eight"]);
-    drop(used);
+    {
+        let used = site.used.lock().unwrap();
+        assert_ne!(used["mge_seven"], used["mge_eight"]);
+    }
     copy.stop().await;
 
     // The original is what it was.

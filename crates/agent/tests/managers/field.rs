@@ -54,11 +54,12 @@ async fn a_manager_with_a_prefix_and_an_etag_of_its_own_is_served_to_the_end() {
     plant.manager.publish(6, &[]);
     agent.runs(&[]).await;
     eventually("the removal is reported", || told(6, "removed")).await;
-    let state = plant.manager.state();
-    assert!(state.strange.is_empty(), "asked for what it does not serve: {:?}", state.strange);
-    let quoted = |held: &String| held.contains('"');
-    assert!(!state.matched.iter().any(quoted), "an ETag goes back byte for byte: {:?}", state.matched);
-    drop(state);
+    {
+        let state = plant.manager.state();
+        assert!(state.strange.is_empty(), "asked for what it does not serve: {:?}", state.strange);
+        let quoted = |held: &String| held.contains('"');
+        assert!(!state.matched.iter().any(quoted), "an ETag goes back byte for byte: {:?}", state.matched);
+    }
     agent.stop().await;
 }
 
