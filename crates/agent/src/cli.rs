@@ -26,7 +26,7 @@ const EXIT_FAILED: u8 = 1;
 const EXIT_UNSETTLED: u8 = 3;
 
 pub(crate) async fn run(arguments: Arguments) -> ExitCode {
-    match command(arguments).await {
+    match Box::pin(command(arguments)).await {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             let _ = writeln!(anstream::stderr(), "{} {error:#}", style::problem("error:"));

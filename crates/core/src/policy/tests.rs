@@ -1,4 +1,3 @@
-#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use super::*;
 use serde_json::json;
