@@ -146,6 +146,12 @@ impl Docker {
 
 impl Drop for Docker {
     fn drop(&mut self) {
+        // An engine that ends leaves the bridges of its networks behind.
+        let (answers, containers) = self.try_docker(&["ps", "--all", "--quiet"]);
+        for container in containers.lines().filter(|_| answers) {
+            self.try_docker(&["rm", "--force", container]);
+        }
+        self.try_docker(&["network", "prune", "--force"]);
         self.stop();
         let _ = Command::new("ip").args(["link", "delete", &self.bridge]).stderr(Stdio::null()).status();
     }
