@@ -9,7 +9,7 @@ use sqlx::{Any, AnyConnection, AnyPool, ConnectOptions as _, Executor as _, Row 
 use std::ops::{Deref, DerefMut};
 use std::str::FromStr as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -43,8 +43,10 @@ pub struct Store {
     shared: bool,
     /// A connection that moves the write-ahead log into the database beside the others; none where that is not our job.
     checkpoints: Option<AnyPool>,
-    /// Something was committed since the last time it did.
-    pub(crate) written: Arc<AtomicBool>,
+    /// Transactions committed here.
+    commits: Arc<AtomicU64>,
+    /// How many there were when the log was moved last.
+    moved: Arc<AtomicU64>,
     /// Remembered in the transaction of the next call that writes.
     pub(crate) key: Option<Arc<KeyWrite>>,
     /// The newest event that is committed, as far as this server knows.
@@ -56,7 +58,7 @@ pub(crate) struct Writing {
     transaction: Transaction<'static, Any>,
     events: Arc<watch::Sender<i64>>,
     newest: Option<i64>,
-    written: Arc<AtomicBool>,
+    commits: Arc<AtomicU64>,
 }
 
 impl Writing {
@@ -129,8 +131,8 @@ impl Store {
     }
 
     fn new(read: AnyPool, write: AnyPool, begin: &'static str, shared: bool) -> Self {
-        let (events, written) = (Arc::new(watch::Sender::new(0)), Arc::new(AtomicBool::new(false)));
-        Self { read, write, begin, shared, checkpoints: None, written, key: None, events }
+        let (events, commits, moved) = (Arc::new(watch::Sender::new(0)), Arc::default(), Arc::default());
+        Self { read, write, begin, shared, checkpoints: None, commits, moved, key: None, events }
     }
 
     /// Wakes whoever waits for events; a number that is known already wakes nobody.
@@ -162,13 +164,19 @@ impl Store {
         Ok(())
     }
 
+    /// How many transactions this server has committed: whether others write as well.
+    pub fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Acquire)
+    }
+
     /// Moves what was committed from the write-ahead log into the database while others go on reading and writing. True when
     /// there was so much that it is worth looking again at once.
     ///
     /// Left to SQLite, whoever commits next does it and everybody behind waits.
     pub async fn checkpoint(&self) -> Result<bool> {
         let Some(checkpoints) = &self.checkpoints else { return Ok(false) };
-        if !self.written.swap(false, Ordering::AcqRel) {
+        let commits = self.commits();
+        if self.moved.swap(commits, Ordering::AcqRel) == commits {
             return Ok(false);
         }
         let row = sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").fetch_one(checkpoints).await;
@@ -191,8 +199,8 @@ impl Store {
         if let Some(key) = &self.key {
             idempotency::claim(&mut transaction, key).await?;
         }
-        let (events, written) = (Arc::clone(&self.events), Arc::clone(&self.written));
-        Ok(Writing { transaction, events, newest: None, written })
+        let (events, commits) = (Arc::clone(&self.events), Arc::clone(&self.commits));
+        Ok(Writing { transaction, events, newest: None, commits })
     }
 
     async fn begin_plain(&self) -> Result<Transaction<'static, Any>> {
@@ -210,9 +218,9 @@ impl Store {
 }
 
 pub(crate) async fn commit(writing: Writing) -> Result<()> {
-    let Writing { transaction, events, newest, written } = writing;
+    let Writing { transaction, events, newest, commits } = writing;
     transaction.commit().await.during("commit a transaction")?;
-    written.store(true, Ordering::Release);
+    commits.fetch_add(1, Ordering::AcqRel);
     if let Some(newest) = newest {
         tell(&events, newest);
     }

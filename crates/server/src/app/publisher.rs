@@ -29,6 +29,9 @@ const CHANGES_MAX: u32 = 32;
 /// A wake-up may get lost with a replica or a crash; looking again this often makes that a delay, never a loss.
 const RECHECK: Duration = Duration::from_secs(5);
 
+/// A batch that took very long by chance is not followed by a rest as long.
+const REST_MAX: Duration = Duration::from_millis(50);
+
 /// What the loop needs.
 #[derive(Clone)]
 pub struct Parts {
@@ -75,10 +78,16 @@ async fn run(parts: Parts, publisher: Publisher, stop: CancellationToken) {
             take_up(&parts, &mut queue).await;
         }
         if let Some(entry) = queue.next_due(Instant::now()) {
+            let (begun, commits) = (Instant::now(), parts.store.commits());
             let outcome = paced_step(&parts, entry.change(), &mut pace).await;
             settle(&parts.metrics, &mut queue, entry, outcome);
-            // Others who write get their turn between two batches.
-            tokio::task::yield_now().await;
+            // While others write, they get the disk for as long as the batch had it: a sync waits for everything before it.
+            let alone = parts.store.commits() <= commits + 1;
+            let rest = if alone { Duration::ZERO } else { begun.elapsed().min(REST_MAX) };
+            tokio::select! {
+                () = stop.cancelled() => break,
+                () = rested(rest) => {}
+            }
             continue;
         }
         let rest = queue.until_due(Instant::now()).unwrap_or(RECHECK).min(RECHECK);
@@ -87,6 +96,14 @@ async fn run(parts: Parts, publisher: Publisher, stop: CancellationToken) {
             () = publisher.notify.notified() => {}
             () = tokio::time::sleep(rest) => {}
         }
+    }
+}
+
+async fn rested(rest: Duration) {
+    if rest.is_zero() {
+        tokio::task::yield_now().await;
+    } else {
+        tokio::time::sleep(rest).await;
     }
 }
 

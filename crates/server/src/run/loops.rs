@@ -27,7 +27,7 @@ const HEADS_EVERY_HELD: Duration = Duration::from_millis(400);
 const HEADS_RECORDS: u32 = 1_000;
 /// The write-ahead log of SQLite is looked at this often, and sooner while much is written.
 const CHECKPOINT_EVERY: Duration = Duration::from_millis(500);
-const CHECKPOINT_AGAIN: Duration = Duration::from_millis(20);
+const CHECKPOINT_AGAIN: Duration = Duration::from_millis(50);
 /// A replaced certificate file is noticed within this time.
 const FILES_EVERY: Duration = Duration::from_secs(1);
 /// Renewal of what is ours is looked at this often; the shortest certificate allowed lives a minute.

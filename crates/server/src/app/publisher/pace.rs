@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 /// How long one batch may keep others who write waiting: a report of a device costs about as much by itself on a slow disk.
-const AIM: Duration = Duration::from_millis(8);
+const AIM: Duration = Duration::from_millis(5);
 
 /// Fewer are not worth a sync of the disk of their own.
-const TARGETS_MIN: usize = 4;
+const TARGETS_MIN: usize = 2;
 const _: () = assert!(TARGETS_MAX <= margrave_store::BATCH_TARGETS_MAX);
 const TARGETS_MAX: usize = 200;
 
