@@ -23,7 +23,7 @@ const EVENTS_EVERY: Duration = Duration::from_secs(1);
 const HEADS_EVERY: Duration = Duration::from_secs(5);
 /// The same for a device that waits: news should reach it within a second.
 const HEADS_EVERY_HELD: Duration = Duration::from_millis(400);
-/// Records of the audit chain read at a time; a batch of the publisher makes a hundred.
+/// Records of the audit chain read at a time; a batch of the publisher makes two hundred at most.
 const HEADS_RECORDS: u32 = 1_000;
 /// The write-ahead log of SQLite is looked at this often, and sooner while much is written.
 const CHECKPOINT_EVERY: Duration = Duration::from_millis(500);

@@ -112,7 +112,7 @@ async fn whoever_asks_for_nothing_more_is_shown_out() {
 
 #[tokio::test]
 async fn a_connection_ends_at_its_age_however_late_the_next_look_would_be() {
-    // The hour of silence would allow a look every second; the age comes with the connection, as that of a certificate does.
+    // The hour of silence would allow four looks a second; the age comes with the connection, as that of a certificate does.
     let lifetimes = Lifetimes::new(Duration::from_hours(1), Duration::from_hours(1), Duration::from_hours(1));
     let stop = CancellationToken::new();
     let (_sender, trust) = watch::channel(());
