@@ -157,7 +157,9 @@ impl Store {
             return Ok(());
         }
         // All that are free, held together so that each gets its turn.
-        let mut held: Vec<_> = std::iter::from_fn(|| self.read.try_acquire()).collect();
+        let free = |pool: &AnyPool| std::iter::from_fn(|| pool.try_acquire()).collect::<Vec<_>>();
+        let mut held = free(&self.read);
+        held.extend(free(&self.write));
         for connection in &mut held {
             connection.execute("PRAGMA shrink_memory").await.during("give back memory")?;
         }

@@ -29,9 +29,6 @@ const CHANGES_MAX: u32 = 32;
 /// A wake-up may get lost with a replica or a crash; looking again this often makes that a delay, never a loss.
 const RECHECK: Duration = Duration::from_secs(5);
 
-/// A batch that took very long by chance is not followed by a rest as long.
-const REST_MAX: Duration = Duration::from_millis(50);
-
 /// What the loop needs.
 #[derive(Clone)]
 pub struct Parts {
@@ -81,12 +78,11 @@ async fn run(parts: Parts, publisher: Publisher, stop: CancellationToken) {
             let (begun, commits) = (Instant::now(), parts.store.commits());
             let outcome = paced_step(&parts, entry.change(), &mut pace).await;
             settle(&parts.metrics, &mut queue, entry, outcome);
-            // While others write, they get the disk for as long as the batch had it: a sync waits for everything before it.
-            let alone = parts.store.commits() <= commits + 1;
-            let rest = if alone { Duration::ZERO } else { begun.elapsed().min(REST_MAX) };
+            // One commit is the batch's own. A shared database writes for several at once.
+            let others_wrote = !parts.store.is_shared() && parts.store.commits() > commits + 1;
             tokio::select! {
                 () = stop.cancelled() => break,
-                () = rested(rest) => {}
+                () = rested(pace::rest(begun.elapsed(), others_wrote)) => {}
             }
             continue;
         }

@@ -109,7 +109,7 @@ async fn silence(state: &ServerState, started: Timestamp) {
 /// Keeps the write-ahead log of SQLite short, so that nobody who commits has to.
 async fn checkpoints(state: ServerState, stop: CancellationToken) {
     let mut again = false;
-    while !stop.is_cancelled() {
+    loop {
         tokio::select! {
             () = stop.cancelled() => return,
             () = sleep(if again { CHECKPOINT_AGAIN } else { CHECKPOINT_EVERY }) => {}
@@ -224,6 +224,10 @@ async fn prune(state: ServerState, stop: CancellationToken) {
         }
         if removed > 0 {
             tracing::info!(rows = removed, "pruned the store");
+        }
+        // Looking through everything has filled the caches with pages nobody asks for.
+        if let Err(error) = state.store.trim().await {
+            tracing::debug!(error = &error as &dyn std::error::Error, "cannot give back memory");
         }
     }
 }

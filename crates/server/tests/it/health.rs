@@ -1,7 +1,8 @@
 //! How the server is: health, readiness, metrics.
 
-use crate::support::TestServer;
 use crate::support::client::plain;
+use crate::support::{TestServer, client_id, eventually};
+use margrave_store::{Store, StoreOptions};
 
 #[tokio::test]
 async fn health_readiness_and_metrics_need_no_token() {
@@ -41,4 +42,24 @@ async fn a_stopping_server_is_not_ready() {
     assert!(late.is_err() || late.unwrap().status() == 503);
     server.running.wait().await;
     server.running.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_was_written_soon_stands_in_the_database_file_itself() {
+    // Nobody who commits has to move the log, so something else must: a copy without the log has everything soon.
+    let server = TestServer::start().await;
+    server.accepted("line-1").await;
+    let file = server.state().config.data_dir.join("margrave.db");
+    eventually("the file alone has the client", || async {
+        let folder = tempfile::tempdir().unwrap();
+        let copy = folder.path().join("copy.db");
+        std::fs::copy(&file, &copy).unwrap();
+        let url = format!("sqlite://{}", copy.display());
+        // A copy made while the file is written may be torn.
+        let store = Store::open(&StoreOptions { url, readers: 1 }).await.ok()?;
+        let found = store.client_get(&client_id("line-1")).await.ok()?;
+        store.close().await;
+        found
+    })
+    .await;
 }

@@ -6,6 +6,7 @@ use crate::app::deployments::{kind_to_wire, mask_yaml};
 use crate::app::diff;
 use crate::app::error::AppResult;
 use crate::app::mask::Sensitive;
+use crate::app::turns::Turns;
 use crate::state::ServerState;
 use margo::deployment::ApplicationDeployment;
 use margo::ids::DeploymentId;
@@ -20,7 +21,9 @@ pub(super) async fn show(state: &ServerState, request: &Request, planned: Planne
     let Planned { version, targets, left_out } = planned;
     let mut shown = Vec::with_capacity(targets.len());
     let total = targets.len();
+    let mut turns = Turns::begin();
     for target in targets {
+        turns.next().await;
         let diff = if shown.len() < DIFFS_MAX { difference(state, request, &target).await? } else { Vec::new() };
         let PlannedTarget { target, present, convergence, .. } = target;
         shown.push(wire::PlannedTarget {

@@ -1,4 +1,4 @@
-//! How many targets a batch takes: as many as keep the write lock for a moment that others do not notice.
+//! How many targets a batch takes and how long the loop rests after it: others who write should not notice.
 
 use std::time::Duration;
 
@@ -9,6 +9,9 @@ const AIM: Duration = Duration::from_millis(5);
 const TARGETS_MIN: usize = 2;
 const _: () = assert!(TARGETS_MAX <= margrave_store::BATCH_TARGETS_MAX);
 const TARGETS_MAX: usize = 200;
+
+/// A batch that took very long by chance is not followed by a rest as long.
+const REST_MAX: Duration = Duration::from_millis(50);
 
 /// To begin with, before anything is known of the machine.
 const TARGETS_FIRST: usize = 10;
@@ -43,9 +46,15 @@ impl Pace {
     }
 }
 
+/// How long the disk is left to others after a batch that took this long: as long as the batch had it, since a sync waits for
+/// everything before it. Nobody waits where nobody else has written meanwhile.
+pub(super) fn rest(took: Duration, others_wrote: bool) -> Duration {
+    if others_wrote { took.min(REST_MAX) } else { Duration::ZERO }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{AIM, Pace, TARGETS_MAX, TARGETS_MIN};
+    use super::{AIM, Pace, REST_MAX, TARGETS_MAX, TARGETS_MIN, rest};
     use std::time::Duration;
 
     /// Batches on a machine where one target takes `each` and a commit takes `commit`.
@@ -87,5 +96,12 @@ mod tests {
         let mut pace = Pace::default();
         pace.learn(1, Duration::from_secs(1));
         assert_eq!(pace, Pace::default());
+    }
+
+    #[test]
+    fn rests_as_long_as_the_batch_took_while_others_write() {
+        assert_eq!(rest(AIM, true), AIM);
+        assert_eq!(rest(Duration::from_secs(3), true), REST_MAX);
+        assert_eq!(rest(AIM, false), Duration::ZERO);
     }
 }
