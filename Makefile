@@ -43,7 +43,9 @@ bench: ## Measure (ONLY="polls publish" for some, WRITE=yes keeps the numbers in
 	./scripts/bench-setup.sh
 	./scripts/samples.sh build target/samples
 	$(if $(if $(ONLY),$(filter connections,$(ONLY)),all),./scripts/bench-allocators.sh)
-	$(CARGO) build --locked --release -p margrave-cli -p margrave-agent -p margrave-sim
+	$(CARGO) build --locked --release -p margrave-cli -p margrave-sim
+	$(CARGO) build --locked --profile device -p margrave-agent
+	cp target/device/margrave-agent target/release/
 	./scripts/with-docker.sh ./target/release/margrave-bench $(if $(ONLY),--only "$(ONLY)") $(if $(WRITE),--write) $(if $(QUICK),--quick)
 
 dist: ## Make Debian packages and container images of both programs, in dist/

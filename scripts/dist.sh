@@ -16,9 +16,14 @@ esac
 tools="${XDG_CACHE_HOME:-$HOME/.cache}/margrave/tools/bin"
 
 if [ "${BUILT:-}" != yes ]; then
-  flags=()
-  [ "$profile" = debug ] || flags+=("--$profile")
-  cargo build --locked "${flags[@]}" -p margrave-cli -p margrave-agent
+  if [ "$profile" = debug ]; then
+    cargo build --locked -p margrave-cli -p margrave-agent
+  else
+    cargo build --locked --release -p margrave-cli
+    # Built by itself, for size: nothing in it that only the server asks for.
+    cargo build --locked --profile device -p margrave-agent
+    cp target/device/margrave-agent target/release/
+  fi
 fi
 binaries="target/$profile"
 compression=(-Zxz)
