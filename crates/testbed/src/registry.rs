@@ -1,10 +1,10 @@
 //! A real registry: Debian's `docker-registry`, with TLS and passwords, on a loopback or bridge address.
 
+use crate::authority::Authority;
 use crate::tools::{tool, wait_for};
 use bytes::Bytes;
 use margo::package::PackageFile;
 use margrave_oci::{Connection, Credentials, Registry as Client};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
 use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -170,18 +170,10 @@ impl Drop for Registry {
 
 /// An authority of its own, and a certificate for the address; gives the authority's PEM.
 fn certificates(folder: &TempDir, ip: &str) -> String {
-    let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::default();
-    params.distinguished_name.push(DnType::CommonName, "registry authority");
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let ca = params.self_signed(&key).unwrap().pem();
-    let issuer = Issuer::new(params, key);
-    let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::default();
-    params.subject_alt_names = vec![SanType::IpAddress(ip.parse().unwrap())];
-    let certificate = params.signed_by(&key, &issuer).unwrap().pem();
-    for (name, text) in [("ca.pem", &ca), ("server.pem", &certificate), ("server.key", &key.serialize_pem())] {
+    let ca = Authority::new("registry authority");
+    let leaf = ca.server(&[ip], &[]);
+    for (name, text) in [("ca.pem", &ca.pem), ("server.pem", &leaf.certificate), ("server.key", &leaf.key)] {
         fs::write(folder.path().join(name), text).unwrap();
     }
-    ca
+    ca.pem
 }
