@@ -59,9 +59,7 @@ impl Cluster {
         cluster.begin_node().await;
         cluster.load(PAUSE, &crate::images::busybox("pause"));
         cluster.until("the node is ready", &["get", "node", "node", "-o", NODE_READY], |ready| ready == "True").await;
-        cluster
-            .until("the default service account is there", &["get", "serviceaccount", "default"], |_| true)
-            .await;
+        cluster.until("the default service account is there", &["get", "serviceaccount", "default"], |_| true).await;
         cluster
     }
 
@@ -209,9 +207,7 @@ fn output(command: &mut Command) -> (bool, String) {
 /// A program of the cluster itself.
 fn program(name: &str) -> PathBuf {
     let built = crate::tools::cache().map(|cache| cache.join("kubernetes-1.20.2/bin").join(name));
-    built
-        .filter(|path| Path::is_file(path))
-        .unwrap_or_else(|| panic!("`{name}` is missing: run scripts/kubernetes.sh"))
+    built.filter(|path| Path::is_file(path)).unwrap_or_else(|| panic!("`{name}` is missing: run scripts/kubernetes.sh"))
 }
 
 /// Network of the node, made anew at each of its starts.

@@ -188,7 +188,7 @@ impl Client {
             if let Value::Array(found) = page["items"].take() {
                 items.extend(found);
             }
-            next = page["metadata"]["continue"].as_str().unwrap_or_default().to_owned();
+            page["metadata"]["continue"].as_str().unwrap_or_default().clone_into(&mut next);
             if next.is_empty() {
                 return Ok(items);
             }

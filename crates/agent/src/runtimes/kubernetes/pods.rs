@@ -119,8 +119,8 @@ pub(super) fn broken(pods: &[Value], before: &Restarts) -> Option<Broken> {
             let reason = status["state"]["waiting"]["reason"].as_str()?;
             let pod = name(pod).to_owned();
             let earlier = before.get(&(pod.clone(), container.clone())).copied().unwrap_or(0);
-            let crashes = status["restartCount"].as_u64().unwrap_or(0).saturating_sub(earlier);
-            let crashed = reason == "CrashLoopBackOff" && crashes >= CRASHES_MAX;
+            let count = status["restartCount"].as_u64().unwrap_or(0).saturating_sub(earlier);
+            let crashed = reason == "CrashLoopBackOff" && count >= CRASHES_MAX;
             let hopeless = HOPELESS.contains(&reason);
             (crashed || hopeless).then(|| Broken { pod, container, words: waiting(status, reason), crashed })
         })

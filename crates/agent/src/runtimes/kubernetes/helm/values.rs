@@ -8,6 +8,7 @@
 
 use margo::deployment::ApplicationDeployment;
 use serde_json::{Map, Value};
+use std::fmt::Write as _;
 
 /// Longer lists are not set item by item; Helm has the same bound.
 const INDEX_MAX: usize = 65_536;
@@ -65,7 +66,7 @@ fn collect(value: &Value, path: &mut String, found: &mut Vec<String>) {
         }
         Value::Array(items) => {
             for (at, value) in items.iter().enumerate() {
-                path.push_str(&format!("[{at}]"));
+                let _ = write!(path, "[{at}]");
                 collect(value, path, found);
                 path.truncate(before);
             }
