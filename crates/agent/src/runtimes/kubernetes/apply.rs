@@ -5,22 +5,40 @@ use super::cluster::{Cluster, Instance, from_api};
 use super::drift::names_field;
 use super::names;
 use super::object::{ObjectRef, Resource, label, uid};
-use super::set::Placed;
+use super::set::{Placed, Scope};
 use crate::machine::io::WorkFailure;
 use crate::runtimes::engine::failed;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Data stays when its object leaves a set.
 pub(super) const CLAIM: &str = "PersistentVolumeClaim";
 
+/// An object that is replaced is gone in a moment, its pods in the background.
+const DELETE_MAX: Duration = Duration::from_secs(30);
+const LOOK_PERIOD: Duration = Duration::from_millis(200);
+
+impl Placed {
+    /// What a job does cannot be changed; another one takes its place.
+    fn is_replaced(&self, error: &ApiError) -> bool {
+        self.reference.kind == "Job" && matches!(error, ApiError::Refused { status: 422, .. })
+    }
+}
+
 impl Cluster {
     /// Asks the cluster what would come of it, for all objects, before the first is changed.
-    pub(super) async fn rehearse(&self, set: &[Placed]) -> Result<(), WorkFailure> {
+    pub(super) async fn rehearse(&self, set: &[Placed], scope: Scope) -> Result<(), WorkFailure> {
         let options = ApplyOptions { force: true, dry_run: true };
         for placed in set {
+            // Helm changes what is there in its own way, with other results.
+            if scope == Scope::Chart && self.client.find(&placed.path()).await.map_err(from_api)?.is_some() {
+                continue;
+            }
             match self.client.apply(&placed.path(), &placed.object, options).await {
                 Ok(_) => {}
+                Err(error) if placed.is_replaced(&error) => {}
                 Err(error @ ApiError::Silent(_)) => return Err(from_api(error)),
                 Err(error) => {
                     return Err(failed(format!("refused before anything was changed: {}: {error}", placed.reference)));
@@ -31,9 +49,14 @@ impl Cluster {
     }
 
     /// Creates what is missing and patches what is outdated. `written`: what this component wrote before.
-    pub(super) async fn apply_set(&self, set: &[Placed], written: &[Value]) -> Result<(), WorkFailure> {
+    pub(super) async fn apply_set(
+        &self,
+        set: &[Placed],
+        written: &[Value],
+        instance: &Instance,
+    ) -> Result<(), WorkFailure> {
         for placed in set {
-            match self.apply_one(placed, written).await {
+            match self.apply_one(placed, written, instance).await {
                 Ok(()) => {}
                 Err(error @ ApiError::Silent(_)) => return Err(from_api(error)),
                 Err(error) => return Err(failed(format!("{}: {error}", placed.reference))),
@@ -43,7 +66,7 @@ impl Cluster {
     }
 
     /// Fields this component wrote before are taken back from whoever changed them; others are left to who holds them.
-    async fn apply_one(&self, placed: &Placed, written: &[Value]) -> Result<(), ApiError> {
+    async fn apply_one(&self, placed: &Placed, written: &[Value], instance: &Instance) -> Result<(), ApiError> {
         let (path, object) = (placed.path(), &placed.object);
         match self.client.apply(&path, object, ApplyOptions::default()).await {
             Err(ApiError::Refused { status: 409, fields, message }) => {
@@ -59,8 +82,24 @@ impl Cluster {
                 }
                 self.client.apply(&path, object, ApplyOptions { force: true, dry_run: false }).await.map(|_| ())
             }
+            Err(error) if placed.is_replaced(&error) => {
+                self.delete_own(&placed.reference, instance).await?;
+                self.wait_until_deleted(&path).await?;
+                self.client.apply(&path, object, ApplyOptions::default()).await.map(|_| ())
+            }
             other => other.map(|_| ()),
         }
+    }
+
+    async fn wait_until_deleted(&self, path: &[String]) -> Result<(), ApiError> {
+        let begun = Instant::now();
+        while self.client.find(path).await?.is_some() {
+            if begun.elapsed() > DELETE_MAX {
+                return Err(ApiError::Failed(format!("it is not deleted after {} s", DELETE_MAX.as_secs())));
+            }
+            tokio::time::sleep(LOOK_PERIOD).await;
+        }
+        Ok(())
     }
 
     /// Deletes what this component made and does not name any more. What carries another mark or none is not touched.

@@ -120,7 +120,9 @@ impl Cluster {
             Ok(None) => {
                 let object = json!({
                     "apiVersion": "v1", "kind": "Namespace",
-                    "metadata": { "name": name, "labels": { names::MANAGED_BY: names::MANAGER } },
+                    "metadata": { "name": name, "labels": {
+                        names::MANAGED_BY: names::MANAGER, names::DEPLOYMENT: instance.deployment.to_string(),
+                    } },
                 });
                 self.client.apply(&path, &object, ApplyOptions::default()).await.map(|_| ()).map_err(from_api)
             }

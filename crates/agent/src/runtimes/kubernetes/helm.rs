@@ -88,7 +88,7 @@ impl Helm {
         let Loaded { chart, values, set } = self.load(work, &instance, &version).await?;
         let objects: Vec<Value> = set.iter().map(|placed| placed.object.clone()).collect();
         cluster.ensure_namespace(&instance).await?;
-        cluster.rehearse(&set).await?;
+        cluster.rehearse(&set, Scope::Chart).await?;
         let logins = cluster.put_logins(&objects, &instance).await?;
         cluster.put_certificate(&instance).await?;
         let before = pods::restarts(&cluster.pods(&instance).await.map_err(from_api)?);

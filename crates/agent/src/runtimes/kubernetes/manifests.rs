@@ -58,12 +58,12 @@ impl Manifests {
         let set = self.load(work, &instance).await?;
         let objects: Vec<Value> = set.iter().map(|placed| placed.object.clone()).collect();
         cluster.ensure_namespace(&instance).await?;
-        cluster.rehearse(&set).await?;
+        cluster.rehearse(&set, Scope::Namespace).await?;
         let logins = cluster.put_logins(&objects, &instance).await?;
         cluster.put_certificate(&instance).await?;
         let before = pods::restarts(&cluster.pods(&instance).await.map_err(from_api)?);
         let written = Applied::read(&cluster.instance_folder(&instance)).map(|applied| applied.manifests());
-        cluster.apply_set(&set, &written.unwrap_or_default()).await?;
+        cluster.apply_set(&set, &written.unwrap_or_default(), &instance).await?;
         let known: Vec<ObjectRef> = serde_json::from_value(entry.data["objects"].clone()).unwrap_or_default();
         cluster.prune(&known, &set, &instance).await?;
         if component(work).properties.waits() {

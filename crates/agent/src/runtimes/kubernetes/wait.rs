@@ -13,7 +13,7 @@ use tokio::time::Instant;
 const LOOK_PERIOD: Duration = Duration::from_millis(700);
 
 impl Cluster {
-    /// Waits for every object; the reason is told when one will not come, or when the time is over (AD-03).
+    /// Waits for every object, each until it is up; the reason is told when one will not come, or when the time is over (AD-03).
     pub(super) async fn wait(
         &self,
         set: &[Placed],
@@ -21,17 +21,22 @@ impl Cluster {
         before: &Restarts,
         (deadline, given): (Instant, Duration),
     ) -> Result<(), WorkFailure> {
+        let mut left: Vec<&Placed> = set.iter().collect();
         loop {
             let mut coming = Vec::new();
             let mut stuck = None;
-            for placed in set {
+            for placed in std::mem::take(&mut left) {
                 let Some(live) = self.client.find(&placed.path()).await.map_err(from_api)? else {
                     coming.push(format!("{} is not there", placed.reference));
+                    left.push(placed);
                     continue;
                 };
                 match health(&live) {
                     Health::Ready => {}
-                    Health::Coming(words) => coming.push(format!("{}: {words}", placed.reference)),
+                    Health::Coming(words) => {
+                        coming.push(format!("{}: {words}", placed.reference));
+                        left.push(placed);
+                    }
                     Health::Failed(words) => stuck = Some(format!("{}: {words}", placed.reference)),
                 }
             }
