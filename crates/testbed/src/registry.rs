@@ -4,6 +4,7 @@ use crate::authority::Authority;
 use crate::tools::{tool, wait_for};
 use bytes::Bytes;
 use margo::package::PackageFile;
+use margrave_oci::build::{Artifact, MANIFEST_MEDIA_TYPE};
 use margrave_oci::{Connection, Credentials, Registry as Client};
 use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream};
@@ -156,9 +157,13 @@ impl Registry {
             |(path, text): &(&str, &str)| PackageFile { path: (*path).to_owned(), bytes: text.as_bytes().to_vec() };
         let files: Vec<_> = files.iter().map(file).collect();
         let artifact = margrave_oci::build::compose(&files, "component", version).unwrap();
+        self.push_artifact(repository, &artifact).await;
+    }
+
+    /// Pushes a component as it was built, under its own tag.
+    pub async fn push_artifact(&self, repository: &str, artifact: &Artifact) {
         let blobs: Vec<Vec<u8>> = artifact.blobs.iter().map(|(_, bytes)| bytes.to_vec()).collect();
-        self.push(repository, &artifact.tag, margrave_oci::build::MANIFEST_MEDIA_TYPE, &artifact.manifest, &blobs)
-            .await;
+        self.push(repository, &artifact.tag, MANIFEST_MEDIA_TYPE, &artifact.manifest, &blobs).await;
     }
 }
 

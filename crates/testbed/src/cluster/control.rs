@@ -15,11 +15,16 @@ const API_PORT: u16 = 6443;
 /// In the order they start.
 const PROGRAMS: [&str; 4] = ["etcd", "apiserver", "controller-manager", "scheduler"];
 
+/// Where the API server is.
+pub(super) fn api(address: &str) -> String {
+    format!("https://{address}:{API_PORT}")
+}
+
 /// A kubeconfig without references to other files.
 pub(super) fn kubeconfig(address: &str, ca: &str, leaf: &Leaf) -> String {
     use base64::Engine as _;
     let encode = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
-    let server = format!("https://{address}:{API_PORT}");
+    let server = api(address);
     json!({
         "apiVersion": "v1",
         "kind": "Config",
