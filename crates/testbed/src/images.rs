@@ -80,6 +80,29 @@ fn build(files: &[(&str, &[u8])]) -> Image {
     Image { manifest: manifest.to_string().into_bytes(), blobs: vec![config, packed] }
 }
 
+impl Image {
+    /// The image as an archive that engines load without a registry.
+    pub fn archive(&self, name: &str) -> Vec<u8> {
+        let index = json!({ "schemaVersion": 2, "manifests": [{
+            "mediaType": MANIFEST, "digest": Digest::of(&self.manifest), "size": self.manifest.len(),
+            "annotations": { "io.containerd.image.name": name, "org.opencontainers.image.ref.name": name },
+        }] });
+        let mut archive = tar::Builder::new(Vec::new());
+        let mut add = |path: &str, bytes: &[u8]| {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(bytes.len() as u64);
+            header.set_mode(0o644);
+            archive.append_data(&mut header, path, bytes).unwrap();
+        };
+        add("oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#);
+        add("index.json", index.to_string().as_bytes());
+        for blob in self.blobs.iter().chain([&self.manifest]) {
+            add(&format!("blobs/sha256/{}", Digest::of(blob).hex()), blob);
+        }
+        archive.into_inner().unwrap()
+    }
+}
+
 impl Registry {
     /// Pushes an image; gives the name a compose file uses.
     pub async fn push_image(&self, repository: &str, tag: &str, image: &Image) -> String {

@@ -1,6 +1,6 @@
 //! What is wrong with a configuration: its form, its values, and what it names on this machine.
 
-use super::{AgentConfig, ConfigError, DayWindow, EXAMPLE, HOLD_MAX};
+use super::{AgentConfig, ConfigError, DayWindow, EXAMPLE, HOLD_MAX, KubernetesConfig};
 use margrave_core::settings::{self, Problem, Reading};
 use rustix::fs::{Access, access};
 use std::path::Path;
@@ -103,7 +103,28 @@ pub(super) fn odd(config: &AgentConfig) -> Vec<(String, String)> {
     if config.compose.as_ref().is_some_and(|compose| compose.command.is_empty()) {
         refuse("compose.command", "names no program; write for example [\"docker\", \"compose\"]".to_owned());
     }
+    if let Some(kubernetes) = &config.kubernetes {
+        odd_kubernetes(kubernetes, &mut refuse);
+    }
     found
+}
+
+fn odd_kubernetes(kubernetes: &KubernetesConfig, refuse: &mut impl FnMut(&str, String)) {
+    let types = &kubernetes.deployment_types;
+    if types.is_empty() || types.iter().any(|known| !matches!(known.as_str(), "helm" | "custom")) {
+        refuse("kubernetes.deployment_types", "is a list of `helm` and `custom`, at least one of them".to_owned());
+    }
+    if kubernetes.helm.as_os_str().is_empty() {
+        refuse("kubernetes.helm", "names no program; write for example `helm`".to_owned());
+    }
+    if kubernetes.context.is_some() && kubernetes.kubeconfig.is_none() {
+        refuse("kubernetes.context", "is one of a kubeconfig; name the file with `kubernetes.kubeconfig`".to_owned());
+    }
+    if let Some(namespace) = &kubernetes.namespace
+        && let Err(reason) = crate::runtimes::kubernetes::names::check_namespace(namespace)
+    {
+        refuse("kubernetes.namespace", reason);
+    }
 }
 
 /// Files and folders that are named and cannot be used.
@@ -136,6 +157,11 @@ fn missing(config: &AgentConfig) -> Vec<(String, String)> {
         if let Err(error) = std::fs::File::open(path) {
             found.push((key, format!("`{}` cannot be read: {error}", path.display())));
         }
+    }
+    if let Some(kubernetes) = &config.kubernetes
+        && let Err(reason) = crate::runtimes::kubernetes::check_access(kubernetes)
+    {
+        found.push(("kubernetes.kubeconfig".to_owned(), reason));
     }
     let folder = config.state_dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
     if !folder.is_dir() {

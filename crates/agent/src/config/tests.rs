@@ -32,6 +32,7 @@ fn unknown_keys_are_refused_by_name() {
         "[artifacts]",
         "[telemetry]",
         "[compose]",
+        "[kubernetes]",
     ] {
         let error = toml::from_str::<AgentConfig>(&format!("{section}\nxx = 1")).unwrap_err().to_string();
         let listed = error.split_once("expected ").unwrap().1;
@@ -62,6 +63,10 @@ fn values_that_make_no_sense_are_refused_with_their_name() {
         ("[poll]\nhours = [\"6-7\"]", "poll.hours"),
         ("[poll]\ndowntime = [\"x\"]", "poll.downtime"),
         ("[poll]\ntime_zone = \"Middle/Earth\"", "poll.time_zone"),
+        ("[kubernetes]\ndeployment_types = [\"compose\"]", "kubernetes.deployment_types"),
+        ("[kubernetes]\nhelm = \"\"", "kubernetes.helm"),
+        ("[kubernetes]\ncontext = \"x\"", "kubernetes.context"),
+        ("[kubernetes]\nnamespace = \"kube-system\"", "kubernetes.namespace"),
     ];
     for (text, key) in cases {
         let config: AgentConfig = toml::from_str(text).unwrap();
