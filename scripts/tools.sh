@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fetches the real OCI clients the registry is tested with: skopeo, a Docker engine, oras and helm 3; and what the
-# agent's compose engine is tested with: compose v2 and a static busybox for images from scratch.
+# agent's compose engine is tested with: compose v2, Podman and a static busybox for images from scratch.
 # What the machine already has is used as it is. The rest is kept outside the tree, so a second run needs no network.
 set -euo pipefail
 . "$(dirname "$0")/apt.sh"
@@ -64,6 +64,11 @@ if ! have dockerd; then
 fi
 have docker || apt_install docker-cli
 
+if ! have podman; then
+  echo "tools: installing Podman"
+  apt_install podman conmon runc containernetworking-plugins
+fi
+
 if ! have docker-compose; then
   echo "tools: fetching compose v2"
   newer_package docker-compose
@@ -106,4 +111,4 @@ PYTHON
   rm -rf "$work"
 fi
 
-echo "tools: skopeo, docker, compose, oras and helm are here"
+echo "tools: skopeo, docker, podman, compose, oras and helm are here"

@@ -20,7 +20,7 @@ pub fn unpack_component(layer: &[u8]) -> Result<Unpacked, String> {
         let text = std::str::from_utf8(layer).map_err(|_| "it is neither a tar.gz nor a compose file".to_owned())?;
         return Ok(Unpacked { files: BTreeMap::from([("compose.yaml".to_owned(), text.as_bytes().to_vec())]) });
     }
-    let entries = archive::unpack(layer, LIMITS).map_err(|error| error.to_string())?;
+    let entries = archive::unpack_with_links(layer, LIMITS).map_err(|error| error.to_string())?;
     let mut folder: Option<String> = None;
     let mut files = BTreeMap::new();
     for Entry { path, bytes } in entries {

@@ -93,6 +93,16 @@ impl Device {
         Self::with(Arc::new(Docker::start().await)).await
     }
 
+    /// With an engine whose data lies below this folder.
+    pub(crate) async fn alone_in(folder: &Path) -> Self {
+        Self::with(Arc::new(Docker::start_in(folder).await)).await
+    }
+
+    /// On Podman, through its socket.
+    pub(crate) async fn on_podman() -> Self {
+        Self::with(Arc::new(Docker::start_podman().await)).await
+    }
+
     async fn with(docker: Arc<Docker>) -> Self {
         // On the bridge, where the engine insists on a certificate it trusts.
         let registry = Registry::start(docker.address(), Some(USER)).await;
@@ -121,6 +131,11 @@ impl Device {
             tables: String::new(),
             id,
         }
+    }
+
+    /// Who signs as the manager of this device.
+    pub(crate) fn manager(&self) -> crate::pki::Leaf {
+        self.authority.svid(WFM)
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

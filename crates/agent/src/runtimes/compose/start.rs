@@ -158,7 +158,9 @@ impl Watch {
                 None
             }
             "die" => {
-                let code = attributes["exitCode"].as_str().unwrap_or("0");
+                // Podman has a word of its own for it.
+                let code = attributes["exitCode"].as_str().or_else(|| attributes["containerExitCode"].as_str());
+                let code = code.unwrap_or("0");
                 let by_itself = code != "0" && !self.told.contains(id);
                 let name = attributes["name"].as_str().unwrap_or(id);
                 by_itself.then(|| Exited { id: id.to_owned(), name: name.to_owned(), code: code.to_owned() })
