@@ -151,7 +151,7 @@ impl Unpacked {
         }
         if is_link {
             let target = entry.link_name_bytes().unwrap_or_default();
-            self.links.push(Link::new(path, &target, kind == EntryType::Link).ok_or(ArchiveError::Escapes(shown))?);
+            self.links.push(Link::new(path, &target, kind == EntryType::Link));
             return Ok(());
         }
         // The declared size is checked before anything is read.

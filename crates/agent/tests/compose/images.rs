@@ -19,7 +19,9 @@ async fn images_of_older_revisions_are_removed_and_those_of_others_never() {
     let mut device = Device::new().await;
     let mut images = Vec::new();
     for tag in ["0", "1", "2", "3", "4"] {
-        images.push(device.push_image(tag).await);
+        // Nobody else's: an image is kept while any container uses it, and other tests share this engine.
+        let own = margrave_testbed::images::busybox(&format!("{tag} of {}", device.id));
+        images.push(device.registry.push_image("images/web", tag, &own).await);
     }
     let certificates = device.docker.certificates().join(device.registry.host());
     std::fs::create_dir_all(&certificates).unwrap();
@@ -45,7 +47,7 @@ async fn images_of_older_revisions_are_removed_and_those_of_others_never() {
     device.registry.stop();
     device.publish_wish(&Wish { revision: "1.0.3", ..Wish::default() });
     device.reaches(State::Installed).await;
-    assert_eq!(device.read("/mark"), "3");
+    assert!(device.read("/mark").starts_with("3 of "));
     device.publish(&[]);
     device.reaches(State::Removed).await;
     device.until("what it needed is gone", || !has(&device, &images[3]) && !has(&device, &images[4])).await;

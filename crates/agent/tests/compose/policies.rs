@@ -65,11 +65,13 @@ async fn installed_with(policy_text: &str) -> (Device, String) {
 async fn drift_under_report_is_told_with_what_differs_and_nothing_is_touched() {
     let (device, _) = installed_with("drift: report").await;
     let container = device.containers().remove(0);
-    device.docker.docker(&["update", "--memory", "64m", "--memory-swap", "64m", &container]);
+    let name = device.docker.docker(&["inspect", "--format", "{{.Name}}", &container]);
+    let renamed = format!("{}-by-hand", device.project());
+    device.docker.docker(&["rename", &container, &renamed]);
     let told = device.reaches(State::Failed).await;
     assert_eq!(told.error.as_ref().unwrap().code, "401");
     let words = message(&told);
-    assert!(words.contains("other limits") && words.contains("left as it is (drift policy `report`)"), "{words}");
+    assert!(words.contains("other name") && words.contains("left as it is (drift policy `report`)"), "{words}");
     device.docker.docker(&["stop", &container]);
     device.until("the rest is told", || message(&device.status().unwrap()).contains("exited with code")).await;
     time_passes(&device).await;
@@ -77,7 +79,7 @@ async fn drift_under_report_is_told_with_what_differs_and_nothing_is_touched() {
     assert_eq!(starts(&device, "web"), 1);
     // The hand that changed it takes it back.
     device.docker.docker(&["start", &container]);
-    device.docker.docker(&["update", "--memory", "0", "--memory-swap", "0", &container]);
+    device.docker.docker(&["rename", &container, name.trim_start_matches('/')]);
     device.reaches(State::Installed).await;
     assert_eq!(device.containers(), [container]);
 }

@@ -57,7 +57,7 @@ async fn a_preloaded_device_runs_its_workload_before_it_has_heard_of_anybody() {
     assert_eq!(device.containers(), held);
     let same = device.document(&Wish { revision: "1.0.0", ..Wish::default() });
     device.publish(&[same]);
-    device.reaches(State::Installed).await;
+    device.until("it goes by the server's", || device.log().contains("manifest version 6 is carried out")).await;
     assert_eq!(device.containers(), held, "the server takes over without disturbing what runs");
     assert_eq!(device.read("/data/starts"), "x\nx");
 }

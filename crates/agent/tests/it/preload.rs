@@ -100,7 +100,9 @@ async fn what_the_manager_did_not_sign_for_this_device_is_refused_and_changes_no
         ("signed by a device", making(&own).signed(&leaf).file(), "not the manager of this device"),
         ("signed by a stranger", making(&own).signed(&stranger.svid(WFM)).file(), "not the manager of this device"),
         ("signed after its certificate ended", making(&own).signed(&ended).file(), "not the manager of this device"),
-        ("cut off", whole[..whole.len() - 3000].to_vec(), "it lacks sha256:"),
+        ("without a component", good.file_under(&digests[..2]), "it lacks sha256:"),
+        ("without a deployment", good.file_under(&digests[..1]), "it lacks sha256:"),
+        ("cut off", whole[..whole.len() - 3000].to_vec(), "preload.tar"),
         ("cut off early", whole[..600].to_vec(), "preload.tar"),
         ("no such file at all", b"nonsense".repeat(1000), "preload.tar"),
     ] {

@@ -9,17 +9,17 @@ const STEPS_MAX: usize = 40;
 /// A link as the archive has it.
 pub(super) struct Link {
     pub(super) path: String,
-    target: String,
+    /// Nothing when it is absolute or no text, which leads nowhere inside.
+    target: Option<String>,
     /// Its target counts from the root of the archive, not from the folder the link lies in.
     hard: bool,
 }
 
 impl Link {
-    /// `None` when the target is absolute or no text.
-    pub(super) fn new(path: String, target: &[u8], hard: bool) -> Option<Self> {
-        let target = std::str::from_utf8(target).ok()?;
-        let odd = target.is_empty() || target.len() > PATH_BYTES_MAX || target.starts_with('/');
-        (!odd && !target.contains(['\\', '\0'])).then(|| Self { path, target: target.to_owned(), hard })
+    pub(super) fn new(path: String, target: &[u8], hard: bool) -> Self {
+        let odd = |target: &&str| target.is_empty() || target.len() > PATH_BYTES_MAX || target.starts_with('/');
+        let target = std::str::from_utf8(target).ok().filter(|target| !odd(target) && !target.contains(['\\', '\0']));
+        Self { path, target: target.map(str::to_owned), hard }
     }
 }
 
@@ -128,7 +128,7 @@ impl<'a> Tree<'a> {
                 // From the folder of the link as it is written: no entry lies behind a link.
                 place = if link.hard { Vec::new() } else { link.path.split('/').collect() };
                 place.pop();
-                ahead.extend(link.target.rsplit('/'));
+                ahead.extend(link.target.as_deref().ok_or_else(escapes)?.rsplit('/'));
             }
             match ahead.pop() {
                 None => break,

@@ -20,6 +20,7 @@ impl Compose {
     pub(super) async fn start(&self, project: &Project, waits: bool) -> Result<(), WorkFailure> {
         let mut watch = Watch::begin(self, &project.name).await?;
         let before = self.containers(&project.name).await.map_err(from_socket)?;
+        watch.leave_alone(&before);
         for paused in before.iter().filter(|container| container.status == "paused") {
             self.socket.post(&format!("/containers/{}/unpause", paused.id)).await.map_err(from_socket)?;
         }
@@ -131,6 +132,13 @@ impl Watch {
     async fn begin(compose: &Compose, project: &str) -> Result<Self, WorkFailure> {
         let events = compose.socket.events(&format!("{}={project}", names::PROJECT)).await.map_err(from_socket)?;
         Ok(Self { events, told: HashSet::new() })
+    }
+
+    /// What runs already may be replaced, and not every engine says so beforehand. One that ends by itself and stays so
+    /// is found when everything is looked at.
+    fn leave_alone(&mut self, before: &[Container]) {
+        let running = before.iter().filter(|container| container.status != "exited");
+        self.told.extend(running.map(|container| container.id.clone()));
     }
 
     /// The next container that ended with an error. May be dropped while waiting.
