@@ -173,6 +173,7 @@ fn name(action: &str) -> (String, String) {
         "client.retire" => ("client.retired", "was retired"),
         "client.enrol" => ("client.enrolled", "enrolled"),
         "client.svid" => ("client.certified", "was issued a certificate"),
+        "client.preload" => ("client.prepared", "had its desired state signed for a first boot"),
         "client.pull-credentials" => ("client.pull-credentials", "was given credentials to pull with"),
         "enrolment.create" => ("client.invited", "may enrol with a new token"),
         "manifest.raise" => ("client.raised", "is ahead of this server: published above its version"),

@@ -16,6 +16,7 @@ pub mod groups;
 pub mod idempotency;
 pub mod mask;
 pub mod paging;
+pub mod preload;
 pub mod publisher;
 pub mod registry;
 pub mod summary;

@@ -51,6 +51,31 @@ async fn a_kill_in_the_middle_of_any_step_of_an_install_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_kill_while_an_image_is_pulled_or_health_is_waited_for_loses_nothing() {
+    let mut device = Device::alone().await;
+    let image = device.registry.push_image("images/web", "1", &images::large("1", 24_000_000)).await;
+    let slow = format!(
+        "services:\n  web:\n    image: {image}\n    command: [\"/bin/sh\", \"-c\", \"sleep 5; touch /ready; sleep 1000000\"]\n    \
+         healthcheck: {{ test: [\"CMD\", \"/bin/test\", \"-e\", \"/ready\"], interval: 1s, retries: 100 }}\n"
+    );
+    device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &slow)]).await;
+    device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
+    device.start();
+    kill_when(&mut device, "the engine pulls the image", |device| device.docker.is_pulling()).await;
+    assert!(device.all_containers().is_empty());
+    device.start();
+    kill_when(&mut device, "the container runs and is not healthy yet", |device| !device.containers().is_empty()).await;
+    let begun = device.containers();
+    let health =
+        |device: &Device| device.docker.docker(&["inspect", "--format", "{{.State.Health.Status}}", &begun[0]]);
+    assert_eq!(health(&device), "starting");
+    device.start();
+    device.reaches(State::Installed).await;
+    assert_eq!(health(&device), "healthy");
+    assert_eq!(device.all_containers(), begun, "what had come up so far was not begun anew");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_kill_in_the_middle_of_an_upgrade_and_of_a_removal_loses_nothing() {
     let mut device = Device::new().await;
     device.install(&[]).await;

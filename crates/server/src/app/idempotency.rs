@@ -16,6 +16,7 @@ use margrave_api::changes::Change;
 use margrave_api::clients::{Client, EnrolmentToken, IssuedSvid};
 use margrave_api::copies::Copy;
 use margrave_api::devices::Group;
+use margrave_api::preload::Preload;
 use margrave_core::time::Timestamp;
 use margrave_store::{KeyOwner, KeyWrite, Store};
 use serde::{Deserialize, Serialize};
@@ -79,6 +80,7 @@ impl Made for Imported {
 impl Made for Token {}
 impl Made for EnrolmentToken {}
 impl Made for IssuedSvid {}
+impl Made for Preload {}
 
 /// An answer as it is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -57,7 +57,7 @@ impl Compose {
     async fn room(&self, images: &[Image]) -> Result<Option<String>, WorkFailure> {
         let mut needed = 0_u64;
         for image in images {
-            if !self.has_image(&image.name).await? {
+            if !self.has_image(image).await? {
                 needed = needed.saturating_add(self.packed_bytes(&image.reference).await.unwrap_or(0));
             }
         }
