@@ -164,6 +164,12 @@ fn missing(config: &AgentConfig) -> Vec<(String, String)> {
     {
         found.push(("kubernetes.kubeconfig".to_owned(), reason));
     }
+    if let Some(kubernetes) = config.kubernetes.as_ref().filter(|kubernetes| kubernetes.runs("helm"))
+        && !is_program(&kubernetes.helm)
+    {
+        let text = format!("the program `{}` is not there; install it, or name another", kubernetes.helm.display());
+        found.push(("kubernetes.helm".to_owned(), text));
+    }
     let folder = config.state_dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
     if !folder.is_dir() {
         found.push(("state_dir".to_owned(), format!("`{}` is not a folder", folder.display())));
@@ -172,4 +178,14 @@ fn missing(config: &AgentConfig) -> Vec<(String, String)> {
         found.push(("state_dir".to_owned(), text));
     }
     found
+}
+
+/// A path to a program, or the name of one in `PATH`.
+fn is_program(program: &Path) -> bool {
+    let can_run = |path: &Path| path.is_file() && access(path, Access::EXEC_OK).is_ok();
+    if program.components().count() > 1 {
+        return can_run(program);
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).any(|folder| can_run(&folder.join(program)))
 }

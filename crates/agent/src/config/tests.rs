@@ -99,12 +99,19 @@ fn files_and_folders_that_are_not_there_are_told_by_the_check_only() {
     let shown = folder.path().display();
     let text = format!(
         "state_dir = \"{shown}/file/state\"\n[device]\ncapabilities = \"{shown}/none.yaml\"\n\
-         [[child]]\nid = \"plc\"\ncapabilities = \"{shown}/none.yaml\"\n"
+         [[child]]\nid = \"plc\"\ncapabilities = \"{shown}/none.yaml\"\n\
+         [kubernetes]\nkubeconfig = \"{shown}/none\"\nhelm = \"{shown}/helm\"\n"
     );
     std::fs::write(&path, text).unwrap();
     AgentConfig::read(&path).unwrap();
     let error = AgentConfig::check(&path).unwrap_err().to_string();
-    for key in ["line 1, column 1, `state_dir`", "`device.capabilities`", "line 6, column 1, `child[0].capabilities`"] {
+    for key in [
+        "line 1, column 1, `state_dir`",
+        "`device.capabilities`",
+        "line 6, column 1, `child[0].capabilities`",
+        "`kubernetes.kubeconfig`",
+        "line 9, column 1, `kubernetes.helm`",
+    ] {
         assert!(error.contains(key), "{error}");
     }
 }

@@ -18,6 +18,9 @@ use tokio::time::Instant;
 
 /// The caller's deadline is met a little earlier, so that the reason can be told.
 const TIME_MARGIN: Duration = Duration::from_millis(1500);
+/// A namespace that is being removed is gone in seconds, unless something in it takes its time.
+const TERMINATING_MAX: Duration = Duration::from_mins(2);
+const LOOK_PERIOD: Duration = Duration::from_millis(500);
 /// Kinds that make a namespace one that is not empty; everything a person would miss.
 const CONTENT: [(&str, &str, &str); 10] = [
     ("v1", "Pod", "pods"),
@@ -109,10 +112,16 @@ impl Cluster {
     pub(super) async fn ensure_namespace(&self, instance: &Instance) -> Result<(), WorkFailure> {
         let name = &instance.namespace;
         let path = namespaces().path(None, Some(name));
-        match self.client.find(&path).await {
-            Ok(Some(found)) if found["status"]["phase"] == "Terminating" => {
-                Err(failed(format!("namespace `{name}` is being removed; it is tried again when it is gone")))
+        let mut found = self.client.find(&path).await;
+        let begun = Instant::now();
+        while matches!(&found, Ok(Some(found)) if found["status"]["phase"] == "Terminating") {
+            if begun.elapsed() > TERMINATING_MAX {
+                return Err(unavailable(format!("namespace `{name}` is still being removed")));
             }
+            tokio::time::sleep(LOOK_PERIOD).await;
+            found = self.client.find(&path).await;
+        }
+        match found {
             Ok(Some(_)) => Ok(()),
             Ok(None) if self.settings.namespace.is_some() => {
                 Err(failed(format!("namespace `{name}` of the settings is not there; make it, or name another")))

@@ -58,6 +58,10 @@ impl Dress<'_> {
     }
 
     fn mark(&self, object: &mut Value) {
+        // What is no object is left for the cluster to refuse.
+        if !object.is_object() || !can_hold(&object["metadata"]) {
+            return;
+        }
         let mut labels = object["metadata"]["labels"].take();
         for (name, value) in names::labels(self.deployment, self.instance) {
             labels = with(labels, &name, value.as_str().unwrap_or_default());
@@ -66,16 +70,14 @@ impl Dress<'_> {
     }
 
     fn dress_pods(&self, template: &mut Value) {
-        let spec = &mut template["spec"];
-        if !spec.is_object() {
-            return;
-        }
+        let Some(spec) = template.get_mut("spec").filter(|spec| spec.is_object()) else { return };
         if self.logins {
             let secret = json!({ "name": names::registry_secret(self.instance) });
             add(&mut spec["imagePullSecrets"], "name", secret);
         }
         for list in ["initContainers", "containers"] {
-            for container in spec[list].as_array_mut().into_iter().flatten() {
+            let all = spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
+            for container in all.filter(|container| container.is_object()) {
                 protocols(container.get_mut("ports"));
                 for (name, value) in &self.variables {
                     add(&mut container["env"], "name", json!({ "name": name, "value": value }));
@@ -112,7 +114,12 @@ fn plain_data(object: &mut Value) {
     }
 }
 
-fn with(map: Value, name: &str, value: &str) -> Value {
+fn can_hold(value: &Value) -> bool {
+    value.is_object() || value.is_null()
+}
+
+/// A mapping with one more member.
+pub(super) fn with(map: Value, name: &str, value: &str) -> Value {
     let mut map = match map {
         Value::Object(map) => map,
         _ => Map::new(),
@@ -234,6 +241,22 @@ mod tests {
         dress().put_on(&mut secret, true);
         assert_eq!((&secret["data"], &secret["metadata"]["namespace"]), (&json!({ "a": "MQ==" }), &json!("other")));
         assert!(secret.get("stringData").is_none());
+    }
+
+    #[test]
+    fn what_is_no_object_is_left_for_the_cluster_to_refuse() {
+        for odd in [
+            json!({ "kind": "Deployment", "metadata": { "name": "x", "labels": 1, "annotations": [] }, "spec": 1 }),
+            json!({ "kind": "Deployment", "metadata": { "name": "x" }, "spec": { "template": "x", "volumeClaimTemplates": ["x"] } }),
+            json!({ "kind": "Pod", "metadata": { "name": "x" }, "spec": { "containers": ["x", { "ports": [1], "env": 1 }], "volumes": 1 } }),
+            json!({ "kind": "Job", "metadata": { "name": "x" }, "spec": { "template": { "metadata": "x", "spec": [] } } }),
+            json!({ "kind": "Secret", "metadata": { "name": "x" }, "data": 1, "stringData": { "a": 1 } }),
+            json!({ "kind": "Service", "metadata": { "name": "x" }, "spec": { "ports": { "a": 1 } } }),
+        ] {
+            let mut object = odd.clone();
+            dress().put_on(&mut object, true);
+            assert_eq!(object["metadata"]["labels"][names::INSTANCE], "web-1", "{odd}");
+        }
     }
 
     #[test]

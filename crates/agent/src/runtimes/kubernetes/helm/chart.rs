@@ -1,5 +1,6 @@
 //! What a chart must be to be used (AD-05): version 2 of charts, no `lookup`, no hooks but tests, no CRDs.
 
+use super::super::dress::with;
 use super::super::object::annotation;
 use margo::archive::{self, Limits};
 use margo::package::PackageFile;
@@ -170,7 +171,10 @@ pub(super) fn check_objects(objects: Vec<Value>) -> Result<(Vec<Value>, Vec<Stri
             return Err(format!("it brings the CustomResourceDefinition `{name}`, which charts must not manage"));
         }
         if kind == "PersistentVolumeClaim" {
-            object["metadata"]["annotations"][POLICY] = json!("keep");
+            if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+                let annotations = metadata.remove("annotations").unwrap_or_default();
+                metadata.insert("annotations".to_owned(), with(annotations, POLICY, "keep"));
+            }
         }
         kept.push(object);
     }
