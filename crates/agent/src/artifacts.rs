@@ -6,6 +6,7 @@
 //! network starts what it ran.
 
 mod download;
+pub(crate) mod images;
 mod index;
 pub mod registries;
 mod unpack;

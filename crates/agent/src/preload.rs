@@ -4,7 +4,7 @@
 mod archive;
 mod verify;
 
-pub(crate) use archive::image_archive;
+pub(crate) use archive::{ImageWriter, image_archive};
 
 use crate::identity::Identity;
 use archive::{contents, head};

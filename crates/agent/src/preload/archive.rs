@@ -58,37 +58,66 @@ pub(super) fn contents(
 
 /// Writes one image as engines load it, under this name; every layer is verified on its way.
 pub(crate) fn image_archive(path: &Path, image: &Image, name: &str, out: impl Write) -> std::io::Result<()> {
-    let mut builder = tar::Builder::new(out);
-    let mut add = |name: &str, size: u64, content: &mut dyn Read| {
-        let mut header = tar::Header::new_gnu();
-        header.set_size(size);
-        header.set_mode(0o644);
-        builder.append_data(&mut header, name, content)
-    };
-    let blob = |digest: &Digest| format!("{}.blob", digest.hex());
-    let layers: Vec<String> = image.layers.iter().map(blob).collect();
-    let index =
-        serde_json::json!([{ "Config": blob(&image.config), "RepoTags": [name], "Layers": layers }]).to_string();
-    add("manifest.json", index.len() as u64, &mut index.as_bytes())?;
+    let mut writer = ImageWriter::new(out, name, &image.config, &image.layers)?;
     let wanted: HashMap<String, &Digest> =
         image.layers.iter().chain([&image.config]).map(|digest| (entry(digest), digest)).collect();
-    let mut added = HashSet::new();
     let mut archive = tar::Archive::new(File::open(path)?);
     for item in archive.entries()? {
         let item = item?;
         let name = String::from_utf8_lossy(&item.path_bytes()).into_owned();
-        let Some(digest) = wanted.get(&name).filter(|digest| added.insert(**digest)) else { continue };
-        let mut verified = Verified { hasher: Context::new(&SHA256), inner: item };
-        let size = verified.inner.size();
-        add(&blob(digest), size, &mut verified)?;
-        if margo::digest::hex(verified.hasher.finish().as_ref()) != digest.hex() {
-            return Err(std::io::Error::other(format!("layer {digest} is damaged or tampered with")));
+        let Some(digest) = wanted.get(&name) else { continue };
+        let size = item.size();
+        writer.add(digest, size, item)?;
+    }
+    writer.finish()
+}
+
+/// An archive of one image as engines take it, from parts in any order.
+pub(crate) struct ImageWriter<W: Write> {
+    builder: tar::Builder<W>,
+    missing: HashSet<Digest>,
+}
+
+impl<W: Write> ImageWriter<W> {
+    pub(crate) fn new(out: W, name: &str, config: &Digest, layers: &[Digest]) -> std::io::Result<Self> {
+        let files: Vec<String> = layers.iter().map(blob_name).collect();
+        let index =
+            serde_json::json!([{ "Config": blob_name(config), "RepoTags": [name], "Layers": files }]).to_string();
+        let mut builder = tar::Builder::new(out);
+        builder.append_data(&mut header(index.len() as u64), "manifest.json", index.as_bytes())?;
+        Ok(Self { builder, missing: layers.iter().chain([config]).cloned().collect() })
+    }
+
+    /// Adds a part unless it was added already; fails when it is not what its digest says.
+    pub(crate) fn add(&mut self, digest: &Digest, size: u64, content: impl Read) -> std::io::Result<()> {
+        if !self.missing.remove(digest) {
+            return Ok(());
+        }
+        let mut verified = Verified { hasher: Context::new(&SHA256), inner: content };
+        self.builder.append_data(&mut header(size), blob_name(digest), &mut verified)?;
+        if margo::digest::hex(verified.hasher.finish().as_ref()) == digest.hex() {
+            return Ok(());
+        }
+        Err(std::io::Error::other(format!("layer {digest} is damaged or tampered with")))
+    }
+
+    pub(crate) fn finish(self) -> std::io::Result<()> {
+        match self.missing.iter().next() {
+            Some(missing) => Err(std::io::Error::other(format!("layer {missing} is missing"))),
+            None => self.builder.into_inner()?.flush(),
         }
     }
-    match wanted.values().find(|digest| !added.contains(*digest)) {
-        Some(missing) => Err(std::io::Error::other(format!("layer {missing} is missing in `{}`", path.display()))),
-        None => builder.into_inner()?.flush(),
-    }
+}
+
+fn blob_name(digest: &Digest) -> String {
+    format!("{}.blob", digest.hex())
+}
+
+fn header(size: u64) -> tar::Header {
+    let mut header = tar::Header::new_gnu();
+    header.set_size(size);
+    header.set_mode(0o644);
+    header
 }
 
 struct Verified<R> {

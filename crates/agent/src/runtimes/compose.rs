@@ -6,6 +6,7 @@
 
 mod collection;
 mod containers;
+mod fetched;
 mod files;
 mod images;
 pub mod names;

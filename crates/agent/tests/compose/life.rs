@@ -206,11 +206,7 @@ async fn a_component_that_does_not_come_up_in_its_time_fails() {
     // AD-03
     let mut device = Device::new().await;
     let image = device.push_image("1").await;
-    let never = format!(
-        "services:\n  web:\n    image: {image}\n    \
-         healthcheck: {{ test: [\"CMD\", \"/bin/false\"], interval: 1s, retries: 10000 }}\n"
-    );
-    device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &never)]).await;
+    device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &never_healthy(&image))]).await;
     device.publish_wish(&Wish { revision: "1.0.0", properties: "          timeout: 0m20s\n", ..Wish::default() });
     device.start();
     let status = device.reaches(State::Failed).await;
@@ -223,11 +219,7 @@ async fn a_component_that_is_not_to_be_waited_for_does_not_hold_up_the_next() {
     // AD-02
     let mut device = Device::new().await;
     let image = device.push_image("1").await;
-    let never = format!(
-        "services:\n  web:\n    image: {image}\n    \
-         healthcheck: {{ test: [\"CMD\", \"/bin/false\"], interval: 1s, retries: 10000 }}\n"
-    );
-    device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &never)]).await;
+    device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &never_healthy(&image))]).await;
     device.registry.push_compose("components/panel", "1.0.0", &[("compose.yaml", &web(&image))]).await;
     let rest = format!(
         "          wait: false\n      - name: panel\n        properties:\n          repository: {}\n          revision: 1.0.0\n",
@@ -273,6 +265,14 @@ async fn a_link_inside_an_archive_is_what_it_leads_to_and_one_that_leaves_it_is_
     let message = status.components[0].error.clone().unwrap().message;
     assert!(message.contains("`web/secrets` would leave the folder"), "{message}");
     assert_eq!(device.containers(), held, "and nothing was changed");
+}
+
+/// A service whose health check is never content.
+fn never_healthy(image: &str) -> String {
+    format!(
+        "services:\n  web:\n    image: {image}\n    \
+         healthcheck: {{ test: [\"CMD\", \"/bin/false\"], interval: 1s, retries: 10000 }}\n"
+    )
 }
 
 /// A compose archive with symbolic links in it.

@@ -103,7 +103,7 @@ async fn what_the_manager_did_not_sign_for_this_device_is_refused_and_changes_no
         ("without a component", good.file_under(&digests[..2]), "it lacks sha256:"),
         ("without a deployment", good.file_under(&digests[..1]), "it lacks sha256:"),
         ("cut off", whole[..whole.len() - 3000].to_vec(), "preload.tar"),
-        ("cut off early", whole[..600].to_vec(), "preload.tar"),
+        ("cut off early", whole[..600].to_vec(), "its head cannot be read"),
         ("no such file at all", b"nonsense".repeat(1000), "preload.tar"),
     ] {
         let error = read(&file).expect_err(what);

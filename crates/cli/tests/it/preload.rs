@@ -33,6 +33,10 @@ fn deployed(server: &Server, port: u16) {
     let what = format!("{APPLICATION}@1.0.0");
     let deploy = server.run(&["deploy", &what, "--device", "press-07", "--set", name, "--set", &port, "--yes"]);
     assert_eq!(deploy.code, 0, "{}", deploy.stderr);
+    until("the deployment is published", || {
+        let client = server.json(&["client", "show", "press-07"]);
+        (client["manifestVersion"].as_u64() > Some(1)).then_some(())
+    });
 }
 
 fn config(folder: &Path, identity: &Path, docker: &Docker, preload: &Path) -> AgentConfig {

@@ -168,6 +168,12 @@ impl Collection {
         self.book().brought(name).is_some()
     }
 
+    fn needed(&self) -> Vec<String> {
+        let book = self.book();
+        let slots = book.needs.iter().flat_map(|need| [&need.next, &need.running, &need.previous]);
+        slots.flatten().flat_map(|slot| slot.images.iter().cloned()).collect()
+    }
+
     fn unneeded(&self) -> Vec<Brought> {
         let book = self.book();
         book.brought.iter().filter(|brought| !book.is_needed(&brought.name)).cloned().collect()
@@ -181,6 +187,8 @@ impl Collection {
 impl Compose {
     /// Removes images that came by this agent and that nobody needs. Failing leaves one too many, which does no harm.
     pub(super) async fn collect_images(&self) {
+        let needed = self.collection.needed();
+        self.artifacts.keep_images(needed.iter().map(String::as_str));
         let unneeded = self.collection.unneeded();
         if unneeded.is_empty() {
             return;

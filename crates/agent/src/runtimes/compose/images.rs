@@ -99,9 +99,18 @@ impl Compose {
             if ours {
                 self.collection.begin(&local, &place.image()).map_err(|error| failed(error.chain()))?;
             }
-            match self.socket.pull(&place.image(), login.as_ref()).await {
+            // Within a limit the agent fetches itself: the engine knows none.
+            let paced = self.artifacts.is_paced() && ours;
+            let pulled = if paced {
+                self.fetch_and_load(&place, image).await
+            } else {
+                self.socket.pull(&place.image(), login.as_ref()).await
+            };
+            match pulled {
                 Ok(()) => {
-                    self.name(&place, image).await?;
+                    if !paced {
+                        self.name(&place, image).await?;
+                    }
                     return if ours { self.brought(&local, &before).await } else { Ok(()) };
                 }
                 Err(error @ SocketError::Silent { .. }) => return Err(from_socket(error)),

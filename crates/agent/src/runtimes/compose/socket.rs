@@ -170,8 +170,9 @@ impl Socket {
             let piece = arriving.recv().await?;
             Some((piece.map(Frame::data), arriving))
         });
-        let sent = self.lines_of(Method::POST, "/images/load?quiet=1", None, StreamBody::new(Box::pin(stream))).await;
-        let told = match sent {
+        let stream = StreamBody::new(Box::pin(stream));
+        let sent = self.send_with(Method::POST, "/images/load?quiet=1", None, stream).await;
+        let told = match sent.map(|body| Lines { body, rest: Vec::new(), socket: self.clone() }) {
             Ok(mut lines) => loop {
                 match tokio::time::timeout(PULL_SILENCE_MAX, lines.next()).await {
                     Err(_) => break Err(SocketError::Failed("the engine took too long to load an image".to_owned())),
@@ -200,21 +201,7 @@ impl Socket {
     }
 
     async fn lines(&self, method: Method, path: &str, login: Option<&Login>) -> Result<Lines, SocketError> {
-        self.lines_of(method, path, login, Full::<Bytes>::default()).await
-    }
-
-    async fn lines_of<B>(
-        &self,
-        method: Method,
-        path: &str,
-        login: Option<&Login>,
-        content: B,
-    ) -> Result<Lines, SocketError>
-    where
-        B: Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        let body = self.send_with(method, path, login, content).await?;
+        let body = self.send(method, path, login).await?;
         Ok(Lines { body, rest: Vec::new(), socket: self.clone() })
     }
 }

@@ -14,6 +14,9 @@ use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
+/// A desired state that changes more often than this while it is gathered for is not ready to be given away.
+const GATHER_TRIES_MAX: u32 = 3;
+
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   margrave client preload press-07 --out press-07.tar
@@ -58,20 +61,10 @@ struct Report {
 }
 
 pub(super) async fn run(session: &Session, args: PreloadArgs) -> Outcome {
-    let mut body = CreatePreload { reason: args.reason.reason.clone(), ..CreatePreload::default() };
-    let mut made = session.api.create_preload(&args.id, &body).await?;
-    let mut sources = Sources::new(session, &args.registry).await?;
-    let mut gathered = Gathered::default();
-    if !args.no_components {
-        gathered = gather::all(&made, &mut sources, args.with_images.then_some(&args.platform)).await?;
-        body.artifacts.clone_from(&gathered.artifacts);
-        body.images.clone_from(&gathered.images);
-        // What was gathered is for this desired state and no other.
-        body.manifest = Some(made.manifest_digest.clone());
-        made = session.api.create_preload(&args.id, &body).await?;
-    }
+    let sources = Sources::new(session, &args.registry).await?;
+    let (made, gathered) = prepare(session, &args, &sources).await?;
     let part = args.out.with_extension("part");
-    let written = write(&part, &made, &gathered, &mut sources).await;
+    let written = write(&part, &made, &gathered, &sources).await;
     let bytes = written.inspect_err(|_| {
         let _ = std::fs::remove_file(&part);
     })?;
@@ -99,12 +92,34 @@ pub(super) async fn run(session: &Session, args: PreloadArgs) -> Outcome {
     Ok(())
 }
 
+/// The statement and what it names. A desired state that changes meanwhile is gathered for again.
+async fn prepare(session: &Session, args: &PreloadArgs, sources: &Sources) -> Outcome<(Preload, Gathered)> {
+    let reason = args.reason.reason.clone();
+    let mut tries = 0;
+    loop {
+        let body = CreatePreload { reason: reason.clone(), ..CreatePreload::default() };
+        let plain = session.api.create_preload(&args.id, &body).await?;
+        if args.no_components {
+            return Ok((plain, Gathered::default()));
+        }
+        let gathered = gather::all(&plain, sources, args.with_images.then_some(&args.platform)).await?;
+        let (artifacts, images) = (gathered.artifacts.clone(), gathered.images.clone());
+        // What was gathered is for this desired state and no other.
+        let body = CreatePreload { manifest: Some(plain.manifest_digest), artifacts, images, reason: reason.clone() };
+        tries += 1;
+        match session.api.create_preload(&args.id, &body).await {
+            Err(error) if error.code() == Some("conflict") && tries < GATHER_TRIES_MAX => {}
+            made => return Ok((made?, gathered)),
+        }
+    }
+}
+
 fn not_written(path: &Path, error: &std::io::Error) -> Failure {
     Failure::failed(format!("write `{}`", path.display())).caused_by(error)
 }
 
 /// Only the owner may read it; gives its size.
-async fn write(path: &Path, made: &Preload, gathered: &Gathered, sources: &mut Sources) -> Outcome<u64> {
+async fn write(path: &Path, made: &Preload, gathered: &Gathered, sources: &Sources) -> Outcome<u64> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let failed = |error: std::io::Error| not_written(path, &error);
     let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path).map_err(failed)?;

@@ -92,7 +92,7 @@ impl Sources {
     }
 
     /// A blob of any size, verified, in a file that is gone when it is closed.
-    pub(super) async fn blob(&mut self, place: &Reference, digest: &Digest, size: u64) -> Outcome<File> {
+    pub(super) async fn blob(&self, place: &Reference, digest: &Digest, size: u64) -> Outcome<File> {
         let what = format!("layer {digest} of {place}");
         let failed = |error: std::io::Error| Failure::failed(format!("fetch {what}")).caused_by(&error);
         let mut registry = self.registry(&place.host)?;
@@ -119,7 +119,7 @@ impl Sources {
 }
 
 /// Everything the deployments of a desired state name; images only with a platform to choose them for.
-pub(super) async fn all(made: &Preload, sources: &mut Sources, images_for: Option<&Platform>) -> Outcome<Gathered> {
+pub(super) async fn all(made: &Preload, sources: &Sources, images_for: Option<&Platform>) -> Outcome<Gathered> {
     let mut gathered = Gathered::default();
     let mut known = BTreeSet::new();
     for deployment in &made.deployments {
