@@ -176,6 +176,15 @@ impl Store {
         rows.iter().map(read_view).collect()
     }
 
+    /// Everything these clients should have or be rid of, in no order; one question for many clients.
+    pub async fn deployments_of(&self, clients: &[ClientId]) -> Result<Vec<DeploymentView>> {
+        const ATTEMPT: &str = "list the deployments of clients";
+        let ids: Vec<String> = clients.iter().map(ToString::to_string).collect();
+        let mut connection = self.read.acquire().await.during(ATTEMPT)?;
+        let rows = select_in(&mut connection, select_view!(" WHERE d.client_id IN"), &ids, "", ATTEMPT).await?;
+        rows.iter().map(read_view).collect()
+    }
+
     /// Where these clients have the application, in no order; one question for many clients.
     pub async fn application_places(&self, application: &ApplicationId, clients: &[ClientId]) -> Result<Vec<Place>> {
         let ids: Vec<String> = clients.iter().map(ToString::to_string).collect();
