@@ -49,7 +49,7 @@ fi
 # The OCI clients the embedded registry is tested with.
 scripts/tools.sh
 
-if [ ! -d e2e/node_modules/playwright-core ]; then
+if [ ! -d e2e/node_modules/playwright-core ] || [ ! -d e2e/node_modules/axe-core ]; then
   (cd e2e && npm ci --no-audit --no-fund --silent)
 fi
 

@@ -190,6 +190,7 @@ fn name(action: &str) -> (String, String) {
         "enrolment.withdraw" => ("client.uninvited", "may not enrol with the tokens it was given any more"),
         "application.import" => ("application.added", "was added to the catalog"),
         "application.delete" => ("application.removed", "was removed from the catalog"),
+        "change.cancel" => ("change.cancelled", ""),
         "change.create" => ("change.created", ""),
         "deployment.create" => ("deployment.assigned", "is to be installed"),
         "deployment.reconfigure" => ("deployment.reconfigured", "is to run with other answers"),

@@ -157,6 +157,8 @@ impl Store {
             DeploymentFilter { change: Some(_), .. } => sqlx::query(page!("d.change_id = $4")),
             DeploymentFilter { client: Some(_), .. } => sqlx::query(page!("d.client_id = $3")),
             DeploymentFilter { application: Some(_), .. } => sqlx::query(page!("d.application = $5")),
+            // What failed has an index of its own.
+            DeploymentFilter { convergence: Some(Convergence::Failed), .. } => sqlx::query(page!("s.state = 'failed'")),
             _ => sqlx::query(page!("1 = 1")),
         };
         let rows = query

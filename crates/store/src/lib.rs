@@ -72,7 +72,7 @@ pub use retention::{PRUNE_ROWS_MAX, Retention};
 pub use seen::{SILENT_MAX, SeenAt};
 pub use sessions::{SignedIn, WebSession};
 pub use statuses::{STATUS_HISTORY_MAX, StatusOutcome, StatusWrite};
-pub use summary::Summary;
+pub use summary::{SilentPlace, Summary};
 pub use trend::Slot;
 
 pub type Result<T> = std::result::Result<T, StoreError>;
