@@ -84,7 +84,7 @@ impl Cluster {
         let host = registry.host();
         let ca = folder.join("ca.pem");
         fs::copy(registry.ca_file(), &ca).unwrap();
-        let hosts = format!("server = \"https://{host}\"\n[host.\"https://{host}\"]\nca = {ca:?}\n");
+        let hosts = format!("server = \"https://{host}\"\n[host.\"https://{host}\"]\nca = \"{}\"\n", ca.display());
         fs::write(folder.join("hosts.toml"), hosts).unwrap();
     }
 
@@ -92,8 +92,13 @@ impl Cluster {
     pub fn load(&self, name: &str, image: &Image) {
         let archive = self.path(&format!("{}.tar", name.replace(['/', ':'], "_")));
         fs::write(&archive, image.archive(name)).unwrap();
-        self.ctr(&["images", "import", archive.to_str().unwrap()]);
+        self.load_archive(&archive);
         fs::remove_file(archive).unwrap();
+    }
+
+    /// The same with an archive that names its images itself.
+    pub fn load_archive(&self, archive: &Path) {
+        self.ctr(&["images", "import", archive.to_str().unwrap()]);
     }
 
     /// Takes images away from the node, as somebody does who needs the room.

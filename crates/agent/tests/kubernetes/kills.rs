@@ -1,7 +1,7 @@
 //! The agent is killed in the middle of each step, started again, and gets there.
 
 use crate::agent::kill_when;
-use crate::bench::{Device, IMAGE, OTHER_IMAGE, Wish};
+use crate::bench::{Device, IMAGE, OTHER_IMAGE};
 use crate::charts;
 use margo::status::State;
 
@@ -26,7 +26,8 @@ fn has_workload(device: &Device) -> bool {
 
 /// Something of an archive that is slow to fetch.
 fn noise() -> String {
-    (0..4000).map(|at| format!("# {}\n", margo::Digest::of(format!("noise{at}").as_bytes()))).collect()
+    let line = |at: u32| format!("# {}", margo::Digest::of(format!("noise{at}").as_bytes()));
+    (0..4000).map(line).collect::<Vec<_>>().join("\n") + "\n"
 }
 
 /// From nothing to installed, upgraded and removed, with a kill wherever the agent can be met.
@@ -39,7 +40,7 @@ async fn survives(device: &mut Device) {
         device.push_manifests("web", "1.0.0", &format!("{}{}", noise(), charts::objects(IMAGE))).await;
     }
     device.publish_revision("1.0.0");
-    device.tables = "[artifacts]\nbytes_per_second = 50000\n".to_owned();
+    "[artifacts]\nbytes_per_second = 50000\n".clone_into(&mut device.tables);
     device.start();
     kill_when(device, "the pull has begun", has_part).await;
     device.tables = String::new();
@@ -97,5 +98,4 @@ async fn a_kill_in_the_middle_of_any_step_of_a_release_loses_nothing() {
     let releases = format!("/api/v1/namespaces/{}/secrets?labelSelector=owner%3Dhelm", device.namespace);
     let left = device.cluster.object(&releases).unwrap_or_default();
     assert_eq!(left["items"].as_array().map_or(0, Vec::len), 0, "{left}");
-    let _ = Wish::default();
 }
