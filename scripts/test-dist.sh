@@ -22,6 +22,9 @@ for package in margrave margrave-agent; do
   mkdir -p "$work/$package"
   dpkg-deb -x "$deb" "$work/$package"
   [ "$(dpkg-deb --field "$deb" Package)" = "$package" ] || fail "$deb does not say what it is"
+  # The program, its unit, its settings, its documents; nothing else.
+  others="$(cd "$work/$package" && find . -type f | grep -vE "^\./(usr/bin/$package|usr/lib/systemd/system/$package\.service|etc/margrave/[a-z]+\.toml|usr/share/doc/$package/.*)$" || true)"
+  [ -z "$others" ] || fail "$deb holds what it should not: $others"
   # Everything belongs to root.
   others="$(dpkg-deb --contents "$deb" | awk '$2 != "root/root"')"
   [ -z "$others" ] || fail "$deb: files of others: $others"
@@ -82,6 +85,9 @@ version="$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Carg
 for name in margrave margrave-agent; do
   said="$(docker run --rm --network host "$name:$version" --version)" || fail "the image $name does not run"
   [[ "$said" == *"$version"* ]] || fail "the image $name says $said"
+  # Nothing to break into: no shell, and nobody's program but those it is made of.
+  ! docker run --rm --network none --entrypoint /bin/sh "$name:$version" -c true >/dev/null 2>&1 ||
+    fail "the image $name holds a shell"
 done
 
 scripts/test-agent-container.sh "$work/dist" "$version" || fail "the agent as a container does not do its work"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fetches the real OCI clients the registry is tested with: skopeo, a Docker engine, oras and helm; what the agent's
-# compose engine is tested with: compose v2 and a static busybox for images from scratch; and what its Kubernetes
+# compose engine is tested with: compose v2, Podman and a static busybox for images from scratch; and what its Kubernetes
 # engines are tested with: helm 3 and 4, kubectl, etcd, containerd, network plugins (scripts/kubernetes.sh has the rest).
 # What the machine already has is used as it is. The rest is kept outside the tree, so a second run needs no network.
 set -euo pipefail
@@ -33,6 +33,11 @@ if ! have dockerd; then
   apt_install docker.io iptables
 fi
 have docker || apt_install docker-cli
+
+if ! have podman; then
+  echo "tools: installing Podman"
+  apt_install podman conmon runc containernetworking-plugins
+fi
 
 if ! have docker-compose; then
   echo "tools: fetching compose v2"
@@ -105,4 +110,4 @@ if [ ${#node[@]} -gt 0 ]; then
   apt_install "${node[@]}"
 fi
 
-echo "tools: skopeo, docker, compose, oras, helm and the parts of a Kubernetes node are here"
+echo "tools: skopeo, docker, podman, compose, oras, helm and the parts of a Kubernetes node are here"

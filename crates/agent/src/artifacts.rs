@@ -6,6 +6,7 @@
 //! network starts what it ran.
 
 mod download;
+pub(crate) mod images;
 mod index;
 pub mod registries;
 mod unpack;
@@ -15,8 +16,10 @@ pub use unpack::{Unpacked, unpack_component, unpack_folder};
 
 use crate::config::{ArtifactsConfig, RegistryConfig};
 use crate::disk::{DiskError, create_private_dir, read_record, write_record};
+use crate::preload::Preload;
 use download::Pace;
 use index::{Index, Slot};
+use margo::deployment::ApplicationDeployment;
 use margo::description::ComponentSource;
 use margo::{DeploymentId, Digest};
 use margrave_oci::{Kind, OciError, Reference, Tag};
@@ -173,7 +176,8 @@ impl Artifacts {
         }
         let fetched = match source {
             ComponentSource::Oci { repository, revision } => {
-                self.fetch_oci(holder, &name, &reference(repository, revision)?, expected).await
+                let reference = Reference::of_component(repository, revision).map_err(ArtifactError::Unusable)?;
+                self.fetch_oci(holder, &name, &reference, expected).await
             }
             // Older documents; some of them name an artifact all the same.
             ComponentSource::Location { package_location, .. } if package_location.starts_with("oci://") => {
@@ -278,6 +282,27 @@ impl Artifacts {
         self.change(|index| index.note(holder, slot))
     }
 
+    /// Takes in the components that came with a preloaded desired state, for the documents that ask for them.
+    pub fn preload(&self, preload: &Preload) -> Result<(), DiskError> {
+        for (document, yaml) in &preload.documents {
+            // One that cannot be read is told when it is applied.
+            let Ok(read) = ApplicationDeployment::read(yaml) else { continue };
+            for component in &read.document.spec.deployment_profile.components {
+                let name = source_name(&component.properties.source);
+                let listed = preload.artifacts.iter().find(|artifact| artifact.reference == name);
+                let Some((listed, bytes)) =
+                    listed.and_then(|listed| Some((listed, preload.layers.get(&listed.layer)?)))
+                else {
+                    continue;
+                };
+                let holder = Holder { deployment: read.document.id, component: &component.name, document };
+                self.note(&holder, &name, &listed.layer)?;
+                crate::disk::write_private(&self.blob(&listed.layer), bytes)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The component runs from what this document asked for: what it ran before is kept, older things go.
     pub fn settle(&self, holder: &Holder<'_>) -> Result<(), DiskError> {
         self.change(|index| index.settle(holder))?;
@@ -314,21 +339,6 @@ fn source_name(source: &ComponentSource) -> String {
         ComponentSource::Oci { repository, revision } => format!("{repository}:{revision}"),
         ComponentSource::Location { package_location, .. } => package_location.clone(),
     }
-}
-
-/// `revision` is a tag in its stored form (AD-04), or a digest.
-fn reference(repository: &str, revision: &str) -> Result<Reference, ArtifactError> {
-    let odd = |reason: String| ArtifactError::Unusable(format!("`{repository}`, revision `{revision}`: {reason}"));
-    let path = repository.trim_start_matches("oci://").trim_end_matches('/');
-    let revision = revision.replace('+', "_");
-    let tag = match revision.parse::<Digest>() {
-        Ok(digest) => Tag::Digest(digest),
-        Err(_) if margrave_oci::reference::is_tag(&revision) => Tag::Name(revision),
-        Err(_) => return Err(odd("the revision is neither a tag nor a digest".to_owned())),
-    };
-    let mut reference = Reference::parse(&format!("oci://{path}:x")).map_err(odd)?;
-    reference.tag = tag;
-    Ok(reference)
 }
 
 /// The one layer of a component's manifest (COMP-01, COMP-02, COMP-08).

@@ -67,6 +67,7 @@ codes! {
     BundleMissingFile = "608", "bundle lacks a file the manifest names";
     ArtifactNotFound = "609", "server does not have an artifact of its own manifest";
     ManifestTooLarge = "610", "manifest names more deployments than the agent takes";
+    PreloadRefused = "611", "preloaded desired state was refused";
 
     ServerUnreachable = "701", "server cannot be reached";
     ServerNotTrusted = "702", "server could not prove its identity";
@@ -104,6 +105,7 @@ impl Code {
                 | Self::BundleExtraFile
                 | Self::BundleMissingFile
                 | Self::BundleDamaged
+                | Self::PreloadRefused
                 | Self::ServerNotTrusted
                 | Self::TrustBundleRefused
         )

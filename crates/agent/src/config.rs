@@ -54,6 +54,7 @@ pub struct AgentConfig {
     pub observe_period: Duration,
     #[serde(with = "duration")]
     pub component_timeout: Duration,
+    pub boot: BootConfig,
     pub identity: IdentityConfig,
     pub trust: TrustConfig,
     pub proxy: Option<ProxyConfig>,
@@ -127,6 +128,14 @@ pub struct RetryConfig {
     pub max: Duration,
 }
 
+/// What a device does that has never heard of its server.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct BootConfig {
+    /// A desired state signed by the manager, taken when there is none yet; left out, the device waits.
+    pub preload: Option<PathBuf>,
+}
+
 /// Provisioned files; left out, the ones enrolment put into the state folder (ONB-06).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -194,6 +203,7 @@ impl Default for AgentConfig {
             retry: RetryConfig::default(),
             observe_period: settings.observe_period,
             component_timeout: settings.component_timeout,
+            boot: BootConfig::default(),
             identity: IdentityConfig::default(),
             trust: TrustConfig::default(),
             proxy: None,

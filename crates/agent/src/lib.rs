@@ -14,6 +14,7 @@ pub mod hold;
 pub mod http;
 pub mod identity;
 pub mod machine;
+pub mod preload;
 pub mod runtimes;
 pub mod shell;
 pub mod tls;

@@ -33,6 +33,7 @@ mod hold;
 pub mod io;
 mod network;
 mod placement;
+mod preload;
 pub mod records;
 pub mod report;
 mod revisions;
@@ -217,6 +218,7 @@ impl Machine {
             Input::Devices(devices) => self.devices_changed(devices, now),
             Input::RuntimeChanged => self.work.observe_soon(now),
             Input::Hold(hold) => self.hold_changed(hold, now),
+            Input::Preload(preloaded) => self.preload(preloaded, now, rng),
             Input::Poke => self.network.poke(now),
         }
         self.advance_work(now, rng);
@@ -226,6 +228,11 @@ impl Machine {
         self.wake = self.next_wake(now);
         self.effects.push(Effect::WakeAt(self.wake));
         std::mem::take(&mut self.effects)
+    }
+
+    /// Whether nothing is known of what this device should run, nor ever was.
+    pub fn is_blank(&self) -> bool {
+        self.held().is_none() && self.pending.is_none()
     }
 
     /// The version of the manifest this client goes by.

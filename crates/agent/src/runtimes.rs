@@ -17,6 +17,7 @@ use crate::artifacts::Artifacts;
 use crate::config::{AgentConfig, RuntimeKind};
 use crate::disk::DiskError;
 use crate::machine::io::{ApplyWork, Observation, RemoveWork, WorkFailure};
+use crate::preload::Preload;
 use engine::Engine;
 use margo::DeploymentId;
 use std::pin::Pin;
@@ -54,6 +55,11 @@ pub trait Runtime: Send + Sync + 'static {
     fn logs(&self, wanted: LogsWanted) -> Future<'_, Result<String, String>> {
         let LogsWanted { deployment, .. } = wanted;
         Box::pin(async move { Err(format!("this runtime keeps no logs of deployment {deployment}")) })
+    }
+
+    /// Takes in what came along with a preloaded desired state, so that applying it needs no network.
+    fn preload(&self, _: &Preload) -> Result<(), String> {
+        Ok(())
     }
 
     /// What goes into `supportedDeploymentTypes`.

@@ -3,6 +3,7 @@
 //! Nothing is global: many agents can run in one process, each with its own state folder.
 
 mod keeper;
+mod preload;
 mod tasks;
 mod writer;
 
@@ -10,9 +11,10 @@ use crate::codes::Code;
 use crate::config::{AgentConfig, ConfigError};
 use crate::disk::{DiskError, StateDir};
 use crate::facts::FactsError;
-use crate::machine::io::{Effect, Event, Input, Level, WorkId};
+use crate::machine::io::{Effect, Event, Input, Level, Preloaded, WorkId};
 use crate::machine::report::Report;
 use crate::machine::{Machine, Settled};
+use crate::preload::Preload;
 use crate::runtimes::{Future, Runtime};
 use keeper::Keeper;
 use margrave_core::time::{Clock, Timestamp};
@@ -162,7 +164,7 @@ impl Agent {
         let mut housekeeping = tokio::time::interval(HOUSEKEEPING);
         housekeeping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         // Before anything can be begun.
-        self.check_hold();
+        self.keep_house().await;
         let changes = watch(Arc::clone(&self.runtime), self.inputs.clone());
         while !cancel.is_cancelled() && !done(&self.machine) {
             let sleep = self.wake.since(self.clock.now()).min(SLEEP_MAX);
@@ -194,10 +196,25 @@ impl Agent {
         for event in self.keeper.check().await {
             log(&event);
         }
+        // Before the server is asked for anything: a first boot may have been prepared for.
+        self.check_preload();
         if let Some(devices) = self.keeper.take_devices() {
             self.feed(Input::Devices(devices));
         }
         self.publish_report();
+    }
+
+    fn check_preload(&mut self) {
+        if !self.machine.is_blank() {
+            return self.keeper.forget_preload();
+        }
+        let Some(found) = self.keeper.preload() else { return };
+        let taken = found.and_then(|preload| {
+            self.runtime.preload(&preload)?;
+            let Preload { body, etag, documents, .. } = preload.as_ref().clone();
+            Ok(Preloaded { body, etag, documents })
+        });
+        self.feed(Input::Preload(taken));
     }
 
     fn check_hold(&mut self) {

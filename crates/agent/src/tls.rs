@@ -76,6 +76,27 @@ pub(crate) fn leads_to_its_bundle(identity: &Identity, clock: &dyn Clock) -> Res
         .map_err(|error| format!("its certificate does not lead to the trust bundle: {error}"))
 }
 
+/// Whether this client's manager, as it was at `at`, has signed these bytes.
+pub(crate) fn verify_statement(
+    identity: &Identity,
+    chain: &[CertificateDer<'_>],
+    at: UnixTime,
+    scheme: u16,
+    bytes: &[u8],
+    signature: &[u8],
+) -> Result<(), String> {
+    let Some((leaf, intermediates)) = chain.split_first() else { return Err("it brings no certificate".to_owned()) };
+    let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms;
+    let anchors = anchors_at(&identity.anchors, at);
+    verify_wfm(&identity.client.wfm, &anchors, leaf, intermediates, at, &algorithms)
+        .map_err(|error| format!("who signed it is not the manager of this device: {error}"))?;
+    let known = algorithms.mapping.iter().find(|(known, _)| u16::from(*known) == scheme);
+    let (_, known) = known.ok_or_else(|| format!("signatures of scheme {scheme:#06x} are not known here"))?;
+    let leaf = EndEntityCert::try_from(leaf).map_err(|error| error.to_string())?;
+    let fits = known.iter().any(|algorithm| leaf.verify_signature(*algorithm, bytes, signature).is_ok());
+    fits.then_some(()).ok_or_else(|| "its signature does not fit what it says".to_owned())
+}
+
 /// Ordinary TLS to the trust endpoint.
 pub fn trust_config(anchor: &TrustAnchor, clock: Arc<dyn Clock>) -> Result<ClientConfig, TlsError> {
     let provider = Arc::new(aws_lc_rs::default_provider());

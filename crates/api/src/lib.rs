@@ -14,6 +14,7 @@ pub mod diff;
 pub mod explain;
 pub mod events;
 pub mod page;
+pub mod preload;
 pub mod policies;
 pub mod problem;
 pub mod registry;

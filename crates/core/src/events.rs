@@ -124,6 +124,7 @@ pub fn of_audit(record: &AuditRecord) -> NewEvent {
             let application = about.application.as_deref().unwrap_or_default();
             format!("change `{rest}`: {} `{application}` for {targets} targets", text("kind").unwrap_or_default())
         }
+        "session" => format!("web session of `{}`", text("name").unwrap_or_else(|| rest.to_owned())),
         "token" => format!("token `{}`", text("name").unwrap_or_else(|| rest.to_owned())),
         _ if rest.is_empty() => noun.to_owned(),
         noun => format!("{noun} `{rest}`"),
@@ -173,6 +174,7 @@ fn name(action: &str) -> (String, String) {
         "client.retire" => ("client.retired", "was retired"),
         "client.enrol" => ("client.enrolled", "enrolled"),
         "client.svid" => ("client.certified", "was issued a certificate"),
+        "client.preload" => ("client.prepared", "had its desired state signed for a first boot"),
         "client.pull-credentials" => ("client.pull-credentials", "was given credentials to pull with"),
         "enrolment.create" => ("client.invited", "may enrol with a new token"),
         "manifest.raise" => ("client.raised", "is ahead of this server: published above its version"),
@@ -184,8 +186,12 @@ fn name(action: &str) -> (String, String) {
         "group.delete" => ("group.deleted", "was deleted"),
         "token.create" => ("token.created", "was created"),
         "token.revoke" => ("token.revoked", "was revoked"),
+        "session.create" => ("session.opened", "was opened"),
+        "session.end" => ("session.ended", "was ended"),
+        "enrolment.withdraw" => ("client.uninvited", "may not enrol with the tokens it was given any more"),
         "application.import" => ("application.added", "was added to the catalog"),
         "application.delete" => ("application.removed", "was removed from the catalog"),
+        "change.cancel" => ("change.cancelled", ""),
         "change.create" => ("change.created", ""),
         "deployment.create" => ("deployment.assigned", "is to be installed"),
         "deployment.reconfigure" => ("deployment.reconfigured", "is to run with other answers"),

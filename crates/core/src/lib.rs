@@ -12,6 +12,7 @@ pub mod model;
 pub mod placement;
 pub mod plan;
 pub mod policy;
+pub mod preload;
 pub mod publish;
 pub mod selector;
 pub mod settings;

@@ -1,7 +1,10 @@
 //! tar.gz, read with bounds and without tricks, written so that the same input gives the same bytes.
 
+mod links;
+
 use flate2::bufread::GzDecoder;
 use flate2::{Compression, GzBuilder};
+use links::Link;
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::io::Read;
@@ -19,7 +22,7 @@ const PATH_BYTES_MAX: usize = 4096;
 const ZEROS: [u8; 4096] = [0; 4096];
 
 /// Bounds for unpacking. A hostile archive is refused before it costs more than these.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Limits {
     pub entries_max: usize,
     pub entry_bytes_max: u64,
@@ -49,10 +52,30 @@ pub enum ArchiveError {
     NotAFile(String),
     #[error("entry `{0}` occurs twice")]
     Duplicate(String),
+    #[error("link `{0}` leads to nothing in the archive")]
+    Dangling(String),
+    #[error("link `{0}` leads to itself")]
+    Circular(String),
+    #[error("entry `{0}` lies behind a link; archives hold what a link leads to at its own place")]
+    BehindLink(String),
 }
 
 /// All plain files of a tar.gz, in archive order. Exactly one gzip member, nothing before or after it.
 pub fn unpack(gz: &[u8], limits: Limits) -> Result<Vec<Entry>, ArchiveError> {
+    let Unpacked { files, links, .. } = read(gz, limits)?;
+    match links.into_iter().next() {
+        Some(link) => Err(ArchiveError::NotAFile(link.path)),
+        None => Ok(files),
+    }
+}
+
+/// As [`unpack`], with links that stay inside their top-level folder: each is read as what it leads to, so that no link
+/// is ever made from an archive. One that leaves its folder, leads to nothing or to itself is an error.
+pub fn unpack_with_links(gz: &[u8], limits: Limits) -> Result<Vec<Entry>, ArchiveError> {
+    links::follow(read(gz, limits)?)
+}
+
+fn read(gz: &[u8], limits: Limits) -> Result<Unpacked, ArchiveError> {
     let stream_max = limits
         .total_bytes_max
         .saturating_add(ENTRY_OVERHEAD_BYTES.saturating_mul(limits.entries_max as u64 + 1))
@@ -65,14 +88,13 @@ pub fn unpack(gz: &[u8], limits: Limits) -> Result<Vec<Entry>, ArchiveError> {
         ended_in_zeros: false,
     };
     let mut archive = tar::Archive::new(stream);
-    let mut unpacked = Unpacked { limits, files: Vec::new(), names: HashSet::new(), entries: 0, bytes: 0 };
+    let mut unpacked = Unpacked { limits, ..Unpacked::default() };
     let mut entries = archive.entries().map_err(damaged(limits))?;
     loop {
         allowance.set(HEADERS_BYTES_MAX);
         let Some(entry) = entries.next() else { break };
         unpacked.take(entry.map_err(damaged(limits))?, &allowance)?;
     }
-    let files = unpacked.files;
     let mut rest = archive.into_inner();
     if !rest.ended_in_zeros {
         return Err(ArchiveError::Damaged("it ends before its end marker".to_owned()));
@@ -80,15 +102,18 @@ pub fn unpack(gz: &[u8], limits: Limits) -> Result<Vec<Entry>, ArchiveError> {
     allowance.set(END_BYTES_MAX);
     rest.drain().map_err(damaged(limits))?;
     if rest.inner.into_inner().is_empty() {
-        Ok(files)
+        Ok(unpacked)
     } else {
         Err(ArchiveError::Damaged("something follows its end".to_owned()))
     }
 }
 
+#[derive(Default)]
 struct Unpacked {
     limits: Limits,
     files: Vec<Entry>,
+    links: Vec<Link>,
+    folders: HashSet<String>,
     names: HashSet<String>,
     entries: usize,
     bytes: u64,
@@ -107,13 +132,14 @@ impl Unpacked {
         }
         let raw = entry.path_bytes().into_owned();
         let shown: String = String::from_utf8_lossy(&raw[..raw.len().min(200)]).into_owned();
-        let is_folder = match kind {
-            EntryType::Regular | EntryType::Continuous => false,
-            EntryType::Directory => true,
+        let is_link = match kind {
+            EntryType::Regular | EntryType::Continuous | EntryType::Directory => false,
+            EntryType::Symlink | EntryType::Link => true,
             _ => return Err(ArchiveError::NotAFile(shown)),
         };
         let path = safe_path(&raw).ok_or_else(|| ArchiveError::Escapes(shown.clone()))?;
-        if is_folder {
+        if kind == EntryType::Directory {
+            self.folders.insert(path);
             return Ok(());
         }
         // An empty path is the folder itself, which no file can be.
@@ -122,6 +148,11 @@ impl Unpacked {
         }
         if !self.names.insert(path.clone()) {
             return Err(ArchiveError::Duplicate(shown));
+        }
+        if is_link {
+            let target = entry.link_name_bytes().unwrap_or_default();
+            self.links.push(Link::new(path, &target, kind == EntryType::Link));
+            return Ok(());
         }
         // The declared size is checked before anything is read.
         let size = entry.size();

@@ -21,6 +21,17 @@ impl Digest {
         let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, bytes);
         Self(format!("sha256:{}", hex(hash.as_ref())))
     }
+    /// The digest of everything a reader gives, however much it is.
+    pub fn of_reader(reader: &mut dyn std::io::Read) -> std::io::Result<Self> {
+        let mut context = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            match reader.read(&mut buffer)? {
+                0 => return Ok(Self(format!("sha256:{}", hex(context.finish().as_ref())))),
+                count => context.update(&buffer[..count]),
+            }
+        }
+    }
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -89,6 +100,8 @@ mod tests {
         // DS-08, DS-09
         let empty = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
         assert_eq!(Digest::of(b"").as_str(), empty);
+        let long = vec![7; 200_000];
+        assert_eq!(Digest::of_reader(&mut long.as_slice()).unwrap(), Digest::of(&long));
         assert_ne!(Digest::of(b"a\n"), Digest::of(b"a"));
         assert_eq!(Digest::of(b"").etag(), format!("\"{empty}\""));
         assert_eq!(Digest::of(b"").hex(), &empty[7..]);

@@ -45,7 +45,7 @@ impl Found {
 
 /// The images of a compose archive; `variables` are those the application sets.
 pub fn of_compose(archive: &[u8], variables: &BTreeMap<String, String>) -> Result<Found, String> {
-    let files = archive::unpack(archive, LIMITS).map_err(|error| error.to_string())?;
+    let files = archive::unpack_with_links(archive, LIMITS).map_err(|error| error.to_string())?;
     let file = |name: &str| {
         let inside = |entry: &&Entry| entry.path.split_once('/').is_some_and(|(_, rest)| rest == name);
         files.iter().find(inside).map(|entry| entry.bytes.as_slice())

@@ -73,6 +73,20 @@ impl Reference {
         Ok(Self { host: host.to_owned(), repository, tag: tag.unwrap_or_else(|| Tag::Name("latest".to_owned())) })
     }
 
+    /// A component as deployments name it: `revision` is a tag, in its stored form or not (AD-04), or a digest.
+    pub fn of_component(repository: &str, revision: &str) -> Result<Self, String> {
+        let odd = |reason: String| format!("`{repository}`, revision `{revision}`: {reason}");
+        let path = repository.trim_start_matches("oci://").trim_end_matches('/');
+        let revision = revision.replace('+', "_");
+        let tag = match revision.parse::<Digest>() {
+            Ok(digest) => Tag::Digest(digest),
+            Err(_) if is_tag(&revision) => Tag::Name(revision),
+            Err(_) => return Err(odd("the revision is neither a tag nor a digest".to_owned())),
+        };
+        let parsed = Self::parse(&format!("oci://{path}:x")).map_err(odd)?;
+        Ok(Self { tag, ..parsed })
+    }
+
     /// Without `oci://`, as images are written.
     pub fn image(&self) -> String {
         self.to_string().trim_start_matches("oci://").to_owned()

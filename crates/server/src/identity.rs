@@ -18,6 +18,7 @@ use arc_swap::ArcSwap;
 use margo::ids::ClientId;
 use margo::spiffe::{TrustDomain, WfmIdentity};
 use margrave_core::time::{Clock, Timestamp};
+use rustls::SignatureScheme;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -34,6 +35,26 @@ pub enum IdentityError {
     },
     #[error("{attempt}: {problem}")]
     Material { attempt: String, problem: String },
+}
+
+/// What statements are signed with: what TLS 1.3 uses, without the old.
+const STATEMENT_SCHEMES: [SignatureScheme; 6] = [
+    SignatureScheme::ECDSA_NISTP256_SHA256,
+    SignatureScheme::ECDSA_NISTP384_SHA384,
+    SignatureScheme::ED25519,
+    SignatureScheme::RSA_PSS_SHA256,
+    SignatureScheme::RSA_PSS_SHA384,
+    SignatureScheme::RSA_PSS_SHA512,
+];
+
+/// A signature of this server, with the certificates that say whose it is.
+#[derive(Debug, Clone)]
+pub struct Signed {
+    /// Its number in TLS.
+    pub scheme: u16,
+    pub signature: Vec<u8>,
+    /// DER: leaf first.
+    pub certificates: Vec<Vec<u8>>,
 }
 
 /// A certificate just issued.
@@ -114,6 +135,19 @@ impl Identity {
         let material = self.material.load();
         let svid = material.issuer.authority()?.client_svid(&spiffe_id, &key, self.clock.now(), lifetime)?;
         Ok(Issued { spiffe_id, certificate_pem: svid.chain_pem, expires_at: svid.expires_at })
+    }
+
+    /// Signs as this server, so that devices know it is their manager who speaks.
+    pub fn sign(&self, bytes: &[u8]) -> Result<Signed, IdentityError> {
+        let failed = |problem: String| IdentityError::Material { attempt: "sign a statement".to_owned(), problem };
+        let material = self.material.load();
+        let certified = &material.wfm.certified;
+        let signer = certified.key.choose_scheme(&STATEMENT_SCHEMES);
+        let signer = signer
+            .ok_or_else(|| failed("the key of this server's SVID makes no signature that is known".to_owned()))?;
+        let signature = signer.sign(bytes).map_err(|error| failed(error.to_string()))?;
+        let certificates = certified.cert.iter().map(|certificate| certificate.to_vec()).collect();
+        Ok(Signed { scheme: signer.scheme().into(), signature, certificates })
     }
 
     /// SHA-256 of the CSR's public key, for one-time tokens.

@@ -21,6 +21,13 @@ impl SmallDisk {
         Self { folder }
     }
 
+    /// It holds this many bytes from now on.
+    pub fn resize(&self, bytes: usize) {
+        let options = format!("remount,size={bytes}");
+        let status = Command::new("mount").args(["-o", &options]).arg(self.folder.path()).status().unwrap();
+        assert!(status.success(), "cannot make the small disk larger");
+    }
+
     pub fn path(&self) -> &Path {
         self.folder.path()
     }

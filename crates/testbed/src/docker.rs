@@ -1,8 +1,10 @@
-//! A Docker engine of the test's own: its own data, socket and bridge, beside any other on the machine.
+//! A Docker engine of the test's own: its own data, socket and bridge, beside any other on the machine. Or Podman, which
+//! imitates one on its socket.
 
 use crate::network::{ip, make_bridge};
 use crate::tools::{PATIENCE, tool, wait_for};
 use std::fs::{self, File};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,7 +24,26 @@ kill $engine
 wait $engine
 "#;
 
+/// Podman without systemd and without the right to raise limits.
+const PODMAN_SETTINGS: &str = r#"
+[containers]
+default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+[network]
+network_config_dir = "@FOLDER@/networks"
+"#;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Docker,
+    Podman,
+}
+
 pub struct Docker {
+    kind: Kind,
     folder: TempDir,
     bridge: String,
     address: String,
@@ -34,6 +55,20 @@ pub struct Docker {
 impl Docker {
     /// Starts an engine and waits until it answers.
     pub async fn start() -> Self {
+        Self::start_kind(Kind::Docker, &std::env::temp_dir()).await
+    }
+
+    /// With its data below this folder, which may be small.
+    pub async fn start_in(folder: &Path) -> Self {
+        Self::start_kind(Kind::Docker, folder).await
+    }
+
+    /// Podman behind the same socket. It has no health checks where systemd does not run.
+    pub async fn start_podman() -> Self {
+        Self::start_kind(Kind::Podman, &std::env::temp_dir()).await
+    }
+
+    async fn start_kind(kind: Kind, folder: &Path) -> Self {
         let number = ENGINES.fetch_add(1, Ordering::Relaxed);
         let process = std::process::id();
         let bridge = format!("mg{process:x}{number:x}");
@@ -42,9 +77,9 @@ impl Docker {
         let address = format!("10.{}.{}.1", 210 + (seed >> 8) % 40, seed % 256);
         make_bridge(&bridge, &address);
         let pool = format!("10.{}.0.0/16", 100 + seed % 50);
-        let folder = tempfile::Builder::new().prefix("engine").tempdir().unwrap();
+        let folder = tempfile::Builder::new().prefix("engine").tempdir_in(folder).unwrap();
         fs::create_dir_all(folder.path().join("etc/certs.d")).unwrap();
-        let docker = Self { folder, bridge, address, pool, running: Mutex::new(None) };
+        let docker = Self { kind, folder, bridge, address, pool, running: Mutex::new(None) };
         docker.begin().await;
         docker
     }
@@ -71,8 +106,35 @@ impl Docker {
     pub async fn begin(&self) {
         let log = File::create(self.path("log")).unwrap();
         fs::create_dir_all("/etc/docker").unwrap();
-        let child = Command::new("unshare")
-            .args(["--mount", "sh", "-c", KEEPER, "keeper"])
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", KEEPER, "keeper"]).env("ETC", self.path("etc"));
+        match self.kind {
+            Kind::Docker => self.dockerd(&mut command),
+            Kind::Podman => self.podman(&mut command),
+        }
+        let child = command.stdin(Stdio::piped()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(child);
+        let log = self.path("log");
+        let is_ready = || match self.kind {
+            Kind::Docker => fs::read_to_string(&log).unwrap().contains("API listen on"),
+            Kind::Podman => UnixStream::connect(self.socket()).is_ok(),
+        };
+        wait_for("the engine is ready", is_ready).await;
+    }
+
+    fn podman(&self, command: &mut Command) {
+        let settings = self.path("containers.conf");
+        let text = PODMAN_SETTINGS.replace("@FOLDER@", &self.folder.path().display().to_string());
+        fs::write(&settings, text).unwrap();
+        command.env("CONTAINERS_CONF", settings).arg(tool("podman"));
+        for (option, folder) in [("--root", "data"), ("--runroot", "exec"), ("--tmpdir", "tmp")] {
+            command.arg(option).arg(self.path(folder));
+        }
+        command.args(["system", "service", "--time", "0"]).arg(format!("unix://{}", self.socket().display()));
+    }
+
+    fn dockerd(&self, command: &mut Command) {
+        command
             .arg(tool("dockerd"))
             .arg("--data-root")
             .arg(self.path("data"))
@@ -85,16 +147,7 @@ impl Docker {
             .arg(format!("--bridge={}", self.bridge))
             // Its own pool: networks that engines before it left behind would use up the one all engines share.
             .arg(format!("--default-address-pool=base={},size=24", self.pool))
-            .args(["--iptables=false", "--ip6tables=false", "--ip-masq=false", "--shutdown-timeout=5"])
-            .env("ETC", self.path("etc"))
-            .stdin(Stdio::piped())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(child);
-        let log = self.path("log");
-        wait_for("the engine is ready", || fs::read_to_string(&log).unwrap().contains("API listen on")).await;
+            .args(["--iptables=false", "--ip6tables=false", "--ip-masq=false", "--shutdown-timeout=5"]);
     }
 
     /// Ends the engine and everything in it; its data stays.
@@ -139,6 +192,12 @@ impl Docker {
             assert!(start.elapsed() < PATIENCE, "never happened: {what}; last seen: {text}");
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
+    }
+
+    /// Whether layers of an image are arriving at this moment.
+    pub fn is_pulling(&self) -> bool {
+        let files = fs::read_dir(self.path("data/tmp")).into_iter().flatten().flatten();
+        files.into_iter().any(|file| file.file_name().to_string_lossy().starts_with("GetImageBlob"))
     }
 
     /// Puts an image into the engine without any registry.

@@ -22,6 +22,18 @@ pub struct Image {
     blobs: Vec<Vec<u8>>,
 }
 
+impl Image {
+    /// Its configuration, then its layers.
+    pub fn blobs(&self) -> &[Vec<u8>] {
+        &self.blobs
+    }
+
+    /// Of its manifest, as `name@digest` names it.
+    pub fn digest(&self) -> Digest {
+        Digest::of(&self.manifest)
+    }
+}
+
 /// A shell image; `mark` makes its content, and so its digest, differ from others.
 pub fn busybox(mark: &str) -> Image {
     build(&[("mark", mark.as_bytes())])

@@ -37,6 +37,8 @@ pub struct Registry {
     folder: TempDir,
     address: String,
     user: Option<User>,
+    /// The one that counts now.
+    password: Mutex<String>,
     tokens: Option<Tokens>,
     ca: String,
     running: Mutex<Option<Child>>,
@@ -64,7 +66,8 @@ impl Registry {
             fs::write(folder.path().join("ca.pem"), &ca).unwrap();
             fs::write(folder.path().join("tokens.pem"), &tokens.certificate).unwrap();
         }
-        let registry = Self { folder, address, user, tokens, ca, running: Mutex::new(None) };
+        let password = Mutex::new(user.map(|user| user.password.to_owned()).unwrap_or_default());
+        let registry = Self { folder, address, user, password, tokens, ca, running: Mutex::new(None) };
         if let Some(user) = user.filter(|_| registry.tokens.is_none()) {
             registry.set_password(user.name, user.password);
         }
@@ -85,11 +88,12 @@ impl Registry {
         format!("oci://{}/{name}", self.address)
     }
 
-    /// From now on, for everybody.
+    /// From now on, for everybody, also for what is pushed here.
     pub fn set_password(&self, name: &str, password: &str) {
         let output = Command::new(tool("htpasswd")).args(["-Bbn", name, password]).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         fs::write(self.folder.path().join("htpasswd"), output.stdout).unwrap();
+        password.clone_into(&mut self.password.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     pub async fn begin(&self) {
@@ -133,9 +137,9 @@ impl Registry {
     }
 
     fn client(&self) -> Client {
-        let user = self.user;
-        let credentials =
-            Credentials::new(user.map(|user| user.name.to_owned()), user.map(|user| user.password.to_owned())).unwrap();
+        let password = self.password.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let user = self.user.map(|user| user.name.to_owned());
+        let credentials = Credentials::new(user.clone(), user.map(|_| password)).unwrap();
         let connection = Connection { plain_http: false, ca: Some(self.ca.clone()), credentials };
         Client::new(&self.address, &connection).unwrap()
     }
@@ -149,6 +153,22 @@ impl Registry {
         }
         let manifest = Bytes::from(manifest.to_vec());
         client.push_manifest(repository, tag, media_type, &manifest).await.unwrap();
+    }
+
+    /// Pushes a compose component whose archive was made by hand.
+    pub async fn push_compose_layer(&self, repository: &str, version: &str, layer: &[u8]) {
+        use margrave_oci::build::{COMPOSE_ARTIFACT_TYPE, COMPOSE_LAYER_TYPE, MANIFEST_MEDIA_TYPE};
+        let part = |media_type: &str, bytes: &[u8]| {
+            let digest = margo::Digest::of(bytes);
+            serde_json::json!({ "mediaType": media_type, "digest": digest, "size": bytes.len() })
+        };
+        let manifest = serde_json::json!({
+            "schemaVersion": 2, "mediaType": MANIFEST_MEDIA_TYPE, "artifactType": COMPOSE_ARTIFACT_TYPE,
+            "config": part("application/vnd.oci.empty.v1+json", b"{}"),
+            "layers": [part(COMPOSE_LAYER_TYPE, layer)],
+        });
+        let blobs = [b"{}".to_vec(), layer.to_vec()];
+        self.push(repository, version, MANIFEST_MEDIA_TYPE, manifest.to_string().as_bytes(), &blobs).await;
     }
 
     /// Pushes a compose component made of these files (COMP-01).

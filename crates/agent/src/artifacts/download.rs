@@ -32,6 +32,10 @@ impl Pace {
         Self { bytes_per_second, paid: Mutex::new(None) }
     }
 
+    pub(super) fn is_limited(&self) -> bool {
+        self.bytes_per_second > 0
+    }
+
     /// Waits until so many bytes may have been taken.
     async fn take(&self, bytes: usize) {
         if self.bytes_per_second == 0 {
@@ -67,8 +71,10 @@ pub(super) async fn blob(
             Err(error) => return Err(error),
         }
     }
-    let bytes = tokio::fs::read(&part).await.map_err(|error| disk(&part, error))?;
-    let actual = Digest::of(&bytes);
+    let hashed = part.clone();
+    let hash = move || std::fs::File::open(&hashed).and_then(|mut file| Digest::of_reader(&mut file));
+    let actual = tokio::task::spawn_blocking(hash).await.map_err(|error| broken(repository, &error.to_string()))?;
+    let actual = actual.map_err(|error| disk(&part, error))?;
     if actual != *digest {
         // A part that is wrong would stay wrong.
         let _ = tokio::fs::remove_file(&part).await;

@@ -84,10 +84,13 @@ fn a_manifest_of_another_kind_is_refused_with_the_reason() {
 #[test]
 fn revisions_are_tags_in_stored_form_or_digests() {
     // AD-04
-    assert_eq!(reference("oci://r.example/web", "1.0.0+7").unwrap().to_string(), "oci://r.example/web:1.0.0_7");
+    assert_eq!(
+        Reference::of_component("oci://r.example/web", "1.0.0+7").unwrap().to_string(),
+        "oci://r.example/web:1.0.0_7"
+    );
     let digest = Digest::of(b"x");
-    let by_digest = reference("r.example/web", digest.as_str()).unwrap();
+    let by_digest = Reference::of_component("r.example/web", digest.as_str()).unwrap();
     assert_eq!(by_digest.to_string(), format!("oci://r.example/web@{digest}"));
-    assert!(reference("oci://r.example/web", "a b").is_err());
-    assert!(reference("oci://r.example/Web", "1").is_err());
+    assert!(Reference::of_component("oci://r.example/web", "a b").is_err());
+    assert!(Reference::of_component("oci://r.example/Web", "1").is_err());
 }

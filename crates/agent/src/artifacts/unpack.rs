@@ -30,7 +30,7 @@ pub fn unpack_component(layer: &[u8]) -> Result<Unpacked, String> {
 
 /// The files of an archive with one folder, by path below it.
 pub fn unpack_folder(layer: &[u8]) -> Result<BTreeMap<String, Vec<u8>>, String> {
-    let entries = archive::unpack(layer, LIMITS).map_err(|error| error.to_string())?;
+    let entries = archive::unpack_with_links(layer, LIMITS).map_err(|error| error.to_string())?;
     let mut folder: Option<String> = None;
     let mut files = BTreeMap::new();
     for Entry { path, bytes } in entries {

@@ -133,6 +133,7 @@ fn missing(config: &AgentConfig) -> Vec<(String, String)> {
     let identity = &config.identity;
     let named = [
         ("device.capabilities", &config.device.capabilities),
+        ("boot.preload", &config.boot.preload),
         ("identity.certificate", &identity.certificate),
         ("identity.key", &identity.key),
         ("identity.trust_bundle", &identity.trust_bundle),

@@ -26,7 +26,7 @@ pub struct RegistryConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ArtifactsConfig {
-    /// The most bytes per second that downloads of components take; 0 for no limit.
+    /// The most bytes per second that components and images take together; 0 for no limit.
     pub bytes_per_second: u64,
 }
 

@@ -35,6 +35,36 @@ pub(super) struct Pending {
     fetched: IndexMap<Digest, Arc<[u8]>>,
     without_bundle: bool,
     stage: Stage,
+    origin: Origin,
+}
+
+/// Who brought a manifest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The answer to a poll.
+    Server,
+    /// The disk of a device that has not heard of its server yet.
+    Preload,
+}
+
+impl Pending {
+    pub(super) fn preloaded(
+        manifest: StateManifest,
+        body: String,
+        etag: String,
+        documents: Vec<(Digest, Arc<[u8]>)>,
+    ) -> Self {
+        let body_digest = Digest::of(body.as_bytes());
+        let fetched = documents.into_iter().collect();
+        let (etag, stage, origin) = (Some(etag), Stage::Fetching, Origin::Preload);
+        Self { manifest, body, body_digest, etag, fetched, without_bundle: false, stage, origin }
+    }
+
+    /// A deployment that was not brought along.
+    pub(super) fn lacks(&self) -> Option<Digest> {
+        let mut named = self.manifest.deployments.iter().map(|listed| &listed.digest);
+        named.find(|digest| !self.fetched.contains_key(*digest)).cloned()
+    }
 }
 
 /// What a fetch that could not be finished leaves to the next one for the same manifest.
@@ -175,7 +205,7 @@ impl Machine {
     }
 
     /// The newest thing ever accepted, from whichever record still knows it (DS-22).
-    fn held(&self) -> Option<Held> {
+    pub(super) fn held(&self) -> Option<Held> {
         let accepted = self.accepted.as_ref().map(|goal| goal.record.held());
         let reconciled = self.reconciled.as_ref().map(Reconciled::held);
         [accepted, reconciled, self.floor.clone()].into_iter().flatten().max_by_key(|held| held.version)
@@ -193,8 +223,16 @@ impl Machine {
         let leftover = self.leftover.take().filter(|leftover| leftover.manifest == body_digest);
         let (fetched, without_bundle) =
             leftover.map(|leftover| (leftover.fetched, leftover.without_bundle)).unwrap_or_default();
-        self.pending =
-            Some(Pending { manifest, body, body_digest, etag, fetched, without_bundle, stage: Stage::Fetching });
+        self.pending = Some(Pending {
+            manifest,
+            body,
+            body_digest,
+            etag,
+            fetched,
+            without_bundle,
+            stage: Stage::Fetching,
+            origin: Origin::Server,
+        });
         self.network.desired.due = now;
         self.accept_if_complete(now, rng);
     }
@@ -210,7 +248,7 @@ impl Machine {
         self.note_trouble(Topic::Desired, code, why, Some(due), now);
     }
 
-    fn accept_if_complete(&mut self, now: Timestamp, _rng: &mut dyn RngCore) {
+    pub(super) fn accept_if_complete(&mut self, now: Timestamp, _rng: &mut dyn RngCore) {
         let Some(pending) = &self.pending else { return };
         if !self.missing(&pending.manifest).is_empty() {
             return;
@@ -277,7 +315,7 @@ impl Machine {
     /// The acceptance is durable: from now on this is what the device should be.
     fn adopt(&mut self, now: Timestamp, rng: &mut dyn RngCore) {
         let Some(pending) = self.pending.take() else { return };
-        let Pending { manifest, body, body_digest, etag, fetched, without_bundle: _, stage: _ } = pending;
+        let Pending { manifest, body, body_digest, etag, fetched, without_bundle: _, stage: _, origin } = pending;
         self.contents.extend(fetched);
         let previous = self.previous_contents(&body_digest);
         let record =
@@ -287,8 +325,11 @@ impl Machine {
         self.floor = None;
         let before = self.accepted.replace(goal);
         self.restate(before.as_ref(), now);
-        self.polled(now, rng);
-        self.network.hold.news(now);
+        if origin == Origin::Server {
+            self.clear_trouble(Topic::Preload);
+            self.polled(now, rng);
+            self.network.hold.news(now);
+        }
         self.forget_contents();
         self.report_newcomers(now);
         self.cancel_outdated();
@@ -320,7 +361,7 @@ impl Machine {
     }
 }
 
-fn unacceptable(manifest: &StateManifest) -> Option<(Code, String)> {
+pub(super) fn unacceptable(manifest: &StateManifest) -> Option<(Code, String)> {
     if manifest.deployments.len() > DEPLOYMENTS_MAX {
         let count = manifest.deployments.len();
         return Some((Code::ManifestTooLarge, format!("{count} deployments, at most {DEPLOYMENTS_MAX} are taken")));

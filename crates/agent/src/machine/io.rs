@@ -44,8 +44,19 @@ pub enum Input {
     RuntimeChanged,
     /// A technician at the device stops changes, or lets them go on.
     Hold(Option<Hold>),
+    /// A desired state the device was given beforehand, signed by its manager and verified; or why it is not used.
+    Preload(Result<Preloaded, String>),
     /// Somebody wants the next poll now. Never earlier than the server allows.
     Poke,
+}
+
+/// What a manifest and its documents would have been, had the server been there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preloaded {
+    /// The exact text of the manifest.
+    pub body: String,
+    pub etag: String,
+    pub documents: Vec<(Digest, Arc<[u8]>)>,
 }
 
 /// No change is begun on this device for a while. Whoever drives the machine ends it.

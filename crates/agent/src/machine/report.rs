@@ -17,6 +17,7 @@ pub(super) enum Topic {
     Desired,
     Disk,
     Runtime,
+    Preload,
     Capabilities(DeviceId),
 }
 
@@ -24,7 +25,7 @@ pub(super) enum Topic {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Trouble {
-    /// `server`, `desired state`, `disk`, `runtime`, or a device.
+    /// `server`, `desired state`, `disk`, `runtime`, `preload`, or a device.
     pub about: String,
     pub code: Code,
     pub title: String,
@@ -147,6 +148,7 @@ impl Machine {
             Topic::Desired => "desired state".to_owned(),
             Topic::Disk => "disk".to_owned(),
             Topic::Runtime => "runtime".to_owned(),
+            Topic::Preload => "preload".to_owned(),
             Topic::Capabilities(device) => format!("device {device}"),
         };
         let trouble = Trouble {

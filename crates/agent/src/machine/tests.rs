@@ -5,6 +5,7 @@ mod desired;
 mod gateway;
 mod hold;
 mod policies;
+mod preload;
 mod properties;
 mod trouble;
 mod work;

@@ -4,11 +4,14 @@
 //! there by relative mounts. The compose file is never changed: what is ours comes from a second file. Images are pulled
 //! by the engine before anything is stopped; `compose up` then recreates only what differs, and never pulls.
 
+mod collection;
 mod containers;
+mod fetched;
 mod files;
 mod images;
 pub mod names;
 mod preflight;
+mod preloaded;
 mod project;
 pub mod socket;
 mod start;
@@ -20,7 +23,10 @@ use super::program::Program;
 use crate::artifacts::{Artifacts, COMPOSE, unpack_component};
 use crate::config::{ComposeConfig, TelemetryConfig};
 use crate::machine::io::{ApplyWork, SeenComponent, WorkFailure};
+use crate::preload::Preload;
+use collection::Collection;
 use containers::Applied;
+use preloaded::PreloadedImages;
 use project::Project;
 use serde_json::{Value, json};
 use socket::{Lines, Socket, SocketError};
@@ -43,6 +49,8 @@ pub struct Compose {
     folder: PathBuf,
     telemetry: TelemetryConfig,
     artifacts: Arc<Artifacts>,
+    collection: Collection,
+    preloaded: PreloadedImages,
     /// Kept between two calls of `changed`, so that nothing is missed between them.
     events: Mutex<Option<Lines>>,
 }
@@ -55,11 +63,14 @@ impl Compose {
         artifacts: Arc<Artifacts>,
     ) -> Self {
         let ComposeConfig { socket, command, certificates } = config.clone();
+        let folder = state_dir.join("compose");
         Self {
             socket: Socket::new(&socket),
             command,
             certificates,
-            folder: state_dir.join("compose"),
+            collection: Collection::open(&folder),
+            preloaded: PreloadedImages::new(&folder),
+            folder,
             telemetry: telemetry.clone(),
             artifacts,
             events: Mutex::new(None),
@@ -117,6 +128,8 @@ impl Compose {
         let model = model?;
         let images = model.images().map_err(failed)?;
         self.preflight(&project, &model, &images).await?;
+        let names = images.iter().map(project::Image::local).collect();
+        self.collection.note(&project.name, &work.digest, names).map_err(|error| failed(error.chain()))?;
         self.pull(&images).await?;
         Ok(json!({ "project": project.name }))
     }
@@ -133,7 +146,10 @@ impl Compose {
         self.start(&project, component.properties.waits()).await?;
         let seen = self.containers(&project.name).await.map_err(from_socket)?;
         Applied::of(&seen).write(&project.folder).map_err(|error| failed(error.chain()))?;
-        self.artifacts.settle(&holder(work)).map_err(|error| failed(error.chain()))
+        self.artifacts.settle(&holder(work)).map_err(|error| failed(error.chain()))?;
+        self.collection.settle(&project.name, &work.digest).map_err(|error| failed(error.chain()))?;
+        self.collect_images().await;
+        Ok(())
     }
 
     /// A copy for containers: they may read it whoever they run as.
@@ -163,7 +179,10 @@ impl Compose {
             self.purge_volumes(&name).await.map_err(from_socket)?;
         }
         files::remove_project(&self.project_folder(&name), entry.purge).map_err(|error| failed(error.chain()))?;
-        self.artifacts.forget(entry.deployment, &entry.component).map_err(|error| failed(error.chain()))
+        self.artifacts.forget(entry.deployment, &entry.component).map_err(|error| failed(error.chain()))?;
+        self.collection.forget(&name).map_err(|error| failed(error.chain()))?;
+        self.collect_images().await;
+        Ok(())
     }
 
     async fn purge_volumes(&self, project: &str) -> Result<(), SocketError> {
@@ -248,6 +267,11 @@ impl Engine for Compose {
             }
             Ok(seen)
         })
+    }
+
+    fn preload(&self, preload: &Preload) -> Result<(), String> {
+        self.artifacts.preload(preload).map_err(|error| error.chain())?;
+        self.preloaded.keep(preload).map_err(|error| error.chain())
     }
 
     fn changed(&self) -> Future<'_, ()> {

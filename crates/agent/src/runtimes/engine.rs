@@ -5,6 +5,7 @@ use super::ledger::Entry;
 use super::program::ProgramError;
 use crate::artifacts::Holder;
 use crate::machine::io::{ApplyWork, FailureKind, SeenComponent, WorkFailure};
+use crate::preload::Preload;
 use margo::description::Component;
 use serde_json::Value;
 
@@ -33,6 +34,11 @@ pub trait Engine: Send + Sync + 'static {
     /// Returns when something of ours may have changed (engine events); never, where there are none.
     fn changed(&self) -> Future<'_, ()> {
         Box::pin(std::future::pending())
+    }
+
+    /// Takes in artifacts and images of a preloaded desired state. May be repeated.
+    fn preload(&self, _: &Preload) -> Result<(), String> {
+        Ok(())
     }
 
     /// The last lines of the logs of a component.

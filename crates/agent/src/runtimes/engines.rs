@@ -5,6 +5,7 @@ use super::ledger::{Entry, Ledger};
 use super::{Future, LogsWanted, Runtime};
 use crate::disk::DiskError;
 use crate::machine::io::{ApplyWork, Observation, RemoveWork, Run, SeenComponent, SeenDeployment, WorkFailure};
+use crate::preload::Preload;
 use indexmap::IndexMap;
 use margo::DeploymentId;
 use margrave_core::policy::{OnRemoval, Policy};
@@ -165,6 +166,10 @@ impl Runtime for Engines {
             }
             Ok(text)
         })
+    }
+
+    fn preload(&self, preload: &Preload) -> Result<(), String> {
+        self.all.iter().try_for_each(|engine| engine.preload(preload))
     }
 
     fn deployment_types(&self) -> &'static [&'static str] {

@@ -25,7 +25,8 @@ const REFRESH_RETRY: Duration = Duration::from_mins(1);
 const EXPIRY_WARNING: Duration = Duration::from_hours(72);
 
 pub(super) struct Keeper {
-    config: AgentConfig,
+    pub(super) config: AgentConfig,
+    pub(super) preload: super::preload::Watch,
     clock: Arc<dyn Clock>,
     started: Timestamp,
     types: &'static [&'static str],
@@ -76,6 +77,7 @@ impl Keeper {
         let pause = config.retry.first;
         let mut keeper = Self {
             config,
+            preload: super::preload::Watch::default(),
             clock,
             started: now,
             types,

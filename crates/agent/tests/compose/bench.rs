@@ -92,6 +92,16 @@ impl Device {
         Self::with(Arc::new(Docker::start().await)).await
     }
 
+    /// With an engine whose data lies below this folder.
+    pub(crate) async fn alone_in(folder: &Path) -> Self {
+        Self::with(Arc::new(Docker::start_in(folder).await)).await
+    }
+
+    /// On Podman, through its socket.
+    pub(crate) async fn on_podman() -> Self {
+        Self::with(Arc::new(Docker::start_podman().await)).await
+    }
+
     async fn with(docker: Arc<Docker>) -> Self {
         // On the bridge, where the engine insists on a certificate it trusts.
         let registry = Registry::start(docker.address(), Some(USER)).await;

@@ -2,7 +2,7 @@
 
 use crate::bench::{Device, REPOSITORY, USER, Wish, web};
 use margo::status::State;
-use margrave_testbed::Registry;
+use margrave_testbed::{Registry, images};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_credentials_are_told_and_right_ones_count_at_once() {
@@ -26,6 +26,16 @@ async fn wrong_credentials_are_told_and_right_ones_count_at_once() {
     device.publish_wish(&Wish { revision: "1.0.0", parameters: &[("COUNT", "2")], ..Wish::default() });
     device.reaches(State::Installed).await;
     assert!(device.containers().contains(&held[0]));
+    let next = device.push_image("2").await;
+    device.registry.push_compose(REPOSITORY, "2.0.0", &[("compose.yaml", &web(&next))]).await;
+    std::fs::write(device.path("password"), USER.password).unwrap();
+    device.publish_wish(&Wish { revision: "2.0.0", ..Wish::default() });
+    let status = device.reaches(State::Failed).await;
+    let message = status.components[0].error.clone().unwrap().message;
+    assert!(message.contains("refused the username and password"), "the one of before: {message}");
+    std::fs::write(device.path("password"), "second secret").unwrap();
+    device.reaches(State::Installed).await;
+    assert_eq!(device.read("/mark"), "2");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -60,4 +70,44 @@ async fn a_mirror_serves_components_and_images_of_a_registry_that_is_gone() {
     device.reaches(State::Installed).await;
     let named = device.docker.docker(&["ps", "--format", "{{.Image}}", "--filter", &device.label()]);
     assert_eq!(named, "gone.example:5000/images/web:1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_named_by_its_digest_comes_from_a_mirror_too() {
+    let mut device = Device::new().await;
+    let right = images::busybox("right");
+    let name = |path: &str| margrave_oci::mirror::repository("gone.example:5000", path).unwrap();
+    device.registry.push_image(&name("images/web"), "any", &right).await;
+    let image = format!("gone.example:5000/images/web@{}", right.digest());
+    device.registry.push_compose(&name(REPOSITORY), "1.0.0", &[("compose.yaml", &web(&image))]).await;
+    device.tables = format!("[[registry]]\nhost = \"gone.example:5000\"\nmirror = \"{}\"\n", device.registry.host());
+    let source = format!("          repository: oci://gone.example:5000/{REPOSITORY}\n          revision: 1.0.0\n");
+    let served = device.document_from(&source, &Wish::default());
+    device.publish(&[served]);
+    device.start();
+    device.reaches(State::Installed).await;
+    assert_eq!(device.read("/mark"), "right");
+    let held = device.docker.docker(&["ps", "--format", "{{.Image}}", "--filter", &device.label()]);
+    assert_eq!(held, format!("gone.example:5000/images/web:sha256-{}", right.digest().hex()));
+
+    // Somebody gives that name to another image: what the digest says counts.
+    let wrong = device.push_image("wrong").await;
+    device.docker.docker(&["login", "--username", USER.name, "--password", USER.password, device.registry.host()]);
+    device.docker.docker(&["pull", &wrong]);
+    device.docker.docker(&["tag", &wrong, &held]);
+    let served = device.document_from(&source, &Wish { parameters: &[("MODE", "next")], ..Wish::default() });
+    device.publish(&[served]);
+    device.reaches(State::Installed).await;
+    device.until("it was made anew", || device.read("/data/mode") == "next").await;
+    assert_eq!(device.read("/mark"), "right");
+
+    // And it needs no registry afterwards.
+    device.registry.stop();
+    device.kill();
+    for container in device.all_containers() {
+        device.docker.docker(&["rm", "--force", &container]);
+    }
+    device.start();
+    device.until("it runs again", || device.containers().len() == 1).await;
+    assert_eq!(device.read("/mark"), "right");
 }

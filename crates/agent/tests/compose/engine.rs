@@ -42,3 +42,33 @@ async fn after_a_reboot_without_network_everything_runs_again_from_what_the_devi
     device.until("it has started", || device.read("/data/starts") == "x\nx").await;
     assert_eq!(device.read("/data/mode"), "alone");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_long_absence_a_healthy_container_is_the_same_one() {
+    let mut device = Device::new().await;
+    device.install(&[]).await;
+    let held = device.containers();
+    let started = |device: &Device| {
+        device.docker.docker(&["inspect", "--format", "{{.State.StartedAt}} {{.RestartCount}}", &held[0]])
+    };
+    let before = started(&device);
+    device.kill();
+    // The fleet went on without it for a long time; its own deployment is as it was, and another one came to it.
+    let own = device.document(&Wish { revision: "1.0.0", ..Wish::default() });
+    let mut other = own.clone();
+    other.id = "0b5e55ed-0000-4000-8000-000000000001".parse().unwrap();
+    let text = String::from_utf8(other.yaml).unwrap().replace(&device.id.to_string(), &other.id.to_string());
+    other.yaml = text.replace("components/web", "components/none").into_bytes();
+    other.digest = margo::Digest::of(&other.yaml);
+    device.version = 4711;
+    device.publish(&[own, other.clone()]);
+    device.start();
+    device.reaches(State::Installed).await;
+    device
+        .until("the other one is tried", || {
+            device.fake.reported(other.id).last().is_some_and(|last| last.state == State::Failed)
+        })
+        .await;
+    assert_eq!(device.containers(), held);
+    assert_eq!(started(&device), before, "neither the absence nor a neighbour's trouble restarts it");
+}

@@ -51,6 +51,31 @@ async fn a_kill_in_the_middle_of_any_step_of_an_install_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_kill_while_an_image_is_pulled_or_health_is_waited_for_loses_nothing() {
+    let mut device = Device::alone().await;
+    let image = device.registry.push_image("images/web", "1", &images::large("1", 24_000_000)).await;
+    let slow = format!(
+        "services:\n  web:\n    image: {image}\n    command: [\"/bin/sh\", \"-c\", \"sleep 5; touch /ready; sleep 1000000\"]\n    \
+         healthcheck: {{ test: [\"CMD\", \"/bin/test\", \"-e\", \"/ready\"], interval: 1s, retries: 100 }}\n"
+    );
+    device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &slow)]).await;
+    device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
+    device.start();
+    kill_when(&mut device, "the engine pulls the image", |device| device.docker.is_pulling()).await;
+    assert!(device.all_containers().is_empty());
+    device.start();
+    kill_when(&mut device, "the container runs and is not healthy yet", |device| !device.containers().is_empty()).await;
+    let begun = device.containers();
+    let health =
+        |device: &Device| device.docker.docker(&["inspect", "--format", "{{.State.Health.Status}}", &begun[0]]);
+    assert_eq!(health(&device), "starting");
+    device.start();
+    device.reaches(State::Installed).await;
+    assert_eq!(health(&device), "healthy");
+    assert_eq!(device.all_containers(), begun, "what had come up so far was not begun anew");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_kill_in_the_middle_of_an_upgrade_and_of_a_removal_loses_nothing() {
     let mut device = Device::new().await;
     device.install(&[]).await;
@@ -79,7 +104,7 @@ async fn a_download_that_broke_off_goes_on_where_it_was() {
     let noise: String = (0..6000).map(|at| margo::Digest::of(format!("n{at}").as_bytes()).to_string()).collect();
     device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &web(&image)), ("noise.txt", &noise)]).await;
     device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
-    device.tables = "[artifacts]\nbytes_per_second = 60000\n".to_owned();
+    device.tables = "[artifacts]\nbytes_per_second = 200000\n".to_owned();
     device.start();
     let part = |device: &Device| {
         let files = std::fs::read_dir(device.state_dir.join("artifacts/blobs")).into_iter().flatten().flatten();
@@ -94,4 +119,37 @@ async fn a_download_that_broke_off_goes_on_where_it_was() {
     device.until("it goes on", || part(&device) > held || device.status().is_some()).await;
     assert!(part(&device) == 0 || part(&device) >= held, "it began again");
     device.reaches(State::Installed).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_within_the_limit_comes_no_faster_and_goes_on_where_it_broke_off() {
+    let mut device = Device::new().await;
+    let own = images::large(&format!("limited {}", device.id), 6_000_000);
+    let bytes: usize = own.blobs().iter().map(Vec::len).sum();
+    let image = device.registry.push_image("images/web", "1", &own).await;
+    device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &web(&image))]).await;
+    device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
+    device.tables = "[artifacts]\nbytes_per_second = 1000000\n".to_owned();
+    let part = |device: &Device| {
+        let folders = std::fs::read_dir(device.state_dir.join("artifacts/images")).into_iter().flatten().flatten();
+        let files = folders.flat_map(|folder| std::fs::read_dir(folder.path()).into_iter().flatten().flatten());
+        let mut parts = files.filter(|file| file.file_name().to_string_lossy().contains(".part"));
+        parts.find_map(|file| file.metadata().ok()).map_or(0, |metadata| metadata.len())
+    };
+    device.start();
+    kill_when(&mut device, "some of it is there", |device| part(device) > 1_000_000).await;
+    let held = part(&device);
+    let start = std::time::Instant::now();
+    device.start();
+    device.until("it goes on", || part(&device) > held || device.status().is_some()).await;
+    device.reaches(State::Installed).await;
+    let (taken, left) = (start.elapsed().as_secs_f64(), (bytes as u64 - held) as f64 / 1e6);
+    assert!(taken >= left * 0.9, "{left} MB came in {taken} s");
+    assert!(device.read("/mark").starts_with("limited"));
+    assert!(!device.state_dir.join("artifacts/images").read_dir().unwrap().any(|_| true), "the engine has it now");
+    assert_eq!(
+        device.docker.docker(&["ps", "--format", "{{.Image}}", "--filter", &device.label()]),
+        image,
+        "under its own name"
+    );
 }

@@ -20,8 +20,11 @@ async fn a_component_is_installed_and_its_files_beside_the_compose_file_are_kept
         ("greeting.txt", "hello plant\n"),
     ];
     device.registry.push_compose(REPOSITORY, "1.0.0", &files).await;
-    device.tables =
-        "[telemetry]\nhttp_endpoint = \"http://collector.plant:4318\"\nprotocol = \"http/protobuf\"\n".to_owned();
+    device.tables = format!(
+        "[telemetry]\nhttp_endpoint = \"http://collector.plant:4318\"\ngrpc_endpoint = \"http://collector.plant:4317\"\nprotocol = \"http/protobuf\"\ncertificate = {:?}\n",
+        device.path("collector.pem").display().to_string()
+    );
+    std::fs::write(device.path("collector.pem"), "the collector's authority\n").unwrap();
     device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
     device.start();
     assert_eq!(device.reaches(State::Installed).await.components.len(), 1);
@@ -30,10 +33,18 @@ async fn a_component_is_installed_and_its_files_beside_the_compose_file_are_kept
     let containers = device.containers();
     assert_eq!(containers.len(), 1);
     let output = device.docker.docker(&["logs", &containers[0]]);
-    for line in ["FROM_FILE=yes", "hello plant", "HTTP_OTEL_EXPORTER_OTLP_ENDPOINT=http://collector.plant:4318"] {
+    for line in [
+        "FROM_FILE=yes",
+        "hello plant",
         // OBS-05
+        "HTTP_OTEL_EXPORTER_OTLP_ENDPOINT=http://collector.plant:4318",
+        "GRPC_OTEL_EXPORTER_OTLP_ENDPOINT=http://collector.plant:4317",
+        "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",
+    ] {
         assert!(output.contains(line), "{line}: {output}");
     }
+    let certificate = output.lines().find_map(|line| line.strip_prefix("OTEL_EXPORTER_OTLP_CERTIFICATE=")).unwrap();
+    assert_eq!(device.read(certificate), "the collector's authority");
     let health = device.docker.docker(&["inspect", "--format", "{{.State.Health.Status}}", &containers[0]]);
     assert_eq!(health, "healthy", "COMP-07: healthy where there is a check");
 }
@@ -195,14 +206,89 @@ async fn a_component_that_does_not_come_up_in_its_time_fails() {
     // AD-03
     let mut device = Device::new().await;
     let image = device.push_image("1").await;
-    let never = format!(
-        "services:\n  web:\n    image: {image}\n    \
-         healthcheck: {{ test: [\"CMD\", \"/bin/false\"], interval: 1s, retries: 10000 }}\n"
-    );
-    device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &never)]).await;
+    device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &never_healthy(&image))]).await;
     device.publish_wish(&Wish { revision: "1.0.0", properties: "          timeout: 0m20s\n", ..Wish::default() });
     device.start();
     let status = device.reaches(State::Failed).await;
     let message = status.components[0].error.clone().unwrap().message;
     assert!(message.contains("not finished after 20 s"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_that_is_not_to_be_waited_for_does_not_hold_up_the_next() {
+    // AD-02
+    let mut device = Device::new().await;
+    let image = device.push_image("1").await;
+    device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &never_healthy(&image))]).await;
+    device.registry.push_compose("components/panel", "1.0.0", &[("compose.yaml", &web(&image))]).await;
+    let rest = format!(
+        "          wait: false\n      - name: panel\n        properties:\n          repository: {}\n          revision: 1.0.0\n",
+        device.registry.repository("components/panel")
+    );
+    device.publish_wish(&Wish { revision: "1.0.0", properties: &rest, ..Wish::default() });
+    device.start();
+    let states = |device: &Device| {
+        let components = device.status().map(|status| status.components).unwrap_or_default();
+        components.into_iter().map(|component| component.state).collect::<Vec<_>>()
+    };
+    device.until("the second one is there", || states(&device).get(1) == Some(&State::Installed)).await;
+    assert_eq!(states(&device)[0], State::Installing, "and the first is not called installed before it is healthy");
+    assert_eq!(device.containers().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_inside_an_archive_is_what_it_leads_to_and_one_that_leaves_it_is_refused() {
+    // COMP-05
+    let mut device = Device::new().await;
+    let image = device.push_image("1").await;
+    let compose = format!(
+        "services:\n  web:\n    image: {image}\n    env_file: [current.env]\n    configs: [{{ source: c, target: /c }}]\n\
+         configs: {{ c: {{ file: conf/greeting.txt }} }}\n"
+    );
+    let files = [
+        ("web/compose.yaml", compose.as_str()),
+        ("web/settings/v1.env", "FROM_LINK=yes\n"),
+        ("web/texts/greeting.txt", "hello"),
+    ];
+    let inner = [("web/current.env", "settings/v1.env"), ("web/conf", "texts")];
+    device.registry.push_compose_layer(REPOSITORY, "1.0.0", &with_links(&files, &inner)).await;
+    let outer = [("web/current.env", "settings/v1.env"), ("web/conf", "texts"), ("web/secrets", "../../../../etc")];
+    device.registry.push_compose_layer(REPOSITORY, "1.0.1", &with_links(&files, &outer)).await;
+    device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
+    device.start();
+    device.reaches(State::Installed).await;
+    let held = device.containers();
+    assert_eq!(device.read("/c"), "hello");
+    assert!(device.docker.docker(&["exec", &held[0], "/bin/env"]).contains("FROM_LINK=yes"));
+    device.publish_wish(&Wish { revision: "1.0.1", ..Wish::default() });
+    let status = device.reaches(State::Failed).await;
+    let message = status.components[0].error.clone().unwrap().message;
+    assert!(message.contains("`web/secrets` would leave the folder"), "{message}");
+    assert_eq!(device.containers(), held, "and nothing was changed");
+}
+
+/// A service whose health check is never content.
+fn never_healthy(image: &str) -> String {
+    format!(
+        "services:\n  web:\n    image: {image}\n    \
+         healthcheck: {{ test: [\"CMD\", \"/bin/false\"], interval: 1s, retries: 10000 }}\n"
+    )
+}
+
+/// A compose archive with symbolic links in it.
+fn with_links(files: &[(&str, &str)], links: &[(&str, &str)]) -> Vec<u8> {
+    let mut builder = tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+    for (path, text) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        builder.append_data(&mut header, path, text.as_bytes()).unwrap();
+    }
+    for (path, target) in links {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(tar::EntryType::Symlink);
+        header.set_size(0);
+        builder.append_link(&mut header, path, target).unwrap();
+    }
+    builder.into_inner().unwrap().finish().unwrap()
 }

@@ -11,12 +11,19 @@ mod fake;
 #[expect(dead_code, reason = "the other tests use more of it")]
 #[path = "../it/pki.rs"]
 mod pki;
+#[path = "../it/preloaded.rs"]
+mod preloaded;
 
 mod bench;
 mod credentials;
 mod drift;
 mod engine;
+mod images;
 mod kills;
 mod life;
+mod neighbours;
+mod podman;
+mod policies;
+mod preload;
 mod refusals;
 mod tokens;

@@ -3,6 +3,7 @@
 use crate::bench::{Device, REPOSITORY, Wish, web};
 use margo::status::State;
 use margrave_testbed::disk::SmallDisk;
+use margrave_testbed::images;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn taken_ports_taken_names_and_missing_memory_are_told_before_anything_is_stopped() {
@@ -83,6 +84,23 @@ async fn a_full_disk_in_pull_and_unpack_is_told_and_cured_by_room() {
         device.fake.state().seen.clear();
     }
     device.start();
+    device.reaches(State::Installed).await;
+    assert_eq!(device.containers().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn images_the_engine_has_no_room_for_are_refused_before_they_are_pulled() {
+    let disk = SmallDisk::new(80 << 20);
+    let mut device = Device::alone_in(disk.path()).await;
+    let image = device.registry.push_image("images/web", "1", &images::large("1", 12 << 20)).await;
+    device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &web(&image))]).await;
+    device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
+    device.start();
+    let status = device.reaches(State::Failed).await;
+    let message = status.components[0].error.clone().unwrap().message;
+    assert!(message.contains("its images need about") && message.contains("MiB are free"), "{message}");
+    assert!(!device.docker.try_docker(&["image", "inspect", &image]).0, "nothing was pulled");
+    disk.resize(1 << 30);
     device.reaches(State::Installed).await;
     assert_eq!(device.containers().len(), 1);
 }

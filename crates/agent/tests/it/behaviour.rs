@@ -5,7 +5,9 @@ use crate::support::{World, deployment, eventually, set, version};
 use margo::status::State;
 use margrave_agent::hold;
 use margrave_agent::runtimes::Runtime as _;
-use margrave_core::time::Clock as _;
+use margrave_core::time::{Clock, Timestamp};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 fn capability_reports(seen: &[Seen]) -> Vec<String> {
@@ -88,4 +90,36 @@ async fn after_a_long_absence_healthy_workloads_are_untouched() {
     let id = one[0].id;
     let wanted = margrave_agent::runtimes::LogsWanted { deployment: id, component: None, lines: 10 };
     assert_eq!(agent.runtime.logs(wanted).await.unwrap(), "web | simulated start 1", "started once, not again");
+}
+
+/// A clock that has lost the time, until somebody sets it.
+#[derive(Debug)]
+struct LostClock {
+    behind: AtomicI64,
+}
+
+impl Clock for LostClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(margrave_agent::SystemClock.now().0 - self.behind.load(Ordering::Relaxed))
+    }
+}
+
+#[tokio::test]
+async fn a_device_that_boots_in_1970_runs_what_it_has_and_goes_on_when_the_clock_is_set() {
+    let world = World::new().await;
+    let (old, new) = (set(2, "1.0.0"), set(2, "2.0.0"));
+    world.fake.publish(&version(1, &old), &old);
+    let mut agent = World::agent(&world);
+    agent.runs(&old).await;
+    agent.stop().await;
+    let clock = Arc::new(LostClock { behind: AtomicI64::new(margrave_agent::SystemClock.now().0) });
+    agent.reboot(&world, clock.clone());
+    agent.runs(&old).await;
+    // Certificates are not valid yet as far as it can tell: it says so, and trusts nobody it should not.
+    world.fake.publish(&version(2, &new), &new);
+    agent.in_trouble("702").await;
+    agent.runs(&old).await;
+    clock.behind.store(0, Ordering::Relaxed);
+    agent.runs(&new).await;
+    agent.stop().await;
 }

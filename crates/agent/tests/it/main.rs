@@ -13,6 +13,9 @@ mod fake;
 mod holds;
 mod misbehaviour;
 mod pki;
+mod preload;
+#[expect(dead_code, reason = "shared with the tests with real engines, which need images too")]
+mod preloaded;
 mod proxy;
 mod support;
 mod transport;

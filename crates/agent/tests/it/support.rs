@@ -9,6 +9,7 @@ use margrave_agent::runtimes::Runtime;
 use margrave_agent::runtimes::simulated::Simulated;
 use margrave_agent::runtimes::simulated::script::Script;
 use margrave_core::publish::{self, Publication, ServedDeployment};
+use margrave_core::time::Clock;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -63,42 +64,54 @@ pub(crate) fn quick(config: &mut AgentConfig, state_dir: &Path) {
     config.http.request_timeout = Duration::from_secs(5);
 }
 
+/// A provisioned client of this world with its state in `folder`.
+fn provisioned(world: &World, folder: &Path) -> AgentConfig {
+    let leaf = world.authority.svid(&client_id("press-07"));
+    let [certificate, key, bundle] = provision(folder, &leaf, &world.authority.pem);
+    let mut config = AgentConfig { server: Some(world.fake.url()), ..AgentConfig::default() };
+    quick(&mut config, &folder.join("state"));
+    config.identity.certificate = Some(certificate);
+    config.identity.key = Some(key);
+    config.identity.trust_bundle = Some(bundle);
+    config
+}
+
 impl Agent {
     pub(crate) fn start(world: &World, change: impl FnOnce(&mut AgentConfig)) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let leaf = world.authority.svid(&client_id("press-07"));
-        let [certificate, key, bundle] = provision(folder.path(), &leaf, &world.authority.pem);
-        let mut config = AgentConfig { server: Some(world.fake.url()), ..AgentConfig::default() };
-        quick(&mut config, &folder.path().join("state"));
-        config.identity.certificate = Some(certificate);
-        config.identity.key = Some(key);
-        config.identity.trust_bundle = Some(bundle);
+        let mut config = provisioned(world, folder.path());
         change(&mut config);
         Self::with(config, folder)
     }
 
     pub(crate) fn with(config: AgentConfig, folder: TempDir) -> Self {
         let runtime = Arc::new(Simulated::in_memory(Script::default()));
-        let cancel = CancellationToken::new();
-        let engine: Arc<dyn Runtime> = runtime.clone();
-        let task =
-            tokio::spawn(margrave_agent::run(config, engine, Arc::new(margrave_agent::SystemClock), cancel.clone()));
-        Self { folder, runtime, cancel, task: Some(task) }
+        let mut agent = Self { folder, runtime, cancel: CancellationToken::new(), task: None };
+        agent.begin(config, Arc::new(margrave_agent::SystemClock));
+        agent
+    }
+
+    fn begin(&mut self, config: AgentConfig, clock: Arc<dyn Clock>) {
+        self.cancel = CancellationToken::new();
+        let engine: Arc<dyn Runtime> = self.runtime.clone();
+        self.task = Some(tokio::spawn(margrave_agent::run(config, engine, clock, self.cancel.clone())));
     }
 
     /// The same agent again, with the same folder and what runs there.
     pub(crate) fn start_again(&mut self, world: &World) {
-        let mut config = AgentConfig { server: Some(world.fake.url()), ..AgentConfig::default() };
-        quick(&mut config, &self.state_dir());
-        let leaf = world.authority.svid(&client_id("press-07"));
-        let [certificate, key, bundle] = provision(self.folder.path(), &leaf, &world.authority.pem);
-        config.identity.certificate = Some(certificate);
-        config.identity.key = Some(key);
-        config.identity.trust_bundle = Some(bundle);
-        self.cancel = CancellationToken::new();
-        let engine: Arc<dyn Runtime> = self.runtime.clone();
-        let clock = Arc::new(margrave_agent::SystemClock);
-        self.task = Some(tokio::spawn(margrave_agent::run(config, engine, clock, self.cancel.clone())));
+        self.start_again_with(world, |_| {});
+    }
+
+    pub(crate) fn start_again_with(&mut self, world: &World, change: impl FnOnce(&mut AgentConfig)) {
+        let mut config = provisioned(world, self.folder.path());
+        change(&mut config);
+        self.begin(config, Arc::new(margrave_agent::SystemClock));
+    }
+
+    /// The machine boots anew: nothing runs, and its clock says what it says.
+    pub(crate) fn reboot(&mut self, world: &World, clock: Arc<dyn Clock>) {
+        self.runtime = Arc::new(Simulated::in_memory(Script::default()));
+        self.begin(provisioned(world, self.folder.path()), clock);
     }
 
     pub(crate) fn state_dir(&self) -> std::path::PathBuf {

@@ -5,6 +5,7 @@ use crate::clients::{
     Client, ClientState, CreateClient, CreateEnrolmentToken, EnrolmentToken, IssueSvid, IssuedSvid, Trust, UpdateClient,
 };
 use crate::page::Page;
+use crate::preload::{CreatePreload, Preload};
 use reqwest::Method;
 
 impl ApiClient {
@@ -48,6 +49,11 @@ impl ApiClient {
     /// `POST /api/clients/{id}/enrolment-token`
     pub async fn create_enrolment_token(&self, id: &str, body: &CreateEnrolmentToken) -> Result<EnrolmentToken> {
         self.send(Method::POST, self.url(["clients", id, "enrolment-token"]), Terms::default(), body).await
+    }
+
+    /// `POST /api/clients/{id}/preload`
+    pub async fn create_preload(&self, id: &str, body: &CreatePreload) -> Result<Preload> {
+        self.send(Method::POST, self.url(["clients", id, "preload"]), Terms::default(), body).await
     }
 
     /// `GET /api/trust`

@@ -5,6 +5,9 @@ mod import;
 mod push;
 mod registry_args;
 
+pub(crate) use push::own_connection;
+pub(crate) use registry_args::RegistryArgs;
+
 use super::{LimitArgs, ReasonArgs, Session, YesArgs, device_name, every};
 use crate::ask::plain;
 use crate::clock;

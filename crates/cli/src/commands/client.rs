@@ -2,6 +2,7 @@
 
 mod mint;
 mod mirror;
+mod preload;
 
 use super::{LimitArgs, ReasonArgs, Session, YesArgs, every};
 use crate::clock;
@@ -43,6 +44,8 @@ pub(crate) enum ClientCommand {
     Mint(mint::MintArgs),
     /// Print what lets a device's container runtime pull through the server's own registry, references unchanged
     MirrorConfig(mirror::MirrorArgs),
+    /// Write a signed file with which a device begins before it has heard from the server
+    Preload(preload::PreloadArgs),
     /// Make a one-time token with which a device enrols, and show the command to paste there
     EnrolToken {
         /// Id of the client, the last part of its SPIFFE ID
@@ -76,6 +79,7 @@ pub(crate) async fn run(command: ClientCommand, session: &Session) -> Outcome {
         }
         ClientCommand::Mint(args) => mint::run(session, args).await,
         ClientCommand::MirrorConfig(args) => mirror::run(session, args).await,
+        ClientCommand::Preload(args) => preload::run(session, args).await,
         ClientCommand::EnrolToken { id, valid_for, reason } => {
             let body =
                 CreateEnrolmentToken { valid_for_seconds: valid_for.map(|time| time.as_secs()), reason: reason.reason };

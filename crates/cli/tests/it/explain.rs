@@ -74,3 +74,23 @@ fn revisions_reports_and_versions_are_compared() {
     assert!(seen.stdout.starts_with("--- line-monitor 1.0.0\n+++ line-monitor 1.1.0\n@@ "), "{}", seen.stdout);
     drop(device);
 }
+
+#[test]
+fn a_technicians_hold_at_the_device_is_seen_by_the_operator_and_ends_by_hand() {
+    let server = Server::with_samples();
+    let _device = Device::start(&server, "press", "8Gi", "");
+    let state = server.folder.path().join("devices/press/state");
+    let now = margrave_agent::hold::moment(&margrave_agent::SystemClock);
+    margrave_agent::hold::begin(&state, "changing the fan", std::time::Duration::from_hours(2), &now).unwrap();
+    let explained = || server.run(&["device", "explain", "press"]).stdout;
+    until("the operator sees it", || explained().contains("holds changes until").then_some(()));
+    assert!(explained().contains("changing the fan"), "{}", explained());
+    let deploy = ["deploy", "line-monitor@1.0.0", "--device", "press", "--set", "lineName=Press 7", "--yes"];
+    assert_eq!(server.run(&deploy).code, 0);
+    let id = server.json(&["deployment", "list"])[0]["id"].as_str().unwrap().to_owned();
+    let told = || server.run(&["deployment", "explain", &id]).stdout;
+    until("the deployment says why it waits", || told().contains("changing the fan").then_some(()));
+    assert!(margrave_agent::hold::end(&state).unwrap());
+    until("it goes on", || told().contains("is installed").then_some(()));
+    until("nothing is left of it", || (!explained().contains("changing the fan")).then_some(()));
+}

@@ -13,6 +13,7 @@ mod identity;
 mod imports;
 mod login;
 mod origin;
+mod preload;
 mod programs;
 mod push;
 mod removal;

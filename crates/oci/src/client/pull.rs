@@ -25,6 +25,13 @@ pub struct Download {
     pub stream: std::pin::Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>,
 }
 
+impl Download {
+    /// The next piece; `None` at the end.
+    pub async fn next(&mut self) -> Option<std::io::Result<Bytes>> {
+        self.stream.next().await
+    }
+}
+
 impl Registry {
     /// The manifest of a tag or a digest.
     pub async fn manifest(&mut self, reference: &Reference) -> Result<Fetched> {

@@ -38,6 +38,7 @@ pub(super) fn all() -> OpenApiRouter<ServerState> {
         .routes(routes!(clients::get_client, clients::update_client))
         .routes(routes!(identities::issue_svid))
         .routes(routes!(identities::create_enrolment_token))
+        .routes(routes!(identities::create_preload))
         .routes(routes!(identities::get_trust))
         .routes(routes!(registry::get_registry))
         .routes(routes!(registry::list_repositories))

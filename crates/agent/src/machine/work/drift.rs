@@ -68,7 +68,9 @@ fn difference(seen: &SeenComponent, digest: &Digest) -> Option<String> {
     if let Run::Stopped { message } = run {
         words.push(format!("does not run: {message}"));
     }
-    words.extend(differs.iter().cloned());
+    // What does not run has said why already.
+    let told = |difference: &&String| !matches!(run, Run::Stopped { message } if message.contains(difference.as_str()));
+    words.extend(differs.iter().filter(told).cloned());
     (!words.is_empty()).then(|| words.join("; "))
 }
 

@@ -1,30 +1,80 @@
 //! Images: pulled by the engine before anything is stopped, from a mirror first where there is one.
+//!
+//! An engine knows an image by a digest only under the repository it was pulled from. So that one named by its digest
+//! can come from a mirror, it gets a name of its own on this device, made of the digest, and containers use that.
 
 use super::project::Image;
 use super::socket::{SocketError, query};
 use super::{Compose, from_socket};
 use crate::machine::io::WorkFailure;
 use crate::runtimes::engine::failed;
+use margo::Digest;
 use margrave_oci::{Reference, Tag};
+use serde_json::Value;
+use std::collections::HashSet;
+
+/// The name an image has on this device where it cannot have the one of the compose file.
+pub(super) fn own_name(reference: &Reference) -> Option<Reference> {
+    let Tag::Digest(digest) = &reference.tag else { return None };
+    Some(Reference { tag: Tag::Name(format!("sha256-{}", digest.hex())), ..reference.clone() })
+}
+
+impl Image {
+    /// As the engine is asked for it.
+    pub(super) fn local(&self) -> String {
+        own_name(&self.reference).map_or_else(|| self.name.clone(), |own| own.image())
+    }
+
+    fn digest(&self) -> Option<&Digest> {
+        match &self.reference.tag {
+            Tag::Digest(digest) => Some(digest),
+            Tag::Name(_) => None,
+        }
+    }
+}
 
 impl Compose {
-    pub(super) async fn has_image(&self, name: &str) -> Result<bool, WorkFailure> {
+    async fn inspect(&self, name: &str) -> Result<Option<Value>, WorkFailure> {
         match self.socket.get(&format!("/images/{name}/json")).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.is_missing() => Ok(false),
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.is_missing() => Ok(None),
             Err(error) => Err(from_socket(error)),
         }
+    }
+
+    /// Whether the engine has it under the name containers use; one named by its digest must be that very image,
+    /// whoever gave it its name.
+    async fn is_named(&self, image: &Image) -> Result<bool, WorkFailure> {
+        let local = image.local();
+        let found = self.inspect(&local).await?;
+        let Some(digest) = image.digest() else { return Ok(found.is_some()) };
+        Ok(found.is_some_and(|found| {
+            let id = found["Id"].as_str().unwrap_or_default();
+            is_pulled_as(&found, digest) || self.collection.vouches_for(&local, id)
+        }))
+    }
+
+    /// Whether the engine has it under any name.
+    pub(super) async fn has_image(&self, image: &Image) -> Result<bool, WorkFailure> {
+        let named = self.is_named(image).await?;
+        Ok(named || image.digest().is_some() && self.inspect(&image.name).await?.is_some())
     }
 
     /// Pulls what is not there. An image that is there is enough when its registry is not.
     pub(super) async fn pull(&self, images: &[Image]) -> Result<(), WorkFailure> {
         self.place_authorities()?;
         for image in images {
-            let held = self.has_image(&image.name).await?;
+            let held = self.has_image(image).await?;
+            if held && image.digest().is_some() {
+                if !self.is_named(image).await? {
+                    self.name(&image.reference, image).await?;
+                }
+                continue;
+            }
             if held && !image.always {
                 continue;
             }
-            match self.pull_one(image).await {
+            match self.pull_one(image, held).await {
                 Err(error) if held => {
                     tracing::warn!("image `{}` is not pulled again, the one held is used: {error}", image.name);
                 }
@@ -34,34 +84,77 @@ impl Compose {
         Ok(())
     }
 
-    async fn pull_one(&self, image: &Image) -> Result<(), WorkFailure> {
+    async fn pull_one(&self, image: &Image, held: bool) -> Result<(), WorkFailure> {
         let registries = self.artifacts.registries();
+        let local = image.local();
+        // One that others brought here stays theirs, whatever its name is given to.
+        let ours = !held || self.collection.is_ours(&local);
+        let before = self.ids().await?;
+        if !held && self.preloaded_first(image, &before).await? {
+            return Ok(());
+        }
         let mut last = None;
         for place in registries.places(&image.reference) {
             let login = registries.login(&place.host).map_err(|error| failed(error.to_string()))?;
-            match self.socket.pull(&place.image(), login.as_ref()).await {
-                Ok(()) => return self.name(&place, image).await,
+            if ours {
+                self.collection.begin(&local, &place.image()).map_err(|error| failed(error.chain()))?;
+            }
+            // Within a limit the agent fetches itself: the engine knows none.
+            let paced = self.artifacts.is_paced() && ours;
+            let pulled = if paced {
+                self.fetch_and_load(&place, image).await
+            } else {
+                self.socket.pull(&place.image(), login.as_ref()).await
+            };
+            match pulled {
+                Ok(()) => {
+                    if !paced {
+                        self.name(&place, image).await?;
+                    }
+                    return if ours { self.brought(&local, &before).await } else { Ok(()) };
+                }
                 Err(error @ SocketError::Silent { .. }) => return Err(from_socket(error)),
                 Err(error) => last = Some(error),
             }
         }
+        self.collection.give_up(&local).map_err(|error| failed(error.chain()))?;
         let reason = last.map(|error| error.to_string()).unwrap_or_default();
         Err(failed(format!("image `{}` cannot be pulled: {reason}", image.name)))
     }
 
-    /// What came from a mirror is known by the name the compose file uses.
-    async fn name(&self, place: &Reference, image: &Image) -> Result<(), WorkFailure> {
-        if *place == image.reference {
-            return Ok(());
+    /// What came with the device needs no registry.
+    async fn preloaded_first(&self, image: &Image, before: &HashSet<String>) -> Result<bool, WorkFailure> {
+        let local = image.local();
+        let begun = self.collection.is_ours(&local);
+        if !self.load_preloaded(image).await? {
+            return Ok(false);
         }
-        let Tag::Name(tag) = &image.reference.tag else {
-            // Docker knows no such name for it; the registry itself must be asked.
-            return Err(failed(format!(
-                "image `{}` is named by its digest, which cannot come from a mirror; name it by a tag",
-                image.name
-            )));
+        // One that was being loaded when the agent ended is ours though it is there already.
+        let nothing = HashSet::new();
+        self.brought(&local, if begun { &nothing } else { before }).await?;
+        Ok(true)
+    }
+
+    async fn brought(&self, local: &str, before: &HashSet<String>) -> Result<(), WorkFailure> {
+        let found = self.inspect(local).await?;
+        let Some(id) = found.as_ref().and_then(|found| found["Id"].as_str()) else {
+            return Err(failed(format!("image `{local}` was pulled and is not there")));
         };
-        let repository = image.reference.image();
+        self.collection.end(local, id, before.contains(id)).map_err(|error| failed(error.chain()))
+    }
+
+    /// Every image the engine has.
+    async fn ids(&self) -> Result<HashSet<String>, WorkFailure> {
+        let listed = self.socket.get("/images/json").await.map_err(from_socket)?;
+        let ids = listed.as_array().into_iter().flatten().filter_map(|image| image["Id"].as_str());
+        Ok(ids.map(str::to_owned).collect())
+    }
+
+    /// What came from elsewhere is known by the name containers use.
+    async fn name(&self, place: &Reference, image: &Image) -> Result<(), WorkFailure> {
+        let own = own_name(&image.reference).unwrap_or_else(|| image.reference.clone());
+        let (false, Tag::Name(tag)) = (*place == own, &own.tag) else { return Ok(()) };
+        let repository = own.image();
         let repository = repository.strip_suffix(&format!(":{tag}")).unwrap_or(&repository);
         let path = format!("/images/{}/tag?repo={}&tag={}", place.image(), query(repository), query(tag));
         self.socket.post(&path).await.map_err(from_socket)
@@ -86,4 +179,11 @@ impl Compose {
         }
         Ok(())
     }
+}
+
+/// The engine verified this digest when it pulled the image, from whichever registry.
+fn is_pulled_as(inspected: &Value, digest: &Digest) -> bool {
+    let suffix = format!("@{digest}");
+    let digests = inspected["RepoDigests"].as_array().into_iter().flatten();
+    digests.filter_map(Value::as_str).any(|known| known.ends_with(&suffix))
 }

@@ -2,9 +2,10 @@
 
 use super::project::{Image, Model, Project};
 use super::{Compose, from_socket, names};
+use crate::artifacts::images::manifest_for_here;
 use crate::machine::io::WorkFailure;
 use crate::runtimes::engine::failed;
-use margrave_oci::{Manifest, Reference, Tag};
+use margrave_oci::Reference;
 use serde_json::Value;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::path::Path;
@@ -57,7 +58,7 @@ impl Compose {
     async fn room(&self, images: &[Image]) -> Result<Option<String>, WorkFailure> {
         let mut needed = 0_u64;
         for image in images {
-            if !self.has_image(&image.name).await? {
+            if !self.has_image(image).await? {
                 needed = needed.saturating_add(self.packed_bytes(&image.reference).await.unwrap_or(0));
             }
         }
@@ -77,26 +78,8 @@ impl Compose {
         let registries = self.artifacts.registries();
         let place = registries.places(reference).into_iter().next()?;
         let mut registry = registries.connect(&place.host).ok()?;
-        let fetched = registry.manifest(&place).await.ok()?;
-        let mut manifest = Manifest::read(fetched.media_type.as_deref(), &fetched.bytes).ok()?;
-        if manifest.is_index() {
-            let fits =
-                |platform: &margrave_oci::Platform| platform.os == "linux" && platform.architecture == architecture();
-            let one = manifest.manifests.iter().find(|one| one.platform.as_ref().is_some_and(fits))?;
-            let place = Reference { tag: Tag::Digest(one.digest.clone()), ..place };
-            let fetched = registry.manifest(&place).await.ok()?;
-            manifest = Manifest::read(fetched.media_type.as_deref(), &fetched.bytes).ok()?;
-        }
+        let manifest = manifest_for_here(&mut registry, &place).await.ok()?;
         Some(manifest.blobs.iter().fold(0, |sum: u64, blob| sum.saturating_add(blob.size)))
-    }
-}
-
-/// As images name it.
-fn architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
     }
 }
 

@@ -1,6 +1,7 @@
 //! One component as a compose project: its files, its variables, what compose makes of them, and what we add.
 
 use super::super::program::Program;
+use super::images::own_name;
 use super::{files, from_program, names};
 use crate::artifacts::Unpacked;
 use crate::config::TelemetryConfig;
@@ -129,7 +130,8 @@ impl Project {
         Ok(Model { model, folder: folder.to_owned() })
     }
 
-    /// The second compose file: labels by which things are found again, and telemetry (OBS-05).
+    /// The second compose file: labels by which things are found again, names of images that only have a digest, and
+    /// telemetry (OBS-05).
     pub(super) fn ours(
         &self,
         model: &Model,
@@ -145,6 +147,10 @@ impl Project {
                 labels[names::FILES] = json!(digest.hex());
             }
             let mut ours = json!({ "labels": labels });
+            let named = service["image"].as_str().and_then(|name| Reference::parse_image(name).ok());
+            if let Some(own) = named.as_ref().and_then(own_name) {
+                ours["image"] = json!(own.image());
+            }
             let variables = variables(telemetry);
             if !variables.is_empty() {
                 ours["environment"] = Value::Object(variables);

@@ -6,19 +6,23 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::Incoming;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::{Body, Frame, Incoming};
 use hyper_util::rt::TokioIo;
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::net::UnixStream;
+use tokio::sync::mpsc;
 
 /// Questions are answered in milliseconds; a busy engine on a small device takes longer.
 const QUESTION_MAX: Duration = Duration::from_secs(30);
 /// Lists of containers and logs that are asked for; more is not read.
 const ANSWER_BYTES_MAX: usize = 32 << 20;
+/// Pieces of an image that are read ahead of the engine, and how large they are.
+const PIECES_AT_ONCE: usize = 4;
+const PIECE_BYTES: usize = 256 << 10;
 /// A pull says something every now and then; silence of this length means that the line is dead.
 const PULL_SILENCE_MAX: Duration = Duration::from_mins(5);
 
@@ -57,8 +61,22 @@ impl Socket {
         SocketError::Silent { path: self.path.clone(), reason: reason.to_string() }
     }
 
-    /// Sends one question; the answer's body is still to come.
+    /// Sends one question without content; the answer's body is still to come.
     async fn send(&self, method: Method, path: &str, login: Option<&Login>) -> Result<Incoming, SocketError> {
+        self.send_with(method, path, login, Full::<Bytes>::default()).await
+    }
+
+    async fn send_with<B>(
+        &self,
+        method: Method,
+        path: &str,
+        login: Option<&Login>,
+        content: B,
+    ) -> Result<Incoming, SocketError>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
         let stream = UnixStream::connect(&self.path).await.map_err(|error| self.silent(error))?;
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| self.silent(error))?;
@@ -68,7 +86,7 @@ impl Socket {
             let auth = json!({ "username": login.username, "password": login.password.expose_secret() });
             request = request.header("x-registry-auth", URL_SAFE.encode(auth.to_string()));
         }
-        let request = request.body(Full::<Bytes>::default()).map_err(|error| self.silent(error))?;
+        let request = request.body(content).map_err(|error| self.silent(error))?;
         let response = sender.send_request(request).await.map_err(|error| self.silent(error))?;
         let status = response.status();
         if status.is_success() || status == StatusCode::NOT_MODIFIED {
@@ -133,6 +151,49 @@ impl Socket {
         }
     }
 
+    /// Gives the engine an image archive as it is written.
+    pub async fn load(
+        &self,
+        write: impl FnOnce(&mut dyn std::io::Write) -> std::io::Result<()> + Send + 'static,
+    ) -> Result<(), SocketError> {
+        let (pieces, arriving) = mpsc::channel::<std::io::Result<Bytes>>(PIECES_AT_ONCE);
+        let writing = tokio::task::spawn_blocking(move || {
+            let mut out = std::io::BufWriter::with_capacity(PIECE_BYTES, Pieces(pieces.clone()));
+            let written = write(&mut out).and_then(|()| std::io::Write::flush(&mut out));
+            if let Err(error) = &written {
+                // The engine must not take half of it for the whole.
+                let _ = pieces.blocking_send(Err(std::io::Error::other(error.to_string())));
+            }
+            written
+        });
+        let stream = futures_util::stream::unfold(arriving, async |mut arriving| {
+            let piece = arriving.recv().await?;
+            Some((piece.map(Frame::data), arriving))
+        });
+        let stream = StreamBody::new(Box::pin(stream));
+        let sent = self.send_with(Method::POST, "/images/load?quiet=1", None, stream).await;
+        let told = match sent.map(|body| Lines { body, rest: Vec::new(), socket: self.clone() }) {
+            Ok(mut lines) => loop {
+                match tokio::time::timeout(PULL_SILENCE_MAX, lines.next()).await {
+                    Err(_) => break Err(SocketError::Failed("the engine took too long to load an image".to_owned())),
+                    Ok(Ok(None)) => break Ok(()),
+                    Ok(Ok(Some(line))) if line["error"].is_string() => {
+                        break Err(SocketError::Failed(line["error"].as_str().unwrap_or_default().to_owned()));
+                    }
+                    Ok(Ok(Some(_))) => {}
+                    Ok(Err(error)) => break Err(error),
+                }
+            },
+            Err(error) => Err(error),
+        };
+        match writing.await {
+            Ok(Err(error)) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                Err(SocketError::Failed(error.to_string()))
+            }
+            _ => told,
+        }
+    }
+
     /// What happens to containers with a label, from now on.
     pub async fn events(&self, label: &str) -> Result<Lines, SocketError> {
         let filters = json!({ "type": ["container"], "label": [label] });
@@ -142,6 +203,21 @@ impl Socket {
     async fn lines(&self, method: Method, path: &str, login: Option<&Login>) -> Result<Lines, SocketError> {
         let body = self.send(method, path, login).await?;
         Ok(Lines { body, rest: Vec::new(), socket: self.clone() })
+    }
+}
+
+/// Bytes on their way from a thread that writes them.
+struct Pieces(mpsc::Sender<std::io::Result<Bytes>>);
+
+impl std::io::Write for Pieces {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let gone = |_| std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        self.0.blocking_send(Ok(Bytes::copy_from_slice(bytes))).map_err(gone)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

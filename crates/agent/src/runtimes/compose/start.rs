@@ -20,6 +20,7 @@ impl Compose {
     pub(super) async fn start(&self, project: &Project, waits: bool) -> Result<(), WorkFailure> {
         let mut watch = Watch::begin(self, &project.name).await?;
         let before = self.containers(&project.name).await.map_err(from_socket)?;
+        watch.leave_alone(&before);
         for paused in before.iter().filter(|container| container.status == "paused") {
             self.socket.post(&format!("/containers/{}/unpause", paused.id)).await.map_err(from_socket)?;
         }
@@ -133,6 +134,13 @@ impl Watch {
         Ok(Self { events, told: HashSet::new() })
     }
 
+    /// What runs already may be replaced, and not every engine says so beforehand. One that ends by itself and stays so
+    /// is found when everything is looked at.
+    fn leave_alone(&mut self, before: &[Container]) {
+        let running = before.iter().filter(|container| container.status != "exited");
+        self.told.extend(running.map(|container| container.id.clone()));
+    }
+
     /// The next container that ended with an error. May be dropped while waiting.
     async fn exited(&mut self) -> Result<Exited, WorkFailure> {
         loop {
@@ -158,7 +166,9 @@ impl Watch {
                 None
             }
             "die" => {
-                let code = attributes["exitCode"].as_str().unwrap_or("0");
+                // Podman has a word of its own for it.
+                let code = attributes["exitCode"].as_str().or_else(|| attributes["containerExitCode"].as_str());
+                let code = code.unwrap_or("0");
                 let by_itself = code != "0" && !self.told.contains(id);
                 let name = attributes["name"].as_str().unwrap_or(id);
                 by_itself.then(|| Exited { id: id.to_owned(), name: name.to_owned(), code: code.to_owned() })

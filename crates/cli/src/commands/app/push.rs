@@ -158,7 +158,7 @@ async fn target(session: &Session, args: &PushArgs) -> Outcome<(Target, Connecti
 }
 
 /// The server's own registry takes the same token, and its authority is known to the API.
-async fn own_connection(session: &Session) -> Outcome<Connection> {
+pub(crate) async fn own_connection(session: &Session) -> Outcome<Connection> {
     let trust = session.api.trust().await?;
     let credentials = Credentials::new(Some("margrave".to_owned()), Some(session.target.token.clone()))
         .map_err(|(field, message)| Failure::usage(format!("{field}: {message}")))?;

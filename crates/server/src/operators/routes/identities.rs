@@ -1,6 +1,6 @@
 //! Identities of clients and the trust domain.
 
-use crate::app::{clients, trust};
+use crate::app::{clients, preload, trust};
 use crate::operators::extract::{By, JsonBody, Path};
 use crate::operators::idempotency::Created;
 use crate::operators::problems::Answer;
@@ -8,6 +8,7 @@ use crate::state::ServerState;
 use axum::Json;
 use axum::extract::State;
 use margrave_api::clients::{CreateEnrolmentToken, EnrolmentToken, IssueSvid, IssuedSvid, Trust};
+use margrave_api::preload::{CreatePreload, Preload};
 
 /// Issues an X.509-SVID for a key the caller holds.
 #[utoipa::path(post, path = "/api/clients/{id}/svid", tag = "clients", params(("id" = String, Path)),
@@ -31,6 +32,18 @@ pub(super) async fn create_enrolment_token(
     JsonBody(body): JsonBody<CreateEnrolmentToken>,
 ) -> Answer<Created<EnrolmentToken>> {
     Ok(Created(clients::create_enrolment_token(&state, &caller, &id, body).await?))
+}
+
+/// Signs the desired state of a client, so that its device can begin with it before it has heard from this server.
+#[utoipa::path(post, path = "/api/clients/{id}/preload", tag = "clients", params(("id" = String, Path)),
+    request_body = CreatePreload, responses((status = 201, body = Preload)))]
+pub(super) async fn create_preload(
+    State(state): State<ServerState>,
+    By(caller): By,
+    Path(id): Path<String>,
+    JsonBody(body): JsonBody<CreatePreload>,
+) -> Answer<Created<Preload>> {
+    Ok(Created(preload::create(&state, &caller, &id, body).await?))
 }
 
 /// The trust domain, its anchors, and the addresses devices need.
