@@ -84,7 +84,8 @@ impl Cluster {
         let host = registry.host();
         let ca = folder.join("ca.pem");
         fs::copy(registry.ca_file(), &ca).unwrap();
-        let hosts = format!("server = \"https://{host}\"\n[host.\"https://{host}\"]\nca = \"{}\"\n", ca.display());
+        // One place, and its authority: another entry below would be tried after this one, without the authority.
+        let hosts = format!("server = \"https://{host}\"\nca = \"{}\"\n", ca.display());
         fs::write(folder.join("hosts.toml"), hosts).unwrap();
     }
 
