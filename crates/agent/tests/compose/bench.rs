@@ -8,6 +8,7 @@ use margrave_testbed::tools::tool;
 use margrave_testbed::{Docker, Registry, Tokens, User};
 use std::fs;
 use std::ops::{Deref, DerefMut};
+use std::path::Path;
 use std::sync::{Arc, Weak};
 use tokio::sync::Mutex;
 

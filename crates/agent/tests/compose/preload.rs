@@ -2,7 +2,7 @@
 
 use crate::bench::{Device, REPOSITORY, Wish, web};
 use crate::fake::reply;
-use crate::pki::client_id;
+use crate::pki::{WFM, client_id};
 use crate::preloaded::Making;
 use margo::status::State;
 use margrave_core::publish;
@@ -22,7 +22,7 @@ async fn prepared(device: &mut Device) -> Vec<u8> {
         .issued(ISSUED)
         .artifact(&reference, &layer)
         .image(&name, image.blobs())
-        .signed(&device.manager())
+        .signed(&device.authority.svid(WFM))
         .file();
     device.registry.stop();
     device.fake.twist(|_| Some(reply(503, "")));
