@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Builds the Kubernetes the tests run their own cluster with: control plane and node of 1.20.2, from Debian's source
-# package and with the Go of the release it was written for. Built once, in ten to twenty minutes of two cores, and
-# kept outside the tree; a second run needs no network. Whoever has a cluster for tests needs none of it: see
-# docs/guides/kubernetes.md.
+# package and with the Go of the release before. Built once, in ten to twenty minutes of two cores, and kept outside the
+# tree; a second run needs no network.
 set -euo pipefail
 . "$(dirname "$0")/apt.sh"
 
@@ -28,6 +27,8 @@ if complete; then
   echo "kubernetes: $version is here"
   exit 0
 fi
+command -v apt-get >/dev/null 2>&1 ||
+  fail "this is not Debian: put ${programs[*]} of Kubernetes $version into $cache/bin yourself"
 [ "$(uname -m)" = x86_64 ] || [ "$(uname -m)" = aarch64 ] || fail "$(uname -m) is no machine this Kubernetes builds on"
 
 # What its makefiles call.

@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 /// Runs `ip`; says whether it did what it was told.
 pub(crate) fn ip(arguments: &[&str]) -> bool {
-    Command::new("ip").args(arguments).stderr(Stdio::null()).status().unwrap().success()
+    Command::new("ip").args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
 }
 
 /// A bridge with an address in a network of 256.

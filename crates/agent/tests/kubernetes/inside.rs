@@ -66,7 +66,10 @@ fn logs(device: &Device) -> String {
 }
 
 fn may(device: &Device, verb: &str, resource: &str, namespace: &str) -> bool {
-    let arguments = ["auth", "can-i", verb, resource, "-n", namespace, "--as", ACCOUNT];
+    // A part of an object is asked for by an option: `pods/exec` would be a pod of that name.
+    let (resource, part) = resource.split_once('/').unwrap_or((resource, ""));
+    let part = format!("--subresource={part}");
+    let arguments = ["auth", "can-i", verb, resource, &part, "-n", namespace, "--as", ACCOUNT];
     let (_, text) = device.cluster.try_kubectl(&arguments);
     text.lines().next_back() == Some("yes")
 }
@@ -143,6 +146,7 @@ async fn the_packaged_agent_does_its_work_with_its_rights_and_nothing_beyond_the
     device.cluster.apply(&packaged("rights-cluster.yaml"));
     apply_agent(&device, "");
     device.cluster.kubectl(&["-n", PLACE, "rollout", "restart", "deployment/margrave-agent"]);
+    device.cluster.kubectl(&["-n", PLACE, "rollout", "status", "deployment/margrave-agent", "--timeout=120s"]);
     device.deployment_type = "helm";
     device.namespace = "hall-3".to_owned();
     device.publish_revision("1.0.0");

@@ -36,6 +36,9 @@ done
 /// What a kubelet sets for the whole machine, and is set back.
 const KERNEL: [&str; 4] = ["vm.overcommit_memory", "vm.panic_on_oom", "kernel.panic", "kernel.panic_on_oops"];
 
+/// Begins the name of a folder that is being made.
+const UNFINISHED: &str = ".new-";
+
 pub(super) struct Janitor {
     folder: PathBuf,
     /// Held while the test's process lives.
@@ -52,8 +55,9 @@ fn clusters() -> PathBuf {
 /// Cleans up after clusters whose process is gone and whose janitor was killed as well.
 pub(super) fn remove_leftovers() {
     for entry in fs::read_dir(clusters()).into_iter().flatten().flatten() {
+        let unfinished = entry.file_name().to_string_lossy().starts_with(UNFINISHED);
         let abandoned = File::open(entry.path().join("lock")).is_ok_and(|lock| lock.try_lock().is_ok());
-        if abandoned {
+        if abandoned && !unfinished {
             let _ = Command::new("sh").args(["-c", CLEAN, "clean"]).env("FOLDER", entry.path()).status();
         }
     }
@@ -61,11 +65,14 @@ pub(super) fn remove_leftovers() {
 
 impl Janitor {
     pub(super) fn start(tag: &str) -> Self {
-        let folder = clusters().join(tag);
-        fs::create_dir_all(folder.join("pids")).unwrap();
-        fs::create_dir_all(folder.join("log")).unwrap();
-        let lock = File::create(folder.join("lock")).unwrap();
+        let (begun, folder) = (clusters().join(format!("{UNFINISHED}{tag}")), clusters().join(tag));
+        for part in ["pids", "log"] {
+            fs::create_dir_all(begun.join(part)).unwrap();
+        }
+        let lock = File::create(begun.join("lock")).unwrap();
         lock.lock().unwrap();
+        // Nobody finds it before it is locked.
+        fs::rename(&begun, &folder).unwrap();
         let kernel = KERNEL.map(|name| {
             let value = fs::read_to_string(Path::new("/proc/sys").join(name.replace('.', "/")));
             format!("{name}={}", value.unwrap_or_default())
@@ -122,5 +129,44 @@ impl Drop for Janitor {
             drop(shell.stdin.take());
             let _ = shell.wait();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::{ip, make_bridge};
+
+    fn runs(child: &mut Child) -> bool {
+        child.try_wait().unwrap().is_none()
+    }
+
+    #[test]
+    fn what_a_killed_run_left_behind_is_removed_and_nothing_else() {
+        let tag = format!("mkl{:x}", std::process::id());
+        let left = clusters().join(&tag);
+        fs::create_dir_all(left.join("pids")).unwrap();
+        for file in ["lock", "log"] {
+            fs::write(left.join(file), "").unwrap();
+        }
+        make_bridge(&tag, "10.209.255.1");
+        assert!(ip(&["netns", "add", &tag]));
+        let mut ours = Command::new("tail").arg("-f").arg(left.join("log")).spawn().unwrap();
+        let mut another = Command::new("sleep").arg("600").spawn().unwrap();
+        fs::write(left.join("pids/ours"), ours.id().to_string()).unwrap();
+        // An id that was given to another process since.
+        fs::write(left.join("pids/gone"), another.id().to_string()).unwrap();
+        let living = Janitor::start(&format!("mkm{:x}", std::process::id()));
+        remove_leftovers();
+        assert!(!left.exists());
+        assert!(!ip(&["link", "show", &tag]) && !Path::new("/run/netns").join(&tag).exists());
+        ours.wait().unwrap();
+        assert!(runs(&mut another), "its command line does not name the folder");
+        another.kill().unwrap();
+        another.wait().unwrap();
+        assert!(living.folder().exists(), "somebody is behind it");
+        let folder = living.folder().to_owned();
+        drop(living);
+        assert!(!folder.exists());
     }
 }
