@@ -6,10 +6,10 @@ CARGO ?= cargo
 SEEDS ?= 1000
 KILLS ?= 100
 
-.PHONY: help demo test setup check fmt soak bench counts dist clean
+.PHONY: help demo test setup check fmt soak bench counts screenshots dist clean
 
 help: ## Show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 demo: ## Run the whole product on embedded defaults (Ctrl-C stops it; state is kept in demo-data/)
 	$(CARGO) build --locked -p margrave-cli -p margrave-agent
@@ -47,6 +47,10 @@ bench: ## Measure (ONLY="polls publish" for some, WRITE=yes keeps the numbers in
 	$(CARGO) build --locked --profile device -p margrave-agent
 	cp target/device/margrave-agent target/release/
 	./scripts/with-docker.sh ./target/release/margrave-bench $(if $(ONLY),--only "$(ONLY)") $(if $(WRITE),--write) $(if $(QUICK),--quick)
+
+screenshots: ## Take the pictures of the main pages in docs/screens/ from a demo of its own
+	$(CARGO) build --locked -p margrave-cli -p margrave-agent
+	node e2e/support/screenshots.js
 
 dist: ## Make Debian packages and container images of both programs, in dist/
 	./scripts/dist.sh dist release

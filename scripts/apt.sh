@@ -1,4 +1,4 @@
-# Sourced by setup.sh and tools.sh: installing packages of the system's own release.
+# Sourced by setup.sh, tools.sh and kubernetes.sh: packages of the system's own release and of other ones.
 
 can_apt() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; }
 
@@ -15,4 +15,54 @@ apt_install() {
   { apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@" >/dev/null; } || failed=yes
   [ "$placed" = no ] || rm -f "$policy"
   [ "$failed" = no ] || { echo "apt could not install: $*" >&2; return 1; }
+}
+
+# The mirror the system itself uses: the first source that serves the release this machine runs.
+system_mirror() {
+  local release
+  release="$(system_release)"
+  {
+    awk -v suite="$release" '$1 == "deb" { for (i = 2; i < NF; i++) if ($i ~ /:\/\// && $(i + 1) == suite) print $i }' \
+      /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null || true
+    awk -v suite="$release" '
+      /^URIs:/ { uri = $2 }
+      /^Suites:/ { for (i = 2; i <= NF; i++) if ($i == suite && uri != "") print uri }
+      /^$/ { uri = "" }' /etc/apt/sources.list.d/*.sources 2>/dev/null || true
+  } | head -n 1
+}
+
+system_release() { (. /etc/os-release && echo "${VERSION_CODENAME:-}"); }
+
+# apt with a state of its own in the folder $1, so that the system is not touched: `suite_apt FOLDER ARGUMENTS…`.
+# `suite_use` says first which suite that folder is for.
+suite_apt() {
+  local work="$1"
+  shift
+  apt-get -qq -o "Dir::Etc::sourcelist=$work/sources.list" -o Dir::Etc::sourceparts=/nonexistent \
+    -o "Dir::State=$work/state" -o "Dir::State::status=$work/status" -o "Dir::Cache=$work/cache" \
+    -o APT::Sandbox::User=root "$@"
+}
+
+# Makes the folder $1 an apt state for the packages of the suite $2, or with `deb-src` as $3 for their sources.
+suite_use() {
+  local work="$1" suite="$2" kind="${3:-deb}" mirror
+  command -v apt-get >/dev/null 2>&1 || { echo "this is not Debian: nothing of $suite can be fetched" >&2; return 1; }
+  mirror="$(system_mirror)"
+  [ -n "$mirror" ] || { echo "no apt source serves the release this machine runs" >&2; return 1; }
+  mkdir -p "$work/state/lists/partial" "$work/cache/archives/partial" "$work/download"
+  : > "$work/status"
+  echo "$kind [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main" > "$work/sources.list"
+  suite_apt "$work" update || { echo "cannot read the package list of $suite" >&2; return 1; }
+}
+
+# Unpacks packages of another suite into a folder: `suite_unpack FOLDER SUITE TARGET PACKAGE…`.
+suite_unpack() {
+  local work="$1" suite="$2" target="$3" package
+  shift 3
+  suite_use "$work" "$suite" || return 1
+  for package in "$@"; do
+    (cd "$work/download" && rm -f "${package}"_*.deb && suite_apt "$work" download "$package") ||
+      { echo "cannot download $package of $suite" >&2; return 1; }
+    dpkg -x "$work/download/$package"_*.deb "$target"
+  done
 }

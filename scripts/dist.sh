@@ -124,5 +124,7 @@ add_program helm /usr/bin/helm
 image margrave-agent '{"Entrypoint":["/usr/bin/margrave-agent"],"Cmd":["run"],"Env":["PATH=/usr/bin","HOME=/root"]}' "${programs[@]}"
 
 install -m 644 packaging/container/*.compose.yaml "$out/"
-(cd "$out" && sha256sum -- *.deb *.tar *.compose.yaml > SHA256SUMS)
+mkdir -p "$out/kubernetes"
+install -m 644 packaging/kubernetes/*.yaml "$out/kubernetes/"
+(cd "$out" && sha256sum -- *.deb *.tar *.compose.yaml kubernetes/*.yaml > SHA256SUMS)
 echo "dist: $(cd "$out" && echo *.deb *.tar)"

@@ -48,8 +48,10 @@ fi
 
 # The OCI clients the embedded registry is tested with.
 scripts/tools.sh
+# The cluster the agent's Kubernetes engines are tested with.
+scripts/kubernetes.sh
 
-if [ ! -d e2e/node_modules/playwright-core ]; then
+if [ ! -d e2e/node_modules/playwright-core ] || [ ! -d e2e/node_modules/axe-core ]; then
   (cd e2e && npm ci --no-audit --no-fund --silent)
 fi
 

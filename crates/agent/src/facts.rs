@@ -8,6 +8,9 @@ use margo::{DeviceId, Digest};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
+/// By which applications find devices that run plain Kubernetes manifests (CR-01).
+pub const MANIFESTS_LABEL: (&str, &str) = ("org.margrave/manifests", "v1");
+
 /// More is not a description of a device.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -117,9 +120,15 @@ fn discover(state_dir: &Path, types: &[&str]) -> Value {
     put("interfaces", interfaces().into());
     // CAP-06: what hosts workloads has a collector, a runtime and a way to deploy.
     put("otelCollector", true.into());
-    put("supportedRuntimes", json!(["oci"]));
+    let custom = types.contains(&crate::runtimes::kubernetes::Manifests::TYPE);
+    put("supportedRuntimes", if custom { json!(["oci", "custom"]) } else { json!(["oci"]) });
     put("supportedDeploymentTypes", types.into());
-    json!({ "properties": properties })
+    let mut found = json!({ "properties": properties });
+    if custom {
+        let (label, version) = MANIFESTS_LABEL;
+        found["labels"] = json!({ label: version });
+    }
+    found
 }
 
 fn first_line(paths: &[&str]) -> String {

@@ -7,8 +7,10 @@
 pub mod compose;
 pub mod engine;
 pub mod engines;
+pub mod kubernetes;
 pub mod ledger;
 pub mod program;
+mod telemetry;
 pub mod simulated;
 
 use crate::artifacts::Artifacts;
@@ -71,6 +73,15 @@ pub fn open(config: &AgentConfig) -> Result<Arc<dyn Runtime>, DiskError> {
     if let Some(compose) = &config.compose {
         let engine = compose::Compose::new(&config.state_dir, compose, &config.telemetry, Arc::clone(&artifacts));
         engines.push(Box::new(engine));
+    }
+    if let Some(settings) = &config.kubernetes {
+        let cluster = Arc::new(kubernetes::Cluster::new(config, settings, artifacts));
+        if settings.runs(kubernetes::Helm::TYPE) {
+            engines.push(Box::new(kubernetes::Helm::new(&settings.helm, Arc::clone(&cluster))));
+        }
+        if settings.runs(kubernetes::Manifests::TYPE) {
+            engines.push(Box::new(kubernetes::Manifests::new(cluster)));
+        }
     }
     if !engines.is_empty() {
         return Ok(Arc::new(engines::Engines::open(&config.state_dir, engines)?));

@@ -38,7 +38,7 @@ pub(crate) struct DemoArgs {
     /// How many simulated devices (8 to 500), beside the children of the gateway
     #[arg(long, value_name = "N", default_value_t = 36)]
     devices: usize,
-    /// Port for operators and the status page
+    /// Port for operators: the web front end and the API
     #[arg(long, default_value_t = OPERATORS_PORT)]
     port: u16,
     /// Start, wait until the fleet has done what it can, print a summary, stop
@@ -172,7 +172,7 @@ fn welcome(out: Output, url: &str, token: &str, data: &Path, demo: &Demo, real: 
     let state = if demo.first_start { "a fresh fleet" } else { "the fleet as it was left" };
     format!(
         "\n{title} ({state})\n
-  Status page  {url}/#token={token}
+  Open         {url}/sign-in#token={token}
   Token        {token_file}
   Login        {program} login --data {data}   # then leave out --data below
 

@@ -124,6 +124,7 @@ pub fn of_audit(record: &AuditRecord) -> NewEvent {
             let application = about.application.as_deref().unwrap_or_default();
             format!("change `{rest}`: {} `{application}` for {targets} targets", text("kind").unwrap_or_default())
         }
+        "session" => format!("web session of `{}`", text("name").unwrap_or_else(|| rest.to_owned())),
         "token" => format!("token `{}`", text("name").unwrap_or_else(|| rest.to_owned())),
         _ if rest.is_empty() => noun.to_owned(),
         noun => format!("{noun} `{rest}`"),
@@ -185,8 +186,12 @@ fn name(action: &str) -> (String, String) {
         "group.delete" => ("group.deleted", "was deleted"),
         "token.create" => ("token.created", "was created"),
         "token.revoke" => ("token.revoked", "was revoked"),
+        "session.create" => ("session.opened", "was opened"),
+        "session.end" => ("session.ended", "was ended"),
+        "enrolment.withdraw" => ("client.uninvited", "may not enrol with the tokens it was given any more"),
         "application.import" => ("application.added", "was added to the catalog"),
         "application.delete" => ("application.removed", "was removed from the catalog"),
+        "change.cancel" => ("change.cancelled", ""),
         "change.create" => ("change.created", ""),
         "deployment.create" => ("deployment.assigned", "is to be installed"),
         "deployment.reconfigure" => ("deployment.reconfigured", "is to run with other answers"),

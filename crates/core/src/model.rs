@@ -74,6 +74,37 @@ pub struct Device {
     pub revision: i64,
 }
 
+/// A device at a glance: the first that holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum DeviceState {
+    /// Its client is not accepted.
+    ShutOut,
+    /// Something failed on it.
+    Failing,
+    /// Its client has not been heard of for longer than the silence limit.
+    Silent,
+    /// Something is not there yet.
+    Working,
+    Fine,
+}
+
+impl DeviceState {
+    pub const ALL: [Self; 5] = [Self::ShutOut, Self::Failing, Self::Silent, Self::Working, Self::Fine];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ShutOut => "shut-out",
+            Self::Failing => "failing",
+            Self::Silent => "silent",
+            Self::Working => "working",
+            Self::Fine => "fine",
+        }
+    }
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == text)
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     pub name: String,

@@ -1,5 +1,5 @@
-//! From the files of a folder to an OCI artifact: application packages, Helm charts, compose archives; and container
-//! images from archives.
+//! From the files of a folder to an OCI artifact: application packages, Helm charts, compose archives, plain Kubernetes
+//! manifests; and container images from archives.
 //!
 //! The same files give the same bytes and so the same digest, wherever and whenever they are built. Nothing here reads
 //! a disk. What is wrong is told all at once.
@@ -7,11 +7,13 @@
 mod chart;
 mod compose;
 mod image;
+mod manifests;
 mod package;
 
 pub use chart::{chart, chart_version};
 pub use compose::compose;
 pub use image::{IMAGE_BYTES_MAX, image};
+pub use manifests::{MANIFESTS_FOLDER, manifest_objects, manifests};
 pub use package::package;
 
 pub(crate) fn chart_metadata(files: &[PackageFile]) -> Option<chart::Metadata> {
@@ -28,6 +30,9 @@ pub const COMPOSE_ARTIFACT_TYPE: &str = "application/vnd.org.margo.component.com
 pub const COMPOSE_LAYER_TYPE: &str = "application/vnd.org.margo.component.compose.tar+gzip";
 pub const HELM_CONFIG_TYPE: &str = "application/vnd.cncf.helm.config.v1+json";
 pub const HELM_CHART_TYPE: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
+/// Ours: the standard leaves the content of `custom` components to whoever makes and runs them (CR-01).
+pub const MANIFESTS_ARTIFACT_TYPE: &str = "application/vnd.org.margrave.component.manifests+json";
+pub const MANIFESTS_LAYER_TYPE: &str = "application/vnd.org.margrave.component.manifests.tar+gzip";
 const EMPTY_CONFIG_TYPE: &str = "application/vnd.oci.empty.v1+json";
 const TITLE: &str = "org.opencontainers.image.title";
 const VERSION: &str = "org.opencontainers.image.version";
@@ -45,6 +50,8 @@ pub enum ArtifactKind {
     Package,
     Chart,
     Compose,
+    /// Plain Kubernetes manifests.
+    Manifests,
     /// A container image; never recognised in a folder, it comes as an archive.
     Image,
 }
@@ -55,6 +62,7 @@ impl ArtifactKind {
             Self::Package => "package",
             Self::Chart => "chart",
             Self::Compose => "compose",
+            Self::Manifests => "manifests",
             Self::Image => "image",
         }
     }
@@ -64,7 +72,7 @@ impl ArtifactKind {
 #[derive(Debug, Clone)]
 pub struct Artifact {
     pub kind: ArtifactKind,
-    /// Application id, chart name, or name of the compose project.
+    /// Application id, chart name, name of the compose project or of the folder.
     pub name: String,
     /// Its version as it is written in a tag, `_` for `+`.
     pub tag: String,
@@ -101,12 +109,19 @@ pub fn recognise(files: &[String]) -> Result<ArtifactKind, String> {
             Err("it has both margo.yaml and compose.yaml; move the compose file to components/NAME/".to_owned())
         }
         (false, true) => Ok(ArtifactKind::Compose),
+        (false, false) if files.iter().any(|file| manifests::is_manifest(file)) => {
+            if has("margo.yaml") || has("margo.yml") {
+                return Err("it has both margo.yaml and manifests/; move the manifests to components/NAME/".to_owned());
+            }
+            Ok(ArtifactKind::Manifests)
+        }
         (false, false) if has("docker-compose.yaml") || has("docker-compose.yml") => {
             Err("it has a docker-compose file; the standard knows `compose.yaml` only, so rename it".to_owned())
         }
         (false, false) if files.iter().any(|file| yaml(&file)) => Ok(ArtifactKind::Package),
         (false, false) => {
-            Err("it has neither margo.yaml (a package), Chart.yaml (a chart) nor compose.yaml (a compose archive)"
+            Err("it has neither margo.yaml (a package), Chart.yaml (a chart), compose.yaml (a compose archive) nor \
+                 manifests/ with YAML files (Kubernetes manifests)"
                 .to_owned())
         }
     }

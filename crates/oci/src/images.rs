@@ -4,7 +4,7 @@
 //! in the file. **Charts**: the annotations `artifacthub.io/images` and `helm.sh/images`; in `values.yaml` every
 //! `image: name:tag`, and every mapping with `repository` and `tag` or `digest`, or with `repository` alone under a key
 //! called `image` (then the tag is `appVersion`); in templates every `image:` without an expression. Charts in `charts/`
-//! likewise. What depends on something else is told, not guessed.
+//! likewise. **Manifests**: the containers of every object with pods. What depends on something else is told, not guessed.
 
 mod interpolate;
 
@@ -75,6 +75,42 @@ fn environment(bytes: &[u8]) -> BTreeMap<String, String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
     let pairs = lines.filter_map(|line| line.trim_start_matches("export ").split_once('='));
     pairs.map(|(name, value)| (name.trim().to_owned(), value.trim().trim_matches(['"', '\'']).to_owned())).collect()
+}
+
+/// The images of plain manifests, wherever an object has containers.
+pub fn of_manifests(archive: &[u8]) -> Result<Found, String> {
+    let entries = archive::unpack(archive, LIMITS).map_err(|error| error.to_string())?;
+    let inside = |entry: Entry| {
+        let (_, path) = entry.path.split_once('/')?;
+        Some(PackageFile { path: path.to_owned(), bytes: entry.bytes })
+    };
+    let files: Vec<PackageFile> = entries.into_iter().filter_map(inside).collect();
+    let objects = crate::build::manifest_objects(&files).map_err(|problems| problems.join("; "))?;
+    let mut found = Found::default();
+    for object in &objects {
+        in_object(object, &mut found, 0);
+    }
+    Ok(found)
+}
+
+fn in_object(value: &Value, found: &mut Found, depth: usize) {
+    if depth > NESTING_MAX {
+        return;
+    }
+    match value {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                if matches!(key.as_str(), "containers" | "initContainers") {
+                    let images = value.as_array().into_iter().flatten().filter_map(|one| one["image"].as_str());
+                    images.for_each(|image| found.add(image));
+                } else {
+                    in_object(value, found, depth + 1);
+                }
+            }
+        }
+        Value::Array(list) => list.iter().for_each(|item| in_object(item, found, depth + 1)),
+        _ => {}
+    }
 }
 
 /// The images of a chart.

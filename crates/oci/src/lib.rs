@@ -8,6 +8,7 @@ pub mod reference;
 pub mod mirror;
 pub mod manifest;
 pub mod client;
+pub mod objects;
 pub mod build;
 pub mod images;
 

@@ -93,7 +93,7 @@ settings! {
 }
 
 settings! {
-    /// Operator API, status page, health and metrics.
+    /// Web front end, operator API, health and metrics.
     pub struct OperatorListener {
         /// Whether operators can connect at all.
         enabled: bool = true,

@@ -1,4 +1,4 @@
-//! The Margrave server: device API, trust listener, operator API, status page, loops.
+//! The Margrave server: device API, trust listener, operator API, web front end, loops.
 //!
 //! `run::start` is the way in. Handlers are thin: they extract, call one function in `app`, and convert.
 
@@ -21,4 +21,5 @@ pub mod catalog;
 pub mod registry;
 pub mod copies;
 pub mod operators;
+pub(crate) mod ui;
 pub mod telemetry;

@@ -136,6 +136,8 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
         statuses,
         capabilities,
         streams,
+        notices: Arc::default(),
+        board: Arc::default(),
         registry,
         urls: Arc::new(place.urls),
         stopping: CancellationToken::new(),

@@ -1,6 +1,8 @@
 //! What every handler of the server shares.
 
 use crate::app::events::streams::Streams;
+use crate::app::notices::Notices;
+use crate::app::overview::Board;
 use crate::app::publisher::Publisher;
 use crate::catalog::Descriptions;
 use crate::config::Config;
@@ -37,6 +39,10 @@ pub struct ServerState {
     pub capabilities: CapabilityQueue,
     /// Event streams open now.
     pub streams: Arc<Streams>,
+    /// What has changed, for the pages that are open.
+    pub notices: Arc<Notices>,
+    /// The fleet at a glance, as it was counted last.
+    pub board: Arc<Board>,
     /// The embedded OCI registry, unless it is off.
     pub registry: Option<Arc<Hosted>>,
     /// Addresses as seen from outside.

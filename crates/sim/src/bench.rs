@@ -22,6 +22,7 @@ pub mod enrolment;
 pub mod handshakes;
 pub mod manifests;
 pub mod memory;
+pub mod pages;
 pub mod polls;
 pub mod publish;
 pub mod statuses;
@@ -48,6 +49,7 @@ pub const SECTIONS: &[(&str, &str)] = &[
     ("publish", "One deployment to a fleet"),
     ("enrolment", "Enrolling one more device"),
     ("statuses", "Status reports"),
+    ("pages", "Pages of the web front end"),
     ("agent", "The agent"),
     ("workloads", "Real workloads"),
     ("manifests", "Manifests and bundles"),
@@ -86,6 +88,7 @@ pub async fn measure(name: &str, setting: &Setting) -> anyhow::Result<Findings> 
         "publish" => publish::run(setting).await,
         "enrolment" => enrolment::run(setting).await,
         "statuses" => statuses::run(setting).await,
+        "pages" => pages::run(setting).await,
         "agent" => agent::run(setting).await,
         "workloads" => workloads::run(setting).await,
         "manifests" => Ok(manifests::run(setting)),

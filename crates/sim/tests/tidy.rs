@@ -137,6 +137,29 @@ fn operator_commands_use_only_the_public_api() {
     }
 }
 
+/// Pages show what `app` answers; they know neither the store nor raw HTML from elsewhere.
+#[test]
+fn pages_call_only_the_application() {
+    let (mut trusted, mut files) = (0, 0);
+    for path in tracked("crates/server/src/ui.rs").into_iter().chain(tracked("crates/server/src/ui/*")) {
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        files += 1;
+        for forbidden in ["margrave_store", ".store.", "sqlx"] {
+            assert!(!text.contains(forbidden), "{} must not use `{forbidden}`", path.display());
+        }
+        assert!(!text.contains("|safe") && !text.contains("| safe"), "{} prints without escaping", path.display());
+        trusted += text.matches("impl HtmlSafe for").count();
+        let page = path.extension().is_some_and(|kind| kind == "html");
+        assert!(
+            !page || !(text.contains(" style=") || text.contains("<script>")),
+            "{} has something inline",
+            path.display()
+        );
+    }
+    assert!(files > 50, "only {files} files of the front end were found");
+    assert_eq!(trusted, 1, "one type makes markup, where it can be read in one file");
+}
+
 /// Every rule of the standard is mapped to a test that exists, or to a reason.
 #[test]
 fn conformance_names_tests_that_exist() {

@@ -13,6 +13,14 @@ use margrave_core::time::Timestamp;
 use serde_json::json;
 use sqlx::AnyConnection;
 use sqlx::any::AnyRow;
+use std::collections::BTreeMap;
+
+/// What people call an application.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    pub application: ApplicationId,
+    pub name: String,
+}
 
 fn read(row: &AnyRow) -> Result<ApplicationVersion> {
     let row = Columns::of("application_versions", row);
@@ -185,6 +193,40 @@ impl Store {
             }
         }
         Ok(page)
+    }
+
+    /// The name of every application, by its newest import; at most `limit`.
+    pub async fn application_names(&self, limit: u32) -> Result<Vec<Named>> {
+        let rows = sqlx::query(
+            "SELECT v.application, v.name FROM application_versions v
+             WHERE NOT EXISTS (SELECT 1 FROM application_versions n WHERE n.application = v.application
+                               AND (n.imported_at, n.version) > (v.imported_at, v.version))
+             ORDER BY v.application LIMIT $1",
+        )
+        .bind(i64::from(limit))
+        .fetch_all(&self.read)
+        .await
+        .during("list the names of applications")?;
+        let read = |row| {
+            let row = Columns::of("application_versions", row);
+            Ok(Named { application: row.parsed("application")?, name: row.text("name")? })
+        };
+        rows.iter().map(read).collect()
+    }
+
+    /// How many deployments there should be, per application.
+    pub async fn application_uses(&self) -> Result<BTreeMap<String, u64>> {
+        let rows = sqlx::query(
+            "SELECT application, COUNT(*) AS uses FROM deployments WHERE desired = 'present' GROUP BY application",
+        )
+        .fetch_all(&self.read)
+        .await
+        .during("count deployments by application")?;
+        let read = |row| {
+            let row = Columns::of("deployments", row);
+            Ok((row.text("application")?, row.unsigned("uses")?))
+        };
+        rows.iter().map(read).collect()
     }
 
     async fn with_resources(&self, mut version: ApplicationVersion) -> Result<ApplicationVersion> {

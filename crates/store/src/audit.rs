@@ -3,7 +3,7 @@
 use crate::error::During;
 use crate::many::{Insert, Statement};
 use crate::open::{Writing, commit};
-use crate::rows::{Columns, to_json};
+use crate::rows::{Columns, containing, to_json};
 use crate::{Result, Store, StoreError, events};
 use margrave_core::audit::{GENESIS, hash};
 use margrave_core::events::of_audit;
@@ -11,6 +11,20 @@ use margrave_core::model::{Actor, AuditRecord};
 use margrave_core::time::Timestamp;
 use serde_json::Value;
 use sqlx::any::AnyRow;
+
+/// Which records; what is not given is not asked about.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AuditFilter {
+    pub actor: Option<String>,
+    /// An action or its beginning up to a dot: `client` finds `client.retire`.
+    pub action: Option<String>,
+    /// Part of what it is about, such as `press-07`.
+    pub subject: Option<String>,
+    /// Not older than this.
+    pub since: Option<Timestamp>,
+    /// Older than this.
+    pub until: Option<Timestamp>,
+}
 
 /// How many records verification reads at once.
 const VERIFY_PAGE: i64 = 1_000;
@@ -153,6 +167,46 @@ impl Store {
         let rows =
             query.bind(before).bind(i64::from(limit)).fetch_all(&self.read).await.during("read the audit chain")?;
         rows.iter().map(read).collect()
+    }
+
+    /// Newest first, below `before`, whatever the filter lets through.
+    pub async fn audit_search(
+        &self,
+        filter: &AuditFilter,
+        before: Option<i64>,
+        limit: u32,
+    ) -> Result<Vec<AuditRecord>> {
+        // An empty text stands for "not asked about"; no name is empty.
+        let rows = sqlx::query(
+            "SELECT * FROM audit WHERE seq < $1 AND at >= $2 AND at < $3 AND ($4 = '' OR actor = $4)
+               AND ($5 = '' OR action = $5 OR SUBSTR(action, 1, LENGTH($5) + 1) = $5 || '.')
+               AND ($6 = '' OR LOWER(subject) LIKE $6 ESCAPE '\\')
+             ORDER BY seq DESC LIMIT $7",
+        )
+        .bind(before.unwrap_or(i64::MAX))
+        .bind(filter.since.map_or(i64::MIN, |since| since.0))
+        .bind(filter.until.map_or(i64::MAX, |until| until.0))
+        .bind(filter.actor.clone().unwrap_or_default())
+        .bind(filter.action.clone().unwrap_or_default())
+        .bind(filter.subject.as_deref().map(containing).unwrap_or_default())
+        .bind(i64::from(limit))
+        .fetch_all(&self.read)
+        .await
+        .during("search the audit chain")?;
+        rows.iter().map(read).collect()
+    }
+
+    /// Who has done something lately, in order of name.
+    pub async fn audit_actors(&self, records: u32) -> Result<Vec<String>> {
+        let rows = sqlx::query(
+            "SELECT DISTINCT actor FROM (SELECT actor FROM audit ORDER BY seq DESC LIMIT $1) lately
+             WHERE SUBSTR(actor, 1, 7) <> 'client:' ORDER BY actor",
+        )
+        .bind(i64::from(records))
+        .fetch_all(&self.read)
+        .await
+        .during("list who has done something")?;
+        rows.iter().map(|row| Columns::of("audit", row).text("actor")).collect()
     }
 
     /// Walks the whole chain; `Ok(Err(seq))` names the first record that does not fit.

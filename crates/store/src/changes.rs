@@ -199,6 +199,30 @@ impl Store {
         Ok(changes)
     }
 
+    /// Ends a change before its remaining targets are told; gives how many those are, 0 when it was over already.
+    pub async fn change_cancel(&self, actor: &Actor, id: Uuid, now: Timestamp) -> Result<u64> {
+        let mut transaction = self.begin().await?;
+        let row = sqlx::query(
+            "UPDATE changes SET finished_at = $2 WHERE id = $1 AND finished_at IS NULL
+             RETURNING target_count, done, application",
+        )
+        .bind(id.to_string())
+        .bind(now.0)
+        .fetch_optional(&mut *transaction)
+        .await
+        .during("cancel a change")?;
+        let Some(row) = row else { return Ok(0) };
+        let row = Columns::of("changes", &row);
+        let (total, done) = (row.unsigned("target_count")?, row.unsigned("done")?);
+        let left = total.saturating_sub(done);
+        let after = json!({ "kind": "cancel", "application": row.text("application")?, "targets": left });
+        let subject = format!("change/{id}");
+        let entry = Entry { actor, action: "change.cancel", subject, before: None, after: Some(after) };
+        audit::append(&mut transaction, vec![entry], now).await?;
+        commit(transaction).await?;
+        Ok(left)
+    }
+
     /// What a change reaches, in the order it is carried out.
     pub async fn change_targets(&self, id: Uuid) -> Result<Vec<ChangeTarget>> {
         let row = sqlx::query("SELECT targets FROM change_targets WHERE change_id = $1").bind(id.to_string());

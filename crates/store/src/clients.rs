@@ -215,6 +215,18 @@ impl Store {
         Ok(self.page(after, limit).await?.into_iter().map(|(client, _)| client).collect())
     }
 
+    /// Those in one state, in order of id.
+    pub async fn clients_in(&self, state: ClientState, after: Option<&ClientId>, limit: u32) -> Result<Vec<Client>> {
+        let rows = sqlx::query(select_client!("WHERE c.state = $1 AND c.id > $2 ORDER BY c.id LIMIT $3"))
+            .bind(state.as_str())
+            .bind(after.map_or("", ClientId::as_str))
+            .bind(i64::from(limit))
+            .fetch_all(&self.read)
+            .await
+            .during("list clients in one state")?;
+        rows.iter().map(|row| read(row).map(|(client, _)| client)).collect()
+    }
+
     /// Every client's head, for filling the memory at start: a page in order of id.
     pub async fn heads_page(&self, after: Option<&ClientId>, limit: u32) -> Result<Vec<Head>> {
         Ok(self.page(after, limit).await?.into_iter().map(|(_, head)| head).collect())

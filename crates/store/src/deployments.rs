@@ -157,6 +157,8 @@ impl Store {
             DeploymentFilter { change: Some(_), .. } => sqlx::query(page!("d.change_id = $4")),
             DeploymentFilter { client: Some(_), .. } => sqlx::query(page!("d.client_id = $3")),
             DeploymentFilter { application: Some(_), .. } => sqlx::query(page!("d.application = $5")),
+            // What failed has an index of its own.
+            DeploymentFilter { convergence: Some(Convergence::Failed), .. } => sqlx::query(page!("s.state = 'failed'")),
             _ => sqlx::query(page!("1 = 1")),
         };
         let rows = query
@@ -173,6 +175,15 @@ impl Store {
             .fetch_all(&self.read)
             .await
             .during("list deployments")?;
+        rows.iter().map(read_view).collect()
+    }
+
+    /// Everything these clients should have or be rid of, in no order; one question for many clients.
+    pub async fn deployments_of(&self, clients: &[ClientId]) -> Result<Vec<DeploymentView>> {
+        const ATTEMPT: &str = "list the deployments of clients";
+        let ids: Vec<String> = clients.iter().map(ToString::to_string).collect();
+        let mut connection = self.read.acquire().await.during(ATTEMPT)?;
+        let rows = select_in(&mut connection, select_view!(" WHERE d.client_id IN"), &ids, "", ATTEMPT).await?;
         rows.iter().map(read_view).collect()
     }
 

@@ -1,6 +1,9 @@
 //! Devices, their capabilities, and labels from both sides.
 
 mod page;
+mod search;
+
+pub use search::DeviceSearch;
 
 use crate::audit::{self, Entry};
 use crate::error::During;

@@ -21,7 +21,16 @@ pub enum EnrolmentUse {
     Used,
 }
 
-struct Enrolment {
+/// A token as operators see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Enrolment {
+    pub client: ClientId,
+    pub created_at: Timestamp,
+    pub expires_at: Timestamp,
+    pub used_at: Option<Timestamp>,
+}
+
+struct Held {
     client: ClientId,
     expires_at: Timestamp,
     used: Option<(Timestamp, String)>,
@@ -41,7 +50,7 @@ async fn lock_client(connection: &mut AnyConnection, secret_hash: &str) -> Resul
 }
 
 /// Takes the row for the rest of the transaction: of two keys that come at once, one waits and finds the token used.
-async fn lock(connection: &mut AnyConnection, secret_hash: &str) -> Result<Option<Enrolment>> {
+async fn lock(connection: &mut AnyConnection, secret_hash: &str) -> Result<Option<Held>> {
     let row = sqlx::query(
         "UPDATE enrolments SET client_id = client_id WHERE secret_hash = $1
          RETURNING client_id, expires_at, used_at, key_hash",
@@ -52,7 +61,7 @@ async fn lock(connection: &mut AnyConnection, secret_hash: &str) -> Result<Optio
     .during("take an enrolment token")?;
     let Some(row) = row else { return Ok(None) };
     let row = Columns::of("enrolments", &row);
-    Ok(Some(Enrolment {
+    Ok(Some(Held {
         client: row.parsed("client_id")?,
         expires_at: row.time("expires_at")?,
         used: row.time_maybe("used_at")?.zip(row.text_maybe("key_hash")?),
@@ -92,6 +101,47 @@ impl Store {
         };
         audit::append(&mut transaction, vec![entry], now).await?;
         commit(transaction).await
+    }
+
+    /// Newest first: those that can still be used, and those used or expired lately.
+    pub async fn enrolments(&self, limit: u32) -> Result<Vec<Enrolment>> {
+        let rows = sqlx::query(
+            "SELECT client_id, created_at, expires_at, used_at FROM enrolments ORDER BY created_at DESC, client_id LIMIT $1",
+        )
+        .bind(i64::from(limit))
+        .fetch_all(&self.read)
+        .await
+        .during("list enrolment tokens")?;
+        let read = |row| {
+            let row = Columns::of("enrolments", row);
+            Ok(Enrolment {
+                client: row.parsed("client_id")?,
+                created_at: row.time("created_at")?,
+                expires_at: row.time("expires_at")?,
+                used_at: row.time_maybe("used_at")?,
+            })
+        };
+        rows.iter().map(read).collect()
+    }
+
+    /// Withdraws the tokens of a client that nobody has used yet; gives how many.
+    pub async fn enrolments_withdraw(&self, actor: &Actor, client: &ClientId, now: Timestamp) -> Result<u64> {
+        let mut transaction = self.begin().await?;
+        clients::lock(&mut transaction, client).await?;
+        let removed = sqlx::query("DELETE FROM enrolments WHERE client_id = $1 AND used_at IS NULL")
+            .bind(client.as_str())
+            .execute(&mut *transaction)
+            .await
+            .during("withdraw enrolment tokens")?
+            .rows_affected();
+        if removed > 0 {
+            let subject = format!("client/{client}");
+            let after = Some(json!({ "tokens": removed }));
+            let entry = Entry { actor, action: "enrolment.withdraw", subject, before: None, after };
+            audit::append(&mut transaction, vec![entry], now).await?;
+        }
+        commit(transaction).await?;
+        Ok(removed)
     }
 
     /// Uses a token for the key with this hash. The same key may come again until `retry_window` after the first use

@@ -6,12 +6,12 @@
 //! clients and what each of them is told (manifests with their exact bytes, artifacts and blobs);
 //! devices as they were reported, with the operator's labels; groups; the catalog;
 //! changes (intents over many devices, with how far they got), deployments and their revisions;
-//! the last word of each client about each deployment; API tokens and enrolment tokens, as hashes;
+//! the last word of each client about each deployment; API tokens, enrolment tokens and web sessions, as hashes;
 //! the audit chain and the events, in the same transaction as whatever they tell of.
 //!
 //! Kept for a while, then pruned: replaced artifacts, old revisions, the history of status reports, finished changes,
 //! deployments that were removed, blobs nobody refers to, what calls with an idempotency key answered, events beyond the
-//! newest.
+//! newest, web sessions that have ended, drafts nobody came back to.
 //!
 //! Rebuilt, never stored on their own: who belongs to a group, which devices fit an application, how far a deployment has
 //! converged, the heads the server keeps in memory (read page by page at start), the label index (from the device row).
@@ -43,28 +43,36 @@ mod changes;
 mod clients;
 mod deployments;
 mod devices;
+mod drafts;
 mod enrolments;
 mod groups;
 mod idempotency;
 mod seen;
+mod sessions;
 mod statuses;
 mod summary;
 mod tokens;
+mod trend;
 
 mod retention;
 
+pub use applications::Named;
+pub use audit::AuditFilter;
 pub use changes::{BATCH_TARGETS_MAX, BatchItem, BatchWrite, Coming};
 pub use clients::Head;
 pub use deployments::{DeploymentFilter, DeploymentView, Place};
-pub use devices::{DeviceFilter, DevicePut, DeviceWrite};
-pub use enrolments::EnrolmentUse;
+pub use devices::{DeviceFilter, DevicePut, DeviceSearch, DeviceWrite};
+pub use drafts::Draft;
+pub use enrolments::{Enrolment, EnrolmentUse};
 pub use error::StoreError;
 pub use events::{EventBounds, EventFilter, EventOrder, EventRange};
 pub use idempotency::{KEYS_PER_TOKEN_MAX, KeyEntry, KeyOwner, KeyWrite};
 pub use open::{Store, StoreOptions, without_password};
 pub use retention::{PRUNE_ROWS_MAX, Retention};
 pub use seen::{SILENT_MAX, SeenAt};
+pub use sessions::{SignedIn, WebSession};
 pub use statuses::{STATUS_HISTORY_MAX, StatusOutcome, StatusWrite};
-pub use summary::Summary;
+pub use summary::{SilentPlace, Summary};
+pub use trend::Slot;
 
 pub type Result<T> = std::result::Result<T, StoreError>;

@@ -16,6 +16,11 @@ pub const PRUNE_ROWS_MAX: i64 = 500;
 /// Blobs younger than this are never collected: whoever stored them may still be about to commit the reference.
 const BLOB_AGE_MIN: Duration = Duration::from_hours(1);
 
+/// A session that has ended can be looked at for this long.
+const SESSION_KEPT: Duration = Duration::from_hours(24 * 7);
+/// A draft nobody came back to for this long is not missed.
+const DRAFT_KEPT: Duration = Duration::from_hours(24 * 7);
+
 /// How much history is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
@@ -41,6 +46,8 @@ impl Store {
         gone += self.prune_enrolments(now.minus(retention.finished_changes)).await?;
         gone += self.prune_keys(now.minus(retention.idempotency_keys)).await?;
         gone += self.prune_events(i64::from(retention.events)).await?;
+        gone += self.prune_sessions(now.minus(SESSION_KEPT)).await?;
+        gone += self.prune_drafts(now.minus(DRAFT_KEPT)).await?;
         gone += self.prune_blobs(now.minus(BLOB_AGE_MIN)).await?;
         Ok(gone)
     }

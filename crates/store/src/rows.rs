@@ -90,6 +90,21 @@ impl<'a> Columns<'a> {
     }
 }
 
+/// A pattern for `LOWER(column) LIKE $1 ESCAPE '\'`: whatever contains the text, in any case. Lower case on both sides makes the
+/// engines agree.
+pub(crate) fn containing(text: &str) -> String {
+    let mut pattern = String::with_capacity(text.len() + 2);
+    pattern.push('%');
+    for letter in text.to_lowercase().chars() {
+        if matches!(letter, '%' | '_' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(letter);
+    }
+    pattern.push('%');
+    pattern
+}
+
 /// JSON for a column.
 pub(crate) fn to_json(value: &impl serde::Serialize) -> String {
     serde_json::to_string(value).expect("maps with text keys always become JSON")

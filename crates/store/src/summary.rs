@@ -24,6 +24,16 @@ pub struct Summary {
     pub changes_unfinished: u64,
 }
 
+/// Devices of one site nobody hears of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SilentPlace {
+    /// The label `site`, where they have one.
+    pub site: Option<String>,
+    pub devices: u64,
+    /// When the last of them was heard of.
+    pub seen_at: Option<Timestamp>,
+}
+
 fn read_count(row: &AnyRow) -> Result<(Convergence, u64)> {
     let row = Columns::of("deployments", row);
     Ok((row.named("convergence", Convergence::parse)?, row.unsigned("deployment_count")?))
@@ -67,6 +77,32 @@ impl Store {
             deployments: counts.iter().map(read_count).collect::<Result<_>>()?,
             changes_unfinished: row.unsigned("unfinished")?,
         })
+    }
+
+    /// Silent devices of accepted clients by site, most first.
+    pub async fn silent_places(&self, silent_since: Timestamp, limit: u32) -> Result<Vec<SilentPlace>> {
+        let rows = sqlx::query(
+            "SELECT site, COUNT(*) AS devices, MAX(seen_at) AS seen_at FROM (
+                 SELECT s.seen_at, (SELECT MIN(l.label_value) FROM device_labels l WHERE l.client_id = d.client_id
+                                    AND l.device_id = d.device_id AND l.label_key = 'site') AS site
+                 FROM clients c JOIN devices d ON d.client_id = c.id LEFT JOIN client_seen s ON s.client_id = c.id
+                 WHERE c.state = 'accepted' AND (s.seen_at IS NULL OR s.seen_at < $1)) silent
+             GROUP BY site ORDER BY COUNT(*) DESC, site LIMIT $2",
+        )
+        .bind(silent_since.0)
+        .bind(i64::from(limit))
+        .fetch_all(&self.read)
+        .await
+        .during("look for sites that are silent")?;
+        let read = |row| {
+            let row = Columns::of("devices", row);
+            Ok(SilentPlace {
+                site: row.text_maybe("site")?,
+                devices: row.unsigned("devices")?,
+                seen_at: row.time_maybe("seen_at")?,
+            })
+        };
+        rows.iter().map(read).collect()
     }
 
     /// Deployments of one application by convergence, per version.

@@ -1,6 +1,7 @@
 //! A Docker engine of the test's own: its own data, socket and bridge, beside any other on the machine. Or Podman, which
 //! imitates one on its socket.
 
+use crate::network::{ip, make_bridge};
 use crate::tools::{PATIENCE, tool, wait_for};
 use std::fs::{self, File};
 use std::os::unix::net::UnixStream;
@@ -72,7 +73,9 @@ impl Docker {
         let process = std::process::id();
         let bridge = format!("mg{process:x}{number:x}");
         let seed = process.wrapping_mul(8).wrapping_add(number);
-        let address = make_bridge(&bridge, seed);
+        // A range kept for tests.
+        let address = format!("10.{}.{}.1", 210 + (seed >> 8) % 40, seed % 256);
+        make_bridge(&bridge, &address);
         let pool = format!("10.{}.0.0/16", 100 + seed % 50);
         let folder = tempfile::Builder::new().prefix("engine").tempdir_in(folder).unwrap();
         fs::create_dir_all(folder.path().join("etc/certs.d")).unwrap();
@@ -212,19 +215,6 @@ impl Drop for Docker {
         }
         self.try_docker(&["network", "prune", "--force"]);
         self.stop();
-        let _ = Command::new("ip").args(["link", "delete", &self.bridge]).stderr(Stdio::null()).status();
+        ip(&["link", "delete", &self.bridge]);
     }
-}
-
-/// A bridge with an address of its own in a range kept for tests.
-fn make_bridge(name: &str, seed: u32) -> String {
-    let ip = |arguments: &[&str]| {
-        let status = Command::new("ip").args(arguments).stderr(Stdio::null()).status().unwrap();
-        status.success()
-    };
-    assert!(ip(&["link", "add", name, "type", "bridge"]), "cannot make a bridge: tests with Docker run as root");
-    let address = format!("10.{}.{}.1", 210 + (seed >> 8) % 40, seed % 256);
-    assert!(ip(&["address", "add", &format!("{address}/24"), "dev", name]));
-    assert!(ip(&["link", "set", name, "up"]));
-    address
 }

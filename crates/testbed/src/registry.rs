@@ -1,10 +1,11 @@
 //! A real registry: Debian's `docker-registry`, with TLS and passwords, on a loopback or bridge address.
 
+use crate::authority::Authority;
 use crate::tools::{tool, wait_for};
 use bytes::Bytes;
 use margo::package::PackageFile;
+use margrave_oci::build::{Artifact, MANIFEST_MEDIA_TYPE};
 use margrave_oci::{Connection, Credentials, Registry as Client};
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
 use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
@@ -176,9 +177,13 @@ impl Registry {
             |(path, text): &(&str, &str)| PackageFile { path: (*path).to_owned(), bytes: text.as_bytes().to_vec() };
         let files: Vec<_> = files.iter().map(file).collect();
         let artifact = margrave_oci::build::compose(&files, "component", version).unwrap();
+        self.push_artifact(repository, &artifact).await;
+    }
+
+    /// Pushes a component as it was built, under its own tag.
+    pub async fn push_artifact(&self, repository: &str, artifact: &Artifact) {
         let blobs: Vec<Vec<u8>> = artifact.blobs.iter().map(|(_, bytes)| bytes.to_vec()).collect();
-        self.push(repository, &artifact.tag, margrave_oci::build::MANIFEST_MEDIA_TYPE, &artifact.manifest, &blobs)
-            .await;
+        self.push(repository, &artifact.tag, MANIFEST_MEDIA_TYPE, &artifact.manifest, &blobs).await;
     }
 }
 
@@ -190,18 +195,10 @@ impl Drop for Registry {
 
 /// An authority of its own, and a certificate for the address; gives the authority's PEM.
 fn certificates(folder: &TempDir, ip: &str) -> String {
-    let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::default();
-    params.distinguished_name.push(DnType::CommonName, "registry authority");
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let ca = params.self_signed(&key).unwrap().pem();
-    let issuer = Issuer::new(params, key);
-    let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::default();
-    params.subject_alt_names = vec![SanType::IpAddress(ip.parse().unwrap())];
-    let certificate = params.signed_by(&key, &issuer).unwrap().pem();
-    for (name, text) in [("ca.pem", &ca), ("server.pem", &certificate), ("server.key", &key.serialize_pem())] {
+    let ca = Authority::new("registry authority");
+    let leaf = ca.server(&[ip], &[]);
+    for (name, text) in [("ca.pem", &ca.pem), ("server.pem", &leaf.certificate), ("server.key", &leaf.key)] {
         fs::write(folder.path().join(name), text).unwrap();
     }
-    ca
+    ca.pem
 }

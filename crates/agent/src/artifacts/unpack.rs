@@ -20,6 +20,16 @@ pub fn unpack_component(layer: &[u8]) -> Result<Unpacked, String> {
         let text = std::str::from_utf8(layer).map_err(|_| "it is neither a tar.gz nor a compose file".to_owned())?;
         return Ok(Unpacked { files: BTreeMap::from([("compose.yaml".to_owned(), text.as_bytes().to_vec())]) });
     }
+    let files = unpack_folder(layer)?;
+    if files.contains_key("compose.yaml") {
+        Ok(Unpacked { files })
+    } else {
+        Err("it has no `compose.yaml` in its folder; no other spelling is valid".to_owned())
+    }
+}
+
+/// The files of an archive with one folder, by path below it.
+pub fn unpack_folder(layer: &[u8]) -> Result<BTreeMap<String, Vec<u8>>, String> {
     let entries = archive::unpack_with_links(layer, LIMITS).map_err(|error| error.to_string())?;
     let mut folder: Option<String> = None;
     let mut files = BTreeMap::new();
@@ -36,11 +46,7 @@ pub fn unpack_component(layer: &[u8]) -> Result<Unpacked, String> {
         }
         files.insert(rest.to_owned(), bytes);
     }
-    if files.contains_key("compose.yaml") {
-        Ok(Unpacked { files })
-    } else {
-        Err("it has no `compose.yaml` in its folder; no other spelling is valid".to_owned())
-    }
+    Ok(files)
 }
 
 #[cfg(test)]

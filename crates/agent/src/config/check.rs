@@ -1,6 +1,6 @@
 //! What is wrong with a configuration: its form, its values, and what it names on this machine.
 
-use super::{AgentConfig, ConfigError, DayWindow, EXAMPLE, HOLD_MAX};
+use super::{AgentConfig, ConfigError, DayWindow, EXAMPLE, HOLD_MAX, KubernetesConfig};
 use margrave_core::settings::{self, Problem, Reading};
 use rustix::fs::{Access, access};
 use std::path::Path;
@@ -103,7 +103,28 @@ pub(super) fn odd(config: &AgentConfig) -> Vec<(String, String)> {
     if config.compose.as_ref().is_some_and(|compose| compose.command.is_empty()) {
         refuse("compose.command", "names no program; write for example [\"docker\", \"compose\"]".to_owned());
     }
+    if let Some(kubernetes) = &config.kubernetes {
+        odd_kubernetes(kubernetes, &mut refuse);
+    }
     found
+}
+
+fn odd_kubernetes(kubernetes: &KubernetesConfig, refuse: &mut impl FnMut(&str, String)) {
+    let types = &kubernetes.deployment_types;
+    if types.is_empty() || types.iter().any(|known| !matches!(known.as_str(), "helm" | "custom")) {
+        refuse("kubernetes.deployment_types", "is a list of `helm` and `custom`, at least one of them".to_owned());
+    }
+    if kubernetes.helm.as_os_str().is_empty() {
+        refuse("kubernetes.helm", "names no program; write for example `helm`".to_owned());
+    }
+    if kubernetes.context.is_some() && kubernetes.kubeconfig.is_none() {
+        refuse("kubernetes.context", "is one of a kubeconfig; name the file with `kubernetes.kubeconfig`".to_owned());
+    }
+    if let Some(namespace) = &kubernetes.namespace
+        && let Err(reason) = crate::runtimes::kubernetes::names::check_namespace(namespace)
+    {
+        refuse("kubernetes.namespace", reason);
+    }
 }
 
 /// Files and folders that are named and cannot be used.
@@ -138,6 +159,17 @@ fn missing(config: &AgentConfig) -> Vec<(String, String)> {
             found.push((key, format!("`{}` cannot be read: {error}", path.display())));
         }
     }
+    if let Some(kubernetes) = &config.kubernetes
+        && let Err(reason) = crate::runtimes::kubernetes::check_access(kubernetes)
+    {
+        found.push(("kubernetes.kubeconfig".to_owned(), reason));
+    }
+    if let Some(kubernetes) = config.kubernetes.as_ref().filter(|kubernetes| kubernetes.runs("helm"))
+        && !is_program(&kubernetes.helm)
+    {
+        let text = format!("the program `{}` is not there; install it, or name another", kubernetes.helm.display());
+        found.push(("kubernetes.helm".to_owned(), text));
+    }
     let folder = config.state_dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
     if !folder.is_dir() {
         found.push(("state_dir".to_owned(), format!("`{}` is not a folder", folder.display())));
@@ -146,4 +178,14 @@ fn missing(config: &AgentConfig) -> Vec<(String, String)> {
         found.push(("state_dir".to_owned(), text));
     }
     found
+}
+
+/// A path to a program, or the name of one in `PATH`.
+fn is_program(program: &Path) -> bool {
+    let can_run = |path: &Path| path.is_file() && access(path, Access::EXEC_OK).is_ok();
+    if program.components().count() > 1 {
+        return can_run(program);
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).any(|folder| can_run(&folder.join(program)))
 }

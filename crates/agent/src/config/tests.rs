@@ -32,6 +32,7 @@ fn unknown_keys_are_refused_by_name() {
         "[artifacts]",
         "[telemetry]",
         "[compose]",
+        "[kubernetes]",
     ] {
         let error = toml::from_str::<AgentConfig>(&format!("{section}\nxx = 1")).unwrap_err().to_string();
         let listed = error.split_once("expected ").unwrap().1;
@@ -62,6 +63,10 @@ fn values_that_make_no_sense_are_refused_with_their_name() {
         ("[poll]\nhours = [\"6-7\"]", "poll.hours"),
         ("[poll]\ndowntime = [\"x\"]", "poll.downtime"),
         ("[poll]\ntime_zone = \"Middle/Earth\"", "poll.time_zone"),
+        ("[kubernetes]\ndeployment_types = [\"compose\"]", "kubernetes.deployment_types"),
+        ("[kubernetes]\nhelm = \"\"", "kubernetes.helm"),
+        ("[kubernetes]\ncontext = \"x\"", "kubernetes.context"),
+        ("[kubernetes]\nnamespace = \"kube-system\"", "kubernetes.namespace"),
     ];
     for (text, key) in cases {
         let config: AgentConfig = toml::from_str(text).unwrap();
@@ -94,12 +99,19 @@ fn files_and_folders_that_are_not_there_are_told_by_the_check_only() {
     let shown = folder.path().display();
     let text = format!(
         "state_dir = \"{shown}/file/state\"\n[device]\ncapabilities = \"{shown}/none.yaml\"\n\
-         [[child]]\nid = \"plc\"\ncapabilities = \"{shown}/none.yaml\"\n"
+         [[child]]\nid = \"plc\"\ncapabilities = \"{shown}/none.yaml\"\n\
+         [kubernetes]\nkubeconfig = \"{shown}/none\"\nhelm = \"{shown}/helm\"\n"
     );
     std::fs::write(&path, text).unwrap();
     AgentConfig::read(&path).unwrap();
     let error = AgentConfig::check(&path).unwrap_err().to_string();
-    for key in ["line 1, column 1, `state_dir`", "`device.capabilities`", "line 6, column 1, `child[0].capabilities`"] {
+    for key in [
+        "line 1, column 1, `state_dir`",
+        "`device.capabilities`",
+        "line 6, column 1, `child[0].capabilities`",
+        "`kubernetes.kubeconfig`",
+        "line 9, column 1, `kubernetes.helm`",
+    ] {
         assert!(error.contains(key), "{error}");
     }
 }

@@ -64,3 +64,40 @@ impl Default for ComposeConfig {
         }
     }
 }
+
+/// Helm releases and plain manifests on Kubernetes.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct KubernetesConfig {
+    /// Left out: the service account of the pod the agent runs in.
+    pub kubeconfig: Option<PathBuf>,
+    /// A context of the kubeconfig; left out: its current one.
+    pub context: Option<String>,
+    /// All workloads in this namespace, which must be there; left out: in the one each deployment names.
+    pub namespace: Option<String>,
+    /// The program, version 3 or 4.
+    pub helm: PathBuf,
+    /// What is switched on: `helm`, `custom` (plain manifests).
+    pub deployment_types: Vec<String>,
+    /// Kinds without a namespace that manifests may hold; `*` for all.
+    pub cluster_kinds: Vec<String>,
+}
+
+impl KubernetesConfig {
+    pub fn runs(&self, deployment_type: &str) -> bool {
+        self.deployment_types.iter().any(|known| known == deployment_type)
+    }
+}
+
+impl Default for KubernetesConfig {
+    fn default() -> Self {
+        Self {
+            kubeconfig: None,
+            context: None,
+            namespace: None,
+            helm: PathBuf::from("helm"),
+            deployment_types: vec!["helm".to_owned(), "custom".to_owned()],
+            cluster_kinds: Vec::new(),
+        }
+    }
+}

@@ -28,6 +28,18 @@ fn what_is_discovered_is_a_complete_report_of_a_hosting_device() {
 }
 
 #[test]
+fn a_device_that_runs_manifests_says_so_in_both_lists_and_by_a_label() {
+    // CR-01
+    let folder = tempfile::tempdir().unwrap();
+    let reports = reports(&config(folder.path(), None), &own(), &["helm", "custom"], None).unwrap();
+    let capabilities = &reports[0].capabilities;
+    let list = |types: &Option<Vec<String>>| types.clone().unwrap_or_default().join(" ");
+    assert_eq!(list(&capabilities.properties.supported_deployment_types), "helm custom");
+    assert_eq!(list(&capabilities.properties.supported_runtimes), "oci custom");
+    assert_eq!(capabilities.labels["org.margrave/manifests"], "v1");
+}
+
+#[test]
 fn a_file_is_laid_over_what_is_discovered_in_json_or_yaml() {
     let folder = tempfile::tempdir().unwrap();
     let yaml = "properties:\n  memory: 2Gi\n  vendor: Northstar\n  id: ignored\nlabels:\n  site: berlin\n";

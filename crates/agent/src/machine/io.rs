@@ -125,6 +125,8 @@ pub enum FailureKind {
     Failed,
     /// Started and stopped with an error (COMP-07).
     Exited,
+    /// Was not up within its time (AD-03), and the runtime can say why.
+    Late,
     /// The child device does not answer (102).
     Unreachable,
     /// The runtime itself does not answer.

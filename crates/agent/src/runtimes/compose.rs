@@ -17,10 +17,10 @@ pub mod socket;
 mod start;
 
 use super::Future;
-use super::engine::{Engine, component, failed, unavailable};
+use super::engine::{Engine, component, failed, from_program, holder, unavailable};
 use super::ledger::Entry;
-use super::program::{Program, ProgramError};
-use crate::artifacts::{Artifacts, COMPOSE, Holder, unpack_component};
+use super::program::Program;
+use crate::artifacts::{Artifacts, COMPOSE, unpack_component};
 use crate::config::{ComposeConfig, TelemetryConfig};
 use crate::machine::io::{ApplyWork, SeenComponent, WorkFailure};
 use crate::preload::Preload;
@@ -226,10 +226,6 @@ impl Compose {
     }
 }
 
-fn holder(work: &ApplyWork) -> Holder<'_> {
-    Holder { deployment: work.deployment, component: &component(work).name, document: &work.digest }
-}
-
 fn project_of(entry: &Entry) -> String {
     let known = entry.data["project"].as_str().map(str::to_owned);
     known.unwrap_or_else(|| names::project(entry.deployment, &entry.component))
@@ -239,13 +235,6 @@ fn from_socket(error: SocketError) -> WorkFailure {
     match error {
         SocketError::Silent { .. } => unavailable(error.to_string()),
         SocketError::Refused { .. } | SocketError::Failed(_) => failed(error.to_string()),
-    }
-}
-
-fn from_program(error: ProgramError) -> WorkFailure {
-    match error {
-        ProgramError::Start { .. } => unavailable(error.to_string()),
-        _ => failed(error.to_string()),
     }
 }
 

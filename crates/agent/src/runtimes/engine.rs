@@ -2,6 +2,8 @@
 
 use super::Future;
 use super::ledger::Entry;
+use super::program::ProgramError;
+use crate::artifacts::Holder;
 use crate::machine::io::{ApplyWork, FailureKind, SeenComponent, WorkFailure};
 use crate::preload::Preload;
 use margo::description::Component;
@@ -56,4 +58,16 @@ pub fn failed(message: impl Into<String>) -> WorkFailure {
 /// The engine itself does not answer.
 pub fn unavailable(message: impl Into<String>) -> WorkFailure {
     WorkFailure { kind: FailureKind::Unavailable, message: message.into() }
+}
+
+/// Who needs the artifact of the component a piece of work is about.
+pub fn holder(work: &ApplyWork) -> Holder<'_> {
+    Holder { deployment: work.deployment, component: &component(work).name, document: &work.digest }
+}
+
+pub fn from_program(error: ProgramError) -> WorkFailure {
+    match error {
+        ProgramError::Start { .. } => unavailable(error.to_string()),
+        _ => failed(error.to_string()),
+    }
 }

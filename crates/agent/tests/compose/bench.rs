@@ -1,19 +1,14 @@
 //! A device under test: engine, registry, manager, and the agent as a process of its own.
 
-use crate::fake::Fake;
-use crate::pki::{Authority, WFM, client_id, provision};
-use margo::status::{DeploymentStatus, State};
-use margo::{DeploymentId, Digest};
-use margrave_core::publish::{self, ServedDeployment};
-use margrave_testbed::tools::{PATIENCE, tool, wait_for};
+use crate::agent::{Agent, show};
+use margo::Digest;
+use margo::status::State;
+use margrave_core::publish::ServedDeployment;
+use margrave_testbed::tools::tool;
 use margrave_testbed::{Docker, Registry, Tokens, User};
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::fs;
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
-use tempfile::TempDir;
 use tokio::sync::Mutex;
 
 pub(crate) const USER: User = User { name: "device", password: "first secret" };
@@ -22,21 +17,25 @@ pub(crate) const REPOSITORY: &str = "components/web";
 
 /// One engine for the tests that leave it running; it ends with the last of them.
 static SHARED: Mutex<Weak<Docker>> = Mutex::const_new(Weak::new());
-static DEPLOYMENTS: AtomicU32 = AtomicU32::new(0);
 
 pub(crate) struct Device {
     pub(crate) docker: Arc<Docker>,
     pub(crate) registry: Registry,
-    pub(crate) fake: Fake,
-    authority: Authority,
-    folder: TempDir,
-    pub(crate) state_dir: PathBuf,
-    agent: Option<Child>,
-    pub(crate) version: u64,
-    pub(crate) observe_period: &'static str,
-    /// Further tables of the configuration.
-    pub(crate) tables: String,
-    pub(crate) id: DeploymentId,
+    agent: Agent,
+}
+
+impl Deref for Device {
+    type Target = Agent;
+
+    fn deref(&self) -> &Agent {
+        &self.agent
+    }
+}
+
+impl DerefMut for Device {
+    fn deref_mut(&mut self) -> &mut Agent {
+        &mut self.agent
+    }
 }
 
 /// A compose file with one service that writes to a volume and says what it was told.
@@ -110,55 +109,16 @@ impl Device {
     }
 
     async fn with_registry(docker: Arc<Docker>, registry: Registry) -> Self {
-        let authority = Authority::new("plant");
-        let fake = Fake::start(&authority.svid(WFM), &authority).await;
-        fake.publish(&publish::next(0, &[]).unwrap(), &[]);
-        let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("password"), USER.password).unwrap();
-        let number = DEPLOYMENTS.fetch_add(1, Ordering::Relaxed);
-        let id = format!("{:08x}-0000-4000-8000-{number:012x}", std::process::id()).parse().unwrap();
-        let state_dir = folder.path().join("state");
-        Self {
-            docker,
-            registry,
-            fake,
-            authority,
-            folder,
-            state_dir,
-            agent: None,
-            version: 1,
-            observe_period: "2s",
-            tables: String::new(),
-            id,
-        }
+        let agent = Agent::new("127.0.0.1").await;
+        fs::write(agent.path("password"), USER.password).unwrap();
+        Self { docker, registry, agent }
     }
 
-    /// Who signs as the manager of this device.
-    pub(crate) fn manager(&self) -> crate::pki::Leaf {
-        self.authority.svid(WFM)
-    }
-
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn write_config(&self) -> PathBuf {
-        let leaf = self.authority.svid(&client_id("press-07"));
-        let [certificate, key, bundle] = provision(self.folder.path(), &leaf, &self.authority.pem);
-        let show = |path: &Path| format!("{:?}", path.display().to_string());
-        let text = format!(
-            "server = \"{}\"\nstate_dir = {}\nobserve_period = \"{}\"\n\
-             [poll]\nperiod = \"200ms\"\nhold = \"0s\"\nstart_spread = \"0s\"\n\
-             [retry]\nfirst = \"300ms\"\nmax = \"2s\"\n\
-             [identity]\ncertificate = {}\nkey = {}\ntrust_bundle = {}\n\
-             [compose]\nsocket = {}\ncommand = [{}]\ncertificates = {}\n\
-             [[registry]]\nhost = \"{}\"\nca_file = {}\nusername = \"{}\"\npassword_file = {}\n{}\n",
-            self.fake.url(),
-            show(&self.state_dir),
-            self.observe_period,
-            show(&certificate),
-            show(&key),
-            show(&bundle),
+    /// Starts the agent as an operator would.
+    pub(crate) fn start(&mut self) {
+        let engine = format!(
+            "[compose]\nsocket = {}\ncommand = [{}]\ncertificates = {}\n\
+             [[registry]]\nhost = \"{}\"\nca_file = {}\nusername = \"{}\"\npassword_file = {}\n",
             show(&self.docker.socket()),
             show(&tool("docker-compose")),
             show(&self.docker.certificates()),
@@ -166,38 +126,8 @@ impl Device {
             show(&self.registry.ca_file()),
             USER.name,
             show(&self.path("password")),
-            self.tables,
         );
-        let path = self.path("agent.toml");
-        fs::write(&path, text).unwrap();
-        path
-    }
-
-    /// Starts the agent as an operator would.
-    pub(crate) fn start(&mut self) {
-        assert!(self.agent.is_none());
-        let log = File::options().create(true).append(true).open(self.path("agent.log")).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_margrave-agent"))
-            .arg("run")
-            .arg("--config")
-            .arg(self.write_config())
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        self.agent = Some(child);
-    }
-
-    /// Ends it at this instant, wherever it is.
-    pub(crate) fn kill(&mut self) {
-        let mut agent = self.agent.take().unwrap();
-        agent.kill().unwrap();
-        agent.wait().unwrap();
-    }
-
-    pub(crate) fn log(&self) -> String {
-        fs::read_to_string(self.path("agent.log")).unwrap_or_default()
+        self.agent.start_with(&engine);
     }
 
     /// The deployment document of one component `web`.
@@ -231,32 +161,9 @@ impl Device {
         ServedDeployment { id, digest: Digest::of(yaml.as_bytes()), yaml: yaml.into_bytes() }
     }
 
-    pub(crate) fn publish(&mut self, deployments: &[ServedDeployment]) {
-        let publication = publish::next(self.version, deployments).unwrap();
-        self.version = publication.version;
-        self.fake.publish(&publication, deployments);
-    }
-
     pub(crate) fn publish_wish(&mut self, wish: &Wish<'_>) {
         let served = self.document(wish);
         self.publish(&[served]);
-    }
-
-    /// The last word about the deployment, said of the manifest that stands.
-    pub(crate) fn status(&self) -> Option<DeploymentStatus> {
-        self.fake.reported(self.id).pop().filter(|status| status.adopted_manifest_version >= self.version)
-    }
-
-    pub(crate) async fn reaches(&self, state: State) -> DeploymentStatus {
-        let start = Instant::now();
-        loop {
-            let status = self.status();
-            if let Some(status) = status.clone().filter(|status| status.state == state) {
-                return status;
-            }
-            assert!(start.elapsed() < PATIENCE, "never {state:?}: {status:?}\n{}", self.log());
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
     }
 
     /// Installs the component `web` from one image and waits for it.
@@ -308,10 +215,6 @@ impl Device {
         self.docker.docker(&["exec", container, "/bin/cat", path])
     }
 
-    pub(crate) async fn until(&self, what: &str, condition: impl FnMut() -> bool) {
-        wait_for(&format!("{what}\n{}", self.path("agent.log").display()), condition).await;
-    }
-
     /// Nothing of ours is left for the next test.
     fn clean(&self) {
         let containers = self.docker.try_docker(&["ps", "--all", "--quiet", "--filter", &self.label()]);
@@ -323,10 +226,7 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        if let Some(mut agent) = self.agent.take() {
-            let _ = agent.kill();
-            let _ = agent.wait();
-        }
+        self.agent.end();
         self.clean();
     }
 }

@@ -1,18 +1,9 @@
 //! The agent is killed in the middle of each step, started again, and gets there.
 
+use crate::agent::kill_when;
 use crate::bench::{Device, REPOSITORY, Wish, web};
 use margo::status::State;
 use margrave_testbed::images;
-
-/// Kills the agent the moment something is so.
-async fn kill_when(device: &mut Device, what: &str, condition: impl Fn(&Device) -> bool) {
-    let start = std::time::Instant::now();
-    while !condition(device) {
-        assert!(start.elapsed() < margrave_testbed::tools::PATIENCE, "never: {what}\n{}", device.log());
-        tokio::task::yield_now().await;
-    }
-    device.kill();
-}
 
 fn has_part(device: &Device) -> bool {
     let files = std::fs::read_dir(device.state_dir.join("artifacts/blobs")).into_iter().flatten().flatten();

@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+#[path = "../it/agent.rs"]
+mod agent;
 #[expect(dead_code, reason = "the other tests use more of it")]
 #[path = "../it/fake.rs"]
 mod fake;

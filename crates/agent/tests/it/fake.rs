@@ -78,12 +78,18 @@ pub(crate) struct Fake {
 impl Fake {
     /// Mutual TLS: only clients of `clients` get in (W-25).
     pub(crate) async fn start(leaf: &Leaf, clients: &Authority) -> Self {
+        Self::start_on("127.0.0.1", leaf, clients).await
+    }
+
+    /// On another address of the machine, for an agent that is not on it.
+    pub(crate) async fn start_on(address: &str, leaf: &Leaf, clients: &Authority) -> Self {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from(clients.der.clone())).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let verifier =
             WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider)).build().unwrap();
         Self::serve(
+            address,
             ServerConfig::builder_with_provider(provider)
                 .with_safe_default_protocol_versions()
                 .unwrap()
@@ -97,6 +103,7 @@ impl Fake {
     pub(crate) async fn start_trust(leaf: &Leaf) -> Self {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         Self::serve(
+            "127.0.0.1",
             ServerConfig::builder_with_provider(provider)
                 .with_safe_default_protocol_versions()
                 .unwrap()
@@ -106,11 +113,15 @@ impl Fake {
         .await
     }
 
-    async fn serve(builder: rustls::ConfigBuilder<ServerConfig, rustls::server::WantsServerCert>, leaf: &Leaf) -> Self {
+    async fn serve(
+        address: &str,
+        builder: rustls::ConfigBuilder<ServerConfig, rustls::server::WantsServerCert>,
+        leaf: &Leaf,
+    ) -> Self {
         let chain = CertificateDer::pem_slice_iter(leaf.certificate.as_bytes()).collect::<Result<Vec<_>, _>>().unwrap();
         let key = PrivateKeyDer::from_pem_slice(leaf.key.as_bytes()).unwrap();
         let acceptor = TlsAcceptor::from(Arc::new(builder.with_single_cert(chain, key).unwrap()));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = TcpListener::bind((address, 0)).await.unwrap();
         let fake = Self { address: listener.local_addr().unwrap(), state: Arc::default() };
         let state = Arc::clone(&fake.state);
         tokio::spawn(async move {

@@ -250,3 +250,48 @@ fn a_registry_with_a_password_and_an_authority_of_its_own_is_pushed_to() {
     let again = push(&login, PASSWORD);
     assert!(again.code == 0 && again.stdout.starts_with("Present chart"), "{}", again.stdout);
 }
+
+const OBJECTS: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: press }\n";
+
+#[test]
+fn manifests_are_pushed_as_a_component_or_by_themselves() {
+    // CR-01
+    let server = Server::start();
+    let description = "apiVersion: v1
+id: press
+metadata:
+  name: Press
+  version: 1.0.0
+  catalog: { organization: [{ name: Example }] }
+deploymentProfiles:
+  - type: custom
+    id: manifests
+    components:
+      - name: press
+        properties: { repository: 'oci://registry.example/manifests/press', revision: 2.0.0 }
+    deviceConstraints:
+      eligibilityRules:
+        - labelSelector: { matchExpressions: [{ key: org.margrave/manifests, operator: In, values: [v1] }] }
+";
+    let folder = write(
+        &server.folder.path().join("press"),
+        &[("margo.yaml", description), ("components/press/manifests/objects.yaml", OBJECTS)],
+    );
+    let pushed = server.json(&["app", "push", text(&folder)]);
+    let seen: Vec<_> =
+        pushed["artifacts"].as_array().unwrap().iter().map(|line| (&line["kind"], &line["version"])).collect();
+    assert_eq!(seen, [(&json!("manifests"), &json!("2.0.0")), (&json!("package"), &json!("1.0.0"))]);
+    assert_eq!(repositories(&server), ["apps/press", "mirror/registry.example/manifests/press"]);
+
+    let alone = folder.join("components/press");
+    let seen = server.run(&["app", "push", text(&alone)]);
+    assert!(seen.code == 1 && seen.stderr.contains("--version 1.0.0"), "{}", seen.stderr);
+    let pushed = server.json(&["app", "push", text(&alone), "--version", "2.1.0"]);
+    assert_eq!(pushed["artifacts"][0]["digest"].as_str().map(str::len), Some("sha256:".len() + 64));
+    assert!(repositories(&server).contains(&"manifests/press".to_owned()));
+
+    // What is wrong is told, and nothing is pushed.
+    std::fs::write(alone.join("manifests/more.yaml"), "kind: Service\n").unwrap();
+    let seen = server.run(&["app", "push", text(&alone), "--version", "2.2.0"]);
+    assert!(seen.stderr.contains("manifests/more.yaml: Service has no `apiVersion`"), "{}", seen.stderr);
+}

@@ -166,6 +166,15 @@ fn deployment_profile(cursor: &Cursor<'_>) -> Option<DeploymentProfile> {
     let description = object.text("description");
     let components = object.required("components").and_then(|cursor| components(&cursor, profile_type));
     let device_constraints = constraints::read::of_profile(&object);
+    let rules = device_constraints.as_ref().and_then(|constraints| constraints.eligibility_rules.as_deref());
+    let labelled = rules.unwrap_or_default().iter().any(|rule| rule.label_selector.is_some());
+    if profile_type == Some(ProfileType::Custom)
+        && !labelled
+        && let Some(cursor) = object.get("type")
+    {
+        // CR-01
+        cursor.warning("is `custom`, and no `labelSelector` says which devices know what to do with it");
+    }
     let extensions = object.extensions();
     object.warn_unread();
     Some(DeploymentProfile {

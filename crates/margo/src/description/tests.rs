@@ -170,8 +170,13 @@ fn envelope_and_profile_types_are_checked() {
     refused(&changed("type: helm", "type: flatpak"), "deploymentProfiles[0].type", "helm, compose or custom");
     // AP-02: custom is a type of generation B.
     let custom = changed("type: helm", "type: custom");
-    let read = ApplicationDescription::read(custom.as_bytes()).unwrap().document;
-    assert_eq!(read.deployment_profiles[0].profile_type, ProfileType::Custom);
+    let read = ApplicationDescription::read(custom.as_bytes()).unwrap();
+    assert_eq!(read.document.deployment_profiles[0].profile_type, ProfileType::Custom);
+    assert!(!read.warnings.iter().any(|warning| warning.message.contains("which devices know")));
+    // CR-01: which devices know it is told by labels.
+    let (before, rest) = custom.split_once("    deviceConstraints:\n").unwrap();
+    let (_, after) = rest.split_once("    x-ardent-extensions:\n      priority: 7\n").unwrap();
+    warned(&format!("{before}{after}"), "deploymentProfiles[0].type", "which devices know");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use margo::archive;
 use margo::package::PackageFile;
 use serde_json::{Map, Value, json};
 
-const EMPTY: &[u8] = b"{}";
+pub(super) const EMPTY: &[u8] = b"{}";
 
 /// Builds a compose archive. `name` is the folder's, and counts unless the file names the project; `version` must be
 /// given, since a compose file has none.

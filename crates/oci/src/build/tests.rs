@@ -139,8 +139,42 @@ fn a_folder_is_recognised_by_its_files() {
     assert_eq!(recognised(&["description.yml"]), Ok(ArtifactKind::Package));
     assert_eq!(recognised(&["Chart.yaml", "values.yaml"]), Ok(ArtifactKind::Chart));
     assert_eq!(recognised(&["compose.yml"]), Ok(ArtifactKind::Compose));
+    assert_eq!(recognised(&["manifests/web.yaml", "README.md"]), Ok(ArtifactKind::Manifests));
+    assert!(recognised(&["margo.yaml", "manifests/web.yaml"]).unwrap_err().contains("components/NAME/"));
     assert!(recognised(&["Chart.yaml", "compose.yaml"]).is_err());
     assert!(recognised(&["margo.yaml", "compose.yaml"]).is_err());
     assert!(recognised(&["docker-compose.yml"]).unwrap_err().contains("rename"));
     assert!(recognised(&["readme.md"]).is_err());
+}
+
+#[test]
+fn manifests_are_an_archive_of_our_own_type() {
+    // CR-01
+    let web = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: web}\n";
+    let files = [file("manifests/web.yaml", web), file("README.md", "read\n"), file("manifests/notes.txt", "[")];
+    let artifact = manifests(&files, "press", "1.0.0+7").unwrap();
+    assert_eq!((artifact.name.as_str(), artifact.tag.as_str()), ("press", "1.0.0_7"));
+    let manifest: Value = serde_json::from_slice(&artifact.manifest).unwrap();
+    assert_eq!(manifest["artifactType"], MANIFESTS_ARTIFACT_TYPE);
+    assert_eq!(manifest["layers"][0]["mediaType"], MANIFESTS_LAYER_TYPE);
+    assert_eq!(manifest["layers"][0]["annotations"]["org.margo.component.type"], "custom");
+    let paths: Vec<String> = unpacked(&artifact).into_iter().map(|(path, _)| path).collect();
+    assert_eq!(paths, ["press/README.md", "press/manifests/notes.txt", "press/manifests/web.yaml"]);
+    let kinds: Vec<Value> =
+        manifest_objects(&files).unwrap().into_iter().map(|object| object["kind"].clone()).collect();
+    assert_eq!(kinds, ["ConfigMap", "Secret"]);
+}
+
+#[test]
+fn every_problem_of_manifests_is_told() {
+    let twice = "apiVersion: v1\nkind: A\nmetadata: {name: x}\n---\napiVersion: v1\nkind: A\nmetadata: {name: x}\n";
+    let files =
+        [file("manifests/a.yaml", twice), file("manifests/b.yml", "kind: B\n"), file("manifests/c.yaml", "a: [")];
+    let problems = manifests(&files, "press", "one").unwrap_err();
+    for expected in ["`one` is not a version", "A `x` is there twice", "B has no `apiVersion`", "manifests/c.yaml: "] {
+        assert!(problems.iter().any(|problem| problem.contains(expected)), "{expected}: {problems:?}");
+    }
+    assert!(
+        manifests(&[file("manifests/a.yaml", "# nothing\n")], "press", "1.0.0").unwrap_err()[0].contains("no object")
+    );
 }

@@ -76,3 +76,21 @@ fn what_is_no_archive_is_told() {
     assert!(of_chart(b"x").is_err());
     assert!(of_compose(&packed(&[("p/other.yaml", "")]), &BTreeMap::new()).is_err());
 }
+
+#[test]
+fn images_of_manifests_are_those_of_their_containers() {
+    let text = "
+apiVersion: batch/v1
+kind: CronJob
+metadata: { name: a }
+spec: { jobTemplate: { spec: { template: { spec: { initContainers: [{ image: 'r.example/init:1' }], containers: [{ image: 'r.example/job:2' }] } } } } }
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: { name: a }
+data: { image: not-one }
+";
+    let found = of_manifests(&packed(&[("p/manifests/a.yaml", text)])).unwrap();
+    assert_eq!(found.images.into_iter().collect::<Vec<_>>(), ["r.example/init:1", "r.example/job:2"]);
+    assert!(of_manifests(&packed(&[("p/a.yaml", text)])).is_err());
+}

@@ -8,10 +8,13 @@ use crate::state::ServerState;
 use margrave_api::access as wire;
 use margrave_api::page::Page;
 use margrave_core::model::{Actor, ApiToken, AuditRecord};
+use margrave_store::AuditFilter;
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
+/// Records looked through for who has done something.
+const ACTORS_LOOKED_AT: u32 = 5_000;
 const TOKEN_NAME_CHARS_MAX: usize = 100;
 /// The longest reason kept in the audit.
 pub const REASON_CHARS_MAX: usize = 1000;
@@ -89,6 +92,49 @@ pub async fn audit(
     let before = paging.after()?.or(before);
     let rows = state.store.audit_page(subject, before, limit + 1).await?;
     Ok(page(rows, limit, |record| record.seq.to_string(), audit_to_wire))
+}
+
+/// Which records; what is not given is not asked about.
+#[derive(Debug, Clone, Default)]
+pub struct AuditQuery {
+    pub actor: Option<String>,
+    /// An action or its beginning up to a dot.
+    pub action: Option<String>,
+    /// Part of what it is about.
+    pub subject: Option<String>,
+    /// Not older than this time (RFC 3339).
+    pub since: Option<String>,
+    /// Older than this time.
+    pub until: Option<String>,
+}
+
+/// Newest first, whatever the query lets through.
+pub async fn search_audit(
+    state: &ServerState,
+    query: &AuditQuery,
+    paging: &Paging,
+) -> AppResult<Page<wire::AuditRecord>> {
+    let time = |field: &str, text: &Option<String>| match text {
+        None => Ok(None),
+        Some(text) => super::events::time(text)
+            .map(Some)
+            .map_err(|_| AppError::invalid(field, "write a time as RFC 3339, such as `2026-09-21T08:00:00Z`")),
+    };
+    let filter = AuditFilter {
+        actor: query.actor.clone(),
+        action: query.action.clone(),
+        subject: query.subject.clone(),
+        since: time("since", &query.since)?,
+        until: time("until", &query.until)?,
+    };
+    let limit = paging.limit()?;
+    let rows = state.store.audit_search(&filter, paging.after()?, limit + 1).await?;
+    Ok(page(rows, limit, |record| record.seq.to_string(), audit_to_wire))
+}
+
+/// Who has done something lately, devices left aside.
+pub async fn audit_actors(state: &ServerState) -> AppResult<Vec<String>> {
+    Ok(state.store.audit_actors(ACTORS_LOOKED_AT).await?)
 }
 
 pub async fn verify_audit(state: &ServerState) -> AppResult<wire::AuditVerification> {

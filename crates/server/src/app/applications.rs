@@ -12,9 +12,14 @@ use margo::ids::ApplicationId;
 use margrave_api::applications as wire;
 use margrave_api::page::Page;
 use margrave_core::model::{ApplicationVersion, ResourceRef};
+use std::collections::HashMap;
 use std::sync::Arc;
 
+/// Names kept at hand; a catalog has a few dozen applications.
+const NAMES_MAX: u32 = 10_000;
+
 pub use questions::questions;
+pub(crate) use questions::rules;
 
 pub(crate) fn application_id(text: &str) -> AppResult<ApplicationId> {
     text.parse().map_err(|error: margo::IdError| AppError::invalid("application", error.to_string()))
@@ -44,6 +49,12 @@ pub async fn list(state: &ServerState, paging: &Paging) -> AppResult<Page<wire::
         versions,
     };
     Ok(page(rows, limit, |(newest, _)| newest.application.to_string(), convert))
+}
+
+/// What people call each application, by id.
+pub async fn names(state: &ServerState) -> AppResult<HashMap<String, String>> {
+    let named = state.store.application_names(NAMES_MAX).await?;
+    Ok(named.into_iter().map(|one| (one.application.to_string(), one.name)).collect())
 }
 
 pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::ApplicationDetail> {

@@ -159,6 +159,16 @@ pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::Change> {
     Ok(wire::Change { deployments: Some(summary::counts(counts)), ..to_wire(&change) })
 }
 
+/// Leaves the targets that are not told yet as they are; gives how many.
+pub async fn cancel(state: &ServerState, caller: &Caller, id: &str, reason: Option<String>) -> AppResult<u64> {
+    let missing = || AppError::not_found(format_args!("change `{id}`"));
+    let uuid = Uuid::try_parse(id).map_err(|_| missing())?;
+    state.store.change_get(uuid).await?.ok_or_else(missing)?;
+    let left = state.store.change_cancel(&caller.actor(reason), uuid, state.now()).await?;
+    tracing::info!(change.id = %uuid, left, "cancelled change `{uuid}`");
+    Ok(left)
+}
+
 /// Where a page of changes ended.
 struct Position((Timestamp, Uuid));
 

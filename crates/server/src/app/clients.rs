@@ -10,6 +10,7 @@ use margo::ids::ClientId;
 use margrave_api::clients as wire;
 use margrave_api::page::Page;
 use margrave_core::model::{Client, ClientState};
+use margrave_core::time::Timestamp;
 use margrave_store::{Head, StoreError};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +20,8 @@ const ENROLMENT_VALID_DEFAULT: Duration = Duration::from_hours(1);
 const ENROLMENT_VALID_MAX: Duration = Duration::from_hours(24 * 30);
 /// DS-01: the manifest of a client that was never assigned anything.
 const FIRST_VERSION: u64 = 1;
+/// Invitations shown.
+const INVITATIONS_MAX: u32 = 200;
 /// The longest note kept with a client.
 const NOTE_CHARS_MAX: usize = 500;
 
@@ -31,6 +34,60 @@ pub async fn list(state: &ServerState, paging: &Paging) -> AppResult<Page<wire::
     let after: Option<ClientId> = paging.after()?;
     let rows = state.store.clients_page(after.as_ref(), limit + 1).await?;
     Ok(page(rows, limit, |client| client.id.to_string(), |client| to_wire(state, client)))
+}
+
+/// Those in one state, or all.
+pub async fn list_in(
+    state: &ServerState,
+    wanted: Option<wire::ClientState>,
+    paging: &Paging,
+) -> AppResult<Page<wire::Client>> {
+    let Some(wanted) = wanted else { return list(state, paging).await };
+    let wanted = match wanted {
+        wire::ClientState::Pending => ClientState::Pending,
+        wire::ClientState::Accepted => ClientState::Accepted,
+        wire::ClientState::Retired => ClientState::Retired,
+    };
+    let limit = paging.limit()?;
+    let after: Option<ClientId> = paging.after()?;
+    let rows = state.store.clients_in(wanted, after.as_ref(), limit + 1).await?;
+    Ok(page(rows, limit, |client| client.id.to_string(), |client| to_wire(state, client)))
+}
+
+/// A token a device may join with, as it is shown: never the token itself.
+#[derive(Debug, Clone)]
+pub struct Invitation {
+    pub client: String,
+    pub created_at: Timestamp,
+    pub expires_at: Timestamp,
+    pub used_at: Option<Timestamp>,
+    pub expired: bool,
+}
+
+/// The newest invitations, used and expired ones included while they are kept.
+pub async fn invitations(state: &ServerState) -> AppResult<Vec<Invitation>> {
+    let now = state.now();
+    let kept = state.store.enrolments(INVITATIONS_MAX).await?;
+    Ok(kept
+        .into_iter()
+        .map(|one| Invitation {
+            client: one.client.to_string(),
+            created_at: one.created_at,
+            expires_at: one.expires_at,
+            used_at: one.used_at,
+            expired: one.expires_at <= now,
+        })
+        .collect())
+}
+
+/// Ends what a client was invited with and has not used; gives how many.
+pub async fn withdraw_invitations(
+    state: &ServerState,
+    caller: &Caller,
+    id: &str,
+    reason: Option<String>,
+) -> AppResult<u64> {
+    Ok(state.store.enrolments_withdraw(&caller.actor(reason), &client_id(id)?, state.now()).await?)
 }
 
 pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::Client> {

@@ -126,7 +126,7 @@ pub async fn delete(
     if state.store.device_delete(&caller.actor(reason), &key, state.now()).await? { Ok(()) } else { Err(missing(&key)) }
 }
 
-fn missing(key: &DeviceKey) -> AppError {
+pub(crate) fn missing(key: &DeviceKey) -> AppError {
     AppError::not_found(format_args!("device `{}` of client `{}`", key.device, key.client))
 }
 
@@ -158,7 +158,7 @@ pub(crate) fn capabilities(device: &Device) -> Option<margo::Read<DeviceCapabili
     DeviceCapabilities::read(&device.capabilities, UnknownTypes::Custom).ok()
 }
 
-fn to_wire(state: &ServerState, device: Device, whole: bool) -> wire::Device {
+pub(crate) fn to_wire(state: &ServerState, device: Device, whole: bool) -> wire::Device {
     let last_seen_at = state.heads.last_seen(&device.key.client).max(device.last_seen_at);
     let silent = last_seen_at.is_none_or(|seen| seen < state.silent_since());
     let read = capabilities(&device);

@@ -61,7 +61,7 @@ fn named(field: &str, name: Option<String>) -> AppResult<Option<String>> {
     }
 }
 
-fn time(text: &str) -> AppResult<Timestamp> {
+pub(crate) fn time(text: &str) -> AppResult<Timestamp> {
     let read = text.parse::<jiff::Timestamp>();
     read.map(|time| Timestamp(time.as_microsecond()))
         .map_err(|_| AppError::invalid("since", "write a time as RFC 3339, such as `2026-09-21T08:00:00Z`"))

@@ -8,3 +8,4 @@ mod words;
 pub use application::application;
 pub use load::{deployment, device};
 pub(crate) use sentence::sentence;
+pub use words::next_action;

@@ -30,7 +30,7 @@ pub async fn list(
     Ok(page(rows, limit, key, |device| judge(&description, &device)))
 }
 
-fn judge(description: &ApplicationDescription, device: &Device) -> wire::DeviceFit {
+pub(crate) fn judge(description: &ApplicationDescription, device: &Device) -> wire::DeviceFit {
     let reference = DeviceRef { client: device.key.client.to_string(), device: device.key.device.to_string() };
     let Some(capabilities) = devices::capabilities(device) else {
         return wire::DeviceFit {

@@ -5,6 +5,7 @@
 //! are sealed under what only the caller has, its token and the key: some of them hold secrets (docs/adr/0013).
 
 use super::access::Caller;
+use super::error::{AppError, AppResult, Code};
 use crate::state::ServerState;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use aws_lc_rs::hmac;
@@ -199,6 +200,16 @@ impl Caller {
             Some(call) => state.store.with_key(call.write(Some(&Kept::of(made)), state.now(), expired_before(state))),
             None => state.store.clone(),
         }
+    }
+}
+
+/// What the same call made before, if it did.
+pub async fn kept<T: serde::de::DeserializeOwned>(state: &ServerState, call: &Call) -> AppResult<Option<T>> {
+    let Some(entry) = state.store.key_find(call.owner(), expired_before(state)).await? else { return Ok(None) };
+    let kept = call.is_for(&entry.request_hash).then(|| call.open(&entry.answer)).flatten();
+    match kept.and_then(|kept| serde_json::from_slice(&kept.body).ok()) {
+        Some(made) => Ok(Some(made)),
+        None => Err(AppError::refused(Code::Done, "this was sent before and is done; look at what is there now")),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::state::ServerState;
 use margo::description::{ApplicationDescription, ComponentSource, ProfileType};
 use margrave_api::copies::{CopiedKind, CopiedState, CopyState};
 use margrave_core::model::Actor;
-use margrave_oci::build::{COMPOSE_LAYER_TYPE, HELM_CHART_TYPE};
+use margrave_oci::build::{COMPOSE_LAYER_TYPE, HELM_CHART_TYPE, MANIFESTS_LAYER_TYPE};
 use margrave_oci::images::{self, Found as FoundImages};
 use margrave_oci::{Connection, Credentials, Descriptor, Manifest, Platform, Reference, Registry, Tag};
 use serde_json::json;
@@ -169,9 +169,11 @@ impl<'a> Worker<'a> {
         kind: ProfileType,
         variables: &BTreeMap<String, String>,
     ) -> Result<FoundImages, String> {
+        let has = |media_type: &str| manifest.blobs.iter().any(|blob| blob.media_type == media_type);
         let wanted = match kind {
             ProfileType::Helm => HELM_CHART_TYPE,
             ProfileType::Compose => COMPOSE_LAYER_TYPE,
+            ProfileType::Custom if has(MANIFESTS_LAYER_TYPE) => MANIFESTS_LAYER_TYPE,
             ProfileType::Custom => return Err("it is of a kind only devices know".to_owned()),
         };
         let layer = manifest.blobs.iter().find(|blob| blob.media_type == wanted);
@@ -188,7 +190,8 @@ impl<'a> Worker<'a> {
         let variables = variables.clone();
         let searched = tokio::task::spawn_blocking(move || match kind {
             ProfileType::Helm => images::of_chart(&archive),
-            _ => images::of_compose(&archive, &variables),
+            ProfileType::Custom => images::of_manifests(&archive),
+            ProfileType::Compose => images::of_compose(&archive, &variables),
         });
         searched.await.unwrap_or_else(|error| Err(error.to_string()))
     }

@@ -1,5 +1,6 @@
 //! What the server does without being asked: write seen times, notice silence, prune, renew and reload certificates.
 
+use crate::app::notices;
 use crate::identity::watched_files;
 use crate::registry::run_collector;
 use crate::state::ServerState;
@@ -35,6 +36,7 @@ const RENEWAL_EVERY: Duration = Duration::from_secs(15);
 
 pub(super) fn start(state: &ServerState, place_read: i64, stop: &CancellationToken, loops: &TaskTracker) {
     loops.spawn(seen(state.clone(), stop.clone()));
+    loops.spawn(notices::run(state.clone(), stop.clone()));
     if state.store.is_shared() {
         loops.spawn(heads(state.clone(), place_read, stop.clone()));
         loops.spawn(events(state.clone(), stop.clone()));

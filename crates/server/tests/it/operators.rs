@@ -15,7 +15,7 @@ mod fit;
 mod gateways;
 mod idempotency;
 mod packages;
-mod page;
+mod pages;
 mod policies;
 mod problems;
 mod registries;

@@ -80,9 +80,13 @@ impl Server {
         format!("http://{}{path}", self.operators)
     }
 
-    pub fn api(&self) -> anyhow::Result<ApiClient> {
+    pub fn token(&self) -> anyhow::Result<String> {
         let token = std::fs::read_to_string(self.data.join(margrave_server::run::ADMIN_TOKEN_FILE))?;
-        Ok(ApiClient::new(&ClientOptions::new(self.url("")).with_token(token.trim()))?)
+        Ok(token.trim().to_owned())
+    }
+
+    pub fn api(&self) -> anyhow::Result<ApiClient> {
+        Ok(ApiClient::new(&ClientOptions::new(self.url("")).with_token(&self.token()?))?)
     }
 
     /// Identities of new clients, in the files a stranger's client takes.

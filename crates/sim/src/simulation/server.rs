@@ -166,6 +166,8 @@ impl Server {
             capabilities,
             // Nobody watches.
             streams: Arc::new(Streams::new(0, 0)),
+            notices: Arc::default(),
+            board: Arc::default(),
             registry: None,
             urls: Arc::default(),
             stopping: CancellationToken::new(),

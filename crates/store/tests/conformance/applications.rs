@@ -92,3 +92,14 @@ pub(crate) async fn deletes_only_versions_nobody_uses(db: Database) {
     assert!(!db.store.version_delete(&actor(), &application(), "1.0.0", at(5)).await.unwrap());
     assert_eq!(db.store.version_get(&application(), "1.0.0").await.unwrap(), None);
 }
+
+pub(crate) async fn names_applications(db: Database) {
+    for (name, number, imported) in [("b", "1.0.0", 3), ("b", "2.0.0", 1), ("a", "1.0.0", 2), ("c", "1.0.0", 4), ("c", "2.0.0", 4)] {
+        let (mut row, blobs) = version(name, number, imported);
+        row.name = format!("{name} {number}");
+        db.store.version_add(&actor(), &row, &blobs).await.unwrap();
+    }
+    let named: Vec<_> = db.store.application_names(10).await.unwrap().into_iter().map(|one| one.name).collect();
+    assert_eq!(named, ["a 1.0.0", "b 1.0.0", "c 2.0.0"], "by the newest import");
+    assert_eq!(db.store.application_names(1).await.unwrap().len(), 1);
+}

@@ -162,3 +162,21 @@ pub(crate) async fn finds_changes_under_way_by_what_they_touch(db: Database) {
     assert_eq!(db.store.changes_coming(&"another".parse().unwrap(), None, 10).await.unwrap(), []);
     assert_eq!(db.store.device_count().await.unwrap(), 0);
 }
+
+pub(crate) async fn cancels_what_is_left(db: Database) {
+    let client = accept(&db.store, 1).await;
+    let items = [put(target(&client, deployment(1), None), "a"), put(target(&client, deployment(2), None), "b")];
+    let intent = change(ChangeKind::Create, items.iter().map(|item| item.target.clone()).collect(), T0);
+    db.store.change_create(&intent).await.unwrap();
+    db.store.change_apply(intent.id, 0, &items[..1], at(1)).await.unwrap();
+    let actor = crate::fixtures::actor();
+    assert_eq!(db.store.change_cancel(&actor, intent.id, at(2)).await.unwrap(), 1);
+    assert_eq!(db.store.change_cancel(&actor, intent.id, at(3)).await.unwrap(), 0);
+    assert!(db.store.changes_unfinished(10).await.unwrap().is_empty());
+    assert!(db.store.change_apply(intent.id, 1, &items[1..], at(4)).await.unwrap().is_empty(), "nothing more is told");
+    let progress = db.store.change_get(intent.id).await.unwrap().unwrap();
+    assert_eq!((progress.done, progress.total, progress.finished_at), (1, 2, Some(at(2))));
+    assert_eq!(manifest(&db.store, &client).await.deployments.len(), 1);
+    let record = &db.store.audit_page(Some(&format!("change/{}", intent.id)), None, 1).await.unwrap()[0];
+    assert_eq!((record.action.as_str(), &record.after.as_ref().unwrap()["targets"]), ("change.cancel", &1.into()));
+}

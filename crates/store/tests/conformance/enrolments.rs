@@ -58,3 +58,18 @@ pub(crate) async fn grants_one_of_two_keys_that_come_at_once(db: Database) {
     assert_eq!(granted, 1, "{outcomes:?}");
     assert!(outcomes.contains(&EnrolmentUse::Used), "{outcomes:?}");
 }
+
+pub(crate) async fn lists_and_withdraws_tokens(db: Database) {
+    let (store, one, two) = (&db.store, client(1), client(2));
+    store.enrolment_create(&actor(), "a", &one, at(100), at(1)).await.unwrap();
+    store.enrolment_create(&actor(), "b", &one, at(100), at(2)).await.unwrap();
+    store.enrolment_create(&actor(), "c", &two, at(100), at(3)).await.unwrap();
+    store.enrolment_use("a", "key", WINDOW, at(4)).await.unwrap();
+    let listed = store.enrolments(10).await.unwrap();
+    let short: Vec<_> = listed.iter().map(|one| (one.client.clone(), one.created_at, one.used_at)).collect();
+    assert_eq!(short, [(two, at(3), None), (one.clone(), at(2), None), (one.clone(), at(1), Some(at(4)))]);
+    assert_eq!(store.enrolments_withdraw(&actor(), &one, at(5)).await.unwrap(), 1, "a used one stays for its history");
+    assert_eq!(store.enrolments_withdraw(&actor(), &one, at(6)).await.unwrap(), 0);
+    assert_eq!(store.enrolment_use("b", "key", WINDOW, at(7)).await.unwrap(), EnrolmentUse::Unknown);
+    assert_eq!(store.enrolments(1).await.unwrap().len(), 1);
+}

@@ -44,8 +44,8 @@ conformance! {
         finds_devices_by_labels_of_both_sides, pages_devices_of_one_client, pages_ten_thousand_devices_by_label;
     groups: creates_changes_and_deletes_a_group, refuses_a_group_twice_or_out_of_turn, pages_groups;
     applications: adds_a_version_with_its_blobs, takes_the_same_package_twice_and_another_never,
-        lists_applications_by_their_newest_version, deletes_only_versions_nobody_uses;
-    changes: records_an_intent, pages_changes, finds_changes_under_way_by_what_they_touch, tells_where_an_application_is,
+        lists_applications_by_their_newest_version, names_applications, deletes_only_versions_nobody_uses;
+    changes: records_an_intent, pages_changes, cancels_what_is_left, finds_changes_under_way_by_what_they_touch, tells_where_an_application_is,
         publishes_a_deployment, makes_one_version_of_many_targets,
         keeps_the_version_when_nothing_changes, upgrades_and_removes, skips_what_moved_on, does_nothing_out_of_turn,
         refuses_batches_that_are_too_large, finishes_a_change_without_targets, goes_on_after_a_stop_between_batches,
@@ -61,8 +61,11 @@ conformance! {
         shows_every_event_to_a_reader_that_goes_by_id, keeps_the_newest_events, hears_of_events_written_by_others,
         keeps_events_within_their_bounds;
     tokens: finds_valid_tokens_only, revokes_a_token_once;
+    sessions: finds_good_sessions_only, lists_and_ends_sessions, forgets_old_sessions_and_drafts, keeps_drafts_apart;
+    searches: tells_devices_by_state, finds_devices_by_name_and_labels, tells_which_sites_are_silent, lists_what_clients_have,
+        counts_the_past_in_slots, searches_the_audit;
     enrolments: grants_a_token_to_one_key, refuses_unknown_and_expired_tokens, forgets_tokens_of_a_retired_client,
-        grants_one_of_two_keys_that_come_at_once;
+        grants_one_of_two_keys_that_come_at_once, lists_and_withdraws_tokens;
     idempotency: remembers_a_key_with_the_effect, writes_nothing_under_a_key_that_is_taken, gives_one_of_two_equal_calls_the_key,
         keeps_keys_of_two_tokens_apart, forgets_what_has_expired, bounds_the_keys_of_a_token;
     pruning: bounds_every_history, never_collects_what_is_referred_to, keeps_the_audit;

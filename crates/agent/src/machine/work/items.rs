@@ -199,6 +199,7 @@ fn failure_code(failure: &WorkFailure, removal: bool) -> Code {
         (FailureKind::Unavailable, _) => Code::RuntimeUnavailable,
         (_, true) => Code::RemoveFailed,
         (FailureKind::Exited, false) => Code::ComponentExited,
+        (FailureKind::Late, false) => Code::ComponentTimeout,
         (FailureKind::Failed, false) => Code::ComponentFailed,
     }
 }

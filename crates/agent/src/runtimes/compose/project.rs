@@ -8,6 +8,7 @@ use crate::config::TelemetryConfig;
 use crate::disk::DiskError;
 use crate::machine::io::WorkFailure;
 use crate::runtimes::engine::failed;
+use crate::runtimes::telemetry::{CERTIFICATE_TARGET, variables};
 use margo::deployment::ApplicationDeployment;
 use margo::package::PackageFile;
 use margo::{DeploymentId, Digest};
@@ -18,8 +19,6 @@ use std::path::{Path, PathBuf};
 
 /// Variables that steer the program itself; a parameter must not.
 const RESERVED: [&str; 4] = ["PATH", "HOME", "DOCKER_", "COMPOSE_"];
-/// Where containers find the certificate of the collector.
-const CERTIFICATE_TARGET: &str = "/run/margrave/collector-ca.pem";
 
 #[derive(Debug)]
 pub(super) struct Project {
@@ -184,18 +183,6 @@ impl Project {
         }
         (!content.is_empty()).then(|| Digest::of(&content))
     }
-}
-
-fn variables(telemetry: &TelemetryConfig) -> Map<String, Value> {
-    let TelemetryConfig { http_endpoint, grpc_endpoint, certificate, protocol } = telemetry;
-    let address = |url: &url::Url| json!(url.as_str().trim_end_matches('/'));
-    let all = [
-        ("HTTP_OTEL_EXPORTER_OTLP_ENDPOINT", http_endpoint.as_ref().map(address)),
-        ("GRPC_OTEL_EXPORTER_OTLP_ENDPOINT", grpc_endpoint.as_ref().map(address)),
-        ("OTEL_EXPORTER_OTLP_CERTIFICATE", certificate.as_ref().map(|_| json!(CERTIFICATE_TARGET))),
-        ("OTEL_EXPORTER_OTLP_PROTOCOL", protocol.as_ref().map(|text| json!(text))),
-    ];
-    all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
 /// The answer of `compose config`.

@@ -24,20 +24,22 @@ use std::path::PathBuf;
   margrave app push ./line-monitor                   # margo.yaml: a package, with its components
   margrave app push ./charts/press                   # Chart.yaml: a Helm chart
   margrave app push ./stack --version 1.0.0          # compose.yaml: a compose archive
+  margrave app push ./objects --version 1.0.0        # manifests/*.yaml: plain Kubernetes manifests
   margrave app push ./press-image.tar                # an image, as `docker save` writes it (OCI layout)
   margrave app push ./line-monitor --to oci://registry.example/apps/line-monitor --username ci --password-stdin < pass
 
-Without --to it goes to the server's own registry: apps/ID, charts/NAME or compose/NAME, tagged with the version.
+Without --to it goes to the server's own registry: apps/ID, charts/NAME, compose/NAME or manifests/NAME,
+tagged with the version.
 Components in components/NAME/ are built and pushed too, to the repository that the description names; where that is
 another registry, the server's own keeps them for devices to find under that name.
 The same folder gives the same digest. What is there already is not sent again. A package with a problem is not pushed.")]
 pub(crate) struct PushArgs {
-    /// Folder with margo.yaml, Chart.yaml or compose.yaml, or an archive with a container image
+    /// Folder with margo.yaml, Chart.yaml, compose.yaml or manifests/, or an archive with a container image
     folder: PathBuf,
     /// Push to this repository, such as oci://registry.example/apps/line-monitor
     #[arg(long, value_name = "REF")]
     to: Option<String>,
-    /// Version of a compose archive, which has none of its own
+    /// Version of a compose archive or of manifests, which have none of their own
     #[arg(long, value_name = "VERSION")]
     version: Option<String>,
     /// Leave out what is in components/

@@ -57,7 +57,7 @@ fn to_wire(question: &parameters::Question<'_>) -> wire::Question {
 }
 
 /// The rules in words.
-fn rules(schema: &Schema) -> Vec<String> {
+pub(crate) fn rules(schema: &Schema) -> Vec<String> {
     let mut rules = Vec::new();
     match (schema.min_length, schema.max_length) {
         (Some(min), Some(max)) => rules.push(format!("{min} to {max} characters")),

@@ -49,7 +49,7 @@ pub(super) fn second(at: Timestamp) -> Timestamp {
 }
 
 /// The next action of an error code, from the list that documents it.
-pub(super) fn next_action(code: &str) -> Option<&'static str> {
+pub fn next_action(code: &str) -> Option<&'static str> {
     if code.is_empty() || !code.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }

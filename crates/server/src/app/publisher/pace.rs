@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// How long one batch may keep others who write waiting: a report of a device costs about as much by itself on a slow disk.
-const AIM: Duration = Duration::from_millis(5);
+const AIM: Duration = Duration::from_millis(3);
 
 /// Fewer are not worth a sync of the disk of their own.
 const TARGETS_MIN: usize = 2;

@@ -68,8 +68,9 @@ pub(super) fn plan(path: &Path, target: &Target, options: &Options<'_>) -> Resul
         }
     };
     let mut plan = Plan { steps: Vec::new(), package: None, warnings: Vec::new(), elsewhere: Vec::new() };
-    if options.version.is_some() && kind != ArtifactKind::Compose {
-        problems.push(format!("--version is for compose archives; a {} says its version itself", kind.as_str()));
+    if options.version.is_some() && !matches!(kind, ArtifactKind::Compose | ArtifactKind::Manifests) {
+        let kind = kind.as_str();
+        problems.push(format!("--version is for compose archives and manifests; a {kind} says its version itself"));
     }
     let built = match kind {
         ArtifactKind::Package => {
@@ -83,7 +84,12 @@ pub(super) fn plan(path: &Path, target: &Target, options: &Options<'_>) -> Resul
             })
         }
         ArtifactKind::Chart => build::chart(&folder.files),
-        ArtifactKind::Compose => compose(path, &folder.files, target, options),
+        ArtifactKind::Compose => {
+            unversioned(path, target, options, |name, version| build::compose(&folder.files, name, version))
+        }
+        ArtifactKind::Manifests => {
+            unversioned(path, target, options, |name, version| build::manifests(&folder.files, name, version))
+        }
         ArtifactKind::Image => Err(vec!["an image is pushed from its archive".to_owned()]),
     };
     match built {
@@ -129,20 +135,21 @@ fn image(path: &Path, target: &Target) -> Result<Plan, Vec<String>> {
     Ok(plan)
 }
 
-fn compose(
+/// Builds what has no version of its own, under the name of its folder.
+fn unversioned(
     path: &Path,
-    files: &[PackageFile],
     target: &Target,
     options: &Options<'_>,
+    build: impl Fn(&str, &str) -> Result<Artifact, Vec<String>>,
 ) -> Result<Artifact, Vec<String>> {
     let of_tag = target.wanted.as_ref().and_then(|(_, tag)| tag.as_deref());
     let Some(version) = options.version.or(of_tag) else {
-        let mut problems = vec!["a compose file has no version; give one with --version 1.0.0".to_owned()];
-        problems.extend(build::compose(files, "x", "0.0.0").err().into_iter().flatten());
+        let mut problems = vec!["its files have no version; give one with --version 1.0.0".to_owned()];
+        problems.extend(build("x", "0.0.0").err().into_iter().flatten());
         return Err(problems);
     };
     let name = path.canonicalize().ok().and_then(|path| Some(path.file_name()?.to_str()?.to_ascii_lowercase()));
-    build::compose(files, name.as_deref().unwrap_or("compose"), version)
+    build(name.as_deref().unwrap_or("component"), version)
 }
 
 /// Where the folder's own artifact goes.
@@ -151,6 +158,7 @@ fn place(artifact: Artifact, target: &Target, problems: &mut Vec<String>) -> Opt
         ArtifactKind::Package => "apps",
         ArtifactKind::Chart => "charts",
         ArtifactKind::Compose => "compose",
+        ArtifactKind::Manifests => "manifests",
         ArtifactKind::Image => "images",
     };
     let repository = match &target.wanted {
@@ -201,7 +209,9 @@ fn add_components(
                 let paths: Vec<String> = files.iter().map(|file| file.path.clone()).collect();
                 matches!(
                     (build::recognise(&paths), kind),
-                    (Ok(ArtifactKind::Chart), ProfileType::Helm) | (Ok(ArtifactKind::Compose), ProfileType::Compose)
+                    (Ok(ArtifactKind::Chart), ProfileType::Helm)
+                        | (Ok(ArtifactKind::Compose), ProfileType::Compose)
+                        | (Ok(ArtifactKind::Manifests), ProfileType::Custom)
                 )
             };
             let found = taken.iter().filter(|(folder, _)| own.contains(folder));
@@ -211,7 +221,8 @@ fn add_components(
                     let place = format!("{COMPONENTS}{}", folder.trim_end_matches('/'));
                     let built = match kind {
                         ProfileType::Helm => build::chart(files),
-                        _ => build::compose(files, &component.name, revision),
+                        ProfileType::Custom => build::manifests(files, &component.name, revision),
+                        ProfileType::Compose => build::compose(files, &component.name, revision),
                     };
                     match built {
                         Ok(artifact) => add(artifact, &place, repository, revision, target, plan, problems),

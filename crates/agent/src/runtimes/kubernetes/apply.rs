@@ -1,0 +1,190 @@
+//! Server-side apply of a set, and the end of what left it.
+
+use super::client::{ApiError, ApplyOptions};
+use super::cluster::{Cluster, Instance, from_api};
+use super::drift::names_field;
+use super::names;
+use super::object::{ObjectRef, Resource, label, uid};
+use super::set::{Placed, Scope};
+use crate::machine::io::WorkFailure;
+use crate::runtimes::engine::failed;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Data stays when its object leaves a set.
+pub(super) const CLAIM: &str = "PersistentVolumeClaim";
+
+/// An object that is replaced is gone in a moment, its pods in the background.
+const DELETE_MAX: Duration = Duration::from_secs(30);
+const LOOK_PERIOD: Duration = Duration::from_millis(200);
+
+impl Placed {
+    /// What a job does cannot be changed; another one takes its place.
+    fn is_replaced(&self, error: &ApiError) -> bool {
+        self.reference.kind == "Job" && matches!(error, ApiError::Refused { status: 422, .. })
+    }
+}
+
+impl Cluster {
+    /// Asks the cluster what would come of it, for all objects, before the first is changed.
+    pub(super) async fn rehearse(&self, set: &[Placed], scope: Scope) -> Result<(), WorkFailure> {
+        let options = ApplyOptions { force: true, dry_run: true };
+        for placed in set {
+            // Helm changes what is there in its own way, with other results.
+            if scope == Scope::Chart && self.client.find(&placed.path()).await.map_err(from_api)?.is_some() {
+                continue;
+            }
+            match self.client.apply(&placed.path(), &placed.object, options).await {
+                Ok(_) => {}
+                Err(error) if placed.is_replaced(&error) => {}
+                Err(error @ ApiError::Silent(_)) => return Err(from_api(error)),
+                Err(error) => {
+                    return Err(failed(format!("refused before anything was changed: {}: {error}", placed.reference)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Creates what is missing and patches what is outdated. `written`: what this component wrote before.
+    pub(super) async fn apply_set(
+        &self,
+        set: &[Placed],
+        written: &[Value],
+        instance: &Instance,
+    ) -> Result<(), WorkFailure> {
+        for placed in set {
+            match self.apply_one(placed, written, instance).await {
+                Ok(()) => {}
+                Err(error @ ApiError::Silent(_)) => return Err(from_api(error)),
+                Err(error) => return Err(failed(format!("{}: {error}", placed.reference))),
+            }
+        }
+        Ok(())
+    }
+
+    /// Fields this component wrote before are taken back from whoever changed them; others are left to who holds them.
+    async fn apply_one(&self, placed: &Placed, written: &[Value], instance: &Instance) -> Result<(), ApiError> {
+        let (path, object) = (placed.path(), &placed.object);
+        match self.client.apply(&path, object, ApplyOptions::default()).await {
+            Err(ApiError::Refused { status: 409, fields, message }) => {
+                let is_it = |known: &&Value| ObjectRef::of(known).is_some_and(|known| known.is_same(&placed.reference));
+                let before = written.iter().find(is_it);
+                let own = |field: &str| before.is_some_and(|before| names_field(before, field));
+                if let Some((field, held)) = fields.iter().find(|(field, _)| !own(field)) {
+                    let text = format!("`{field}` is held by somebody else ({held}); leave it out of the manifest");
+                    return Err(ApiError::Failed(text));
+                }
+                if fields.is_empty() {
+                    return Err(ApiError::Refused { status: 409, fields, message });
+                }
+                self.client.apply(&path, object, ApplyOptions { force: true, dry_run: false }).await.map(|_| ())
+            }
+            Err(error) if placed.is_replaced(&error) => {
+                self.delete_own(&placed.reference, instance).await?;
+                self.wait_until_deleted(&path).await?;
+                self.client.apply(&path, object, ApplyOptions::default()).await.map(|_| ())
+            }
+            other => other.map(|_| ()),
+        }
+    }
+
+    async fn wait_until_deleted(&self, path: &[String]) -> Result<(), ApiError> {
+        let begun = Instant::now();
+        while self.client.find(path).await?.is_some() {
+            if begun.elapsed() > DELETE_MAX {
+                return Err(ApiError::Failed(format!("it is not deleted after {} s", DELETE_MAX.as_secs())));
+            }
+            tokio::time::sleep(LOOK_PERIOD).await;
+        }
+        Ok(())
+    }
+
+    /// Deletes what this component made and does not name any more. What carries another mark or none is not touched.
+    pub(super) async fn prune(
+        &self,
+        known: &[ObjectRef],
+        set: &[Placed],
+        instance: &Instance,
+    ) -> Result<(), WorkFailure> {
+        let kept = |reference: &ObjectRef| {
+            reference.kind == CLAIM || set.iter().any(|placed| placed.reference.is_same(reference))
+        };
+        let mut gone: BTreeSet<ObjectRef> = known.iter().filter(|reference| !kept(reference)).cloned().collect();
+        let kinds = set.iter().map(|placed| placed.reference.clone()).chain(known.iter().cloned());
+        let found = self.labelled(kinds, instance).await.map_err(from_api)?;
+        gone.extend(found.into_iter().filter(|reference| !kept(reference)));
+        for reference in &gone {
+            self.delete_own(reference, instance).await.map_err(from_api)?;
+        }
+        Ok(())
+    }
+
+    /// Objects with the mark of this component, of the kinds of these objects.
+    pub(super) async fn labelled(
+        &self,
+        kinds: impl Iterator<Item = ObjectRef>,
+        instance: &Instance,
+    ) -> Result<Vec<ObjectRef>, ApiError> {
+        let kinds: BTreeSet<(String, String, Option<String>)> =
+            kinds.map(|reference| (reference.api_version, reference.kind, reference.namespace)).collect();
+        let own = [names::registry_secret(&instance.name), names::collector(&instance.name)];
+        let mut found = Vec::new();
+        for (api_version, kind, namespace) in kinds {
+            let resource = match self.client.resource(&api_version, &kind).await {
+                Ok(resource) => resource,
+                Err(error @ ApiError::Silent(_)) => return Err(error),
+                // A kind the cluster does not know any more has no objects.
+                Err(_) => continue,
+            };
+            let items = self.listed(&resource, namespace.as_deref(), instance).await?;
+            for item in items {
+                let name = item["metadata"]["name"].as_str().unwrap_or_default();
+                // What a controller made goes with what it was made for.
+                let made = item["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty());
+                if !made && !own.iter().any(|own| own == name) {
+                    found.push(ObjectRef {
+                        api_version: api_version.clone(),
+                        kind: kind.clone(),
+                        namespace: namespace.clone(),
+                        name: name.to_owned(),
+                    });
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    async fn listed(
+        &self,
+        resource: &Resource,
+        namespace: Option<&str>,
+        instance: &Instance,
+    ) -> Result<Vec<Value>, ApiError> {
+        match self.client.list(&resource.path(namespace, None), &names::selector(&instance.name), true).await {
+            Err(error) if error.is_missing() => Ok(Vec::new()),
+            other => other,
+        }
+    }
+
+    /// Deletes an object that carries the mark of this component.
+    pub(super) async fn delete_own(&self, reference: &ObjectRef, instance: &Instance) -> Result<(), ApiError> {
+        let resource = match self.client.resource(&reference.api_version, &reference.kind).await {
+            Ok(resource) => resource,
+            Err(error @ ApiError::Silent(_)) => return Err(error),
+            Err(_) => return Ok(()),
+        };
+        let path = resource.path(reference.namespace.as_deref(), Some(&reference.name));
+        let Some(live) = self.client.find(&path).await? else { return Ok(()) };
+        if label(&live, names::INSTANCE) != Some(&instance.name) {
+            return Ok(());
+        }
+        match self.client.delete(&path, uid(&live)).await {
+            // Another one by the same name by now: not the one that was looked at.
+            Err(error) if error.is_conflict() => Ok(()),
+            other => other,
+        }
+    }
+}

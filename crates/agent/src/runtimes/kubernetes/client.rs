@@ -1,0 +1,418 @@
+//! The cluster's API, as far as anybody here asks: read, list, apply, delete, watch, logs. Every answer is bounded.
+
+use super::access::{Access, Source};
+use super::object::Resource;
+use http::Method;
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use secrecy::ExposeSecret as _;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+use url::Url;
+
+/// Whose fields they are (server-side apply).
+pub const FIELD_MANAGER: &str = "margrave";
+/// Questions are answered in milliseconds; a busy cluster on a small device takes longer.
+const QUESTION_MAX: Duration = Duration::from_secs(30);
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// How long the API is asked to keep a watch open, and how much later it is given up.
+const WATCH_SECONDS: u64 = 290;
+const WATCH_MARGIN: Duration = Duration::from_secs(30);
+/// An object has 1.5 MB at most; lists come in pages.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
+const PAGE_ITEMS: &str = "100";
+/// More objects of one kind with our labels are not on one device.
+const ITEMS_MAX: usize = 5_000;
+/// Groups of kinds that are remembered; a chart uses a handful.
+const KNOWN_MAX: usize = 64;
+/// Idle connections: a work and a look at once.
+const IDLE_CONNECTIONS_MAX: usize = 2;
+const IDLE_MAX: Duration = Duration::from_secs(45);
+/// Names and labels instead of whole objects.
+const METADATA: &str = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json";
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json";
+
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum ApiError {
+    #[error("the Kubernetes API does not answer: {0}")]
+    Silent(String),
+    #[error("the Kubernetes API says: {message}")]
+    Refused {
+        status: u16,
+        message: String,
+        /// Fields that others hold, of a conflict.
+        fields: Vec<(String, String)>,
+    },
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl ApiError {
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Refused { status: 404, .. })
+    }
+
+    pub fn is_conflict(&self) -> bool {
+        matches!(self, Self::Refused { status: 409, .. })
+    }
+}
+
+/// Settings of one apply.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ApplyOptions {
+    /// Take fields from whoever holds them.
+    pub force: bool,
+    /// Only say what would come of it.
+    pub dry_run: bool,
+}
+
+#[derive(Debug)]
+struct Built {
+    mark: Option<(SystemTime, u64)>,
+    access: Access,
+    http: reqwest::Client,
+}
+
+type Kinds = Arc<Vec<Resource>>;
+
+#[derive(Debug)]
+pub struct Client {
+    source: Source,
+    built: Mutex<Option<Arc<Built>>>,
+    known: Mutex<HashMap<String, Kinds>>,
+}
+
+impl Client {
+    pub fn new(source: Source) -> Self {
+        Self { source, built: Mutex::new(None), known: Mutex::new(HashMap::new()) }
+    }
+
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// The way as it is now: certificates in a kubeconfig are replaced while the agent runs.
+    fn built(&self) -> Result<Arc<Built>, ApiError> {
+        let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
+        let mark = self.source.mark();
+        if let Some(known) = built.as_ref().filter(|known| known.mark == mark && mark.is_some()) {
+            return Ok(Arc::clone(known));
+        }
+        let access = self.source.read().map_err(ApiError::Silent)?;
+        let http = reqwest::Client::builder()
+            .tls_backend_preconfigured(access.tls().map_err(ApiError::Silent)?)
+            .http1_only()
+            .https_only(true)
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT_MAX)
+            .pool_idle_timeout(IDLE_MAX)
+            .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
+            .user_agent(concat!("margrave-agent/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| ApiError::Silent(error.to_string()))?;
+        let fresh = Arc::new(Built { mark, access, http });
+        *built = Some(Arc::clone(&fresh));
+        Ok(fresh)
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &[String],
+        query: &[(&str, &str)],
+        wait: Duration,
+    ) -> Result<reqwest::RequestBuilder, ApiError> {
+        let built = self.built()?;
+        let mut url = built.access.server.clone();
+        place(&mut url, path)?;
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        let mut request = built.http.request(method, url).timeout(wait);
+        if let Some(text) = built.access.authorization().map_err(ApiError::Silent)? {
+            let mut value = HeaderValue::from_str(text.expose_secret())
+                .map_err(|_| ApiError::Silent("its token holds odd characters".to_owned()))?;
+            value.set_sensitive(true);
+            request = request.header(AUTHORIZATION, value);
+        }
+        Ok(request)
+    }
+
+    async fn send(request: reqwest::RequestBuilder) -> Result<reqwest::Response, ApiError> {
+        let mut response = request.send().await.map_err(|error| silent(&error))?;
+        let status = response.status().as_u16();
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let body = read(&mut response).await.unwrap_or_default();
+        Err(refused(status, &body))
+    }
+
+    async fn ask(&self, request: reqwest::RequestBuilder) -> Result<Vec<u8>, ApiError> {
+        read(&mut Self::send(request).await?).await
+    }
+
+    async fn json(&self, request: reqwest::RequestBuilder) -> Result<Value, ApiError> {
+        let body = self.ask(request).await?;
+        serde_json::from_slice(&body).map_err(|error| ApiError::Failed(format!("the answer of the API: {error}")))
+    }
+
+    pub async fn get(&self, path: &[String]) -> Result<Value, ApiError> {
+        self.json(self.request(Method::GET, path, &[], QUESTION_MAX)?.header(ACCEPT, "application/json")).await
+    }
+
+    /// What is not there is no error.
+    pub async fn find(&self, path: &[String]) -> Result<Option<Value>, ApiError> {
+        match self.get(path).await {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.is_missing() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// All of a kind with these labels; `bare` without specification and status.
+    pub async fn list(&self, path: &[String], selector: &str, bare: bool) -> Result<Vec<Value>, ApiError> {
+        let mut items = Vec::new();
+        let mut next = String::new();
+        loop {
+            let mut query = vec![("limit", PAGE_ITEMS), ("labelSelector", selector)];
+            query.retain(|(_, value)| !value.is_empty());
+            if !next.is_empty() {
+                query.push(("continue", &next));
+            }
+            let accept = if bare { METADATA_LIST } else { "application/json" };
+            let request = self.request(Method::GET, path, &query, QUESTION_MAX)?.header(ACCEPT, accept);
+            let mut page = self.json(request).await?;
+            if let Value::Array(found) = page["items"].take() {
+                items.extend(found);
+            }
+            page["metadata"]["continue"].as_str().unwrap_or_default().clone_into(&mut next);
+            if next.is_empty() {
+                return Ok(items);
+            }
+            if items.len() > ITEMS_MAX {
+                return Err(ApiError::Failed(format!("there are more than {ITEMS_MAX} objects of one kind")));
+            }
+        }
+    }
+
+    /// Server-side apply; says what came of it.
+    pub async fn apply(&self, path: &[String], object: &Value, options: ApplyOptions) -> Result<Value, ApiError> {
+        let ApplyOptions { force, dry_run } = options;
+        let mut query = vec![("fieldManager", FIELD_MANAGER)];
+        if force {
+            query.push(("force", "true"));
+        }
+        if dry_run {
+            query.push(("dryRun", "All"));
+        }
+        let request = self
+            .request(Method::PATCH, path, &query, QUESTION_MAX)?
+            .header(CONTENT_TYPE, "application/apply-patch+yaml")
+            .header(ACCEPT, "application/json")
+            // JSON is YAML.
+            .body(object.to_string());
+        self.json(request).await
+    }
+
+    /// Deletes exactly the object that was looked at; what is gone is no error.
+    pub async fn delete(&self, path: &[String], uid: &str) -> Result<(), ApiError> {
+        let options = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions",
+            "propagationPolicy": "Background", "preconditions": { "uid": uid },
+        });
+        let request = self
+            .request(Method::DELETE, path, &[], QUESTION_MAX)?
+            .header(CONTENT_TYPE, "application/json")
+            .body(options.to_string());
+        match self.ask(request).await {
+            Err(error) if error.is_missing() => Ok(()),
+            other => other.map(|_| ()),
+        }
+    }
+
+    /// Bytes as they are, for logs.
+    pub async fn text(&self, path: &[String], query: &[(&str, &str)]) -> Result<String, ApiError> {
+        let body = self.ask(self.request(Method::GET, path, query, QUESTION_MAX)?).await?;
+        Ok(String::from_utf8_lossy(&body).into_owned())
+    }
+
+    /// What happens from now on to objects of a kind with these labels.
+    pub async fn watch(&self, path: &[String], selector: &str) -> Result<Watch, ApiError> {
+        let query = [("limit", "1"), ("labelSelector", selector)];
+        let request = self.request(Method::GET, path, &query, QUESTION_MAX)?.header(ACCEPT, METADATA_LIST);
+        let now = self.json(request).await?;
+        let version = now["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+        let seconds = WATCH_SECONDS.to_string();
+        let query = [
+            ("watch", "true"),
+            ("labelSelector", selector),
+            ("resourceVersion", &version),
+            ("timeoutSeconds", &seconds),
+        ];
+        let wait = Duration::from_secs(WATCH_SECONDS) + WATCH_MARGIN;
+        let request = self.request(Method::GET, path, &query, wait)?.header(ACCEPT, METADATA);
+        Ok(Watch { response: Self::send(request).await?, rest: Vec::new() })
+    }
+
+    /// The version of the cluster, as it says it: `v1.30.2+k3s1`.
+    pub async fn version(&self) -> Result<String, ApiError> {
+        let version = self.get(&["version".to_owned()]).await?;
+        Ok(version["gitVersion"].as_str().unwrap_or("v1.20.0").to_owned())
+    }
+
+    /// Everything the cluster knows, as charts ask for it: `apps/v1`, `apps/v1/Deployment`.
+    pub async fn api_versions(&self) -> Result<Vec<String>, ApiError> {
+        let mut groups = vec!["v1".to_owned()];
+        let listed = self.get(&["apis".to_owned()]).await?;
+        for group in listed["groups"].as_array().into_iter().flatten() {
+            let versions = group["versions"].as_array().into_iter().flatten();
+            groups.extend(versions.filter_map(|version| version["groupVersion"].as_str().map(str::to_owned)));
+        }
+        let mut all = Vec::new();
+        for group in groups {
+            // A group whose own server is away is one that charts cannot use now.
+            let Ok(kinds) = self.fetch_kinds(&group).await else { continue };
+            all.extend(kinds.iter().map(|kind| format!("{group}/{}", kind.kind)));
+            all.push(group);
+        }
+        Ok(all)
+    }
+
+    /// How a kind is called in paths, and whether it is in namespaces.
+    pub async fn resource(&self, api_version: &str, kind: &str) -> Result<Resource, ApiError> {
+        let find = |kinds: &Kinds| kinds.iter().find(|known| known.kind == kind).cloned();
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(api_version).and_then(&find);
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let unknown = || ApiError::Failed(format!("the cluster knows no kind `{kind}` of `{api_version}`"));
+        let kinds = match self.fetch_kinds(api_version).await {
+            Err(error) if error.is_missing() => return Err(unknown()),
+            other => other?,
+        };
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= KNOWN_MAX {
+            known.clear();
+        }
+        known.insert(api_version.to_owned(), Arc::clone(&kinds));
+        find(&kinds).ok_or_else(unknown)
+    }
+
+    async fn fetch_kinds(&self, api_version: &str) -> Result<Kinds, ApiError> {
+        let listed = self.get(&Resource::group_path(api_version)).await?;
+        let resources = listed["resources"].as_array().into_iter().flatten();
+        // `deployments/status` is a part of another.
+        let whole = resources.filter(|resource| !resource["name"].as_str().unwrap_or("/").contains('/'));
+        let one = |resource: &Value| {
+            Some(Resource {
+                api_version: api_version.to_owned(),
+                kind: resource["kind"].as_str()?.to_owned(),
+                plural: resource["name"].as_str()?.to_owned(),
+                namespaced: resource["namespaced"] == true,
+            })
+        };
+        Ok(Arc::new(whole.filter_map(one).collect()))
+    }
+}
+
+/// Behind whatever path the server's own address has.
+fn place(url: &mut Url, path: &[String]) -> Result<(), ApiError> {
+    let odd = ApiError::Failed("the address of the API cannot be used".to_owned());
+    url.path_segments_mut().map_err(|()| odd)?.pop_if_empty().extend(path);
+    Ok(())
+}
+
+async fn read(response: &mut reqwest::Response) -> Result<Vec<u8>, ApiError> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| silent(&error))? {
+        if body.len() + chunk.len() > ANSWER_BYTES_MAX {
+            return Err(ApiError::Failed(format!("the API says more than {ANSWER_BYTES_MAX} bytes")));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+fn silent(error: &reqwest::Error) -> ApiError {
+    match crate::http::failed(error) {
+        crate::machine::io::Answer::Failed { message, .. } => ApiError::Silent(message),
+        crate::machine::io::Answer::Response(_) => ApiError::Silent(error.to_string()),
+    }
+}
+
+/// The API's `Status` object, or what there is of one.
+fn refused(status: u16, body: &[u8]) -> ApiError {
+    let said: Value = serde_json::from_slice(body).unwrap_or_default();
+    let message = match said["message"].as_str() {
+        Some(message) => message.to_owned(),
+        None => format!("status {status}"),
+    };
+    if matches!(status, 429 | 502..=504) {
+        return ApiError::Silent(message);
+    }
+    let causes = said["details"]["causes"].as_array().into_iter().flatten();
+    let field = |cause: &Value| {
+        let told = cause["message"].as_str().unwrap_or_default().to_owned();
+        Some((cause["field"].as_str()?.to_owned(), told))
+    };
+    ApiError::Refused { status, message, fields: causes.filter_map(field).collect() }
+}
+
+/// Events, one per line.
+#[derive(Debug)]
+pub struct Watch {
+    response: reqwest::Response,
+    rest: Vec<u8>,
+}
+
+impl Watch {
+    /// The next one; `None` at the end. May be dropped while waiting.
+    pub async fn next(&mut self) -> Result<Option<Value>, ApiError> {
+        loop {
+            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=end).collect();
+                if line.iter().all(u8::is_ascii_whitespace) {
+                    continue;
+                }
+                return serde_json::from_slice(&line).map(Some).map_err(|error| ApiError::Failed(error.to_string()));
+            }
+            if self.rest.len() > ANSWER_BYTES_MAX {
+                return Err(ApiError::Failed("an event is larger than is read".to_owned()));
+            }
+            match self.response.chunk().await.map_err(|error| silent(&error))? {
+                None => return Ok(None),
+                Some(chunk) => self.rest.extend_from_slice(&chunk),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_escaped_and_go_behind_the_servers_own() {
+        let mut url = Url::parse("https://a.example/k8s/clusters/one").unwrap();
+        let path = ["apis", "rbac.authorization.k8s.io", "v1", "clusterroles", "system:a/b"].map(str::to_owned);
+        place(&mut url, &path).unwrap();
+        let told = "https://a.example/k8s/clusters/one/apis/rbac.authorization.k8s.io/v1/clusterroles/system:a%2Fb";
+        assert_eq!(url.as_str(), told);
+    }
+
+    #[test]
+    fn what_the_api_says_is_told_and_a_busy_one_counts_as_silent() {
+        let body = json!({
+            "message": "Apply failed", "details": { "causes": [{ "field": ".spec.replicas", "message": "conflict with \"hand\"" }] },
+        });
+        let error = refused(409, body.to_string().as_bytes());
+        assert!(error.is_conflict());
+        let ApiError::Refused { fields, .. } = &error else { panic!("{error}") };
+        assert_eq!(fields, &[(".spec.replicas".to_owned(), "conflict with \"hand\"".to_owned())]);
+        assert!(matches!(refused(503, b"no"), ApiError::Silent(_)));
+        assert!(refused(404, b"").is_missing());
+    }
+}

@@ -1,0 +1,270 @@
+//! What was applied against what is there: only the fields that were written, as the cluster took them.
+//!
+//! After an apply the live object is read, and of it what the manifest names is kept. Later looks are held against that, so
+//! defaults and other spellings of the same quantity are no differences, and fields of others are not looked at.
+
+use margo::Digest;
+use serde_json::{Map, Value, json};
+
+/// More differences of one object than these are only counted.
+const TOLD_MAX: usize = 4;
+/// Values that may be shown: what else is text may be a secret.
+const SHOWN: [&str; 5] = ["image", "type", "imagePullPolicy", "schedule", "storageClassName"];
+/// Names by which items of a list are the same.
+const KEYS: [&str; 4] = ["name", "mountPath", "containerPort", "port"];
+
+/// Of a live object what the manifest names.
+pub(super) fn taken(manifest: &Value, live: &Value, scaled: bool) -> Value {
+    let mut fields = Map::new();
+    for (name, wanted) in manifest.as_object().into_iter().flatten() {
+        if matches!(name.as_str(), "apiVersion" | "kind" | "status") {
+            continue;
+        }
+        let live = live.get(name).unwrap_or(&Value::Null);
+        let taken = if name == "metadata" {
+            let part = |part: &str| project(&wanted[part], &live[part]);
+            json!({ "labels": part("labels"), "annotations": part("annotations") })
+        } else {
+            project(wanted, live)
+        };
+        fields.insert(name.clone(), taken);
+    }
+    if scaled && let Some(spec) = fields.get_mut("spec").and_then(Value::as_object_mut) {
+        spec.remove("replicas");
+    }
+    if manifest["kind"] == "Secret" {
+        hide(fields.get_mut("data"));
+    }
+    Value::Object(fields)
+}
+
+/// What a secret holds is not written down a second time.
+fn hide(data: Option<&mut Value>) {
+    for value in data.and_then(Value::as_object_mut).into_iter().flat_map(|data| data.values_mut()) {
+        if !value.is_null() {
+            *value = json!(Digest::of(value.to_string().as_bytes()).hex());
+        }
+    }
+}
+
+fn project(wanted: &Value, live: &Value) -> Value {
+    match (wanted, live) {
+        (Value::Object(wanted), Value::Object(live)) => {
+            // What is empty is nobody's claim: controllers fill it in.
+            let named = wanted.iter().filter(|(_, value)| !is_nothing(value));
+            let fields =
+                named.map(|(name, value)| (name.clone(), project(value, live.get(name).unwrap_or(&Value::Null))));
+            Value::Object(fields.collect())
+        }
+        (Value::Array(wanted), Value::Array(live)) => match key_of(wanted) {
+            Some(key) => {
+                let one = |wanted: &Value| {
+                    let same = live.iter().find(|live| live[key] == wanted[key]).unwrap_or(&Value::Null);
+                    (name_of(&wanted[key]), project(wanted, same))
+                };
+                Value::Object(wanted.iter().map(one).collect())
+            }
+            None if wanted.len() == live.len() => {
+                Value::Array(wanted.iter().zip(live).map(|(wanted, live)| project(wanted, live)).collect())
+            }
+            None => Value::Array(live.clone()),
+        },
+        (_, live) => live.clone(),
+    }
+}
+
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    }
+}
+
+fn name_of(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// The member that tells the items of a list apart.
+fn key_of(items: &[Value]) -> Option<&'static str> {
+    let is_key = |key: &&&str| {
+        let mut names: Vec<String> =
+            items.iter().filter(|item| !item[**key].is_null()).map(|item| name_of(&item[**key])).collect();
+        names.sort();
+        names.dedup();
+        !items.is_empty() && names.len() == items.len()
+    };
+    KEYS.iter().find(is_key).copied()
+}
+
+/// What differs, in words: `replicas is 3, applied was 1`.
+pub(super) fn differences(applied: &Value, now: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    compare(applied, now, &mut Vec::new(), &mut found);
+    let more = found.len().saturating_sub(TOLD_MAX);
+    found.truncate(TOLD_MAX);
+    if more > 0 {
+        found.push(format!("{more} more"));
+    }
+    found
+}
+
+fn compare<'a>(applied: &'a Value, now: &'a Value, path: &mut Vec<&'a str>, found: &mut Vec<String>) {
+    if applied == now {
+        return;
+    }
+    if let (Value::Object(applied), Value::Object(now)) = (applied, now) {
+        for (name, applied) in applied {
+            path.push(name);
+            compare(applied, now.get(name).unwrap_or(&Value::Null), path, found);
+            path.pop();
+        }
+        return;
+    }
+    found.push(words(applied, now, path));
+}
+
+fn words(applied: &Value, now: &Value, path: &[&str]) -> String {
+    let at = path.join(".");
+    let at = at.strip_prefix("spec.").or_else(|| at.strip_prefix("metadata.")).unwrap_or(&at);
+    let in_secret_place = path.iter().any(|step| matches!(*step, "data" | "env" | "annotations" | "args" | "command"));
+    let named = path.last().is_some_and(|last| SHOWN.contains(last));
+    let may_show = |value: &Value| match value {
+        Value::Number(_) | Value::Bool(_) => !in_secret_place,
+        Value::String(text) => named && !in_secret_place && text.len() < 200,
+        _ => false,
+    };
+    match (applied, now) {
+        (_, Value::Null) => format!("{at} is gone"),
+        (applied, now) if may_show(applied) && may_show(now) => {
+            format!("{at} is {}, applied was {}", name_of(now), name_of(applied))
+        }
+        _ => format!("{at} is not as applied"),
+    }
+}
+
+/// Whether a path of the API (`.spec.ports[port=80,protocol="TCP"].name`) is one that the manifest writes.
+pub(super) fn names_field(manifest: &Value, field: &str) -> bool {
+    if field.is_empty() {
+        return true;
+    }
+    if let Some(inner) = field.strip_prefix('[') {
+        let Some((keys, rest)) = inner.split_once(']') else { return false };
+        let fits = |item: &&Value| {
+            keys.split(',').filter_map(|pair| pair.split_once('=')).all(|(key, wanted)| {
+                // A set of plain values has no keys.
+                let held = if key.is_empty() { *item } else { &item[key] };
+                name_of(held) == wanted.trim_matches('"')
+            })
+        };
+        let item = manifest.as_array().into_iter().flatten().find(fits);
+        return item.is_some_and(|item| names_field(item, rest));
+    }
+    let inner = field.strip_prefix('.').unwrap_or(field);
+    // Names may hold dots themselves.
+    let leads = |(name, value): (&String, &Value)| {
+        let rest = inner.strip_prefix(name.as_str());
+        let rest = rest.filter(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
+        rest.is_some_and(|rest| names_field(value, rest))
+    };
+    manifest.as_object().into_iter().flatten().any(leads)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Value {
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "web", "labels": { "a": "1" } },
+            "spec": { "replicas": 1, "selector": {}, "template": { "spec": { "containers": [
+                { "name": "web", "image": "a:1", "env": [{ "name": "PASSWORD", "value": "x" }], "resources": { "limits": { "cpu": "1000m" } },
+                  "ports": [{ "containerPort": 80, "protocol": "TCP" }] },
+            ] } } },
+        })
+    }
+
+    /// As the cluster shows it: with defaults, other spellings, and things of others.
+    fn live() -> Value {
+        let mut live = manifest();
+        live["metadata"]["uid"] = json!("u");
+        live["metadata"]["annotations"] = json!({ "deployment.kubernetes.io/revision": "1" });
+        live["spec"]["progressDeadlineSeconds"] = json!(600);
+        live["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["cpu"] = json!("1");
+        live["spec"]["template"]["spec"]["containers"][0]["imagePullPolicy"] = json!("IfNotPresent");
+        live["status"] = json!({ "replicas": 1 });
+        live
+    }
+
+    fn told(change: impl FnOnce(&mut Value)) -> Vec<String> {
+        let applied = taken(&manifest(), &live(), false);
+        let mut now = live();
+        change(&mut now);
+        differences(&applied, &taken(&manifest(), &now, false))
+    }
+
+    #[test]
+    fn what_was_edited_is_told_in_words() {
+        assert_eq!(told(|now| now["spec"]["replicas"] = json!(3)), ["replicas is 3, applied was 1"]);
+        let image = |now: &mut Value| now["spec"]["template"]["spec"]["containers"][0]["image"] = json!("a:2");
+        assert_eq!(told(image), ["template.spec.containers.web.image is a:2, applied was a:1"]);
+        // A value that may be a secret is not shown.
+        let secret = |now: &mut Value| now["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"] = json!("y");
+        assert_eq!(told(secret), ["template.spec.containers.web.env.PASSWORD.value is not as applied"]);
+        assert_eq!(told(|now| now["metadata"]["labels"] = json!({})), ["labels.a is gone"]);
+    }
+
+    #[test]
+    fn fields_of_others_and_other_spellings_are_no_drift() {
+        assert!(told(|_| {}).is_empty());
+        let others = |now: &mut Value| {
+            now["metadata"]["labels"]["b"] = json!("2");
+            now["spec"]["progressDeadlineSeconds"] = json!(10);
+            now["status"]["replicas"] = json!(0);
+            let sidecar = json!({ "name": "sidecar", "image": "s" });
+            now["spec"]["template"]["spec"]["containers"].as_array_mut().unwrap().push(sidecar);
+        };
+        assert!(told(others).is_empty());
+    }
+
+    #[test]
+    fn what_an_autoscaler_sets_is_no_drift() {
+        let mut now = live();
+        now["spec"]["replicas"] = json!(5);
+        assert!(differences(&taken(&manifest(), &live(), true), &taken(&manifest(), &now, true)).is_empty());
+    }
+
+    #[test]
+    fn secrets_are_compared_but_not_written_down() {
+        let manifest = json!({ "kind": "Secret", "metadata": { "name": "x" }, "data": { "password": "c2VjcmV0" } });
+        let applied = taken(&manifest, &manifest, false);
+        assert!(!applied.to_string().contains("c2VjcmV0"));
+        let mut now = manifest.clone();
+        now["data"]["password"] = json!("b3RoZXI=");
+        assert_eq!(differences(&applied, &taken(&manifest, &now, false)), ["data.password is not as applied"]);
+    }
+
+    #[test]
+    fn many_differences_are_counted() {
+        let many =
+            |change: &str| json!({ "data": (0..9).map(|at| (format!("k{at}"), json!(change))).collect::<Map<_, _>>() });
+        let told = differences(&many("a"), &many("b"));
+        assert_eq!((told.len(), told[4].as_str()), (5, "5 more"));
+    }
+
+    #[test]
+    fn fields_that_were_written_are_recognised() {
+        let manifest = manifest();
+        for (field, known) in [
+            (".spec.replicas", true),
+            (".spec.paused", false),
+            (".spec.template.spec.containers[name=\"web\"].image", true),
+            (".spec.template.spec.containers[name=\"web\"].ports[containerPort=80,protocol=\"TCP\"]", true),
+            (".spec.template.spec.containers[name=\"other\"].image", false),
+        ] {
+            assert_eq!(names_field(&manifest, field), known, "{field}");
+        }
+    }
+}

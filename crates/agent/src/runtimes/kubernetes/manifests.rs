@@ -1,0 +1,118 @@
+//! Plain manifests: an archive of YAML, brought to the cluster by server-side apply (CR-01).
+
+use super::applied::{Applied, together};
+use super::cluster::{Cluster, Instance, from_api};
+use super::object::ObjectRef;
+use super::set::{Placed, Scope};
+use super::{pods, pointer};
+use crate::artifacts::{MANIFESTS, unpack_folder};
+use crate::machine::io::{ApplyWork, SeenComponent, WorkFailure};
+use crate::runtimes::Future;
+use crate::runtimes::engine::{Engine, component, failed, holder};
+use crate::runtimes::ledger::Entry;
+use margo::package::PackageFile;
+use serde_json::Value;
+use std::sync::Arc;
+
+pub struct Manifests {
+    cluster: Arc<Cluster>,
+}
+
+impl Manifests {
+    /// The only word the standard has for what is neither Helm nor Compose; the artifact's type says what it is.
+    pub const TYPE: &'static str = "custom";
+
+    pub fn new(cluster: Arc<Cluster>) -> Self {
+        Self { cluster }
+    }
+
+    /// Fetches, takes apart, fills in the parameters, and finds everybody's place.
+    async fn load(&self, work: &ApplyWork, instance: &Instance) -> Result<Vec<Placed>, WorkFailure> {
+        let component = component(work);
+        let held = self.cluster.artifacts.fetch(&holder(work), &component.properties.source, MANIFESTS).await;
+        let held = held.map_err(|error| failed(error.to_string()))?;
+        let layer =
+            tokio::fs::read(&held.path).await.map_err(|error| failed(format!("read the component: {error}")))?;
+        let files = unpack_folder(&layer).map_err(|reason| failed(format!("the component's archive: {reason}")))?;
+        let files: Vec<PackageFile> = files.into_iter().map(|(path, bytes)| PackageFile { path, bytes }).collect();
+        let objects = margrave_oci::build::manifest_objects(&files);
+        let mut objects =
+            objects.map_err(|problems| failed(format!("the component cannot be used: {}", problems.join("; "))))?;
+        pointer::fill(&mut objects, &work.document, &component.name).map_err(failed)?;
+        self.cluster.place(objects, instance, Scope::Namespace).await
+    }
+
+    async fn prepare_one(&self, work: &ApplyWork, before: Option<&Entry>) -> Result<Value, WorkFailure> {
+        self.cluster.begin(work);
+        self.cluster.client.version().await.map_err(from_api)?;
+        let instance = self.cluster.instance(work, before)?;
+        let set = self.load(work, &instance).await?;
+        self.cluster.preflight(&set, &instance, Scope::Namespace).await?;
+        Ok(instance.record(&together(self.cluster.known_objects(before), &set)))
+    }
+
+    async fn apply_one(&self, work: &ApplyWork, entry: &Entry) -> Result<(), WorkFailure> {
+        let cluster = &self.cluster;
+        let deadline = cluster.deadline(work);
+        let instance = Instance::of(entry);
+        let set = self.load(work, &instance).await?;
+        let objects: Vec<Value> = set.iter().map(|placed| placed.object.clone()).collect();
+        cluster.ensure_namespace(&instance).await?;
+        cluster.rehearse(&set, Scope::Namespace).await?;
+        let logins = cluster.put_logins(&objects, &instance).await?;
+        cluster.put_certificate(&instance).await?;
+        let before = pods::restarts(&cluster.pods(&instance).await.map_err(from_api)?);
+        let written = Applied::read(&cluster.instance_folder(&instance)).map(|applied| applied.manifests());
+        cluster.apply_set(&set, &written.unwrap_or_default(), &instance).await?;
+        let known: Vec<ObjectRef> = serde_json::from_value(entry.data["objects"].clone()).unwrap_or_default();
+        cluster.prune(&known, &set, &instance).await?;
+        if component(work).properties.waits() {
+            cluster.wait(&set, &instance, &before, deadline).await?;
+        }
+        cluster.note(&set, &instance, None, logins).await?;
+        cluster.artifacts.settle(&holder(work)).map_err(|error| failed(error.chain()))
+    }
+}
+
+impl Engine for Manifests {
+    fn deployment_type(&self) -> &'static str {
+        Self::TYPE
+    }
+
+    fn prepare<'a>(&'a self, work: &'a ApplyWork, before: Option<&'a Entry>) -> Future<'a, Result<Value, WorkFailure>> {
+        Box::pin(self.prepare_one(work, before))
+    }
+
+    fn apply<'a>(&'a self, work: &'a ApplyWork, entry: &'a Entry) -> Future<'a, Result<(), WorkFailure>> {
+        Box::pin(self.apply_one(work, entry))
+    }
+
+    fn remove<'a>(&'a self, entry: &'a Entry) -> Future<'a, Result<(), WorkFailure>> {
+        Box::pin(self.cluster.clear(entry))
+    }
+
+    fn observe<'a>(&'a self, entries: &'a [Entry]) -> Future<'a, Result<Vec<SeenComponent>, String>> {
+        Box::pin(async move {
+            if entries.is_empty() {
+                self.cluster.client.version().await.map_err(|error| error.to_string())?;
+            }
+            let mut seen = Vec::new();
+            for entry in entries {
+                let (found, _) = self.cluster.look(entry).await.map_err(|error| error.to_string())?;
+                let (run, differs) = found.judge();
+                seen.push(SeenComponent { digest: entry.digest.clone(), run, differs });
+            }
+            Ok(seen)
+        })
+    }
+
+    fn changed(&self) -> Future<'_, ()> {
+        Box::pin(self.cluster.listen())
+    }
+
+    fn logs<'a>(&'a self, entry: &'a Entry, lines: usize) -> Future<'a, Result<String, String>> {
+        Box::pin(
+            async move { self.cluster.pod_logs(&Instance::of(entry), lines).await.map_err(|error| error.to_string()) },
+        )
+    }
+}

@@ -1,0 +1,136 @@
+//! What a component does now, against what was applied.
+
+use super::applied::{Applied, AppliedObject};
+use super::client::ApiError;
+use super::cluster::{Cluster, Instance};
+use super::drift;
+use super::pods::{self, Restarts};
+use super::readiness::{Health, health};
+use crate::machine::io::Run;
+use crate::runtimes::ledger::Entry;
+use serde_json::Value;
+
+/// What was found of a component.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) stopped: Vec<String>,
+    pub(super) differs: Vec<String>,
+    coming: bool,
+}
+
+impl Found {
+    pub(super) fn judge(mut self) -> (Run, Vec<String>) {
+        self.differs.extend(self.stopped.iter().cloned());
+        let run = match (self.stopped.is_empty(), self.coming) {
+            (false, _) => Run::Stopped { message: self.stopped.join("; ") },
+            (true, true) => Run::Starting,
+            (true, false) => Run::Running,
+        };
+        (run, self.differs)
+    }
+
+    fn take(&mut self, object: &AppliedObject, live: Option<&Value>) {
+        let AppliedObject { reference, manifest, taken, scaled, done } = object;
+        let Some(live) = live else {
+            if !done {
+                self.stopped.push(format!("{reference} is gone"));
+            }
+            return;
+        };
+        if !live["metadata"]["deletionTimestamp"].is_null() {
+            self.stopped.push(format!("{reference} is being deleted"));
+            return;
+        }
+        let now = drift::taken(manifest, live, *scaled);
+        let words = drift::differences(taken, &now).into_iter();
+        self.differs.extend(words.map(|words| format!("{reference}: {words}")));
+        match health(live) {
+            Health::Ready => {}
+            // A job that failed after it had begun is not begun again by applying it.
+            Health::Failed(_) if reference.kind == "Job" => {}
+            Health::Coming(_) | Health::Failed(_) => self.coming = true,
+        }
+    }
+}
+
+impl Cluster {
+    /// Looks at every object; `revision` is what Helm says, for components it applied.
+    pub(super) async fn look(&self, entry: &Entry) -> Result<(Found, Option<Applied>), ApiError> {
+        let instance = Instance::of(entry);
+        let mut found = Found::default();
+        let Some(applied) = Applied::read(&self.instance_folder(&instance)) else {
+            found.stopped.push("what was applied is not known".to_owned());
+            return Ok((found, None));
+        };
+        for object in &applied.objects {
+            let live = match self.find(&object.reference).await {
+                Err(error @ ApiError::Silent(_)) => return Err(error),
+                // A kind the cluster does not know any more.
+                Err(ApiError::Failed(_)) => None,
+                other => other?,
+            };
+            found.take(object, live.as_ref());
+        }
+        if found.coming {
+            let pods = self.pods(&instance).await?;
+            if let Some(broken) = pods::broken(&pods, &Restarts::new()) {
+                found.stopped.push(self.quote(&broken, &instance).await);
+            }
+        }
+        self.renew_logins(&applied, &instance).await;
+        Ok((found, Some(applied)))
+    }
+
+    /// A credential that was changed on the device goes into the cluster without anybody asking.
+    async fn renew_logins(&self, applied: &Applied, instance: &Instance) {
+        let manifests = applied.manifests();
+        let wanted = self.logins_digest(&manifests);
+        if wanted.is_none() || wanted == applied.logins {
+            return;
+        }
+        let renewed = match self.put_logins(&manifests, instance).await {
+            Ok(logins) => Applied { logins, ..applied.clone() },
+            Err(error) => return tracing::warn!("credentials for images of `{}`: {error}", instance.component),
+        };
+        if let Err(error) = renewed.write(&self.instance_folder(instance)) {
+            tracing::warn!("credentials for images of `{}`: {}", instance.component, error.chain());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtimes::kubernetes::object::ObjectRef;
+    use serde_json::json;
+
+    fn deployment(replicas: u64, available: u64) -> Value {
+        json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "web" }, "spec": { "replicas": replicas },
+            "status": { "updatedReplicas": replicas, "replicas": replicas, "availableReplicas": available } })
+    }
+
+    fn look(live: Option<&Value>) -> (Run, Vec<String>) {
+        let manifest = deployment(1, 1);
+        let object = AppliedObject {
+            reference: ObjectRef::of(&manifest).unwrap(),
+            taken: drift::taken(&manifest, &manifest, false),
+            manifest,
+            scaled: false,
+            done: false,
+        };
+        let mut found = Found::default();
+        found.take(&object, live);
+        found.judge()
+    }
+
+    #[test]
+    fn what_differs_is_told_in_words() {
+        assert_eq!(look(Some(&deployment(1, 1))), (Run::Running, Vec::new()));
+        assert_eq!(look(Some(&deployment(1, 0))), (Run::Starting, Vec::new()));
+        let (run, differs) = look(Some(&deployment(3, 3)));
+        assert_eq!((run, differs), (Run::Running, vec!["Deployment `web`: replicas is 3, applied was 1".to_owned()]));
+        let (run, differs) = look(None);
+        assert_eq!(run, Run::Stopped { message: "Deployment `web` is gone".to_owned() });
+        assert_eq!(differs, ["Deployment `web` is gone"]);
+    }
+}

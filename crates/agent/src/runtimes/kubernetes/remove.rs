@@ -1,0 +1,81 @@
+//! The end of a component: its objects, its pods, its namespace where the agent made it; data only when asked for.
+
+use super::apply::CLAIM;
+use super::client::ApiError;
+use super::cluster::{Cluster, Instance, from_api};
+use super::names;
+use super::object::ObjectRef;
+use crate::machine::io::WorkFailure;
+use crate::runtimes::engine::failed;
+use crate::runtimes::ledger::Entry;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Pods are asked to stop before they are killed, most within half a minute.
+const DOWN_MAX: Duration = Duration::from_mins(5);
+const LOOK_PERIOD: Duration = Duration::from_millis(500);
+/// Kinds that are looked for by their mark though no list names them.
+const USUAL: [(&str, &str); 5] =
+    [("apps/v1", "Deployment"), ("apps/v1", "StatefulSet"), ("apps/v1", "DaemonSet"), ("v1", "Service"), ("v1", CLAIM)];
+
+impl Cluster {
+    /// Deletes whatever of a component is still there, newest kinds first, and waits until its pods are gone.
+    pub(super) async fn clear(&self, entry: &Entry) -> Result<(), WorkFailure> {
+        let instance = Instance::of(entry);
+        let mut known = self.known_objects(Some(entry));
+        let begun: Vec<ObjectRef> = serde_json::from_value(entry.data["objects"].clone()).unwrap_or_default();
+        known.extend(begun);
+        let usual = USUAL.iter().map(|(api_version, kind)| ObjectRef {
+            api_version: (*api_version).to_owned(),
+            kind: (*kind).to_owned(),
+            namespace: Some(instance.namespace.clone()),
+            name: String::new(),
+        });
+        let kinds: Vec<ObjectRef> = known.iter().cloned().chain(usual).collect();
+        let found = self.labelled(kinds.into_iter(), &instance).await.map_err(from_api)?;
+        known.extend(found);
+        for (api_version, kind, name) in [
+            ("v1", "Secret", names::registry_secret(&instance.name)),
+            ("v1", "ConfigMap", names::collector(&instance.name)),
+        ] {
+            let (api_version, kind) = (api_version.to_owned(), kind.to_owned());
+            known.insert(0, ObjectRef { api_version, kind, namespace: Some(instance.namespace.clone()), name });
+        }
+        // What was needed by others goes after them.
+        for reference in known.iter().rev().filter(|reference| reference.kind != CLAIM) {
+            self.delete_own(reference, &instance).await.map_err(from_api)?;
+        }
+        self.wait_until_gone(&instance).await?;
+        if entry.purge {
+            for reference in known.iter().filter(|reference| reference.kind == CLAIM) {
+                self.delete_own(reference, &instance).await.map_err(from_api)?;
+            }
+        }
+        match self.drop_namespace(&instance).await {
+            // Not allowed to look into it, or to delete it: it stays, empty.
+            Err(ApiError::Refused { status: 403, .. }) | Ok(()) => {}
+            Err(error) => return Err(from_api(error)),
+        }
+        let folder = self.instance_folder(&instance);
+        match std::fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(failed(format!("remove `{}`: {error}", folder.display())));
+            }
+            _ => {}
+        }
+        self.artifacts.forget(entry.deployment, &entry.component).map_err(|error| failed(error.chain()))
+    }
+
+    async fn wait_until_gone(&self, instance: &Instance) -> Result<(), WorkFailure> {
+        let begun = Instant::now();
+        loop {
+            let pods = self.pods(instance).await.map_err(from_api)?;
+            let Some(pod) = pods.first() else { return Ok(()) };
+            if begun.elapsed() > DOWN_MAX {
+                let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+                return Err(failed(format!("pod `{name}` still stops after {} s", DOWN_MAX.as_secs())));
+            }
+            tokio::time::sleep(LOOK_PERIOD).await;
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Until a component is up, or will not be.
+
+use super::cluster::{Cluster, Instance, from_api};
+use super::pods::{self, Restarts};
+use super::readiness::{Health, health};
+use super::set::Placed;
+use crate::machine::io::{FailureKind, WorkFailure};
+use crate::runtimes::engine::failed;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Between two looks while pods start.
+const LOOK_PERIOD: Duration = Duration::from_millis(700);
+
+impl Cluster {
+    /// Waits for every object, each until it is up; the reason is told when one will not come, or when the time is over (AD-03).
+    pub(super) async fn wait(
+        &self,
+        set: &[Placed],
+        instance: &Instance,
+        before: &Restarts,
+        (deadline, given): (Instant, Duration),
+    ) -> Result<(), WorkFailure> {
+        let mut left: Vec<&Placed> = set.iter().collect();
+        loop {
+            let mut coming = Vec::new();
+            let mut stuck = None;
+            for placed in std::mem::take(&mut left) {
+                let Some(live) = self.client.find(&placed.path()).await.map_err(from_api)? else {
+                    coming.push(format!("{} is not there", placed.reference));
+                    left.push(placed);
+                    continue;
+                };
+                match health(&live) {
+                    Health::Ready => {}
+                    Health::Coming(words) => {
+                        coming.push(format!("{}: {words}", placed.reference));
+                        left.push(placed);
+                    }
+                    Health::Failed(words) => stuck = Some(format!("{}: {words}", placed.reference)),
+                }
+            }
+            if coming.is_empty() && stuck.is_none() {
+                return Ok(());
+            }
+            let pods = self.pods(instance).await.map_err(from_api)?;
+            if let Some(stuck) = stuck {
+                return Err(failed(with_reasons(vec![stuck], &pods)));
+            }
+            if let Some(broken) = pods::broken(&pods, before) {
+                let message = self.quote(&broken, instance).await;
+                return Err(WorkFailure { kind: FailureKind::Exited, message });
+            }
+            if Instant::now() >= deadline {
+                let message = format!("not finished after {} s: {}", given.as_secs(), with_reasons(coming, &pods));
+                return Err(WorkFailure { kind: FailureKind::Late, message });
+            }
+            tokio::time::sleep(LOOK_PERIOD).await;
+        }
+    }
+}
+
+fn with_reasons(mut words: Vec<String>, pods: &[serde_json::Value]) -> String {
+    words.extend(pods::reasons(pods));
+    words.join("; ")
+}

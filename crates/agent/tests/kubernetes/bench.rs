@@ -1,0 +1,296 @@
+//! A device under test: the cluster all tests share, a registry, a manager, and the agent as a process of its own.
+
+use crate::agent::{Agent, show};
+use crate::charts;
+use margo::Digest;
+use margo::status::State;
+use margrave_core::publish::ServedDeployment;
+use margrave_testbed::tools::tool;
+use margrave_testbed::{Cluster, Registry, User, images};
+use serde_json::Value;
+use std::fs;
+use std::ops::{Deref, DerefMut};
+use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+pub(crate) const USER: User = User { name: "device", password: "first secret" };
+/// An image the node holds, and another one.
+pub(crate) const IMAGE: &str = "margrave.test/shell:1";
+pub(crate) const OTHER_IMAGE: &str = "margrave.test/shell:2";
+
+/// One cluster for all tests; it ends with the process.
+static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
+/// Whoever takes the cluster away from the others waits until it is alone.
+static USERS: RwLock<()> = RwLock::const_new(());
+
+#[expect(dead_code, reason = "it is held, not looked at")]
+enum Place {
+    Shared(RwLockReadGuard<'static, ()>),
+    Alone(RwLockWriteGuard<'static, ()>),
+}
+
+pub(crate) struct Device {
+    pub(crate) cluster: &'static Cluster,
+    pub(crate) registry: Registry,
+    agent: Agent,
+    /// `helm3` or `helm4`.
+    pub(crate) helm: &'static str,
+    /// As the documents name it; of this test alone.
+    pub(crate) namespace: String,
+    /// As in `deploymentProfile.type`.
+    pub(crate) deployment_type: &'static str,
+    /// Further lines of `[kubernetes]`.
+    pub(crate) settings: String,
+    _place: Place,
+}
+
+impl Deref for Device {
+    type Target = Agent;
+
+    fn deref(&self) -> &Agent {
+        &self.agent
+    }
+}
+
+impl DerefMut for Device {
+    fn deref_mut(&mut self) -> &mut Agent {
+        &mut self.agent
+    }
+}
+
+/// What a deployment document says beyond its usual content.
+#[derive(Default)]
+pub(crate) struct Wish<'a> {
+    pub(crate) revision: &'a str,
+    /// Pointers and values as YAML has them.
+    pub(crate) parameters: &'a [(&'a str, &'a str)],
+    /// More lines below `properties`, `spec`.
+    pub(crate) properties: &'a str,
+    pub(crate) spec: &'a str,
+}
+
+async fn cluster() -> &'static Cluster {
+    let start = async {
+        let cluster = Cluster::start().await;
+        cluster.load(IMAGE, &images::busybox("1"));
+        cluster.load(OTHER_IMAGE, &images::busybox("2"));
+        cluster
+    };
+    CLUSTER.get_or_init(|| start).await
+}
+
+impl Device {
+    /// For Helm releases.
+    pub(crate) async fn helm() -> Self {
+        let place = Place::Shared(USERS.read().await);
+        Self::with(place, "helm").await
+    }
+
+    /// For plain manifests.
+    pub(crate) async fn manifests() -> Self {
+        let place = Place::Shared(USERS.read().await);
+        Self::with(place, "custom").await
+    }
+
+    /// With the cluster for itself, to be taken away and given back.
+    pub(crate) async fn alone(deployment_type: &'static str) -> Self {
+        let place = Place::Alone(USERS.write().await);
+        Self::with(place, deployment_type).await
+    }
+
+    async fn with(place: Place, deployment_type: &'static str) -> Self {
+        let cluster = cluster().await;
+        let registry = Registry::start(cluster.address(), Some(USER)).await;
+        cluster.trust(&registry);
+        let agent = Agent::new(cluster.address()).await;
+        fs::write(agent.path("password"), USER.password).unwrap();
+        let namespace = format!("plant-{}", &agent.id.to_string()[30..]);
+        let settings = String::new();
+        Self { cluster, registry, agent, helm: "helm3", namespace, deployment_type, settings, _place: place }
+    }
+
+    /// Blocks of the configuration for the engines.
+    pub(crate) fn engine(&self) -> String {
+        format!(
+            "[kubernetes]\nkubeconfig = {}\nhelm = {}\n{}\n{}",
+            show(&self.cluster.kubeconfig()),
+            show(&tool(self.helm)),
+            self.settings,
+            self.registry_block(),
+        )
+    }
+
+    pub(crate) fn registry_block(&self) -> String {
+        format!(
+            "[[registry]]\nhost = \"{}\"\nca_file = {}\nusername = \"{}\"\npassword_file = {}\n",
+            self.registry.host(),
+            show(&self.registry.ca_file()),
+            USER.name,
+            show(&self.path("password")),
+        )
+    }
+
+    /// Starts the agent as an operator would.
+    pub(crate) fn start(&mut self) {
+        let engine = self.engine();
+        self.agent.start_with(&engine);
+    }
+
+    /// The deployment document of one component `web`.
+    pub(crate) fn document(&self, wish: &Wish<'_>) -> ServedDeployment {
+        let component = self.component("web", wish.revision);
+        self.document_of(&format!("{component}{}", wish.properties), wish)
+    }
+
+    /// A component from the repository of that name, as the document lists it.
+    pub(crate) fn component(&self, name: &str, revision: &str) -> String {
+        let repository = self.registry.repository(&format!("components/{name}"));
+        format!(
+            "      - name: {name}\n        properties:\n          repository: {repository}\n          revision: {revision}\n"
+        )
+    }
+
+    pub(crate) fn document_of(&self, components: &str, wish: &Wish<'_>) -> ServedDeployment {
+        let id = self.id;
+        let mut yaml = format!(
+            "id: {id}\nmetadata:\n  name: app\n  namespace: {}\n  deviceId: press-07\nspec:\n  applicationId: app\n  \
+             deploymentProfile:\n    type: {}\n    components:\n{components}",
+            self.namespace, self.deployment_type,
+        );
+        if !wish.parameters.is_empty() {
+            yaml.push_str("  parameters:\n");
+        }
+        for (number, (pointer, value)) in wish.parameters.iter().enumerate() {
+            let text = format!(
+                "    parameter{number}:\n      value: {value}\n      targets:\n        - pointer: '{pointer}'\n          components: [web]\n"
+            );
+            yaml.push_str(&text);
+        }
+        yaml.push_str(wish.spec);
+        ServedDeployment { id, digest: Digest::of(yaml.as_bytes()), yaml: yaml.into_bytes() }
+    }
+
+    pub(crate) fn publish_wish(&mut self, wish: &Wish<'_>) {
+        let served = self.document(wish);
+        self.publish(&[served]);
+    }
+
+    /// Publishes a revision without any wishes.
+    pub(crate) fn publish_revision(&mut self, revision: &str) {
+        self.publish_wish(&Wish { revision, ..Wish::default() });
+    }
+
+    /// Pushes the component `web` in its usual form, whatever the type.
+    pub(crate) async fn push(&self, version: &str, image: &str) {
+        if self.deployment_type == "helm" {
+            let chart = charts::web(version, image);
+            self.push_chart("web", &chart).await;
+        } else {
+            self.push_manifests("web", version, &charts::objects(image)).await;
+        }
+    }
+
+    pub(crate) async fn push_chart(&self, name: &str, files: &[(&str, String)]) {
+        let artifact = margrave_oci::build::chart(&charts::files(files)).unwrap();
+        self.registry.push_artifact(&format!("components/{name}"), &artifact).await;
+    }
+
+    pub(crate) async fn push_manifests(&self, name: &str, version: &str, yaml: &str) {
+        let files = charts::files(&[("manifests/all.yaml", yaml.to_owned())]);
+        let artifact = margrave_oci::build::manifests(&files, name, version).unwrap();
+        self.registry.push_artifact(&format!("components/{name}"), &artifact).await;
+    }
+
+    /// Installs the component `web` and waits for it.
+    pub(crate) async fn install(&mut self, wish: &Wish<'_>) {
+        self.push("1.0.0", IMAGE).await;
+        self.publish_wish(&Wish { revision: "1.0.0", ..*wish });
+        self.start();
+        self.reaches(State::Installed).await;
+    }
+
+    /// Publishes nothing, and waits until all is gone.
+    pub(crate) async fn remove(&mut self) {
+        self.publish(&[]);
+        self.reaches(State::Removed).await;
+    }
+
+    pub(crate) fn instance(&self) -> String {
+        margrave_agent::runtimes::kubernetes::names::instance(self.id, "web")
+    }
+
+    /// Objects of a kind that belong to the deployment: `pods`, `apps/deployments`.
+    pub(crate) fn ours(&self, kind: &str) -> Vec<Value> {
+        let api = match kind.split_once('/') {
+            Some((group, plural)) => format!("apis/{group}/v1/namespaces/{}/{plural}", self.namespace),
+            None => format!("api/v1/namespaces/{}/{kind}", self.namespace),
+        };
+        let path = format!("/{api}?labelSelector=org.margrave.deployment%3D{}", self.id);
+        let list = self.cluster.object(&path).unwrap_or_default();
+        list["items"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// Pods that run and are not on their way out.
+    pub(crate) fn pods(&self) -> Vec<String> {
+        let is_up =
+            |pod: &&Value| pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null();
+        let mut names: Vec<String> = self.ours("pods").iter().filter(is_up).map(name_of).collect();
+        names.sort();
+        names
+    }
+
+    /// The one Deployment of the component `web`.
+    pub(crate) fn workload(&self) -> Value {
+        let mut found = self.ours("apps/deployments");
+        assert_eq!(found.len(), 1, "{found:?}");
+        found.remove(0)
+    }
+
+    /// Runs something in the first pod.
+    pub(crate) fn exec(&self, command: &[&str]) -> String {
+        let pods = self.pods();
+        let pod = pods.first().expect("a pod runs");
+        self.kubectl(&[&["exec", pod, "--"], command].concat())
+    }
+
+    /// Runs `kubectl` in the namespace of the deployment.
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {
+        self.cluster.kubectl(&[&["-n", self.namespace.as_str()], arguments].concat())
+    }
+
+    /// Runs the Helm of the device by hand.
+    pub(crate) fn run_helm(&self, arguments: &[&str]) -> String {
+        let output = self.helm_command(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    pub(crate) fn helm_command(&self, arguments: &[&str]) -> std::process::Command {
+        let mut command = std::process::Command::new(tool(self.helm));
+        command
+            .arg("--kubeconfig")
+            .arg(self.cluster.kubeconfig())
+            .args(["--namespace", &self.namespace])
+            .args(arguments)
+            .env("HOME", self.path("helm-home"));
+        command
+    }
+
+    /// The last words about the deployment and its first component, together.
+    pub(crate) fn message(&self) -> String {
+        let status = self.status().unwrap();
+        let component = status.components.first().and_then(|component| component.error.clone());
+        [status.error, component].into_iter().flatten().map(|error| error.message).collect::<Vec<_>>().join("; ")
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        self.agent.end();
+        // Nothing of ours is left for the next test, and nobody waits for it.
+        self.cluster.try_kubectl(&["delete", "namespace", "--wait=false", &self.namespace]);
+    }
+}
+
+pub(crate) fn name_of(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,87 @@
+//! What people and accidents do to objects is seen, told and, by policy, repaired.
+
+use crate::bench::{Device, Wish, name_of};
+use margo::status::State;
+
+const REPORT: &str = "  x-margrave-extensions:\n    policy:\n      drift: report\n";
+const IGNORE: &str = "  x-margrave-extensions:\n    policy:\n      drift: ignore\n";
+
+/// The deployment is as it was applied again, and what differed was told.
+async fn heals(device: &Device, what: &str, told: &str, mut healed: impl FnMut() -> bool) {
+    device.until(what, &mut healed).await;
+    device.reaches(State::Installed).await;
+    let reports = device.fake.reported(device.id);
+    let messages: Vec<String> =
+        reports.into_iter().filter_map(|status| status.error).map(|error| error.message).collect();
+    assert!(messages.iter().any(|message| message.contains(told)), "{told}: {messages:?}");
+    device.fake.state().seen.clear();
+}
+
+/// Edits, scales and deletes, each repaired and told.
+async fn is_repaired(device: &mut Device) {
+    // Only events can be this quick.
+    device.observe_period = "10m";
+    device.install(&Wish::default()).await;
+    let name = name_of(&device.workload());
+    let uid = device.workload()["metadata"]["uid"].clone();
+
+    device.kubectl(&["scale", "deployment", &name, "--replicas=3"]);
+    heals(device, "scaled back", "replicas is 3, applied was 1", || device.workload()["spec"]["replicas"] == 1).await;
+
+    device.kubectl(&["set", "env", &format!("deployment/{name}"), "MODE=sabotaged"]);
+    let mode = |device: &Device| {
+        device.workload()["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"].as_str().unwrap().to_owned()
+    };
+    heals(device, "edited back", "MODE", || mode(device) == "none").await;
+    assert_eq!(device.workload()["metadata"]["uid"], uid, "patched, not made anew");
+
+    device.kubectl(&["delete", "deployment", &name]);
+    heals(device, "made again", "is gone", || {
+        device.ours("apps/deployments").iter().any(|object| object["status"]["readyReplicas"] == 1)
+    })
+    .await;
+    assert_ne!(device.workload()["metadata"]["uid"], uid);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn edited_scaled_and_deleted_objects_are_repaired() {
+    let mut device = Device::manifests().await;
+    is_repaired(&mut device).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edited_scaled_or_deleted_release_is_repaired() {
+    let mut device = Device::helm().await;
+    is_repaired(&mut device).await;
+    device.run_helm(&["uninstall", &device.instance()]);
+    heals(&device, "installed again", "is gone", || {
+        device.ours("apps/deployments").iter().any(|object| object["status"]["readyReplicas"] == 1)
+    })
+    .await;
+    assert!(device.run_helm(&["status", &device.instance()]).contains("deployed"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn drift_under_report_is_told_and_under_ignore_it_is_not_and_neither_is_touched() {
+    let mut device = Device::manifests().await;
+    device.install(&Wish { spec: REPORT, ..Wish::default() }).await;
+    device.kubectl(&["scale", "deployment", "web", "--replicas=2"]);
+    device.reaches(State::Failed).await;
+    let status = device.status().unwrap();
+    assert_eq!(status.error.as_ref().unwrap().code, "401");
+    assert!(device.message().contains("replicas is 2, applied was 1"), "{}", device.message());
+    assert_eq!(device.workload()["spec"]["replicas"], 2);
+    // The hand that did it undoes it.
+    device.kubectl(&["scale", "deployment", "web", "--replicas=1"]);
+    device.reaches(State::Installed).await;
+
+    device.publish_wish(&Wish { revision: "1.0.0", spec: IGNORE, ..Wish::default() });
+    device.reaches(State::Installed).await;
+    device.kubectl(&["scale", "deployment", "web", "--replicas=2"]);
+    device.until("the second pod runs", || device.pods().len() == 2).await;
+    let polls = device.fake.seen().len();
+    // Longer than `observe_period`.
+    device.until("it polls on", || device.fake.seen().len() > polls + 15).await;
+    assert_eq!(device.workload()["spec"]["replicas"], 2);
+    assert_eq!(device.status().unwrap().state, State::Installed);
+}

@@ -1,0 +1,196 @@
+//! The life of a Helm release: installed, reconfigured, scaled, upgraded, removed, with Helm 3 and with Helm 4.
+
+use crate::bench::{Device, IMAGE, OTHER_IMAGE, Wish, name_of};
+use crate::charts;
+use margo::status::State;
+use serde_json::{Value, json};
+
+/// The values the chart was rendered with, as it shows them.
+fn values(device: &Device) -> Value {
+    let path = format!("/api/v1/namespaces/{}/configmaps/{}", device.namespace, device.instance());
+    let shown = device.cluster.object(&path).unwrap();
+    assert_eq!(shown["data"]["release"], format!("{}/{}", device.namespace, device.instance()));
+    serde_json::from_str(shown["data"]["values"].as_str().unwrap()).unwrap()
+}
+
+/// Release, revision of it, status and chart, as Helm itself lists them.
+fn listed(device: &Device) -> Vec<(String, String, String, String)> {
+    let list: Value = serde_json::from_str(&device.run_helm(&["list", "-o", "json"])).unwrap();
+    let text = |release: &Value, name: &str| match &release[name] {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let one = |release: &Value| {
+        (text(release, "name"), text(release, "revision"), text(release, "status"), text(release, "chart"))
+    };
+    list.as_array().unwrap().iter().map(one).collect()
+}
+
+fn release(device: &Device, revision: &str, chart: &str) -> Vec<(String, String, String, String)> {
+    vec![(device.instance(), revision.to_owned(), "deployed".to_owned(), chart.to_owned())]
+}
+
+async fn lives(helm: &'static str) {
+    // DEV-02, AD-04, PRM-02, W-24
+    let mut device = Device::helm().await;
+    device.helm = helm;
+    // In a tag, `_` stands for `+`.
+    device.push("1.0.0+build.7", IMAGE).await;
+    device.push("2.0.0", OTHER_IMAGE).await;
+    let telemetry = "[telemetry]\nhttp_endpoint = \"http://collector.plant:4318\"\nprotocol = \"http/protobuf\"\n";
+    telemetry.clone_into(&mut device.tables);
+    let parameters = [
+        ("replicas", "1"),
+        ("mode", "\"8080\""),
+        ("settings.port", "8080"),
+        ("settings.rate", "2.5"),
+        ("settings.on", "true"),
+        ("settings.words", "\"true\""),
+        ("settings.hosts[1].name", "second"),
+        (r"annotations.example\.org/line", "\"7\""),
+    ];
+    device.publish_wish(&Wish { revision: "1.0.0_build.7", parameters: &parameters, ..Wish::default() });
+    device.start();
+    device.reaches(State::Installed).await;
+    let states: Vec<State> = device.fake.reported(device.id).iter().map(|status| status.state).collect();
+    assert_eq!(states, [State::Pending, State::Installing, State::Installed], "states are told as they happen");
+    assert_eq!(listed(&device), release(&device, "1", "web-1.0.0+build.7"));
+    let shown = values(&device);
+    assert_eq!(shown["mode"], json!("8080"), "a text of digits stays a text");
+    let settings = json!({
+        "port": 8080, "rate": 2.5, "on": true, "words": "true", "hosts": [null, { "name": "second" }],
+    });
+    assert_eq!(shown["settings"], settings, "`--set` semantics, types kept");
+    assert_eq!(shown["annotations"], json!({ "example.org/line": "7" }));
+    let first = device.pods();
+    assert_eq!(first.len(), 1);
+    let environment = device.exec(&["env"]);
+    for line in ["MODE=8080", "HTTP_OTEL_EXPORTER_OTLP_ENDPOINT=http://collector.plant:4318"] {
+        // OBS-05
+        assert!(environment.contains(line), "{line}: {environment}");
+    }
+
+    // Scaled: what runs goes on, the rest is added.
+    let parameters = [("replicas", "3"), ("mode", "\"8080\"")];
+    device.publish_wish(&Wish { revision: "1.0.0_build.7", parameters: &parameters, ..Wish::default() });
+    device.reaches(State::Installed).await;
+    assert_eq!(device.pods().len(), 3);
+    // Reconfigured and upgraded at once.
+    device.publish_wish(&Wish { revision: "2.0.0", parameters: &[("mode", "fast")], ..Wish::default() });
+    device.reaches(State::Installed).await;
+    device.until("one new pod is left", || device.pods().len() == 1).await;
+    assert!(!first.contains(&device.pods()[0]));
+    assert_eq!((device.exec(&["cat", "/mark"]).as_str(), values(&device)["mode"].as_str()), ("2", Some("fast")));
+    assert_eq!(listed(&device), release(&device, "3", "web-2.0.0"));
+
+    device.remove().await;
+    let gone = || {
+        let namespace = device.cluster.object(&format!("/api/v1/namespaces/{}", device.namespace));
+        namespace.is_none_or(|namespace| namespace["status"]["phase"] == "Terminating")
+    };
+    device.until("the namespace made for it goes as well", gone).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_is_installed_scaled_reconfigured_upgraded_and_removed_with_helm_3() {
+    lives("helm3").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_is_installed_scaled_reconfigured_upgraded_and_removed_with_helm_4() {
+    lives("helm4").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removed_release_leaves_what_others_have_in_the_namespace() {
+    let mut device = Device::helm().await;
+    device.install(&Wish::default()).await;
+    device.cluster.apply(&format!(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {{ name: theirs, namespace: {} }}\n",
+        device.namespace
+    ));
+    device.remove().await;
+    assert!(device.ours("pods").is_empty() && device.ours("apps/deployments").is_empty());
+    assert!(listed(&device).is_empty());
+    assert_eq!(device.kubectl(&["get", "configmap", "theirs", "-o", "name"]), "configmap/theirs");
+    let namespace = device.cluster.object(&format!("/api/v1/namespaces/{}", device.namespace)).unwrap();
+    assert_eq!(namespace["status"]["phase"], "Active");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn components_come_in_order_and_the_next_waits_until_the_one_before_is_ready() {
+    // AD-01, AD-02
+    let mut device = Device::helm().await;
+    let slow = charts::with_values("1.0.0", "command: sleep 3; touch /ready; sleep 1000000\n");
+    device.push_chart("web", &slow).await;
+    device.push_chart("panel", &charts::web("1.0.0", IMAGE)).await;
+    let components = device.component("web", "1.0.0") + &device.component("panel", "1.0.0");
+    let served = device.document_of(&components, &Wish::default());
+    device.publish(&[served]);
+    device.start();
+    assert_eq!(device.reaches(State::Installed).await.components.len(), 2);
+    let found = device.ours("apps/deployments");
+    let of = |start: &str| found.iter().find(|object| name_of(object).starts_with(start)).unwrap();
+    let conditions = of("web-")["status"]["conditions"].as_array().unwrap();
+    let available = conditions.iter().find(|condition| condition["type"] == "Available").unwrap();
+    let (ready, created) = (&available["lastTransitionTime"], &of("panel-")["metadata"]["creationTimestamp"]);
+    assert!(ready.as_str().unwrap() <= created.as_str().unwrap(), "{ready} {created}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_is_not_ready_in_its_time_fails_with_what_its_pods_say() {
+    // AD-03
+    let mut device = Device::helm().await;
+    let missing = format!("{}/images/missing:1", device.registry.host());
+    device.push("1.0.0", &missing).await;
+    let properties = "          timeout: 0m12s\n";
+    device.publish_wish(&Wish { revision: "1.0.0", properties, ..Wish::default() });
+    device.start();
+    device.reaches(State::Failed).await;
+    let message = device.message();
+    assert!(message.contains("not finished after 12 s") && message.contains("ImagePull"), "{message}");
+    // Without waiting the next component comes all the same (AD-02).
+    device.push_chart("panel", &charts::web("1.0.0", IMAGE)).await;
+    let components = device.component("web", "1.0.0") + "          wait: false\n" + &device.component("panel", "1.0.0");
+    let served = device.document_of(&components, &Wish::default());
+    device.publish(&[served]);
+    let installed = |device: &Device| {
+        device
+            .status()
+            .is_some_and(|status| status.components.get(1).is_some_and(|panel| panel.state == State::Installed))
+    };
+    device.until("the next one is installed", || installed(&device)).await;
+    assert_ne!(
+        device.status().unwrap().components[0].state,
+        State::Installed,
+        "and what does not run is not called so"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn releases_left_pending_by_a_crash_are_recovered() {
+    let mut device = Device::helm().await;
+    device.install(&Wish::default()).await;
+    device.kill();
+    // Somebody's Helm dies in the middle of an upgrade that never gets ready.
+    let folder = device.path("stuck");
+    for (path, text) in charts::with_values("1.5.0", "command: sleep 1000000\n") {
+        let path = folder.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let mut upgrade = device.helm_command(&["upgrade", &device.instance(), folder.to_str().unwrap(), "--wait"]);
+    let mut upgrade = upgrade.stdout(std::process::Stdio::null()).spawn().unwrap();
+    let pending = |device: &Device| device.run_helm(&["status", &device.instance()]).contains("pending-upgrade");
+    device.until("the release is pending", || pending(&device)).await;
+    upgrade.kill().unwrap();
+    upgrade.wait().unwrap();
+    assert!(pending(&device));
+    device.push("2.0.0", OTHER_IMAGE).await;
+    device.publish_revision("2.0.0");
+    device.start();
+    device.reaches(State::Installed).await;
+    assert_eq!(listed(&device), release(&device, "2", "web-2.0.0"));
+    device.until("only the new pod is left", || device.pods().len() == 1).await;
+    assert_eq!(device.exec(&["cat", "/mark"]), "2");
+}

@@ -1,0 +1,26 @@
+//! Helm releases and plain manifests for real: the agent's own program, a real Kubernetes cluster with real pods, real
+//! Helm 3 and 4, a real registry with TLS and passwords. These tests run as root.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+#[path = "../it/agent.rs"]
+mod agent;
+#[expect(dead_code, reason = "the other tests use more of it")]
+#[path = "../it/fake.rs"]
+mod fake;
+#[expect(dead_code, reason = "the other tests use more of it")]
+#[path = "../it/pki.rs"]
+mod pki;
+
+mod bench;
+mod charts;
+mod credentials;
+mod drift;
+mod engine;
+mod helm;
+mod inside;
+mod kills;
+mod manifests;
+mod policies;
+mod refusals;
+mod samples;

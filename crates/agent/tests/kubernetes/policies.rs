@@ -1,0 +1,101 @@
+//! A failed upgrade, and what becomes of it by the failure policy of the deployment.
+
+use crate::bench::{Device, IMAGE, Wish};
+use crate::charts;
+use margo::status::State;
+
+fn policy(word: &str) -> String {
+    format!("  x-margrave-extensions:\n    policy:\n      onFailure: {word}\n")
+}
+
+/// Fails at once: an image that is nowhere and may not be fetched.
+async fn push_broken(device: &Device, component: &str, version: &str) {
+    if device.deployment_type == "helm" {
+        let chart = charts::with_values(version, "image: margrave.test/nowhere:1\npull: Never\n");
+        device.push_chart(component, &chart).await;
+    } else {
+        let objects = charts::objects("margrave.test/nowhere:1").replace("IfNotPresent", "Never");
+        device.push_manifests(component, version, &objects).await;
+    }
+}
+
+async fn rolls_back(device: &mut Device) {
+    device.install(&Wish { spec: &policy("rollback"), ..Wish::default() }).await;
+    let kept = device.pods();
+    push_broken(device, "web", "2.0.0").await;
+    device.publish_wish(&Wish { revision: "2.0.0", spec: &policy("rollback"), ..Wish::default() });
+    device.reaches(State::Failed).await;
+    let image = |device: &Device| device.workload()["spec"]["template"]["spec"]["containers"][0]["image"].clone();
+    device.until("the last good revision is back", || image(device) == IMAGE && device.ours("pods").len() == 1).await;
+    assert_eq!(device.pods(), kept, "what ran was never stopped");
+    device
+        .until("what was done is told", || {
+            device.message().contains("rolled back") || device.message().contains("rollback")
+        })
+        .await;
+    let status = device.status().unwrap();
+    assert_eq!(status.state, State::Failed, "the wanted revision does not run");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_upgrade_of_a_release_is_told_with_the_reason_and_rolled_back() {
+    let mut device = Device::helm().await;
+    rolls_back(&mut device).await;
+    let reports = device.fake.reported(device.id);
+    let reasons: Vec<_> =
+        reports.iter().flat_map(|status| &status.components).filter_map(|it| it.error.as_ref()).collect();
+    assert!(reasons.iter().any(|error| error.message.contains("ErrImageNeverPull")), "{reasons:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_upgrade_of_manifests_is_rolled_back() {
+    let mut device = Device::manifests().await;
+    rolls_back(&mut device).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hold_stops_after_the_first_failure_until_the_manager_changes_something() {
+    let mut device = Device::helm().await;
+    push_broken(&device, "web", "1.0.0").await;
+    let hold = policy("hold");
+    device.publish_wish(&Wish { revision: "1.0.0", spec: &hold, ..Wish::default() });
+    device.start();
+    device.reaches(State::Failed).await;
+    let generation = device.workload()["metadata"]["generation"].clone();
+    let releases = || device.kubectl(&["get", "secret", "-l", "owner=helm", "-o", "name"]);
+    let before = releases();
+    let polls = device.fake.seen().len();
+    // Several pauses of `retry` long.
+    device.until("it polls on", || device.fake.seen().len() > polls + 25).await;
+    assert_eq!(
+        (device.workload()["metadata"]["generation"].clone(), releases()),
+        (generation, before),
+        "not tried again"
+    );
+    device.push("1.0.1", IMAGE).await;
+    device.publish_wish(&Wish { revision: "1.0.1", spec: &hold, ..Wish::default() });
+    device.reaches(State::Installed).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keep_partial_leaves_healthy_components_alone_and_retries_the_failed_one() {
+    let mut device = Device::helm().await;
+    device.push("1.0.0", IMAGE).await;
+    device.push_chart("panel", &charts::with_values("1.0.0", "image: margrave.test/later:1\npull: Never\n")).await;
+    let components = device.component("web", "1.0.0") + &device.component("panel", "1.0.0");
+    let served = device.document_of(&components, &Wish::default());
+    device.publish(&[served]);
+    device.start();
+    let status = device.reaches(State::Failed).await;
+    assert_eq!([status.components[0].state, status.components[1].state], [State::Installed, State::Failed]);
+    let web = format!("{}-", device.instance());
+    let healthy: Vec<String> = device.pods();
+    assert!(healthy.len() == 1 && healthy[0].starts_with(&web), "{healthy:?}");
+    // What was missing comes, and the next try finds it.
+    device.cluster.load("margrave.test/later:1", &margrave_testbed::images::busybox("later"));
+    device.reaches(State::Installed).await;
+    let pods = device.pods();
+    assert!(pods.len() == 2 && pods.contains(&healthy[0]), "{pods:?}");
+    let restarts = "jsonpath={.status.containerStatuses[0].restartCount}";
+    assert_eq!(device.kubectl(&["get", "pod", &healthy[0], "-o", restarts]), "0");
+}

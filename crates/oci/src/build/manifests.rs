@@ -1,0 +1,101 @@
+//! Plain Kubernetes manifests: a component of our own making, for `custom` profiles (CR-01).
+//!
+//! The archive is that of a compose component but for its content: one folder, in it `manifests/` with YAML files.
+
+use super::compose::EMPTY;
+use super::{
+    Artifact, ArtifactKind, EMPTY_CONFIG_TYPE, MANIFEST_MEDIA_TYPE, MANIFESTS_ARTIFACT_TYPE, MANIFESTS_LAYER_TYPE,
+    Problems, TITLE, VERSION, check_size, descriptor, has_extension,
+};
+use crate::objects;
+use margo::package::PackageFile;
+use margo::{Digest, archive};
+use serde_json::{Map, Value, json};
+use std::collections::HashSet;
+
+/// Where the YAML files are.
+pub const MANIFESTS_FOLDER: &str = "manifests/";
+
+/// Builds the archive; `version` must be given, since manifests have none.
+pub fn manifests(files: &[PackageFile], name: &str, version: &str) -> Result<Artifact, Problems> {
+    let mut problems = Problems::new();
+    check_size(files, &mut problems);
+    if semver::Version::parse(&version.replace('_', "+")).is_err() {
+        problems.push(format!("`{version}` is not a version; write for example `1.0.0`"));
+    }
+    if let Err(found) = manifest_objects(files) {
+        problems.extend(found);
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let tag = version.replace('+', "_");
+    let kept = files.iter().filter(|file| !file.path.split('/').any(|part| part == ".git"));
+    let entries: Vec<(String, &[u8])> =
+        kept.map(|file| (format!("{name}/{}", file.path), file.bytes.as_slice())).collect();
+    let layer = archive::pack(&entries);
+    let mut annotations = Map::new();
+    annotations.insert("org.margo.component.type".to_owned(), json!("custom"));
+    annotations.insert("org.margo.component.version".to_owned(), json!(tag));
+    annotations.insert(TITLE.to_owned(), json!(format!("{name}-{tag}.tar.gz")));
+    annotations.insert(VERSION.to_owned(), json!(tag));
+    let mut config = descriptor(EMPTY_CONFIG_TYPE, EMPTY, Map::new());
+    config["data"] = json!("e30=");
+    let manifest = json!({
+        "schemaVersion": 2,
+        "mediaType": MANIFEST_MEDIA_TYPE,
+        "artifactType": MANIFESTS_ARTIFACT_TYPE,
+        "config": config,
+        "layers": [descriptor(MANIFESTS_LAYER_TYPE, &layer, annotations)],
+    });
+    Ok(Artifact {
+        kind: ArtifactKind::Manifests,
+        name: name.to_owned(),
+        tag,
+        manifest: manifest.to_string().into(),
+        blobs: [EMPTY.to_vec(), layer].into_iter().map(|bytes| (Digest::of(&bytes), bytes.into())).collect(),
+        warnings: Vec::new(),
+    })
+}
+
+/// All objects of the files, by path and then by their order in a file.
+pub fn manifest_objects(files: &[PackageFile]) -> Result<Vec<Value>, Problems> {
+    let mut sources: Vec<&PackageFile> = files.iter().filter(|file| is_manifest(&file.path)).collect();
+    sources.sort_by(|one, other| one.path.cmp(&other.path));
+    let mut problems = Problems::new();
+    let mut found = Vec::new();
+    let mut names = HashSet::new();
+    for file in sources {
+        let objects = match objects::parse(&file.bytes) {
+            Ok(objects) => objects,
+            Err(problem) => {
+                problems.push(format!("{}: {problem}", file.path));
+                continue;
+            }
+        };
+        for object in objects {
+            if let Some(problem) = objects::problem(&object) {
+                problems.push(format!("{}: {problem}", file.path));
+                continue;
+            }
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let (kind, name) = (text(&object["kind"]), text(&object["metadata"]["name"]));
+            if !names.insert((text(&object["apiVersion"]), kind.clone(), name.clone())) {
+                problems.push(format!("{}: {kind} `{name}` is there twice", file.path));
+            }
+            found.push(object);
+        }
+    }
+    if found.is_empty() && problems.is_empty() {
+        problems.push("manifests/ holds no object; put YAML files there".to_owned());
+    }
+    if found.len() > objects::OBJECTS_MAX {
+        problems.push(format!("{} objects are more than the {} allowed", found.len(), objects::OBJECTS_MAX));
+    }
+    if problems.is_empty() { Ok(found) } else { Err(problems) }
+}
+
+/// Whether a file of a component's folder is read for objects.
+pub(super) fn is_manifest(path: &str) -> bool {
+    path.starts_with(MANIFESTS_FOLDER) && (has_extension(path, "yaml") || has_extension(path, "yml"))
+}

@@ -1,0 +1,215 @@
+//! Devices as people look for them: found by name, label, group and state, each with what runs on it.
+
+use super::devices::{self, KeyText};
+use super::error::{AppError, AppResult};
+use super::paging::{Paging, page};
+use super::{groups, overview};
+use crate::state::ServerState;
+use margrave_api::deployments::Convergence;
+use margrave_api::devices as wire;
+use margrave_api::page::Page;
+use margrave_core::convergence::{Convergence as Judged, judge};
+use margrave_core::model::{ClientState, Desired, Device, DeviceState};
+use margrave_core::selector::{LabelSelector, Requirement};
+use margrave_store::{DeploymentView, DeviceSearch};
+use std::collections::{BTreeMap, HashMap};
+
+/// The longest piece of a name that is looked for.
+const TEXT_CHARS_MAX: usize = 200;
+/// Sites offered in a list to choose from.
+const SITES_MAX: u32 = 500;
+/// The label that says where a device is.
+pub const SITE: &str = "site";
+
+/// What is looked for; everything must hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Search {
+    /// Part of a device's or client's id.
+    pub text: Option<String>,
+    /// A label selector.
+    pub labels: Option<String>,
+    pub site: Option<String>,
+    pub group: Option<String>,
+    pub state: Option<DeviceState>,
+}
+
+impl Search {
+    pub fn is_everything(&self) -> bool {
+        let Self { text, labels, site, group, state } = self;
+        text.is_none() && labels.is_none() && site.is_none() && group.is_none() && state.is_none()
+    }
+
+    /// The labels, the site and the group as one selector.
+    pub async fn selector(&self, state: &ServerState) -> AppResult<LabelSelector> {
+        let mut selector = LabelSelector::parse(self.labels.as_deref().unwrap_or_default())
+            .map_err(|error| AppError::invalid("labels", error.to_string()))?;
+        if let Some(site) = &self.site {
+            selector.requirements.push(Requirement::Equals(SITE.to_owned(), site.clone()));
+        }
+        if let Some(group) = &self.group {
+            selector.requirements.extend(groups::selector(state, group).await?.requirements);
+        }
+        Ok(selector)
+    }
+
+    async fn read(&self, state: &ServerState) -> AppResult<DeviceSearch> {
+        if self.text.as_ref().is_some_and(|text| text.chars().count() > TEXT_CHARS_MAX) {
+            return Err(AppError::invalid("text", format!("write at most {TEXT_CHARS_MAX} characters")));
+        }
+        Ok(DeviceSearch {
+            selector: self.selector(state).await?,
+            text: self.text.clone(),
+            state: self.state,
+            silent_since: state.silent_since(),
+        })
+    }
+}
+
+/// A device with how it does.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    pub device: wire::Device,
+    pub state: DeviceState,
+    pub placed: Vec<Placed>,
+}
+
+/// One thing on a device, in short.
+#[derive(Debug, Clone)]
+pub struct Placed {
+    pub id: String,
+    pub application: String,
+    pub version: String,
+    pub removing: bool,
+    pub convergence: Convergence,
+}
+
+pub async fn list(state: &ServerState, search: &Search, paging: &Paging) -> AppResult<Page<Listed>> {
+    let limit = paging.limit()?;
+    let after = paging.after::<KeyText>()?;
+    let found = search.read(state).await?;
+    let rows = state.store.devices_search(&found, after.as_ref().map(|key| &key.0), limit + 1).await?;
+    let mut placed = on(state, &rows).await?;
+    Ok(page(rows, limit, |device| KeyText(device.key.clone()).to_string(), |device| listed(state, device, &mut placed)))
+}
+
+/// A device with whether an application fits it.
+#[derive(Debug, Clone)]
+pub struct Candidate {
+    pub listed: Listed,
+    pub fit: margrave_api::applications::DeviceFit,
+}
+
+/// As [`list`], each with whether this version fits.
+pub async fn candidates(
+    state: &ServerState,
+    application: &str,
+    version: &str,
+    search: &Search,
+    paging: &Paging,
+) -> AppResult<Page<Candidate>> {
+    let application = super::applications::application_id(application)?;
+    let (_, description) = super::applications::described(state, &application, version).await?;
+    let (limit, after) = (paging.limit()?, paging.after::<KeyText>()?);
+    let found = search.read(state).await?;
+    let rows = state.store.devices_search(&found, after.as_ref().map(|key| &key.0), limit + 1).await?;
+    let mut placed = on(state, &rows).await?;
+    Ok(page(
+        rows,
+        limit,
+        |device| KeyText(device.key.clone()).to_string(),
+        |device| {
+            let fit = super::fit::judge(&description, &device);
+            Candidate { listed: listed(state, device, &mut placed), fit }
+        },
+    ))
+}
+
+/// How many of each state match, whatever state the search asks for.
+pub async fn counted(state: &ServerState, search: &Search) -> AppResult<BTreeMap<DeviceState, u64>> {
+    let anything = Search { state: None, ..search.clone() };
+    if anything.is_everything() {
+        return Ok(overview::get(state).await?.devices.clone());
+    }
+    Ok(state.store.devices_counted(&anything.read(state).await?).await?)
+}
+
+/// Where devices are, by their label.
+pub async fn sites(state: &ServerState) -> AppResult<Vec<String>> {
+    Ok(state.store.label_values(SITE, SITES_MAX).await?)
+}
+
+/// One device with how it does.
+pub async fn get(state: &ServerState, client: &str, device: &str) -> AppResult<Listed> {
+    let key = devices::key(client, device)?;
+    let found = state.store.device_get(&key).await?.ok_or_else(|| devices::missing(&key))?;
+    let mut placed = on(state, std::slice::from_ref(&found)).await?;
+    let whole = devices::to_wire(state, found.clone(), true);
+    Ok(Listed { device: whole, ..listed(state, found, &mut placed) })
+}
+
+/// All devices of one client: a gateway and what is behind it.
+pub async fn family(state: &ServerState, client: &str, paging: &Paging) -> AppResult<Page<Listed>> {
+    let filter = margrave_store::DeviceFilter {
+        client: Some(super::clients::client_id(client)?),
+        selector: LabelSelector::default(),
+    };
+    let (limit, after) = (paging.limit()?, paging.after::<KeyText>()?);
+    let rows = state.store.devices_page(&filter, after.as_ref().map(|key| &key.0), limit + 1).await?;
+    let mut placed = on(state, &rows).await?;
+    Ok(page(rows, limit, |device| KeyText(device.key.clone()).to_string(), |device| listed(state, device, &mut placed)))
+}
+
+type OnDevices = HashMap<(String, String), Vec<DeploymentView>>;
+
+/// What is on these devices, by client and device; what a gateway places by itself counts as the gateway's.
+async fn on(state: &ServerState, devices: &[Device]) -> AppResult<OnDevices> {
+    let mut clients: Vec<_> = devices.iter().map(|device| device.key.client.clone()).collect();
+    clients.sort_unstable();
+    clients.dedup();
+    let mut found = OnDevices::new();
+    if clients.is_empty() {
+        return Ok(found);
+    }
+    for view in state.store.deployments_of(&clients).await? {
+        let target = view.deployment.target.to_string();
+        let device = target.strip_suffix("/*").unwrap_or(&target).to_owned();
+        found.entry((view.deployment.client.to_string(), device)).or_default().push(view);
+    }
+    Ok(found)
+}
+
+fn listed(state: &ServerState, device: Device, on: &mut OnDevices) -> Listed {
+    let accepted = state.heads.get(&device.key.client).is_some_and(|head| head.state == ClientState::Accepted);
+    let here = on.remove(&(device.key.client.to_string(), device.key.device.to_string())).unwrap_or_default();
+    let device = devices::to_wire(state, device, false);
+    let mut placed: Vec<Placed> = here
+        .into_iter()
+        .filter_map(|view| {
+            let last_seen = state.heads.last_seen(&view.deployment.client).max(view.last_seen_at);
+            let judged = judge(&view.deployment, view.reported.as_ref(), last_seen, state.silent_since());
+            let removing = view.deployment.desired == Desired::Absent;
+            let gone = removing && judged == Judged::Converged;
+            (!gone).then(|| Placed {
+                id: view.deployment.id.to_string(),
+                application: view.deployment.application.to_string(),
+                version: view.deployment.version,
+                removing,
+                convergence: judged.into(),
+            })
+        })
+        .collect();
+    placed.sort_by(|one, other| one.application.cmp(&other.application));
+    let any = |wanted: fn(Convergence) -> bool| placed.iter().any(|placed| wanted(placed.convergence));
+    let state = if !accepted {
+        DeviceState::ShutOut
+    } else if any(|convergence| convergence == Convergence::Failed) {
+        DeviceState::Failing
+    } else if device.silent {
+        DeviceState::Silent
+    } else if any(|convergence| convergence != Convergence::Converged) {
+        DeviceState::Working
+    } else {
+        DeviceState::Fine
+    };
+    Listed { device, state, placed }
+}

@@ -1,0 +1,233 @@
+//! The whole fleet at a glance. Counting a large one takes a while, so it is counted in the background and shown from memory.
+
+use super::applications;
+use super::changes;
+use super::error::AppResult;
+use super::explain;
+use super::paging::Paging;
+use super::summary;
+use crate::state::ServerState;
+use margo::status::DeploymentStatus;
+use margrave_api::changes::Change;
+use margrave_api::summary::Summary;
+use margrave_core::convergence::Convergence;
+use margrave_core::model::DeviceState;
+use margrave_core::time::Timestamp;
+use margrave_store::{DeploymentFilter, DeviceSearch, SilentPlace};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Mutex as Turn;
+
+/// Counted within this time, an overview is made anew for whoever asks; a larger fleet is counted in the background.
+const QUICK: Duration = Duration::from_millis(60);
+/// However large the fleet, nobody sees numbers older than this without waiting for new ones.
+const OLD: Duration = Duration::from_mins(2);
+/// Counting takes at most one part in this many of a core.
+const REST: u32 = 10;
+/// Changes shown.
+const CHANGES_MAX: u32 = 8;
+/// Failed deployments looked at for what they have in common.
+const FAILED_MAX: u32 = 200;
+/// Silent places named one by one.
+const SILENT_MAX: u32 = 6;
+/// Hours of the trend.
+pub const HOURS: usize = 24;
+const HOUR: Duration = Duration::from_hours(1);
+
+/// The fleet as it was at one moment.
+#[derive(Debug, Clone)]
+pub struct Overview {
+    pub at: Timestamp,
+    pub devices: BTreeMap<DeviceState, u64>,
+    pub summary: Summary,
+    /// The newest changes, with how their deployments do.
+    pub changes: Vec<Change>,
+    pub failures: Vec<Failure>,
+    pub silent: Vec<Silent>,
+    /// Oldest hour first.
+    pub trend: Vec<Hour>,
+    /// By application id.
+    pub names: HashMap<String, String>,
+    newest: i64,
+    took: Duration,
+}
+
+/// Deployments that failed in the same way.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    pub application: String,
+    pub version: String,
+    pub code: String,
+    pub source: String,
+    pub message: String,
+    /// What to do about it.
+    pub next: Option<String>,
+    /// Deployment, client and device of the first few.
+    pub places: Vec<(String, String, String)>,
+    pub count: u64,
+    pub since: Timestamp,
+}
+
+/// Devices of one site nobody hears of.
+#[derive(Debug, Clone)]
+pub struct Silent {
+    pub site: Option<String>,
+    pub count: u64,
+    /// When the last of them was heard of.
+    pub since: Option<Timestamp>,
+}
+
+/// What happened in one hour.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Hour {
+    pub begins: Timestamp,
+    pub installed: u64,
+    pub failed: u64,
+    pub removed: u64,
+    pub silent: u64,
+    pub back: u64,
+}
+
+/// The last overview that was made.
+#[derive(Debug, Default)]
+pub struct Board {
+    last: Mutex<Option<Arc<Overview>>>,
+    turn: Turn<()>,
+}
+
+/// As fresh as it can be had without waiting long.
+pub async fn get(state: &ServerState) -> AppResult<Arc<Overview>> {
+    let newest = *state.store.events_newest().borrow();
+    let known = state.board.last.lock().clone();
+    if let Some(known) = known {
+        let age = state.now().since(known.at);
+        let fresh = known.newest == newest && age < HOUR.min(OLD);
+        if fresh || (known.took > QUICK && age < OLD) {
+            if !fresh {
+                refresh_later(state, &known);
+            }
+            return Ok(known);
+        }
+    }
+    let _turn = state.board.turn.lock().await;
+    // Somebody else may just have made it.
+    let known = state.board.last.lock().clone();
+    match known.filter(|known| known.newest >= newest && state.now().since(known.at) < OLD) {
+        Some(known) => Ok(known),
+        None => make(state).await,
+    }
+}
+
+/// Counts in the background, one at a time and with rests.
+fn refresh_later(state: &ServerState, known: &Overview) {
+    if state.now().since(known.at) < known.took * REST {
+        return;
+    }
+    let state = state.clone();
+    tokio::spawn(async move {
+        let Ok(_turn) = state.board.turn.try_lock() else { return };
+        if let Err(error) = make(&state).await {
+            tracing::warn!(error = &error as &dyn std::error::Error, "cannot count the fleet");
+        }
+    });
+}
+
+async fn make(state: &ServerState) -> AppResult<Arc<Overview>> {
+    let begun = Instant::now();
+    let newest = *state.store.events_newest().borrow();
+    let (now, silent_since) = (state.now(), state.silent_since());
+    let search = DeviceSearch { silent_since, ..DeviceSearch::default() };
+    let mut recent = changes::list(state, &Paging { limit: Some(CHANGES_MAX), after: None }).await?.items;
+    for change in &mut recent {
+        *change = changes::get(state, &change.id).await?;
+    }
+    let silent = state.store.silent_places(silent_since, SILENT_MAX).await?;
+    let overview = Arc::new(Overview {
+        at: now,
+        devices: state.store.devices_counted(&search).await?,
+        summary: summary::get(state).await?,
+        changes: recent,
+        failures: failures(state).await?,
+        silent: silent.into_iter().map(silent_to_shown).collect(),
+        trend: trend(state, now).await?,
+        names: applications::names(state).await?,
+        newest,
+        took: begun.elapsed(),
+    });
+    *state.board.last.lock() = Some(Arc::clone(&overview));
+    Ok(overview)
+}
+
+fn silent_to_shown(place: SilentPlace) -> Silent {
+    let SilentPlace { site, devices, seen_at } = place;
+    Silent { site, count: devices, since: seen_at }
+}
+
+async fn failures(state: &ServerState) -> AppResult<Vec<Failure>> {
+    let filter =
+        DeploymentFilter { convergence: Some(Convergence::Failed), with_absent: true, ..DeploymentFilter::default() };
+    let views = state.store.deployments_page(&filter, state.silent_since(), None, FAILED_MAX).await?;
+    let mut found: Vec<Failure> = Vec::new();
+    for view in views {
+        let Some(reported) = view.reported else { continue };
+        let status = DeploymentStatus::read(&reported.body).ok().map(|read| read.document);
+        let component = status.iter().flat_map(|status| &status.components).find_map(|one| one.error.clone());
+        let error = component.or_else(|| status.as_ref().and_then(|status| status.error.clone()));
+        let (code, source, message) =
+            error.map_or_else(Default::default, |error| (error.code, error.source, error.message));
+        let deployment = view.deployment;
+        let application = deployment.application.to_string();
+        let place = (deployment.id.to_string(), deployment.client.to_string(), deployment.target.to_string());
+        let same = |known: &&mut Failure| {
+            known.application == application && known.version == deployment.version && known.code == code
+        };
+        match found.iter_mut().find(same) {
+            Some(known) => {
+                known.count += 1;
+                known.since = known.since.min(reported.received_at);
+                if known.places.len() < PLACES_MAX {
+                    known.places.push(place);
+                }
+            }
+            None => found.push(Failure {
+                next: explain::next_action(&code).map(str::to_owned),
+                application,
+                version: deployment.version,
+                code,
+                source,
+                message,
+                places: vec![place],
+                count: 1,
+                since: reported.received_at,
+            }),
+        }
+    }
+    found.sort_by_key(|failure| std::cmp::Reverse(failure.count));
+    Ok(found)
+}
+
+/// Places named with one failure.
+const PLACES_MAX: usize = 3;
+
+async fn trend(state: &ServerState, now: Timestamp) -> AppResult<Vec<Hour>> {
+    let hour = i64::try_from(HOUR.as_micros()).unwrap_or(i64::MAX);
+    // Whole hours, the present one included.
+    let ends = Timestamp((now.0.div_euclid(hour) + 1) * hour);
+    let begins = ends.minus(HOUR * HOURS as u32);
+    let mut hours: Vec<Hour> =
+        (0..HOURS).map(|index| Hour { begins: begins.plus(HOUR * index as u32), ..Hour::default() }).collect();
+    for slot in state.store.event_trend(begins, HOUR).await? {
+        let Some(hour) = hours.get_mut(slot.slot) else { continue };
+        match slot.kind.as_str() {
+            "deployment.installed" => hour.installed += slot.count,
+            "deployment.failed" => hour.failed += slot.count,
+            "deployment.removed" => hour.removed += slot.count,
+            "client.silent" => hour.silent += slot.count,
+            "client.back" => hour.back += slot.count,
+            _ => {}
+        }
+    }
+    Ok(hours)
+}

@@ -1,0 +1,101 @@
+//! Web sessions: a browser that has shown a token once carries a cookie from then on. The token is what it is allowed by, so a
+//! session ends with it; users, roles and single sign-on would come in here as other ways to be let in.
+
+use super::access::{self, Caller};
+use super::error::{AppError, AppResult};
+use crate::secrets;
+use crate::state::ServerState;
+use margrave_core::model::Actor;
+use margrave_core::time::Timestamp;
+use margrave_store::{SignedIn, WebSession};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// A working day: whoever comes back the next morning signs in again.
+pub const SESSION_LIFETIME: Duration = Duration::from_hours(12);
+/// That a session is in use is written this often, not with every page.
+const SEEN_EVERY: Duration = Duration::from_mins(5);
+/// What a cookie holds starts like this.
+const SECRET_PREFIX: &str = "mgvw_";
+/// Browsers write whole stories about themselves.
+const BROWSER_CHARS_MAX: usize = 200;
+/// Sessions shown; nobody reads more.
+const SHOWN_MAX: u32 = 200;
+
+/// One session as it is shown.
+#[derive(Debug, Clone)]
+pub struct Session {
+    pub id: Uuid,
+    /// Whose it is.
+    pub name: String,
+    pub address: String,
+    pub browser: String,
+    pub created_at: Timestamp,
+    pub seen_at: Timestamp,
+    pub expires_at: Timestamp,
+}
+
+/// A browser that is let in.
+#[derive(Debug, Clone)]
+pub struct Visitor {
+    pub session: Uuid,
+    pub caller: Caller,
+    pub expires_at: Timestamp,
+}
+
+/// Where a browser comes from.
+#[derive(Debug, Clone, Default)]
+pub struct Origin {
+    pub address: String,
+    pub browser: String,
+    pub request_id: Option<String>,
+}
+
+/// What the cookie shall hold, or nothing when the token is not good.
+pub async fn sign_in(state: &ServerState, token: &str, origin: &Origin) -> AppResult<Option<String>> {
+    let Some(token) = access::authenticate(state, token.trim()).await? else { return Ok(None) };
+    let secret = secrets::generate(SECRET_PREFIX);
+    let now = state.now();
+    let browser: String =
+        origin.browser.chars().filter(|letter| !letter.is_control()).take(BROWSER_CHARS_MAX).collect();
+    let actor = Actor { name: format!("token:{}", token.name), reason: None, request_id: origin.request_id.clone() };
+    let session = SignedIn {
+        id: Uuid::new_v4(),
+        secret_hash: &secrets::hash(&secret),
+        token: token.id,
+        address: &origin.address,
+        browser: &browser,
+        // Never longer than what it was signed in with.
+        expires_at: token.expires_at.map_or(now.plus(SESSION_LIFETIME), |end| end.min(now.plus(SESSION_LIFETIME))),
+    };
+    state.store.session_create(&actor, session, now).await?;
+    Ok(Some(secret))
+}
+
+/// Who a cookie belongs to.
+pub async fn visitor(state: &ServerState, secret: &str, request_id: Option<String>) -> AppResult<Option<Visitor>> {
+    let now = state.now();
+    let Some(found) = state.store.session_find(&secrets::hash(secret), now).await? else { return Ok(None) };
+    if now.since(found.seen_at) >= SEEN_EVERY {
+        state.store.session_seen(found.id, now).await?;
+    }
+    let caller = Caller { token: found.token, name: format!("token:{}", found.name), request_id, call: None };
+    Ok(Some(Visitor { session: found.id, caller, expires_at: found.expires_at }))
+}
+
+/// Those that are open, the one used last first.
+pub async fn list(state: &ServerState) -> AppResult<Vec<Session>> {
+    let sessions = state.store.sessions(state.now(), SHOWN_MAX).await?;
+    Ok(sessions.into_iter().map(shown).collect())
+}
+
+pub async fn end(state: &ServerState, caller: &Caller, id: &str, reason: Option<String>) -> AppResult<()> {
+    let missing = || AppError::not_found(format_args!("web session `{id}`"));
+    let uuid = Uuid::try_parse(id).map_err(|_| missing())?;
+    if state.store.session_end(&caller.actor(reason), uuid, state.now()).await? { Ok(()) } else { Err(missing()) }
+}
+
+fn shown(session: WebSession) -> Session {
+    let WebSession { id, token: _, name, address, browser, created_at, seen_at, expires_at, ended_at: _ } = session;
+    Session { id, name, address, browser, created_at, seen_at, expires_at }
+}

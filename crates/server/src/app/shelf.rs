@@ -1,0 +1,279 @@
+//! The catalog as people choose from it: what it is, what it needs in plain words, where it runs, whether it fits.
+
+use super::applications::{self, application_id};
+use super::devices;
+use super::error::{AppError, AppResult};
+use super::fit;
+use crate::state::ServerState;
+use margo::constraints::{DeviceConstraints, MatchExpression, Operator, Selector};
+use margo::description::{ApplicationDescription, ComponentSource, DeploymentProfile, ProfileType};
+use margrave_api::applications as wire;
+use margrave_core::model::ApplicationVersion;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Applications looked through; a catalog has a few dozen.
+const APPLICATIONS_MAX: u32 = 1000;
+
+/// One application on the shelf.
+#[derive(Debug, Clone)]
+pub struct Shelved {
+    pub id: String,
+    pub name: String,
+    pub tagline: Option<String>,
+    pub vendor: String,
+    pub newest: String,
+    pub versions: u32,
+    pub icon: bool,
+    pub tags: Vec<String>,
+    /// How it is installed: `helm`, `compose`.
+    pub types: Vec<String>,
+    /// Deployments of any version.
+    pub uses: u64,
+    /// Whether the newest version fits the device asked about.
+    pub fit: Option<wire::DeviceFit>,
+}
+
+/// What is looked for.
+#[derive(Debug, Clone, Default)]
+pub struct Search {
+    pub text: Option<String>,
+    pub tag: Option<String>,
+    /// Client and device: also say whether it fits there.
+    pub device: Option<(String, String)>,
+}
+
+/// The shelf, and every tag there is.
+pub async fn list(state: &ServerState, search: &Search) -> AppResult<(Vec<Shelved>, Vec<String>)> {
+    let rows = state.store.applications_page(None, APPLICATIONS_MAX).await?;
+    let mut uses = state.store.application_uses().await?;
+    let device = match &search.device {
+        Some((client, device)) => {
+            let key = devices::key(client, device)?;
+            Some(state.store.device_get(&key).await?.ok_or_else(|| devices::missing(&key))?)
+        }
+        None => None,
+    };
+    let text = search.text.as_deref().unwrap_or_default().to_lowercase();
+    let (mut shelf, mut all_tags) = (Vec::new(), BTreeSet::new());
+    for (version, versions) in rows {
+        let description = state.descriptions.get(&state.store, &version).await?;
+        let tags = tags(&description);
+        all_tags.extend(tags.iter().cloned());
+        if search.tag.as_ref().is_some_and(|tag| !tags.contains(tag)) || !matches(&version, &tags, &text) {
+            continue;
+        }
+        let mut types: Vec<String> = Vec::new();
+        for profile in &description.deployment_profiles {
+            let word = profile.profile_type.as_str().to_owned();
+            if !types.contains(&word) {
+                types.push(word);
+            }
+        }
+        shelf.push(Shelved {
+            id: version.application.to_string(),
+            uses: uses.remove(version.application.as_str()).unwrap_or_default(),
+            fit: device.as_ref().map(|device| fit::judge(&description, device)),
+            icon: version.resources.iter().any(|resource| resource.kind == "icon"),
+            name: version.name,
+            tagline: version.tagline,
+            vendor: version.vendor,
+            newest: version.version,
+            versions,
+            tags,
+            types,
+        });
+    }
+    shelf.sort_by_key(|one| one.name.to_lowercase());
+    Ok((shelf, all_tags.into_iter().collect()))
+}
+
+fn matches(version: &ApplicationVersion, tags: &[String], text: &str) -> bool {
+    let has = |field: &str| field.to_lowercase().contains(text);
+    text.is_empty()
+        || has(&version.name)
+        || has(version.application.as_str())
+        || has(&version.vendor)
+        || version.tagline.as_deref().is_some_and(has)
+        || tags.iter().any(|tag| has(tag))
+}
+
+fn tags(description: &ApplicationDescription) -> Vec<String> {
+    description.metadata.catalog.application.as_ref().map(|known| known.tags.clone()).unwrap_or_default()
+}
+
+/// One version with everything there is to read about it.
+#[derive(Debug, Clone)]
+pub struct Detail {
+    pub version: wire::ApplicationVersion,
+    /// All versions, newest import first.
+    pub versions: Vec<wire::ApplicationVersion>,
+    pub tags: Vec<String>,
+    pub site: Option<String>,
+    pub authors: Vec<String>,
+    pub summary: Option<String>,
+    /// Markdown.
+    pub description: Option<Vec<u8>>,
+    /// Markdown.
+    pub notes: Option<Vec<u8>>,
+    /// Text.
+    pub licence: Option<Vec<u8>>,
+    pub profiles: Vec<Profile>,
+    /// Deployments by version and convergence.
+    pub deployments: BTreeMap<String, margrave_api::summary::Counts>,
+}
+
+/// One way to install it.
+#[derive(Debug, Clone)]
+pub struct Profile {
+    pub id: String,
+    pub kind: String,
+    pub description: Option<String>,
+    /// Name, where it comes from, how long it may take.
+    pub components: Vec<(String, String, Option<String>)>,
+    /// In plain words.
+    pub needs: Vec<String>,
+}
+
+/// The version named, or the newest.
+pub async fn detail(state: &ServerState, id: &str, version: Option<&str>) -> AppResult<Detail> {
+    let found = applications::get(state, id).await?;
+    let chosen = match version {
+        Some(wanted) => found.versions.iter().find(|known| known.version == wanted).cloned(),
+        None => found.versions.first().cloned(),
+    };
+    let chosen = chosen.ok_or_else(|| {
+        AppError::not_found(format_args!("version `{}` of application `{id}`", version.unwrap_or_default()))
+    })?;
+    let (_, description) = applications::described(state, &application_id(id)?, &chosen.version).await?;
+    let text = async |kind: &str| -> AppResult<Option<Vec<u8>>> {
+        if chosen.resources.iter().any(|resource| resource.kind == kind) {
+            return Ok(Some(applications::resource(state, id, &chosen.version, kind).await?.1));
+        }
+        Ok(None)
+    };
+    let catalog = &description.metadata.catalog;
+    let author = |author: &margo::description::Author| match (&author.name, &author.email) {
+        (Some(name), Some(mail)) => Some(format!("{name} <{mail}>")),
+        (name, mail) => name.clone().or_else(|| mail.clone()),
+    };
+    Ok(Detail {
+        tags: tags(&description),
+        site: catalog.application.as_ref().and_then(|known| known.site.clone()),
+        authors: catalog.author.iter().filter_map(author).collect(),
+        summary: description.metadata.description.clone(),
+        description: text("descriptionFile").await?,
+        notes: text("releaseNotes").await?,
+        licence: text("licenseFile").await?,
+        profiles: description.deployment_profiles.iter().map(profile).collect(),
+        deployments: found.deployments,
+        versions: found.versions,
+        version: chosen,
+    })
+}
+
+fn profile(profile: &DeploymentProfile) -> Profile {
+    let source = |source: &ComponentSource| match source {
+        ComponentSource::Oci { repository, revision } => format!("{repository} {revision}"),
+        ComponentSource::Location { package_location, .. } => package_location.clone(),
+    };
+    Profile {
+        id: profile.id.clone(),
+        kind: kind(profile.profile_type).to_owned(),
+        description: profile.description.clone(),
+        components: profile
+            .components
+            .iter()
+            .map(|component| {
+                let time = component.properties.timeout.map(|timeout| timeout.to_string());
+                (component.name.clone(), source(&component.properties.source), time)
+            })
+            .collect(),
+        needs: needs(profile.profile_type, profile.device_constraints.as_ref()),
+    }
+}
+
+fn kind(kind: ProfileType) -> &'static str {
+    match kind {
+        ProfileType::Helm => "Helm chart",
+        ProfileType::Compose => "Docker Compose",
+        ProfileType::Custom => "custom",
+    }
+}
+
+/// What a device must have.
+fn needs(profile_type: ProfileType, constraints: Option<&DeviceConstraints>) -> Vec<String> {
+    let mut needs = vec![match profile_type {
+        ProfileType::Helm => "Kubernetes with Helm".to_owned(),
+        ProfileType::Compose => "a container engine with Compose".to_owned(),
+        ProfileType::Custom => "a runtime of the supplier's own".to_owned(),
+    }];
+    let Some(constraints) = constraints else { return needs };
+    if let Some(capacity) = &constraints.capacity {
+        if let Some(cpu) = &capacity.cpu {
+            let cores = if (cpu.cores - 1.0).abs() < f64::EPSILON {
+                "1 core".to_owned()
+            } else {
+                format!("{} cores", cpu.cores)
+            };
+            let of = cpu.architectures.as_ref().map_or_else(String::new, |list| format!(", {}", list.join(" or ")));
+            needs.push(format!("{cores}{of}"));
+        }
+        needs.extend(capacity.memory.iter().map(|memory| format!("{memory} of memory")));
+        needs.extend(capacity.storage.iter().map(|storage| format!("{storage} of storage")));
+    }
+    let rules = constraints.eligibility_rules.as_deref().unwrap_or_default();
+    let words: Vec<String> = rules
+        .iter()
+        .map(|rule| {
+            let labels = rule.label_selector.iter().flat_map(|selector| clauses("label", selector));
+            let properties = rule.property_selector.iter().flat_map(|selector| clauses("property", selector));
+            labels.chain(properties).collect::<Vec<_>>().join(" and ")
+        })
+        .filter(|words| !words.is_empty())
+        .collect();
+    if !words.is_empty() {
+        needs.push(words.join(", or "));
+    }
+    needs
+}
+
+fn clauses(noun: &str, selector: &Selector) -> Vec<String> {
+    selector.match_expressions.iter().map(|expression| clause(noun, expression)).collect()
+}
+
+fn clause(noun: &str, expression: &MatchExpression) -> String {
+    let MatchExpression { key, operator, values, item_selector } = expression;
+    let plain = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let list = values.iter().map(plain).collect::<Vec<_>>().join(", ");
+    let words = match operator {
+        Operator::In if values.len() == 1 => format!("is {list}"),
+        Operator::In => format!("is one of {list}"),
+        Operator::NotIn => format!("is none of {list}"),
+        Operator::Exists => "is there".to_owned(),
+        Operator::DoesNotExist => "is not there".to_owned(),
+        Operator::Gt => format!("is above {list}"),
+        Operator::Lt => format!("is below {list}"),
+        Operator::ContainsAll => format!("has all of {list}"),
+        Operator::ContainsAny => format!("has one of {list}"),
+    };
+    let inner = item_selector.as_ref().map(|selector| clauses("its", selector).join(" and "));
+    let inner = inner.filter(|inner| !inner.is_empty()).map_or_else(String::new, |inner| format!(" where {inner}"));
+    format!("{noun} {key} {words}{inner}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn needs_are_said_in_plain_words() {
+        let yaml = include_bytes!("../../../../samples/line-monitor/1.1.0/margo.yaml");
+        let description = ApplicationDescription::read(yaml).unwrap().document;
+        let words = profile(&description.deployment_profiles[0]);
+        assert_eq!(
+            words.needs,
+            ["Kubernetes with Helm", "1 core, amd64 or arm64", "512Mi of memory", "2Gi of storage"]
+        );
+        assert_eq!(words.components[0].2.as_deref(), Some("5m0s"));
+    }
+}

@@ -1,0 +1,175 @@
+//! Small pictures of numbers, drawn here. Each says in words what it shows.
+
+use super::markup::{Markup, escape};
+use super::words;
+use crate::app::overview::Hour;
+use margrave_api::deployments::{Convergence, Status};
+use margrave_core::time::Timestamp;
+use std::fmt::Write as _;
+
+/// Units of a bar from end to end.
+const WIDTH: f64 = 1000.0;
+/// A part that is there is never too thin to be seen.
+const PART_MIN: f64 = 8.0;
+
+/// One part of a bar.
+pub(super) struct Part {
+    pub(super) tone: &'static str,
+    pub(super) word: String,
+    pub(super) count: u64,
+}
+
+/// Parts of a whole, side by side.
+pub(super) fn bar(parts: &[Part]) -> Markup {
+    let total: u64 = parts.iter().map(|part| part.count).sum();
+    let shown: Vec<&Part> = parts.iter().filter(|part| part.count > 0).collect();
+    let spare = WIDTH - PART_MIN * shown.len() as f64;
+    let (mut x, mut rects) = (0.0, String::new());
+    for part in &shown {
+        let width = PART_MIN + spare * part.count as f64 / total.max(1) as f64;
+        let _ = write!(
+            rects,
+            "<rect class=\"tone-{}\" x=\"{x:.1}\" y=\"0\" width=\"{width:.1}\" height=\"8\"/>",
+            part.tone
+        );
+        x += width;
+    }
+    let words: Vec<String> =
+        shown.iter().map(|part| format!("{} {}", words::thousands(part.count), part.word.to_lowercase())).collect();
+    let label = if words.is_empty() { "nothing".to_owned() } else { words.join(", ") };
+    Markup::trusted(format!(
+        "<svg class=\"bar\" viewBox=\"0 0 {WIDTH} 8\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">{rects}</svg>",
+        escape(&label)
+    ))
+}
+
+/// Deployments by how far they are.
+pub(super) fn convergence_bar(counts: &margrave_api::summary::Counts, removing: bool) -> Markup {
+    let parts: Vec<Part> = Convergence::ALL
+        .into_iter()
+        .map(|convergence| {
+            let look = words::of_convergence(convergence, removing);
+            let count = counts.0.get(&convergence).copied().unwrap_or_default();
+            Part { tone: look.tone, word: look.word.to_owned(), count }
+        })
+        .collect();
+    bar(&parts)
+}
+
+/// What the hours of a day brought: one column each, what went well below what did not.
+pub(super) fn hours(hours: &[Hour], tones: [(&str, &str); 2], of: impl Fn(&Hour) -> [u64; 2]) -> Markup {
+    const HEIGHT: f64 = 84.0;
+    const STEP: f64 = 20.0;
+    const COLUMN: f64 = 14.0;
+    let most = hours.iter().map(|hour| of(hour).iter().sum::<u64>()).max().unwrap_or_default();
+    let mut drawn = String::new();
+    for (index, hour) in hours.iter().enumerate() {
+        let x = STEP * index as f64 + 3.0;
+        let mut y = HEIGHT;
+        let counts = of(hour);
+        let clock = words::clear(hour.begins);
+        let clock = clock.get(11..16).unwrap_or_default();
+        let _ = write!(
+            drawn,
+            "<g><title>{clock} UTC: {} {}, {} {}</title>",
+            counts[0],
+            escape(tones[0].1),
+            counts[1],
+            escape(tones[1].1)
+        );
+        // So that an hour without anything can be pointed at as well.
+        let _ = write!(drawn, "<rect x=\"{x}\" y=\"0\" width=\"{COLUMN}\" height=\"{HEIGHT}\" fill-opacity=\"0\"/>");
+        for ((tone, _), count) in tones.into_iter().zip(counts) {
+            if count > 0 {
+                let height = (HEIGHT - 4.0) * count as f64 / most.max(1) as f64;
+                y -= height.max(2.0);
+                let _ = write!(
+                    drawn,
+                    "<rect class=\"tone-{tone}\" x=\"{x}\" y=\"{y:.1}\" width=\"{COLUMN}\" height=\"{:.1}\" rx=\"1.5\"/>",
+                    height.max(2.0)
+                );
+            }
+        }
+        drawn.push_str("</g>");
+        if index % 6 == 0 {
+            let _ = write!(drawn, "<text x=\"{x}\" y=\"{}\">{clock}</text>", HEIGHT + 12.0);
+        }
+    }
+    let totals = hours.iter().fold([0, 0], |sum, hour| [sum[0] + of(hour)[0], sum[1] + of(hour)[1]]);
+    let label = format!(
+        "The last {} hours: {} {}, {} {}; at most {most} in one hour",
+        hours.len(),
+        totals[0],
+        tones[0].1,
+        totals[1],
+        tones[1].1
+    );
+    let width = STEP * hours.len() as f64;
+    Markup::trusted(format!(
+        "<svg class=\"chart\" viewBox=\"0 0 {width} {}\" role=\"img\" aria-label=\"{}\">\
+         <line x1=\"0\" x2=\"{width}\" y1=\"{HEIGHT}\" y2=\"{HEIGHT}\"/>{drawn}</svg>",
+        HEIGHT + 16.0,
+        escape(&label)
+    ))
+}
+
+/// What a device said about one deployment, from its first word kept to now. `history` is newest first.
+pub(super) fn history(history: &[Status], now: Timestamp) -> Markup {
+    let at = |status: &Status| status.received_at.parse::<jiff::Timestamp>().map_or(now.0, |at| at.as_microsecond());
+    let Some(first) = history.last() else { return Markup::default() };
+    let begins = at(first);
+    let span = (now.0 - begins).max(1) as f64;
+    let (mut rects, mut words) = (String::new(), Vec::new());
+    for (index, status) in history.iter().enumerate().rev() {
+        let from = at(status);
+        let to = if index == 0 { now.0 } else { at(&history[index - 1]) };
+        let x = (from - begins) as f64 / span * WIDTH;
+        let width = ((to - from) as f64 / span * WIDTH).max(3.0);
+        let clock = words::clear(Timestamp(from));
+        let _ = write!(
+            rects,
+            "<rect class=\"tone-{}\" x=\"{x:.1}\" y=\"0\" width=\"{width:.1}\" height=\"18\"><title>{} since {clock}</title></rect>",
+            tone(&status.state),
+            escape(&status.state)
+        );
+        words.push(format!("{} from {clock}", status.state));
+    }
+    Markup::trusted(format!(
+        "<svg class=\"strip\" viewBox=\"0 0 {WIDTH} 18\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">{rects}</svg>",
+        escape(&words.join(", "))
+    ))
+}
+
+fn tone(state: &str) -> &'static str {
+    match state {
+        "installed" => "good",
+        "failed" => "bad",
+        "installing" | "removing" => "busy",
+        _ => "idle",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_says_what_it_shows() {
+        let part = |tone, word: &str, count| Part { tone, word: word.to_owned(), count };
+        let text = bar(&[part("good", "Up to date", 98_000), part("bad", "Failed", 1), part("idle", "Waiting", 0)])
+            .to_string();
+        assert!(text.contains("aria-label=\"98,000 up to date, 1 failed\""), "{text}");
+        assert_eq!(text.matches("<rect").count(), 2, "what is not there has no part");
+        assert!(bar(&[]).to_string().contains("aria-label=\"nothing\""));
+    }
+
+    #[test]
+    fn a_day_is_drawn_whole() {
+        let day: Vec<Hour> =
+            (0..24).map(|hour| Hour { installed: hour, failed: hour / 12, ..Hour::default() }).collect();
+        let text =
+            hours(&day, [("good", "installed"), ("bad", "failed")], |hour| [hour.installed, hour.failed]).to_string();
+        assert!(text.contains("The last 24 hours: 276 installed, 12 failed; at most 24 in one hour"), "{text}");
+        assert!(!text.contains("style="), "nothing inline");
+    }
+}

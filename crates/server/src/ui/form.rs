@@ -1,0 +1,129 @@
+//! What a form sends: fields by name, and the key that makes sending it twice the same as once.
+
+use super::errors::UiError;
+use super::visit::Visit;
+use crate::app::access::Caller;
+use crate::app::error::{AppError, AppResult, Code};
+use crate::app::idempotency::{self, Call, Made};
+use crate::body::BodyError;
+use crate::state::ServerState;
+use axum::extract::{FromRequest, FromRequestParts as _, Request};
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+
+/// A form with a thousand devices ticked, with room to spare.
+const FORM_BYTES_MAX: usize = 1 << 20;
+/// The longest key, as the API takes it.
+const KEY_CHARS_MAX: usize = idempotency::KEY_CHARS_MAX;
+
+/// Fields in the order they were sent.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Form(Vec<(String, String)>);
+
+impl Form {
+    pub(super) fn read(bytes: &[u8]) -> Self {
+        Self(url::form_urlencoded::parse(bytes).map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
+    }
+
+    /// Trimmed; empty when it was not sent.
+    pub(super) fn text(&self, name: &str) -> &str {
+        self.0.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value.trim())
+    }
+
+    /// As it was typed.
+    pub(super) fn raw(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// `None` when nothing was written.
+    pub(super) fn given(&self, name: &str) -> Option<String> {
+        Some(self.text(name)).filter(|text| !text.is_empty()).map(str::to_owned)
+    }
+
+    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(known, _)| known == name)
+    }
+
+    pub(super) fn number(&self, name: &str) -> Option<i64> {
+        self.text(name).parse().ok()
+    }
+}
+
+/// A form sent by somebody who is signed in.
+#[derive(Debug)]
+pub(super) struct Posted {
+    pub(super) visit: Visit,
+    pub(super) form: Form,
+}
+
+impl FromRequest<ServerState> for Posted {
+    type Rejection = UiError;
+
+    async fn from_request(request: Request, state: &ServerState) -> Result<Self, UiError> {
+        let (mut parts, body) = request.into_parts();
+        let mut visit = Visit::from_request_parts(&mut parts, state).await?;
+        let bytes = crate::body::read(Request::new(body), FORM_BYTES_MAX).await.map_err(|error| match error {
+            BodyError::TooLong => AppError::refused(Code::TooLarge, "the form is larger than this page ever sends"),
+            BodyError::BrokenOff => AppError::refused(Code::Malformed, "the form broke off on its way"),
+        })?;
+        let form = Form::read(&bytes);
+        let key = form.text("key");
+        if !key.is_empty() && key.len() <= KEY_CHARS_MAX {
+            let place = visit.place.clone();
+            let call = Call::new(visit.caller().token, &visit.secret.0, key, &[b"POST", place.as_bytes(), &bytes]);
+            visit.visitor.caller.call = Some(Arc::new(call));
+        }
+        Ok(Self { visit, form })
+    }
+}
+
+impl Posted {
+    pub(super) fn state(&self) -> &ServerState {
+        &self.visit.state
+    }
+
+    pub(super) fn caller(&self) -> &Caller {
+        self.visit.caller()
+    }
+
+    pub(super) fn reason(&self) -> Option<String> {
+        self.form.given("reason")
+    }
+
+    /// Does it, or says what it came to when the same form came before.
+    pub(super) async fn once<T: Made + DeserializeOwned>(
+        &self,
+        work: impl Future<Output = AppResult<T>>,
+    ) -> AppResult<T> {
+        let Some(call) = &self.caller().call else { return work.await };
+        if let Some(before) = idempotency::kept(self.state(), call).await? {
+            return Ok(before);
+        }
+        match work.await {
+            // The same form, sent twice at once: the other one was faster.
+            Err(AppError::Refused { code: Code::Done, detail, errors }) => {
+                let kept = idempotency::kept(self.state(), call).await?;
+                kept.ok_or(AppError::Refused { code: Code::Done, detail, errors })
+            }
+            other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Form;
+
+    #[test]
+    fn fields_are_found_by_name() {
+        let form = Form::read(b"device=a%2Fb&device=c&text=+two+words+&empty=");
+        assert_eq!(form.all("device").collect::<Vec<_>>(), ["a/b", "c"]);
+        assert_eq!(form.text("text"), "two words");
+        assert_eq!(form.raw("text"), Some(" two words "));
+        assert_eq!((form.given("empty"), form.has("empty"), form.has("nothing")), (None, true, false));
+    }
+}

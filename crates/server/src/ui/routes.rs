@@ -1,0 +1,90 @@
+//! Every page, one file per page or small family of pages.
+
+mod activity;
+mod catalog;
+mod changes;
+mod deploy;
+mod deployments;
+mod devices;
+mod groups;
+mod overview;
+mod query;
+mod settings;
+mod sign_in;
+
+use super::{assets, live};
+use crate::catalog::UPLOAD_BYTES_MAX;
+use crate::state::ServerState;
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::routing::{get, post};
+
+/// What comes around an archive in a form.
+const FORM_BYTES: usize = 64 << 10;
+
+/// Pages anybody can see.
+pub(super) fn open() -> Router<ServerState> {
+    Router::new().route("/sign-in", get(sign_in::form).post(sign_in::enter)).merge(assets::router())
+}
+
+/// Pages for those who are signed in.
+pub(super) fn signed_in() -> Router<ServerState> {
+    Router::new()
+        .route("/", get(overview::show))
+        .route("/sign-out", post(sign_in::leave))
+        .route("/ui/events", get(live::events))
+        .merge(of_devices())
+        .merge(of_catalog())
+        .merge(of_deploying())
+        .merge(of_settings())
+}
+
+fn of_devices() -> Router<ServerState> {
+    Router::new()
+        .route("/devices", get(devices::list::show))
+        .route("/devices/add", get(devices::add::form).post(devices::add::invite))
+        .route("/devices/{client}/{*device}", get(devices::detail::show).post(devices::detail::act))
+        .route("/clients/{client}", get(devices::client::ask).post(devices::client::act))
+        .route("/groups", get(groups::list))
+        .route("/groups/new", get(groups::new).post(groups::create))
+        .route("/groups/{name}", get(groups::edit).post(groups::change))
+}
+
+fn of_catalog() -> Router<ServerState> {
+    let upload = post(catalog::add::upload).layer(DefaultBodyLimit::max(UPLOAD_BYTES_MAX + FORM_BYTES));
+    Router::new()
+        .route("/catalog", get(catalog::shelf::show))
+        .route("/catalog/add", get(catalog::add::form))
+        .route("/catalog/add/upload", upload)
+        .route("/catalog/add/registry", post(catalog::add::import))
+        .route("/catalog/copies/{id}", get(catalog::copies::show).post(catalog::copies::cancel))
+        .route("/catalog/{id}", get(catalog::application::show).post(catalog::application::act))
+        .route("/catalog/{id}/icon", get(catalog::application::icon))
+}
+
+fn of_deploying() -> Router<ServerState> {
+    Router::new()
+        .route("/deploy", post(deploy::begin::begin))
+        .route("/deploy/{id}/drop", post(deploy::begin::abandon))
+        .route("/deploy/{id}/version", get(deploy::version::show).post(deploy::version::keep))
+        .route("/deploy/{id}/devices", get(deploy::devices::show).post(deploy::devices::keep))
+        .route("/deploy/{id}/answers", get(deploy::answers::show).post(deploy::answers::keep))
+        .route("/deploy/{id}/check", post(deploy::answers::check))
+        .route("/deploy/{id}/review", get(deploy::review::show).post(deploy::review::deploy))
+        .route("/deployments", get(deployments::list::show))
+        .route("/deployments/{id}", get(deployments::detail::show).post(deployments::detail::act))
+        .route("/changes", get(changes::list))
+        .route("/changes/{id}", get(changes::show).post(changes::act))
+}
+
+fn of_settings() -> Router<ServerState> {
+    Router::new()
+        .route("/activity", get(activity::events))
+        .route("/activity/audit", get(activity::audit))
+        .route("/settings", get(settings::index))
+        .route("/settings/tokens", get(settings::tokens::show).post(settings::tokens::act))
+        .route("/settings/clients", get(settings::clients::show))
+        .route("/settings/invitations", get(settings::invitations::show).post(settings::invitations::act))
+        .route("/settings/sessions", get(settings::sessions::show).post(settings::sessions::act))
+        .route("/settings/registry", get(settings::registry::show).post(settings::registry::act))
+}

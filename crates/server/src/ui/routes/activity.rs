@@ -1,0 +1,227 @@
+//! Everything that happened, and who did what to what and why.
+
+use crate::app::access::{self, AuditQuery};
+use crate::app::error::AppError;
+use crate::app::events::{self, EventsFilter, Order};
+use crate::app::overview;
+use crate::app::paging::whole;
+use crate::ui::markup::Markup;
+use crate::ui::routes::query::{Asked, link};
+use crate::ui::visit::{Answer, Section, Shell, Visit, pages};
+use askama::Template;
+use margrave_api::access::AuditRecord;
+use margrave_api::events::Event;
+use std::time::Duration;
+
+/// Kinds people look for, with what they are called.
+const KINDS: [(&str, &str); 9] = [
+    ("deployment.failed", "Failures"),
+    ("deployment", "Deployments"),
+    ("change", "Changes"),
+    ("client.silent", "Silence"),
+    ("client", "Clients"),
+    ("device", "Devices"),
+    ("application", "Catalog"),
+    ("group", "Groups"),
+    ("session", "Signing in"),
+];
+const ACTIONS: [(&str, &str); 9] = [
+    ("change", "Changes"),
+    ("deployment", "Deployments"),
+    ("client", "Clients"),
+    ("device", "Devices"),
+    ("group", "Groups"),
+    ("application", "Catalog"),
+    ("token", "Tokens"),
+    ("session", "Sessions"),
+    ("enrolment", "Invitations"),
+];
+const SPANS: [(&str, &str, u64); 4] = [
+    ("hour", "The last hour", 1),
+    ("day", "The last day", 24),
+    ("week", "The last week", 24 * 7),
+    ("month", "The last 30 days", 24 * 30),
+];
+
+#[derive(Template)]
+#[template(path = "activity.html", blocks = ["live", "nav"])]
+struct EventsPage {
+    shell: Shell,
+    events: Vec<Shown>,
+    kind: String,
+    kinds: Vec<(&'static str, &'static str)>,
+    client: String,
+    application: String,
+    applications: Vec<(String, String)>,
+    since: String,
+    spans: Vec<(&'static str, &'static str)>,
+    next: Option<String>,
+    first: Option<String>,
+    wrong: Option<String>,
+}
+pages!(EventsPage);
+
+struct Shown {
+    event: Event,
+    sentence: Markup,
+    link: Option<String>,
+    tone: &'static str,
+}
+
+#[derive(Template)]
+#[template(path = "audit.html", blocks = ["live", "nav"])]
+struct AuditPage {
+    shell: Shell,
+    records: Vec<(AuditRecord, String)>,
+    actor: String,
+    actors: Vec<String>,
+    action: String,
+    actions: Vec<(&'static str, &'static str)>,
+    subject: String,
+    since: String,
+    spans: Vec<(&'static str, &'static str)>,
+    next: Option<String>,
+    first: Option<String>,
+    checked: Option<(bool, String)>,
+    check_link: String,
+}
+pages!(AuditPage);
+
+fn spans() -> Vec<(&'static str, &'static str)> {
+    SPANS.iter().map(|(word, name, _)| (*word, *name)).collect()
+}
+
+/// The beginning of a span, as RFC 3339.
+fn since(visit: &Visit, word: &str) -> Option<String> {
+    let (_, _, hours) = SPANS.into_iter().find(|(known, _, _)| *known == word)?;
+    Some(visit.state.now().minus(Duration::from_hours(hours)).to_string())
+}
+
+pub(in crate::ui) async fn events(visit: Visit, asked: Asked) -> Answer {
+    let overview = overview::get(&visit.state).await?;
+    let (kind, client, application, span) =
+        (asked.text("kind"), asked.text("client"), asked.text("application"), asked.text("since"));
+    let filter = EventsFilter {
+        kind: asked.get("kind"),
+        client: asked.get("client"),
+        application: asked.get("application"),
+        since: since(&visit, &span),
+        ..EventsFilter::default()
+    };
+    let (page, wrong) = match events::history(&visit.state, filter, None, Order::Newest, &asked.paging()).await {
+        Ok(page) => (page, None),
+        Err(AppError::Refused { detail, .. }) => (whole(Vec::new()), Some(detail)),
+        Err(error) => return Err(error.into()),
+    };
+    let at = |after: &str| {
+        link(
+            "/activity",
+            &[("kind", &kind), ("client", &client), ("application", &application), ("since", &span), ("after", after)],
+        )
+    };
+    let mut applications: Vec<(String, String)> =
+        overview.names.iter().map(|(id, name)| (id.clone(), name.clone())).collect();
+    applications.sort_by(|one, other| one.1.cmp(&other.1));
+    let shell = visit.shell(Section::Activity, "Activity").await?;
+    let page = EventsPage {
+        events: page.items.into_iter().map(|event| shown(event, &shell)).collect(),
+        kinds: KINDS.to_vec(),
+        spans: spans(),
+        next: page.next.map(|next| at(&next)),
+        first: asked.get("after").map(|_| at("")),
+        kind: kind.clone(),
+        client: client.clone(),
+        application: application.clone(),
+        since: span.clone(),
+        applications,
+        wrong,
+        shell,
+    };
+    visit.show(&page)
+}
+
+fn shown(event: Event, shell: &Shell) -> Shown {
+    let tone = match event.kind.as_str() {
+        "deployment.failed" => "bad",
+        "client.silent" => "warn",
+        "deployment.installed" | "client.back" | "client.heard" => "good",
+        _ => "idle",
+    };
+    let link = if let Some(id) = &event.deployment {
+        Some(format!("/deployments/{id}"))
+    } else if let Some(id) = &event.change {
+        Some(format!("/changes/{id}"))
+    } else if let (Some(client), Some(device)) = (&event.client, &event.device) {
+        Some(super::overview::place(client, device))
+    } else {
+        event.application.as_ref().map(|id| format!("/catalog/{id}"))
+    };
+    Shown { sentence: shell.sentence(&event.message), link, tone, event }
+}
+
+pub(in crate::ui) async fn audit(visit: Visit, asked: Asked) -> Answer {
+    let (actor, action, subject, span) =
+        (asked.text("actor"), asked.text("action"), asked.text("subject"), asked.text("since"));
+    let query = AuditQuery {
+        actor: asked.get("actor"),
+        action: asked.get("action"),
+        subject: asked.get("subject"),
+        since: since(&visit, &span),
+        until: None,
+    };
+    let page = access::search_audit(&visit.state, &query, &asked.paging()).await?;
+    let at = |after: &str, check: &str| {
+        let members = [
+            ("actor", actor.as_str()),
+            ("action", &action),
+            ("subject", &subject),
+            ("since", &span),
+            ("after", after),
+            ("check", check),
+        ];
+        link("/activity/audit", &members)
+    };
+    let checked = if asked.get("check").is_some() {
+        let found = access::verify_audit(&visit.state).await?;
+        let words = match found.broken_at {
+            None => format!("All {} records fit together; none was changed or taken away.", found.records),
+            Some(seq) => format!("Record {seq} does not fit: it, or one before it, was changed or taken away."),
+        };
+        Some((found.intact, words))
+    } else {
+        None
+    };
+    let detail = |record: &AuditRecord| {
+        let side = |name: &str, value: &Option<serde_json::Value>| {
+            value.as_ref().map(|value| format!("{name}: {}", serde_json::to_string_pretty(value).unwrap_or_default()))
+        };
+        [side("before", &record.before), side("after", &record.after)]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    let page = AuditPage {
+        shell: visit.shell(Section::Activity, "Audit").await?,
+        actors: access::audit_actors(&visit.state).await?,
+        actions: ACTIONS.to_vec(),
+        spans: spans(),
+        next: page.next.map(|next| at(&next, "")),
+        first: asked.get("after").map(|_| at("", "")),
+        check_link: at("", "yes"),
+        records: page
+            .items
+            .into_iter()
+            .map(|record| {
+                let text = detail(&record);
+                (record, text)
+            })
+            .collect(),
+        checked,
+        actor: actor.clone(),
+        action: action.clone(),
+        subject: subject.clone(),
+        since: span.clone(),
+    };
+    visit.show(&page)
+}

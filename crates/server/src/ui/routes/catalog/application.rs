@@ -1,0 +1,150 @@
+//! One application: what it is, what it needs, where it runs.
+
+use super::shelf::{Fit, fit};
+use crate::app::error::AppError;
+use crate::app::shelf::{self, Detail};
+use crate::app::{applications, drafts, explain};
+use crate::ui::ask::{Question, ask};
+use crate::ui::chart;
+use crate::ui::form::Posted;
+use crate::ui::markdown;
+use crate::ui::markup::Markup;
+use crate::ui::routes::query::{Asked, link};
+use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
+use askama::Template;
+use axum::extract::Path;
+use axum::response::IntoResponse as _;
+use http::{HeaderValue, header};
+use margrave_api::explain::Explanation;
+
+/// What an icon may be.
+const PICTURES: [&str; 5] = ["image/png", "image/jpeg", "image/svg+xml", "image/webp", "image/gif"];
+/// A picture from a package runs nothing and loads nothing, wherever it is opened.
+const PICTURE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
+
+#[derive(Template)]
+#[template(path = "catalog/application.html", blocks = ["live", "nav"])]
+struct ApplicationPage {
+    shell: Shell,
+    detail: Detail,
+    description: Option<Markup>,
+    notes: Option<Markup>,
+    licence: Option<String>,
+    sections: Vec<drafts::Section>,
+    running: Vec<Running>,
+    total: u64,
+    /// Deployments on other versions than this one.
+    older: u64,
+    icon: bool,
+    device: String,
+    fit: Option<Fit>,
+    explanation: Explanation,
+}
+pages!(ApplicationPage);
+
+/// What runs of one version.
+struct Running {
+    version: String,
+    count: u64,
+    bar: Markup,
+    link: String,
+}
+
+pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<String>) -> Answer {
+    let state = &visit.state;
+    let version = asked.get("version");
+    let detail = shelf::detail(state, &id, version.as_deref()).await?;
+    if asked.get("ask").as_deref() == Some("delete") {
+        return ask_to_delete(&visit, &detail).await;
+    }
+    let name = detail.version.name.clone();
+    let shown = detail.version.version.clone();
+    let draft = drafts::Draft {
+        kind: drafts::Kind::Create,
+        application: id.clone(),
+        version: shown.clone(),
+        profile: None,
+        devices: Vec::new(),
+        selector: None,
+        deployments: Vec::new(),
+        answers: indexmap::IndexMap::new(),
+        overrides: indexmap::IndexMap::new(),
+        answered: false,
+    };
+    let described = drafts::description(state, &draft).await?;
+    let running: Vec<Running> = detail
+        .deployments
+        .iter()
+        .map(|(version, counts)| Running {
+            count: counts.0.values().sum(),
+            bar: chart::convergence_bar(counts, false),
+            link: link("/deployments", &[("application", &id), ("version", version)]),
+            version: version.clone(),
+        })
+        .filter(|running| running.count > 0)
+        .collect();
+    let device = asked.text("device");
+    let fits = match device.split_once('/') {
+        Some((client, device)) => {
+            let search =
+                shelf::Search { device: Some((client.to_owned(), device.to_owned())), ..shelf::Search::default() };
+            let (all, _) = shelf::list(state, &search).await?;
+            all.into_iter().find(|one| one.id == id).and_then(|one| one.fit.as_ref().map(fit))
+        }
+        None => None,
+    };
+    let page = ApplicationPage {
+        shell: visit.shell(Section::Catalog, format!("{name} {shown}")).await?,
+        description: detail.description.as_deref().map(markdown::html),
+        notes: detail.notes.as_deref().map(markdown::html),
+        licence: detail.licence.as_deref().map(|bytes| String::from_utf8_lossy(bytes).into_owned()),
+        sections: drafts::sections(&described, None),
+        total: running.iter().map(|one| one.count).sum(),
+        older: running.iter().filter(|one| one.version != shown).map(|one| one.count).sum(),
+        running,
+        icon: detail.version.resources.iter().any(|resource| resource.kind == "icon"),
+        explanation: explain::application(state, &id).await?,
+        device,
+        fit: fits,
+        detail,
+    };
+    visit.show(&page)
+}
+
+async fn ask_to_delete(visit: &Visit, detail: &Detail) -> Answer {
+    let (id, version) = (&detail.version.id, &detail.version.version);
+    let question = Question {
+        title: format!("Remove {} {version} from the catalog?", detail.version.name),
+        text: vec!["Nobody can deploy it any more. It is refused while a device runs it.".to_owned()],
+        devices: Some(0),
+        action: format!("/catalog/{id}"),
+        fields: vec![("action", "delete".to_owned()), ("version", version.clone())],
+        button: "Remove from the catalog".to_owned(),
+        danger: true,
+        back: link(&format!("/catalog/{id}"), &[("version", version)]),
+    };
+    ask(visit, Section::Catalog, question).await
+}
+
+pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> Answer {
+    let version = posted.form.text("version").to_owned();
+    applications::delete_version(posted.state(), posted.caller(), &id, &version, posted.reason()).await?;
+    let said = format!("Version {version} was removed from the catalog.");
+    let left = applications::get(posted.state(), &id).await.is_ok();
+    Ok(go(&if left { format!("/catalog/{id}") } else { "/catalog".to_owned() }, Some(&said)))
+}
+
+/// A picture from a package, as an image and nothing else.
+pub(in crate::ui) async fn icon(visit: Visit, asked: Asked, Path(id): Path<String>) -> Answer {
+    let version = asked.text("version");
+    let (media_type, bytes) = applications::resource(&visit.state, &id, &version, "icon").await?;
+    let Some(kind) = PICTURES.into_iter().find(|known| *known == media_type) else {
+        return Err(AppError::not_found("a picture a browser can show").into());
+    };
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(kind)),
+        (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(PICTURE_POLICY)),
+        (header::CACHE_CONTROL, HeaderValue::from_static("private, max-age=3600")),
+    ];
+    Ok((headers, bytes).into_response())
+}

@@ -1,0 +1,61 @@
+//! A copy under way: what comes over from another registry, and how far it is.
+
+use crate::copies;
+use crate::ui::form::Posted;
+use crate::ui::markup::{self, Markup};
+use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
+use crate::ui::words;
+use askama::Template;
+use axum::extract::Path;
+use margrave_api::copies::{CopiedArtifact, CopiedState, Copy, CopyState};
+
+#[derive(Template)]
+#[template(path = "catalog/copy.html", blocks = ["live", "nav"])]
+struct CopyPage {
+    shell: Shell,
+    copy: Copy,
+    state: Markup,
+    over: bool,
+    artifacts: Vec<(Markup, CopiedArtifact, String)>,
+    bytes: String,
+}
+pages!(CopyPage);
+
+pub(in crate::ui) async fn show(visit: Visit, Path(id): Path<String>) -> Answer {
+    let copy = copies::get(&visit.state, &id)?;
+    let (word, tone, symbol) = match copy.state {
+        CopyState::Waiting => ("Waiting for others before it", "idle", "clock"),
+        CopyState::Running => ("Copying", "busy", "turning"),
+        CopyState::Done => ("Done", "good", "check"),
+        CopyState::Incomplete => ("Something could not be had; the rest is here", "warn", "warn"),
+        CopyState::Failed => ("Failed", "bad", "cross"),
+        CopyState::Cancelled => ("Ended by an operator", "mute", "cross"),
+    };
+    let shell = visit.shell(Section::Catalog, format!("{word} - {}", copy.source)).await?;
+    let artifacts = copy.artifacts.iter().cloned().map(|artifact| {
+        let (word, tone, symbol) = match artifact.state {
+            CopiedState::Waiting => ("Waiting", "idle", "clock"),
+            CopiedState::Copying => ("Copying", "busy", "turning"),
+            CopiedState::Copied => ("Copied", "good", "check"),
+            CopiedState::Present => ("Was here", "good", "check"),
+            CopiedState::NotFound => ("Not found", "bad", "cross"),
+            CopiedState::Failed => ("Failed", "bad", "cross"),
+        };
+        let bytes = words::bytes(artifact.bytes_copied + artifact.bytes_present);
+        (markup::state(tone, symbol, word), artifact, bytes)
+    });
+    let page = CopyPage {
+        artifacts: artifacts.collect(),
+        bytes: words::bytes(copy.bytes_copied),
+        over: copy.state.is_over(),
+        state: markup::state(tone, symbol, word),
+        copy,
+        shell,
+    };
+    visit.show(&page)
+}
+
+pub(in crate::ui) async fn cancel(Path(id): Path<String>, posted: Posted) -> Answer {
+    copies::cancel(posted.state(), posted.caller(), &id, posted.reason()).await?;
+    Ok(go(&format!("/catalog/copies/{id}"), Some("The copy was ended. What it brought in stays.")))
+}

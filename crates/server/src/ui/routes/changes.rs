@@ -1,0 +1,162 @@
+//! Changes: one intent over many devices, and how far it is, live.
+
+use super::deployments::list::{Row, row};
+use super::overview::{ShownChange, change_title, shown_change};
+use crate::app::changes;
+use crate::app::deployments::{self, Query};
+use crate::app::error::{AppError, Code};
+use crate::app::overview;
+use crate::app::paging::Paging;
+use crate::ui::ask::{Question, ask};
+use crate::ui::form::Posted;
+use crate::ui::markup::Markup;
+use crate::ui::routes::query::{Asked, link};
+use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
+use crate::ui::words;
+use askama::Template;
+use axum::extract::Path;
+use margrave_api::changes::ChangeKind;
+use margrave_api::deployments::Convergence;
+
+/// Changes on one page: each is counted by itself.
+const CHANGES_MAX: u32 = 25;
+
+#[derive(Template)]
+#[template(path = "changes.html", blocks = ["live", "nav"])]
+struct ListPage {
+    shell: Shell,
+    changes: Vec<ShownChange>,
+    next: Option<String>,
+}
+pages!(ListPage);
+
+#[derive(Template)]
+#[template(path = "change.html", blocks = ["live", "nav"])]
+struct ChangePage {
+    shell: Shell,
+    shown: ShownChange,
+    tiles: Vec<Tile>,
+    rows: Vec<Row>,
+    state: String,
+    next: Option<String>,
+    first: Option<String>,
+    /// What is going on, in one sentence.
+    sentence: String,
+    under_way: bool,
+    left: u64,
+}
+pages!(ChangePage);
+
+struct Tile {
+    count: u64,
+    state: Markup,
+    tone: &'static str,
+    link: String,
+    chosen: bool,
+}
+
+pub(in crate::ui) async fn list(visit: Visit, asked: Asked) -> Answer {
+    let overview = overview::get(&visit.state).await?;
+    let paging = Paging { limit: Some(CHANGES_MAX), after: asked.get("after") };
+    let page = changes::list(&visit.state, &paging).await?;
+    let mut shown = Vec::with_capacity(page.items.len());
+    for change in page.items {
+        shown.push(shown_change(&overview, changes::get(&visit.state, &change.id).await?));
+    }
+    let next = page.next.map(|next| link("/changes", &[("after", &next)]));
+    visit.show(&ListPage { shell: visit.shell(Section::Deployments, "Changes").await?, changes: shown, next })
+}
+
+pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<String>) -> Answer {
+    let state = &visit.state;
+    let overview = overview::get(state).await?;
+    let change = changes::get(state, &id).await?;
+    let name = overview.names.get(&change.application).unwrap_or(&change.application).clone();
+    if asked.get("ask").as_deref() == Some("cancel") {
+        let left = change.total.saturating_sub(change.published);
+        let question = Question {
+            title: format!("Cancel the rest of this change of {name}?"),
+            text: vec![format!(
+                "{} not told yet stay as they are. The {} told already go on; change or remove what they got if they should not.",
+                words::capital(&words::count(left, "device")),
+                words::count(change.published, "device")
+            )],
+            devices: Some(left),
+            action: format!("/changes/{id}"),
+            fields: vec![("action", "cancel".to_owned())],
+            button: "Cancel the rest".to_owned(),
+            danger: true,
+            back: format!("/changes/{id}"),
+        };
+        return ask(&visit, Section::Deployments, question).await;
+    }
+    let word = asked.text("state");
+    let convergence = Convergence::ALL.into_iter().find(|known| known.as_str() == word);
+    let query = Query { change: Some(id.clone()), convergence, with_absent: true, ..Query::default() };
+    let page = deployments::list(state, &query, &asked.paging()).await?;
+    let removing = change.kind == ChangeKind::Remove;
+    let counts = change.deployments.clone().unwrap_or_default();
+    let of = |one| counts.0.get(&one).copied().unwrap_or_default();
+    let at = |state: &str, after: &str| link(&format!("/changes/{id}"), &[("state", state), ("after", after)]);
+    let tiles = Convergence::ALL
+        .into_iter()
+        .filter(|one| of(*one) > 0 || convergence == Some(*one))
+        .map(|one| {
+            let look = words::of_convergence(one, removing);
+            let chosen = convergence == Some(one);
+            let link = at(if chosen { "" } else { one.as_str() }, "");
+            Tile { count: of(one), state: words::convergence(one, removing), tone: look.tone, link, chosen }
+        })
+        .collect();
+    let (failed, done) = (of(Convergence::Failed), of(Convergence::Converged));
+    let open: u64 = counts.0.values().sum::<u64>() - failed - done;
+    let left = change.total.saturating_sub(change.published);
+    let sentence = if !change.finished {
+        format!(
+            "Telling the devices: {} of {} told.",
+            words::thousands(change.published),
+            words::thousands(change.total)
+        )
+    } else if left > 0 {
+        format!("Cancelled with {} not told; the others go on.", words::count(left, "device"))
+    } else if open > 0 {
+        let silent = of(Convergence::NotHeardOf);
+        let waits =
+            if silent > 0 { format!(", {} of them not heard of", words::thousands(silent)) } else { String::new() };
+        format!("All devices are told; {} still at it{waits}.", words::count(open, "device"))
+    } else if failed > 0 {
+        format!("Finished: {} done, {} failed.", words::thousands(done), words::thousands(failed))
+    } else {
+        "Finished: done everywhere.".to_owned()
+    };
+    let title = change_title(&name, &change);
+    let head = if failed > 0 { format!("{} failed - {title}", words::thousands(failed)) } else { title };
+    let mut rows: Vec<Row> = page.items.into_iter().map(|deployment| row(deployment, &overview.names)).collect();
+    rows.sort_by_key(|row| row.deployment.convergence != Convergence::Failed);
+    let under_way = !change.finished;
+    let page = ChangePage {
+        shell: visit.shell(Section::Deployments, head).await?,
+        shown: shown_change(&overview, change),
+        tiles,
+        rows,
+        next: page.next.map(|next| at(&word, &next)),
+        first: asked.get("after").map(|_| at(&word, "")),
+        state: word.clone(),
+        sentence,
+        under_way,
+        left,
+    };
+    visit.show(&page)
+}
+
+pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> Answer {
+    if posted.form.text("action") != "cancel" {
+        return Err(AppError::refused(Code::Invalid, "say what should be done with the change").into());
+    }
+    let left = changes::cancel(posted.state(), posted.caller(), &id, posted.reason()).await?;
+    let said = match left {
+        0 => "Every device was told already; nothing was left to cancel.".to_owned(),
+        left => format!("Cancelled: {} stay as they are.", words::count(left, "device")),
+    };
+    Ok(go(&format!("/changes/{id}"), Some(&said)))
+}

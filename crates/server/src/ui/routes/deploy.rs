@@ -1,0 +1,79 @@
+//! Deploying, step by step: version, devices, answers, review. Each step is an address and a plain form; what was answered is kept
+//! on the server.
+
+pub(super) mod answers;
+pub(super) mod begin;
+pub(super) mod devices;
+pub(super) mod review;
+pub(super) mod version;
+
+use crate::app::drafts::{Draft, Kept, Kind};
+use crate::app::overview;
+use crate::state::ServerState;
+use crate::ui::errors::UiError;
+
+/// Where a person is, for the head of every step.
+pub(super) struct Steps {
+    pub(super) id: String,
+    pub(super) revision: i64,
+    pub(super) name: String,
+    pub(super) version: String,
+    pub(super) steps: Vec<Step>,
+    pub(super) title: String,
+}
+
+pub(super) struct Step {
+    pub(super) name: &'static str,
+    pub(super) link: String,
+    pub(super) done: bool,
+    pub(super) here: bool,
+}
+
+/// The steps of a draft; one that changes what exists has fewer.
+pub(super) fn steps_of(draft: &Draft) -> Vec<(&'static str, &'static str)> {
+    match draft.kind {
+        Kind::Create => {
+            vec![("version", "Version"), ("devices", "Devices"), ("answers", "Questions"), ("review", "Review")]
+        }
+        Kind::Upgrade => vec![("version", "Version"), ("answers", "Questions"), ("review", "Review")],
+        Kind::Reconfigure => vec![("answers", "Questions"), ("review", "Review")],
+    }
+}
+
+pub(super) async fn steps(state: &ServerState, kept: &Kept, here: &str) -> Result<Steps, UiError> {
+    let overview = overview::get(state).await?;
+    let draft = &kept.draft;
+    let name = overview.names.get(&draft.application).unwrap_or(&draft.application).clone();
+    let all = steps_of(draft);
+    let place = all.iter().position(|(step, _)| *step == here).unwrap_or_default();
+    let title = match draft.kind {
+        Kind::Create => format!("Deploy {name}"),
+        Kind::Upgrade => format!("Change the version of {name}"),
+        Kind::Reconfigure => format!("Reconfigure {name}"),
+    };
+    Ok(Steps {
+        id: kept.id.to_string(),
+        revision: kept.revision,
+        version: draft.version.clone(),
+        steps: all
+            .into_iter()
+            .enumerate()
+            .map(|(index, (step, name))| Step {
+                name,
+                link: format!("/deploy/{}/{step}", kept.id),
+                done: index < place,
+                here: index == place,
+            })
+            .collect(),
+        name,
+        title,
+    })
+}
+
+/// The step behind one.
+pub(super) fn next(kept: &Kept, step: &str) -> String {
+    let all = steps_of(&kept.draft);
+    let place = all.iter().position(|(known, _)| *known == step).unwrap_or_default();
+    let next = all.get(place + 1).or(all.last()).map_or("review", |(step, _)| step);
+    format!("/deploy/{}/{next}", kept.id)
+}

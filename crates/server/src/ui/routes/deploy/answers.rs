@@ -1,0 +1,364 @@
+//! Step three: the questions of the application, for all devices and for some of them alone. What is wrong is said by the one who
+//! decides it, while typing and when it is kept.
+
+use super::{Steps, next, steps};
+use crate::app::drafts::{self, Asked, Kept, Kind, OVERRIDES_MAX};
+use crate::app::error::{AppError, Code};
+use crate::ui::errors::UiError;
+use crate::ui::form::{Form, Posted};
+use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
+use crate::ui::words;
+use askama::Template;
+use axum::extract::Path;
+use http::StatusCode;
+use indexmap::IndexMap;
+use margo::description::ApplicationDescription;
+use margo::parameters::{Answers, DataType};
+use serde_json::Value;
+
+#[derive(Template)]
+#[template(path = "deploy/answers.html", blocks = ["live", "nav"])]
+struct AnswersPage {
+    shell: Shell,
+    steps: Steps,
+    sections: Vec<Sheet>,
+    wrong: Vec<(String, String)>,
+    overrides: Vec<Override>,
+    /// Devices that can have answers of their own.
+    devices: Vec<String>,
+    parameters: Vec<(String, String)>,
+    reaches: String,
+    create: bool,
+    back: Option<String>,
+    override_wrong: Option<String>,
+}
+pages!(AnswersPage);
+
+struct Sheet {
+    name: String,
+    fields: Vec<Field>,
+}
+
+/// One question as it is drawn.
+struct Field {
+    id: String,
+    name: String,
+    parameter: String,
+    label: String,
+    hint: String,
+    kind: &'static str,
+    value: String,
+    options: Vec<(String, bool)>,
+    /// Cannot be changed any more.
+    locked: bool,
+    sensitive: bool,
+    required: bool,
+    wrong: String,
+    before: Option<String>,
+}
+
+struct Override {
+    device: String,
+    own: Vec<(String, String)>,
+}
+
+pub(in crate::ui) async fn show(visit: Visit, Path(id): Path<String>) -> Answer {
+    let kept = drafts::get(&visit.state, visit.caller(), &id).await?;
+    let problems = IndexMap::new();
+    let page = page(&visit, &kept, None, &problems).await?;
+    visit.show(&page)
+}
+
+async fn page(
+    visit: &Visit,
+    kept: &Kept,
+    typed: Option<&Form>,
+    problems: &IndexMap<String, Vec<String>>,
+) -> Result<AnswersPage, UiError> {
+    let (state, draft) = (&visit.state, &kept.draft);
+    let description = drafts::description(state, draft).await?;
+    let sections = drafts::sections(&description, draft.profile.as_deref());
+    let before = drafts::before(state, draft).await?;
+    let mut sheets = Vec::new();
+    let mut wrong = Vec::new();
+    let mut number = 0;
+    for section in &sections {
+        let mut fields = Vec::new();
+        for question in &section.questions {
+            number += 1;
+            let field = field(question, number, draft, before.as_ref(), typed, problems);
+            if !field.wrong.is_empty() {
+                wrong.push((field.id.clone(), format!("{}: {}", question.name, field.wrong)));
+            }
+            fields.push(field);
+        }
+        sheets.push(Sheet { name: section.name.clone(), fields });
+    }
+    // What no question is beside, such as a parameter that is gone.
+    for (name, messages) in problems {
+        if !sections.iter().flat_map(|section| &section.questions).any(|question| question.parameter == *name) {
+            wrong.push(("answers".to_owned(), format!("{name}: {}", messages.join(", "))));
+        }
+    }
+    let steps = steps(state, kept, "answers").await?;
+    let title = if wrong.is_empty() {
+        "Questions".to_owned()
+    } else {
+        format!("{} wrong", words::count(wrong.len() as u64, "answer"))
+    };
+    let own = |answers: &Answers| {
+        answers.iter().map(|(name, value)| (label(&sections, name), hidden(&sections, name, value))).collect()
+    };
+    Ok(AnswersPage {
+        shell: visit.shell(Section::Catalog, format!("{title} - {}", steps.title)).await?,
+        overrides: draft
+            .overrides
+            .iter()
+            .map(|(device, answers)| Override { device: device.clone(), own: own(answers) })
+            .collect(),
+        devices: draft.devices.iter().map(|device| format!("{}/{}", device.client, device.device)).collect(),
+        parameters: sections
+            .iter()
+            .flat_map(|section| &section.questions)
+            .map(|question| (question.parameter.clone(), question.name.clone()))
+            .collect(),
+        reaches: words::count(drafts::reach(state, draft).await?, "device"),
+        create: draft.kind == Kind::Create,
+        back: (draft.kind != Kind::Reconfigure).then(|| {
+            let step = if draft.kind == Kind::Create { "devices" } else { "version" };
+            format!("/deploy/{}/{step}", kept.id)
+        }),
+        sections: sheets,
+        wrong,
+        override_wrong: None,
+        steps,
+    })
+}
+
+fn label(sections: &[drafts::Section], parameter: &str) -> String {
+    let all = sections.iter().flat_map(|section| &section.questions);
+    all.clone()
+        .find(|question| question.parameter == parameter)
+        .map_or_else(|| parameter.to_owned(), |question| question.name.clone())
+}
+
+/// A value as it may be shown.
+fn hidden(sections: &[drafts::Section], parameter: &str, value: &Value) -> String {
+    let secret = sections
+        .iter()
+        .flat_map(|section| &section.questions)
+        .any(|question| question.parameter == parameter && question.schema.sensitive);
+    if secret { "hidden".to_owned() } else { plain(value) }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join("\n"),
+        other => other.to_string(),
+    }
+}
+
+fn field(
+    question: &Asked,
+    number: usize,
+    draft: &drafts::Draft,
+    before: Option<&Answers>,
+    typed: Option<&Form>,
+    problems: &IndexMap<String, Vec<String>>,
+) -> Field {
+    let name = format!("p:{}", question.parameter);
+    let present = before.and_then(|values| values.get(&question.parameter));
+    let known = draft.answers.get(&question.parameter).or(present).or(question.default.as_ref());
+    let secret = question.schema.sensitive;
+    let values: Vec<String> = match typed {
+        Some(form) => form.all(&name).map(str::to_owned).collect(),
+        // A secret is never sent back to a browser.
+        None if secret => Vec::new(),
+        None => match known {
+            Some(Value::Array(items)) => items.iter().map(plain).collect(),
+            Some(value) => vec![plain(value)],
+            None => Vec::new(),
+        },
+    };
+    let list = question.schema.takes_list();
+    let kind = match (&question.schema.options, list, question.schema.data_type.element()) {
+        (Some(_), true, _) => "ticks",
+        (Some(_), false, _) => "select",
+        (None, true, _) => "lines",
+        (None, false, DataType::Boolean) => "tick",
+        (None, false, DataType::Integer) => "number",
+        (None, false, DataType::Double) => "decimal",
+        (None, false, _) if secret => "secret",
+        (None, false, _) => "text",
+    };
+    let options = question.schema.options.iter().flatten().map(plain).map(|option| {
+        let chosen = values.contains(&option);
+        (option, chosen)
+    });
+    let mut hint: Vec<String> = question.description.iter().cloned().collect();
+    if !question.rules.is_empty() && question.schema.options.is_none() {
+        hint.push(words::capital(&question.rules.join(", ")));
+    }
+    let locked = question.immutable && present.is_some();
+    if locked {
+        hint.push("It cannot be changed after the first installation".to_owned());
+    } else if question.immutable {
+        hint.push("It cannot be changed later".to_owned());
+    }
+    if secret && (present.is_some() || draft.answers.contains_key(&question.parameter)) {
+        hint.push("A value is kept; leave it empty to keep it".to_owned());
+    }
+    if kind == "lines" {
+        hint.push("One on each line".to_owned());
+    }
+    Field {
+        id: format!("f{number}"),
+        label: question.name.clone(),
+        parameter: question.parameter.clone(),
+        hint: hint.join(". "),
+        kind,
+        value: values.join("\n"),
+        options: options.collect(),
+        locked,
+        sensitive: secret,
+        required: !question.schema.allow_empty,
+        wrong: problems
+            .get(&question.parameter)
+            .map(|messages| words::capital(&messages.join("; ")))
+            .unwrap_or_default(),
+        before: present
+            .filter(|_| !secret)
+            .map(plain)
+            .filter(|before| draft.answers.contains_key(&question.parameter) && *before != values.join("\n")),
+        name,
+    }
+}
+
+/// The answers in a form; what is locked or a secret left empty is not among them.
+fn read(form: &Form, description: &ApplicationDescription, kept: &Kept, before: Option<&Answers>) -> Answers {
+    let draft = &kept.draft;
+    let mut answers = Answers::new();
+    for question in
+        drafts::sections(description, draft.profile.as_deref()).iter().flat_map(|section| &section.questions)
+    {
+        let name = format!("p:{}", question.parameter);
+        let present = before.and_then(|values| values.get(&question.parameter));
+        if question.immutable && present.is_some() {
+            continue;
+        }
+        let boolean = question.schema.data_type == DataType::Boolean && question.schema.options.is_none();
+        let value = if boolean {
+            Value::Bool(form.has(&name))
+        } else {
+            let typed: Vec<&str> = form.all(&name).collect();
+            if question.schema.sensitive && typed.iter().all(|text| text.is_empty()) {
+                if let Some(known) = draft.answers.get(&question.parameter) {
+                    answers.insert(question.parameter.clone(), known.clone());
+                }
+                continue;
+            }
+            drafts::answer(description, question, &typed)
+        };
+        // Empty without a default is no answer; with one it is, and the rules say whether it may be.
+        let empty = matches!(&value, Value::String(text) if text.is_empty());
+        if empty && question.default.is_none() && present.is_none() {
+            continue;
+        }
+        // An existing deployment gets only what differs.
+        if draft.kind != Kind::Create && present == Some(&value) {
+            continue;
+        }
+        answers.insert(question.parameter.clone(), value);
+    }
+    answers
+}
+
+/// Says what is wrong without keeping anything, for a form that is being filled in.
+pub(in crate::ui) async fn check(Path(id): Path<String>, posted: Posted) -> Answer {
+    let kept = drafts::get(posted.state(), posted.caller(), &id).await?;
+    let description = drafts::description(posted.state(), &kept.draft).await?;
+    let before = drafts::before(posted.state(), &kept.draft).await?;
+    let answers = read(&posted.form, &description, &kept, before.as_ref());
+    let mut problems = drafts::problems(posted.state(), &kept.draft, &answers).await?;
+    // What was not touched yet is not complained about.
+    problems.retain(|name, _| {
+        let field = format!("p:{name}");
+        posted.form.all(&field).any(|text| !text.is_empty()) || kept.draft.answered
+    });
+    let page = page(&posted.visit, &kept, Some(&posted.form), &problems).await?;
+    posted.visit.show(&page)
+}
+
+pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> Answer {
+    let mut kept = drafts::get(posted.state(), posted.caller(), &id).await?;
+    kept.revision = posted.form.number("revision").unwrap_or(kept.revision);
+    let description = drafts::description(posted.state(), &kept.draft).await?;
+    let before = drafts::before(posted.state(), &kept.draft).await?;
+    let answers = read(&posted.form, &description, &kept, before.as_ref());
+    let form = &posted.form;
+    if let Some(device) = form.text("go").strip_prefix("without:") {
+        kept.draft.overrides.shift_remove(device);
+    }
+    let problems = drafts::problems(posted.state(), &kept.draft, &answers).await?;
+    kept.draft.answers = answers;
+    if form.text("go") == "own" {
+        if let Err(message) = add_override(&mut kept, &description, form, &posted).await? {
+            let mut page = page(&posted.visit, &kept, Some(form), &IndexMap::new()).await?;
+            page.override_wrong = Some(message);
+            return posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page);
+        }
+    }
+    if form.text("go") != "continue" {
+        drafts::put(posted.state(), posted.caller(), &kept).await?;
+        return Ok(go(&format!("/deploy/{id}/answers#own"), None));
+    }
+    if !problems.is_empty() {
+        let page = page(&posted.visit, &kept, Some(form), &problems).await?;
+        return posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page);
+    }
+    if kept.draft.kind == Kind::Reconfigure && kept.draft.answers.is_empty() {
+        let mut page = page(&posted.visit, &kept, Some(form), &problems).await?;
+        page.wrong.push(("answers".to_owned(), "Nothing is different yet; change at least one answer.".to_owned()));
+        return posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page);
+    }
+    kept.draft.answered = true;
+    drafts::put(posted.state(), posted.caller(), &kept).await?;
+    Ok(go(&next(&kept, "answers"), None))
+}
+
+/// One answer for one device alone; the inner error says what is wrong with it.
+async fn add_override(
+    kept: &mut Kept,
+    description: &ApplicationDescription,
+    form: &Form,
+    posted: &Posted,
+) -> Result<Result<(), String>, UiError> {
+    let (device, parameter) = (form.text("own-device").to_owned(), form.text("own-parameter").to_owned());
+    let chosen = kept.draft.devices.iter().any(|known| format!("{}/{}", known.client, known.device) == device);
+    let sections = drafts::sections(description, kept.draft.profile.as_deref());
+    let question =
+        sections.iter().flat_map(|section| &section.questions).find(|question| question.parameter == parameter);
+    let (true, Some(question)) = (chosen, question) else {
+        return Ok(Err("Choose a device and a question.".to_owned()));
+    };
+    if kept.draft.overrides.len() >= OVERRIDES_MAX && !kept.draft.overrides.contains_key(&device) {
+        return Err(AppError::refused(
+            Code::Invalid,
+            format!("at most {OVERRIDES_MAX} devices can have answers of their own; deploy the others separately"),
+        )
+        .into());
+    }
+    let value = drafts::answer(description, question, &[form.raw("own-value").unwrap_or_default()]);
+    let mut own = kept.draft.overrides.get(&device).cloned().unwrap_or_default();
+    own.insert(parameter.clone(), value);
+    let mut all = kept.draft.answers.clone();
+    all.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
+    let problems = drafts::problems(posted.state(), &kept.draft, &all).await?;
+    if let Some(messages) = problems.get(&parameter) {
+        return Ok(Err(format!("{}: {}", question.name, messages.join("; "))));
+    }
+    kept.draft.overrides.insert(device, own);
+    Ok(Ok(()))
+}

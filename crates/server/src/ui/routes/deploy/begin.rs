@@ -1,0 +1,93 @@
+//! The beginning of a draft, from an application or from a deployment; and its end without a deployment.
+
+use super::steps_of;
+use crate::app::drafts::{self, Draft, Kind};
+use crate::app::error::{AppError, Code};
+use crate::app::paging::Paging;
+use crate::app::{applications, deployments};
+use crate::ui::form::Posted;
+use crate::ui::visit::{Answer, go};
+use axum::extract::Path;
+use indexmap::IndexMap;
+use margrave_api::devices::DeviceRef;
+use margrave_api::page::LIMIT_MAX;
+
+pub(in crate::ui) async fn begin(posted: Posted) -> Answer {
+    let form = &posted.form;
+    let kind = match form.text("kind") {
+        "upgrade" => Kind::Upgrade,
+        "reconfigure" => Kind::Reconfigure,
+        _ => Kind::Create,
+    };
+    let mut draft = Draft {
+        kind,
+        application: form.text("application").to_owned(),
+        version: form.text("version").to_owned(),
+        profile: None,
+        devices: Vec::new(),
+        selector: None,
+        deployments: form.all("deployment").map(str::to_owned).collect(),
+        answers: IndexMap::new(),
+        overrides: IndexMap::new(),
+        answered: false,
+    };
+    if let Some((client, device)) = form.text("device").split_once('/') {
+        draft.devices.push(DeviceRef { client: client.to_owned(), device: device.to_owned() });
+    }
+    if let [only] = draft.deployments.as_slice() {
+        let deployment = deployments::get(posted.state(), only).await?;
+        draft.application = deployment.application;
+        if draft.version.is_empty() {
+            draft.version = if kind == Kind::Upgrade {
+                other_version(&posted, &draft.application, &deployment.version).await?
+            } else {
+                deployment.version
+            };
+        }
+    }
+    if kind != Kind::Create && draft.deployments.is_empty() {
+        draft.deployments = elsewhere(&posted, &draft).await?;
+    }
+    let id = drafts::create(posted.state(), posted.caller(), &draft).await?;
+    let first = steps_of(&draft).first().map_or("review", |(step, _)| step);
+    // With the version chosen already, the devices are next.
+    let first =
+        if kind == Kind::Create && form.has("version") && !draft.devices.is_empty() { "devices" } else { first };
+    Ok(go(&format!("/deploy/{id}/{first}"), None))
+}
+
+/// The newest version that is not the present one.
+async fn other_version(posted: &Posted, application: &str, present: &str) -> Result<String, AppError> {
+    let found = applications::get(posted.state(), application).await?;
+    let other = found.versions.into_iter().find(|version| version.version != present);
+    other
+        .map(|version| version.version)
+        .ok_or_else(|| AppError::refused(Code::NotFound, "the catalog has no other version of it; add one first"))
+}
+
+/// Deployments of the application on other versions than the one chosen.
+async fn elsewhere(posted: &Posted, draft: &Draft) -> Result<Vec<String>, AppError> {
+    let query = deployments::Query { application: Some(draft.application.clone()), ..deployments::Query::default() };
+    let mut found = Vec::new();
+    let mut paging = Paging { limit: Some(LIMIT_MAX), after: None };
+    loop {
+        let page = deployments::list(posted.state(), &query, &paging).await?;
+        found.extend(page.items.into_iter().filter(|one| one.version != draft.version).map(|one| one.id));
+        match page.next {
+            Some(next) if found.len() < drafts::CHOSEN_MAX => paging.after = Some(next),
+            _ => break,
+        }
+    }
+    found.truncate(drafts::CHOSEN_MAX);
+    if found.is_empty() {
+        return Err(AppError::refused(Code::Unchanged, "every deployment of it is on this version already"));
+    }
+    Ok(found)
+}
+
+/// Nothing of it is kept.
+pub(in crate::ui) async fn abandon(Path(id): Path<String>, posted: Posted) -> Answer {
+    let kept = drafts::get(posted.state(), posted.caller(), &id).await?;
+    drafts::drop(posted.state(), posted.caller(), kept.id).await?;
+    Ok(go(&format!("/catalog/{}", kept.draft.application), Some("The draft was dropped. Nothing was deployed.")))
+}

@@ -1,0 +1,210 @@
+//! Step two: where to. Every device says whether it fits; one that does not cannot be chosen (CON-02).
+
+use super::{Steps, next, steps};
+use crate::app::drafts::{self, CHOSEN_MAX, Kept};
+use crate::app::error::{AppError, Code};
+use crate::app::fleet::{self, Candidate, Search};
+use crate::app::groups;
+use crate::app::paging::{Paging, whole};
+use crate::ui::errors::UiError;
+use crate::ui::form::{Form, Posted};
+use crate::ui::markup::Markup;
+use crate::ui::routes::catalog::shelf::{Fit, fit};
+use crate::ui::routes::query::{Asked, device_link, link};
+use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
+use crate::ui::words;
+use askama::Template;
+use axum::extract::Path;
+use http::StatusCode;
+use margrave_api::devices::DeviceRef;
+use margrave_core::model::DeviceState;
+
+/// Groups offered in the filter.
+const GROUPS_MAX: u32 = 500;
+
+#[derive(Template)]
+#[template(path = "deploy/devices.html", blocks = ["live", "nav"])]
+struct DevicesPage {
+    shell: Shell,
+    steps: Steps,
+    filter: Filter,
+    sites: Vec<String>,
+    groups: Vec<String>,
+    rows: Vec<Row>,
+    /// Chosen one by one, on this page and others.
+    chosen: u64,
+    /// Everything that matches, instead of one by one.
+    selector: Option<String>,
+    /// What the filter comes to as a selector, where it does.
+    offered: Option<String>,
+    matching: u64,
+    next: Option<String>,
+    first: bool,
+    wrong: Option<String>,
+    fitting_here: usize,
+}
+pages!(DevicesPage);
+
+#[derive(Default)]
+struct Filter {
+    text: String,
+    labels: String,
+    site: String,
+    group: String,
+    state: String,
+}
+
+struct Row {
+    value: String,
+    device: String,
+    link: String,
+    site: String,
+    state: Markup,
+    fit: Fit,
+    /// The version it has already.
+    has: Option<String>,
+    ticked: bool,
+}
+
+impl Filter {
+    fn of(read: impl Fn(&str) -> String) -> Self {
+        Self { text: read("q"), labels: read("labels"), site: read("site"), group: read("group"), state: read("state") }
+    }
+
+    fn search(&self) -> Search {
+        let some = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+        Search {
+            text: some(&self.text),
+            labels: some(&self.labels),
+            site: some(&self.site),
+            group: some(&self.group),
+            state: DeviceState::parse(&self.state),
+        }
+    }
+
+    fn link(&self, id: &str, after: &str) -> String {
+        let members = [
+            ("q", self.text.as_str()),
+            ("labels", &self.labels),
+            ("site", &self.site),
+            ("group", &self.group),
+            ("state", &self.state),
+            ("after", after),
+        ];
+        link(&format!("/deploy/{id}/devices"), &members)
+    }
+}
+
+pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<String>) -> Answer {
+    let kept = drafts::get(&visit.state, visit.caller(), &id).await?;
+    let page = page(&visit, &kept, Filter::of(|name| asked.text(name)), &asked.paging()).await?;
+    visit.show(&page)
+}
+
+async fn page(visit: &Visit, kept: &Kept, filter: Filter, paging: &Paging) -> Result<DevicesPage, UiError> {
+    let (state, draft, search) = (&visit.state, &kept.draft, filter.search());
+    let found = fleet::candidates(state, &draft.application, &draft.version, &search, paging).await;
+    let (found, wrong) = match found {
+        Ok(page) => (page, None),
+        Err(AppError::Refused { detail, .. }) => (whole(Vec::new()), Some(detail)),
+        Err(other) => return Err(other.into()),
+    };
+    let matching =
+        if wrong.is_none() { fleet::counted(state, &search).await? } else { std::collections::BTreeMap::new() };
+    let matching =
+        search.state.map_or_else(|| matching.values().sum(), |one| matching.get(&one).copied().unwrap_or_default());
+    // A piece of a name or a state is nothing a group of devices can have in common for long.
+    let by_labels = search.text.is_none() && search.state.is_none() && wrong.is_none();
+    let offered = if by_labels { Some(search.selector(state).await?.to_string()) } else { None };
+    let rows: Vec<Row> = found.items.into_iter().map(|candidate| row(kept, candidate)).collect();
+    let names = groups::list(state, &Paging { limit: Some(GROUPS_MAX), after: None }).await?;
+    let steps = steps(state, kept, "devices").await?;
+    Ok(DevicesPage {
+        shell: visit.shell(Section::Catalog, format!("Devices - {}", steps.title)).await?,
+        sites: fleet::sites(state).await?,
+        groups: names.items.into_iter().map(|group| group.name).collect(),
+        fitting_here: rows.iter().filter(|row| row.fit.fits && row.has.is_none()).count(),
+        rows,
+        chosen: draft.devices.len() as u64,
+        selector: draft.selector.clone(),
+        offered,
+        matching,
+        next: found.next,
+        first: paging.after.is_none(),
+        wrong,
+        filter,
+        steps,
+    })
+}
+
+fn row(kept: &Kept, candidate: Candidate) -> Row {
+    let Candidate { listed, fit: judged } = candidate;
+    let device = &listed.device;
+    let has = listed.placed.iter().find(|placed| placed.application == kept.draft.application && !placed.removing);
+    let reference = DeviceRef { client: device.client.clone(), device: device.device.clone() };
+    let label = device.operator_labels.get("site").cloned();
+    let site = label.or_else(|| device.device_labels.get("site").map(crate::ui::routes::devices::plain));
+    Row {
+        value: format!("{}/{}", device.client, device.device),
+        link: device_link(&device.client, &device.device),
+        site: site.unwrap_or_default(),
+        state: words::device_state(listed.state),
+        has: has.map(|placed| placed.version.clone()),
+        ticked: kept.draft.devices.contains(&reference),
+        fit: fit(&judged),
+        device: device.device.clone(),
+    }
+}
+
+pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> Answer {
+    let mut kept = drafts::get(posted.state(), posted.caller(), &id).await?;
+    kept.revision = posted.form.number("revision").unwrap_or(kept.revision);
+    let form = &posted.form;
+    take(&mut kept, form);
+    let filter = Filter::of(|name| form.text(name).to_owned());
+    match form.text("go") {
+        "all" => kept.draft.selector = Some(filter.search().selector(posted.state()).await?.to_string()),
+        "named" => kept.draft.selector = None,
+        _ => {}
+    }
+    if kept.draft.devices.len() > CHOSEN_MAX {
+        let detail = format!(
+            "choose at most {} one by one; for more, choose all that match a filter",
+            words::thousands(CHOSEN_MAX as u64)
+        );
+        return Err(AppError::refused(Code::Invalid, detail).into());
+    }
+    kept.revision = drafts::put(posted.state(), posted.caller(), &kept).await?;
+    if form.text("go") != "continue" {
+        let after = if form.text("go") == "next" { form.text("after") } else { "" };
+        return Ok(go(&filter.link(&id, after), None));
+    }
+    if kept.draft.devices.is_empty() && kept.draft.selector.is_none() {
+        let mut page =
+            page(&posted.visit, &kept, filter, &Paging { limit: Some(crate::ui::routes::query::ROWS), after: None })
+                .await?;
+        page.wrong = Some("No device is chosen yet. Tick at least one that fits.".to_owned());
+        return posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page);
+    }
+    Ok(go(&next(&kept, "devices"), None))
+}
+
+/// What was ticked on this page; what other pages had stays.
+fn take(kept: &mut Kept, form: &Form) {
+    let read = |text: &str| {
+        let (client, device) = text.split_once('/')?;
+        Some(DeviceRef { client: client.to_owned(), device: device.to_owned() })
+    };
+    let shown: Vec<DeviceRef> = form.all("shown").filter_map(read).collect();
+    kept.draft.devices.retain(|device| !shown.contains(device));
+    for device in form.all("device").filter_map(read) {
+        if !kept.draft.devices.contains(&device) {
+            kept.draft.devices.push(device);
+        }
+    }
+    let chosen: Vec<String> =
+        kept.draft.devices.iter().map(|device| format!("{}/{}", device.client, device.device)).collect();
+    if kept.draft.selector.is_none() {
+        kept.draft.overrides.retain(|device, _| chosen.contains(device));
+    }
+}

@@ -1,0 +1,53 @@
+//! Step one: which version, and how it is installed.
+
+use super::{Steps, next, steps};
+use crate::app::drafts::{self, Kind};
+use crate::app::shelf::{self, Detail};
+use crate::ui::form::Posted;
+use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
+use crate::ui::words;
+use askama::Template;
+use axum::extract::Path;
+
+#[derive(Template)]
+#[template(path = "deploy/version.html", blocks = ["live", "nav"])]
+struct VersionPage {
+    shell: Shell,
+    steps: Steps,
+    detail: Detail,
+    profile: String,
+    create: bool,
+    reaches: Option<String>,
+}
+pages!(VersionPage);
+
+pub(in crate::ui) async fn show(visit: Visit, Path(id): Path<String>) -> Answer {
+    let kept = drafts::get(&visit.state, visit.caller(), &id).await?;
+    let steps = steps(&visit.state, &kept, "version").await?;
+    let create = kept.draft.kind == Kind::Create;
+    let page = VersionPage {
+        shell: visit.shell(Section::Catalog, format!("Version - {}", steps.title)).await?,
+        detail: shelf::detail(&visit.state, &kept.draft.application, Some(&kept.draft.version)).await?,
+        profile: kept.draft.profile.clone().unwrap_or_default(),
+        reaches: (!create).then(|| words::count(kept.draft.deployments.len() as u64, "device")),
+        create,
+        steps,
+    };
+    visit.show(&page)
+}
+
+pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> Answer {
+    let mut kept = drafts::get(posted.state(), posted.caller(), &id).await?;
+    let version = posted.form.text("version").to_owned();
+    if version != kept.draft.version {
+        // Its questions may be others.
+        kept.draft.answered = false;
+    }
+    kept.draft.version = version;
+    kept.draft.profile = posted.form.given("profile");
+    // A version that does not exist is refused here.
+    drafts::description(posted.state(), &kept.draft).await?;
+    kept.revision = posted.form.number("revision").unwrap_or(kept.revision);
+    drafts::put(posted.state(), posted.caller(), &kept).await?;
+    Ok(go(&next(&kept, "version"), None))
+}

@@ -1,0 +1,190 @@
+//! One deployment: how it does and why, what it consists of, what it was before, and what can be done about it.
+
+use super::list::{Row, row};
+use crate::app::changes;
+use crate::app::deployments;
+use crate::app::diff::{self, DiffQuery};
+use crate::app::error::{AppError, Code};
+use crate::app::{applications, drafts, explain, overview};
+use crate::ui::ask::{Question, ask};
+use crate::ui::chart;
+use crate::ui::form::Posted;
+use crate::ui::markup::Markup;
+use crate::ui::routes::query::Asked;
+use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
+use crate::ui::words;
+use askama::Template;
+use axum::extract::Path;
+use margrave_api::changes::{ChangeKind, DiffSign};
+use margrave_api::deployments::{Convergence, Desired, Revision, StatusError};
+use margrave_api::explain::Fact;
+
+#[derive(Template)]
+#[template(path = "deployments/detail.html", blocks = ["live", "nav"])]
+struct DetailPage {
+    shell: Shell,
+    row: Row,
+    tone: &'static str,
+    present: bool,
+    summary: String,
+    why: Vec<(&'static str, Vec<Fact>)>,
+    troubles: Vec<Trouble>,
+    history: Markup,
+    values: Vec<(String, String)>,
+    revisions: Vec<(Revision, String, bool)>,
+    document: String,
+    /// How the device differs from what is wanted.
+    differs: Vec<(&'static str, String)>,
+    other_versions: bool,
+    policy: String,
+}
+pages!(DetailPage);
+
+/// Something a device says went wrong.
+struct Trouble {
+    component: Option<String>,
+    error: StatusError,
+    next: Option<&'static str>,
+}
+
+pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<String>) -> Answer {
+    let state = &visit.state;
+    let deployment = deployments::get(state, &id).await?;
+    let overview = overview::get(state).await?;
+    let name = overview.names.get(&deployment.application).unwrap_or(&deployment.application).clone();
+    match asked.get("ask").as_deref() {
+        Some("remove") => return ask_to_remove(&visit, &name, &deployment).await,
+        Some("back") => {
+            let revision = asked.text("revision");
+            return ask_to_go_back(&visit, &name, &deployment, &revision).await;
+        }
+        _ => {}
+    }
+    let revisions = deployments::revisions(state, &id).await?.items;
+    let history = deployments::status_history(state, &id).await?.items;
+    let removing = deployment.desired == Desired::Absent;
+    let look = words::of_convergence(deployment.convergence, removing);
+    let differs = if deployment.convergence == Convergence::Converged {
+        Vec::new()
+    } else {
+        let found = diff::deployment(state, &id, &DiffQuery { from: Some("reported".to_owned()), to: None }).await?;
+        let lines = found.lines.into_iter().filter(|line| line.sign != DiffSign::Same);
+        lines
+            .map(|line| {
+                if line.sign == DiffSign::Added {
+                    ("added", format!("+ {}", line.text))
+                } else {
+                    ("removed", format!("- {}", line.text))
+                }
+            })
+            .collect()
+    };
+    let versions =
+        applications::get(state, &deployment.application).await.map(|found| found.versions.len()).unwrap_or_default();
+    let shell = visit.shell(Section::Deployments, format!("{} - {name} on {}", look.word, deployment.device)).await?;
+    let explanation = explain::deployment(state, &id).await?;
+    let page = DetailPage {
+        why: words::why(&explanation, true),
+        summary: explanation.summary,
+        tone: look.tone,
+        present: !removing,
+        troubles: troubles(&deployment),
+        history: chart::history(&history, shell.now),
+        values: deployment.values.iter().map(|(name, value)| (name.clone(), plain(value))).collect(),
+        revisions: revisions
+            .into_iter()
+            .map(|revision| {
+                let what = match revision.action {
+                    ChangeKind::Create => "deployed",
+                    ChangeKind::Reconfigure => "reconfigured",
+                    ChangeKind::Upgrade => "changed to another version",
+                    ChangeKind::Remove => "removed",
+                };
+                let present = revision.revision == deployment.revision;
+                (revision, what.to_owned(), present)
+            })
+            .collect(),
+        document: String::from_utf8_lossy(&deployments::document(state, &id, None).await.unwrap_or_default())
+            .into_owned(),
+        differs,
+        other_versions: versions > 1,
+        policy: margrave_core::policy::Policy::from(deployment.policy).to_string(),
+        row: row(deployment, &overview.names),
+        shell,
+    };
+    visit.show(&page)
+}
+
+fn plain(value: &serde_json::Value) -> String {
+    crate::ui::routes::devices::plain(value)
+}
+
+fn troubles(deployment: &margrave_api::deployments::Deployment) -> Vec<Trouble> {
+    let Some(status) = &deployment.status else { return Vec::new() };
+    let of_components = status.components.iter().filter_map(|component| {
+        let error = component.error.clone()?;
+        Some((Some(component.name.clone()), error))
+    });
+    let own = status.error.clone().map(|error| (None, error));
+    let all = of_components.chain(own).filter(|(_, error)| !error.code.is_empty() || !error.message.is_empty());
+    all.map(|(component, error)| Trouble { next: explain::next_action(&error.code), component, error }).collect()
+}
+
+async fn ask_to_remove(visit: &Visit, name: &str, deployment: &margrave_api::deployments::Deployment) -> Answer {
+    let data = match deployment.policy.on_removal {
+        margrave_api::policies::OnRemoval::Keep => "Its data stays on the device.",
+        margrave_api::policies::OnRemoval::Purge => "Its data on the device is deleted, as its policy says.",
+    };
+    let question = Question {
+        title: format!("Remove {name} from {}?", deployment.device),
+        text: vec![format!("The device stops it and takes it away as soon as it hears of it. {data}")],
+        devices: Some(1),
+        action: format!("/deployments/{}", deployment.id),
+        fields: vec![("action", "remove".to_owned()), ("revision", deployment.revision.to_string())],
+        button: "Remove from 1 device".to_owned(),
+        danger: true,
+        back: format!("/deployments/{}", deployment.id),
+    };
+    ask(visit, Section::Deployments, question).await
+}
+
+async fn ask_to_go_back(
+    visit: &Visit,
+    name: &str,
+    deployment: &margrave_api::deployments::Deployment,
+    revision: &str,
+) -> Answer {
+    let number = revision.parse().map_err(|_| AppError::not_found(format_args!("revision `{revision}`")))?;
+    let request = drafts::back_to(&visit.state, &deployment.id, number).await?;
+    let plan = changes::dry_run(&visit.state, request).await?;
+    let lines = plan.targets.first().map(|target| target.diff.clone()).unwrap_or_default();
+    let changed = lines.iter().filter(|line| line.sign != DiffSign::Same).count();
+    let question = Question {
+        title: format!("Go back to revision {revision} of {name} on {}?", deployment.device),
+        text: vec![format!(
+            "The device gets version {} with the answers of that revision, as a new revision. {} of its document change.",
+            plan.version,
+            words::count(changed as u64, "line")
+        )],
+        devices: Some(1),
+        action: format!("/deployments/{}", deployment.id),
+        fields: vec![("action", "back".to_owned()), ("to", revision.to_owned())],
+        button: format!("Go back to revision {revision}"),
+        danger: false,
+        back: format!("/deployments/{}", deployment.id),
+    };
+    ask(visit, Section::Deployments, question).await
+}
+
+pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> Answer {
+    let state = posted.state();
+    let request = match posted.form.text("action") {
+        "remove" => changes::remove_request(state, &id, posted.form.number("revision")).await,
+        "back" => drafts::back_to(state, &id, posted.form.number("to").unwrap_or_default()).await,
+        _ => Err(AppError::refused(Code::Invalid, "say what should be done with the deployment")),
+    };
+    // A form sent again may find that what it wanted is so already; then the record of repeats tells.
+    let change =
+        posted.once(async { changes::submit(state, posted.caller(), request?, posted.reason()).await }).await?;
+    Ok(go(&format!("/changes/{}", change.id), None))
+}

@@ -1,0 +1,118 @@
+//! All deployments, a page at a time; what failed first.
+
+use crate::app::deployments::{self, Query};
+use crate::app::error::AppError;
+use crate::app::overview;
+use crate::app::paging::whole;
+use crate::ui::markup::Markup;
+use crate::ui::routes::query::{Asked, device_link, link};
+use crate::ui::visit::{Answer, Section, Shell, Visit, pages};
+use crate::ui::words;
+use askama::Template;
+use margrave_api::deployments::{Convergence, Deployment, Desired};
+use std::collections::HashMap;
+
+#[derive(Template)]
+#[template(path = "deployments/list.html", blocks = ["live", "nav"])]
+struct ListPage {
+    shell: Shell,
+    rows: Vec<Row>,
+    tiles: Vec<Tile>,
+    total: u64,
+    state: String,
+    application: String,
+    version: String,
+    applications: Vec<(String, String)>,
+    next: Option<String>,
+    first: Option<String>,
+    filtered: bool,
+    wrong: Option<String>,
+}
+pages!(ListPage);
+
+struct Tile {
+    count: u64,
+    state: Markup,
+    tone: &'static str,
+    link: String,
+    chosen: bool,
+}
+
+/// A deployment as a row.
+pub(in crate::ui::routes) struct Row {
+    pub(in crate::ui::routes) name: String,
+    pub(in crate::ui::routes) state: Markup,
+    pub(in crate::ui::routes) device_link: String,
+    pub(in crate::ui::routes) error: Option<String>,
+    pub(in crate::ui::routes) components: Vec<(String, Markup)>,
+    pub(in crate::ui::routes) deployment: Deployment,
+}
+
+pub(in crate::ui::routes) fn row(deployment: Deployment, names: &HashMap<String, String>) -> Row {
+    let errors = deployment.status.iter().flat_map(|status| {
+        status.components.iter().filter_map(|component| component.error.as_ref()).chain(status.error.as_ref())
+    });
+    let components = deployment.status.iter().flat_map(|status| &status.components);
+    Row {
+        name: names.get(&deployment.application).unwrap_or(&deployment.application).clone(),
+        state: words::convergence(deployment.convergence, deployment.desired == Desired::Absent),
+        device_link: device_link(&deployment.client, deployment.device.trim_end_matches("/*")),
+        error: errors.map(|error| format!("{} (code {})", error.message, error.code)).next(),
+        components: components.map(|component| (component.name.clone(), words::reported(&component.state))).collect(),
+        deployment,
+    }
+}
+
+pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
+    let state = &visit.state;
+    let overview = overview::get(state).await?;
+    let word = asked.text("state");
+    let convergence = Convergence::ALL.into_iter().find(|known| known.as_str() == word);
+    let query =
+        Query { application: asked.get("application"), version: asked.get("version"), convergence, ..Query::default() };
+    let (page, wrong) = match deployments::list(state, &query, &asked.paging()).await {
+        Ok(page) => (page, None),
+        Err(AppError::Refused { detail, .. }) => (whole(Vec::new()), Some(detail)),
+        Err(error) => return Err(error.into()),
+    };
+    let (application, version) = (asked.text("application"), asked.text("version"));
+    let at = |state: &str, after: &str| {
+        link(
+            "/deployments",
+            &[("state", state), ("application", &application), ("version", &version), ("after", after)],
+        )
+    };
+    let counts = &overview.summary.deployments.0;
+    let tiles = Convergence::ALL
+        .into_iter()
+        .map(|one| {
+            let look = words::of_convergence(one, false);
+            Tile {
+                count: counts.get(&one).copied().unwrap_or_default(),
+                state: words::convergence(one, false),
+                tone: look.tone,
+                link: at(if convergence == Some(one) { "" } else { one.as_str() }, ""),
+                chosen: convergence == Some(one),
+            }
+        })
+        .filter(|tile| tile.count > 0 || tile.chosen)
+        .collect();
+    let mut applications: Vec<(String, String)> =
+        overview.names.iter().map(|(id, name)| (id.clone(), name.clone())).collect();
+    applications.sort_by(|one, other| one.1.cmp(&other.1));
+    let listing = ListPage {
+        shell: visit.shell(Section::Deployments, "Deployments").await?,
+        rows: page.items.into_iter().map(|deployment| row(deployment, &overview.names)).collect(),
+        tiles,
+        total: counts.values().sum(),
+        filtered: convergence.is_some() || !application.is_empty() || !version.is_empty(),
+        next: page.next.map(|next| at(&word, &next)),
+        first: asked.get("after").map(|_| at(&word, "")),
+        state: word.clone(),
+        application: application.clone(),
+        version: version.clone(),
+        applications,
+        wrong,
+    };
+    visit.show(&listing)
+}

@@ -1,0 +1,273 @@
+//! One device: what it is, what runs on it, what it belongs to, what happened.
+
+use super::{Row, plain, row};
+use crate::app::error::{AppError, Code};
+use crate::app::events::{self, EventsFilter, Order};
+use crate::app::paging::Paging;
+use crate::app::{clients, deployments, devices, explain, fleet, overview};
+use crate::ui::ask::{Question, ask};
+use crate::ui::chart;
+use crate::ui::errors::UiError;
+use crate::ui::form::{Form, Posted};
+use crate::ui::markup::Markup;
+use crate::ui::routes::query::{Asked, device_link};
+use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
+use crate::ui::words;
+use askama::Template;
+use axum::extract::Path;
+use http::StatusCode;
+use indexmap::IndexMap;
+use margrave_api::clients::{Client, ClientState};
+use margrave_api::deployments::{Deployment, Desired};
+use margrave_api::devices::UpdateDevice;
+use margrave_api::events::Event;
+use margrave_api::explain::Fact;
+use margrave_core::model::DeviceState;
+
+/// Relatives of a device shown; a gateway with more is looked at in the list.
+const FAMILY_MAX: u32 = 200;
+const EVENTS_MAX: u32 = 15;
+const DEPLOYMENTS_MAX: u32 = 50;
+
+#[derive(Template)]
+#[template(path = "devices/detail.html", blocks = ["live", "nav"])]
+struct DetailPage {
+    shell: Shell,
+    row: Row,
+    client: Client,
+    accepted: bool,
+    tone: &'static str,
+    summary: String,
+    why: Vec<(&'static str, Vec<Fact>)>,
+    workloads: Vec<Workload>,
+    facts: Vec<(&'static str, String)>,
+    device_labels: Vec<(String, String)>,
+    operator_labels: Vec<(String, String)>,
+    new_label: (String, String),
+    parent: Option<(String, String)>,
+    children: Vec<Row>,
+    events: Vec<Event>,
+    raw: String,
+    wrong: Option<Wrong>,
+}
+pages!(DetailPage);
+
+/// Why labels were not kept.
+struct Wrong {
+    title: String,
+    errors: Vec<String>,
+}
+
+struct Workload {
+    name: String,
+    state: Markup,
+    history: Markup,
+    error: Option<String>,
+    deployment: Deployment,
+}
+
+pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path((client, device)): Path<(String, String)>) -> Answer {
+    if asked.get("ask").as_deref() == Some("forget") {
+        return ask_to_forget(&visit, &client, &device).await;
+    }
+    let page = page(&visit, &client, &device, None).await?;
+    visit.show(&page)
+}
+
+async fn page(visit: &Visit, client: &str, device: &str, typed: Option<&Form>) -> Result<DetailPage, UiError> {
+    let state = &visit.state;
+    let listed = fleet::get(state, client, device).await?;
+    let overview = overview::get(state).await?;
+    let identity = clients::get(state, client).await?;
+    let query =
+        deployments::Query { client: Some(client.to_owned()), with_absent: true, ..deployments::Query::default() };
+    let all = deployments::list(state, &query, &Paging { limit: Some(DEPLOYMENTS_MAX), after: None }).await?.items;
+    let shell = visit.shell(Section::Devices, format!("{device} - Device")).await?;
+    let mut workloads = Vec::new();
+    for deployment in all.into_iter().filter(|deployment| is_here(deployment, device)) {
+        let removing = deployment.desired == Desired::Absent;
+        if removing && deployment.convergence == margrave_api::deployments::Convergence::Converged {
+            continue;
+        }
+        let history = deployments::status_history(state, &deployment.id).await?.items;
+        let errors = deployment.status.iter().flat_map(|status| {
+            status.components.iter().filter_map(|component| component.error.as_ref()).chain(status.error.as_ref())
+        });
+        workloads.push(Workload {
+            name: overview.names.get(&deployment.application).unwrap_or(&deployment.application).clone(),
+            state: words::convergence(deployment.convergence, removing),
+            history: chart::history(&history, shell.now),
+            error: errors.map(|error| format!("{} (code {})", error.message, error.code)).next(),
+            deployment,
+        });
+    }
+    let family = fleet::family(state, client, &Paging { limit: Some(FAMILY_MAX), after: None }).await?.items;
+    let below = format!("{device}/");
+    let children = family
+        .into_iter()
+        .filter(|one| one.device.device.strip_prefix(&below).is_some_and(|rest| !rest.contains('/')))
+        .map(|one| row(one, &overview.names))
+        .collect();
+    let filter =
+        EventsFilter { client: Some(client.to_owned()), device: Some(device.to_owned()), ..EventsFilter::default() };
+    let paging = Paging { limit: Some(EVENTS_MAX), after: None };
+    let events = events::history(state, filter, None, Order::Newest, &paging).await?.items;
+    let explanation = explain::device(state, client, device).await?;
+    let (operator_labels, new_label) = labels(&listed.device.operator_labels, typed);
+    Ok(DetailPage {
+        why: words::why(&explanation, false),
+        summary: explanation.summary,
+        accepted: identity.state == ClientState::Accepted,
+        tone: words::of_device(listed.state).tone,
+        client: identity,
+        workloads,
+        facts: facts(listed.device.capabilities.as_ref()),
+        device_labels: listed.device.device_labels.iter().map(|(name, value)| (name.clone(), plain(value))).collect(),
+        operator_labels,
+        new_label,
+        parent: device.rsplit_once('/').map(|(parent, _)| (parent.to_owned(), device_link(client, parent))),
+        children,
+        events,
+        raw: listed
+            .device
+            .capabilities
+            .as_ref()
+            .and_then(|document| serde_json::to_string_pretty(document).ok())
+            .unwrap_or_default(),
+        wrong: None,
+        row: row(listed, &overview.names),
+        shell,
+    })
+}
+
+/// On the device itself, or placed by it as a gateway.
+fn is_here(deployment: &Deployment, device: &str) -> bool {
+    deployment.device == device || deployment.device.strip_suffix("/*") == Some(device)
+}
+
+type Labels = Vec<(String, String)>;
+
+/// The labels as they are, or as somebody has just written them.
+fn labels(kept: &IndexMap<String, String>, typed: Option<&Form>) -> (Labels, (String, String)) {
+    let of = |name: &String, value: &String| {
+        let typed =
+            typed.and_then(|form| form.raw(&format!("label:{name}"))).map_or_else(|| value.clone(), str::to_owned);
+        (name.clone(), typed)
+    };
+    let new = typed.map_or_else(Default::default, |form| (form.text("name").to_owned(), form.text("value").to_owned()));
+    (kept.iter().map(|(name, value)| of(name, value)).collect(), new)
+}
+
+/// What it offers, in plain words.
+fn facts(capabilities: Option<&serde_json::Value>) -> Vec<(&'static str, String)> {
+    let Some(properties) = capabilities.and_then(|document| document.get("properties")) else { return Vec::new() };
+    let text = |name: &str| properties.get(name).map(plain).filter(|text| !text.is_empty());
+    let list = |name: &str, of: &dyn Fn(&serde_json::Value) -> String| {
+        let items = properties.get(name)?.as_array()?.iter().map(of).filter(|item| !item.is_empty());
+        Some(items.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
+    };
+    let cpu = |cpu: &serde_json::Value| {
+        let cores = cpu.get("cores").map(plain).unwrap_or_default();
+        let cores = if cores == "1" || cores == "1.0" { "1 core".to_owned() } else { format!("{cores} cores") };
+        let architecture = cpu.get("architecture").map(plain).unwrap_or_default();
+        format!("{cores} {architecture}").trim().to_owned()
+    };
+    let kind = |thing: &serde_json::Value| {
+        let part = |name: &str| thing.get(name).map(plain).unwrap_or_default();
+        [part("type"), part("manufacturer"), part("model")].join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    [
+        ("Vendor", text("vendor")),
+        ("Model", text("modelNumber")),
+        ("Serial number", text("serialNumber")),
+        ("Processor", list("cpus", &cpu)),
+        ("Memory", text("memory")),
+        ("Storage", text("storage")),
+        ("Installs", list("supportedDeploymentTypes", &plain)),
+        ("Runtimes", list("supportedRuntimes", &plain)),
+        ("Peripherals", list("peripherals", &kind)),
+        ("Interfaces", list("interfaces", &kind)),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name, value?)))
+    .collect()
+}
+
+pub(in crate::ui) async fn act(Path((client, device)): Path<(String, String)>, posted: Posted) -> Answer {
+    match posted.form.text("action") {
+        "forget" => {
+            devices::delete(
+                posted.state(),
+                posted.caller(),
+                &client,
+                &device,
+                posted.reason(),
+                posted.form.number("revision"),
+            )
+            .await?;
+            Ok(go("/devices", Some(&format!("Device {device} was forgotten."))))
+        }
+        _ => label(&client, &device, posted).await,
+    }
+}
+
+/// Sets, changes and takes away labels of the operator, all at once.
+async fn label(client: &str, device: &str, posted: Posted) -> Answer {
+    let form = &posted.form;
+    let kept = fleet::get(posted.state(), client, device).await?.device.operator_labels;
+    let mut labels: IndexMap<String, Option<String>> = IndexMap::new();
+    for (name, value) in &kept {
+        if form.has(&format!("remove:{name}")) {
+            labels.insert(name.clone(), None);
+        } else if let Some(typed) = form.raw(&format!("label:{name}")).map(str::trim).filter(|typed| typed != value) {
+            labels.insert(name.clone(), Some(typed.to_owned()));
+        }
+    }
+    if let Some(name) = form.given("name") {
+        labels.insert(name, Some(form.text("value").to_owned()));
+    }
+    let link = device_link(client, device);
+    if labels.is_empty() {
+        return Ok(go(&link, Some("Nothing was changed.")));
+    }
+    let body = UpdateDevice { labels, reason: posted.reason() };
+    match devices::update(posted.state(), posted.caller(), client, device, body, form.number("revision")).await {
+        Ok(_) => Ok(go(&link, Some("The labels were changed."))),
+        Err(AppError::Refused { code, detail, errors }) if matches!(code, Code::Invalid | Code::Conflict) => {
+            let mut page = page(&posted.visit, client, device, Some(form)).await?;
+            page.wrong = Some(Wrong {
+                title: if code == Code::Conflict {
+                    "Somebody else changed these labels in the meantime. Compare with what is there now, then save again."
+                        .to_owned()
+                } else {
+                    detail
+                },
+                errors: errors.into_iter().map(|error| format!("{}: {}", error.field, error.message)).collect(),
+            });
+            let status = if code == Code::Conflict { StatusCode::CONFLICT } else { StatusCode::UNPROCESSABLE_ENTITY };
+            posted.visit.show_with(status, &page)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn ask_to_forget(visit: &Visit, client: &str, device: &str) -> Answer {
+    let listed = fleet::get(&visit.state, client, device).await?;
+    let mut text = vec![
+        "The device, its labels and everything behind it are forgotten until its client reports it again.".to_owned(),
+    ];
+    if listed.state != DeviceState::ShutOut {
+        text.push("Its client stays accepted, so a device that is still there comes back by itself. Retire the client to keep it out.".to_owned());
+    }
+    let question = Question {
+        title: format!("Forget device {device}?"),
+        text,
+        devices: Some(1),
+        action: device_link(client, device),
+        fields: vec![("action", "forget".to_owned()), ("revision", listed.device.revision.to_string())],
+        button: "Forget this device".to_owned(),
+        danger: true,
+        back: device_link(client, device),
+    };
+    ask(visit, Section::Devices, question).await
+}

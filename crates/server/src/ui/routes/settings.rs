@@ -1,0 +1,15 @@
+//! Settings: who may come in, from where software comes, how the server is reached.
+
+pub(super) mod clients;
+pub(super) mod invitations;
+pub(super) mod registry;
+pub(super) mod sessions;
+pub(super) mod tokens;
+
+use crate::ui::visit::go;
+use axum::response::Response;
+
+/// The first of them.
+pub(super) async fn index() -> Response {
+    go("/settings/tokens", None)
+}

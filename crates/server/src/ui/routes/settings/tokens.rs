@@ -1,0 +1,104 @@
+//! Access tokens, for people and programs.
+
+use crate::app::access;
+use crate::app::error::AppError;
+use crate::ui::ask::{Question, ask};
+use crate::ui::form::Posted;
+use crate::ui::routes::query::Asked;
+use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
+use askama::Template;
+use http::StatusCode;
+use margrave_api::access::{CreateToken, Token};
+
+const DAY_SECONDS: u64 = 86_400;
+
+#[derive(Template)]
+#[template(path = "settings/tokens.html", blocks = ["live", "nav"])]
+struct TokensPage {
+    shell: Shell,
+    tab: &'static str,
+    tokens: Vec<(Token, bool, bool)>,
+    made: Option<Token>,
+    name: String,
+    days: String,
+    wrong: Option<String>,
+}
+pages!(TokensPage);
+
+pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
+    if let Some(id) = asked.get("revoke") {
+        return ask_to_revoke(&visit, &id).await;
+    }
+    let page = page(&visit, None, None, ("", "")).await?;
+    visit.show(&page)
+}
+
+async fn page(
+    visit: &Visit,
+    made: Option<Token>,
+    wrong: Option<String>,
+    (name, days): (&str, &str),
+) -> Result<TokensPage, crate::ui::errors::UiError> {
+    let now = visit.state.now().to_string();
+    let own = visit.caller().token.to_string();
+    let tokens = access::tokens(&visit.state).await?.items;
+    let shown = tokens.into_iter().rev().map(|token| {
+        let good = token.revoked_at.is_none() && token.expires_at.as_ref().is_none_or(|end| *end > now);
+        let mine = token.id == own;
+        (token, good, mine)
+    });
+    Ok(TokensPage {
+        shell: visit.shell(Section::Settings, "Access tokens - Settings").await?,
+        tab: "tokens",
+        tokens: shown.collect(),
+        made,
+        name: name.to_owned(),
+        days: days.to_owned(),
+        wrong,
+    })
+}
+
+async fn ask_to_revoke(visit: &Visit, id: &str) -> Answer {
+    let tokens = access::tokens(&visit.state).await?.items;
+    let token = tokens.into_iter().find(|token| token.id == id);
+    let token = token.ok_or_else(|| AppError::not_found(format_args!("token `{id}`")))?;
+    let mut text = vec!["Whoever uses it is refused from now on, and web sessions signed in with it end.".to_owned()];
+    if visit.caller().token.to_string() == id {
+        text.push("You are signed in with this token yourself: you will be signed out.".to_owned());
+    }
+    let question = Question {
+        title: format!("Revoke token {}?", token.name),
+        text,
+        devices: Some(0),
+        action: "/settings/tokens".to_owned(),
+        fields: vec![("action", "revoke".to_owned()), ("id", id.to_owned())],
+        button: "Revoke this token".to_owned(),
+        danger: true,
+        back: "/settings/tokens".to_owned(),
+    };
+    ask(visit, Section::Settings, question).await
+}
+
+pub(in crate::ui) async fn act(posted: Posted) -> Answer {
+    let form = &posted.form;
+    if form.text("action") == "revoke" {
+        access::revoke_token(posted.state(), posted.caller(), form.text("id"), posted.reason()).await?;
+        return Ok(go("/settings/tokens", Some("The token was revoked.")));
+    }
+    let (name, days) = (form.text("name").to_owned(), form.text("days").to_owned());
+    let valid_for_seconds = match days.as_str() {
+        "" => None,
+        days => Some(days.parse::<u64>().unwrap_or_default().saturating_mul(DAY_SECONDS)),
+    };
+    let body = CreateToken { name: name.clone(), valid_for_seconds, reason: posted.reason() };
+    let work = access::create_token(posted.state(), posted.caller(), body);
+    match posted.once(work).await {
+        Ok(made) => posted.visit.show(&page(&posted.visit, Some(made), None, ("", "")).await?),
+        Err(AppError::Refused { detail, errors, .. }) => {
+            let wrong = errors.into_iter().map(|error| error.message).next().unwrap_or(detail);
+            let page = page(&posted.visit, None, Some(wrong), (&name, &days)).await?;
+            posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page)
+        }
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,181 @@
+//! Who is signed in: a cookie that holds a secret, sent by pages of our own only.
+
+use super::assets;
+use super::errors::{Shown, UiError};
+use super::visit::{Answer, FRAGMENT, go, render};
+use crate::app::error::{AppError, Code};
+use crate::app::sessions;
+use crate::state::ServerState;
+use crate::telemetry::RequestId;
+use askama::Template;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use http::{HeaderMap, Method, StatusCode, header};
+use std::fmt;
+
+/// What a cookie holds.
+#[derive(Clone)]
+pub(super) struct Secret(pub(super) String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// `__Host-` binds a cookie to this host and to HTTPS; plain HTTP is for loopback addresses only.
+pub(super) fn cookie_name(state: &ServerState) -> &'static str {
+    if state.config.listeners.operators.speaks_tls() { "__Host-margrave" } else { "margrave" }
+}
+
+pub(super) fn set_cookie(state: &ServerState, secret: &str, seconds: u64) -> String {
+    let secure = if state.config.listeners.operators.speaks_tls() { "; Secure" } else { "" };
+    format!("{}={secret}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}", cookie_name(state))
+}
+
+pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let all = headers.get_all(header::COOKIE).into_iter().filter_map(|value| value.to_str().ok());
+    all.flat_map(|text| text.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='))
+        .find(|(known, _)| *known == name)
+        .map(|(_, value)| value)
+        .filter(|value| !value.is_empty())
+}
+
+/// What the page before has left to be said.
+pub(super) fn said_cookie(headers: &HeaderMap) -> Option<String> {
+    let text = cookie(headers, "said")?;
+    let pair = format!("said={text}");
+    url::form_urlencoded::parse(pair.as_bytes()).next().map(|(_, text)| text.into_owned())
+}
+
+/// A link from elsewhere comes without the cookie; this page goes on from our own origin, with it.
+#[derive(Template)]
+#[template(path = "continue.html")]
+struct Continue {
+    place: String,
+    assets: &'static str,
+}
+
+/// Lets in whoever has a session; everybody else signs in first and comes back.
+pub(super) async fn require(State(state): State<ServerState>, mut request: Request, next: Next) -> Answer {
+    let secret = cookie(request.headers(), cookie_name(&state)).map(str::to_owned);
+    let request_id = request.extensions().get::<RequestId>().map(|RequestId(id)| id.clone());
+    let visitor = match &secret {
+        Some(secret) => sessions::visitor(&state, secret, request_id).await?,
+        None => None,
+    };
+    if let (Some(visitor), Some(secret)) = (visitor, secret.clone()) {
+        request.extensions_mut().insert(visitor);
+        request.extensions_mut().insert(Secret(secret));
+        return Ok(next.run(request).await);
+    }
+    let place = request.uri().path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string);
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    // The script shows this itself; a redirect would put the sign-in page into the middle of another.
+    if request.headers().contains_key(FRAGMENT) || place.starts_with("/ui/") {
+        return Ok((StatusCode::UNAUTHORIZED, "signed out").into_response());
+    }
+    let elsewhere = request.headers().get("sec-fetch-site").is_some_and(|site| site == "cross-site");
+    if reads && elsewhere && secret.is_none() {
+        return render(StatusCode::OK, &Continue { place, assets: assets::base() });
+    }
+    let back = if reads { place } else { "/".to_owned() };
+    if back == "/" {
+        return Ok(go("/sign-in", None));
+    }
+    let back: String = url::form_urlencoded::byte_serialize(back.as_bytes()).collect();
+    Ok(go(&format!("/sign-in?to={back}"), None))
+}
+
+/// Refuses what another site makes a browser do.
+pub(super) async fn own_origin_only(request: Request, next: Next) -> Result<Response, UiError> {
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    if reads || is_own(&request) {
+        return Ok(next.run(request).await);
+    }
+    Err(UiError(Shown {
+        status: StatusCode::FORBIDDEN,
+        title: "This came from another site".to_owned(),
+        detail:
+            "The request was not made by a page of this server, so nothing was done. Open the page here and try again."
+                .to_owned(),
+        errors: Vec::new(),
+    }))
+}
+
+fn is_own(request: &Request) -> bool {
+    let headers = request.headers();
+    if let Some(site) = headers.get("sec-fetch-site") {
+        return site == "same-origin";
+    }
+    let Some(origin) = headers.get(header::ORIGIN).and_then(|value| value.to_str().ok()) else { return false };
+    let host = headers
+        .get(header::HOST)
+        .and_then(|value| value.to_str().ok())
+        .or_else(|| request.uri().authority().map(http::uri::Authority::as_str));
+    let of_origin = origin.split_once("://").map(|(_, host)| host);
+    host.is_some() && host == of_origin
+}
+
+impl From<AppError> for UiError {
+    fn from(error: AppError) -> Self {
+        match error {
+            AppError::Refused { code, detail, errors } => Self(Shown {
+                status: StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+                title: code.title().to_owned(),
+                detail,
+                errors,
+            }),
+            // Logged here, once; the page shows the id to quote.
+            error => {
+                tracing::error!(error = &error as &dyn std::error::Error, "a page failed");
+                let code = Code::Internal;
+                Self(Shown {
+                    status: StatusCode::INTERNAL_SERVER_ERROR,
+                    title: code.title().to_owned(),
+                    detail: "The log of the server has the reason under the request id below.".to_owned(),
+                    errors: Vec::new(),
+                })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::Body;
+
+    fn asked(headers: &[(&str, &str)]) -> Request {
+        let mut request = http::Request::post("/sign-out");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(Body::empty()).unwrap()
+    }
+
+    #[test]
+    fn only_pages_of_our_own_may_do_something() {
+        for (headers, own) in [
+            (vec![("sec-fetch-site", "same-origin")], true),
+            (vec![("sec-fetch-site", "same-site")], false),
+            (vec![("sec-fetch-site", "cross-site"), ("origin", "http://a.example"), ("host", "a.example")], false),
+            (vec![("origin", "http://127.0.0.1:8080"), ("host", "127.0.0.1:8080")], true),
+            (vec![("origin", "http://evil.example"), ("host", "127.0.0.1:8080")], false),
+            (vec![("origin", "null"), ("host", "127.0.0.1:8080")], false),
+            (vec![("host", "127.0.0.1:8080")], false),
+        ] {
+            assert_eq!(is_own(&asked(&headers)), own, "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn a_cookie_is_found_among_others() {
+        let request = asked(&[("cookie", "a=1; margrave=mgvw_x; said=two+words%21")]);
+        assert_eq!(cookie(request.headers(), "margrave"), Some("mgvw_x"));
+        assert_eq!(cookie(request.headers(), "b"), None);
+        assert_eq!(said_cookie(request.headers()).as_deref(), Some("two words!"));
+    }
+}

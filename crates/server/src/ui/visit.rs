@@ -1,0 +1,254 @@
+//! One request for a page: who asks, what for, and how the answer is put together.
+
+use super::errors::UiError;
+use super::markup::{self, Markup};
+use super::session::{Secret, said_cookie};
+use super::{assets, words};
+use crate::app::access::Caller;
+use crate::app::error::{AppError, AppResult, Code};
+use crate::app::overview;
+use crate::app::sessions::Visitor;
+use crate::state::ServerState;
+use askama::Template;
+use axum::extract::FromRequestParts;
+use axum::response::{IntoResponse as _, Response};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use margrave_api::deployments::Convergence;
+use margrave_core::time::Timestamp;
+use uuid::Uuid;
+
+pub(super) const FRAGMENT: HeaderName = HeaderName::from_static("x-fragment");
+
+pub(super) type Answer = Result<Response, UiError>;
+
+/// A request of somebody who is signed in.
+#[derive(Debug, Clone)]
+pub(super) struct Visit {
+    pub(super) state: ServerState,
+    pub(super) visitor: Visitor,
+    pub(super) secret: Secret,
+    /// Only the part that changes is wanted.
+    pub(super) fragment: bool,
+    /// Path and query, to come back to.
+    pub(super) place: String,
+    said: Option<String>,
+}
+
+impl std::fmt::Debug for ServerState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ServerState").finish_non_exhaustive()
+    }
+}
+
+impl FromRequestParts<ServerState> for Visit {
+    type Rejection = UiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &ServerState) -> Result<Self, UiError> {
+        let unknown = || UiError::from(AppError::refused(Code::Unauthenticated, "sign in first"));
+        let visitor = parts.extensions.get::<Visitor>().cloned().ok_or_else(unknown)?;
+        let secret = parts.extensions.get::<Secret>().cloned().ok_or_else(unknown)?;
+        Ok(Self {
+            state: state.clone(),
+            visitor,
+            secret,
+            fragment: parts.headers.contains_key(FRAGMENT),
+            place: parts.uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string),
+            said: said_cookie(&parts.headers),
+        })
+    }
+}
+
+/// Which part of the navigation a page belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Section {
+    Overview,
+    Devices,
+    Catalog,
+    Deployments,
+    Activity,
+    Settings,
+}
+
+impl Section {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Overview => "overview",
+            Self::Devices => "devices",
+            Self::Catalog => "catalog",
+            Self::Deployments => "deployments",
+            Self::Activity => "activity",
+            Self::Settings => "settings",
+        }
+    }
+}
+
+/// What is around every page.
+#[derive(Debug, Clone)]
+pub(super) struct Shell {
+    pub(super) title: String,
+    pub(super) section: Section,
+    /// Who is signed in.
+    pub(super) who: String,
+    /// What needs a person.
+    pub(super) failed: u64,
+    pub(super) pending: u64,
+    /// What was done a moment ago.
+    pub(super) said: Option<String>,
+    /// Folder of the script and the styles.
+    pub(super) assets: &'static str,
+    pub(super) now: Timestamp,
+    /// A key for the forms of this page.
+    pub(super) key: String,
+}
+
+/// A count, however a template hands it over.
+pub(super) trait Number {
+    fn value(&self) -> u64;
+}
+impl Number for u64 {
+    fn value(&self) -> u64 {
+        *self
+    }
+}
+impl Number for usize {
+    fn value(&self) -> u64 {
+        *self as u64
+    }
+}
+impl<T: Number> Number for &T {
+    fn value(&self) -> u64 {
+        (**self).value()
+    }
+}
+
+/// What templates ask for by name.
+impl Shell {
+    pub(super) fn is(&self, section: &str) -> bool {
+        section == self.section.as_str()
+    }
+    pub(super) fn icon(&self, name: &str) -> Markup {
+        markup::icon(name)
+    }
+    pub(super) fn number(&self, number: impl Number) -> String {
+        words::thousands(number.value())
+    }
+    pub(super) fn count(&self, number: impl Number, noun: &str) -> String {
+        words::count(number.value(), noun)
+    }
+    pub(super) fn prose(&self, text: &str) -> Markup {
+        markup::prose(text)
+    }
+    pub(super) fn sentence(&self, text: &str) -> Markup {
+        markup::prose(&words::capital(text))
+    }
+    pub(super) fn reported(&self, state: &str) -> Markup {
+        words::reported(state)
+    }
+    pub(super) fn actor(&self, name: &str) -> String {
+        words::actor(name)
+    }
+    /// Relative for the eye, absolute in the title.
+    pub(super) fn ago(&self, text: &str) -> Markup {
+        words::ago(text, self.now)
+    }
+    pub(super) fn ago_maybe(&self, text: &Option<String>) -> Markup {
+        text.as_deref().map_or_else(|| Markup::text("never"), |text| words::ago(text, self.now))
+    }
+    pub(super) fn ago_at(&self, at: &Timestamp) -> Markup {
+        words::ago(&at.to_string(), self.now)
+    }
+}
+
+/// A page with a part that changes by itself.
+pub(super) trait Page {
+    fn shell(&self) -> &Shell;
+    fn whole(&self) -> askama::Result<String>;
+    fn part(&self) -> askama::Result<String>;
+}
+
+/// For a template with a field `shell`, a block `live` and the block `nav` of the layout.
+macro_rules! pages {
+    ($($name:ident),+ $(,)?) => {
+        $(impl $crate::ui::visit::Page for $name {
+            fn shell(&self) -> &$crate::ui::visit::Shell {
+                &self.shell
+            }
+            fn whole(&self) -> askama::Result<String> {
+                askama::Template::render(self)
+            }
+            fn part(&self) -> askama::Result<String> {
+                let nav = askama::Template::render(&self.as_nav())?;
+                Ok(format!("{nav}{}", askama::Template::render(&self.as_live())?))
+            }
+        })+
+    };
+}
+pub(super) use pages;
+
+impl Visit {
+    pub(super) fn caller(&self) -> &Caller {
+        &self.visitor.caller
+    }
+
+    pub(super) async fn shell(&self, section: Section, title: impl Into<String>) -> AppResult<Shell> {
+        let overview = overview::get(&self.state).await?;
+        let name = self.visitor.caller.name.as_str();
+        Ok(Shell {
+            title: title.into(),
+            section,
+            who: name.strip_prefix("token:").unwrap_or(name).to_owned(),
+            failed: overview.summary.deployments.0.get(&Convergence::Failed).copied().unwrap_or_default(),
+            pending: overview.summary.clients.pending,
+            said: self.said.clone(),
+            assets: assets::base(),
+            now: self.state.now(),
+            key: Uuid::new_v4().to_string(),
+        })
+    }
+
+    /// The page, or the part of it that was asked for.
+    pub(super) fn show(&self, page: &impl Page) -> Answer {
+        self.show_with(StatusCode::OK, page)
+    }
+
+    pub(super) fn show_with(&self, status: StatusCode, page: &impl Page) -> Answer {
+        let text = if self.fragment { page.part() } else { page.whole() };
+        let mut response = html(status, text)?;
+        response.headers_mut().insert(header::VARY, HeaderValue::from_static("X-Fragment"));
+        if page.shell().said.is_some() && !self.fragment {
+            let gone = HeaderValue::from_static("said=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict");
+            response.headers_mut().append(header::SET_COOKIE, gone);
+        }
+        Ok(response)
+    }
+}
+
+/// A template as an answer.
+pub(super) fn render(status: StatusCode, template: &impl Template) -> Answer {
+    html(status, template.render())
+}
+
+fn html(status: StatusCode, text: askama::Result<String>) -> Answer {
+    let text = text.map_err(|error| {
+        tracing::error!(error = &error as &dyn std::error::Error, "a page cannot be written");
+        AppError::refused(Code::Internal, "this page cannot be written; the log of the server says why")
+    })?;
+    let media_type = HeaderValue::from_static("text/html; charset=utf-8");
+    Ok((status, [(header::CONTENT_TYPE, media_type)], text).into_response())
+}
+
+/// On to another page (303), which says what was done.
+pub(super) fn go(to: &str, said: Option<&str>) -> Response {
+    let mut response = StatusCode::SEE_OTHER.into_response();
+    let place = HeaderValue::from_str(to).unwrap_or_else(|_| HeaderValue::from_static("/"));
+    response.headers_mut().insert(header::LOCATION, place);
+    if let Some(said) = said {
+        let text: String = url::form_urlencoded::byte_serialize(said.as_bytes()).collect();
+        let cookie = format!("said={text}; Path=/; Max-Age=20; HttpOnly; SameSite=Strict");
+        if let Ok(value) = HeaderValue::from_str(&cookie) {
+            response.headers_mut().append(header::SET_COOKIE, value);
+        }
+    }
+    response
+}

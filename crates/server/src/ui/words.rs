@@ -1,0 +1,173 @@
+//! The words of the pages: states, times, sizes.
+
+use super::markup::{Markup, escape, state};
+use margrave_api::deployments::Convergence;
+use margrave_api::explain::{Explanation, Fact};
+use margrave_core::model::DeviceState;
+use margrave_core::time::Timestamp;
+
+/// Word, tone and symbol of a state.
+pub(super) struct Look {
+    pub(super) word: &'static str,
+    pub(super) tone: &'static str,
+    pub(super) symbol: &'static str,
+}
+
+pub(super) const fn of_device(device: DeviceState) -> Look {
+    match device {
+        DeviceState::ShutOut => Look { word: "Shut out", tone: "mute", symbol: "lock" },
+        DeviceState::Failing => Look { word: "Failing", tone: "bad", symbol: "cross" },
+        DeviceState::Silent => Look { word: "Silent", tone: "warn", symbol: "unplugged" },
+        DeviceState::Working => Look { word: "Working", tone: "busy", symbol: "turning" },
+        DeviceState::Fine => Look { word: "Fine", tone: "good", symbol: "check" },
+    }
+}
+
+pub(super) fn device_state(device: DeviceState) -> Markup {
+    let Look { word, tone, symbol } = of_device(device);
+    state(tone, symbol, word)
+}
+
+pub(super) const fn of_convergence(convergence: Convergence, removing: bool) -> Look {
+    let (word, tone, symbol) = match (convergence, removing) {
+        (Convergence::Converged, false) => ("Up to date", "good", "check"),
+        (Convergence::Converged, true) => ("Removed", "mute", "check"),
+        (Convergence::Applying, false) => ("Applying", "busy", "turning"),
+        (Convergence::Applying, true) => ("Removing", "busy", "turning"),
+        (Convergence::Failed, _) => ("Failed", "bad", "cross"),
+        (Convergence::OlderRevision, _) => ("Still on an older revision", "busy", "history"),
+        (Convergence::Waiting, _) => ("Waiting for the device", "idle", "clock"),
+        (Convergence::NotHeardOf, _) => ("Device not heard of", "warn", "unplugged"),
+    };
+    Look { word, tone, symbol }
+}
+
+pub(super) fn convergence(convergence: Convergence, removing: bool) -> Markup {
+    let Look { word, tone, symbol } = of_convergence(convergence, removing);
+    state(tone, symbol, word)
+}
+
+/// What a device says about a deployment or a component (the words of the standard).
+pub(super) fn reported(word: &str) -> Markup {
+    let (tone, symbol) = match word {
+        "installed" => ("good", "check"),
+        "failed" => ("bad", "cross"),
+        "installing" | "removing" => ("busy", "turning"),
+        "removed" => ("mute", "check"),
+        _ => ("idle", "clock"),
+    };
+    state(tone, symbol, &capital(word))
+}
+
+pub(super) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// `1 device`, `3 devices`, `100,000 devices`.
+pub(super) fn count(number: u64, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{} {noun}s", thousands(number)) }
+}
+
+pub(super) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+pub(super) fn bytes(number: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let (mut size, mut unit) = (number as f64, 0);
+    while size >= 1024.0 && unit + 1 < units.len() {
+        size /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 || size >= 100.0 { format!("{size:.0} {}", units[unit]) } else { format!("{size:.1} {}", units[unit]) }
+}
+
+fn read(text: &str) -> Option<Timestamp> {
+    text.parse::<jiff::Timestamp>().ok().map(|at| Timestamp(at.as_microsecond()))
+}
+
+/// How long ago, for the eye; the script keeps it going and puts local time into the title.
+pub(super) fn ago(text: &str, now: Timestamp) -> Markup {
+    let Some(at) = read(text) else { return Markup::text(text) };
+    let (clear, short) = (clear(at), relative(at, now));
+    Markup::trusted(format!(
+        "<time datetime=\"{}\" title=\"{}\">{}</time>",
+        escape(text),
+        escape(&clear),
+        escape(&short)
+    ))
+}
+
+/// `2026-11-17 09:04:47 UTC`
+pub(super) fn clear(at: Timestamp) -> String {
+    let text = Timestamp(at.0.div_euclid(1_000_000) * 1_000_000).to_string();
+    text.replace('T', " ").replace('Z', " UTC")
+}
+
+fn relative(at: Timestamp, now: Timestamp) -> String {
+    let (ahead, seconds) = if at > now { (true, at.since(now).as_secs()) } else { (false, now.since(at).as_secs()) };
+    let words = match seconds {
+        0..=4 if !ahead => return "just now".to_owned(),
+        0..60 => format!("{seconds} s"),
+        60..3_600 => format!("{} min", seconds / 60),
+        3_600..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} days", seconds / 86_400),
+    };
+    if ahead { format!("in {words}") } else { format!("{words} ago") }
+}
+
+/// An explanation under its headings; what is empty is left out.
+pub(super) fn why(explanation: &Explanation, with_desired: bool) -> Vec<(&'static str, Vec<Fact>)> {
+    let desired = if with_desired { explanation.desired.clone() } else { Vec::new() };
+    let all = [
+        ("Wanted", desired),
+        ("Known", explanation.known.clone()),
+        ("Waiting for", explanation.waiting_for.clone()),
+        ("What would change it", explanation.would_change_it.clone()),
+    ];
+    all.into_iter().filter(|(_, facts)| !facts.is_empty()).collect()
+}
+
+/// Who did something, without the kind of account in front.
+pub(super) fn actor(name: &str) -> String {
+    match name.split_once(':') {
+        Some(("token", name)) => name.to_owned(),
+        Some(("client", name)) => format!("device client {name}"),
+        _ => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_near_for_the_eye_and_clear_in_the_title() {
+        let now = Timestamp(1_790_000_000_000_000);
+        let at = |seconds: u64| now.minus(std::time::Duration::from_secs(seconds));
+        for (seconds, words) in
+            [(2, "just now"), (59, "59 s ago"), (61, "1 min ago"), (7_300, "2 h ago"), (200_000, "2 days ago")]
+        {
+            assert_eq!(relative(at(seconds), now), words);
+        }
+        assert_eq!(relative(now.plus(std::time::Duration::from_secs(90)), now), "in 1 min");
+        assert_eq!(clear(now), "2026-09-21 14:13:20 UTC");
+        assert!(ago("<b>", now).to_string().starts_with("&lt;"));
+    }
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!((count(1, "device"), count(100_000, "device")), ("1 device".into(), "100,000 devices".into()));
+        assert_eq!(thousands(1_234_567), "1,234,567");
+        assert_eq!((bytes(512), bytes(1536), bytes(300 << 20)), ("512 B".into(), "1.5 KiB".into(), "300 MiB".into()));
+    }
+}

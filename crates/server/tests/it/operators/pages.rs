@@ -1,0 +1,163 @@
+//! The web front end over bare HTTP: who gets in, what is sent along, what a fragment is.
+
+use super::api;
+use crate::support::TestServer;
+use margrave_api::clients::{ClientState, CreateClient};
+use reqwest::header::{COOKIE, LOCATION, SET_COOKIE};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Response, StatusCode};
+
+/// A browser without its niceties.
+struct Browser {
+    http: Client,
+    base: String,
+    cookie: String,
+}
+
+impl Browser {
+    async fn signed_in(server: &TestServer) -> Self {
+        let http = Client::builder().redirect(Policy::none()).build().unwrap();
+        let mut browser = Self { http, base: server.operators_url(""), cookie: String::new() };
+        let answer = browser.post("/sign-in", &[("token", server.admin_token().as_str())]).await;
+        assert_eq!(answer.status(), StatusCode::SEE_OTHER);
+        let cookie = answer.headers()[SET_COOKIE].to_str().unwrap();
+        assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
+        browser.cookie = cookie.split(';').next().unwrap().to_owned();
+        browser
+    }
+
+    async fn get(&self, path: &str) -> Response {
+        self.http.get(format!("{}{path}", self.base)).header(COOKIE, &self.cookie).send().await.unwrap()
+    }
+
+    async fn post(&self, path: &str, form: &[(&str, &str)]) -> Response {
+        let mut body = url::form_urlencoded::Serializer::new(String::new());
+        let body = body.extend_pairs(form).finish();
+        self.http
+            .post(format!("{}{path}", self.base))
+            .header(COOKIE, &self.cookie)
+            .header("sec-fetch-site", "same-origin")
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(body)
+            .send()
+            .await
+            .unwrap()
+    }
+}
+
+#[tokio::test]
+async fn pages_are_for_those_who_are_signed_in() {
+    let server = TestServer::start().await;
+    let http = Client::builder().redirect(Policy::none()).build().unwrap();
+    for path in ["/", "/devices", "/catalog", "/deployments", "/activity", "/settings/tokens", "/devices/a/b"] {
+        let answer = http.get(server.operators_url(path)).send().await.unwrap();
+        assert_eq!(answer.status(), StatusCode::SEE_OTHER, "{path}");
+        assert!(answer.headers()[LOCATION].to_str().unwrap().starts_with("/sign-in"), "{path}");
+        let answer = http.get(server.operators_url(path)).header("x-fragment", "live").send().await.unwrap();
+        assert_eq!(answer.status(), StatusCode::UNAUTHORIZED, "{path}: a fragment is never another page");
+    }
+    let elsewhere = http.get(server.operators_url("/devices?q=a")).header("sec-fetch-site", "cross-site");
+    let answer = elsewhere.send().await.unwrap();
+    assert_eq!(answer.status(), StatusCode::OK);
+    let text = answer.text().await.unwrap();
+    assert!(text.contains("http-equiv=\"refresh\"") && text.contains("/devices?q=a"), "goes on from our own origin");
+}
+
+#[tokio::test]
+async fn a_fragment_is_the_part_that_changes() {
+    let server = TestServer::start().await;
+    let browser = Browser::signed_in(&server).await;
+    let whole = browser.get("/devices").await;
+    assert_eq!(whole.headers()["vary"], "X-Fragment");
+    let whole = whole.text().await.unwrap();
+    assert!(whole.starts_with("<!doctype html>"));
+    let url = format!("{}/devices", browser.base);
+    let part = browser.http.get(url).header(COOKIE, &browser.cookie).header("x-fragment", "live").send().await.unwrap();
+    let part = part.text().await.unwrap();
+    assert!(part.starts_with("<nav id=\"nav\"") && part.contains("<div id=\"live\""), "{part}");
+    assert!(!part.contains("<html") && part.len() < whole.len());
+}
+
+#[tokio::test]
+async fn foreign_text_never_becomes_markup() {
+    let server = TestServer::start().await;
+    let hostile = "<script>alert(1)</script>";
+    let client = CreateClient {
+        id: "press-07".to_owned(),
+        state: Some(ClientState::Pending),
+        note: Some(hostile.to_owned()),
+        reason: None,
+    };
+    api(&server).create_client(&client).await.unwrap();
+    let browser = Browser::signed_in(&server).await;
+    for path in
+        ["/settings/clients", "/devices?q=%3Cscript%3E", "/devices?labels=%3Cscript%3E", "/catalog?q=%3Cscript%3E"]
+    {
+        let text = browser.get(path).await.text().await.unwrap();
+        assert!(!text.contains("<script>"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_ends_for_good() {
+    let server = TestServer::start().await;
+    let browser = Browser::signed_in(&server).await;
+    assert_eq!(browser.get("/devices").await.status(), StatusCode::OK);
+    let answer = browser.post("/sign-out", &[]).await;
+    assert!(answer.headers()[SET_COOKIE].to_str().unwrap().contains("Max-Age=0"));
+    assert_eq!(browser.get("/devices").await.status(), StatusCode::SEE_OTHER, "the cookie is worth nothing any more");
+}
+
+#[tokio::test]
+async fn a_form_with_the_same_key_makes_one_thing() {
+    let server = TestServer::start().await;
+    let browser = Browser::signed_in(&server).await;
+    let form = [("key", "k-1"), ("name", "graz"), ("selector", "site=graz"), ("description", ""), ("reason", "")];
+    for _ in 0..2 {
+        let answer = browser.post("/groups/new", &form).await;
+        assert_eq!(
+            (answer.status(), answer.headers()[LOCATION].to_str().unwrap()),
+            (StatusCode::SEE_OTHER, "/groups/graz")
+        );
+    }
+    let answer = browser.post("/groups/new", &[("key", "k-2"), ("name", "graz"), ("selector", "site=graz")]).await;
+    assert_eq!(answer.status(), StatusCode::UNPROCESSABLE_ENTITY, "another form with the same name is told");
+    assert!(answer.text().await.unwrap().contains("There is a group of this name already"));
+}
+
+#[tokio::test]
+async fn every_page_answers_and_says_where_it_is() {
+    let server = TestServer::start().await;
+    let browser = Browser::signed_in(&server).await;
+    for path in [
+        "/",
+        "/devices",
+        "/devices/add",
+        "/groups",
+        "/groups/new",
+        "/catalog",
+        "/catalog/add",
+        "/deployments",
+        "/changes",
+        "/activity",
+        "/activity/audit",
+        "/settings/tokens",
+        "/settings/sessions",
+        "/settings/clients",
+        "/settings/invitations",
+        "/settings/registry",
+    ] {
+        let answer = browser.get(path).await;
+        assert_eq!(answer.status(), StatusCode::OK, "{path}");
+        assert_eq!(answer.headers()["cache-control"], "no-store", "{path}");
+        let text = answer.text().await.unwrap();
+        assert_eq!(text.matches("<h1").count(), 1, "{path} has one heading");
+        assert!(text.contains("- Margrave</title>"), "{path}");
+    }
+    for path in ["/changes/nothing", "/deployments/nothing", "/catalog/nothing", "/deploy/nothing/version", "/nothing"]
+    {
+        let answer = browser.get(path).await;
+        assert_eq!(answer.status(), StatusCode::NOT_FOUND, "{path}");
+        assert!(answer.text().await.unwrap().contains("Request id to quote"), "{path}");
+    }
+}

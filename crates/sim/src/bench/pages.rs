@@ -1,0 +1,184 @@
+//! Pages of the web front end over a large fleet: how long each takes, and what a page that is open costs.
+
+use super::fleet::{self, FLEET, Fleet};
+use super::results::{Findings, Row};
+use super::server::Server;
+use super::{Setting, tell};
+use crate::chaos::site;
+use anyhow::Context as _;
+use futures_util::StreamExt as _;
+use reqwest::Client;
+use reqwest::header::{COOKIE, LOCATION, SET_COOKIE};
+use std::time::{Duration, Instant};
+
+const SIZE: usize = 100_000;
+const SIZE_QUICK: usize = 1_000;
+const DEPLOYMENTS: usize = 1;
+/// What a person takes for "at once".
+const PAGE_TARGET: Duration = Duration::from_millis(200);
+/// Times each page is asked for; the slowest but one counts.
+const ASKED: usize = 20;
+const ASKED_QUICK: usize = 3;
+/// Pages open at the same time while the fleet does something.
+const VIEWERS: usize = 50;
+/// How long they are open.
+const OPEN: Duration = Duration::from_secs(10);
+/// Events a second meanwhile: somebody labels devices as fast as it goes.
+const LABELS: usize = 200;
+
+pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
+    let (size, asked) = if setting.quick { (SIZE_QUICK, ASKED_QUICK) } else { (SIZE, ASKED) };
+    let folder = super::scratch()?;
+    fleet::prepare(folder.path(), &[Fleet { prefix: "dev", size, hosts: FLEET, deployments: DEPLOYMENTS }]).await?;
+    let server = Server::start(folder.path(), setting.cores.server).await?;
+    let visitor = Visitor::sign_in(&server).await?;
+    let mut rows = Vec::new();
+    for (name, path) in addresses(&server, &visitor).await? {
+        let took = visitor.times(&path, asked).await.with_context(|| format!("ask for {path}"))?;
+        let (median, slow) = (took[took.len() / 2], took[took.len().saturating_sub(2)]);
+        tell(&format!("  {name}: {:.0} ms, at worst {:.0} ms", ms(median), ms(slow)));
+        let measured = format!("{:.0} ms (median), {:.0} ms (slowest but one)", ms(median), ms(slow));
+        rows.push(Row::new(format!("{name}, {size} devices"), measured).target("under 200 ms", slow < PAGE_TARGET));
+    }
+    rows.extend(viewers(&server, &visitor).await?);
+    Ok(Findings { rows, plots: Vec::new() })
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1_000.0
+}
+
+/// Every page, each with the largest list it can show.
+async fn addresses(server: &Server, visitor: &Visitor) -> anyhow::Result<Vec<(&'static str, String)>> {
+    let api = server.api()?;
+    let query = margrave_api::client::DeploymentQuery::default();
+    let one = margrave_api::client::PageQuery { limit: Some(1), ..margrave_api::client::PageQuery::default() };
+    let deployment =
+        api.deployments(&query, &one).await?.items.into_iter().next().context("the fleet has deployments")?;
+    let draft = visitor.draft("alpha").await?;
+    let mut all = vec![
+        ("overview", "/".to_owned()),
+        ("devices, all", "/devices".to_owned()),
+        ("devices by a piece of a name", "/devices?q=dev-77".to_owned()),
+        ("devices by state, none", "/devices?state=failing".to_owned()),
+        ("devices by state, most", "/devices?state=silent".to_owned()),
+        ("one device", "/devices/dev-7/dev-7".to_owned()),
+        ("groups", "/groups".to_owned()),
+        ("catalog", "/catalog".to_owned()),
+        ("one application", "/catalog/beta".to_owned()),
+        ("deployments, all", "/deployments".to_owned()),
+        ("deployments that failed", "/deployments?state=failed".to_owned()),
+        ("deployments of one application", "/deployments?application=beta".to_owned()),
+        ("one deployment", format!("/deployments/{}", deployment.id)),
+        ("changes", "/changes".to_owned()),
+        ("one change", format!("/changes/{}", deployment.change)),
+        ("activity", "/activity".to_owned()),
+        ("audit", "/activity/audit".to_owned()),
+    ];
+    all.push(("choosing devices", format!("{draft}/devices")));
+    all.push(("questions", format!("{draft}/answers")));
+    for (name, tab) in
+        [("tokens", "tokens"), ("clients", "clients"), ("sessions", "sessions"), ("registry", "registry")]
+    {
+        all.push((name, format!("/settings/{tab}")));
+    }
+    Ok(all)
+}
+
+/// Somebody with a browser.
+struct Visitor {
+    http: Client,
+    base: String,
+    cookie: String,
+}
+
+impl Visitor {
+    async fn sign_in(server: &Server) -> anyhow::Result<Self> {
+        let http = Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
+        let mut visitor = Self { http, base: server.url(""), cookie: String::new() };
+        let answer = visitor.post("/sign-in", format!("token={}", server.token()?)).await?;
+        let cookie = answer.headers().get(SET_COOKIE).context("signing in gives a cookie")?.to_str()?;
+        visitor.cookie = cookie.split(';').next().unwrap_or_default().to_owned();
+        Ok(visitor)
+    }
+
+    async fn post(&self, path: &str, body: String) -> anyhow::Result<reqwest::Response> {
+        let request = self.http.post(format!("{}{path}", self.base)).header(COOKIE, &self.cookie);
+        let request = request.header("sec-fetch-site", "same-origin");
+        Ok(request.header("content-type", "application/x-www-form-urlencoded").body(body).send().await?)
+    }
+
+    async fn get(&self, path: &str, fragment: bool) -> anyhow::Result<usize> {
+        let request = self.http.get(format!("{}{path}", self.base)).header(COOKIE, &self.cookie);
+        let request = if fragment { request.header("x-fragment", "live") } else { request };
+        let answer = request.send().await?;
+        anyhow::ensure!(answer.status() == 200, "{path} was answered with {}", answer.status());
+        Ok(answer.bytes().await?.len())
+    }
+
+    /// In order, shortest first. The first time is left out: it reads what nobody has needed before.
+    async fn times(&self, path: &str, asked: usize) -> anyhow::Result<Vec<Duration>> {
+        self.get(path, false).await?;
+        let mut times = Vec::with_capacity(asked);
+        for _ in 0..asked {
+            let begun = Instant::now();
+            self.get(path, false).await?;
+            times.push(begun.elapsed());
+        }
+        times.sort_unstable();
+        Ok(times)
+    }
+
+    /// The address of a draft for this application.
+    async fn draft(&self, application: &str) -> anyhow::Result<String> {
+        let answer = self.post("/deploy", format!("kind=create&application={application}&version=1.0.0")).await?;
+        let place = answer.headers().get(LOCATION).context("a draft has an address")?.to_str()?;
+        Ok(place.trim_end_matches("/version").to_owned())
+    }
+}
+
+/// What pages that are open cost while the fleet does something.
+async fn viewers(server: &Server, visitor: &Visitor) -> anyhow::Result<Vec<Row>> {
+    let mut measured = Vec::new();
+    for count in [0, VIEWERS] {
+        let mut streams = Vec::with_capacity(count);
+        for _ in 0..count {
+            let request = site::plain()?.get(format!("{}/ui/events", visitor.base)).header(COOKIE, &visitor.cookie);
+            streams.push(request.send().await?.error_for_status()?.bytes_stream());
+        }
+        let before = server.process.cpu_seconds()?;
+        let begun = Instant::now();
+        let work = tokio::time::timeout(OPEN, label(server));
+        let notices = tokio::time::timeout(OPEN, async {
+            let mut all = futures_util::stream::select_all(streams);
+            while all.next().await.is_some() {}
+        });
+        let (worked, _) = tokio::join!(work, notices);
+        if let Ok(Err(error)) = worked {
+            return Err(error);
+        }
+        let remaining = OPEN.saturating_sub(begun.elapsed());
+        tokio::time::sleep(remaining).await;
+        measured.push((server.process.cpu_seconds()? - before) / OPEN.as_secs_f64());
+    }
+    let each = (measured[1] - measured[0]).max(0.0) / VIEWERS as f64 * 1_000.0;
+    tell(&format!("  one page that is open: {each:.2} ms of processor time a second"));
+    let what = format!("processor time a second for each of {VIEWERS} pages that are open, {LABELS} events a second");
+    let row = Row::new(what, format!("{each:.2} ms")).target("per viewer, not per device: under 5 ms", each < 5.0);
+    Ok(vec![row])
+}
+
+/// Labels devices, which makes events.
+async fn label(server: &Server) -> anyhow::Result<()> {
+    let api = server.api()?;
+    let begun = Instant::now();
+    for number in 0_usize.. {
+        let labels = [("bench".to_owned(), Some(number.to_string()))].into_iter().collect();
+        let body = margrave_api::devices::UpdateDevice { labels, reason: None };
+        let device = format!("dev-{}", number % 500);
+        api.update_device(&device, &device, &body, None).await?;
+        let due = Duration::from_secs_f64(number as f64 / LABELS as f64);
+        tokio::time::sleep(due.saturating_sub(begun.elapsed())).await;
+    }
+    Ok(())
+}

@@ -1,0 +1,224 @@
+//! Devices as people look for them: by a piece of their name, by labels, by how they do; a page of them, or how many.
+
+use super::{read, select_device};
+use crate::error::During;
+use crate::rows::{Columns, containing};
+use crate::{Result, Store};
+use margrave_core::model::{Device, DeviceKey, DeviceState};
+use margrave_core::selector::{LabelSelector, Requirement};
+use margrave_core::time::Timestamp;
+use sqlx::any::AnyArguments;
+use sqlx::{Any, AssertSqlSafe};
+use std::collections::BTreeMap;
+
+/// What is looked for; everything must hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeviceSearch {
+    pub selector: LabelSelector,
+    /// Part of the id of the device or its client, in any case.
+    pub text: Option<String>,
+    pub state: Option<DeviceState>,
+    /// A client last seen before this instant counts as silent.
+    pub silent_since: Timestamp,
+}
+
+/// A statement in the making: its text and what is bound to its places.
+#[derive(Default)]
+struct Sql {
+    conditions: Vec<String>,
+    binds: Vec<Bind>,
+}
+
+enum Bind {
+    Text(String),
+    Number(i64),
+}
+
+impl Sql {
+    fn text(&mut self, value: impl Into<String>) -> String {
+        self.binds.push(Bind::Text(value.into()));
+        format!("${}", self.binds.len())
+    }
+
+    fn number(&mut self, value: i64) -> String {
+        self.binds.push(Bind::Number(value));
+        format!("${}", self.binds.len())
+    }
+
+    fn texts(&mut self, values: &[String]) -> String {
+        let places: Vec<String> = values.iter().map(|value| self.text(value.as_str())).collect();
+        places.join(", ")
+    }
+
+    fn and(&mut self, condition: String) {
+        self.conditions.push(condition);
+    }
+
+    fn conditions(&self) -> String {
+        if self.conditions.is_empty() { "1 = 1".to_owned() } else { self.conditions.join(" AND ") }
+    }
+
+    fn query(self, text: String) -> sqlx::query::Query<'static, Any, AnyArguments> {
+        // The text is made of our own literals and numbers of places; values are bound.
+        self.binds.into_iter().fold(sqlx::query(AssertSqlSafe(text)), |query, bind| match bind {
+            Bind::Text(text) => query.bind(text),
+            Bind::Number(number) => query.bind(number),
+        })
+    }
+}
+
+const SHUT_OUT: &str = "EXISTS (SELECT 1 FROM clients x WHERE x.id = k.client_id AND x.state <> 'accepted')";
+const FAILING: &str = "EXISTS (SELECT 1 FROM statuses f JOIN deployments d ON d.id = f.deployment_id
+    WHERE f.client_id = k.client_id AND f.state = 'failed' AND f.adopted_version <> 0 AND f.adopted_version >= d.target_version
+      AND (d.target = k.device_id OR d.target = k.device_id || '/*'))";
+const WORKING: &str = "EXISTS (SELECT 1 FROM deployments d JOIN statuses s ON s.deployment_id = d.id
+    WHERE d.client_id = k.client_id AND (d.target = k.device_id OR d.target = k.device_id || '/*')
+      AND NOT (d.desired = 'absent' AND COALESCE(s.state, '') = 'removed' AND COALESCE(s.adopted_version, 0) <> 0)
+      AND NOT (d.desired = 'present' AND COALESCE(s.state, '') = 'installed' AND COALESCE(s.adopted_version, 0) <> 0
+               AND COALESCE(s.adopted_version, 0) >= d.target_version))";
+
+fn silent(since: &str) -> String {
+    format!("NOT EXISTS (SELECT 1 FROM client_seen n WHERE n.client_id = k.client_id AND n.seen_at >= {since})")
+}
+
+/// The first state that holds, as [`DeviceState`] has them in order.
+fn state_case(since: &str) -> String {
+    let silent = silent(since);
+    format!(
+        "CASE WHEN {SHUT_OUT} THEN 'shut-out' WHEN {FAILING} THEN 'failing' WHEN {silent} THEN 'silent'
+              WHEN {WORKING} THEN 'working' ELSE 'fine' END"
+    )
+}
+
+/// Only what must be asked to tell one state: in a large fleet most devices are ruled out by the first question.
+fn state_condition(state: DeviceState, since: &str) -> String {
+    let silent = silent(since);
+    match state {
+        DeviceState::ShutOut => SHUT_OUT.to_owned(),
+        DeviceState::Failing => format!("{FAILING} AND NOT {SHUT_OUT}"),
+        DeviceState::Silent => format!("{silent} AND NOT {SHUT_OUT} AND NOT {FAILING}"),
+        DeviceState::Working => format!("{WORKING} AND NOT ({silent}) AND NOT {SHUT_OUT} AND NOT {FAILING}"),
+        DeviceState::Fine => format!("NOT {WORKING} AND NOT ({silent}) AND NOT {SHUT_OUT} AND NOT {FAILING}"),
+    }
+}
+
+/// The labels of the device at hand that have a key.
+fn labels(key: &str) -> String {
+    format!(
+        "SELECT 1 FROM device_labels l WHERE l.client_id = k.client_id AND l.device_id = k.device_id AND l.label_key = {key}"
+    )
+}
+
+fn requirement(sql: &mut Sql, requirement: &Requirement) -> String {
+    let key = sql.text(requirement.key());
+    let labels = labels(&key);
+    match requirement {
+        Requirement::Equals(_, value) => format!("EXISTS ({labels} AND l.label_value = {})", sql.text(value.as_str())),
+        Requirement::NotEquals(_, value) => {
+            format!("NOT EXISTS ({labels} AND l.label_value = {})", sql.text(value.as_str()))
+        }
+        Requirement::In(_, values) => format!("EXISTS ({labels} AND l.label_value IN ({}))", sql.texts(values)),
+        Requirement::NotIn(_, values) => format!("NOT EXISTS ({labels} AND l.label_value IN ({}))", sql.texts(values)),
+        Requirement::Exists(_) => format!("EXISTS ({labels})"),
+        Requirement::DoesNotExist(_) => format!("NOT EXISTS ({labels})"),
+    }
+}
+
+/// Where keys come from: the label index where a value is named, else all devices.
+fn source(sql: &mut Sql, selector: &LabelSelector) -> (String, Option<usize>) {
+    let named = |requirement: &Requirement| matches!(requirement, Requirement::Equals(..) | Requirement::In(..));
+    let Some(index) = selector.requirements.iter().position(named) else { return ("devices".to_owned(), None) };
+    let driver = &selector.requirements[index];
+    let key = sql.text(driver.key());
+    let values = match driver {
+        Requirement::Equals(_, value) => sql.text(value.as_str()),
+        Requirement::In(_, values) => sql.texts(values),
+        _ => String::new(),
+    };
+    let text = format!(
+        "(SELECT DISTINCT client_id, device_id FROM device_labels WHERE label_key = {key} AND label_value IN ({values}))"
+    );
+    (text, Some(index))
+}
+
+impl DeviceSearch {
+    /// The place keys come from and the conditions on them.
+    fn begin(&self, sql: &mut Sql) -> String {
+        let (source, driver) = source(sql, &self.selector);
+        for (index, wanted) in self.selector.requirements.iter().enumerate() {
+            if driver != Some(index) {
+                let condition = requirement(sql, wanted);
+                sql.and(condition);
+            }
+        }
+        if let Some(text) = self.text.as_deref().filter(|text| !text.is_empty()) {
+            let place = sql.text(containing(text));
+            sql.and(format!(
+                "(LOWER(k.device_id) LIKE {place} ESCAPE '\\' OR LOWER(k.client_id) LIKE {place} ESCAPE '\\')"
+            ));
+        }
+        source
+    }
+}
+
+impl Store {
+    /// In order of key.
+    pub async fn devices_search(
+        &self,
+        search: &DeviceSearch,
+        after: Option<&DeviceKey>,
+        limit: u32,
+    ) -> Result<Vec<Device>> {
+        let mut sql = Sql::default();
+        let source = search.begin(&mut sql);
+        if let Some(state) = search.state {
+            let since = sql.number(search.silent_since.0);
+            sql.and(state_condition(state, &since));
+        }
+        if let Some(after) = after {
+            let (client, device) = (sql.text(after.client.as_str()), sql.text(after.device.as_str()));
+            sql.and(format!("(k.client_id, k.device_id) > ({client}, {device})"));
+        }
+        let (conditions, limit) = (sql.conditions(), sql.number(i64::from(limit)));
+        let text = format!(
+            "{} JOIN (SELECT k.client_id, k.device_id FROM {source} k WHERE {conditions}
+                      ORDER BY k.client_id, k.device_id LIMIT {limit}) f
+                  ON f.client_id = d.client_id AND f.device_id = d.device_id ORDER BY d.client_id, d.device_id",
+            select_device!("")
+        );
+        let rows = sql.query(text).fetch_all(&self.read).await.during("look for devices")?;
+        rows.iter().map(read).collect()
+    }
+
+    /// How many devices there are of each state; `state` of the search is left aside.
+    pub async fn devices_counted(&self, search: &DeviceSearch) -> Result<BTreeMap<DeviceState, u64>> {
+        let mut sql = Sql::default();
+        let source = search.begin(&mut sql);
+        let since = sql.number(search.silent_since.0);
+        let text = format!(
+            "SELECT device_state, COUNT(*) AS devices FROM (SELECT {} AS device_state FROM {source} k WHERE {}) counted
+             GROUP BY device_state",
+            state_case(&since),
+            sql.conditions()
+        );
+        let rows = sql.query(text).fetch_all(&self.read).await.during("count devices")?;
+        let read = |row| {
+            let row = Columns::of("devices", row);
+            Ok((row.named("device_state", DeviceState::parse)?, row.unsigned("devices")?))
+        };
+        rows.iter().map(read).collect()
+    }
+
+    /// The values a label has on any device, in order; at most `limit`.
+    pub async fn label_values(&self, key: &str, limit: u32) -> Result<Vec<String>> {
+        let rows = sqlx::query(
+            "SELECT DISTINCT label_value FROM device_labels WHERE label_key = $1 ORDER BY label_value LIMIT $2",
+        )
+        .bind(key)
+        .bind(i64::from(limit))
+        .fetch_all(&self.read)
+        .await
+        .during("list the values of a label")?;
+        rows.iter().map(|row| Columns::of("device_labels", row).text("label_value")).collect()
+    }
+}

@@ -1,0 +1,169 @@
+//! Web sessions: who is signed in, from where, until when. Only the SHA-256 of what a cookie holds is kept.
+
+use crate::audit::{self, Entry};
+use crate::error::During;
+use crate::open::commit;
+use crate::retention::PRUNE_ROWS_MAX;
+use crate::rows::Columns;
+use crate::{Result, Store};
+use margrave_core::model::Actor;
+use margrave_core::time::Timestamp;
+use serde_json::json;
+use sqlx::any::AnyRow;
+use uuid::Uuid;
+
+/// One browser that is or was signed in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WebSession {
+    pub id: Uuid,
+    /// What it was signed in with.
+    pub token: Uuid,
+    /// Of that token.
+    pub name: String,
+    /// Where it was signed in from.
+    pub address: String,
+    /// What the browser calls itself.
+    pub browser: String,
+    pub created_at: Timestamp,
+    pub seen_at: Timestamp,
+    pub expires_at: Timestamp,
+    pub ended_at: Option<Timestamp>,
+}
+
+/// A browser that signs in.
+#[derive(Debug, Clone, Copy)]
+pub struct SignedIn<'a> {
+    pub id: Uuid,
+    pub secret_hash: &'a str,
+    pub token: Uuid,
+    pub address: &'a str,
+    pub browser: &'a str,
+    pub expires_at: Timestamp,
+}
+
+fn read(row: &AnyRow) -> Result<WebSession> {
+    let row = Columns::of("web_sessions", row);
+    Ok(WebSession {
+        id: row.parsed("id")?,
+        token: row.parsed("token_id")?,
+        name: row.text("name")?,
+        address: row.text("address")?,
+        browser: row.text("browser")?,
+        created_at: row.time("created_at")?,
+        seen_at: row.time("seen_at")?,
+        expires_at: row.time("expires_at")?,
+        ended_at: row.time_maybe("ended_at")?,
+    })
+}
+
+macro_rules! select_sessions {
+    ($rest:literal) => {
+        concat!(
+            "SELECT s.id, s.token_id, t.name, s.address, s.browser, s.created_at, s.seen_at, s.expires_at, s.ended_at
+             FROM web_sessions s JOIN tokens t ON t.id = s.token_id ",
+            $rest
+        )
+    };
+}
+
+impl Store {
+    pub async fn session_create(&self, actor: &Actor, session: SignedIn<'_>, now: Timestamp) -> Result<()> {
+        let SignedIn { id, secret_hash, token, address, browser, expires_at } = session;
+        let mut transaction = self.begin().await?;
+        sqlx::query(
+            "INSERT INTO web_sessions (id, secret_hash, token_id, address, browser, created_at, seen_at, expires_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $6, $7)",
+        )
+        .bind(id.to_string())
+        .bind(secret_hash)
+        .bind(token.to_string())
+        .bind(address)
+        .bind(browser)
+        .bind(now.0)
+        .bind(expires_at.0)
+        .execute(&mut *transaction)
+        .await
+        .during("sign in")?;
+        let name = actor.name.strip_prefix("token:").unwrap_or(&actor.name);
+        let after = Some(json!({ "name": name, "address": address, "expiresAt": expires_at.to_string() }));
+        let entry = Entry { actor, action: "session.create", subject: format!("session/{id}"), before: None, after };
+        audit::append(&mut transaction, vec![entry], now).await?;
+        commit(transaction).await
+    }
+
+    /// A session that has neither ended nor expired, and whose token is good.
+    pub async fn session_find(&self, secret_hash: &str, now: Timestamp) -> Result<Option<WebSession>> {
+        let row = sqlx::query(select_sessions!(
+            "WHERE s.secret_hash = $1 AND s.ended_at IS NULL AND s.expires_at > $2
+               AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > $2)"
+        ))
+        .bind(secret_hash)
+        .bind(now.0)
+        .fetch_optional(&self.read)
+        .await
+        .during("look for a web session")?;
+        row.as_ref().map(read).transpose()
+    }
+
+    /// Notes that a session is in use.
+    pub async fn session_seen(&self, id: Uuid, now: Timestamp) -> Result<()> {
+        let mut transaction = self.begin().await?;
+        sqlx::query("UPDATE web_sessions SET seen_at = $2 WHERE id = $1 AND seen_at < $2")
+            .bind(id.to_string())
+            .bind(now.0)
+            .execute(&mut *transaction)
+            .await
+            .during("note that a web session is used")?;
+        commit(transaction).await
+    }
+
+    /// Those that are open, the one used last first.
+    pub async fn sessions(&self, now: Timestamp, limit: u32) -> Result<Vec<WebSession>> {
+        let rows = sqlx::query(select_sessions!(
+            "WHERE s.ended_at IS NULL AND s.expires_at > $1 AND t.revoked_at IS NULL
+               AND (t.expires_at IS NULL OR t.expires_at > $1)
+             ORDER BY s.seen_at DESC, s.id LIMIT $2"
+        ))
+        .bind(now.0)
+        .bind(i64::from(limit))
+        .fetch_all(&self.read)
+        .await
+        .during("list web sessions")?;
+        rows.iter().map(read).collect()
+    }
+
+    /// False when there is no such session or it has ended already.
+    pub async fn session_end(&self, actor: &Actor, id: Uuid, now: Timestamp) -> Result<bool> {
+        let mut transaction = self.begin().await?;
+        let row = sqlx::query(
+            "UPDATE web_sessions SET ended_at = $2 WHERE id = $1 AND ended_at IS NULL
+             RETURNING (SELECT t.name FROM tokens t WHERE t.id = token_id) AS name",
+        )
+        .bind(id.to_string())
+        .bind(now.0)
+        .fetch_optional(&mut *transaction)
+        .await
+        .during("end a web session")?;
+        let Some(row) = row else { return Ok(false) };
+        let before = Some(json!({ "name": Columns::of("web_sessions", &row).text("name")? }));
+        let entry = Entry { actor, action: "session.end", subject: format!("session/{id}"), before, after: None };
+        audit::append(&mut transaction, vec![entry], now).await?;
+        commit(transaction).await?;
+        Ok(true)
+    }
+
+    /// Forgets sessions that were over before this.
+    pub(crate) async fn prune_sessions(&self, before: Timestamp) -> Result<u64> {
+        let mut transaction = self.begin().await?;
+        let removed = sqlx::query(
+            "DELETE FROM web_sessions WHERE id IN (SELECT id FROM web_sessions WHERE expires_at <= $1 LIMIT $2)",
+        )
+        .bind(before.0)
+        .bind(PRUNE_ROWS_MAX)
+        .execute(&mut *transaction)
+        .await
+        .during("remove old web sessions")?;
+        commit(transaction).await?;
+        Ok(removed.rows_affected())
+    }
+}

@@ -1,0 +1,172 @@
+//! Devices as people look for them, counted and paged; the past in slots; the audit by what it says.
+
+use crate::fixtures::{T0, accept, actor, at, client, deploy, key, report, report_device};
+use crate::harness::Database;
+use margo::status::State;
+use margrave_core::events::{About, NewEvent};
+use margrave_core::model::{ClientState, DeviceKey, DeviceState};
+use margrave_core::selector::LabelSelector;
+use margrave_store::{AuditFilter, DeviceSearch, SeenAt, Slot, Store};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+fn search(selector: &str, text: Option<&str>, state: Option<DeviceState>) -> DeviceSearch {
+    DeviceSearch {
+        selector: LabelSelector::parse(selector).unwrap(),
+        text: text.map(str::to_owned),
+        state,
+        silent_since: at(100),
+    }
+}
+
+async fn found(store: &Store, search: &DeviceSearch) -> Vec<String> {
+    let (mut names, mut after): (Vec<String>, Option<DeviceKey>) = (Vec::new(), None);
+    loop {
+        let page = store.devices_search(search, after.as_ref(), 2).await.unwrap();
+        names.extend(page.iter().map(|device| device.key.device.to_string()));
+        match page.last() {
+            Some(last) if page.len() == 2 => after = Some(last.key.clone()),
+            _ => return names,
+        }
+    }
+}
+
+/// One device per state, each named after it.
+async fn one_of_each(store: &Store) {
+    for (number, name) in ["fine", "working", "silent", "failing", "out"].into_iter().enumerate() {
+        let client = accept(store, number).await;
+        report_device(store, &client, name, &json!({ "site": "Graz", "line": [number, "x_y"] })).await;
+        if name != "silent" {
+            store.seen_write(&[SeenAt { client, at: at(200) }]).await.unwrap();
+        }
+    }
+    store.client_set_state(&actor(), &client(4), ClientState::Retired, None, T0).await.unwrap();
+}
+
+/// A deployment whose target is the device of that name.
+async fn placed(store: &Store, number: usize, name: &str, state: Option<State>) {
+    let id = deploy(store, &client(number), number as u128 + 1, "hello").await;
+    let target = name.to_owned();
+    let version = store.deployment_get(id).await.unwrap().unwrap().deployment.target_version;
+    if let Some(state) = state {
+        store.statuses_put(&[report(&client(number), id, state, version, T0)]).await.unwrap();
+    }
+    assert!(!target.is_empty());
+}
+
+pub(crate) async fn tells_devices_by_state(db: Database) {
+    let store = &db.store;
+    one_of_each(store).await;
+    for (number, name, state) in
+        [(0, "fine", Some(State::Installed)), (1, "working", None), (3, "failing", Some(State::Failed))]
+    {
+        placed(store, number, name, state).await;
+        // The fixtures deploy to a device named like its client.
+        db.tamper(match number {
+            0 => "UPDATE deployments SET target = 'fine' WHERE client_id = 'client-00000'",
+            1 => "UPDATE deployments SET target = 'working/*' WHERE client_id = 'client-00001'",
+            _ => "UPDATE deployments SET target = 'failing' WHERE client_id = 'client-00003'",
+        })
+        .await;
+    }
+    let counted = store.devices_counted(&search("", None, None)).await.unwrap();
+    assert_eq!(counted, DeviceState::ALL.into_iter().map(|state| (state, 1)).collect::<BTreeMap<_, _>>());
+    for (state, name) in [
+        (DeviceState::Fine, "fine"),
+        (DeviceState::Working, "working"),
+        (DeviceState::Silent, "silent"),
+        (DeviceState::Failing, "failing"),
+        (DeviceState::ShutOut, "out"),
+    ] {
+        assert_eq!(found(store, &search("", None, Some(state))).await, [name], "{state:?}");
+        assert_eq!(found(store, &search("site=Graz", None, Some(state))).await, [name], "{state:?} by label");
+    }
+}
+
+pub(crate) async fn finds_devices_by_name_and_labels(db: Database) {
+    let store = &db.store;
+    one_of_each(store).await;
+    for (selector, text, expected) in [
+        ("", None, vec!["fine", "working", "silent", "failing", "out"]),
+        ("", Some("FIN"), vec!["fine"]),
+        ("", Some("in"), vec!["fine", "working", "failing"]),
+        ("", Some("client-00002"), vec!["silent"]),
+        ("", Some("_"), vec![]),
+        ("", Some("%"), vec![]),
+        ("site=Graz", Some("in"), vec!["fine", "working", "failing"]),
+        ("site=Graz,line in (1,3)", None, vec!["working", "failing"]),
+        ("site in (Graz,Linz),line notin (1,3)", None, vec!["fine", "silent", "out"]),
+        ("line=x_y,!spare", None, vec!["fine", "working", "silent", "failing", "out"]),
+        ("site!=Graz", None, vec![]),
+        ("spare", None, vec![]),
+    ] {
+        let search = search(selector, text, None);
+        assert_eq!(found(store, &search).await, expected, "{selector} {text:?}");
+        let counted: u64 = store.devices_counted(&search).await.unwrap().values().sum();
+        assert_eq!(counted, expected.len() as u64, "{selector} {text:?}");
+    }
+    assert_eq!(store.label_values("site", 10).await.unwrap(), ["Graz"]);
+    assert_eq!(store.label_values("line", 2).await.unwrap(), ["0", "1"]);
+}
+
+pub(crate) async fn tells_which_sites_are_silent(db: Database) {
+    let store = &db.store;
+    one_of_each(store).await;
+    let places = store.silent_places(at(100), 10).await.unwrap();
+    assert_eq!(places.len(), 1);
+    assert_eq!((places[0].site.as_deref(), places[0].devices, places[0].seen_at), (Some("Graz"), 1, None));
+    let places = store.silent_places(at(500), 10).await.unwrap();
+    assert_eq!((places[0].devices, places[0].seen_at), (4, Some(at(200))), "a client that is shut out is not missed");
+}
+
+pub(crate) async fn lists_what_clients_have(db: Database) {
+    let store = &db.store;
+    let (one, two) = (accept(store, 1).await, accept(store, 2).await);
+    let (a, b) = (deploy(store, &one, 1, "a").await, deploy(store, &two, 2, "b").await);
+    let mut ids: Vec<_> = store.deployments_of(&[one.clone(), two]).await.unwrap().iter().map(|view| view.deployment.id).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, [a, b]);
+    assert_eq!(store.deployments_of(&[one]).await.unwrap().len(), 1);
+    assert_eq!(store.application_uses().await.unwrap(), BTreeMap::from([("digitron".to_owned(), 2)]));
+    let pending = client(9);
+    store.client_create(&actor(), &pending, ClientState::Pending, None, T0).await.unwrap();
+    let waiting = store.clients_in(ClientState::Pending, None, 10).await.unwrap();
+    assert_eq!(waiting.iter().map(|client| client.id.clone()).collect::<Vec<_>>(), [pending.clone()]);
+    assert!(store.clients_in(ClientState::Pending, Some(&pending), 10).await.unwrap().is_empty());
+    assert!(store.device_get(&key(&client(1), "nothing")).await.unwrap().is_none());
+}
+
+pub(crate) async fn counts_the_past_in_slots(db: Database) {
+    let store = &db.store;
+    for (kind, second) in
+        [("deployment.failed", 5), ("deployment.failed", 65), ("deployment.failed", 70), ("client.silent", 130), ("server.started", 131)]
+    {
+        store.event_append(NewEvent::new(kind, About::default(), "something"), at(second)).await.unwrap();
+    }
+    let mut slots = store.event_trend(at(60), Duration::from_mins(1)).await.unwrap();
+    slots.sort_by_key(|slot| slot.slot);
+    let slot = |kind: &str, slot, count| Slot { kind: kind.to_owned(), slot, count };
+    assert_eq!(slots, [slot("deployment.failed", 0, 2), slot("client.silent", 1, 1)]);
+    assert!(store.event_trend(at(1000), Duration::from_mins(1)).await.unwrap().is_empty());
+}
+
+pub(crate) async fn searches_the_audit(db: Database) {
+    let store = &db.store;
+    let one = accept(store, 1).await;
+    store.client_set_state(&actor(), &one, ClientState::Retired, None, at(10)).await.unwrap();
+    report_device(store, &accept(store, 2).await, "press", &json!({})).await;
+    let count = async |filter: AuditFilter| store.audit_search(&filter, None, 100).await.unwrap().len();
+    let filter = AuditFilter::default();
+    assert_eq!(count(filter.clone()).await, 4);
+    assert_eq!(count(AuditFilter { action: Some("client".into()), ..filter.clone() }).await, 3);
+    assert_eq!(count(AuditFilter { action: Some("client.retire".into()), ..filter.clone() }).await, 1);
+    assert_eq!(count(AuditFilter { actor: Some("token:test".into()), ..filter.clone() }).await, 3);
+    assert_eq!(count(AuditFilter { subject: Some("CLIENT-00001".into()), ..filter.clone() }).await, 2);
+    assert_eq!(count(AuditFilter { subject: Some("%".into()), ..filter.clone() }).await, 0);
+    assert_eq!(count(AuditFilter { since: Some(at(5)), ..filter.clone() }).await, 1);
+    assert_eq!(count(AuditFilter { until: Some(at(5)), ..filter.clone() }).await, 3);
+    let page = store.audit_search(&filter, Some(3), 100).await.unwrap();
+    assert_eq!(page.iter().map(|record| record.seq).collect::<Vec<_>>(), [2, 1]);
+    assert_eq!(store.audit_actors(100).await.unwrap(), ["token:test"], "devices are left aside");
+}

@@ -1,0 +1,296 @@
+// The operator's day with a fleet of simulated devices: overview, devices, labels, groups, catalog, deploying, watching, going back.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { Server, launch, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
+
+const server = new Server();
+let browser;
+let page;
+
+const main = () => page.getByRole("main");
+const go = (path) => page.goto(server.origin + path);
+
+before(async () => {
+  [browser] = await Promise.all([launch(), server.startDemo()]);
+  page = await open(browser);
+  await signIn(page, server);
+});
+after(async () => {
+  await browser?.close();
+  server.stop();
+});
+
+test("the overview shows devices by state, what is under way and what needs somebody", async () => {
+  await go("/");
+  await main().getByRole("heading", { name: "Needs attention" }).waitFor();
+  await main().getByRole("link", { name: /failed on/ }).first().waitFor();
+  await page.getByText("Live", { exact: true }).waitFor();
+  await main().getByRole("img", { name: /The last 24 hours/ }).first().waitFor();
+  await wellMade(page, "overview");
+  await page.setViewportSize({ width: 375, height: 800 });
+  await wellMade(page, "overview on a phone");
+  await page.setViewportSize({ width: 1280, height: 900 });
+});
+
+test("devices are found by name, site and state, in the address as well", async () => {
+  await go("/devices");
+  await page.getByRole("table", { name: /Devices/ }).getByRole("link", { name: "press-01" }).waitFor();
+  await wellMade(page, "devices");
+  await page.getByLabel("Name contains").pressSequentially("PRESS");
+  await until("only presses are left", async () => (await page.getByRole("rowheader").filter({ hasNotText: "press" }).count()) === 0);
+  assert.equal(new URL(page.url()).searchParams.get("q"), "PRESS");
+  assert.equal(await page.getByLabel("Name contains").evaluate((field) => field === document.activeElement), true, "typing goes on");
+  await page.reload();
+  assert.equal(await page.getByLabel("Name contains").inputValue(), "PRESS");
+  await page.getByLabel("Name contains").fill("nothing like it");
+  await page.getByRole("heading", { name: "No device matches" }).waitFor();
+  await wellMade(page, "no device");
+  await page.getByRole("link", { name: "Show all devices" }).click();
+  await page.getByLabel("Labels").fill("a b");
+  await page.getByRole("alert").filter({ hasText: "selector" }).waitFor();
+  await go("/devices?state=silent");
+  await page.getByRole("table", { name: /Devices/ }).getByRole("link", { name: "offline-01" }).waitFor();
+});
+
+test("a device shows what it offers, what runs on it and why", async () => {
+  await go("/devices?q=press-01");
+  await page.getByRole("table").getByRole("link", { name: "press-01" }).click();
+  await page.getByRole("heading", { name: "press-01", level: 1 }).waitFor();
+  for (const title of ["What runs here", "What it offers", "Identity", "Why it is as it is", "What happened", "Labels"]) {
+    await main().getByRole("heading", { name: title }).waitFor();
+  }
+  await wellMade(page, "device");
+  await page.setViewportSize({ width: 375, height: 800 });
+  await wellMade(page, "device on a phone");
+  await page.setViewportSize({ width: 1280, height: 900 });
+});
+
+test("labels are set, and of two operators who edit at once the second is told", async () => {
+  const other = await open(browser);
+  await signIn(other, server);
+  for (const one of [page, other]) {
+    await one.goto(`${server.origin}/devices/press-01/press-01`);
+    await one.getByLabel("New label").fill("hall");
+  }
+  await page.getByLabel("Its value").fill("3");
+  await page.getByRole("button", { name: "Save labels" }).click();
+  await page.getByText("The labels were changed.").waitFor();
+  await other.getByLabel("Its value").fill("4");
+  await other.getByRole("button", { name: "Save labels" }).click();
+  await other.getByRole("alert").filter({ hasText: "Somebody else changed these labels" }).waitFor();
+  assert.equal(await other.getByLabel("hall", { exact: true }).inputValue(), "3", "what is there now");
+  assert.equal(await other.getByLabel("Its value").inputValue(), "4", "what was typed is not lost");
+  await wellMade(other, "conflict");
+  await other.context().close();
+});
+
+test("a gateway shows the devices behind it", async () => {
+  await go("/devices?q=gateway");
+  await page.getByRole("table").getByRole("rowheader").first().getByRole("link").click();
+  await main().getByRole("heading", { name: "Behind this gateway" }).waitFor();
+});
+
+test("a group is made, shows its devices and is deleted", async () => {
+  await go("/groups/new");
+  await page.getByLabel("Name", { exact: true }).fill("hall-three");
+  await page.getByLabel("Labels its devices have").fill("hall==");
+  await page.getByRole("button", { name: "Make the group" }).click();
+  await page.getByRole("alert").filter({ hasText: "selector" }).first().waitFor();
+  await wellMade(page, "wrong group");
+  await page.getByLabel("Labels its devices have").fill("hall=3");
+  await page.getByRole("button", { name: "Make the group" }).click();
+  await page.getByRole("link", { name: "1 device" }).click();
+  await page.getByRole("table").getByRole("link", { name: "press-01" }).waitFor();
+  await go("/groups");
+  await wellMade(page, "groups");
+  await page.getByRole("link", { name: "hall-three" }).click();
+  await page.getByRole("link", { name: "Delete" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete this group" }).click();
+  await page.getByText("Group hall-three was deleted.").waitFor();
+});
+
+test("the catalog is searched, and an application says what it is and needs", async () => {
+  await go("/catalog");
+  await wellMade(page, "catalog");
+  await page.getByLabel("Name, supplier or tag contains").pressSequentially("vibra");
+  await until("one is left", async () => (await page.getByRole("article").count()) === 1);
+  await page.getByRole("link", { name: "Vibration Analytics" }).click();
+  await page.getByRole("heading", { name: /Vibration Analytics 2.3.0/ }).waitFor();
+  await main().getByText("2 cores, amd64 or arm64").waitFor();
+  await main().getByRole("heading", { name: "Release notes" }).waitFor();
+  await wellMade(page, "application");
+});
+
+test("an application is deployed step by step, and watched until it is there", async () => {
+  await go("/catalog/line-monitor");
+  await page.getByRole("button", { name: "Deploy", exact: true }).click();
+  await page.getByRole("heading", { name: "Deploy Line Monitor" }).waitFor();
+  await wellMade(page, "step version");
+  await page.getByLabel("1.0.0").check();
+  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByRole("table", { name: "Devices to choose from" }).waitFor();
+  await wellMade(page, "step devices");
+  const has = page.getByRole("row").filter({ hasText: "already" }).getByRole("checkbox").first();
+  assert.equal(await has.isDisabled(), true, "what has it already cannot be chosen");
+  const unfit = page.getByRole("row").filter({ hasText: "Does not fit" });
+  assert.equal(await unfit.first().getByRole("checkbox").isDisabled(), true, "what does not fit cannot be chosen (CON-02)");
+  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByRole("alert").filter({ hasText: "No device is chosen" }).waitFor();
+  const fits = page.getByRole("row").filter({ hasText: "Fits" }).filter({ hasNotText: "already" });
+  const chosen = [await fits.nth(0).getByRole("rowheader").innerText(), await fits.nth(1).getByRole("rowheader").innerText()];
+  for (const name of chosen) await page.getByRole("checkbox", { name, exact: true }).check();
+  await page.getByRole("button", { name: "Continue" }).click();
+
+  await page.getByText("These answers are for 2 devices").waitFor();
+  await wellMade(page, "step questions");
+  await page.getByLabel("Sampling interval").fill("61");
+  await page.getByText(/Must be at most 60/).waitFor();
+  assert.equal(await page.getByLabel("Sampling interval").getAttribute("aria-invalid"), "true", "checked while typing");
+  await page.getByRole("button", { name: "Review" }).click();
+  const summary = page.getByRole("alert");
+  await summary.getByRole("link", { name: /Sampling interval: Must be at most 60/ }).waitFor();
+  await summary.getByRole("link", { name: /Line name/ }).waitFor();
+  assert.equal(await summary.evaluate((element) => element === document.activeElement), true, "focus is on the summary");
+  await wellMade(page, "wrong answers");
+  await page.getByLabel("Sampling interval").fill("10");
+  await page.getByLabel("Line name").fill("Press 7");
+  await page.getByLabel("Device", { exact: true }).selectOption({ index: 1 });
+  await page.getByLabel("Question").selectOption("Target rate");
+  await page.getByLabel("Its answer").fill("0");
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByRole("alert").filter({ hasText: "Target rate: must be at least" }).waitFor();
+  await page.getByLabel("Device", { exact: true }).selectOption({ index: 1 });
+  await page.getByLabel("Question").selectOption("Target rate");
+  await page.getByLabel("Its answer").fill("12.5");
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByText("Target rate: 12.5").waitFor();
+  assert.equal(await page.getByLabel("Line name").inputValue(), "Press 7", "nothing that was answered is lost");
+  await page.getByRole("button", { name: "Review" }).click();
+
+  await page.getByText("2 devices would change.").waitFor();
+  assert.equal(await page.getByRole("region", { name: /The same change on/ }).count(), 2, "one for each set of answers");
+  await wellMade(page, "review");
+  await page.getByLabel("Why, for the audit").fill("line 7 goes live");
+  await page.getByRole("button", { name: "Deploy to 2 devices" }).click();
+  await page.getByText("2 changes were made").waitFor();
+  await wellMade(page, "changes");
+  await page.getByRole("link", { name: /Deploy Line Monitor 1.0.0 to 1 device/ }).first().click();
+  await page.getByRole("status").filter({ hasText: "Finished: done everywhere." }).waitFor({ timeout: 60_000 });
+  await wellMade(page, "change");
+  const audit = await server.api("audit?limit=50");
+  assert.ok(audit.items.some((record) => record.action === "change.create" && record.reason === "line 7 goes live"));
+});
+
+test("a deployment is reconfigured, goes back to the revision before, and is removed", async () => {
+  const { items } = await server.api("deployments?application=line-monitor&convergence=converged");
+  await go(`/deployments/${items[0].id}`);
+  await main().getByRole("heading", { name: "Revisions" }).waitFor();
+  await wellMade(page, "deployment");
+  await page.getByRole("button", { name: "Reconfigure" }).click();
+  assert.equal(await page.getByLabel("Line name").getAttribute("readonly"), "", "what cannot change is locked");
+  await page.getByRole("button", { name: "Review" }).click();
+  await page.getByRole("alert").filter({ hasText: "Nothing is different yet" }).waitFor();
+  await page.getByLabel("Sampling interval").fill("20");
+  await page.getByRole("button", { name: "Review" }).click();
+  await page.getByText("1 device would change.").waitFor();
+  await page.getByRole("button", { name: "Reconfigure 1 device" }).click();
+  await page.getByRole("status").filter({ hasText: "Finished: done everywhere." }).waitFor({ timeout: 60_000 });
+  await go(`/deployments/${items[0].id}`);
+  await page.getByRole("link", { name: "Go back to revision 1" }).click();
+  await page.getByRole("dialog").getByText("This touches 1 device.").waitFor();
+  await page.getByRole("dialog").getByRole("button", { name: "Go back to revision 1" }).click();
+  await page.getByRole("status").filter({ hasText: "Finished: done everywhere." }).waitFor({ timeout: 60_000 });
+  const back = await server.api(`deployments/${items[0].id}`);
+  assert.deepEqual([back.revision, back.values.sampleSeconds], [3, items[0].values.sampleSeconds]);
+  await go(`/deployments/${items[0].id}`);
+  const remove = page.getByRole("link", { name: "Remove", exact: true });
+  await remove.click();
+  await page.keyboard.press("Escape");
+  assert.equal(await remove.evaluate((link) => link === document.activeElement), true, "after a dialog focus is back at its opener");
+  await remove.click();
+  await page.getByRole("dialog").getByRole("button", { name: "Remove from 1 device" }).click();
+  await page.getByRole("heading", { name: "Remove Line Monitor from 1 device" }).waitFor();
+  await page.getByRole("status").filter({ hasText: "Finished: done everywhere." }).waitFor({ timeout: 60_000 });
+});
+
+test("what failed names code, source, message and what to do", async () => {
+  const { items } = await server.api("deployments?convergence=failed");
+  await go("/deployments?state=failed");
+  await wellMade(page, "deployments");
+  await page.getByRole("table").getByRole("rowheader").first().getByRole("link").click();
+  await main().getByText(/^Code .*, from /).first().waitFor();
+  await wellMade(page, "failed deployment");
+  assert.ok(items.length > 0);
+});
+
+test("a device that goes offline while it is told shows as waited for", async () => {
+  const { items } = await server.api("deployments?client=offline-01");
+  await go(`/changes/${items[0].change}`);
+  await page.getByRole("table").getByText("Device not heard of").waitFor();
+  await page.getByRole("status").filter({ hasText: "not heard of" }).waitFor();
+});
+
+test("activity and audit are filtered, and the chain is checked", async () => {
+  await go("/activity");
+  await wellMade(page, "activity");
+  await page.getByLabel("What").selectOption("Failures");
+  await until("only failures are left", async () => {
+    const kinds = await page.locator(".timeline .chip").allInnerTexts();
+    return kinds.length > 0 && kinds.every((kind) => kind === "deployment.failed");
+  });
+  await go("/activity/audit");
+  await wellMade(page, "audit");
+  await page.getByLabel("About").fill("press-01");
+  await until("only that device is left", async () => {
+    const rows = await page.getByRole("row").allInnerTexts();
+    return rows.length > 1 && rows.slice(1).every((row) => row.includes("press-01"));
+  });
+  await page.getByRole("link", { name: "Check the chain" }).click();
+  await page.getByRole("status").filter({ hasText: "records fit together" }).waitFor();
+});
+
+test("a client is retired and accepted again, and the page says how many devices it touches", async () => {
+  await go("/devices/press-01/press-01");
+  await page.getByRole("link", { name: "Retire" }).click();
+  await page.getByRole("dialog").getByText("This touches 1 device.").waitFor();
+  await page.getByRole("dialog").getByLabel("Reason, for the audit").fill("stolen");
+  await page.getByRole("dialog").getByRole("button", { name: "Retire this client" }).click();
+  await page.getByText("Client press-01 is retired.").waitFor();
+  await main().getByText("Shut out").first().waitFor();
+  await page.getByRole("link", { name: "Accept", exact: true }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Accept this client" }).click();
+  await page.getByText("Client press-01 is accepted.").waitFor();
+});
+
+test("a device is invited, and the invitation can be withdrawn", async () => {
+  await go("/devices/add");
+  await wellMade(page, "add a device");
+  await page.getByLabel("Name of the device").fill("not a name!");
+  await page.getByRole("button", { name: "Make the invitation" }).click();
+  await page.getByRole("alert").waitFor();
+  await page.getByLabel("Name of the device").fill("press-99");
+  await page.getByRole("button", { name: "Make the invitation" }).click();
+  await page.getByText(/margrave-agent enrol --trust-url/).waitFor();
+  await wellMade(page, "invitation");
+  await go("/settings/invitations");
+  await wellMade(page, "invitations");
+  await page.getByRole("button", { name: "Withdraw the invitation for press-99" }).click();
+  await page.getByText("1 invitation for press-99 withdrawn.").waitFor();
+});
+
+test("settings show tokens, clients and the registry", async () => {
+  for (const [path, heading] of [["tokens", "New token"], ["clients", null], ["registry", "How devices trust this server"]]) {
+    await go(`/settings/${path}`);
+    if (heading) await main().getByRole("heading", { name: heading }).waitFor();
+    await wellMade(page, `settings ${path}`);
+  }
+  await go("/settings/tokens");
+  await page.getByLabel("Who will use it").fill("build server");
+  await page.getByRole("button", { name: "Make the token" }).click();
+  await page.getByText("It is shown only now").waitFor();
+  await page.getByText(/^mgv_/).waitFor();
+});
+
+test("nothing unexpected was logged in the console", () => {
+  onlyExpected(page, /422 \(Unprocessable/, /409 \(Conflict/, /404 \(Not Found\)/);
+});

@@ -1,0 +1,58 @@
+// Takes the pictures for README and docs from a demo of its own: `make screenshots`.
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { Server, launch, open, root, signIn, until } from "./margrave.js";
+
+const folder = process.argv[2] ?? join(root, "docs/screens");
+mkdirSync(folder, { recursive: true });
+const server = new Server();
+const browser = await launch();
+try {
+  await server.startDemo("0", "24");
+  await until("the fleet has done what it can", async () => {
+    const { deployments } = await server.api("summary");
+    return (deployments.converged ?? 0) > 5 && (deployments.failed ?? 0) > 0;
+  }, 90);
+  const page = await open(browser, { viewport: { width: 1280, height: 860 } });
+  await signIn(page, server);
+  const shot = async (name, path, on = page) => {
+    await on.goto(server.origin + path);
+    await on.getByRole("heading", { level: 1 }).waitFor();
+    await on.screenshot({ path: join(folder, `${name}.png`) });
+  };
+  await shot("overview", "/");
+  await shot("devices", "/devices");
+  await shot("device", "/devices/press-01/press-01");
+  await shot("catalog", "/catalog");
+  await shot("application", "/catalog/line-monitor");
+  await page.getByRole("button", { name: "Deploy", exact: true }).click();
+  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByRole("table").waitFor();
+  await page.screenshot({ path: join(folder, "choose-devices.png") });
+  const fits = page.getByRole("row").filter({ hasText: "Fits" }).filter({ hasNotText: "already" });
+  for (let index = 0; index < 3; index++) await fits.nth(index).getByRole("checkbox").check();
+  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByLabel("Line name").fill("Press 7");
+  await page.screenshot({ path: join(folder, "questions.png") });
+  await page.getByRole("button", { name: "Review" }).click();
+  await page.getByText("would change").waitFor();
+  await page.screenshot({ path: join(folder, "review.png") });
+  await page.getByLabel("Why, for the audit").fill("line 7 goes live");
+  await page.getByRole("button", { name: /Deploy to/ }).click();
+  await page.getByRole("status").waitFor();
+  await page.screenshot({ path: join(folder, "change.png") });
+  const { items } = await server.api("deployments?convergence=failed");
+  await shot("deployment", `/deployments/${items[0].id}`);
+  await shot("activity", "/activity");
+  const phone = await open(browser, { viewport: { width: 375, height: 812 }, colorScheme: "dark" });
+  await signIn(phone, server);
+  await shot("phone-dark", "/", phone);
+  await shot("phone-dark-devices", "/devices", phone);
+  const dark = await open(browser, { colorScheme: "dark", viewport: { width: 1280, height: 860 } });
+  await signIn(dark, server);
+  await shot("overview-dark", "/", dark);
+  await shot("device-dark", "/devices/press-01/press-01", dark);
+} finally {
+  await browser.close();
+  server.stop();
+}

@@ -1,0 +1,158 @@
+// What goes wrong: a broken package, no script, a form sent twice, a server that is gone and comes back, a stale draft.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { Server, launch, onlyExpected, open, root, signIn, until, wellMade } from "./support/margrave.js";
+
+const server = new Server();
+let browser;
+let page;
+const go = (path, on = page) => on.goto(server.origin + path);
+
+before(async () => {
+  [browser] = await Promise.all([launch(), server.start()]);
+  page = await open(browser);
+  await signIn(page, server);
+});
+after(async () => {
+  await browser?.close();
+  server.stop();
+});
+
+/** A package as tar.gz, with its description changed. */
+function packed(name, change) {
+  const folder = join(server.folder, name);
+  mkdirSync(folder);
+  cpSync(join(root, "samples/line-monitor/1.0.0"), folder, { recursive: true });
+  writeFileSync(join(folder, "margo.yaml"), change(readFileSync(join(folder, "margo.yaml"), "utf8")));
+  const archive = join(server.folder, `${name}.tar.gz`);
+  execFileSync("tar", ["czf", archive, "-C", folder, "margo.yaml", "resources"]);
+  return archive;
+}
+
+test("a broken package is refused with every problem, and nothing is added", async () => {
+  const archive = packed("broken", (text) => text.replace("apiVersion: v1", "apiVersion: v9").replace("dataType: integer", "dataType: number"));
+  await go("/catalog/add");
+  await wellMade(page, "add an application");
+  await page.getByLabel("Archive of the package").setInputFiles(archive);
+  await page.getByRole("button", { name: "Upload" }).click();
+  const summary = page.getByRole("alert").filter({ hasText: "The package is broken" });
+  await summary.waitFor();
+  assert.ok((await summary.getByRole("listitem").count()) >= 1, await summary.innerText());
+  await wellMade(page, "broken package");
+  assert.equal((await server.api("applications")).items.length, 0);
+});
+
+test("something that is no package at all is refused as well", async () => {
+  await go("/catalog/add");
+  await page.getByLabel("Archive of the package").setInputFiles({ name: "notes.gz", mimeType: "application/gzip", buffer: Buffer.from("hello") });
+  await page.getByRole("button", { name: "Upload" }).click();
+  await page.getByRole("alert").filter({ hasText: "cannot be unpacked" }).waitFor();
+});
+
+test("a registry that does not answer is named with the cause", async () => {
+  await go("/catalog/add");
+  await page.getByLabel("Where it is").fill("127.0.0.1:9/apps/thing:1.0.0");
+  await page.getByText("More about the connection").click();
+  await page.getByLabel("Speak HTTP").check();
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByRole("alert").filter({ hasText: "The registry did not give the package" }).waitFor();
+  assert.equal(await page.getByLabel("Where it is").inputValue(), "127.0.0.1:9/apps/thing:1.0.0", "what was typed is not lost");
+});
+
+test("a good package is uploaded and is in the catalog", async () => {
+  await go("/catalog/add");
+  await page.getByLabel("Archive of the package").setInputFiles(packed("good", (text) => text));
+  await page.getByRole("button", { name: "Upload" }).click();
+  await page.getByText("Line Monitor 1.0.0 is in the catalog.").waitFor();
+});
+
+test("without script everything still works: sign in, filter, a form, a question before it acts", async () => {
+  const plain = await open(browser, { javaScriptEnabled: false });
+  await go("/sign-in", plain);
+  await plain.getByLabel("Access token").fill(server.token);
+  await plain.getByRole("button", { name: "Sign in" }).click();
+  await plain.getByRole("heading", { name: "Overview", level: 1 }).waitFor();
+  await go("/groups/new", plain);
+  await plain.getByLabel("Name", { exact: true }).fill("plain");
+  await plain.getByLabel("Labels its devices have").fill("site=graz");
+  await plain.getByRole("button", { name: "Make the group" }).click();
+  await plain.getByText("Group plain was made.").waitFor();
+  await go("/devices", plain);
+  await plain.getByRole("heading", { name: "No device has joined yet" }).waitFor();
+  await go("/catalog", plain);
+  await plain.getByLabel("Name, supplier or tag contains").fill("nothing");
+  await plain.getByRole("button", { name: "Filter" }).click();
+  await plain.getByRole("heading", { name: "No application matches" }).waitFor();
+  await go("/groups/plain", plain);
+  await plain.getByRole("link", { name: "Delete" }).click();
+  await plain.getByRole("heading", { name: "Delete group plain?" }).waitFor();
+  await plain.getByRole("button", { name: "Delete this group" }).click();
+  await plain.getByText("Group plain was deleted.").waitFor();
+  await plain.context().close();
+});
+
+test("a form sent twice does nothing twice", async () => {
+  await go("/settings/tokens");
+  const cookie = (await page.context().cookies()).map(({ name, value }) => `${name}=${value}`).join("; ");
+  const key = await page.locator("form.form input[name=key]").inputValue();
+  const body = new URLSearchParams({ key, name: "twice", days: "", reason: "" });
+  const send = () => fetch(`${server.origin}/settings/tokens`, { method: "POST", body, headers: { cookie, "Sec-Fetch-Site": "same-origin" } });
+  const secret = async (answer) => (await answer.text()).match(/mgv_[\w-]+/)[0];
+  const [one, two] = await Promise.all([send(), send()]);
+  assert.equal(await secret(one), await secret(two), "both show the same token");
+  const { items } = await server.api("tokens");
+  assert.equal(items.filter((token) => token.name === "twice").length, 1);
+});
+
+test("a device that joins appears without reloading", async () => {
+  await go("/devices");
+  await page.getByText("Live", { exact: true }).waitFor();
+  const out = join(server.folder, "press-07");
+  server.cli("client", "mint", "press-07", "--out", out);
+  const config = join(server.folder, "agent.toml");
+  writeFileSync(config, `server = "${readFileSync(join(out, "wfm-url"), "utf8").trim()}"
+state_dir = "${join(server.folder, "agent-state")}"
+[poll]
+period = "200ms"
+start_spread = "0s"
+[identity]
+certificate = "${join(out, "cert.pem")}"
+key = "${join(out, "key.pem")}"
+trust_bundle = "${join(out, "bundle.pem")}"
+`);
+  server.spawn("margrave-agent", "run", "--config", config);
+  await page.getByRole("table", { name: /Devices/ }).getByText("press-07").first().waitFor({ timeout: 40_000 });
+});
+
+test("two windows of one draft: the second is told", async () => {
+  await go("/catalog/line-monitor");
+  await page.getByRole("button", { name: "Deploy", exact: true }).click();
+  await page.getByRole("heading", { name: "Deploy Line Monitor" }).waitFor();
+  const other = await page.context().newPage();
+  await other.goto(page.url());
+  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByRole("table", { name: "Devices to choose from" }).waitFor();
+  await other.getByRole("button", { name: "Continue" }).click();
+  await other.getByRole("heading", { name: "It has changed in the meantime" }).waitFor();
+  await other.close();
+  await page.getByRole("button", { name: "Drop this draft" }).click();
+  await page.getByText("The draft was dropped. Nothing was deployed.").waitFor();
+});
+
+test("the page says when the server is gone and recovers by itself", async () => {
+  await go("/devices");
+  await page.getByText("Live", { exact: true }).waitFor();
+  const listen = new URL(server.origin).host;
+  server.kill();
+  await page.getByRole("alert").filter({ hasText: /Connection lost, showing .* Retrying/ }).waitFor({ timeout: 30_000 });
+  await server.start(listen);
+  await until("the warning is gone", async () => (await page.getByRole("alert").filter({ hasText: "Connection lost" }).count()) === 0);
+  await page.getByText("Live", { exact: true }).waitFor();
+});
+
+test("nothing unexpected was logged in the console", () => {
+  onlyExpected(page, /422 \(Unprocessable/, /412 \(Precondition/, /ERR_/, /Failed to (load|fetch)/);
+});
