@@ -170,11 +170,11 @@ pub(super) fn check_objects(objects: Vec<Value>) -> Result<(Vec<Value>, Vec<Stri
         if kind == "CustomResourceDefinition" {
             return Err(format!("it brings the CustomResourceDefinition `{name}`, which charts must not manage"));
         }
-        if kind == "PersistentVolumeClaim" {
-            if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-                let annotations = metadata.remove("annotations").unwrap_or_default();
-                metadata.insert("annotations".to_owned(), with(annotations, POLICY, "keep"));
-            }
+        if kind == "PersistentVolumeClaim"
+            && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
+        {
+            let annotations = metadata.remove("annotations").unwrap_or_default();
+            metadata.insert("annotations".to_owned(), with(annotations, POLICY, "keep"));
         }
         kept.push(object);
     }
