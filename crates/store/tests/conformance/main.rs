@@ -45,7 +45,7 @@ conformance! {
     groups: creates_changes_and_deletes_a_group, refuses_a_group_twice_or_out_of_turn, pages_groups;
     applications: adds_a_version_with_its_blobs, takes_the_same_package_twice_and_another_never,
         lists_applications_by_their_newest_version, names_applications, deletes_only_versions_nobody_uses;
-    changes: records_an_intent, pages_changes, cancels_what_is_left, finds_changes_under_way_by_what_they_touch, tells_where_an_application_is,
+    changes: records_an_intent, pages_changes, cancels_what_is_left, tells_a_client_again, finds_changes_under_way_by_what_they_touch, tells_where_an_application_is,
         publishes_a_deployment, makes_one_version_of_many_targets,
         keeps_the_version_when_nothing_changes, upgrades_and_removes, skips_what_moved_on, does_nothing_out_of_turn,
         refuses_batches_that_are_too_large, finishes_a_change_without_targets, goes_on_after_a_stop_between_batches,
