@@ -93,7 +93,7 @@ test("a gateway shows the devices behind it", async () => {
 test("a group is made, shows its devices and is deleted", async () => {
   await go("/groups/new");
   await page.getByLabel("Name", { exact: true }).fill("hall-three");
-  await page.getByLabel("Labels its devices have").fill("hall==");
+  await page.getByLabel("Labels its devices have").fill("hall three");
   await page.getByRole("button", { name: "Make the group" }).click();
   await page.getByRole("alert").filter({ hasText: "selector" }).first().waitFor();
   await wellMade(page, "wrong group");
@@ -136,7 +136,7 @@ test("an application is deployed step by step, and watched until it is there", a
   assert.equal(await unfit.first().getByRole("checkbox").isDisabled(), true, "what does not fit cannot be chosen (CON-02)");
   await page.getByRole("button", { name: "Continue" }).click();
   await page.getByRole("alert").filter({ hasText: "No device is chosen" }).waitFor();
-  const fits = page.getByRole("row").filter({ hasText: "Fits" }).filter({ hasNotText: "already" });
+  const fits = page.getByRole("row").filter({ has: page.getByRole("rowheader") }).filter({ hasText: "Fits" }).filter({ hasNotText: "already" });
   const chosen = [await fits.nth(0).getByRole("rowheader").innerText(), await fits.nth(1).getByRole("rowheader").innerText()];
   for (const name of chosen) await page.getByRole("checkbox", { name, exact: true }).check();
   await page.getByRole("button", { name: "Continue" }).click();
@@ -214,13 +214,25 @@ test("a deployment is reconfigured, goes back to the revision before, and is rem
 });
 
 test("what failed names code, source, message and what to do", async () => {
-  const { items } = await server.api("deployments?convergence=failed");
+  const { items } = await until("something has failed", async () => {
+    const failed = await server.api("deployments?convergence=failed");
+    return failed.items.length > 0 && failed;
+  }, 90);
   await go("/deployments?state=failed");
   await wellMade(page, "deployments");
   await page.getByRole("table").getByRole("rowheader").first().getByRole("link").click();
   await main().getByText(/^Code .*, from /).first().waitFor();
   await wellMade(page, "failed deployment");
   assert.ok(items.length > 0);
+  const before = await server.api(`deployments/${items[0].id}`);
+  await go(`/deployments/${items[0].id}`);
+  await page.getByRole("link", { name: "Try again now" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Try again now" }).click();
+  await page.getByText("The device is told to try again.").waitFor();
+  await until("the device has heard of it", async () => {
+    const now = await server.api(`deployments/${items[0].id}`);
+    return now.targetVersion > before.targetVersion && now.status.adoptedVersion >= now.targetVersion;
+  });
 });
 
 test("a device that goes offline while it is told shows as waited for", async () => {
@@ -233,7 +245,7 @@ test("a device that goes offline while it is told shows as waited for", async ()
 test("activity and audit are filtered, and the chain is checked", async () => {
   await go("/activity");
   await wellMade(page, "activity");
-  await page.getByLabel("What").selectOption("Failures");
+  await page.getByLabel("What", { exact: true }).selectOption("Failures");
   await until("only failures are left", async () => {
     const kinds = await page.locator(".timeline .chip").allInnerTexts();
     return kinds.length > 0 && kinds.every((kind) => kind === "deployment.failed");

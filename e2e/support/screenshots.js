@@ -10,8 +10,8 @@ const browser = await launch();
 try {
   await server.startDemo("0", "24");
   await until("the fleet has done what it can", async () => {
-    const { deployments } = await server.api("summary");
-    return (deployments.converged ?? 0) > 5 && (deployments.failed ?? 0) > 0;
+    const { deployments, clients } = await server.api("summary");
+    return (deployments.converged ?? 0) > 5 && (deployments.failed ?? 0) > 0 && clients.silent > 0;
   }, 90);
   const page = await open(browser, { viewport: { width: 1280, height: 860 } });
   await signIn(page, server);
@@ -29,7 +29,7 @@ try {
   await page.getByRole("button", { name: "Continue" }).click();
   await page.getByRole("table").waitFor();
   await page.screenshot({ path: join(folder, "choose-devices.png") });
-  const fits = page.getByRole("row").filter({ hasText: "Fits" }).filter({ hasNotText: "already" });
+  const fits = page.getByRole("row").filter({ has: page.getByRole("rowheader") }).filter({ hasText: "Fits" }).filter({ hasNotText: "already" });
   for (let index = 0; index < 3; index++) await fits.nth(index).getByRole("checkbox").check();
   await page.getByRole("button", { name: "Continue" }).click();
   await page.getByLabel("Line name").fill("Press 7");
@@ -41,7 +41,10 @@ try {
   await page.getByRole("button", { name: /Deploy to/ }).click();
   await page.getByRole("status").waitFor();
   await page.screenshot({ path: join(folder, "change.png") });
-  const { items } = await server.api("deployments?convergence=failed");
+  const { items } = await until("something has failed", async () => {
+    const failed = await server.api("deployments?convergence=failed");
+    return failed.items.length > 0 && failed;
+  });
   await shot("deployment", `/deployments/${items[0].id}`);
   await shot("activity", "/activity");
   const phone = await open(browser, { viewport: { width: 375, height: 812 }, colorScheme: "dark" });

@@ -178,6 +178,7 @@ fn name(action: &str) -> (String, String) {
         "client.pull-credentials" => ("client.pull-credentials", "was given credentials to pull with"),
         "enrolment.create" => ("client.invited", "may enrol with a new token"),
         "manifest.raise" => ("client.raised", "is ahead of this server: published above its version"),
+        "manifest.renew" => ("client.told-again", "was told again what to run"),
         "device.report" => ("device.reported", "reported its capabilities"),
         "device.remove" => ("device.removed", "was removed"),
         "device.label" => ("device.labelled", "was labelled"),

@@ -13,7 +13,6 @@ use margrave_core::time::Timestamp;
 use serde_json::json;
 use sqlx::AnyConnection;
 use sqlx::any::AnyRow;
-use std::collections::BTreeMap;
 
 /// What people call an application.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -210,21 +209,6 @@ impl Store {
         let read = |row| {
             let row = Columns::of("application_versions", row);
             Ok(Named { application: row.parsed("application")?, name: row.text("name")? })
-        };
-        rows.iter().map(read).collect()
-    }
-
-    /// How many deployments there should be, per application.
-    pub async fn application_uses(&self) -> Result<BTreeMap<String, u64>> {
-        let rows = sqlx::query(
-            "SELECT application, COUNT(*) AS uses FROM deployments WHERE desired = 'present' GROUP BY application",
-        )
-        .fetch_all(&self.read)
-        .await
-        .during("count deployments by application")?;
-        let read = |row| {
-            let row = Columns::of("deployments", row);
-            Ok((row.text("application")?, row.unsigned("uses")?))
         };
         rows.iter().map(read).collect()
     }

@@ -169,27 +169,29 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// Newest first, below `before`, whatever the filter lets through.
+    /// Newest first, above `above` and below `before`, whatever the filter lets through.
     pub async fn audit_search(
         &self,
         filter: &AuditFilter,
-        before: Option<i64>,
+        above: i64,
+        before: i64,
         limit: u32,
     ) -> Result<Vec<AuditRecord>> {
         // An empty text stands for "not asked about"; no name is empty.
         let rows = sqlx::query(
-            "SELECT * FROM audit WHERE seq < $1 AND at >= $2 AND at < $3 AND ($4 = '' OR actor = $4)
+            "SELECT * FROM audit WHERE seq < $1 AND seq > $8 AND at >= $2 AND at < $3 AND ($4 = '' OR actor = $4)
                AND ($5 = '' OR action = $5 OR SUBSTR(action, 1, LENGTH($5) + 1) = $5 || '.')
                AND ($6 = '' OR LOWER(subject) LIKE $6 ESCAPE '\\')
              ORDER BY seq DESC LIMIT $7",
         )
-        .bind(before.unwrap_or(i64::MAX))
+        .bind(before)
         .bind(filter.since.map_or(i64::MIN, |since| since.0))
         .bind(filter.until.map_or(i64::MAX, |until| until.0))
         .bind(filter.actor.clone().unwrap_or_default())
         .bind(filter.action.clone().unwrap_or_default())
         .bind(filter.subject.as_deref().map(containing).unwrap_or_default())
         .bind(i64::from(limit))
+        .bind(above)
         .fetch_all(&self.read)
         .await
         .during("search the audit chain")?;

@@ -6,6 +6,7 @@ mod publish;
 mod raise;
 mod rows;
 
+pub use apply::Applied;
 pub use coming::Coming;
 
 use crate::audit::{self, Entry};

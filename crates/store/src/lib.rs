@@ -20,7 +20,8 @@
 //!
 //! A poll that finds nothing new calls nothing here. [`Store::manifest`], [`Store::deployment_yaml`] and [`Store::bundle`] are
 //! one indexed read each. [`Store::statuses_put`] and [`Store::seen_write`] take many at once, since on SQLite all writing goes
-//! through one connection. [`Store::change_apply`] is bounded by [`BATCH_TARGETS_MAX`].
+//! through one connection. [`Store::change_apply`] is bounded by [`BATCH_TARGETS_MAX`]; [`Store::change_apply_with`] takes
+//! reports along.
 //!
 //! # How is it kept honest?
 //!
@@ -58,7 +59,7 @@ mod retention;
 
 pub use applications::Named;
 pub use audit::AuditFilter;
-pub use changes::{BATCH_TARGETS_MAX, BatchItem, BatchWrite, Coming};
+pub use changes::{Applied, BATCH_TARGETS_MAX, BatchItem, BatchWrite, Coming};
 pub use clients::Head;
 pub use deployments::{DeploymentFilter, DeploymentView, Place};
 pub use devices::{DeviceFilter, DevicePut, DeviceSearch, DeviceWrite};

@@ -79,6 +79,32 @@ impl Store {
         })
     }
 
+    /// Deployments that are desired, by application, version and convergence.
+    pub async fn deployment_counts(
+        &self,
+        silent_since: Timestamp,
+    ) -> Result<BTreeMap<String, BTreeMap<String, BTreeMap<Convergence, u64>>>> {
+        let rows = sqlx::query(concat!(
+            "SELECT application, version, convergence, COUNT(*) AS deployment_count FROM (SELECT d.application, d.version, ",
+            convergence_case!(),
+            " AS convergence FROM ",
+            deployments_with_status!(),
+            " WHERE d.desired = 'present') counted GROUP BY application, version, convergence"
+        ))
+        .bind(silent_since.0)
+        .fetch_all(&self.read)
+        .await
+        .during("count deployments by application")?;
+        let mut counts: BTreeMap<String, BTreeMap<String, BTreeMap<Convergence, u64>>> = BTreeMap::new();
+        for row in &rows {
+            let (convergence, count) = read_count(row)?;
+            let row = Columns::of("deployments", row);
+            let versions = counts.entry(row.text("application")?).or_default();
+            versions.entry(row.text("version")?).or_default().insert(convergence, count);
+        }
+        Ok(counts)
+    }
+
     /// Silent devices of accepted clients by site, most first.
     pub async fn silent_places(&self, silent_since: Timestamp, limit: u32) -> Result<Vec<SilentPlace>> {
         let rows = sqlx::query(

@@ -38,8 +38,8 @@ impl Artifacts {
             let path = folder.join(blob.digest.hex());
             self.check_room(blob.size, &path)?;
             if !is_there(&path, &blob.digest) {
-                let (repository, pace) = (place.repository.as_str(), &self.pace);
-                download::blob(&mut registry, repository, &blob.digest, blob.size, &path, pace).await?;
+                let repository = place.repository.as_str();
+                download::blob(&mut registry, repository, &blob.digest, blob.size, &path, &self.pace).await?;
             }
             parts.push((blob.digest.clone(), path));
         }

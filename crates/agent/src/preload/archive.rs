@@ -37,7 +37,8 @@ pub(super) fn contents(
     let mut found = HashMap::new();
     let mut left = bytes_max;
     let mut archive = tar::Archive::new(File::open(path).map_err(broken(path))?);
-    for item in archive.entries().map_err(broken(path))? {
+    // What is not wanted is leapt over: images are large.
+    for item in archive.entries_with_seek().map_err(broken(path))? {
         let item = item.map_err(broken(path))?;
         let name = String::from_utf8_lossy(&item.path_bytes()).into_owned();
         let Some(digest) = names.get(&name) else { continue };
@@ -62,7 +63,7 @@ pub(crate) fn image_archive(path: &Path, image: &Image, name: &str, out: impl Wr
     let wanted: HashMap<String, &Digest> =
         image.layers.iter().chain([&image.config]).map(|digest| (entry(digest), digest)).collect();
     let mut archive = tar::Archive::new(File::open(path)?);
-    for item in archive.entries()? {
+    for item in archive.entries_with_seek()? {
         let item = item?;
         let name = String::from_utf8_lossy(&item.path_bytes()).into_owned();
         let Some(digest) = wanted.get(&name) else { continue };

@@ -8,6 +8,7 @@ use margrave_testbed::tools::tool;
 use margrave_testbed::{Docker, Registry, Tokens, User};
 use std::fs;
 use std::ops::{Deref, DerefMut};
+use std::path::Path;
 use std::sync::{Arc, Weak};
 use tokio::sync::Mutex;
 
@@ -93,7 +94,7 @@ impl Device {
     }
 
     /// With an engine whose data lies below this folder.
-    pub(crate) async fn alone_in(folder: &Path) -> Self {
+    pub(crate) async fn alone_in(folder: &std::path::Path) -> Self {
         Self::with(Arc::new(Docker::start_in(folder).await)).await
     }
 

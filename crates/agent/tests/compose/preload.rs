@@ -2,7 +2,7 @@
 
 use crate::bench::{Device, REPOSITORY, Wish, web};
 use crate::fake::reply;
-use crate::pki::client_id;
+use crate::pki::{WFM, client_id};
 use crate::preloaded::Making;
 use margo::status::State;
 use margrave_core::publish;
@@ -11,7 +11,7 @@ use margrave_testbed::images;
 const ISSUED: &str = "2026-11-17T09:00:00Z";
 
 /// A device with a file, and the registry it would need gone; gives the file's content.
-async fn prepared(device: &mut Device) -> Vec<u8> {
+fn prepared(device: &mut Device) -> Vec<u8> {
     let image = images::busybox("preloaded");
     let name = format!("{}/images/web@{}", device.registry.host(), image.digest());
     let layer = margo::archive::pack(&[("web/compose.yaml".to_owned(), web(&name).as_bytes())]);
@@ -22,7 +22,7 @@ async fn prepared(device: &mut Device) -> Vec<u8> {
         .issued(ISSUED)
         .artifact(&reference, &layer)
         .image(&name, image.blobs())
-        .signed(&device.manager())
+        .signed(&device.authority.svid(WFM))
         .file();
     device.registry.stop();
     device.fake.twist(|_| Some(reply(503, "")));
@@ -35,7 +35,7 @@ async fn prepared(device: &mut Device) -> Vec<u8> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_preloaded_device_runs_its_workload_before_it_has_heard_of_anybody() {
     let mut device = Device::new().await;
-    let file = prepared(&mut device).await;
+    let file = prepared(&mut device);
     std::fs::write(device.path("preload.tar"), file).unwrap();
     device.start();
     device.until("it runs", || device.containers().len() == 1).await;
@@ -65,7 +65,7 @@ async fn a_preloaded_device_runs_its_workload_before_it_has_heard_of_anybody() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_preload_that_was_tampered_with_starts_nothing() {
     let mut device = Device::new().await;
-    let mut file = prepared(&mut device).await;
+    let mut file = prepared(&mut device);
     // A bit of the deployment, which comes after the head and the manifest.
     let needle = b"applicationId: app";
     let at = file.windows(needle.len()).position(|window| window == needle).unwrap();

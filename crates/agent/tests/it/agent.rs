@@ -1,7 +1,7 @@
 //! The agent as a process of its own, with a manager that serves what the test publishes.
 
 use crate::fake::Fake;
-use crate::pki::{Authority, Leaf, WFM, client_id, provision};
+use crate::pki::{Authority, WFM, client_id, provision};
 use margo::DeploymentId;
 use margo::status::{DeploymentStatus, State};
 use margrave_core::publish::{self, ServedDeployment};
@@ -18,7 +18,8 @@ static DEPLOYMENTS: AtomicU32 = AtomicU32::new(0);
 
 pub(crate) struct Agent {
     pub(crate) fake: Fake,
-    authority: Authority,
+    /// Signs for the manager as for the device.
+    pub(crate) authority: Authority,
     folder: TempDir,
     pub(crate) state_dir: PathBuf,
     child: Option<Child>,
@@ -51,11 +52,6 @@ impl Agent {
             tables: String::new(),
             id,
         }
-    }
-
-    /// Who signs as the manager of this device.
-    pub(crate) fn manager(&self) -> Leaf {
-        self.authority.svid(WFM)
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

@@ -2,7 +2,7 @@
 
 use super::error::{AppError, AppResult};
 use super::idempotency::Call;
-use super::paging::{Paging, page, whole};
+use super::paging::{Paging, cursor, page, whole};
 use crate::secrets;
 use crate::state::ServerState;
 use margrave_api::access as wire;
@@ -13,6 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
+/// Records looked through for one page of a search.
+const AUDIT_LOOKED_AT: i64 = 50_000;
 /// Records looked through for who has done something.
 const ACTORS_LOOKED_AT: u32 = 5_000;
 const TOKEN_NAME_CHARS_MAX: usize = 100;
@@ -128,8 +130,18 @@ pub async fn search_audit(
         until: time("until", &query.until)?,
     };
     let limit = paging.limit()?;
-    let rows = state.store.audit_search(&filter, paging.after()?, limit + 1).await?;
-    Ok(page(rows, limit, |record| record.seq.to_string(), audit_to_wire))
+    let before = match paging.after()? {
+        Some(before) => before,
+        None => state.store.audit_place().await? + 1,
+    };
+    // A chain only grows, so one page looks through a part of it; the next goes on from there.
+    let above = (before - 1 - AUDIT_LOOKED_AT).max(0);
+    let rows = state.store.audit_search(&filter, above, before, limit + 1).await?;
+    let mut found = page(rows, limit, |record| record.seq.to_string(), audit_to_wire);
+    if found.next.is_none() && above > 0 {
+        found.next = Some(cursor(&(above + 1).to_string()));
+    }
+    Ok(found)
 }
 
 /// Who has done something lately, devices left aside.

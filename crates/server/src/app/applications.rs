@@ -57,18 +57,25 @@ pub async fn names(state: &ServerState) -> AppResult<HashMap<String, String>> {
     Ok(named.into_iter().map(|one| (one.application.to_string(), one.name)).collect())
 }
 
-pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::ApplicationDetail> {
+/// All versions of one application, newest import first; there is at least one.
+pub async fn versions(state: &ServerState, id: &str) -> AppResult<Vec<wire::ApplicationVersion>> {
     let id = application_id(id)?;
     let versions = state.store.versions(&id).await?;
-    let name = match versions.first() {
-        Some(newest) => newest.name.clone(),
-        None => return Err(AppError::not_found(format_args!("application `{id}`"))),
-    };
+    if versions.is_empty() {
+        return Err(AppError::not_found(format_args!("application `{id}`")));
+    }
     let mut shown = Vec::with_capacity(versions.len());
     for version in versions {
         let description = state.descriptions.get(&state.store, &version).await?;
         shown.push(to_wire(version, &description));
     }
+    Ok(shown)
+}
+
+pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::ApplicationDetail> {
+    let shown = versions(state, id).await?;
+    let name = shown.first().map(|newest| newest.name.clone()).unwrap_or_default();
+    let id = application_id(id)?;
     let deployments = state.store.application_summary(&id, state.silent_since()).await?;
     let deployments = deployments.into_iter().map(|(version, counts)| (version, summary::counts(counts))).collect();
     Ok(wire::ApplicationDetail { id: id.to_string(), name, versions: shown, deployments })

@@ -11,7 +11,7 @@ use super::access::Caller;
 use super::deployments::{self, kind_to_wire};
 use super::error::{AppError, AppResult, Code};
 use super::paging::{Paging, page};
-use super::summary;
+use super::{overview, summary};
 use crate::state::ServerState;
 use margrave_api::changes as wire;
 use margrave_api::deployments::UpdateDeployment;
@@ -157,6 +157,15 @@ pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::Change> {
     let change = state.store.change_get(uuid).await?.ok_or_else(missing)?;
     let counts = state.store.change_summary(uuid, state.silent_since()).await?;
     Ok(wire::Change { deployments: Some(summary::counts(counts)), ..to_wire(&change) })
+}
+
+/// As [`get`], for a page somebody looks at: a large change is not counted anew each time.
+pub async fn glance(state: &ServerState, id: &str) -> AppResult<wire::Change> {
+    let missing = || AppError::not_found(format_args!("change `{id}`"));
+    let uuid = Uuid::try_parse(id).map_err(|_| missing())?;
+    let change = state.store.change_get(uuid).await?.ok_or_else(missing)?;
+    let counts = overview::change_counts(state, uuid, change.total).await?;
+    Ok(wire::Change { deployments: Some(counts), ..to_wire(&change) })
 }
 
 /// Leaves the targets that are not told yet as they are; gives how many.

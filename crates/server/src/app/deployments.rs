@@ -1,11 +1,13 @@
 //! Deployments, as operators see them: intent, last word of the device, and how the two compare.
 
+use super::access::Caller;
 use super::applications::application_id;
 use super::clients::client_id;
-use super::error::{AppError, AppResult};
+use super::error::{AppError, AppResult, Code};
 use super::explain;
 use super::mask::Sensitive;
 use super::paging::{Paging, page, whole};
+use crate::heads::to_the_end;
 use crate::state::ServerState;
 use margo::deployment::ApplicationDeployment;
 use margo::ids::{ApplicationId, DeploymentId};
@@ -13,10 +15,11 @@ use margo::status::{DeploymentStatus, StatusError};
 use margrave_api::changes::ChangeKind as WireKind;
 use margrave_api::deployments as wire;
 use margrave_api::page::Page;
-use margrave_core::convergence::judge;
+use margrave_core::convergence::{Convergence, judge};
 use margrave_core::model::{ChangeKind, Desired, Reported};
 use margrave_store::{DeploymentFilter, DeploymentView};
 use std::collections::HashMap;
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// Which deployments.
@@ -58,6 +61,28 @@ pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::Deployment> {
     let mut known = Masks::default();
     known.learn(state, &view.deployment.application, &view.deployment.version).await?;
     Ok(to_wire(state, &known, view))
+}
+
+/// Has the device try again at once what failed, by telling it once more what it is to run.
+pub async fn retry(state: &ServerState, caller: &Caller, id: &str, reason: Option<String>) -> AppResult<()> {
+    let view = existing(state, id).await?;
+    let client = view.deployment.client.clone();
+    let last_seen = state.heads.last_seen(&client).max(view.last_seen_at);
+    if judge(&view.deployment, view.reported.as_ref(), last_seen, state.silent_since()) != Convergence::Failed {
+        return Err(AppError::refused(Code::Unchanged, "it has not failed, so there is nothing to try again"));
+    }
+    let (store, heads, actor, now) = (state.store.clone(), Arc::clone(&state.heads), caller.actor(reason), state.now());
+    let told = client.clone();
+    let work = async move {
+        let head = store.manifest_renew(&actor, &told, now).await?;
+        let known = head.is_some();
+        head.into_iter().for_each(|head| heads.put(head));
+        Ok::<_, AppError>(known)
+    };
+    match to_the_end(work).await.map_err(AppError::Task)?? {
+        true => Ok(()),
+        false => Err(AppError::not_found(format_args!("client `{client}`"))),
+    }
 }
 
 pub async fn revisions(state: &ServerState, id: &str) -> AppResult<Page<wire::Revision>> {

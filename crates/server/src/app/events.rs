@@ -12,6 +12,8 @@ use margrave_core::events::{About, Event, NewEvent};
 use margrave_core::time::Timestamp;
 use margrave_store::{EventFilter, EventOrder, EventRange};
 
+/// Events looked through for what happened lately.
+const LATELY_EVENTS: i64 = 20_000;
 /// The longest name a filter may have; no name is longer.
 const NAME_CHARS_MAX: usize = 500;
 
@@ -97,6 +99,14 @@ pub async fn history(
     };
     let rows = state.store.events_page(&filter, range, order, limit + 1).await?;
     Ok(page(rows, limit, |event| event.id.to_string(), to_wire))
+}
+
+/// The newest about something, among those that happened lately: looking further back would read everything that is kept.
+pub async fn lately(state: &ServerState, filter: EventsFilter, limit: u32) -> AppResult<Vec<wire::Event>> {
+    let above = state.store.events_newest().borrow().saturating_sub(LATELY_EVENTS);
+    let range = EventRange { above: above.max(0), ..EventRange::ALL };
+    let rows = state.store.events_page(&filter.read()?, range, EventOrder::NewestFirst, limit).await?;
+    Ok(rows.into_iter().map(to_wire).collect())
 }
 
 fn to_wire(event: Event) -> wire::Event {

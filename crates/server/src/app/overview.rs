@@ -9,7 +9,7 @@ use super::summary;
 use crate::state::ServerState;
 use margo::status::DeploymentStatus;
 use margrave_api::changes::Change;
-use margrave_api::summary::Summary;
+use margrave_api::summary::{Counts, Summary};
 use margrave_core::convergence::Convergence;
 use margrave_core::model::DeviceState;
 use margrave_core::time::Timestamp;
@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex as Turn;
+use uuid::Uuid;
 
 /// Counted within this time, an overview is made anew for whoever asks; a larger fleet is counted in the background.
 const QUICK: Duration = Duration::from_millis(60);
@@ -50,6 +51,8 @@ pub struct Overview {
     pub trend: Vec<Hour>,
     /// By application id.
     pub names: HashMap<String, String>,
+    /// Deployments by application, version and how far they are.
+    pub uses: BTreeMap<String, BTreeMap<String, Counts>>,
     newest: i64,
     took: Duration,
 }
@@ -90,11 +93,45 @@ pub struct Hour {
     pub back: u64,
 }
 
-/// The last overview that was made.
+/// The last overview that was made, and how far large changes were when they were last counted.
 #[derive(Debug, Default)]
 pub struct Board {
     last: Mutex<Option<Arc<Overview>>>,
     turn: Turn<()>,
+    changes: Mutex<HashMap<Uuid, Counted>>,
+}
+
+#[derive(Debug, Clone)]
+struct Counted {
+    at: Instant,
+    took: Duration,
+    counts: Counts,
+}
+
+/// A change with more targets than this is not counted anew for every page that shows it.
+const LARGE_CHANGE: usize = 2_000;
+/// Large changes whose counts are kept.
+const CHANGES_KEPT: usize = 64;
+
+/// How far the deployments of a change are.
+pub(crate) async fn change_counts(state: &ServerState, change: Uuid, targets: usize) -> AppResult<Counts> {
+    let large = targets > LARGE_CHANGE;
+    if large {
+        let known = state.board.changes.lock().get(&change).cloned();
+        if let Some(known) = known.filter(|known| known.at.elapsed() < known.took * REST) {
+            return Ok(known.counts);
+        }
+    }
+    let begun = Instant::now();
+    let counts = summary::counts(state.store.change_summary(change, state.silent_since()).await?);
+    if large {
+        let mut kept = state.board.changes.lock();
+        if kept.len() >= CHANGES_KEPT {
+            kept.clear();
+        }
+        kept.insert(change, Counted { at: Instant::now(), took: begun.elapsed(), counts: counts.clone() });
+    }
+    Ok(counts)
 }
 
 /// As fresh as it can be had without waiting long.
@@ -141,7 +178,7 @@ async fn make(state: &ServerState) -> AppResult<Arc<Overview>> {
     let search = DeviceSearch { silent_since, ..DeviceSearch::default() };
     let mut recent = changes::list(state, &Paging { limit: Some(CHANGES_MAX), after: None }).await?.items;
     for change in &mut recent {
-        *change = changes::get(state, &change.id).await?;
+        *change = changes::glance(state, &change.id).await?;
     }
     let silent = state.store.silent_places(silent_since, SILENT_MAX).await?;
     let overview = Arc::new(Overview {
@@ -153,11 +190,20 @@ async fn make(state: &ServerState) -> AppResult<Arc<Overview>> {
         silent: silent.into_iter().map(silent_to_shown).collect(),
         trend: trend(state, now).await?,
         names: applications::names(state).await?,
+        uses: uses(state).await?,
         newest,
         took: begun.elapsed(),
     });
     *state.board.last.lock() = Some(Arc::clone(&overview));
     Ok(overview)
+}
+
+async fn uses(state: &ServerState) -> AppResult<BTreeMap<String, BTreeMap<String, Counts>>> {
+    let counted = state.store.deployment_counts(state.silent_since()).await?;
+    let versions = |versions: BTreeMap<String, _>| {
+        versions.into_iter().map(|(version, counts)| (version, summary::counts(counts))).collect()
+    };
+    Ok(counted.into_iter().map(|(application, of)| (application, versions(of))).collect())
 }
 
 fn silent_to_shown(place: SilentPlace) -> Silent {

@@ -42,8 +42,13 @@ pub fn page<R, T>(mut rows: Vec<R>, limit: u32, key: impl Fn(&R) -> String, conv
     let limit = limit as usize;
     let more = rows.len() > limit;
     rows.truncate(limit);
-    let next = rows.last().filter(|_| more).map(|row| URL_SAFE_NO_PAD.encode(key(row)));
+    let next = rows.last().filter(|_| more).map(|row| cursor(&key(row)));
     Page { items: rows.into_iter().map(convert).collect(), next }
+}
+
+/// The `next` that leads behind a key.
+pub fn cursor(key: &str) -> String {
+    URL_SAFE_NO_PAD.encode(key)
 }
 
 /// A short list that is always whole.

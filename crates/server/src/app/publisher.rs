@@ -7,11 +7,12 @@ mod pace;
 mod queue;
 
 use crate::catalog::Descriptions;
+use crate::devices::{Ride, Riders};
 use crate::heads::Heads;
 use crate::telemetry::Metrics;
 use margrave_core::model::{Change, ChangeTarget};
 use margrave_core::time::Clock;
-use margrave_store::{BatchItem, Store, StoreError};
+use margrave_store::{Applied, BatchItem, Head, Store, StoreError};
 use pace::Pace;
 use queue::Queue;
 use std::collections::BTreeSet;
@@ -62,13 +63,15 @@ impl Publisher {
 }
 
 /// Starts the loop. It ends after the batch at hand once `stop` is cancelled.
-pub fn start(parts: Parts, stop: CancellationToken) -> (Publisher, JoinHandle<()>) {
+///
+/// With `riders`, status reports that wait while a batch is written are written with it.
+pub fn start(parts: Parts, riders: Option<Riders>, stop: CancellationToken) -> (Publisher, JoinHandle<()>) {
     let publisher = Publisher::default();
-    let task = tokio::spawn(run(parts, publisher.clone(), stop));
+    let task = tokio::spawn(run(parts, riders, publisher.clone(), stop));
     (publisher, task)
 }
 
-async fn run(parts: Parts, publisher: Publisher, stop: CancellationToken) {
+async fn run(parts: Parts, riders: Option<Riders>, publisher: Publisher, stop: CancellationToken) {
     let (mut queue, mut pace) = (Queue::default(), Pace::default());
     while !stop.is_cancelled() {
         if publisher.woken.swap(false, Ordering::AcqRel) || queue.is_empty() {
@@ -76,10 +79,10 @@ async fn run(parts: Parts, publisher: Publisher, stop: CancellationToken) {
         }
         if let Some(entry) = queue.next_due(Instant::now()) {
             let (begun, commits) = (Instant::now(), parts.store.commits());
-            let outcome = paced_step(&parts, entry.change(), &mut pace).await;
+            let (outcome, rode) = paced_step(&parts, riders.as_ref(), entry.change(), &mut pace).await;
             settle(&parts.metrics, &mut queue, entry, outcome);
             // One commit is the batch's own. A shared database writes for several at once.
-            let others_wrote = !parts.store.is_shared() && parts.store.commits() > commits + 1;
+            let others_wrote = !parts.store.is_shared() && (rode || parts.store.commits() > commits + 1);
             tokio::select! {
                 () = stop.cancelled() => break,
                 () = rested(pace::rest(begun.elapsed(), others_wrote)) => {}
@@ -116,16 +119,32 @@ async fn take_up(parts: &Parts, queue: &mut Queue) {
 /// Public so that the deterministic simulation publishes by exactly this code.
 pub async fn step(parts: &Parts, change: &Change, targets_max: usize) -> Result<Option<usize>, StoreError> {
     let items = documents::items(parts, change, batch(change, targets_max)).await?;
-    apply(parts, change, &items).await
+    let heads = parts.store.change_apply(change.id, change.done, &items, parts.clock.now()).await?;
+    published(parts, change, &items, heads).await
 }
 
-/// The next batch, as large as it may be; only writing it keeps others waiting.
-async fn paced_step(parts: &Parts, change: &Change, pace: &mut Pace) -> Result<Option<usize>, StoreError> {
-    let items = documents::items(parts, change, batch(change, pace.targets())).await?;
-    let begun = Instant::now();
-    let outcome = apply(parts, change, &items).await?;
-    pace.learn(items.len(), begun.elapsed());
-    Ok(outcome)
+/// The next batch, as large as it may be, and whether reports rode with it.
+async fn paced_step(
+    parts: &Parts,
+    riders: Option<&Riders>,
+    change: &Change,
+    pace: &mut Pace,
+) -> (Result<Option<usize>, StoreError>, bool) {
+    let mut rode = false;
+    let outcome = async {
+        let items = documents::items(parts, change, batch(change, pace.targets())).await?;
+        let ride = match riders {
+            Some(riders) => riders.ride().await,
+            None => None,
+        };
+        // Only writing keeps others waiting, those who ride along included.
+        let begun = Instant::now();
+        let Applied { heads, riders } = apply(parts, ride, change, &items).await?;
+        pace.learn(items.len(), begun.elapsed());
+        rode = !riders.is_empty();
+        published(parts, change, &items, heads).await
+    };
+    (outcome.await, rode)
 }
 
 fn batch(change: &Change, targets_max: usize) -> &[ChangeTarget] {
@@ -133,8 +152,40 @@ fn batch(change: &Change, targets_max: usize) -> &[ChangeTarget] {
     &rest[..rest.len().min(targets_max)]
 }
 
-async fn apply(parts: &Parts, change: &Change, items: &[BatchItem]) -> Result<Option<usize>, StoreError> {
-    let heads = parts.store.change_apply(change.id, change.done, items, parts.clock.now()).await?;
+/// Writes a batch, with the reports that wait by then. When that fails nobody is answered, the reports wait where they were,
+/// and the batch goes alone: a report that cannot be written never keeps a change from being published.
+async fn apply(parts: &Parts, ride: Option<Ride>, change: &Change, items: &[BatchItem]) -> Result<Applied, StoreError> {
+    let (store, now) = (&parts.store, parts.clock.now());
+    let Some(mut ride) = ride else {
+        return store.change_apply_with(change.id, change.done, items, now, || &[]).await;
+    };
+    match store.change_apply_with(change.id, change.done, items, now, || ride.board()).await {
+        Err(error) if !ride.is_empty() => {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                change.id = %change.id,
+                "cannot write a batch of change `{}` with the reports that wait, will try without them",
+                change.id
+            );
+            ride.turn_back();
+            store.change_apply_with(change.id, change.done, items, now, || &[]).await
+        }
+        outcome => {
+            if let Ok(applied) = &outcome {
+                ride.arrive(&applied.riders);
+            }
+            outcome
+        }
+    }
+}
+
+/// Hands the heads of a batch over.
+async fn published(
+    parts: &Parts,
+    change: &Change,
+    items: &[BatchItem],
+    heads: Vec<Head>,
+) -> Result<Option<usize>, StoreError> {
     parts.metrics.publish_batch();
     let published = heads.len();
     for head in heads {
@@ -179,3 +230,6 @@ fn settle(metrics: &Metrics, queue: &mut Queue, entry: queue::Entry, outcome: Re
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

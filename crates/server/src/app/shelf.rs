@@ -4,10 +4,12 @@ use super::applications::{self, application_id};
 use super::devices;
 use super::error::{AppError, AppResult};
 use super::fit;
+use super::overview;
 use crate::state::ServerState;
 use margo::constraints::{DeviceConstraints, MatchExpression, Operator, Selector};
 use margo::description::{ApplicationDescription, ComponentSource, DeploymentProfile, ProfileType};
 use margrave_api::applications as wire;
+use margrave_api::summary::Counts;
 use margrave_core::model::ApplicationVersion;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,7 +47,7 @@ pub struct Search {
 /// The shelf, and every tag there is.
 pub async fn list(state: &ServerState, search: &Search) -> AppResult<(Vec<Shelved>, Vec<String>)> {
     let rows = state.store.applications_page(None, APPLICATIONS_MAX).await?;
-    let mut uses = state.store.application_uses().await?;
+    let overview = overview::get(state).await?;
     let device = match &search.device {
         Some((client, device)) => {
             let key = devices::key(client, device)?;
@@ -71,7 +73,7 @@ pub async fn list(state: &ServerState, search: &Search) -> AppResult<(Vec<Shelve
         }
         shelf.push(Shelved {
             id: version.application.to_string(),
-            uses: uses.remove(version.application.as_str()).unwrap_or_default(),
+            uses: overview.uses.get(version.application.as_str()).map_or(0, total),
             fit: device.as_ref().map(|device| fit::judge(&description, device)),
             icon: version.resources.iter().any(|resource| resource.kind == "icon"),
             name: version.name,
@@ -85,6 +87,10 @@ pub async fn list(state: &ServerState, search: &Search) -> AppResult<(Vec<Shelve
     }
     shelf.sort_by_key(|one| one.name.to_lowercase());
     Ok((shelf, all_tags.into_iter().collect()))
+}
+
+fn total(versions: &BTreeMap<String, Counts>) -> u64 {
+    versions.values().flat_map(|counts| counts.0.values()).sum()
 }
 
 fn matches(version: &ApplicationVersion, tags: &[String], text: &str) -> bool {
@@ -119,7 +125,7 @@ pub struct Detail {
     pub licence: Option<Vec<u8>>,
     pub profiles: Vec<Profile>,
     /// Deployments by version and convergence.
-    pub deployments: BTreeMap<String, margrave_api::summary::Counts>,
+    pub deployments: BTreeMap<String, Counts>,
 }
 
 /// One way to install it.
@@ -136,10 +142,10 @@ pub struct Profile {
 
 /// The version named, or the newest.
 pub async fn detail(state: &ServerState, id: &str, version: Option<&str>) -> AppResult<Detail> {
-    let found = applications::get(state, id).await?;
+    let versions = applications::versions(state, id).await?;
     let chosen = match version {
-        Some(wanted) => found.versions.iter().find(|known| known.version == wanted).cloned(),
-        None => found.versions.first().cloned(),
+        Some(wanted) => versions.iter().find(|known| known.version == wanted).cloned(),
+        None => versions.first().cloned(),
     };
     let chosen = chosen.ok_or_else(|| {
         AppError::not_found(format_args!("version `{}` of application `{id}`", version.unwrap_or_default()))
@@ -165,8 +171,8 @@ pub async fn detail(state: &ServerState, id: &str, version: Option<&str>) -> App
         notes: text("releaseNotes").await?,
         licence: text("licenseFile").await?,
         profiles: description.deployment_profiles.iter().map(profile).collect(),
-        deployments: found.deployments,
-        versions: found.versions,
+        deployments: overview::get(state).await?.uses.get(id).cloned().unwrap_or_default(),
+        versions,
         version: chosen,
     })
 }

@@ -92,7 +92,7 @@ pub(super) fn hours(hours: &[Hour], tones: [(&str, &str); 2], of: impl Fn(&Hour)
         }
         drawn.push_str("</g>");
         if index % 6 == 0 {
-            let _ = write!(drawn, "<text x=\"{x}\" y=\"{}\">{clock}</text>", HEIGHT + 12.0);
+            let _ = write!(drawn, "<text x=\"{x}\" y=\"{}\">{clock}</text>", HEIGHT + 14.0);
         }
     }
     let totals = hours.iter().fold([0, 0], |sum, hour| [sum[0] + of(hour)[0], sum[1] + of(hour)[1]]);
@@ -108,7 +108,7 @@ pub(super) fn hours(hours: &[Hour], tones: [(&str, &str); 2], of: impl Fn(&Hour)
     Markup::trusted(format!(
         "<svg class=\"chart\" viewBox=\"0 0 {width} {}\" role=\"img\" aria-label=\"{}\">\
          <line x1=\"0\" x2=\"{width}\" y1=\"{HEIGHT}\" y2=\"{HEIGHT}\"/>{drawn}</svg>",
-        HEIGHT + 16.0,
+        HEIGHT + 18.0,
         escape(&label)
     ))
 }

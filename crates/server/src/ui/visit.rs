@@ -142,9 +142,6 @@ impl Shell {
     pub(super) fn sentence(&self, text: &str) -> Markup {
         markup::prose(&words::capital(text))
     }
-    pub(super) fn reported(&self, state: &str) -> Markup {
-        words::reported(state)
-    }
     pub(super) fn actor(&self, name: &str) -> String {
         words::actor(name)
     }

@@ -1,7 +1,7 @@
 //! One batch: decide per target, publish per client, record everything, all in one transaction.
 //!
-//! Locks are taken in one order by everybody: the change, the manifests of its clients by id, the heads of the
-//! audit chain and of the events.
+//! Locks are taken in one order by everybody: the change, the manifests of its clients by id, what reports that ride along
+//! are about by id, the heads of the audit chain and of the events.
 
 use super::publish::{Publishing, load, publish};
 use super::{BATCH_TARGETS_MAX, BatchItem, BatchWrite, finished, read_actor};
@@ -12,6 +12,7 @@ use crate::error::During;
 use crate::many::select_in;
 use crate::open::commit;
 use crate::rows::Columns;
+use crate::statuses::{self, StatusOutcome, StatusWrite};
 use crate::{Result, Store, StoreError, events};
 use margo::digest::Digest;
 use margo::ids::{ClientId, DeploymentId};
@@ -23,6 +24,15 @@ use serde_json::{Value, json};
 use sqlx::AnyConnection;
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
+
+/// What became of a batch.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// What was published; nothing when the batch was not where the caller thought it is.
+    pub heads: Vec<Head>,
+    /// One outcome per report that rode along, in order.
+    pub riders: Vec<StatusOutcome>,
+}
 
 /// The change a batch belongs to, its row held.
 pub(super) struct Running {
@@ -57,6 +67,19 @@ impl Store {
         items: &[BatchItem],
         now: Timestamp,
     ) -> Result<Vec<Head>> {
+        Ok(self.change_apply_with(change, done, items, now, || &[]).await?.heads)
+    }
+
+    /// The same with status reports in the batch's transaction, so that one sync of the disk serves both: all of it is
+    /// committed or nothing. `riders` is asked for them as late as can be, and not at all when there is nothing to do.
+    pub async fn change_apply_with<'a>(
+        &self,
+        change: Uuid,
+        done: usize,
+        items: &[BatchItem],
+        now: Timestamp,
+        riders: impl FnOnce() -> &'a [StatusWrite] + Send,
+    ) -> Result<Applied> {
         if items.len() > BATCH_TARGETS_MAX {
             return Err(StoreError::Misuse(format!(
                 "{} targets in one batch, {BATCH_TARGETS_MAX} at most",
@@ -66,7 +89,7 @@ impl Store {
         let mut transaction = self.begin().await?;
         let running = take(&mut transaction, change, now).await?;
         if running.finished || running.done != done || items.is_empty() {
-            return Ok(Vec::new());
+            return Ok(Applied::default());
         }
         if done + items.len() > running.target_count {
             return Err(StoreError::Misuse(format!("the batch goes beyond the {} targets", running.target_count)));
@@ -109,12 +132,14 @@ impl Store {
         skipped.sort_unstable();
         write_skipped(&mut transaction, &running, items, &skipped).await?;
         let last = advance(&mut transaction, &running, items.len()).await?;
+        let riders = statuses::put_all(&mut transaction, riders()).await?;
         audit::append(&mut transaction, records, now).await?;
+        let riders = riders.tell(&mut transaction).await?;
         if let Some(finished) = last {
             events::append(&mut transaction, vec![finished], now).await?;
         }
         commit(transaction).await?;
-        Ok(heads)
+        Ok(Applied { heads, riders })
     }
 }
 

@@ -21,6 +21,32 @@ use std::collections::BTreeMap;
 const STEP: u64 = 2;
 
 impl Store {
+    /// Publishes what a client is to run once more, unchanged, under a new version: what failed there is tried again at once,
+    /// and everything is reported anew. Gives the head as it then stands; `None` for an unknown client, or when no such
+    /// version can be issued.
+    pub async fn manifest_renew(&self, actor: &Actor, client: &ClientId, now: Timestamp) -> Result<Option<Head>> {
+        let mut transaction = self.begin().await?;
+        let Some(publishing) = Publishing::begin(&mut transaction, client).await? else { return Ok(None) };
+        let before = publishing.version();
+        if before > MANIFEST_VERSION_ISSUED_MAX - STEP {
+            return Ok(None);
+        }
+        let mut publishings = [publishing];
+        load(&mut transaction, &mut publishings).await?;
+        let publication = next(before + STEP - 1, &publishings[0].served())?;
+        write(&mut transaction, client, &publication, now).await?;
+        let entry = Entry {
+            actor,
+            action: "manifest.renew",
+            subject: format!("client/{client}"),
+            before: Some(json!({ "version": before })),
+            after: Some(json!({ "version": publication.version })),
+        };
+        audit::append(&mut transaction, vec![entry], now).await?;
+        commit(transaction).await?;
+        Ok(self.client_with_head(client).await?.map(|(_, head)| head))
+    }
+
     /// Publishes what a client is to run under a version above the one it has adopted, and asks for that version of each of
     /// its deployments. Gives the head as it then stands; `None` for an unknown client, or when no such version can be issued.
     pub async fn manifest_raise(&self, client: &ClientId, adopted: u64, now: Timestamp) -> Result<Option<Head>> {

@@ -2,9 +2,11 @@
 
 mod batches;
 mod concurrency;
+mod riders;
 
 pub(crate) use batches::*;
 pub(crate) use concurrency::*;
+pub(crate) use riders::*;
 
 use crate::fixtures::{T0, accept, application, apply, at, change, deploy, deployment, put, remove, target, yaml_of};
 use crate::harness::Database;
@@ -179,4 +181,20 @@ pub(crate) async fn cancels_what_is_left(db: Database) {
     assert_eq!(manifest(&db.store, &client).await.deployments.len(), 1);
     let record = &db.store.audit_page(Some(&format!("change/{}", intent.id)), None, 1).await.unwrap()[0];
     assert_eq!((record.action.as_str(), &record.after.as_ref().unwrap()["targets"]), ("change.cancel", &1.into()));
+}
+
+pub(crate) async fn tells_a_client_again(db: Database) {
+    let client = accept(&db.store, 1).await;
+    let id = deploy(&db.store, &client, 1, "hello").await;
+    let before = manifest(&db.store, &client).await;
+    let actor = crate::fixtures::actor();
+    let head = db.store.manifest_renew(&actor, &client, at(9)).await.unwrap().unwrap();
+    let after = manifest(&db.store, &client).await;
+    // DS-02: only ever upwards, with the same content; the gap makes a client report about everything.
+    assert_eq!((head.version, after.manifest_version), (before.manifest_version + 2, before.manifest_version + 2));
+    assert_eq!(after.deployments, before.deployments);
+    assert_eq!(db.store.deployment_get(id).await.unwrap().unwrap().deployment.target_version, head.version);
+    assert_eq!(db.store.manifest_renew(&actor, &crate::fixtures::client(7), at(9)).await.unwrap(), None);
+    let record = &db.store.audit_page(Some("client/client-00001"), None, 1).await.unwrap()[0];
+    assert_eq!((record.action.as_str(), record.actor.as_str()), ("manifest.renew", "token:test"));
 }

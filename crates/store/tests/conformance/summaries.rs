@@ -79,6 +79,8 @@ pub(crate) async fn counts_as_the_core_judges(db: Database) {
     assert_eq!(expected.len(), Convergence::ALL.len(), "the grid has every outcome");
     let by_version = db.store.application_summary(&application(), silent_since()).await.unwrap();
     assert_eq!(by_version, BTreeMap::from([("1.0.0".to_owned(), expected)]));
+    let by_application = db.store.deployment_counts(silent_since()).await.unwrap();
+    assert_eq!(by_application, BTreeMap::from([(application().to_string(), by_version)]));
     // Each deployment has a change of its own here, so each mixture is compared by itself.
     for (change, convergence) in by_change {
         let counted = db.store.change_summary(change, silent_since()).await.unwrap();

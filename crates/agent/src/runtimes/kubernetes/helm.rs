@@ -17,6 +17,7 @@ use super::pods;
 use super::set::{Placed, Scope};
 use crate::artifacts::CHART;
 use crate::machine::io::{ApplyWork, SeenComponent, WorkFailure};
+use crate::preload::Preload;
 use crate::runtimes::Future;
 use crate::runtimes::engine::{Engine, component, failed, holder};
 use crate::runtimes::ledger::Entry;
@@ -140,6 +141,10 @@ impl Engine for Helm {
 
     fn prepare<'a>(&'a self, work: &'a ApplyWork, before: Option<&'a Entry>) -> Future<'a, Result<Value, WorkFailure>> {
         Box::pin(self.prepare_one(work, before))
+    }
+
+    fn preload(&self, preload: &Preload) -> Result<(), String> {
+        self.cluster.artifacts.preload(preload).map_err(|error| error.chain())
     }
 
     fn apply<'a>(&'a self, work: &'a ApplyWork, entry: &'a Entry) -> Future<'a, Result<(), WorkFailure>> {

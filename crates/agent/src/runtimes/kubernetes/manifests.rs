@@ -7,6 +7,7 @@ use super::set::{Placed, Scope};
 use super::{pods, pointer};
 use crate::artifacts::{MANIFESTS, unpack_folder};
 use crate::machine::io::{ApplyWork, SeenComponent, WorkFailure};
+use crate::preload::Preload;
 use crate::runtimes::Future;
 use crate::runtimes::engine::{Engine, component, failed, holder};
 use crate::runtimes::ledger::Entry;
@@ -81,6 +82,10 @@ impl Engine for Manifests {
 
     fn prepare<'a>(&'a self, work: &'a ApplyWork, before: Option<&'a Entry>) -> Future<'a, Result<Value, WorkFailure>> {
         Box::pin(self.prepare_one(work, before))
+    }
+
+    fn preload(&self, preload: &Preload) -> Result<(), String> {
+        self.cluster.artifacts.preload(preload).map_err(|error| error.chain())
     }
 
     fn apply<'a>(&'a self, work: &'a ApplyWork, entry: &'a Entry) -> Future<'a, Result<(), WorkFailure>> {

@@ -88,7 +88,7 @@ pub(super) async fn run(session: &Session, args: PreloadArgs) -> Outcome {
             ("Bytes", report.bytes.to_string()),
         ])
     })?;
-    session.out.say("Name it in the device's settings: [boot] preload = \"…\"".to_owned());
+    session.out.say("Name it in the device's settings: [boot] preload = \"…\"");
     Ok(())
 }
 
@@ -133,7 +133,7 @@ async fn write(path: &Path, made: &Preload, gathered: &Gathered, sources: &Sourc
     let head = serde_json::to_vec(&head).map_err(|error| Failure::failed("write the head").caused_by(&error))?;
     add(&mut builder, HEAD, head.len() as u64, head.as_slice()).map_err(failed)?;
     let texts = made.deployments.iter().map(|deployment| &deployment.yaml).chain([&made.manifest]);
-    let texts = texts.map(|text| text.as_bytes()).chain(gathered.layers.iter().map(Vec::as_slice));
+    let texts = texts.map(String::as_bytes).chain(gathered.layers.iter().map(Vec::as_slice));
     for bytes in texts {
         let name = entry(&margo::Digest::of(bytes));
         add(&mut builder, &name, bytes.len() as u64, bytes).map_err(failed)?;

@@ -11,6 +11,7 @@ use crate::ui::visit::{Answer, Section, Shell, Visit, pages};
 use askama::Template;
 use margrave_api::access::AuditRecord;
 use margrave_api::events::Event;
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// Kinds people look for, with what they are called.
@@ -72,7 +73,7 @@ struct Shown {
 #[template(path = "audit.html", blocks = ["live", "nav"])]
 struct AuditPage {
     shell: Shell,
-    records: Vec<(AuditRecord, String)>,
+    records: Vec<Recorded>,
     actor: String,
     actors: Vec<String>,
     action: String,
@@ -86,6 +87,14 @@ struct AuditPage {
     check_link: String,
 }
 pages!(AuditPage);
+
+/// A record in people's words.
+struct Recorded {
+    record: AuditRecord,
+    about: String,
+    link: Option<String>,
+    text: String,
+}
 
 fn spans() -> Vec<(&'static str, &'static str)> {
     SPANS.iter().map(|(word, name, _)| (*word, *name)).collect()
@@ -159,7 +168,39 @@ fn shown(event: Event, shell: &Shell) -> Shown {
     Shown { sentence: shell.sentence(&event.message), link, tone, event }
 }
 
+/// What a record is about, by name, and where it is shown.
+fn about(record: &AuditRecord, names: &HashMap<String, String>) -> (String, Option<String>) {
+    let state = record.after.as_ref().or(record.before.as_ref());
+    let text = |member: &str| state.and_then(|state| state.get(member)).and_then(serde_json::Value::as_str);
+    let name = |id: &str| names.get(id).cloned().unwrap_or_else(|| id.to_owned());
+    let (noun, rest) = record.subject.split_once('/').unwrap_or((record.subject.as_str(), ""));
+    match noun {
+        "deployment" => {
+            let application = text("application").map_or_else(|| "a deployment".to_owned(), name);
+            let place = text("target").map(|target| format!(" on {target}")).unwrap_or_default();
+            (format!("{application}{place}"), Some(format!("/deployments/{rest}")))
+        }
+        "change" => {
+            let application = text("application").map_or_else(String::new, |id| format!(" of {}", name(id)));
+            (format!("change{application}"), Some(format!("/changes/{rest}")))
+        }
+        "device" => {
+            let (client, device) = rest.split_once('/').unwrap_or((rest, rest));
+            (format!("device {device}"), Some(super::overview::place(client, device)))
+        }
+        "application" => {
+            let (id, version) = rest.split_once('/').unwrap_or((rest, ""));
+            (format!("{} {version}", name(id)), Some(link(&format!("/catalog/{id}"), &[("version", version)])))
+        }
+        "group" => (format!("group {rest}"), Some(format!("/groups/{rest}"))),
+        "token" | "session" => (format!("{noun} of {}", text("name").unwrap_or("somebody")), None),
+        _ if rest.is_empty() => (noun.to_owned(), None),
+        noun => (format!("{noun} {rest}"), None),
+    }
+}
+
 pub(in crate::ui) async fn audit(visit: Visit, asked: Asked) -> Answer {
+    let overview = overview::get(&visit.state).await?;
     let (actor, action, subject, span) =
         (asked.text("actor"), asked.text("action"), asked.text("subject"), asked.text("since"));
     let query = AuditQuery {
@@ -213,8 +254,8 @@ pub(in crate::ui) async fn audit(visit: Visit, asked: Asked) -> Answer {
             .items
             .into_iter()
             .map(|record| {
-                let text = detail(&record);
-                (record, text)
+                let (about, link) = about(&record, &overview.names);
+                Recorded { text: detail(&record), about, link, record }
             })
             .collect(),
         checked,

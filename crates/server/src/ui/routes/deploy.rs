@@ -16,7 +16,6 @@ use crate::ui::errors::UiError;
 pub(super) struct Steps {
     pub(super) id: String,
     pub(super) revision: i64,
-    pub(super) name: String,
     pub(super) version: String,
     pub(super) steps: Vec<Step>,
     pub(super) title: String,
@@ -65,7 +64,6 @@ pub(super) async fn steps(state: &ServerState, kept: &Kept, here: &str) -> Resul
                 here: index == place,
             })
             .collect(),
-        name,
         title,
     })
 }

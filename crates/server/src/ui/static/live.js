@@ -207,11 +207,13 @@ function upload(form) {
     if (words) words.textContent = event.loaded < event.total ? `${Math.floor(event.loaded * 100 / event.total)} % sent` : 'Sent. Checking the package.';
   });
   request.addEventListener('load', () => {
-    if (request.responseURL && request.status === 200 && !request.responseURL.endsWith(new URL(form.action).pathname)) return location.assign(request.responseURL);
+    if (request.status === 200) history.pushState(null, '', request.responseURL);
     const parsed = new DOMParser().parseFromString(request.responseText, 'text/html');
     const main = parsed.querySelector('main');
     if (main) document.querySelector('main')?.replaceWith(document.adoptNode(main));
+    document.title = parsed.title;
     document.querySelector('.summary')?.focus();
+    times();
   });
   request.addEventListener('error', () => { if (words) words.textContent = 'The connection broke off. Send it again.'; });
   request.send(new FormData(form));
@@ -249,13 +251,16 @@ window.addEventListener('pagehide', () => stream?.close());
 window.addEventListener('pageshow', (event) => { if (event.persisted) { refresh(); listen(); } });
 
 /** A link may bring a token behind `#token=`; it is shown to the server once, in the form, and leaves the address at once. */
-const token = new URLSearchParams(location.hash.slice(1)).get('token');
-const field = $('token');
-if (token && field instanceof HTMLInputElement) {
+function takeToken() {
+  const token = new URLSearchParams(location.hash.slice(1)).get('token');
+  const field = $('token');
+  if (!token || !(field instanceof HTMLInputElement)) return;
   history.replaceState(null, '', location.pathname + location.search);
   field.value = token;
   field.form?.requestSubmit();
 }
+window.addEventListener('hashchange', takeToken);
+takeToken();
 for (const button of document.querySelectorAll('[data-script]')) /** @type {HTMLElement} */ (button).hidden = false;
 document.querySelector('.summary')?.focus();
 times();

@@ -2,6 +2,7 @@
 
 use super::packages::upload;
 use super::{Kind, all_deployments, api, create, finished, on, press, selected};
+use crate::support::fleet::status;
 use crate::support::{TestServer, actor, client_id, eventually};
 use margo::capabilities::{DeviceCapabilities, UnknownTypes};
 use margo::ids::DeploymentId;
@@ -86,6 +87,42 @@ async fn a_large_change_does_not_hold_back_a_single_one() {
     };
     let (last_of_large, only_of_single) = (of(&large).await, of(&single).await);
     assert!(only_of_single < last_of_large, "{only_of_single} came after {last_of_large}");
+}
+
+#[tokio::test]
+async fn reports_during_publishing_are_answered_and_durable() {
+    // Invariant 5: what was answered with 200 is in the store.
+    let server = TestServer::start().await;
+    let api = api(&server);
+    upload(&api, "1.0.0").await;
+    fleet(&server, 600).await;
+    let press = server.accepted("press").await;
+    let id = server.deploy("press").await;
+    let path = format!("/api/v1/deployments/{id}/status");
+    let change = api.create_deployments(&create("1.0.0", selected("fleet=yes"))).await.unwrap();
+    let publishing = async || !api.change(&change.id).await.unwrap().finished;
+    let mut rounds = 0;
+    while publishing().await {
+        // One after the other, so that each is the last word until the next.
+        for state in ["installing", "installed"] {
+            let answer = press.post(&path, status(id, 2, state).to_string()).await;
+            assert_eq!(answer.status(), 200);
+            let view = server.state().store.deployment_get(id).await.unwrap().unwrap();
+            assert_eq!(view.reported.unwrap().state.as_str(), state);
+        }
+        rounds += 1;
+    }
+    assert!(rounds > 0, "the change was published before anybody could report");
+    let metrics = server.state().metrics.encode();
+    let riders = metrics.lines().find_map(|line| line.strip_prefix("margrave_status_riders_total ")).unwrap();
+    assert_ne!(riders, "0", "none of {rounds} times two reports rode in a batch");
+    let done = finished(&api, &change).await;
+    assert_eq!((done.published, done.skipped.len()), (600, 0));
+
+    let server = server.restart().await;
+    let history = server.state().store.status_history(id).await.unwrap();
+    assert_eq!(history.len(), (2 * rounds).min(margrave_store::STATUS_HISTORY_MAX as usize), "each is kept once");
+    assert_eq!(history[0].state.as_str(), "installed");
 }
 
 /// A change as the API would record it.

@@ -17,8 +17,15 @@ use axum::response::IntoResponse as _;
 use http::{HeaderValue, header};
 use margrave_api::explain::Explanation;
 
-/// What an icon may be.
-const PICTURES: [&str; 5] = ["image/png", "image/jpeg", "image/svg+xml", "image/webp", "image/gif"];
+/// What an icon may be, by the last part of its media type (`application/vnd.margo.app.icon.v1+svg`).
+const PICTURES: [(&str, &str); 6] = [
+    ("svg", "image/svg+xml"),
+    ("png", "image/png"),
+    ("jpeg", "image/jpeg"),
+    ("jpg", "image/jpeg"),
+    ("webp", "image/webp"),
+    ("gif", "image/gif"),
+];
 /// A picture from a package runs nothing and loads nothing, wherever it is opened.
 const PICTURE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
 
@@ -38,7 +45,8 @@ struct ApplicationPage {
     icon: bool,
     device: String,
     fit: Option<Fit>,
-    explanation: Explanation,
+    explanation: Option<Explanation>,
+    where_link: String,
 }
 pages!(ApplicationPage);
 
@@ -103,7 +111,12 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         older: running.iter().filter(|one| one.version != shown).map(|one| one.count).sum(),
         running,
         icon: detail.version.resources.iter().any(|resource| resource.kind == "icon"),
-        explanation: explain::application(state, &id).await?,
+        // Looking at every device takes a while in a large fleet, so only on demand.
+        explanation: match asked.get("where") {
+            Some(_) => Some(explain::application(state, &id).await?),
+            None => None,
+        },
+        where_link: link(&format!("/catalog/{id}"), &[("version", &shown), ("device", &device), ("where", "yes")]),
         device,
         fit: fits,
         detail,
@@ -130,7 +143,7 @@ pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> Answer
     let version = posted.form.text("version").to_owned();
     applications::delete_version(posted.state(), posted.caller(), &id, &version, posted.reason()).await?;
     let said = format!("Version {version} was removed from the catalog.");
-    let left = applications::get(posted.state(), &id).await.is_ok();
+    let left = applications::versions(posted.state(), &id).await.is_ok();
     Ok(go(&if left { format!("/catalog/{id}") } else { "/catalog".to_owned() }, Some(&said)))
 }
 
@@ -138,7 +151,8 @@ pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> Answer
 pub(in crate::ui) async fn icon(visit: Visit, asked: Asked, Path(id): Path<String>) -> Answer {
     let version = asked.text("version");
     let (media_type, bytes) = applications::resource(&visit.state, &id, &version, "icon").await?;
-    let Some(kind) = PICTURES.into_iter().find(|known| *known == media_type) else {
+    let form = media_type.trim_end_matches("+xml").rsplit(['+', '/']).next().unwrap_or_default();
+    let Some((_, kind)) = PICTURES.into_iter().find(|(known, _)| *known == form) else {
         return Err(AppError::not_found("a picture a browser can show").into());
     };
     let headers = [

@@ -43,7 +43,6 @@ struct Sheet {
 struct Field {
     id: String,
     name: String,
-    parameter: String,
     label: String,
     hint: String,
     kind: &'static str,
@@ -51,7 +50,6 @@ struct Field {
     options: Vec<(String, bool)>,
     /// Cannot be changed any more.
     locked: bool,
-    sensitive: bool,
     required: bool,
     wrong: String,
     before: Option<String>,
@@ -204,7 +202,7 @@ fn field(
     let locked = question.immutable && present.is_some();
     if locked {
         hint.push("It cannot be changed after the first installation".to_owned());
-    } else if question.immutable {
+    } else if question.immutable && !hint.iter().any(|known| known.contains("cannot be changed")) {
         hint.push("It cannot be changed later".to_owned());
     }
     if secret && (present.is_some() || draft.answers.contains_key(&question.parameter)) {
@@ -216,13 +214,11 @@ fn field(
     Field {
         id: format!("f{number}"),
         label: question.name.clone(),
-        parameter: question.parameter.clone(),
         hint: hint.join(". "),
         kind,
         value: values.join("\n"),
         options: options.collect(),
         locked,
-        sensitive: secret,
         required: !question.schema.allow_empty,
         wrong: problems
             .get(&question.parameter)

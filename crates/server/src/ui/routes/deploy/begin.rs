@@ -58,8 +58,8 @@ pub(in crate::ui) async fn begin(posted: Posted) -> Answer {
 
 /// The newest version that is not the present one.
 async fn other_version(posted: &Posted, application: &str, present: &str) -> Result<String, AppError> {
-    let found = applications::get(posted.state(), application).await?;
-    let other = found.versions.into_iter().find(|version| version.version != present);
+    let versions = applications::versions(posted.state(), application).await?;
+    let other = versions.into_iter().find(|version| version.version != present);
     other
         .map(|version| version.version)
         .ok_or_else(|| AppError::refused(Code::NotFound, "the catalog has no other version of it; add one first"))

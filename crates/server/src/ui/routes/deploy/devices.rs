@@ -10,7 +10,7 @@ use crate::ui::errors::UiError;
 use crate::ui::form::{Form, Posted};
 use crate::ui::markup::Markup;
 use crate::ui::routes::catalog::shelf::{Fit, fit};
-use crate::ui::routes::query::{Asked, device_link, link};
+use crate::ui::routes::query::{Asked, link};
 use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
@@ -57,7 +57,6 @@ struct Filter {
 struct Row {
     value: String,
     device: String,
-    link: String,
     site: String,
     state: Markup,
     fit: Fit,
@@ -146,7 +145,6 @@ fn row(kept: &Kept, candidate: Candidate) -> Row {
     let site = label.or_else(|| device.device_labels.get("site").map(crate::ui::routes::devices::plain));
     Row {
         value: format!("{}/{}", device.client, device.device),
-        link: device_link(&device.client, &device.device),
         site: site.unwrap_or_default(),
         state: words::device_state(listed.state),
         has: has.map(|placed| placed.version.clone()),

@@ -36,6 +36,7 @@ struct DetailPage {
     /// How the device differs from what is wanted.
     differs: Vec<(&'static str, String)>,
     other_versions: bool,
+    failed: bool,
     policy: String,
 }
 pages!(DetailPage);
@@ -53,6 +54,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     let overview = overview::get(state).await?;
     let name = overview.names.get(&deployment.application).unwrap_or(&deployment.application).clone();
     match asked.get("ask").as_deref() {
+        Some("retry") => return ask_to_retry(&visit, &name, &deployment).await,
         Some("remove") => return ask_to_remove(&visit, &name, &deployment).await,
         Some("back") => {
             let revision = asked.text("revision");
@@ -80,7 +82,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
             .collect()
     };
     let versions =
-        applications::get(state, &deployment.application).await.map(|found| found.versions.len()).unwrap_or_default();
+        applications::versions(state, &deployment.application).await.map(|found| found.len()).unwrap_or_default();
     let shell = visit.shell(Section::Deployments, format!("{} - {name} on {}", look.word, deployment.device)).await?;
     let explanation = explain::deployment(state, &id).await?;
     let page = DetailPage {
@@ -108,6 +110,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
             .into_owned(),
         differs,
         other_versions: versions > 1,
+        failed: deployment.convergence == Convergence::Failed,
         policy: margrave_core::policy::Policy::from(deployment.policy).to_string(),
         row: row(deployment, &overview.names),
         shell,
@@ -128,6 +131,23 @@ fn troubles(deployment: &margrave_api::deployments::Deployment) -> Vec<Trouble> 
     let own = status.error.clone().map(|error| (None, error));
     let all = of_components.chain(own).filter(|(_, error)| !error.code.is_empty() || !error.message.is_empty());
     all.map(|(component, error)| Trouble { next: explain::next_action(&error.code), component, error }).collect()
+}
+
+async fn ask_to_retry(visit: &Visit, name: &str, deployment: &margrave_api::deployments::Deployment) -> Answer {
+    let question = Question {
+        title: format!("Try {name} on {} again now?", deployment.device),
+        text: vec![
+            "The device tries again by itself with growing pauses. This tells it once more what to run, so that it tries at once and reports anew about everything it has."
+                .to_owned(),
+        ],
+        devices: Some(1),
+        action: format!("/deployments/{}", deployment.id),
+        fields: vec![("action", "retry".to_owned())],
+        button: "Try again now".to_owned(),
+        danger: false,
+        back: format!("/deployments/{}", deployment.id),
+    };
+    ask(visit, Section::Deployments, question).await
 }
 
 async fn ask_to_remove(visit: &Visit, name: &str, deployment: &margrave_api::deployments::Deployment) -> Answer {
@@ -178,6 +198,10 @@ async fn ask_to_go_back(
 
 pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> Answer {
     let state = posted.state();
+    if posted.form.text("action") == "retry" {
+        deployments::retry(state, posted.caller(), &id, posted.reason()).await?;
+        return Ok(go(&format!("/deployments/{id}"), Some("The device is told to try again.")));
+    }
     let request = match posted.form.text("action") {
         "remove" => changes::remove_request(state, &id, posted.form.number("revision")).await,
         "back" => drafts::back_to(state, &id, posted.form.number("to").unwrap_or_default()).await,

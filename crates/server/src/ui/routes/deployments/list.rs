@@ -25,7 +25,6 @@ struct ListPage {
     applications: Vec<(String, String)>,
     next: Option<String>,
     first: Option<String>,
-    filtered: bool,
     wrong: Option<String>,
 }
 pages!(ListPage);
@@ -105,7 +104,6 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
         rows: page.items.into_iter().map(|deployment| row(deployment, &overview.names)).collect(),
         tiles,
         total: counts.values().sum(),
-        filtered: convergence.is_some() || !application.is_empty() || !version.is_empty(),
         next: page.next.map(|next| at(&word, &next)),
         first: asked.get("after").map(|_| at(&word, "")),
         state: word.clone(),

@@ -2,7 +2,7 @@
 
 use super::{Row, plain, row};
 use crate::app::error::{AppError, Code};
-use crate::app::events::{self, EventsFilter, Order};
+use crate::app::events::{self, EventsFilter};
 use crate::app::paging::Paging;
 use crate::app::{clients, deployments, devices, explain, fleet, overview};
 use crate::ui::ask::{Question, ask};
@@ -110,8 +110,7 @@ async fn page(visit: &Visit, client: &str, device: &str, typed: Option<&Form>) -
         .collect();
     let filter =
         EventsFilter { client: Some(client.to_owned()), device: Some(device.to_owned()), ..EventsFilter::default() };
-    let paging = Paging { limit: Some(EVENTS_MAX), after: None };
-    let events = events::history(state, filter, None, Order::Newest, &paging).await?.items;
+    let events = events::lately(state, filter, EVENTS_MAX).await?;
     let explanation = explain::device(state, client, device).await?;
     let (operator_labels, new_label) = labels(&listed.device.operator_labels, typed);
     Ok(DetailPage {
