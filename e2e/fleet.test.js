@@ -205,7 +205,9 @@ test("a deployment is reconfigured, goes back to the revision before, and is rem
   await go(`/deployments/${items[0].id}`);
   const remove = page.getByRole("link", { name: "Remove", exact: true });
   await remove.click();
+  await page.getByRole("dialog").waitFor();
   await page.keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
   assert.equal(await remove.evaluate((link) => link === document.activeElement), true, "after a dialog focus is back at its opener");
   await remove.click();
   await page.getByRole("dialog").getByRole("button", { name: "Remove from 1 device" }).click();
@@ -226,7 +228,8 @@ test("what failed names code, source, message and what to do", async () => {
   assert.ok(items.length > 0);
   const before = await server.api(`deployments/${items[0].id}`);
   await go(`/deployments/${items[0].id}`);
-  await page.getByRole("link", { name: "Try again now" }).click();
+  // A device that fails tries again and again by itself; the link is there whenever it has failed.
+  await page.getByRole("link", { name: "Try again now" }).click({ timeout: 120_000 });
   await page.getByRole("dialog").getByRole("button", { name: "Try again now" }).click();
   await page.getByText("The device is told to try again.").waitFor();
   await until("the device has heard of it", async () => {
