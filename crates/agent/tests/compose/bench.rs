@@ -94,7 +94,7 @@ impl Device {
     }
 
     /// With an engine whose data lies below this folder.
-    pub(crate) async fn alone_in(folder: &std::path::Path) -> Self {
+    pub(crate) async fn alone_in(folder: &Path) -> Self {
         Self::with(Arc::new(Docker::start_in(folder).await)).await
     }
 
