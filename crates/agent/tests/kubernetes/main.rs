@@ -3,7 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-#[expect(dead_code, reason = "the other tests use more of it")]
 #[path = "../it/agent.rs"]
 mod agent;
 #[expect(dead_code, reason = "the other tests use more of it")]
