@@ -3,8 +3,12 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { Server, launch, open, root, signIn, until } from "./margrave.js";
 
+/** Those that README and docs show; with a folder of your own you get all. */
+const MAIN = ["overview", "devices", "choose-devices", "change", "phone-dark"];
 const folder = process.argv[2] ?? join(root, "docs/screens");
 mkdirSync(folder, { recursive: true });
+const wanted = (name) => process.argv[2] !== undefined || MAIN.includes(name);
+const take = async (on, name) => { if (wanted(name)) await on.screenshot({ path: join(folder, `${name}.png`) }); };
 const server = new Server();
 const browser = await launch();
 try {
@@ -18,7 +22,7 @@ try {
   const shot = async (name, path, on = page) => {
     await on.goto(server.origin + path);
     await on.getByRole("heading", { level: 1 }).waitFor();
-    await on.screenshot({ path: join(folder, `${name}.png`) });
+    await take(on, name);
   };
   await shot("overview", "/");
   await shot("devices", "/devices");
@@ -28,19 +32,19 @@ try {
   await page.getByRole("button", { name: "Deploy", exact: true }).click();
   await page.getByRole("button", { name: "Continue" }).click();
   await page.getByRole("table").waitFor();
-  await page.screenshot({ path: join(folder, "choose-devices.png") });
+  await take(page, "choose-devices");
   const fits = page.getByRole("row").filter({ has: page.getByRole("rowheader") }).filter({ hasText: "Fits" }).filter({ hasNotText: "already" });
   for (let index = 0; index < 3; index++) await fits.nth(index).getByRole("checkbox").check();
   await page.getByRole("button", { name: "Continue" }).click();
   await page.getByLabel("Line name").fill("Press 7");
-  await page.screenshot({ path: join(folder, "questions.png") });
+  await take(page, "questions");
   await page.getByRole("button", { name: "Review" }).click();
   await page.getByText("would change").waitFor();
-  await page.screenshot({ path: join(folder, "review.png") });
+  await take(page, "review");
   await page.getByLabel("Why, for the audit").fill("line 7 goes live");
   await page.getByRole("button", { name: /Deploy to/ }).click();
   await page.getByRole("status").waitFor();
-  await page.screenshot({ path: join(folder, "change.png") });
+  await take(page, "change");
   const { items } = await until("something has failed", async () => {
     const failed = await server.api("deployments?convergence=failed");
     return failed.items.length > 0 && failed;

@@ -76,12 +76,15 @@ pub async fn retry(state: &ServerState, caller: &Caller, id: &str, reason: Optio
     let work = async move {
         let head = store.manifest_renew(&actor, &told, now).await?;
         let known = head.is_some();
-        head.into_iter().for_each(|head| heads.put(head));
+        if let Some(head) = head {
+            heads.put(head);
+        }
         Ok::<_, AppError>(known)
     };
-    match to_the_end(work).await.map_err(AppError::Task)?? {
-        true => Ok(()),
-        false => Err(AppError::not_found(format_args!("client `{client}`"))),
+    if to_the_end(work).await.map_err(AppError::Task)?? {
+        Ok(())
+    } else {
+        Err(AppError::not_found(format_args!("client `{client}`")))
     }
 }
 

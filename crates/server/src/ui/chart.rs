@@ -115,7 +115,8 @@ pub(super) fn hours(hours: &[Hour], tones: [(&str, &str); 2], of: impl Fn(&Hour)
 
 /// What a device said about one deployment, from its first word kept to now. `history` is newest first.
 pub(super) fn history(history: &[Status], now: Timestamp) -> Markup {
-    let at = |status: &Status| status.received_at.parse::<jiff::Timestamp>().map_or(now.0, |at| at.as_microsecond());
+    let at =
+        |status: &Status| status.received_at.parse::<jiff::Timestamp>().map_or(now.0, jiff::Timestamp::as_microsecond);
     let Some(first) = history.last() else { return Markup::default() };
     let begins = at(first);
     let span = (now.0 - begins).max(1) as f64;

@@ -3,7 +3,7 @@
 use super::errors::UiError;
 use super::visit::Visit;
 use crate::app::error::{AppError, Code};
-use crate::app::notices::{PACE, differing};
+use crate::app::notices::{PACE, Topic, differing};
 use crate::app::sessions;
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
@@ -58,7 +58,7 @@ async fn tell(visit: &Visit, sender: &mpsc::Sender<Bytes>) {
         let text = match timeout(KEEP_ALIVE, notices.changed()).await {
             Ok(Ok(())) => {
                 let now = *notices.borrow_and_update();
-                let topics: Vec<&str> = differing(&before, &now).into_iter().map(|topic| topic.as_str()).collect();
+                let topics: Vec<&str> = differing(&before, &now).into_iter().map(Topic::as_str).collect();
                 before = now;
                 format!("event: changed\ndata: {}\n\n", topics.join(" "))
             }

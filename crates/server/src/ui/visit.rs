@@ -123,6 +123,7 @@ impl<T: Number> Number for &T {
 }
 
 /// What templates ask for by name.
+#[expect(clippy::unused_self, reason = "templates have a shell and nothing else to call these on")]
 impl Shell {
     pub(super) fn is(&self, section: &str) -> bool {
         section == self.section.as_str()
@@ -149,9 +150,11 @@ impl Shell {
     pub(super) fn ago(&self, text: &str) -> Markup {
         words::ago(text, self.now)
     }
+    #[expect(clippy::ref_option, reason = "templates hand over fields as they are")]
     pub(super) fn ago_maybe(&self, text: &Option<String>) -> Markup {
         text.as_deref().map_or_else(|| Markup::text("never"), |text| words::ago(text, self.now))
     }
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "templates hand over fields as they are")]
     pub(super) fn ago_at(&self, at: &Timestamp) -> Markup {
         words::ago(&at.to_string(), self.now)
     }

@@ -98,7 +98,7 @@ impl Visitor {
         let mut visitor = Self { http, base: server.url(""), cookie: String::new() };
         let answer = visitor.post("/sign-in", format!("token={}", server.token()?)).await?;
         let cookie = answer.headers().get(SET_COOKIE).context("signing in gives a cookie")?.to_str()?;
-        visitor.cookie = cookie.split(';').next().unwrap_or_default().to_owned();
+        cookie.split(';').next().unwrap_or_default().clone_into(&mut visitor.cookie);
         Ok(visitor)
     }
 

@@ -127,7 +127,7 @@ pub(crate) async fn lists_what_clients_have(db: Database) {
     let pending = client(9);
     store.client_create(&actor(), &pending, ClientState::Pending, None, T0).await.unwrap();
     let waiting = store.clients_in(ClientState::Pending, None, 10).await.unwrap();
-    assert_eq!(waiting.iter().map(|client| client.id.clone()).collect::<Vec<_>>(), [pending.clone()]);
+    assert_eq!(waiting.iter().map(|client| &client.id).collect::<Vec<_>>(), [&pending]);
     assert!(store.clients_in(ClientState::Pending, Some(&pending), 10).await.unwrap().is_empty());
     assert!(store.device_get(&key(&client(1), "nothing")).await.unwrap().is_none());
 }

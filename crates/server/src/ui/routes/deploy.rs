@@ -17,7 +17,7 @@ pub(super) struct Steps {
     pub(super) id: String,
     pub(super) revision: i64,
     pub(super) version: String,
-    pub(super) steps: Vec<Step>,
+    pub(super) list: Vec<Step>,
     pub(super) title: String,
 }
 
@@ -54,7 +54,7 @@ pub(super) async fn steps(state: &ServerState, kept: &Kept, here: &str) -> Resul
         id: kept.id.to_string(),
         revision: kept.revision,
         version: draft.version.clone(),
-        steps: all
+        list: all
             .into_iter()
             .enumerate()
             .map(|(index, (step, name))| Step {

@@ -22,7 +22,7 @@ impl Browser {
         assert_eq!(answer.status(), StatusCode::SEE_OTHER);
         let cookie = answer.headers()[SET_COOKIE].to_str().unwrap();
         assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
-        browser.cookie = cookie.split(';').next().unwrap().to_owned();
+        cookie.split(';').next().unwrap().clone_into(&mut browser.cookie);
         browser
     }
 

@@ -68,7 +68,7 @@ pub(in crate::ui) async fn upload(mut visit: Visit, mut parts: Multipart) -> Ans
                 "key" => key = part.text().await.map_err(broken)?,
                 "reason" => reason = Some(part.text().await.map_err(broken)?),
                 "package" => {
-                    name = part.file_name().unwrap_or_default().to_owned();
+                    part.file_name().unwrap_or_default().clone_into(&mut name);
                     archive = part.bytes().await.map_err(broken)?;
                 }
                 _ => {}
@@ -127,10 +127,10 @@ pub(in crate::ui) async fn import(posted: Posted) -> Answer {
         Err(AppError::Refused { code, detail, errors }) => {
             let mut page = blank(&posted.visit, "Not added").await?;
             page.source = source;
-            page.username = form.text("username").to_owned();
+            form.text("username").clone_into(&mut page.username);
             page.plain_http = plain_http;
             page.images = form.has("images");
-            page.ca = form.text("ca").to_owned();
+            form.text("ca").clone_into(&mut page.ca);
             page.wrong = Some(Wrong { title: code.title().to_owned(), detail, errors });
             posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page)
         }

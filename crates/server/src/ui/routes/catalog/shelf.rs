@@ -47,7 +47,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
         Some((client.to_owned(), device.to_owned()))
     });
     let search = Search { text: asked.get("q"), tag: asked.get("tag"), device: device.clone() };
-    let (shelf, tags) = shelf::list(&visit.state, &search).await?;
+    let (found, tags) = shelf::list(&visit.state, &search).await?;
     let shell = visit.shell(Section::Catalog, "Catalog").await?;
     let value = asked.text("device");
     let page = ShelfPage {
@@ -55,7 +55,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
         text: search.text.unwrap_or_default(),
         tag: search.tag.unwrap_or_default(),
         tags,
-        shelf: shelf
+        shelf: found
             .into_iter()
             .map(|application| Card {
                 fit: application.fit.as_ref().map(fit),

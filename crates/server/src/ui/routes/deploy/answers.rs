@@ -299,12 +299,12 @@ pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> Answe
     }
     let problems = drafts::problems(posted.state(), &kept.draft, &answers).await?;
     kept.draft.answers = answers;
-    if form.text("go") == "own" {
-        if let Err(message) = add_override(&mut kept, &description, form, &posted).await? {
-            let mut page = page(&posted.visit, &kept, Some(form), &IndexMap::new()).await?;
-            page.override_wrong = Some(message);
-            return posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page);
-        }
+    if form.text("go") == "own"
+        && let Err(message) = add_override(&mut kept, &description, form, &posted).await?
+    {
+        let mut page = page(&posted.visit, &kept, Some(form), &IndexMap::new()).await?;
+        page.override_wrong = Some(message);
+        return posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page);
     }
     if form.text("go") != "continue" {
         drafts::put(posted.state(), posted.caller(), &kept).await?;

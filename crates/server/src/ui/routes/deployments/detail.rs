@@ -128,7 +128,14 @@ fn troubles(deployment: &margrave_api::deployments::Deployment) -> Vec<Trouble> 
         let error = component.error.clone()?;
         Some((Some(component.name.clone()), error))
     });
-    let own = status.error.clone().map(|error| (None, error));
+    // What a component says is said again about the whole; once is enough.
+    let known: Vec<&str> = status
+        .components
+        .iter()
+        .filter_map(|component| component.error.as_ref())
+        .map(|error| error.code.as_str())
+        .collect();
+    let own = status.error.clone().filter(|error| !known.contains(&error.code.as_str())).map(|error| (None, error));
     let all = of_components.chain(own).filter(|(_, error)| !error.code.is_empty() || !error.message.is_empty());
     all.map(|(component, error)| Trouble { next: explain::next_action(&error.code), component, error }).collect()
 }
