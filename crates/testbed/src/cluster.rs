@@ -84,9 +84,8 @@ impl Cluster {
         let host = registry.host();
         let ca = folder.join("ca.pem");
         fs::copy(registry.ca_file(), &ca).unwrap();
-        // One place, and its authority: another entry below would be tried after this one, without the authority.
-        let hosts = format!("server = \"https://{host}\"\nca = \"{}\"\n", ca.display());
-        fs::write(folder.join("hosts.toml"), hosts).unwrap();
+        let entry = format!("[host.\"https://{host}\"]\nca = \"{}\"\n", ca.display());
+        fs::write(folder.join("hosts.toml"), format!("server = \"https://{host}\"\n{entry}")).unwrap();
     }
 
     /// Puts an image into the node without any registry.

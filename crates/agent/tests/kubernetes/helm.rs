@@ -148,7 +148,7 @@ async fn a_release_that_is_not_ready_in_its_time_fails_with_what_its_pods_say() 
     device.start();
     device.reaches(State::Failed).await;
     let message = device.message();
-    assert!(message.contains("not finished after 12 s") && message.contains("not found"), "{message}");
+    assert!(message.contains("not finished after 12 s") && message.contains("ImagePull"), "{message}");
     // Without waiting the next component comes all the same (AD-02).
     device.push_chart("panel", &charts::web("1.0.0", IMAGE)).await;
     let components = device.component("web", "1.0.0") + "          wait: false\n" + &device.component("panel", "1.0.0");
