@@ -107,12 +107,7 @@ impl Docker {
         let log = File::create(self.path("log")).unwrap();
         fs::create_dir_all("/etc/docker").unwrap();
         let mut command = Command::new("unshare");
-        command.arg("--mount");
-        if self.kind == Kind::Podman {
-            // It has no daemon whose end is the end of its containers: all that it starts ends with this one process.
-            command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
-        }
-        command.args(["sh", "-c", KEEPER, "keeper"]).env("ETC", self.path("etc"));
+        command.args(["--mount", "sh", "-c", KEEPER, "keeper"]).env("ETC", self.path("etc"));
         match self.kind {
             Kind::Docker => self.dockerd(&mut command),
             Kind::Podman => self.podman(&mut command),
