@@ -79,10 +79,10 @@ async fn run(parts: Parts, riders: Option<Riders>, publisher: Publisher, stop: C
         }
         if let Some(entry) = queue.next_due(Instant::now()) {
             let (begun, commits) = (Instant::now(), parts.store.commits());
-            let (outcome, rode) = paced_step(&parts, riders.as_ref(), entry.change(), &mut pace).await;
+            let (outcome, taken_along) = paced_step(&parts, riders.as_ref(), entry.change(), &mut pace).await;
             settle(&parts.metrics, &mut queue, entry, outcome);
             // One commit is the batch's own. A shared database writes for several at once.
-            let others_wrote = !parts.store.is_shared() && (rode || parts.store.commits() > commits + 1);
+            let others_wrote = !parts.store.is_shared() && (taken_along || parts.store.commits() > commits + 1);
             tokio::select! {
                 () = stop.cancelled() => break,
                 () = rested(pace::rest(begun.elapsed(), others_wrote)) => {}
@@ -130,7 +130,7 @@ async fn paced_step(
     change: &Change,
     pace: &mut Pace,
 ) -> (Result<Option<usize>, StoreError>, bool) {
-    let mut rode = false;
+    let mut taken_along = false;
     let outcome = async {
         let items = documents::items(parts, change, batch(change, pace.targets())).await?;
         let ride = match riders {
@@ -141,10 +141,10 @@ async fn paced_step(
         let begun = Instant::now();
         let Applied { heads, riders } = apply(parts, ride, change, &items).await?;
         pace.learn(items.len(), begun.elapsed());
-        rode = !riders.is_empty();
+        taken_along = !riders.is_empty();
         published(parts, change, &items, heads).await
     };
-    (outcome.await, rode)
+    (outcome.await, taken_along)
 }
 
 fn batch(change: &Change, targets_max: usize) -> &[ChangeTarget] {

@@ -13,7 +13,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use uuid::Uuid;
 
-fn report() -> StatusWrite {
+pub(super) fn report() -> StatusWrite {
     let status = DeploymentStatus {
         deployment_id: DeploymentId(Uuid::new_v4()),
         device_id: None,

@@ -1,10 +1,9 @@
-use super::super::{StatusQueue, Statuses, Unwritten};
+use super::super::{StatusQueue, Statuses, Unwritten, tests};
 use super::RIDERS_MAX;
 use crate::heads::Heads;
 use crate::telemetry::Metrics;
 use futures_util::poll;
-use margo::ids::{ClientId, DeploymentId};
-use margo::status::{DeploymentStatus, State};
+use margo::ids::ClientId;
 use margrave_core::model::{Actor, ClientState};
 use margrave_core::time::Timestamp;
 use margrave_store::{StatusOutcome, StatusWrite, Store, StoreOptions};
@@ -12,21 +11,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
-use uuid::Uuid;
 
 const UNKNOWN: Result<StatusOutcome, Unwritten> = Ok(StatusOutcome::UnknownDeployment);
 
 /// Told from the others by the time it was received.
 fn report(number: i64) -> StatusWrite {
-    let status = DeploymentStatus {
-        deployment_id: DeploymentId(Uuid::new_v4()),
-        device_id: None,
-        adopted_manifest_version: 1,
-        state: State::Installed,
-        error: None,
-        components: vec![],
-    };
-    StatusWrite { client: client(), body: vec![b' '; 10], status, received_at: Timestamp(number) }
+    StatusWrite { body: vec![b' '; 10], received_at: Timestamp(number), ..tests::report() }
 }
 
 fn client() -> ClientId {
