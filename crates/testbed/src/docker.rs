@@ -167,6 +167,14 @@ impl Docker {
         output.1
     }
 
+    /// What the engine said of the last hour, a line per event that passes these filters. It remembers 256 of all.
+    pub fn events(&self, filters: &[&str], format: &str) -> Vec<String> {
+        // Whole seconds count, so until the end of this one: `0s` would leave out what has just happened.
+        let mut arguments = vec!["events", "--since", "1h", "--until", "-1s", "--format", format];
+        arguments.extend(filters.iter().flat_map(|filter| ["--filter", filter]));
+        self.docker(&arguments).lines().map(str::to_owned).collect()
+    }
+
     pub fn try_docker(&self, arguments: &[&str]) -> (bool, String) {
         let output = Command::new(tool("docker"))
             .arg("--host")

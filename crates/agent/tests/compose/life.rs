@@ -183,22 +183,12 @@ async fn components_come_in_order_and_the_next_waits_until_the_one_before_is_hea
     device.start();
     let status = device.reaches(State::Installed).await;
     assert_eq!(status.components.len(), 2);
-    let events = device.docker.docker(&[
-        "events",
-        "--since",
-        "1h",
-        "--until",
-        "0s",
-        "--filter",
-        &device.label(),
-        "--format",
-        "{{.Action}} {{.Actor.Attributes.name}}",
-    ]);
+    let events = device.docker.events(&[&device.label()], "{{.Action}} {{.Actor.Attributes.name}}");
     let at = |action: &str, name: &str| {
-        let is_it = |line: &str| line.starts_with(action) && line.split(' ').next_back().unwrap().starts_with(name);
-        events.lines().position(is_it).unwrap_or_else(|| panic!("no {action} of {name}: {events}"))
+        let is_it = |line: &String| line.starts_with(action) && line.split(' ').next_back().unwrap().starts_with(name);
+        events.iter().position(is_it).unwrap_or_else(|| panic!("no {action} of {name}: {events:?}"))
     };
-    assert!(at("health_status: healthy", "web-") < at("create", "panel-"), "{events}");
+    assert!(at("health_status: healthy", "web-") < at("create", "panel-"), "{events:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -35,9 +35,7 @@ async fn time_passes(device: &Device) {
 /// How often containers of the deployment were started, by component.
 fn starts(device: &Device, component: &str) -> usize {
     let label = format!("label=org.margrave.component={component}");
-    let arguments = ["events", "--since", "1h", "--until", "0s", "--filter", "event=start", "--format", "{{.ID}}"];
-    let filters = ["--filter", &device.label(), "--filter", &label];
-    device.docker.docker(&[arguments.as_slice(), &filters].concat()).lines().count()
+    device.docker.events(&["event=start", &device.label(), &label], "{{.ID}}").len()
 }
 
 fn started_at(device: &Device, container: &str) -> String {
