@@ -16,6 +16,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
+use http::header;
 use std::sync::Arc;
 use tower::ServiceExt as _;
 use tower_http::catch_panic::CatchPanicLayer;
@@ -42,7 +43,12 @@ pub fn router(state: ServerState) -> Router {
 
 /// An address nobody knows: a problem document for programs, a page for people.
 async fn nothing_here(State(state): State<ServerState>, request: Request) -> Response {
-    if !request.uri().path().starts_with("/api") {
+    let accepts_pages = request
+        .headers()
+        .get_all(header::ACCEPT)
+        .iter()
+        .any(|accept| accept.to_str().is_ok_and(|accept| accept.contains("text/html")));
+    if accepts_pages && !request.uri().path().starts_with("/api") {
         return ui::lost(&state, request).await;
     }
     let lost: Router = Router::new().fallback(problems::no_such_address).layer(from_fn(problems::finish));
