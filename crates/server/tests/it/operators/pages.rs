@@ -3,7 +3,7 @@
 use super::api;
 use crate::support::TestServer;
 use margrave_api::clients::{ClientState, CreateClient};
-use reqwest::header::{COOKIE, LOCATION, SET_COOKIE};
+use reqwest::header::{ACCEPT, COOKIE, LOCATION, SET_COOKIE};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode};
 
@@ -27,7 +27,8 @@ impl Browser {
     }
 
     async fn get(&self, path: &str) -> Response {
-        self.http.get(format!("{}{path}", self.base)).header(COOKIE, &self.cookie).send().await.unwrap()
+        let request = self.http.get(format!("{}{path}", self.base)).header(ACCEPT, "text/html,*/*;q=0.8");
+        request.header(COOKIE, &self.cookie).send().await.unwrap()
     }
 
     async fn post(&self, path: &str, form: &[(&str, &str)]) -> Response {
