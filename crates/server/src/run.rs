@@ -18,7 +18,7 @@ use crate::net::serve::{CLOSE_GRACE, REST_AFTER};
 use crate::net::tls::{self, Kind};
 use crate::net::{Bound, Options, Site, Tls};
 use crate::registry::hosted::{HostError, Hosted};
-use crate::state::ServerState;
+use crate::state::{ServerState, Shared};
 use crate::telemetry::Metrics;
 use crate::{operators, trust};
 use margrave_core::time::Clock;
@@ -123,7 +123,7 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
     };
     let (publisher, publisher_task) = publisher::start(parts, statuses.riders(), stop_loops.clone());
     let streams = Arc::new(Streams::new(config.limits.event_streams, config.limits.event_streams_per_token));
-    let state = ServerState {
+    let state = ServerState::from(Shared {
         store,
         clock,
         config,
@@ -141,7 +141,7 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
         registry,
         urls: Arc::new(place.urls),
         stopping: CancellationToken::new(),
-    };
+    });
     bootstrap::announce(&state).await?;
     let loops = TaskTracker::new();
     loops::start(&state, place_read, &stop_loops, &loops);

@@ -13,12 +13,16 @@ use crate::registry::hosted::Hosted;
 use crate::telemetry::Metrics;
 use margrave_core::time::{Clock, Timestamp};
 use margrave_store::Store;
+use std::ops::Deref;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// Cheap to clone; one per process.
+/// What is shared, behind one count of its users: every request clones it several times.
 #[derive(Clone)]
-pub struct ServerState {
+pub struct ServerState(Arc<Shared>);
+
+/// One per process.
+pub struct Shared {
     pub store: Store,
     pub clock: Arc<dyn Clock>,
     pub config: Arc<Config>,
@@ -60,7 +64,20 @@ pub struct ExternalUrls {
     pub operators: String,
 }
 
-impl ServerState {
+impl From<Shared> for ServerState {
+    fn from(shared: Shared) -> Self {
+        Self(Arc::new(shared))
+    }
+}
+
+impl Deref for ServerState {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl Shared {
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }

@@ -21,7 +21,7 @@ use margrave_server::config::Config;
 use margrave_server::devices::{self, Capabilities, CapabilityQueue, Holds, StatusQueue, Statuses};
 use margrave_server::heads::Heads;
 use margrave_server::identity::Identity;
-use margrave_server::state::ServerState;
+use margrave_server::state::{ServerState, Shared};
 use margrave_server::telemetry::Metrics;
 use margrave_store::{Store, StoreError, StoreOptions};
 use std::collections::{HashMap, VecDeque};
@@ -152,7 +152,7 @@ impl Server {
         });
         let (capabilities, _) =
             CapabilityQueue::start(Capabilities { store: store.clone(), metrics: Arc::clone(&metrics) });
-        let state = ServerState {
+        let state = ServerState::from(Shared {
             store: store.clone(),
             clock: Arc::clone(&clock),
             config: Arc::clone(&self.installation.config),
@@ -171,7 +171,7 @@ impl Server {
             registry: None,
             urls: Arc::default(),
             stopping: CancellationToken::new(),
-        };
+        });
         let parts = publisher::Parts { store, heads, clock, descriptions, metrics };
         self.process = Some(Process { parts, devices: devices::router(state), queue: VecDeque::new() });
         Ok(())
