@@ -51,6 +51,9 @@ pub trait Runtime: Send + Sync + 'static {
         Box::pin(std::future::pending())
     }
 
+    /// A technician holds changes from now on, or no longer: what a runtime does without being asked waits.
+    fn hold(&self, _: bool) {}
+
     /// The last lines a deployment, or one component of it, has written.
     fn logs(&self, wanted: LogsWanted) -> Future<'_, Result<String, String>> {
         let LogsWanted { deployment, .. } = wanted;

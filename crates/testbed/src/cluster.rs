@@ -11,7 +11,7 @@ mod node;
 use crate::authority::Authority;
 use crate::images::Image;
 use crate::network::{ip, make_bridge};
-use crate::registry::Registry;
+use crate::registry::{Registry, User};
 use crate::tools::{PATIENCE, tool};
 use janitor::Janitor;
 use serde_json::Value;
@@ -85,6 +85,24 @@ impl Cluster {
         let ca = folder.join("ca.pem");
         fs::copy(registry.ca_file(), &ca).unwrap();
         let entry = format!("[host.\"https://{host}\"]\nca = \"{}\"\n", ca.display());
+        fs::write(folder.join("hosts.toml"), format!("server = \"https://{host}\"\n{entry}")).unwrap();
+    }
+
+    /// From now on the node looks for images of `host` in this registry, under the names of a mirror.
+    pub fn mirror(&self, host: &str, registry: &Registry, user: User) {
+        use base64::Engine as _;
+        let folder = self.path("certs.d").join(host);
+        fs::create_dir_all(&folder).unwrap();
+        let ca = folder.join("ca.pem");
+        fs::copy(registry.ca_file(), &ca).unwrap();
+        let place = margrave_oci::mirror::repository(host, "").unwrap();
+        let place = format!("https://{}/v2/{}", registry.host(), place.trim_end_matches('/'));
+        let login = base64::engine::general_purpose::STANDARD.encode(format!("{}:{}", user.name, user.password));
+        let entry = format!(
+            "[host.\"{place}\"]\ncapabilities = [\"pull\", \"resolve\"]\noverride_path = true\nca = \"{}\"\n\
+             [host.\"{place}\".header]\nAuthorization = \"Basic {login}\"\n",
+            ca.display()
+        );
         fs::write(folder.join("hosts.toml"), format!("server = \"https://{host}\"\n{entry}")).unwrap();
     }
 

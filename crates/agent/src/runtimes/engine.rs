@@ -36,6 +36,9 @@ pub trait Engine: Send + Sync + 'static {
         Box::pin(std::future::pending())
     }
 
+    /// A technician holds changes from now on, or no longer: what an engine does without being asked waits.
+    fn hold(&self, _: bool) {}
+
     /// Takes in artifacts and images of a preloaded desired state. May be repeated.
     fn preload(&self, _: &Preload) -> Result<(), String> {
         Ok(())

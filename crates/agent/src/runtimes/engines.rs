@@ -151,6 +151,10 @@ impl Runtime for Engines {
         })
     }
 
+    fn hold(&self, held: bool) {
+        self.all.iter().for_each(|engine| engine.hold(held));
+    }
+
     fn logs(&self, wanted: LogsWanted) -> Future<'_, Result<String, String>> {
         Box::pin(async move {
             let LogsWanted { deployment, component, lines } = wanted;

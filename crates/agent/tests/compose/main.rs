@@ -11,6 +11,8 @@ mod fake;
 #[expect(dead_code, reason = "the other tests use more of it")]
 #[path = "../it/pki.rs"]
 mod pki;
+#[path = "../it/tokens.rs"]
+mod token_service;
 #[path = "../it/preloaded.rs"]
 mod preloaded;
 

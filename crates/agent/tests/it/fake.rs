@@ -101,9 +101,13 @@ impl Fake {
 
     /// TLS without client certificates, as a trust endpoint has it.
     pub(crate) async fn start_trust(leaf: &Leaf) -> Self {
+        Self::start_trust_on("127.0.0.1", leaf).await
+    }
+
+    pub(crate) async fn start_trust_on(address: &str, leaf: &Leaf) -> Self {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         Self::serve(
-            "127.0.0.1",
+            address,
             ServerConfig::builder_with_provider(provider)
                 .with_safe_default_protocol_versions()
                 .unwrap()

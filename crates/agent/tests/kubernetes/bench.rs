@@ -2,6 +2,7 @@
 
 use crate::agent::{Agent, show};
 use crate::charts;
+use crate::token_service::service;
 use margo::Digest;
 use margo::status::State;
 use margrave_core::publish::ServedDeployment;
@@ -10,6 +11,8 @@ use margrave_testbed::{Cluster, Registry, User, images};
 use serde_json::Value;
 use std::fs;
 use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub(crate) const USER: User = User { name: "device", password: "first secret" };
@@ -38,6 +41,8 @@ pub(crate) struct Device {
     pub(crate) namespace: String,
     /// As in `deploymentProfile.type`.
     pub(crate) deployment_type: &'static str,
+    /// Stands between the agent and helm, where a test looks at what helm is told.
+    helm_program: Option<PathBuf>,
     /// Further lines of `[kubernetes]`.
     pub(crate) settings: String,
     _place: Place,
@@ -100,12 +105,40 @@ impl Device {
     async fn with(place: Place, deployment_type: &'static str) -> Self {
         let cluster = cluster().await;
         let registry = Registry::start(cluster.address(), Some(USER)).await;
+        Self::with_registry(place, deployment_type, cluster, registry).await
+    }
+
+    /// With a registry that sends for tokens, which are given for this password.
+    pub(crate) async fn with_tokens(password: Arc<Mutex<String>>) -> Self {
+        let place = Place::Shared(USERS.read().await);
+        let cluster = cluster().await;
+        let tokens = service(cluster.address(), password).await;
+        let registry = Registry::start_with_tokens(cluster.address(), USER, tokens).await;
+        Self::with_registry(place, "helm", cluster, registry).await
+    }
+
+    async fn with_registry(
+        place: Place,
+        deployment_type: &'static str,
+        cluster: &'static Cluster,
+        registry: Registry,
+    ) -> Self {
         cluster.trust(&registry);
         let agent = Agent::new(cluster.address()).await;
         fs::write(agent.path("password"), USER.password).unwrap();
         let namespace = format!("plant-{}", &agent.id.to_string()[30..]);
         let settings = String::new();
-        Self { cluster, registry, agent, helm: "helm3", namespace, deployment_type, settings, _place: place }
+        Self {
+            cluster,
+            registry,
+            agent,
+            helm: "helm3",
+            namespace,
+            deployment_type,
+            helm_program: None,
+            settings,
+            _place: place,
+        }
     }
 
     /// Blocks of the configuration for the engines.
@@ -113,7 +146,7 @@ impl Device {
         format!(
             "[kubernetes]\nkubeconfig = {}\nhelm = {}\n{}\n{}",
             show(&self.cluster.kubeconfig()),
-            show(&tool(self.helm)),
+            show(self.helm_program.as_ref().unwrap_or(&tool(self.helm))),
             self.settings,
             self.registry_block(),
         )
@@ -127,6 +160,22 @@ impl Device {
             USER.name,
             show(&self.path("password")),
         )
+    }
+
+    /// Has everything written down that helm is told: its arguments and who may read the values. Gives the file.
+    pub(crate) fn watch_helm(&mut self) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt as _;
+        let (log, script) = (self.path("helm.log"), self.path("helm.sh"));
+        let text = format!(
+            "#!/bin/sh\nprintf '%s\\n' \"$@\" >> {log}\nfor file; do case \"$file\" in\n  \
+             *values.json) stat -c 'values have mode %a' \"$file\" >> {log};;\nesac; done\nexec {helm} \"$@\"\n",
+            log = log.display(),
+            helm = tool(self.helm).display(),
+        );
+        fs::write(&script, text).unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        self.helm_program = Some(script);
+        log
     }
 
     /// Starts the agent as an operator would.
@@ -143,7 +192,10 @@ impl Device {
 
     /// A component from the repository of that name, as the document lists it.
     pub(crate) fn component(&self, name: &str, revision: &str) -> String {
-        let repository = self.registry.repository(&format!("components/{name}"));
+        Self::component_at(name, &self.registry.repository(&format!("components/{name}")), revision)
+    }
+
+    pub(crate) fn component_at(name: &str, repository: &str, revision: &str) -> String {
         format!(
             "      - name: {name}\n        properties:\n          repository: {repository}\n          revision: {revision}\n"
         )

@@ -15,7 +15,9 @@ metadata:
   name: {{ .Release.Name }}
 data:
   release: "{{ .Release.Namespace }}/{{ .Release.Name }}"
-  values: {{ omit .Values "global" | toJson | quote }}
+  values: {{ omit .Values "global" "panel" | toJson | quote }}
+  pin: {{ get (.Values.settings | default dict) "pin" | quote }}
+  ports: {{ get (.Values.settings | default dict) "ports" | default list | join " " | quote }}
 ---
 apiVersion: apps/v1
 kind: Deployment
@@ -60,7 +62,7 @@ pub(crate) fn with_values(version: &str, values: &str) -> Vec<(&'static str, Str
         "pull: IfNotPresent",
         "replicas: 1",
         "mode: none",
-        "command: touch /ready; sleep 1000000",
+        "command: echo it is up; touch /ready; sleep 1000000",
     ] {
         let (name, _) = usual.split_once(':').unwrap();
         if !values.lines().any(|line| line.starts_with(&format!("{name}:"))) {
@@ -78,9 +80,30 @@ pub(crate) fn with_template(version: &str, template: &str) -> Vec<(&'static str,
     files
 }
 
+/// The usual chart with another chart inside, which shows what reaches it.
+pub(crate) fn with_chart_inside(version: &str, image: &str) -> Vec<(&'static str, String)> {
+    let inner = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: {{ .Release.Name }}-panel }\n\
+                 data: { port: {{ .Values.port | quote }}, line: {{ .Values.global.line | quote }} }\n";
+    let mut files = web(version, image);
+    files.push(("charts/panel/Chart.yaml", "apiVersion: v2\nname: panel\nversion: 0.1.0\n".to_owned()));
+    files.push(("charts/panel/values.yaml", "port: 1\nglobal: { line: 1 }\n".to_owned()));
+    files.push(("charts/panel/templates/panel.yaml", inner.to_owned()));
+    files
+}
+
 /// Plain manifests that make the same workload.
 pub(crate) fn objects(image: &str) -> String {
     format!("{}---\n{}", config_map("web", "none"), deployment(image))
+}
+
+/// A kind of somebody else: `Press`, `presses`, in the group `plant.example`.
+pub(crate) fn definition(kind: &str, plural: &str) -> String {
+    format!(
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{ name: {plural}.plant.example }}\n\
+         spec:\n  group: plant.example\n  scope: Namespaced\n  names: {{ kind: {kind}, plural: {plural} }}\n  \
+         versions:\n    - name: v1\n      served: true\n      storage: true\n      \
+         schema: {{ openAPIV3Schema: {{ type: object }} }}\n"
+    )
 }
 
 pub(crate) fn config_map(name: &str, mode: &str) -> String {

@@ -3,7 +3,9 @@
 use crate::bench::{Device, USER, Wish};
 use crate::charts;
 use margo::status::State;
+use margrave_agent::hold;
 use margrave_testbed::images;
+use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_credentials_are_told_right_ones_count_at_once_and_rotated_ones_reach_the_pods() {
@@ -26,6 +28,20 @@ async fn wrong_credentials_are_told_right_ones_count_at_once_and_rotated_ones_re
     assert_eq!(secrets[0]["name"], secret.as_str(), "{secrets}");
     let held =
         |device: &Device| device.kubectl(&["get", "secret", &secret, "-o", r"jsonpath={.data.\.dockerconfigjson}"]);
+    let before = held(&device);
+
+    // A technician's hold stops this as any other change; it follows when the hold is over.
+    let now = hold::moment(&margrave_agent::SystemClock);
+    hold::begin(&device.state_dir, "changing the fan", Duration::from_hours(2), &now).unwrap();
+    device.until("it holds", || device.log().contains("a technician holds changes")).await;
+    device.registry.set_password(USER.name, "held secret");
+    std::fs::write(device.path("password"), "held secret").unwrap();
+    let polls = device.fake.seen().len();
+    // Longer than `observe_period`.
+    device.until("it polls on", || device.fake.seen().len() > polls + 20).await;
+    assert_eq!(held(&device), before, "nothing is changed while a technician holds changes");
+    assert!(hold::end(&device.state_dir).unwrap());
+    device.until("the secret follows", || held(&device) != before).await;
     let before = held(&device);
 
     // Rotated at the registry and on the device: what runs is left alone, what comes next pulls with the new one.

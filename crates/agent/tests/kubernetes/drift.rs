@@ -51,7 +51,17 @@ async fn edited_scaled_and_deleted_objects_are_repaired() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_edited_scaled_or_deleted_release_is_repaired() {
+    a_release_is_repaired("helm3").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edited_scaled_or_deleted_release_is_repaired_with_helm_4() {
+    a_release_is_repaired("helm4").await;
+}
+
+async fn a_release_is_repaired(helm: &'static str) {
     let mut device = Device::helm().await;
+    device.helm = helm;
     is_repaired(&mut device).await;
     // The agent may be there before Helm has purged its record of the release, and then Helm misses it.
     let uninstall = device.helm_command(&["uninstall", &device.instance()]).output().unwrap();
@@ -67,20 +77,34 @@ async fn an_edited_scaled_or_deleted_release_is_repaired() {
 #[tokio::test(flavor = "multi_thread")]
 async fn drift_under_report_is_told_and_under_ignore_it_is_not_and_neither_is_touched() {
     let mut device = Device::manifests().await;
+    is_left_as_it_is(&mut device).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn drift_of_a_release_under_report_is_told_and_under_ignore_it_is_not_and_neither_is_touched() {
+    let mut device = Device::helm().await;
+    is_left_as_it_is(&mut device).await;
+    let latest = device.run_helm(&["list", "-o", "json"]);
+    // The second revision came with the other policy.
+    assert!(latest.contains("\"revision\":\"2\""), "{latest}");
+}
+
+async fn is_left_as_it_is(device: &mut Device) {
     device.install(&Wish { spec: REPORT, ..Wish::default() }).await;
-    device.kubectl(&["scale", "deployment", "web", "--replicas=2"]);
+    let name = name_of(&device.workload());
+    device.kubectl(&["scale", "deployment", &name, "--replicas=2"]);
     device.reaches(State::Failed).await;
     let status = device.status().unwrap();
     assert_eq!(status.error.as_ref().unwrap().code, "401");
     assert!(device.message().contains("replicas is 2, applied was 1"), "{}", device.message());
     assert_eq!(device.workload()["spec"]["replicas"], 2);
     // The hand that did it undoes it.
-    device.kubectl(&["scale", "deployment", "web", "--replicas=1"]);
+    device.kubectl(&["scale", "deployment", &name, "--replicas=1"]);
     device.reaches(State::Installed).await;
 
     device.publish_wish(&Wish { revision: "1.0.0", spec: IGNORE, ..Wish::default() });
     device.reaches(State::Installed).await;
-    device.kubectl(&["scale", "deployment", "web", "--replicas=2"]);
+    device.kubectl(&["scale", "deployment", &name, "--replicas=2"]);
     device.until("the second pod runs", || device.pods().len() == 2).await;
     let polls = device.fake.seen().len();
     // Longer than `observe_period`.

@@ -35,7 +35,7 @@ async fn lives(helm: &'static str) {
     let mut device = Device::helm().await;
     device.helm = helm;
     // In a tag, `_` stands for `+`.
-    device.push("1.0.0+build.7", IMAGE).await;
+    device.push_chart("web", &charts::with_chart_inside("1.0.0+build.7", IMAGE)).await;
     device.push("2.0.0", OTHER_IMAGE).await;
     let telemetry = "[telemetry]\nhttp_endpoint = \"http://collector.plant:4318\"\nprotocol = \"http/protobuf\"\n";
     telemetry.clone_into(&mut device.tables);
@@ -46,10 +46,16 @@ async fn lives(helm: &'static str) {
         ("settings.rate", "2.5"),
         ("settings.on", "true"),
         ("settings.words", "\"true\""),
+        ("settings.code", "\"007\""),
+        ("settings.pin", "40814711"),
+        ("settings.ports[0]", "5000000"),
+        ("panel.port", "7000001"),
+        ("global.line", "9007199254740993"),
         ("settings.hosts[1].name", "second"),
         (r"annotations.example\.org/line", "\"7\""),
     ];
     device.publish_wish(&Wish { revision: "1.0.0_build.7", parameters: &parameters, ..Wish::default() });
+    let told = device.watch_helm();
     device.start();
     device.reaches(State::Installed).await;
     let states: Vec<State> = device.fake.reported(device.id).iter().map(|status| status.state).collect();
@@ -59,8 +65,22 @@ async fn lives(helm: &'static str) {
     assert_eq!(shown["mode"], json!("8080"), "a text of digits stays a text");
     let settings = json!({
         "port": 8080, "rate": 2.5, "on": true, "words": "true", "hosts": [null, { "name": "second" }],
+        "code": "007", "pin": 40_814_711, "ports": [5_000_000],
     });
     assert_eq!(shown["settings"], settings, "`--set` semantics, types kept");
+    let data = |name: &str| {
+        let path = format!("/api/v1/namespaces/{}/configmaps/{name}", device.namespace);
+        device.cluster.object(&path).unwrap()["data"].clone()
+    };
+    let (own, inner) = (data(&device.instance()), data(&format!("{}-panel", device.instance())));
+    assert_eq!((&own["pin"], &own["ports"]), (&json!("40814711"), &json!("5000000")), "whole also in the template");
+    assert_eq!(inner, json!({ "port": "7000001", "line": "9007199254740993" }), "and in charts inside");
+    let told = std::fs::read_to_string(told).unwrap();
+    for value in ["8080", "2.5", "007", "40814711", "5000000", "7000001", "9007199254740993", "second", "--set"] {
+        assert!(!told.lines().any(|line| line.contains(value)), "`{value}` is seen by everybody: {told}");
+    }
+    assert_eq!(told.matches("values have mode 600").count(), told.matches("--values\n").count(), "{told}");
+    assert!(told.contains("--values\n"), "{told}");
     assert_eq!(shown["annotations"], json!({ "example.org/line": "7" }));
     let first = device.pods();
     assert_eq!(first.len(), 1);
@@ -69,6 +89,14 @@ async fn lives(helm: &'static str) {
         // OBS-05
         assert!(environment.contains(line), "{line}: {environment}");
     }
+
+    let logs = std::process::Command::new(env!("CARGO_BIN_EXE_margrave-agent"))
+        .arg("--config")
+        .arg(device.path("agent.toml"))
+        .args(["logs", &device.id.to_string()])
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&logs.stdout), format!("{}/web | it is up\n", first[0]));
 
     // Scaled: what runs goes on, the rest is added.
     let parameters = [("replicas", "3"), ("mode", "\"8080\"")];
@@ -169,7 +197,17 @@ async fn a_release_that_is_not_ready_in_its_time_fails_with_what_its_pods_say() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn releases_left_pending_by_a_crash_are_recovered() {
+    recovers("helm3").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn releases_left_pending_by_a_crash_are_recovered_with_helm_4() {
+    recovers("helm4").await;
+}
+
+async fn recovers(helm: &'static str) {
     let mut device = Device::helm().await;
+    device.helm = helm;
     device.install(&Wish::default()).await;
     device.kill();
     // Somebody's Helm dies in the middle of an upgrade that never gets ready.

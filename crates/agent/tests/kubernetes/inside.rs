@@ -137,6 +137,10 @@ async fn the_packaged_agent_does_its_work_with_its_rights_and_nothing_beyond_the
         ("create", "customresourcedefinitions.apiextensions.k8s.io"),
         ("escalate", "roles.rbac.authorization.k8s.io"),
         ("impersonate", "users"),
+        // What is only counted before a namespace goes.
+        ("create", "leases.coordination.k8s.io"),
+        ("delete", "resourcequotas"),
+        ("get", "endpointslices.discovery.k8s.io"),
     ];
     for (verb, resource) in never {
         assert!(!may(&device, verb, resource, WORKLOADS), "{verb} {resource}");
@@ -157,6 +161,21 @@ async fn the_packaged_agent_does_its_work_with_its_rights_and_nothing_beyond_the
     }
     device.publish(&[]);
     reaches(&device, State::Removed).await;
+    let namespace = |device: &Device| device.cluster.object("/api/v1/namespaces/hall-3");
+    let going = |namespace: serde_json::Value| namespace["status"]["phase"] == "Terminating";
+    device.until("the namespace made for it goes", || namespace(&device).is_none_or(going)).await;
+
+    // A kind it may not list could be in there: then the namespace stays.
+    device.cluster.apply(&charts::definition("Oven", "ovens"));
+    device.cluster.until("the new kind is known", &["get", "ovens.plant.example", "-A"], |_| true).await;
+    device.publish_revision("1.0.0");
+    reaches(&device, State::Installed).await;
+    device.publish(&[]);
+    reaches(&device, State::Removed).await;
+    assert!(logs(&device).contains("namespace `hall-3` stays"), "{}", logs(&device));
+    assert!(logs(&device).contains("ovens cannot be listed"), "{}", logs(&device));
+    assert_eq!(namespace(&device).unwrap()["status"]["phase"], "Active");
+    device.cluster.kubectl(&["delete", "customresourcedefinition", "ovens.plant.example"]);
     for namespace in [PLACE, WORKLOADS] {
         device.cluster.kubectl(&["delete", "namespace", "--wait=false", namespace]);
     }

@@ -93,7 +93,17 @@ async fn a_kill_in_the_middle_of_any_step_of_manifests_loses_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kill_in_the_middle_of_any_step_of_a_release_loses_nothing() {
+    a_release_survives("helm3").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_in_the_middle_of_any_step_of_a_release_loses_nothing_with_helm_4() {
+    a_release_survives("helm4").await;
+}
+
+async fn a_release_survives(helm: &'static str) {
     let mut device = Device::helm().await;
+    device.helm = helm;
     survives(&mut device).await;
     let releases = format!("/api/v1/namespaces/{}/secrets?labelSelector=owner%3Dhelm", device.namespace);
     let left = device.cluster.object(&releases).unwrap_or_default();

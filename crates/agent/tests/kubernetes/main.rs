@@ -11,6 +11,8 @@ mod fake;
 #[expect(dead_code, reason = "the other tests use more of it")]
 #[path = "../it/pki.rs"]
 mod pki;
+#[path = "../it/tokens.rs"]
+mod token_service;
 
 mod bench;
 mod charts;
@@ -21,6 +23,9 @@ mod helm;
 mod inside;
 mod kills;
 mod manifests;
+mod namespaces;
 mod policies;
 mod refusals;
+mod registries;
 mod samples;
+mod workloads;

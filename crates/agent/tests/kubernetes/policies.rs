@@ -39,7 +39,17 @@ async fn rolls_back(device: &mut Device) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_upgrade_of_a_release_is_told_with_the_reason_and_rolled_back() {
+    a_release_rolls_back("helm3").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failed_upgrade_of_a_release_is_rolled_back_with_helm_4() {
+    a_release_rolls_back("helm4").await;
+}
+
+async fn a_release_rolls_back(helm: &'static str) {
     let mut device = Device::helm().await;
+    device.helm = helm;
     rolls_back(&mut device).await;
     let reports = device.fake.reported(device.id);
     let reasons: Vec<_> =

@@ -11,22 +11,18 @@ fn hook(kind: &str) -> String {
     )
 }
 
-const DEFINITION: &str = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n\
-    metadata: { name: presses.plant.example }\nspec:\n  group: plant.example\n  scope: Namespaced\n  \
-    names: { kind: Press, plural: presses }\n  versions:\n    - name: v1\n      served: true\n      storage: true\n      \
-    schema: { openAPIV3Schema: { type: object } }\n";
-
 #[tokio::test(flavor = "multi_thread")]
 async fn charts_with_hooks_lookup_or_definitions_are_refused_and_tests_are_skipped_with_a_warning() {
     // AD-05
     let mut device = Device::helm().await;
     let lookup = "{{ if lookup \"v1\" \"Secret\" .Release.Namespace \"x\" }}\n{{ end }}\n".to_owned();
     let mut with_folder = charts::web("1.0.3", IMAGE);
-    with_folder.push(("crds/press.yaml", DEFINITION.to_owned()));
+    let definition = charts::definition("Press", "presses");
+    with_folder.push(("crds/press.yaml", definition.clone()));
     let refused = [
         (charts::with_template("1.0.0", &hook("pre-install")), "is a hook (`pre-install`)"),
         (charts::with_template("1.0.1", &lookup), "uses `lookup`"),
-        (charts::with_template("1.0.2", DEFINITION), "CustomResourceDefinition `presses.plant.example`"),
+        (charts::with_template("1.0.2", &definition), "CustomResourceDefinition `presses.plant.example`"),
         (with_folder, "CustomResourceDefinition `presses.plant.example`"),
         (charts::with_template("1.0.4", &hook("\"test,post-delete\"")), "is a hook (`test,post-delete`)"),
     ];

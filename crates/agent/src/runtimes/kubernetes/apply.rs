@@ -3,28 +3,32 @@
 use super::client::{ApiError, ApplyOptions};
 use super::cluster::{Cluster, Instance, from_api};
 use super::drift::names_field;
+use super::jobs;
 use super::names;
-use super::object::{ObjectRef, Resource, label, uid};
+use super::object::{ObjectRef, Resource, annotation, label, uid};
 use super::set::{Placed, Scope};
 use crate::machine::io::WorkFailure;
 use crate::runtimes::engine::failed;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::time::Duration;
-use tokio::time::Instant;
 
 /// Data stays when its object leaves a set.
 pub(super) const CLAIM: &str = "PersistentVolumeClaim";
 
-/// An object that is replaced is gone in a moment, its pods in the background.
-const DELETE_MAX: Duration = Duration::from_secs(30);
-const LOOK_PERIOD: Duration = Duration::from_millis(200);
+/// What is said on objects that outlive their release.
+pub(super) const POLICY: &str = "helm.sh/resource-policy";
 
-impl Placed {
-    /// What a job does cannot be changed; another one takes its place.
-    fn is_replaced(&self, error: &ApiError) -> bool {
-        self.reference.kind == "Job" && matches!(error, ApiError::Refused { status: 422, .. })
-    }
+/// What is spared when objects go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// What says of itself that it stays.
+    Marked,
+    Nothing,
+}
+
+/// Whether an object says of itself that it stays.
+pub(super) fn is_kept(object: &Value) -> bool {
+    annotation(object, POLICY) == Some("keep")
 }
 
 impl Cluster {
@@ -38,7 +42,7 @@ impl Cluster {
             }
             match self.client.apply(&placed.path(), &placed.object, options).await {
                 Ok(_) => {}
-                Err(error) if placed.is_replaced(&error) => {}
+                Err(error) if jobs::is_replaced(placed, &error) => {}
                 Err(error @ ApiError::Silent(_)) => return Err(from_api(error)),
                 Err(error) => {
                     return Err(failed(format!("refused before anything was changed: {}: {error}", placed.reference)));
@@ -49,14 +53,9 @@ impl Cluster {
     }
 
     /// Creates what is missing and patches what is outdated. `written`: what this component wrote before.
-    pub(super) async fn apply_set(
-        &self,
-        set: &[Placed],
-        written: &[Value],
-        instance: &Instance,
-    ) -> Result<(), WorkFailure> {
+    pub(super) async fn apply_set(&self, set: &[Placed], written: &[Value]) -> Result<(), WorkFailure> {
         for placed in set {
-            match self.apply_one(placed, written, instance).await {
+            match self.apply_one(placed, written).await {
                 Ok(()) => {}
                 Err(error @ ApiError::Silent(_)) => return Err(from_api(error)),
                 Err(error) => return Err(failed(format!("{}: {error}", placed.reference))),
@@ -66,7 +65,7 @@ impl Cluster {
     }
 
     /// Fields this component wrote before are taken back from whoever changed them; others are left to who holds them.
-    async fn apply_one(&self, placed: &Placed, written: &[Value], instance: &Instance) -> Result<(), ApiError> {
+    async fn apply_one(&self, placed: &Placed, written: &[Value]) -> Result<(), ApiError> {
         let (path, object) = (placed.path(), &placed.object);
         match self.client.apply(&path, object, ApplyOptions::default()).await {
             Err(ApiError::Refused { status: 409, fields, message }) => {
@@ -82,24 +81,8 @@ impl Cluster {
                 }
                 self.client.apply(&path, object, ApplyOptions { force: true, dry_run: false }).await.map(|_| ())
             }
-            Err(error) if placed.is_replaced(&error) => {
-                self.delete_own(&placed.reference, instance).await?;
-                self.wait_until_deleted(&path).await?;
-                self.client.apply(&path, object, ApplyOptions::default()).await.map(|_| ())
-            }
             other => other.map(|_| ()),
         }
-    }
-
-    async fn wait_until_deleted(&self, path: &[String]) -> Result<(), ApiError> {
-        let begun = Instant::now();
-        while self.client.find(path).await?.is_some() {
-            if begun.elapsed() > DELETE_MAX {
-                return Err(ApiError::Failed(format!("it is not deleted after {} s", DELETE_MAX.as_secs())));
-            }
-            tokio::time::sleep(LOOK_PERIOD).await;
-        }
-        Ok(())
     }
 
     /// Deletes what this component made and does not name any more. What carries another mark or none is not touched.
@@ -117,7 +100,7 @@ impl Cluster {
         let found = self.labelled(kinds, instance).await.map_err(from_api)?;
         gone.extend(found.into_iter().filter(|reference| !kept(reference)));
         for reference in &gone {
-            self.delete_own(reference, instance).await.map_err(from_api)?;
+            self.delete_own(reference, instance, Keep::Marked).await.map_err(from_api)?;
         }
         Ok(())
     }
@@ -170,7 +153,12 @@ impl Cluster {
     }
 
     /// Deletes an object that carries the mark of this component.
-    pub(super) async fn delete_own(&self, reference: &ObjectRef, instance: &Instance) -> Result<(), ApiError> {
+    pub(super) async fn delete_own(
+        &self,
+        reference: &ObjectRef,
+        instance: &Instance,
+        keep: Keep,
+    ) -> Result<(), ApiError> {
         let resource = match self.client.resource(&reference.api_version, &reference.kind).await {
             Ok(resource) => resource,
             Err(error @ ApiError::Silent(_)) => return Err(error),
@@ -178,7 +166,7 @@ impl Cluster {
         };
         let path = resource.path(reference.namespace.as_deref(), Some(&reference.name));
         let Some(live) = self.client.find(&path).await? else { return Ok(()) };
-        if label(&live, names::INSTANCE) != Some(&instance.name) {
+        if label(&live, names::INSTANCE) != Some(&instance.name) || keep == Keep::Marked && is_kept(&live) {
             return Ok(());
         }
         match self.client.delete(&path, uid(&live)).await {

@@ -1,5 +1,7 @@
 //! The cluster's API, as far as anybody here asks: read, list, apply, delete, watch, logs. Every answer is bounded.
 
+mod discovery;
+
 use super::access::{Access, Source};
 use super::object::Resource;
 use http::Method;
@@ -24,8 +26,6 @@ const ANSWER_BYTES_MAX: usize = 16 << 20;
 const PAGE_ITEMS: &str = "100";
 /// More objects of one kind with our labels are not on one device.
 const ITEMS_MAX: usize = 5_000;
-/// Groups of kinds that are remembered; a chart uses a handful.
-const KNOWN_MAX: usize = 64;
 /// Idle connections: a work and a look at once.
 const IDLE_CONNECTIONS_MAX: usize = 2;
 const IDLE_MAX: Duration = Duration::from_secs(45);
@@ -255,66 +255,6 @@ impl Client {
         let wait = Duration::from_secs(WATCH_SECONDS) + WATCH_MARGIN;
         let request = self.request(Method::GET, path, &query, wait)?.header(ACCEPT, METADATA);
         Ok(Watch { response: Self::send(request).await?, rest: Vec::new() })
-    }
-
-    /// The version of the cluster, as it says it: `v1.30.2+k3s1`.
-    pub async fn version(&self) -> Result<String, ApiError> {
-        let version = self.get(&["version".to_owned()]).await?;
-        Ok(version["gitVersion"].as_str().unwrap_or("v1.20.0").to_owned())
-    }
-
-    /// Everything the cluster knows, as charts ask for it: `apps/v1`, `apps/v1/Deployment`.
-    pub async fn api_versions(&self) -> Result<Vec<String>, ApiError> {
-        let mut groups = vec!["v1".to_owned()];
-        let listed = self.get(&["apis".to_owned()]).await?;
-        for group in listed["groups"].as_array().into_iter().flatten() {
-            let versions = group["versions"].as_array().into_iter().flatten();
-            groups.extend(versions.filter_map(|version| version["groupVersion"].as_str().map(str::to_owned)));
-        }
-        let mut all = Vec::new();
-        for group in groups {
-            // A group whose own server is away is one that charts cannot use now.
-            let Ok(kinds) = self.fetch_kinds(&group).await else { continue };
-            all.extend(kinds.iter().map(|kind| format!("{group}/{}", kind.kind)));
-            all.push(group);
-        }
-        Ok(all)
-    }
-
-    /// How a kind is called in paths, and whether it is in namespaces.
-    pub async fn resource(&self, api_version: &str, kind: &str) -> Result<Resource, ApiError> {
-        let find = |kinds: &Kinds| kinds.iter().find(|known| known.kind == kind).cloned();
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(api_version).and_then(&find);
-        if let Some(known) = known {
-            return Ok(known);
-        }
-        let unknown = || ApiError::Failed(format!("the cluster knows no kind `{kind}` of `{api_version}`"));
-        let kinds = match self.fetch_kinds(api_version).await {
-            Err(error) if error.is_missing() => return Err(unknown()),
-            other => other?,
-        };
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= KNOWN_MAX {
-            known.clear();
-        }
-        known.insert(api_version.to_owned(), Arc::clone(&kinds));
-        find(&kinds).ok_or_else(unknown)
-    }
-
-    async fn fetch_kinds(&self, api_version: &str) -> Result<Kinds, ApiError> {
-        let listed = self.get(&Resource::group_path(api_version)).await?;
-        let resources = listed["resources"].as_array().into_iter().flatten();
-        // `deployments/status` is a part of another.
-        let whole = resources.filter(|resource| !resource["name"].as_str().unwrap_or("/").contains('/'));
-        let one = |resource: &Value| {
-            Some(Resource {
-                api_version: api_version.to_owned(),
-                kind: resource["kind"].as_str()?.to_owned(),
-                plural: resource["name"].as_str()?.to_owned(),
-                namespaced: resource["namespaced"] == true,
-            })
-        };
-        Ok(Arc::new(whole.filter_map(one).collect()))
     }
 }
 

@@ -1,8 +1,8 @@
 //! What both engines share: the way to the cluster, settings, and where one component has its place.
 
-use super::client::{ApiError, ApplyOptions, Client};
+use super::client::{ApiError, Client};
 use super::names;
-use super::object::{ObjectRef, Resource, label, uid};
+use super::object::ObjectRef;
 use crate::artifacts::Artifacts;
 use crate::config::{AgentConfig, KubernetesConfig, TelemetryConfig};
 use crate::machine::io::{ApplyWork, WorkFailure};
@@ -12,28 +12,13 @@ use margo::DeploymentId;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// The caller's deadline is met a little earlier, so that the reason can be told.
 const TIME_MARGIN: Duration = Duration::from_millis(1500);
-/// A namespace that is being removed is gone in seconds, unless something in it takes its time.
-const TERMINATING_MAX: Duration = Duration::from_mins(2);
-const LOOK_PERIOD: Duration = Duration::from_millis(500);
-/// Kinds that make a namespace one that is not empty; everything a person would miss.
-const CONTENT: [(&str, &str, &str); 10] = [
-    ("v1", "Pod", "pods"),
-    ("v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
-    ("v1", "Service", "services"),
-    ("v1", "ConfigMap", "configmaps"),
-    ("v1", "Secret", "secrets"),
-    ("apps/v1", "Deployment", "deployments"),
-    ("apps/v1", "StatefulSet", "statefulsets"),
-    ("apps/v1", "DaemonSet", "daemonsets"),
-    ("batch/v1", "Job", "jobs"),
-    ("networking.k8s.io/v1", "Ingress", "ingresses"),
-];
 
 pub struct Cluster {
     pub(super) client: Client,
@@ -45,6 +30,8 @@ pub struct Cluster {
     component_timeout: Duration,
     /// When the work on a component was begun, for its deadline.
     begun: Mutex<HashMap<(DeploymentId, String), Instant>>,
+    /// A technician holds changes.
+    held: AtomicBool,
     pub(super) listening: tokio::sync::Mutex<Option<super::listen::Listening>>,
 }
 
@@ -68,8 +55,17 @@ impl Cluster {
             artifacts,
             component_timeout: config.component_timeout,
             begun: Mutex::new(HashMap::new()),
+            held: AtomicBool::new(false),
             listening: tokio::sync::Mutex::new(None),
         }
+    }
+
+    pub(super) fn hold(&self, held: bool) {
+        self.held.store(held, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_held(&self) -> bool {
+        self.held.load(Ordering::Relaxed)
     }
 
     /// Where a component goes. Where it is already, it stays.
@@ -108,60 +104,6 @@ impl Cluster {
         (begun + given.saturating_sub(TIME_MARGIN), given)
     }
 
-    /// Makes the namespace where it is missing; one that others made is used as it is.
-    pub(super) async fn ensure_namespace(&self, instance: &Instance) -> Result<(), WorkFailure> {
-        let name = &instance.namespace;
-        let path = namespaces().path(None, Some(name));
-        let mut found = self.client.find(&path).await;
-        let begun = Instant::now();
-        while matches!(&found, Ok(Some(found)) if found["status"]["phase"] == "Terminating") {
-            if begun.elapsed() > TERMINATING_MAX {
-                return Err(unavailable(format!("namespace `{name}` is still being removed")));
-            }
-            tokio::time::sleep(LOOK_PERIOD).await;
-            found = self.client.find(&path).await;
-        }
-        match found {
-            Ok(Some(_)) => Ok(()),
-            Ok(None) if self.settings.namespace.is_some() => {
-                Err(failed(format!("namespace `{name}` of the settings is not there; make it, or name another")))
-            }
-            Ok(None) => {
-                let object = json!({
-                    "apiVersion": "v1", "kind": "Namespace",
-                    "metadata": { "name": name, "labels": {
-                        names::MANAGED_BY: names::MANAGER, names::DEPLOYMENT: instance.deployment.to_string(),
-                    } },
-                });
-                self.client.apply(&path, &object, ApplyOptions::default()).await.map(|_| ()).map_err(from_api)
-            }
-            // Rights in one namespace need not include looking at it.
-            Err(ApiError::Refused { status: 403, .. }) if self.settings.namespace.is_some() => Ok(()),
-            Err(error) => Err(from_api(error)),
-        }
-    }
-
-    /// A namespace the agent made goes when nothing of anybody is left in it.
-    pub(super) async fn drop_namespace(&self, instance: &Instance) -> Result<(), ApiError> {
-        if self.settings.namespace.is_some() {
-            return Ok(());
-        }
-        let path = namespaces().path(None, Some(&instance.namespace));
-        let Some(found) = self.client.find(&path).await? else { return Ok(()) };
-        if label(&found, names::MANAGED_BY) != Some(names::MANAGER) {
-            return Ok(());
-        }
-        for (api_version, kind, plural) in CONTENT {
-            let place = Resource::fixed(api_version, kind, plural, true).path(Some(&instance.namespace), None);
-            match self.client.list(&place, "", true).await {
-                Ok(items) if items.iter().any(|item| !is_standard(kind, item)) => return Ok(()),
-                Err(error) if !error.is_missing() => return Err(error),
-                _ => {}
-            }
-        }
-        self.client.delete(&path, uid(&found)).await
-    }
-
     pub(super) async fn find(&self, reference: &ObjectRef) -> Result<Option<Value>, ApiError> {
         let resource = self.client.resource(&reference.api_version, &reference.kind).await?;
         self.client.find(&resource.path(reference.namespace.as_deref(), Some(&reference.name))).await
@@ -183,20 +125,6 @@ impl Instance {
     /// For the ledger, with everything that may have to be removed.
     pub(super) fn record(&self, objects: &[ObjectRef]) -> Value {
         json!({ "instance": self.name, "namespace": self.namespace, "objects": objects })
-    }
-}
-
-pub(super) fn namespaces() -> Resource {
-    Resource::fixed("v1", "Namespace", "namespaces", false)
-}
-
-/// What the cluster itself puts into every namespace.
-fn is_standard(kind: &str, item: &Value) -> bool {
-    let name = item["metadata"]["name"].as_str().unwrap_or_default();
-    match kind {
-        "ConfigMap" => name == "kube-root-ca.crt",
-        "Secret" => name.starts_with("default-token-"),
-        _ => false,
     }
 }
 

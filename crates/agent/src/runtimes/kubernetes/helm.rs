@@ -5,6 +5,7 @@
 //! objects: nothing is rendered twice, and Helm 3 and 4 take it without plugins. Waiting is ours, by the objects.
 
 mod chart;
+mod numbers;
 mod program;
 mod release;
 mod render;
@@ -15,11 +16,11 @@ use super::cluster::{Cluster, Instance, from_api};
 use super::object::ObjectRef;
 use super::pods;
 use super::set::{Placed, Scope};
+use super::wait::Awaited;
+use super::way::Way;
 use crate::artifacts::CHART;
 use crate::machine::io::{ApplyWork, SeenComponent, WorkFailure};
-use crate::preload::Preload;
-use crate::runtimes::Future;
-use crate::runtimes::engine::{Engine, component, failed, holder};
+use crate::runtimes::engine::{component, failed, holder};
 use crate::runtimes::ledger::Entry;
 use chart::Chart;
 use margo::description::ComponentSource;
@@ -70,6 +71,14 @@ impl Helm {
         let set = self.cluster.place(objects, instance, Scope::Chart).await?;
         Ok(Loaded { chart, values, set })
     }
+}
+
+impl Way for Helm {
+    const TYPE: &'static str = Helm::TYPE;
+
+    fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
 
     async fn prepare_one(&self, work: &ApplyWork, before: Option<&Entry>) -> Result<Value, WorkFailure> {
         self.cluster.begin(work);
@@ -94,13 +103,13 @@ impl Helm {
         cluster.put_certificate(&instance).await?;
         let before = pods::restarts(&cluster.pods(&instance).await.map_err(from_api)?);
         self.recover(&instance).await?;
+        let again = cluster.make_room(&set, &instance).await?;
         self.upgrade(&chart, &values, &set, &instance).await?;
         let known: Vec<ObjectRef> = serde_json::from_value(entry.data["objects"].clone()).unwrap_or_default();
         cluster.prune(&known, &set, &instance).await?;
         let revision = self.latest(&instance).await.map_err(from_api)?.map(|release| release.revision);
-        if component(work).properties.waits() {
-            cluster.wait(&set, &instance, &before, deadline).await?;
-        }
+        let awaited = Awaited { set: &set, all: component(work).properties.waits(), again: &again };
+        cluster.wait(&awaited, &instance, &before, deadline).await?;
         cluster.note(&set, &instance, revision, logins).await?;
         self.forget_renderings(&instance);
         cluster.artifacts.settle(&holder(work)).map_err(|error| failed(error.chain()))
@@ -131,50 +140,5 @@ impl Helm {
         }
         let (run, differs) = found.judge();
         Ok(SeenComponent { digest: entry.digest.clone(), run, differs })
-    }
-}
-
-impl Engine for Helm {
-    fn deployment_type(&self) -> &'static str {
-        Self::TYPE
-    }
-
-    fn prepare<'a>(&'a self, work: &'a ApplyWork, before: Option<&'a Entry>) -> Future<'a, Result<Value, WorkFailure>> {
-        Box::pin(self.prepare_one(work, before))
-    }
-
-    fn preload(&self, preload: &Preload) -> Result<(), String> {
-        self.cluster.artifacts.preload(preload).map_err(|error| error.chain())
-    }
-
-    fn apply<'a>(&'a self, work: &'a ApplyWork, entry: &'a Entry) -> Future<'a, Result<(), WorkFailure>> {
-        Box::pin(self.apply_one(work, entry))
-    }
-
-    fn remove<'a>(&'a self, entry: &'a Entry) -> Future<'a, Result<(), WorkFailure>> {
-        Box::pin(self.remove_one(entry))
-    }
-
-    fn observe<'a>(&'a self, entries: &'a [Entry]) -> Future<'a, Result<Vec<SeenComponent>, String>> {
-        Box::pin(async move {
-            if entries.is_empty() {
-                self.cluster.client.version().await.map_err(|error| error.to_string())?;
-            }
-            let mut seen = Vec::new();
-            for entry in entries {
-                seen.push(self.observe_one(entry).await?);
-            }
-            Ok(seen)
-        })
-    }
-
-    fn changed(&self) -> Future<'_, ()> {
-        Box::pin(self.cluster.listen())
-    }
-
-    fn logs<'a>(&'a self, entry: &'a Entry, lines: usize) -> Future<'a, Result<String, String>> {
-        Box::pin(
-            async move { self.cluster.pod_logs(&Instance::of(entry), lines).await.map_err(|error| error.to_string()) },
-        )
     }
 }

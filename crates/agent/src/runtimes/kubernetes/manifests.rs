@@ -4,12 +4,12 @@ use super::applied::{Applied, together};
 use super::cluster::{Cluster, Instance, from_api};
 use super::object::ObjectRef;
 use super::set::{Placed, Scope};
+use super::wait::Awaited;
+use super::way::Way;
 use super::{pods, pointer};
 use crate::artifacts::{MANIFESTS, unpack_folder};
 use crate::machine::io::{ApplyWork, SeenComponent, WorkFailure};
-use crate::preload::Preload;
-use crate::runtimes::Future;
-use crate::runtimes::engine::{Engine, component, failed, holder};
+use crate::runtimes::engine::{component, failed, holder};
 use crate::runtimes::ledger::Entry;
 use margo::package::PackageFile;
 use serde_json::Value;
@@ -42,6 +42,14 @@ impl Manifests {
         pointer::fill(&mut objects, &work.document, &component.name).map_err(failed)?;
         self.cluster.place(objects, instance, Scope::Namespace).await
     }
+}
+
+impl Way for Manifests {
+    const TYPE: &'static str = Manifests::TYPE;
+
+    fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
 
     async fn prepare_one(&self, work: &ApplyWork, before: Option<&Entry>) -> Result<Value, WorkFailure> {
         self.cluster.begin(work);
@@ -64,60 +72,23 @@ impl Manifests {
         cluster.put_certificate(&instance).await?;
         let before = pods::restarts(&cluster.pods(&instance).await.map_err(from_api)?);
         let written = Applied::read(&cluster.instance_folder(&instance)).map(|applied| applied.manifests());
-        cluster.apply_set(&set, &written.unwrap_or_default(), &instance).await?;
+        let again = cluster.make_room(&set, &instance).await?;
+        cluster.apply_set(&set, &written.unwrap_or_default()).await?;
         let known: Vec<ObjectRef> = serde_json::from_value(entry.data["objects"].clone()).unwrap_or_default();
         cluster.prune(&known, &set, &instance).await?;
-        if component(work).properties.waits() {
-            cluster.wait(&set, &instance, &before, deadline).await?;
-        }
+        let awaited = Awaited { set: &set, all: component(work).properties.waits(), again: &again };
+        cluster.wait(&awaited, &instance, &before, deadline).await?;
         cluster.note(&set, &instance, None, logins).await?;
         cluster.artifacts.settle(&holder(work)).map_err(|error| failed(error.chain()))
     }
-}
 
-impl Engine for Manifests {
-    fn deployment_type(&self) -> &'static str {
-        Self::TYPE
+    async fn remove_one(&self, entry: &Entry) -> Result<(), WorkFailure> {
+        self.cluster.clear(entry).await
     }
 
-    fn prepare<'a>(&'a self, work: &'a ApplyWork, before: Option<&'a Entry>) -> Future<'a, Result<Value, WorkFailure>> {
-        Box::pin(self.prepare_one(work, before))
-    }
-
-    fn preload(&self, preload: &Preload) -> Result<(), String> {
-        self.cluster.artifacts.preload(preload).map_err(|error| error.chain())
-    }
-
-    fn apply<'a>(&'a self, work: &'a ApplyWork, entry: &'a Entry) -> Future<'a, Result<(), WorkFailure>> {
-        Box::pin(self.apply_one(work, entry))
-    }
-
-    fn remove<'a>(&'a self, entry: &'a Entry) -> Future<'a, Result<(), WorkFailure>> {
-        Box::pin(self.cluster.clear(entry))
-    }
-
-    fn observe<'a>(&'a self, entries: &'a [Entry]) -> Future<'a, Result<Vec<SeenComponent>, String>> {
-        Box::pin(async move {
-            if entries.is_empty() {
-                self.cluster.client.version().await.map_err(|error| error.to_string())?;
-            }
-            let mut seen = Vec::new();
-            for entry in entries {
-                let (found, _) = self.cluster.look(entry).await.map_err(|error| error.to_string())?;
-                let (run, differs) = found.judge();
-                seen.push(SeenComponent { digest: entry.digest.clone(), run, differs });
-            }
-            Ok(seen)
-        })
-    }
-
-    fn changed(&self) -> Future<'_, ()> {
-        Box::pin(self.cluster.listen())
-    }
-
-    fn logs<'a>(&'a self, entry: &'a Entry, lines: usize) -> Future<'a, Result<String, String>> {
-        Box::pin(
-            async move { self.cluster.pod_logs(&Instance::of(entry), lines).await.map_err(|error| error.to_string()) },
-        )
+    async fn observe_one(&self, entry: &Entry) -> Result<SeenComponent, String> {
+        let (found, _) = self.cluster.look(entry).await.map_err(|error| error.to_string())?;
+        let (run, differs) = found.judge();
+        Ok(SeenComponent { digest: entry.digest.clone(), run, differs })
     }
 }

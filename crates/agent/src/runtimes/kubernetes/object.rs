@@ -11,11 +11,19 @@ pub struct Resource {
     pub kind: String,
     pub plural: String,
     pub namespaced: bool,
+    /// Whether all of a kind can be asked for.
+    pub listable: bool,
 }
 
 impl Resource {
     pub(super) fn fixed(api_version: &str, kind: &str, plural: &str, namespaced: bool) -> Self {
-        Self { api_version: api_version.to_owned(), kind: kind.to_owned(), plural: plural.to_owned(), namespaced }
+        let (api_version, kind, plural) = (api_version.to_owned(), kind.to_owned(), plural.to_owned());
+        Self { api_version, kind, plural, namespaced, listable: true }
+    }
+
+    /// Empty for the kinds every cluster has had from the beginning.
+    pub fn group(&self) -> &str {
+        group(&self.api_version)
     }
 
     /// Where a group with its version lies.
@@ -36,6 +44,11 @@ impl Resource {
         path.extend(name.map(str::to_owned));
         path
     }
+}
+
+/// `apps` of `apps/v1`.
+pub(super) fn group(api_version: &str) -> &str {
+    api_version.split_once('/').map_or("", |(group, _)| group)
 }
 
 /// One object by its name.
@@ -63,7 +76,7 @@ impl ObjectRef {
     }
 
     fn group(&self) -> &str {
-        self.api_version.split_once('/').map_or("", |(group, _)| group)
+        group(&self.api_version)
     }
 
     /// The same object, though perhaps written in another version of its group.

@@ -4,6 +4,7 @@ use super::applied::{Applied, AppliedObject};
 use super::client::ApiError;
 use super::cluster::{Cluster, Instance};
 use super::drift;
+use super::jobs;
 use super::pods::{self, Restarts};
 use super::readiness::{Health, health};
 use crate::machine::io::Run;
@@ -46,8 +47,9 @@ impl Found {
         self.differs.extend(words.map(|words| format!("{reference}: {words}")));
         match health(live) {
             Health::Ready => {}
-            // A job that failed after it had begun is not begun again by applying it.
-            Health::Failed(_) if reference.kind == "Job" => {}
+            Health::Failed(words) if jobs::runs_once(&reference.kind) => {
+                self.stopped.push(format!("{reference} {words}"))
+            }
             Health::Coming(_) | Health::Failed(_) => self.coming = true,
         }
     }
@@ -85,7 +87,8 @@ impl Cluster {
     async fn renew_logins(&self, applied: &Applied, instance: &Instance) {
         let manifests = applied.manifests();
         let wanted = self.logins_digest(&manifests);
-        if wanted.is_none() || wanted == applied.logins {
+        // A technician's hold stops this as well: it is a change, and whoever works at the device may rely on none.
+        if self.is_held() || wanted.is_none() || wanted == applied.logins {
             return;
         }
         let renewed = match self.put_logins(&manifests, instance).await {

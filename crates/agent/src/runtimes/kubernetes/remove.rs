@@ -1,7 +1,6 @@
 //! The end of a component: its objects, its pods, its namespace where the agent made it; data only when asked for.
 
-use super::apply::CLAIM;
-use super::client::ApiError;
+use super::apply::{CLAIM, Keep};
 use super::cluster::{Cluster, Instance, from_api};
 use super::names;
 use super::object::ObjectRef;
@@ -42,20 +41,17 @@ impl Cluster {
             known.insert(0, ObjectRef { api_version, kind, namespace: Some(instance.namespace.clone()), name });
         }
         // What was needed by others goes after them.
+        let keep = if entry.purge { Keep::Nothing } else { Keep::Marked };
         for reference in known.iter().rev().filter(|reference| reference.kind != CLAIM) {
-            self.delete_own(reference, &instance).await.map_err(from_api)?;
+            self.delete_own(reference, &instance, keep).await.map_err(from_api)?;
         }
         self.wait_until_gone(&instance).await?;
         if entry.purge {
             for reference in known.iter().filter(|reference| reference.kind == CLAIM) {
-                self.delete_own(reference, &instance).await.map_err(from_api)?;
+                self.delete_own(reference, &instance, keep).await.map_err(from_api)?;
             }
         }
-        match self.drop_namespace(&instance).await {
-            // Not allowed to look into it, or to delete it: it stays, empty.
-            Err(ApiError::Refused { status: 403, .. }) | Ok(()) => {}
-            Err(error) => return Err(from_api(error)),
-        }
+        self.drop_namespace(&instance).await.map_err(from_api)?;
         let folder = self.instance_folder(&instance);
         match std::fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {

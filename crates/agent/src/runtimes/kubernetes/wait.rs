@@ -1,27 +1,56 @@
 //! Until a component is up, or will not be.
 
 use super::cluster::{Cluster, Instance, from_api};
+use super::jobs;
+use super::object::ObjectRef;
 use super::pods::{self, Restarts};
 use super::readiness::{Health, health};
 use super::set::Placed;
 use crate::machine::io::{FailureKind, WorkFailure};
 use crate::runtimes::engine::failed;
+use serde_json::Value;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// Between two looks while pods start.
 const LOOK_PERIOD: Duration = Duration::from_millis(700);
 
+/// What is waited for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Awaited<'a> {
+    pub(super) set: &'a [Placed],
+    /// All of them until they are up; otherwise only what is run again.
+    pub(super) all: bool,
+    /// Jobs that failed and are run again: whether they fail again is known at their end.
+    pub(super) again: &'a [ObjectRef],
+}
+
+impl Awaited<'_> {
+    fn is_again(&self, placed: &Placed) -> bool {
+        self.again.iter().any(|reference| reference.is_same(&placed.reference))
+    }
+
+    fn health(&self, placed: &Placed, live: &Value) -> Health {
+        match health(live) {
+            Health::Ready if self.is_again(placed) && !jobs::is_over(live) => {
+                Health::Coming("is run again and has not ended".to_owned())
+            }
+            other => other,
+        }
+    }
+}
+
 impl Cluster {
     /// Waits for every object, each until it is up; the reason is told when one will not come, or when the time is over (AD-03).
     pub(super) async fn wait(
         &self,
-        set: &[Placed],
+        awaited: &Awaited<'_>,
         instance: &Instance,
         before: &Restarts,
         (deadline, given): (Instant, Duration),
     ) -> Result<(), WorkFailure> {
-        let mut left: Vec<&Placed> = set.iter().collect();
+        let mut left: Vec<&Placed> =
+            awaited.set.iter().filter(|placed| awaited.all || awaited.is_again(placed)).collect();
         loop {
             let mut coming = Vec::new();
             let mut stuck = None;
@@ -31,7 +60,7 @@ impl Cluster {
                     left.push(placed);
                     continue;
                 };
-                match health(&live) {
+                match awaited.health(placed, &live) {
                     Health::Ready => {}
                     Health::Coming(words) => {
                         coming.push(format!("{}: {words}", placed.reference));
@@ -60,7 +89,7 @@ impl Cluster {
     }
 }
 
-fn with_reasons(mut words: Vec<String>, pods: &[serde_json::Value]) -> String {
+fn with_reasons(mut words: Vec<String>, pods: &[Value]) -> String {
     words.extend(pods::reasons(pods));
     words.join("; ")
 }

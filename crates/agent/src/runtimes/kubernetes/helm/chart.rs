@@ -1,5 +1,6 @@
 //! What a chart must be to be used (AD-05): version 2 of charts, no `lookup`, no hooks but tests, no CRDs.
 
+use super::super::apply::{CLAIM, POLICY};
 use super::super::dress::with;
 use super::super::object::annotation;
 use margo::archive::{self, Limits};
@@ -10,8 +11,6 @@ const LIMITS: Limits = margrave_oci::images::LIMITS;
 /// Charts inside charts inside charts are not looked into further.
 const DEPTH_MAX: usize = 3;
 const HOOK: &str = "helm.sh/hook";
-/// Data stays when a release goes.
-const POLICY: &str = "helm.sh/resource-policy";
 
 /// A chart as far as anybody asks about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,7 +169,7 @@ pub(super) fn check_objects(objects: Vec<Value>) -> Result<(Vec<Value>, Vec<Stri
         if kind == "CustomResourceDefinition" {
             return Err(format!("it brings the CustomResourceDefinition `{name}`, which charts must not manage"));
         }
-        if kind == "PersistentVolumeClaim"
+        if kind == CLAIM
             && let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut)
         {
             let annotations = metadata.remove("annotations").unwrap_or_default();

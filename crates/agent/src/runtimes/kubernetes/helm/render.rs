@@ -2,7 +2,7 @@
 
 use super::super::cluster::{Cluster, Instance, from_api};
 use super::program::run;
-use super::{Helm, values};
+use super::{Helm, numbers};
 use crate::artifacts::Held;
 use crate::disk::{DiskError, create_private_dir, write_private};
 use crate::machine::io::WorkFailure;
@@ -45,20 +45,24 @@ impl Helm {
         create_private_dir(&folder).map_err(|error| failed(DiskError::at(&folder, error).chain()))?;
         // Helm knows an archive by the end of its name.
         let chart = folder.join("chart.tgz");
-        tokio::fs::copy(&held.path, &chart).await.map_err(|error| failed(DiskError::at(&chart, error).chain()))?;
+        let mut archive =
+            tokio::fs::read(&held.path).await.map_err(|error| failed(DiskError::at(&held.path, error).chain()))?;
+        if let Some(template) = numbers::template(values) {
+            archive = numbers::with_template(&archive, &template)
+                .map_err(|reason| failed(format!("the chart cannot be used: {reason}")))?;
+        }
+        write_private(&chart, &archive).map_err(|error| failed(error.chain()))?;
         let file = folder.join("values.json");
         write_private(&file, values.to_string().as_bytes()).map_err(|error| failed(error.chain()))?;
         let known = self.cluster.client.api_versions().await.map_err(from_api)?;
-        let mut program = self
+        // No value stands on the command line, where everybody on the machine could read it.
+        let program = self
             .program()
             .arguments(["template", &instance.name])
             .argument(&chart)
             .arguments(["--namespace", &instance.namespace, "--include-crds", "--values"])
             .argument(&file)
             .arguments(["--kube-version", version, "--api-versions", &known.join(",")]);
-        for number in values::whole_numbers(values) {
-            program = program.arguments(["--set", &number]);
-        }
         let output = run(&program, "render the chart").await;
         let _ = std::fs::remove_file(&chart);
         let _ = std::fs::remove_file(&file);

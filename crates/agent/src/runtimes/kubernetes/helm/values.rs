@@ -3,19 +3,15 @@
 //! `a.b` is a member of a member, `a[0]` an item of a list, `\.` a dot in a name. Lists are the chart's only as a whole:
 //! what is set of one replaces it, the items that are not set are null. `null` takes away what the chart sets.
 //!
-//! Everything goes in a file, so that no value is seen in the list of processes. Whole numbers are named on the command
-//! line once more: Helm reads those of a file as fractions, and writes large ones as `1e+06`.
+//! Everything goes in a file, so that no value is seen in the list of processes; `numbers` sees to whole numbers.
 
 use margo::deployment::ApplicationDeployment;
 use serde_json::{Map, Value};
-use std::fmt::Write as _;
 
 /// Longer lists are not set item by item; Helm has the same bound.
 const INDEX_MAX: usize = 65_536;
 /// How deep values may be nested; Helm's own bound is the same.
 const DEPTH_MAX: usize = 30;
-/// Whole numbers on the command line: far more than any application asks for.
-const NUMBERS_MAX: usize = 1_000;
 
 /// One step of a pointer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,43 +32,6 @@ pub(super) fn values(document: &ApplicationDeployment, component: &str) -> Resul
         }
     }
     Ok(values)
-}
-
-/// Whole numbers, as `--set` takes them.
-pub(super) fn whole_numbers(values: &Value) -> Vec<String> {
-    let mut found = Vec::new();
-    collect(values, &mut String::new(), &mut found);
-    found
-}
-
-fn collect(value: &Value, path: &mut String, found: &mut Vec<String>) {
-    let before = path.len();
-    match value {
-        Value::Number(number) if number.is_i64() && found.len() < NUMBERS_MAX => found.push(format!("{path}={number}")),
-        Value::Object(members) => {
-            for (name, value) in members {
-                if !path.is_empty() {
-                    path.push('.');
-                }
-                for character in name.chars() {
-                    if matches!(character, '.' | ',' | '[' | '=' | '\\') {
-                        path.push('\\');
-                    }
-                    path.push(character);
-                }
-                collect(value, path, found);
-                path.truncate(before);
-            }
-        }
-        Value::Array(items) => {
-            for (at, value) in items.iter().enumerate() {
-                let _ = write!(path, "[{at}]");
-                collect(value, path, found);
-                path.truncate(before);
-            }
-        }
-        _ => {}
-    }
 }
 
 fn steps(pointer: &str) -> Result<Vec<Step>, String> {
@@ -179,14 +138,6 @@ mod tests {
             "matrix": [[null, 7]], "nodeSelector": { "kubernetes.io/role": "edge" }, "list": [1, "two"],
         });
         assert_eq!(values.unwrap(), expected);
-    }
-
-    #[test]
-    fn types_are_kept_and_whole_numbers_are_named_again() {
-        let values = json!({
-            "n": 12_345_678, "f": 42.5, "t": "5", "b": true, "a.b": { "c": [1, { "d": -2 }] }, "none": null,
-        });
-        assert_eq!(whole_numbers(&values), [r"a\.b.c[0]=1", r"a\.b.c[1].d=-2", "n=12345678"]);
     }
 
     #[test]
