@@ -49,6 +49,7 @@ pub struct Registry {
     /// As references name it.
     host: String,
     plain_http: bool,
+    ca: Option<String>,
     credentials: Option<Credentials>,
     /// By repository and whether it is for pushing: once the registry has said how it wants to be asked.
     authorizations: HashMap<(String, bool), HeaderValue>,
@@ -93,7 +94,7 @@ impl Registry {
             return Err(OciError::new(Kind::Setup, message));
         }
         let http = http(ca.as_deref(), plain_http)?;
-        Ok(Self { http, host: host.to_owned(), plain_http, credentials, authorizations: HashMap::new() })
+        Ok(Self { http, host: host.to_owned(), plain_http, ca, credentials, authorizations: HashMap::new() })
     }
 
     pub fn host(&self) -> &str {

@@ -140,7 +140,9 @@ impl Registry {
         if let Some(service) = service {
             url.query_pairs_mut().append_pair("service", &service);
         }
-        let mut request = self.http.get(url);
+        // Not the client of the registry: sessions are remembered by host, and one of the registry must not be offered to
+        // a login service on another port of it.
+        let mut request = super::http(self.ca.as_deref(), self.plain_http)?.get(url);
         if let Some(credentials) = &self.credentials {
             request = request.header(AUTHORIZATION, credentials.basic());
         }
