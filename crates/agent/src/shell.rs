@@ -218,9 +218,9 @@ impl Agent {
     }
 
     fn check_hold(&mut self) {
-        if let Some(hold) = self.keeper.check_hold() {
-            self.runtime.hold(hold.is_some());
-            self.feed(Input::Hold(hold));
+        if let Some(changed) = self.keeper.check_hold() {
+            self.runtime.hold(matches!(changed, Input::Hold(Some(_))));
+            self.feed(changed);
         }
     }
 

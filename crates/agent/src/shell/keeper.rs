@@ -8,7 +8,7 @@ use crate::facts;
 use crate::hold;
 use crate::http::{self, Wfm};
 use crate::identity::{Identity, IdentityError, IdentityFiles};
-use crate::machine::io::{Answer, DeviceReport, Event, Hold, Level};
+use crate::machine::io::{Answer, DeviceReport, Event, Hold, Input, Level};
 use crate::machine::report::Trouble;
 use crate::{tls, trust};
 use margo::{DeviceId, Digest};
@@ -135,7 +135,7 @@ impl Keeper {
     }
 
     /// The technician's hold, when it is another than at the last look.
-    pub(super) fn check_hold(&mut self) -> Option<Option<Hold>> {
+    pub(super) fn check_hold(&mut self) -> Option<Input> {
         let found = self.hold_watch.look(&self.config.state_dir, &hold::moment(&*self.clock));
         if found == self.hold {
             return None;
@@ -143,7 +143,7 @@ impl Keeper {
         self.hold.clone_from(&found);
         // The capability report tells it, so it is made anew.
         self.devices_from = None;
-        Some(found)
+        Some(Input::Hold(found))
     }
 
     pub(super) fn take_devices(&mut self) -> Option<Vec<DeviceReport>> {

@@ -55,12 +55,16 @@ async fn missing_objects_are_created_outdated_ones_patched_and_undesired_ones_de
     // Scaled and reconfigured by parameter.
     device.publish_wish(&Wish {
         revision: "2.0.0",
-        parameters: &[("Deployment/web/spec/replicas", "1"), ("ConfigMap/web/data/mode", "fast")],
+        parameters: &[("Deployment/web/spec/replicas", "1"), ("ConfigMap/web/data/mode", "\"007\"")],
         ..Wish::default()
     });
     device.reaches(State::Installed).await;
     device.until("one pod is left", || device.pods().len() == 1).await;
-    assert_eq!(device.kubectl(&["get", "configmap", "web", "-o", "jsonpath={.data.mode}"]), "fast");
+    assert_eq!(
+        device.kubectl(&["get", "configmap", "web", "-o", "jsonpath={.data.mode}"]),
+        "007",
+        "a text stays a text"
+    );
 
     device.remove().await;
     let gone = || {

@@ -55,12 +55,20 @@ async fn manifests_for_other_places_and_objects_of_others_are_refused() {
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {{ name: theirs, namespace: {} }}\ndata: {{ mode: theirs }}\n",
         device.namespace
     ));
+    let service = |name: &str| {
+        format!(
+            "apiVersion: v1\nkind: Service\nmetadata: {{ name: {name} }}\nspec:\n  type: NodePort\n  \
+             ports: [{{ port: 80, nodePort: 30123 }}]\n"
+        )
+    };
+    device.cluster.apply(&service(&format!("theirs, namespace: {}", device.namespace)));
     let role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: { name: everything }\n\
                 rules: [{ apiGroups: ['*'], resources: ['*'], verbs: ['*'] }]\n";
     let elsewhere = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: web, namespace: kube-system }\n";
     let refused = [
         (role.to_owned(), "is not in a namespace"),
         (elsewhere.to_owned(), "names the namespace `kube-system`"),
+        (service("web"), "provided port is already allocated"),
         (charts::config_map("theirs", "ours"), "is there already and was not made by this agent"),
         (charts::objects(IMAGE).replace("replicas: 1", "replicas: many"), "refused before anything was changed"),
     ];
@@ -77,6 +85,22 @@ async fn manifests_for_other_places_and_objects_of_others_are_refused() {
     assert_eq!(theirs, "theirs");
     assert!(device.ours("configmaps").is_empty(), "nothing was changed");
     assert_eq!(device.cluster.object("/apis/rbac.authorization.k8s.io/v1/clusterroles/everything"), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_node_has_no_room_for_is_told_with_the_reason_and_what_ran_goes_on() {
+    let mut device = Device::manifests().await;
+    device.install(&Wish::default()).await;
+    let kept = device.pods();
+    let large = "          imagePullPolicy: IfNotPresent\n          resources: { requests: { memory: 9000Gi } }\n";
+    let objects = charts::objects(IMAGE).replace("          imagePullPolicy: IfNotPresent\n", large);
+    device.push_manifests("web", "2.0.0", &objects).await;
+    let properties = "          timeout: 0m8s\n";
+    device.publish_wish(&Wish { revision: "2.0.0", properties, ..Wish::default() });
+    device.reaches(State::Failed).await;
+    let message = device.message();
+    assert!(message.contains("is not scheduled") && message.contains("Insufficient memory"), "{message}");
+    assert_eq!(device.pods(), kept);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 const PURGE: &str = "  x-margrave-extensions:\n    policy:\n      onRemoval: purge\n";
 
-/// A store with a claim, and a job.
+/// A store with a claim, a pod by itself, a job, and something that says of itself that it stays.
 fn objects(device: &Device, mode: &str, command: &str) -> String {
     let class = &device.namespace;
     format!(
@@ -36,6 +36,23 @@ spec:
         storageClassName: {class}
         accessModes: [ReadWriteOnce]
         resources: {{ requests: {{ storage: 1Mi }} }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {{ name: diary, annotations: {{ helm.sh/resource-policy: keep }} }}
+---
+apiVersion: v1
+kind: Pod
+metadata: {{ name: helper }}
+spec:
+  terminationGracePeriodSeconds: 0
+  automountServiceAccountToken: false
+  containers:
+    - name: helper
+      image: {IMAGE}
+      imagePullPolicy: IfNotPresent
+      command: ["/bin/sh", "-c", "sleep 1000000"]
+      env: [{{ name: MODE, value: {mode} }}]
 ---
 apiVersion: batch/v1
 kind: Job
@@ -109,6 +126,8 @@ async fn lives(device: &mut Device) {
     device.reaches(State::Installed).await;
     let told = device.kubectl(&["exec", "store-0", "--", "/bin/sh", "-c", "echo $MODE; cat /data/mark"]);
     assert_eq!(told, "two\nkept");
+    let told = device.kubectl(&["exec", "helper", "--", "/bin/sh", "-c", "echo $MODE"]);
+    assert_eq!(told, "two", "a pod cannot be changed, so another takes its place");
     assert_eq!(job(device)["metadata"]["uid"], done);
 
     // Another job in its place, which fails until somebody mends what it needs.
@@ -127,6 +146,7 @@ async fn lives(device: &mut Device) {
     device.remove().await;
     assert!(found(device, "apis/apps/v1/statefulsets store").is_none());
     let claim = found(device, "persistentvolumeclaims data-store-0").unwrap();
+    assert!(found(device, "configmaps diary").is_some() && found(device, "pods helper").is_none());
     device.kubectl(&["delete", "configmap", "answer"]);
     push(device, "4.0.0", "two", "true").await;
     device.publish_wish(&Wish { revision: "4.0.0", spec: PURGE, ..Wish::default() });
@@ -140,6 +160,7 @@ async fn lives(device: &mut Device) {
     device
         .until("the claim goes", || is_gone_or_going(found(device, "persistentvolumeclaims data-store-0").as_ref()))
         .await;
+    assert!(is_gone_or_going(found(device, "configmaps diary").as_ref()));
     let namespace = format!("/api/v1/namespaces/{}", device.namespace);
     device.until("the namespace goes", || is_gone_or_going(device.cluster.object(&namespace).as_ref())).await;
     device.cluster.kubectl(&["delete", "persistentvolume", "--wait=false", &device.namespace]);

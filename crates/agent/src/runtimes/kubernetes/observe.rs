@@ -48,7 +48,7 @@ impl Found {
         match health(live) {
             Health::Ready => {}
             Health::Failed(words) if jobs::runs_once(&reference.kind) => {
-                self.stopped.push(format!("{reference} {words}"))
+                self.stopped.push(format!("{reference} {words}"));
             }
             Health::Coming(_) | Health::Failed(_) => self.coming = true,
         }
