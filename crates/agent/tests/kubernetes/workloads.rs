@@ -112,6 +112,8 @@ fn is_gone_or_going(object: Option<&Value>) -> bool {
 
 async fn lives(device: &mut Device) {
     add_volume(device);
+    // Only events can be this quick.
+    device.observe_period = "10m";
     push(device, "1.0.0", "one", "true").await;
     device.publish_revision("1.0.0");
     device.start();

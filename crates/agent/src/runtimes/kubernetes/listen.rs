@@ -11,10 +11,11 @@ use std::time::Duration;
 /// Between two tries to hear the cluster's events.
 const LISTEN_PAUSE: Duration = Duration::from_secs(5);
 /// What is listened to, one connection for each.
-const KINDS: [(&str, &str, &str, &str); 4] = [
+const KINDS: [(&str, &str, &str, &str); 5] = [
     ("apps/v1", "Deployment", "deployments", names::DEPLOYMENT),
     ("apps/v1", "StatefulSet", "statefulsets", names::DEPLOYMENT),
     ("apps/v1", "DaemonSet", "daemonsets", names::DEPLOYMENT),
+    ("batch/v1", "Job", "jobs", names::DEPLOYMENT),
     // Releases, by what Helm writes on them.
     ("v1", "Secret", "secrets", "owner=helm"),
 ];
