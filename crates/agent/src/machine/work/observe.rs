@@ -29,6 +29,10 @@ impl Machine {
         now: Timestamp,
         rng: &mut dyn RngCore,
     ) {
+        if let Ok(observation) = &result {
+            // Counts also when the look itself is no longer wanted: it is said once.
+            self.mind_the_engine(&observation.restarted);
+        }
         if self.work.observing.take_if(|observing| *observing == id).is_none() {
             return;
         }
