@@ -223,7 +223,14 @@ fn on_this_machine(command: &str, out: Output) -> String {
 /// the demo from running.
 async fn this_machine(demo: &Demo, data: &Path, samples: Option<&Path>, progress: &Progress, out: Output) -> bool {
     let Some(samples) = samples.filter(|samples| samples.join("images").is_dir()) else { return false };
-    let Some(engine) = Engine::find().await else { return false };
+    let engine = match Engine::find().await {
+        Ok(engine) => engine,
+        Err(reason) => {
+            progress.end();
+            out.say(format!("note: this machine is no device of the fleet: {reason}"));
+            return false;
+        }
+    };
     progress.show("bringing the samples into the registry");
     let added = async {
         for artifact in built(samples)? {
