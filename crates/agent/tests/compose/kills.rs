@@ -155,7 +155,7 @@ async fn a_kill_in_the_middle_of_a_repair_a_rollback_and_a_purge_loses_nothing()
     device.until("it runs again", || device.containers().len() == 1).await;
 
     device.publish_wish(&Wish { revision: "2.0.0", spec, ..Wish::default() });
-    kill_when(&mut device, "it goes back", |device| device.log().contains("goes back to revision")).await;
+    kill_when(&mut device, "it goes back", |device| device.log().contains("exited with code 7")).await;
     device.start();
     let back = |device: &Device| {
         let told = device.status().filter(|status| status.state == State::Failed).and_then(|status| status.error);
