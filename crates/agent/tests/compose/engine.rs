@@ -12,7 +12,9 @@ async fn an_engine_that_is_away_for_a_while_is_waited_for() {
     device.docker.stop();
     device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
     device.start();
-    device.until("the missing engine is named", || device.log().contains("does not answer")).await;
+    let told = |device: &Device| device.fake.reported(device.id).pop().and_then(|status| status.error);
+    let waits = |device: &Device| told(device).is_some_and(|error| error.message.contains("does not answer"));
+    device.until("the manager is told of the missing engine", || waits(&device)).await;
     device.docker.begin().await;
     device.reaches(State::Installed).await;
 
