@@ -13,6 +13,8 @@ use tokio::time::Instant;
 
 /// Between two looks while containers start: events say most of it earlier.
 const LOOK_PERIOD: Duration = Duration::from_millis(500);
+/// What was started counts as up when it has run for so long: what cannot start ends within a moment, and runs until then.
+const SETTLED_AFTER: Duration = Duration::from_secs(1);
 /// What the engine had to start again by itself counts as up when it has run for so long; engines themselves take ten
 /// seconds for a sign of success.
 const STEADY_AFTER: Duration = Duration::from_secs(10);
@@ -38,7 +40,7 @@ impl Compose {
         if !waits {
             return Ok(());
         }
-        let mut steady = Steady::default();
+        let mut steady = Steady::new(&before);
         loop {
             let containers = self.containers(&project.name).await.map_err(from_socket)?;
             if self.has_come_up(&containers, &mut steady).await? {
@@ -115,18 +117,32 @@ impl Compose {
     }
 }
 
-/// Tells what runs from what falls over and is started again, which looks the same at most instants.
-#[derive(Debug, Default)]
+/// Tells what runs from what falls over, and is perhaps started again, which looks the same at many instants.
+#[derive(Debug)]
 struct Steady {
+    /// What ran before anything was done.
+    ran: HashSet<(String, String)>,
     /// When a container was first seen since its last start.
     seen: HashMap<(String, String), Instant>,
 }
 
 impl Steady {
+    fn new(before: &[Container]) -> Self {
+        let ran = before.iter().filter(|container| container.runs() && container.restarts == 0);
+        Self { ran: ran.map(Self::key).collect(), seen: HashMap::new() }
+    }
+
+    fn key(container: &Container) -> (String, String) {
+        (container.id.clone(), container.started_at.clone())
+    }
+
     fn is(&mut self, container: &Container) -> bool {
-        let key = (container.id.clone(), container.started_at.clone());
-        let first = *self.seen.entry(key).or_insert_with(Instant::now);
-        container.restarts == 0 || first.elapsed() >= STEADY_AFTER
+        let key = Self::key(container);
+        if self.ran.contains(&key) {
+            return true;
+        }
+        let enough = if container.restarts == 0 { SETTLED_AFTER } else { STEADY_AFTER };
+        self.seen.entry(key).or_insert_with(Instant::now).elapsed() >= enough
     }
 }
 
