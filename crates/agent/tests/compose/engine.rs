@@ -116,8 +116,8 @@ async fn reboot(device: &mut Device) {
     let other = "00000000-0000-4000-8000-000000000000";
     let now = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let record = device.state_dir.join("revisions.json");
-    let held = |text: &str| text.contains(now.trim());
-    device.until("this boot is known", || held(&std::fs::read_to_string(&record).unwrap_or_default())).await;
+    let is_known = |text: &str| text.contains(now.trim());
+    device.until("this boot is known", || is_known(&std::fs::read_to_string(&record).unwrap_or_default())).await;
     device.kill();
     device.docker.stop();
     // As if all of it had been written in an earlier one; the head of a record is the digest of the rest.

@@ -266,8 +266,8 @@ async fn a_component_that_falls_over_again_and_again_is_never_called_installed_b
     device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &falling)]).await;
     device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
     device.start();
-    let status = device.reaches(State::Failed).await;
-    assert!(status.components[0].error.clone().unwrap().message.contains("exited with code 7"), "{status:?}");
+    let failed = device.reaches(State::Failed).await;
+    assert!(failed.components[0].error.clone().unwrap().message.contains("exited with code 7"), "{failed:?}");
     let so_far = device.fake.reported(device.id).len();
     let tries = |device: &Device| {
         let reports = device.fake.reported(device.id).into_iter().skip(so_far);
