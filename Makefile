@@ -13,7 +13,8 @@ help: ## Show this list
 
 demo: ## Run the whole product on embedded defaults (Ctrl-C stops it; state is kept in demo-data/)
 	$(CARGO) build --locked -p margrave-cli -p margrave-agent
-	@if docker info >/dev/null 2>&1; then ./scripts/samples.sh build target/samples; fi
+	@if docker info >/dev/null 2>&1; then ./scripts/samples.sh build target/samples; \
+	else echo "demo: Docker does not answer (see \`docker info\`), so all devices are simulated"; fi
 	./target/debug/margrave demo --data demo-data --samples target/samples
 
 setup: ## Install what the tests need (Debian as root; elsewhere lists what is missing)

@@ -3,7 +3,7 @@
 #   scripts/samples.sh program                      the static program alone; prints its path
 #   scripts/samples.sh build OUT [REGISTRY]         images (OCI archives) in OUT/images, packages in OUT/packages
 #   scripts/samples.sh push OUT REGISTRY [option…]  what was built there, into any registry; needs skopeo
-# REGISTRY is HOST:PORT; packages, charts and compose files are made to name it. Without one they keep the name that
+# REGISTRY is HOST:PORT; packages, charts, compose files and manifests are made to name it. Without one they keep the name that
 # devices know from a mirror. Options of push are those of `margrave app push` (--plain-http, --registry-ca FILE,
 # --username NAME with --password-file FILE).
 set -euo pipefail
@@ -21,6 +21,7 @@ images=(
   "timeseries-store 4.0.2 Time-Series-Store"
   "vibration-analyser 2.3.0 Vibration-Analyser"
   "label-printer-bridge 0.9.2 Label-Printer-Bridge"
+  "shift-board 1.0.0 Shift-Board"
 )
 
 program() {

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The agent as a container beside the Docker engine: enrols at first boot, does its work, and is the same after it was
 # taken down and brought up again. Called by test-dist.sh with a Docker engine of its own at DOCKER_HOST.
-#   scripts/test-agent-container.sh DIST VERSION
+#   scripts/test-agent-container.sh DIST VERSION PROFILE
 set -euo pipefail
 cd "$(dirname "$0")/.."
-dist="$1" version="$2" device=press-07
+dist="$1" version="$2" binaries="./target/$3" device=press-07
 # Away from the port of the samples, which a developer's demo may hold.
 port=28088
 work="$(mktemp -d)"
@@ -31,10 +31,10 @@ until_true() {
     sleep 0.25
   done
 }
-margrave() { ./target/debug/margrave --data "$work/data" "$@"; }
+margrave() { "$binaries/margrave" --data "$work/data" "$@"; }
 field() { sed -n "s/.*\"$1\": *\"\([^\"]*\)\".*/\1/p" | head -n 1; }
 
-./target/debug/margrave --data "$work/data" serve --devices 127.0.0.1:0 --trust 127.0.0.1:0 --operators 127.0.0.1:0 \
+"$binaries/margrave" --data "$work/data" serve --devices 127.0.0.1:0 --trust 127.0.0.1:0 --operators 127.0.0.1:0 \
   2>"$work/server.log" &
 server=$!
 until_true "the server answers" margrave status

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Tests what `make dist` makes, on the debug binaries that the tests have built: units, installing, removing, images.
+# Tests what `make dist` makes, on binaries that are built: units, installing, removing, images.
+#   scripts/test-dist.sh [PROFILE]     debug, as the tests have built them, unless told otherwise
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/own-docker.sh
@@ -13,7 +14,8 @@ trap cleanup EXIT
 fail() { echo "test-dist: $1" >&2; exit 1; }
 step() { echo "test-dist: $1"; }
 
-BUILT=yes scripts/dist.sh "$work/dist" debug
+profile="${1:-debug}"
+BUILT=yes scripts/dist.sh "$work/dist" "$profile"
 (cd "$work/dist" && sha256sum --quiet -c SHA256SUMS) || fail "SHA256SUMS does not fit"
 
 step "the packages hold what their units name"
@@ -90,5 +92,5 @@ for name in margrave margrave-agent; do
     fail "the image $name holds a shell"
 done
 
-scripts/test-agent-container.sh "$work/dist" "$version" || fail "the agent as a container does not do its work"
+scripts/test-agent-container.sh "$work/dist" "$version" "$profile" || fail "the agent as a container does not do its work"
 echo "test-dist: all is well"

@@ -61,7 +61,12 @@ pub(crate) async fn run(args: DemoArgs, connection: &ConnectionArgs, out: Output
     let mut told = Told::new()?;
     let progress = Progress::new(out);
     progress.show("starting the server");
-    let running = run::start(config, Arc::new(SystemClock)).await.map_err(|error| not_started(error, &data))?;
+    let started = match run::start(config.clone(), Arc::new(SystemClock)).await {
+        // Free a moment ago, and another program was quicker.
+        Err(StartError::Listen { .. }) => run::start(anywhere(config), Arc::new(SystemClock)).await,
+        started => started,
+    };
+    let running = started.map_err(|error| not_started(error, &data))?;
     let outcome = tokio::select! {
         outcome = fleet(&running, &data, &args, progress, out, &mut told) => outcome,
         // A server that ends by itself has said why in its log.
@@ -91,6 +96,14 @@ fn free(port: u16) -> SocketAddr {
         Ok(_) => wanted,
         Err(_) => SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
     }
+}
+
+/// On whatever ports the system gives.
+fn anywhere(mut config: Config) -> Config {
+    config.listeners.operators.address = free(0);
+    config.listeners.trust.address = free(0);
+    config.listeners.devices.address = free(0);
+    config
 }
 
 fn not_started(error: StartError, data: &Path) -> Failure {
@@ -223,7 +236,14 @@ fn on_this_machine(command: &str, out: Output) -> String {
 /// the demo from running.
 async fn this_machine(demo: &Demo, data: &Path, samples: Option<&Path>, progress: &Progress, out: Output) -> bool {
     let Some(samples) = samples.filter(|samples| samples.join("images").is_dir()) else { return false };
-    let Some(engine) = Engine::find().await else { return false };
+    let engine = match Engine::find().await {
+        Ok(engine) => engine,
+        Err(reason) => {
+            progress.end();
+            out.say(format!("note: this machine is no device of the fleet: {reason}"));
+            return false;
+        }
+    };
     progress.show("bringing the samples into the registry");
     let added = async {
         for artifact in built(samples)? {

@@ -136,6 +136,16 @@ impl Registry {
         }
     }
 
+    /// How many bytes of blobs of a repository each answer held, since the registry was last started.
+    pub fn blobs_sent(&self, repository: &str) -> Vec<u64> {
+        let path = format!("GET /v2/{repository}/blobs/");
+        let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+        // Who, when, "request", status and bytes, then more in quotes.
+        let asked = log.lines().filter_map(|line| line.split_once('"')?.1.split_once('"'));
+        let asked = asked.filter(|(request, _)| request.starts_with(&path));
+        asked.filter_map(|(_, rest)| rest.split_whitespace().nth(1)?.parse().ok()).collect()
+    }
+
     fn client(&self) -> Client {
         let password = self.password.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let user = self.user.map(|user| user.name.to_owned());

@@ -131,12 +131,16 @@ pub enum FailureKind {
     Unreachable,
     /// The runtime itself does not answer.
     Unavailable,
+    /// Something else of the same deployment has what it needs: a port, a name.
+    InTheWay,
 }
 
 /// What the runtime holds on behalf of this agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Observation {
     pub deployments: IndexMap<DeploymentId, SeenDeployment>,
+    /// Their engine was away since the last look: that they are down is no hand's work.
+    pub restarted: Vec<DeploymentId>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

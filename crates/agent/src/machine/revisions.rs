@@ -100,6 +100,13 @@ impl Machine {
         }
     }
 
+    /// The same, when their engine went down and came back.
+    pub(super) fn mind_the_engine(&mut self, restarted: &[DeploymentId]) {
+        let ran =
+            |id: &&DeploymentId| self.statuses.get(id).is_some_and(|entry| entry.status.state == State::Installed);
+        self.work.restart.extend(restarted.iter().filter(ran));
+    }
+
     /// Once everything is up again, this boot is the one to go by.
     pub(super) fn settle_boot(&mut self, goal: &Goal) {
         self.work.restart.retain(|id| goal.listed(*id).is_some());

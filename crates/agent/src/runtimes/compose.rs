@@ -22,16 +22,18 @@ use super::ledger::Entry;
 use super::program::Program;
 use crate::artifacts::{Artifacts, COMPOSE, unpack_component};
 use crate::config::{ComposeConfig, TelemetryConfig};
-use crate::machine::io::{ApplyWork, SeenComponent, WorkFailure};
+use crate::machine::io::{ApplyWork, FailureKind, SeenComponent, WorkFailure};
 use crate::preload::Preload;
 use collection::Collection;
 use containers::Applied;
+use futures_util::FutureExt as _;
 use preloaded::PreloadedImages;
 use project::Project;
 use serde_json::{Value, json};
 use socket::{Lines, Socket, SocketError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::Mutex;
 
@@ -41,6 +43,10 @@ const PROGRAM_MAX: Duration = Duration::from_hours(1);
 const DOWN_MAX: Duration = Duration::from_mins(10);
 /// Between two tries to hear the engine's events.
 const LISTEN_PAUSE: Duration = Duration::from_secs(2);
+/// How long after a failure the end of the engine may be noticed: what fails first is a matter of microseconds.
+const LINE_PAUSE: Duration = Duration::from_millis(250);
+/// A label nothing has: a line that only says when the engine ends.
+const LINE: &str = "org.margrave.line";
 
 pub struct Compose {
     socket: Socket,
@@ -53,6 +59,8 @@ pub struct Compose {
     preloaded: PreloadedImages,
     /// Kept between two calls of `changed`, so that nothing is missed between them.
     events: Mutex<Option<Lines>>,
+    /// The engine was away since this was last asked.
+    ended: AtomicBool,
 }
 
 impl Compose {
@@ -74,6 +82,7 @@ impl Compose {
             telemetry: telemetry.clone(),
             artifacts,
             events: Mutex::new(None),
+            ended: AtomicBool::new(false),
         }
     }
 
@@ -100,6 +109,25 @@ impl Compose {
         self.socket.bytes("/_ping").await.map(|_| ()).map_err(from_socket)
     }
 
+    /// Does a step while holding a line to the engine. One that ended meanwhile, and may be back already, says nothing
+    /// about the deployment, whatever the step complains of.
+    async fn on_the_line<T>(
+        &self,
+        step: impl std::future::Future<Output = Result<T, WorkFailure>>,
+    ) -> Result<T, WorkFailure> {
+        let mut line = self.socket.events(LINE).await.map_err(from_socket)?;
+        let failure = match step.await {
+            Err(failure) if failure.kind != FailureKind::Unavailable => failure,
+            other => return other,
+        };
+        let end = async { while let Ok(Some(_)) = line.next().await {} };
+        let ended = tokio::time::timeout(LINE_PAUSE, end).await.is_ok();
+        if ended || self.is_there().await.is_err() {
+            return Err(unavailable(format!("the container engine ended meanwhile: {}", failure.message)));
+        }
+        Err(failure)
+    }
+
     /// Fetches and takes apart what the document asks for.
     async fn load(&self, work: &ApplyWork) -> Result<Project, WorkFailure> {
         let component = component(work);
@@ -120,14 +148,13 @@ impl Compose {
     }
 
     async fn prepare_one(&self, work: &ApplyWork) -> Result<Value, WorkFailure> {
-        self.is_there().await?;
         let project = self.load(work).await?;
         let staged = project.stage().map_err(|error| failed(error.chain()))?;
         let model = project.model(self.program(PROGRAM_MAX), &staged).await;
         let _ = std::fs::remove_dir_all(&staged);
         let model = model?;
         let images = model.images().map_err(failed)?;
-        self.preflight(&project, &model, &images).await?;
+        self.preflight(work, &project, &model, &images).await?;
         let names = images.iter().map(project::Image::local).collect();
         self.collection.note(&project.name, &work.digest, names).map_err(|error| failed(error.chain()))?;
         self.pull(&images).await?;
@@ -163,7 +190,6 @@ impl Compose {
     }
 
     async fn remove_one(&self, entry: &Entry) -> Result<(), WorkFailure> {
-        self.is_there().await?;
         let name = project_of(entry);
         let down = self
             .program(DOWN_MAX)
@@ -198,6 +224,18 @@ impl Compose {
         Ok(())
     }
 
+    /// Notices the end of the engine though nobody waits for its events at this moment.
+    fn mind_the_end(&self) {
+        let Ok(mut events) = self.events.try_lock() else { return };
+        while let Some(told) = events.as_mut().and_then(|stream| stream.next().now_or_never()) {
+            // What happened is a reason to look, and this is before a look.
+            if !matches!(told, Ok(Some(_))) {
+                self.ended.store(true, Ordering::Relaxed);
+                *events = None;
+            }
+        }
+    }
+
     /// Until something of ours happens to a container.
     async fn listen(&self) {
         let mut events = self.events.lock().await;
@@ -207,6 +245,7 @@ impl Compose {
                 None => match self.socket.events(names::DEPLOYMENT).await {
                     Ok(stream) => (stream, true),
                     Err(_) => {
+                        self.ended.store(true, Ordering::Relaxed);
                         tokio::time::sleep(LISTEN_PAUSE).await;
                         continue;
                     }
@@ -220,7 +259,10 @@ impl Compose {
             match stream.next().await {
                 Ok(Some(event)) if containers::is_telling(&event) => return,
                 Ok(Some(_)) => {}
-                Ok(None) | Err(_) => *events = None,
+                Ok(None) | Err(_) => {
+                    self.ended.store(true, Ordering::Relaxed);
+                    *events = None;
+                }
             }
         }
     }
@@ -244,29 +286,39 @@ impl Engine for Compose {
     }
 
     fn prepare<'a>(&'a self, work: &'a ApplyWork, _: Option<&'a Entry>) -> Future<'a, Result<Value, WorkFailure>> {
-        Box::pin(self.prepare_one(work))
+        Box::pin(self.on_the_line(self.prepare_one(work)))
     }
 
     fn apply<'a>(&'a self, work: &'a ApplyWork, _: &'a Entry) -> Future<'a, Result<(), WorkFailure>> {
-        Box::pin(self.apply_one(work))
+        Box::pin(self.on_the_line(self.apply_one(work)))
     }
 
     fn remove<'a>(&'a self, entry: &'a Entry) -> Future<'a, Result<(), WorkFailure>> {
-        Box::pin(self.remove_one(entry))
+        Box::pin(self.on_the_line(self.remove_one(entry)))
     }
 
     fn observe<'a>(&'a self, entries: &'a [Entry]) -> Future<'a, Result<Vec<SeenComponent>, String>> {
         Box::pin(async move {
+            self.mind_the_end();
             let mut seen = Vec::new();
             for entry in entries {
                 let name = project_of(entry);
-                let found = self.containers(&name).await.map_err(|error| error.to_string())?;
+                let found = self.containers(&name).await.map_err(|error| {
+                    if matches!(error, SocketError::Silent { .. }) {
+                        self.ended.store(true, Ordering::Relaxed);
+                    }
+                    error.to_string()
+                })?;
                 let applied = Applied::read(&self.project_folder(&name));
                 let (run, differs) = containers::judge(&found, applied.as_ref());
                 seen.push(SeenComponent { digest: entry.digest.clone(), run, differs });
             }
             Ok(seen)
         })
+    }
+
+    fn came_back(&self) -> bool {
+        self.ended.swap(false, Ordering::Relaxed)
     }
 
     fn preload(&self, preload: &Preload) -> Result<(), String> {

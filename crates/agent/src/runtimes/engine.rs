@@ -39,6 +39,11 @@ pub trait Engine: Send + Sync + 'static {
     /// A technician holds changes from now on, or no longer: what an engine does without being asked waits.
     fn hold(&self, _: bool) {}
 
+    /// Whether the engine was away since this was last asked: what it ran went down with it, by nobody's hand.
+    fn came_back(&self) -> bool {
+        false
+    }
+
     /// Takes in artifacts and images of a preloaded desired state. May be repeated.
     fn preload(&self, _: &Preload) -> Result<(), String> {
         Ok(())
@@ -61,6 +66,11 @@ pub fn failed(message: impl Into<String>) -> WorkFailure {
 /// The engine itself does not answer.
 pub fn unavailable(message: impl Into<String>) -> WorkFailure {
     WorkFailure { kind: FailureKind::Unavailable, message: message.into() }
+}
+
+/// What the same deployment has from before holds what this component needs.
+pub fn in_the_way(message: impl Into<String>) -> WorkFailure {
+    WorkFailure { kind: FailureKind::InTheWay, message: message.into() }
 }
 
 /// Who needs the artifact of the component a piece of work is about.

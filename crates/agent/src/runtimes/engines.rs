@@ -65,6 +65,7 @@ impl Engines {
     async fn look(&self) -> Result<Observation, String> {
         let entries = self.ledger.entries();
         let mut seen: IndexMap<DeploymentId, SeenDeployment> = IndexMap::new();
+        let mut restarted = Vec::new();
         let mut problems = Vec::new();
         let mut answered = self.all.is_empty();
         for engine in &self.all {
@@ -73,6 +74,9 @@ impl Engines {
             match engine.observe(&own).await {
                 Ok(found) => {
                     answered = true;
+                    if engine.came_back() {
+                        restarted.extend(own.iter().map(|entry| entry.deployment));
+                    }
                     for (entry, found) in own.iter().zip(found) {
                         note(&mut seen, entry, Some(found));
                     }
@@ -88,7 +92,7 @@ impl Engines {
         for entry in entries.iter().filter(|entry| self.engine(&entry.deployment_type).is_none()) {
             note(&mut seen, entry, None);
         }
-        if answered { Ok(Observation { deployments: seen }) } else { Err(problems.join("; ")) }
+        if answered { Ok(Observation { deployments: seen, restarted }) } else { Err(problems.join("; ")) }
     }
 
     fn of_deployment(&self, deployment: DeploymentId, component: Option<&str>) -> Vec<Entry> {

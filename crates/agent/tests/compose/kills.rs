@@ -113,12 +113,64 @@ async fn a_download_that_broke_off_goes_on_where_it_was() {
     };
     kill_when(&mut device, "some of it is there", |device| part(device) > 50_000).await;
     let held = part(&device);
+    // With a fresh account of what it sends.
     device.registry.stop();
     device.registry.begin().await;
+    let start = std::time::Instant::now();
     device.start();
-    device.until("it goes on", || part(&device) > held || device.status().is_some()).await;
-    assert!(part(&device) == 0 || part(&device) >= held, "it began again");
+    device.until("it goes on", || part(&device) > held || device.containers().len() == 1).await;
     device.reaches(State::Installed).await;
+    // What was there was not sent again, by the account of who sent it.
+    let sent: u64 = device.registry.blobs_sent(REPOSITORY).iter().sum();
+    let blobs = std::fs::read_dir(device.state_dir.join("artifacts/blobs")).unwrap().flatten();
+    let size: u64 = blobs.map(|blob| blob.metadata().unwrap().len()).sum();
+    assert_eq!(sent, size - held, "{held} of {size} bytes were there");
+    // And no faster than allowed.
+    let (taken, left) = (start.elapsed().as_secs_f64(), (size - held) as f64 / 200_000.0);
+    assert!(taken >= left * 0.9, "{left} s of bytes came in {taken} s");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_in_the_middle_of_a_repair_a_rollback_and_a_purge_loses_nothing() {
+    let mut device = Device::new().await;
+    let image = device.push_image("1").await;
+    let next = device.registry.push_image("images/web", "2", &images::large("2", 3_000_000)).await;
+    // Runs long enough to be met, and fails.
+    let broken = web(&next).replace("sleep 1000000", "sleep 2; exit 7").replace(
+        "    scale",
+        "    healthcheck: { test: [\"CMD\", \"/bin/test\", \"-e\", \"/never\"], interval: 1s, retries: 100 }\n    scale",
+    );
+    device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &web(&image))]).await;
+    device.registry.push_compose(REPOSITORY, "2.0.0", &[("compose.yaml", &broken)]).await;
+    let spec = "  x-margrave-extensions:\n    policy: { onFailure: rollback, onRemoval: purge }\n";
+    device.publish_wish(&Wish { revision: "1.0.0", spec, ..Wish::default() });
+    device.start();
+    device.reaches(State::Installed).await;
+
+    let first = device.containers();
+    device.docker.docker(&["rm", "--force", &first[0]]);
+    kill_when(&mut device, "the repair has begun", |device| !device.all_containers().is_empty()).await;
+    device.start();
+    device.reaches(State::Installed).await;
+    device.until("it runs again", || device.containers().len() == 1).await;
+
+    device.publish_wish(&Wish { revision: "2.0.0", spec, ..Wish::default() });
+    kill_when(&mut device, "it goes back", |device| device.log().contains("exited with code 7")).await;
+    device.start();
+    let back = |device: &Device| {
+        let told = device.status().filter(|status| status.state == State::Failed).and_then(|status| status.error);
+        told.is_some_and(|error| error.message.contains("which runs"))
+    };
+    device.until("it went back", || back(&device)).await;
+    assert_eq!(device.read("/mark"), "1");
+    assert_eq!(device.all_containers().len(), 1);
+    assert!(device.read("/data/starts").lines().count() >= 3, "the data lived through all of it");
+
+    device.publish(&[]);
+    kill_when(&mut device, "the containers are gone", |device| device.all_containers().is_empty()).await;
+    device.start();
+    device.reaches(State::Removed).await;
+    assert_eq!(device.volumes(), Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]

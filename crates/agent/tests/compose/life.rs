@@ -227,6 +227,59 @@ async fn a_component_that_is_not_to_be_waited_for_does_not_hold_up_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_component_under_another_name_takes_the_port_over_from_the_one_before() {
+    let mut device = Device::new().await;
+    let image = device.push_image("1").await;
+    let port = { std::net::TcpListener::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port() };
+    let serving = format!(
+        "services:\n  web:\n    image: {image}\n    container_name: fixed-{}\n    ports: [\"{port}:80\"]\n",
+        device.project()
+    );
+    device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &serving)]).await;
+    // A failure would end it: that the old one was in the way must not be one.
+    let spec = "  x-margrave-extensions:\n    policy: { onFailure: hold }\n";
+    device.publish_wish(&Wish { revision: "1.0.0", spec, ..Wish::default() });
+    device.start();
+    device.reaches(State::Installed).await;
+    let before = device.containers();
+    let mut renamed = device.document(&Wish { revision: "1.0.0", spec, ..Wish::default() });
+    let text = String::from_utf8(renamed.yaml).unwrap().replace("- name: web\n", "- name: panel\n");
+    renamed.yaml = text.into_bytes();
+    renamed.digest = margo::Digest::of(&renamed.yaml);
+    device.publish(&[renamed]);
+    let status = device.reaches(State::Installed).await;
+    assert_eq!(status.components[0].name, "panel");
+    device.until("the old one is gone", || device.all_containers().len() == 1).await;
+    assert_ne!(device.containers(), before);
+    assert!(device.fake.reported(device.id).iter().all(|status| status.state != State::Failed));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_component_that_falls_over_again_and_again_is_never_called_installed_by_a_retry() {
+    // COMP-07: the engine starts it again by itself, and at most instants it runs.
+    let mut device = Device::new().await;
+    let image = device.push_image("1").await;
+    let falling = format!(
+        "services:\n  web:\n    image: {image}\n    restart: always\n    command: [\"/bin/sh\", \"-c\", \"sleep 2; exit 7\"]\n    \
+         healthcheck: {{ disable: true }}\n"
+    );
+    device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &falling)]).await;
+    device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
+    device.start();
+    let failed = device.reaches(State::Failed).await;
+    assert!(failed.components[0].error.clone().unwrap().message.contains("exited with code 7"), "{failed:?}");
+    let so_far = device.fake.reported(device.id).len();
+    let tries = |device: &Device| {
+        let reports = device.fake.reported(device.id).into_iter().skip(so_far);
+        reports.filter(|status| status.state == State::Failed).count()
+    };
+    device.until("it was tried again and again", || tries(&device) >= 3).await;
+    let later = device.fake.reported(device.id).into_iter().skip(so_far);
+    let states: Vec<State> = later.map(|status| status.state).collect();
+    assert!(!states.contains(&State::Installed), "{states:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_link_inside_an_archive_is_what_it_leads_to_and_one_that_leaves_it_is_refused() {
     // COMP-05
     let mut device = Device::new().await;

@@ -28,4 +28,5 @@ mod podman;
 mod policies;
 mod preload;
 mod refusals;
+mod technician;
 mod tokens;

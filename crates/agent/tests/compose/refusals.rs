@@ -32,6 +32,34 @@ async fn taken_ports_taken_names_and_missing_memory_are_told_before_anything_is_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn one_port_serves_two_components_on_addresses_of_their_own() {
+    let mut device = Device::new().await;
+    let image = device.push_image("1").await;
+    let port = { std::net::TcpListener::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port() };
+    let on = |address: &str| format!("services:\n  web:\n    image: {image}\n    ports: [\"{address}:{port}:80\"]\n");
+    device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &on("127.0.0.21"))]).await;
+    device.registry.push_compose("components/panel", "1.0.0", &[("compose.yaml", &on("127.0.0.22"))]).await;
+    device.registry.push_compose("components/panel", "1.0.1", &[("compose.yaml", &on("127.0.0.21"))]).await;
+    let panel = |device: &Device, revision: &str| {
+        let repository = device.registry.repository("components/panel");
+        format!(
+            "      - name: panel\n        properties:\n          repository: {repository}\n          revision: {revision}\n"
+        )
+    };
+    let wish = panel(&device, "1.0.0");
+    device.publish_wish(&Wish { revision: "1.0.0", properties: &wish, ..Wish::default() });
+    device.start();
+    device.reaches(State::Installed).await;
+    assert_eq!(device.containers().len(), 2);
+    let wish = panel(&device, "1.0.1");
+    device.publish_wish(&Wish { revision: "1.0.0", properties: &wish, ..Wish::default() });
+    let status = device.reaches(State::Failed).await;
+    let message = status.components[1].error.clone().unwrap().message;
+    let holder = format!("port {port}/tcp is taken by container `{}-web-1`", device.project());
+    assert!(message.contains(&holder), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn artifacts_that_are_no_components_are_refused_with_the_reason() {
     // COMP-01, COMP-05, COMP-08
     let mut device = Device::new().await;

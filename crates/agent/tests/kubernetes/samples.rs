@@ -1,4 +1,4 @@
-//! The charts of the sample applications, installed for real, with images built from our own sources.
+//! The charts and manifests of the sample applications, installed for real, with images built from our own sources.
 
 use crate::bench::{Device, Wish};
 use margo::package::PackageFile;
@@ -39,6 +39,45 @@ fn settings(device: &Device, component: &str) -> String {
     let url = format!("http://{address}:8080/config");
     let output = Command::new("curl").args(["--silent", "--max-time", "5", &url]).output().unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_manifests_of_a_sample_run_show_their_settings_and_scale() {
+    let mut device = Device::manifests().await;
+    let built = device.path("samples");
+    let script = Command::new(root().join("scripts/samples.sh")).arg("build").arg(&built).output().unwrap();
+    assert!(script.status.success(), "{}", String::from_utf8_lossy(&script.stderr));
+    device.cluster.load_archive(&built.join("images/shift-board-1.0.0.tar"));
+    let folder = built.join("packages/shift-board/1.0.0/components/shift-board");
+    let artifact = margrave_oci::build::manifests(&files_below(&folder, ""), "shift-board", "1.0.0").unwrap();
+    device.registry.push_artifact("components/shift-board", &artifact).await;
+    let document = |device: &Device, title: &str, pages: &str| {
+        // Parameters go to the component `web`.
+        let component = device.component("shift-board", "1.0.0").replace("name: shift-board", "name: web");
+        let container = "Deployment/shift-board/spec/template/spec/containers/board/env";
+        let (title_at, hours_at) = (format!("{container}/BOARD_TITLE/value"), format!("{container}/KEEP_HOURS/value"));
+        let parameters = [
+            (title_at.as_str(), title),
+            (hours_at.as_str(), "48"),
+            ("Secret/shift-board/stringData/EDITOR_KEY", "\"0815\""),
+            ("Deployment/shift-board/spec/replicas", pages),
+        ];
+        device.document_of(&component, &Wish { parameters: &parameters, ..Wish::default() })
+    };
+    let served = document(&device, "Line 3", "1");
+    device.publish(&[served]);
+    device.start();
+    device.reaches(State::Installed).await;
+    let page = settings(&device, "web");
+    for line in ["BOARD_TITLE=Line 3", "KEEP_HOURS=48", "EDITOR_KEY=(set)"] {
+        assert!(page.contains(line), "{line}: {page}");
+    }
+    let served = document(&device, "Line 4", "2");
+    device.publish(&[served]);
+    device.reaches(State::Installed).await;
+    device.until("the new pods have taken their places", || device.pods().len() == 2).await;
+    assert!(settings(&device, "web").contains("BOARD_TITLE=Line 4"));
+    device.remove().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

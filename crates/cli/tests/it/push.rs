@@ -251,6 +251,20 @@ fn a_registry_with_a_password_and_an_authority_of_its_own_is_pushed_to() {
     assert!(again.code == 0 && again.stdout.starts_with("Present chart"), "{}", again.stdout);
 }
 
+#[test]
+fn every_sample_is_pushed_with_its_components() {
+    let server = Server::start();
+    for sample in ["line-monitor/1.1.0", "vibration-analytics/2.3.0", "label-printer-bridge/0.9.2", "shift-board/1.0.0"]
+    {
+        let pushed = server.json(&["app", "push", text(&crate::support::samples().join(sample))]);
+        assert!(pushed["artifacts"].as_array().unwrap().len() > 1, "{sample}: {pushed}");
+    }
+    let host = "mirror/registry.margrave.example";
+    for component in ["charts/line-monitor", "compose/line-monitor", "manifests/shift-board"] {
+        assert!(repositories(&server).contains(&format!("{host}/{component}")), "{component}");
+    }
+}
+
 const OBJECTS: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: press }\n";
 
 #[test]

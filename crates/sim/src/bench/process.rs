@@ -120,6 +120,11 @@ impl Process {
         self.workers().into_iter().map(cpu_seconds).sum()
     }
 
+    /// The same of this process alone, whatever programs it runs at the moment.
+    pub fn own_cpu_seconds(&self) -> anyhow::Result<f64> {
+        cpu_seconds(self.id())
+    }
+
     /// Processor time so far of the threads that live, to the nanosecond.
     pub fn cpu_nanos(&self) -> anyhow::Result<u64> {
         let mut nanos = 0;

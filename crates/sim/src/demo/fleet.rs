@@ -33,7 +33,7 @@ struct Kind {
     cores: f64,
     memory: &'static str,
     storage: &'static str,
-    deployment_type: &'static str,
+    deployment_types: &'static [&'static str],
     interfaces: &'static [&'static str],
     zone: &'static str,
 }
@@ -46,7 +46,7 @@ const KINDS: [Kind; 4] = [
         cores: 4.0,
         memory: "8Gi",
         storage: "64Gi",
-        deployment_type: "compose",
+        deployment_types: &["compose"],
         interfaces: &["ethernet"],
         zone: "pressing",
     },
@@ -57,7 +57,7 @@ const KINDS: [Kind; 4] = [
         cores: 4.0,
         memory: "4Gi",
         storage: "32Gi",
-        deployment_type: "helm",
+        deployment_types: &["helm"],
         interfaces: &["ethernet", "usb", "rs232"],
         zone: "packaging",
     },
@@ -68,7 +68,7 @@ const KINDS: [Kind; 4] = [
         cores: 16.0,
         memory: "32Gi",
         storage: "512Gi",
-        deployment_type: "helm",
+        deployment_types: &["helm", "custom"],
         interfaces: &["ethernet", "canbus"],
         zone: "assembly",
     },
@@ -79,7 +79,7 @@ const KINDS: [Kind; 4] = [
         cores: 4.0,
         memory: "4Gi",
         storage: "16Gi",
-        deployment_type: "compose",
+        deployment_types: &["compose"],
         interfaces: &["ethernet", "wifi"],
         zone: "utilities",
     },
@@ -92,7 +92,7 @@ const TINY: Kind = Kind {
     cores: 1.0,
     memory: "128Mi",
     storage: "512Mi",
-    deployment_type: "compose",
+    deployment_types: &["compose"],
     interfaces: &["ethernet"],
     zone: "utilities",
 };
@@ -190,6 +190,13 @@ fn labels(site: usize, line: usize) -> Vec<(&'static str, String)> {
 
 fn capabilities(kind: Kind, id: &str, serial: usize) -> Value {
     let interfaces: Vec<_> = kind.interfaces.iter().map(|name| json!({ "type": name })).collect();
+    let mut labels = json!({ "plant.example/zone": kind.zone });
+    let mut runtimes = vec!["oci"];
+    if kind.deployment_types.contains(&"custom") {
+        // As an agent on Kubernetes says that it runs plain manifests.
+        runtimes.push("custom");
+        labels["org.margrave/manifests"] = json!("v1");
+    }
     json!({
         "properties": {
             "id": id,
@@ -202,10 +209,10 @@ fn capabilities(kind: Kind, id: &str, serial: usize) -> Value {
             "peripherals": [],
             "interfaces": interfaces,
             "otelCollector": true,
-            "supportedRuntimes": ["oci"],
-            "supportedDeploymentTypes": [kind.deployment_type],
+            "supportedRuntimes": runtimes,
+            "supportedDeploymentTypes": kind.deployment_types,
         },
-        "labels": { "plant.example/zone": kind.zone },
+        "labels": labels,
     })
 }
 
@@ -236,9 +243,11 @@ mod tests {
         assert!(clients.iter().any(|client| client.behaviour.contains("always")));
         let types: BTreeSet<_> = clients
             .iter()
-            .filter_map(|client| client.capabilities.pointer("/properties/supportedDeploymentTypes/0")?.as_str())
+            .filter_map(|client| client.capabilities.pointer("/properties/supportedDeploymentTypes")?.as_array())
+            .flatten()
+            .filter_map(serde_json::Value::as_str)
             .collect();
-        assert_eq!(types, BTreeSet::from(["compose", "helm"]));
+        assert_eq!(types, BTreeSet::from(["compose", "custom", "helm"]));
         let architectures: BTreeSet<_> = clients
             .iter()
             .filter_map(|client| client.capabilities.pointer("/properties/cpus/0/architecture")?.as_str())

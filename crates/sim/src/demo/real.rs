@@ -27,25 +27,50 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// The engine of this machine; `None` where there is none, or none with Compose v2.
-    pub async fn find() -> Option<Self> {
-        let socket = match std::env::var("DOCKER_HOST") {
-            Ok(host) if !host.is_empty() => PathBuf::from(host.strip_prefix("unix://")?),
-            _ => PathBuf::from(DEFAULT_SOCKET),
+    /// The engine of this machine, or why there is none to be used.
+    pub async fn find() -> Result<Self, String> {
+        let host = match std::env::var("DOCKER_HOST") {
+            Ok(host) if !host.is_empty() => Some(host),
+            _ => context_host().await,
+        };
+        let socket = match &host {
+            None => PathBuf::from(DEFAULT_SOCKET),
+            Some(host) => {
+                let path = host.strip_prefix("unix://");
+                path.map(PathBuf::from)
+                    .ok_or_else(|| format!("Docker is at `{host}`, which is no socket of this machine"))?
+            }
         };
         if !answers(&socket).await {
-            return None;
+            let socket = socket.display();
+            return Err(format!("no container engine answers at `{socket}`; is it running, and may you use it?"));
         }
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         let mut candidates = vec![words(&["docker", "compose"]), words(&["docker-compose"])];
-        candidates.extend(cached_compose().map(|path| vec![path]));
+        candidates.extend(own_plugin().into_iter().chain(cached_compose()).map(|path| vec![path]));
         for command in candidates {
             if is_compose(&command).await {
-                return Some(Self { socket, command });
+                return Ok(Self { socket, command });
             }
         }
-        None
+        Err("Docker runs, but `docker compose` of version 2 is missing; install it".to_owned())
     }
+}
+
+/// Where the user's own settings say the engine is: rootless ones and those of desktops are not at the usual place.
+async fn context_host() -> Option<String> {
+    let mut command = tokio::process::Command::new("docker");
+    command.args(["context", "inspect", "--format", "{{.Endpoints.docker.Host}}"]);
+    let asked = command.stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).output();
+    let output = tokio::time::timeout(ANSWER_MAX, asked).await.ok()?.ok()?;
+    let host = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    (output.status.success() && !host.is_empty()).then_some(host)
+}
+
+/// Compose as one user has it; it is a program by itself.
+fn own_plugin() -> Option<String> {
+    let path = PathBuf::from(std::env::var_os("HOME")?).join(".docker/cli-plugins/docker-compose");
+    path.is_file().then(|| path.to_string_lossy().into_owned())
 }
 
 impl Engine {

@@ -35,6 +35,7 @@ pub const SAMPLES: &[Sample] = &[
     sample!("line-monitor", "1.1.0"),
     sample!("vibration-analytics", "2.3.0"),
     sample!("label-printer-bridge", "0.9.2"),
+    sample!("shift-board", "1.0.0"),
 ];
 
 impl Sample {
@@ -79,10 +80,10 @@ mod tests {
     }
 
     #[test]
-    fn there_are_three_applications_and_one_of_them_can_be_upgraded() {
+    fn there_are_four_applications_and_one_of_them_can_be_upgraded() {
         let mut applications: Vec<_> = SAMPLES.iter().map(|sample| sample.application).collect();
         applications.dedup();
-        assert_eq!(applications, ["line-monitor", "vibration-analytics", "label-printer-bridge"]);
+        assert_eq!(applications, ["line-monitor", "vibration-analytics", "label-printer-bridge", "shift-board"]);
         assert_eq!(SAMPLES.iter().filter(|sample| sample.application == "line-monitor").count(), 2);
     }
 }

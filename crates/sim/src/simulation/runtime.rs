@@ -185,6 +185,7 @@ impl Runtime {
                 .collect();
             SeenDeployment::Known { device: workload.device.clone(), components }
         };
-        Ok(Observation { deployments: self.workloads.iter().map(|(id, workload)| (*id, see(workload))).collect() })
+        let deployments = self.workloads.iter().map(|(id, workload)| (*id, see(workload))).collect();
+        Ok(Observation { deployments, restarted: Vec::new() })
     }
 }

@@ -304,7 +304,36 @@ fn a_runtime_that_cannot_be_looked_at_changes_nothing() {
     assert_eq!(bench.machine.accepted_version(), Some(server.publication.version));
     assert_eq!(bench.running(), [id(1)], "nothing is removed while nobody can look");
     assert!(bench.machine.report(bench.now).troubles.iter().any(|trouble| trouble.code.number() == "305"));
+    assert_eq!(server.last_status(1).error.as_ref().unwrap().code, "305", "the manager is told what it waits for");
     bench.blind = false;
     bench.converge(&mut server);
     assert!(bench.running().is_empty());
+}
+
+#[test]
+fn a_change_that_waits_for_the_runtime_says_so_and_no_longer_when_it_answers() {
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
+    bench.converge(&mut server);
+    bench.blind = true;
+    bench.run_for(minutes(2), &mut server);
+    assert!(server.last_status(1).error.is_none(), "nothing waits");
+    let before = server.last_status(1).adopted_manifest_version;
+    server.publish(vec![yaml(1, "gw", &["web"], "2.0.0"), yaml(2, "gw", &["web"], "1.0.0")]);
+    bench.run_for(minutes(2), &mut server);
+    let (changed, new) = (server.last_status(1), server.last_status(2));
+    assert_eq!((changed.state, changed.adopted_manifest_version), (State::Installed, before), "what runs is as it was");
+    assert_eq!((changed.error.as_ref().unwrap().code.as_str(), new.state), ("305", State::Pending));
+    assert_eq!(new.error.as_ref().unwrap().code, "305");
+    let told = server.statuses.len();
+    bench.run_for(minutes(5), &mut server);
+    assert_eq!(server.statuses.len(), told, "said once");
+    bench.blind = false;
+    bench.converge(&mut server);
+    for number in [1, 2] {
+        assert_eq!(
+            (server.last_status(number).state, server.last_status(number).error.clone()),
+            (State::Installed, None)
+        );
+    }
 }

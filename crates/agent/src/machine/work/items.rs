@@ -1,10 +1,12 @@
 //! One piece of work after the other for one deployment: given out, finished, failed, tried again.
 
 use super::super::Machine;
-use super::super::io::{ApplyWork, Effect, FailureKind, RemoveWork, SeenDeployment, WorkFailure, WorkId, WorkOutcome};
+use super::super::io::{
+    ApplyWork, Effect, FailureKind, Level, RemoveWork, SeenDeployment, WorkFailure, WorkId, WorkOutcome,
+};
 use super::super::statuses::status_error;
 use super::failure::{Chosen, Failed};
-use super::{Applying, Item, Retry, Stopping, drift, observe};
+use super::{Active, Applying, Item, Retry, Stopping, drift, observe};
 use crate::codes::Code;
 use margo::status::State;
 use margo::{DeploymentId, DeviceId};
@@ -84,6 +86,10 @@ impl Machine {
                 let seconds = active.deadline.map_or(0, |_| self.timeout_seconds(id));
                 let message = format!("not finished after {seconds} s");
                 self.item_failed(id, Code::ComponentTimeout, &message, now, rng);
+            }
+            (WorkOutcome::Failed(failure), None) if failure.kind == FailureKind::InTheWay && make_way(active) => {
+                self.log(Level::Info, None, Some(id), format!("{}; removed first", failure.message));
+                self.issue(id, now);
             }
             (WorkOutcome::Failed(failure), _) => {
                 let code = failure_code(&failure, active.goal.is_none());
@@ -200,8 +206,27 @@ fn failure_code(failure: &WorkFailure, removal: bool) -> Code {
         (_, true) => Code::RemoveFailed,
         (FailureKind::Exited, false) => Code::ComponentExited,
         (FailureKind::Late, false) => Code::ComponentTimeout,
-        (FailureKind::Failed, false) => Code::ComponentFailed,
+        (FailureKind::Failed | FailureKind::InTheWay, false) => Code::ComponentFailed,
     }
+}
+
+/// What leaves the deployment goes last, so that it runs until the rest is up. Where it is in the way it goes first, and
+/// what it was in the way of is tried again. Says whether there was anything.
+fn make_way(active: &mut Active) -> bool {
+    let (leaving, rest): (VecDeque<Item>, VecDeque<Item>) =
+        active.queue.drain(..).partition(|item| matches!(item, Item::RemoveComponent(_)));
+    active.queue = leaving;
+    let next = active.queue.pop_front();
+    let found = next.is_some();
+    if let Some(next) = next {
+        let waiting = std::mem::replace(&mut active.item, next);
+        if let Item::Apply(index) = waiting {
+            active.components[index].state = State::Pending;
+        }
+        active.queue.push_back(waiting);
+    }
+    active.queue.extend(rest);
+    found
 }
 
 /// What to do, in order, and which components are left alone because they already run as wanted.

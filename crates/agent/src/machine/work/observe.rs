@@ -2,8 +2,9 @@
 
 use super::super::Machine;
 use super::super::io::{Observation, ObservationId, Run, SeenComponent, SeenDeployment};
+use super::super::records::StatusEntry;
 use super::super::report::Topic;
-use super::super::statuses::all_components;
+use super::super::statuses::{all_components, document_device, status_error};
 use super::super::{Document, Goal};
 use crate::codes::Code;
 use margo::status::{ComponentStatus, State};
@@ -29,12 +30,17 @@ impl Machine {
         now: Timestamp,
         rng: &mut dyn RngCore,
     ) {
+        if let Ok(observation) = &result {
+            // Counts also when the look itself is no longer wanted: it is said once.
+            self.mind_the_engine(&observation.restarted);
+        }
         if self.work.observing.take_if(|observing| *observing == id).is_none() {
             return;
         }
         match result {
             Ok(observation) => {
                 self.clear_trouble(Topic::Runtime);
+                self.tell_going_on();
                 self.work.touched.retain(|_, touched| *touched > id.0);
                 self.work.observation = Some((id, observation));
                 self.take_in(now);
@@ -45,8 +51,54 @@ impl Machine {
                 let due = now.plus(self.settings.retry.delay(0, rng));
                 self.work.observe_due = due;
                 self.warn(Code::RuntimeUnavailable, None, message.clone());
+                self.tell_waiting(&message, now);
                 self.note_trouble(Topic::Runtime, Code::RuntimeUnavailable, message, Some(due), now);
             }
+        }
+    }
+
+    /// The manager sees what waits for the runtime and why. States and versions stay as they were told (ST-05).
+    fn tell_waiting(&mut self, message: &str, now: Timestamp) {
+        let Some(goal) = self.accepted.clone() else { return };
+        let error = |source: &str| Some(status_error(Code::RuntimeUnavailable, source, &format!("waits: {message}")));
+        for id in goal.manifest.deployments.iter().map(|deployment| deployment.deployment_id) {
+            let told = self.statuses.get(&id);
+            let waits =
+                told.is_none_or(|told| told.status.state == State::Pending || told.digest.as_ref() != goal.listed(id));
+            if !waits || self.work.active.contains_key(&id) {
+                continue;
+            }
+            match goal.documents.get(&id) {
+                Some(Document::Ready(document)) if told.is_none() => {
+                    let name = &document.metadata.name;
+                    let components = all_components(document, State::Pending, None);
+                    let digest = goal.listed(id).cloned();
+                    self.tell(id, document_device(document), State::Pending, error(name), components, digest, now);
+                }
+                Some(Document::Ready(document)) => {
+                    self.statuses.annotate(id, error(&document.metadata.name));
+                }
+                _ => {}
+            }
+        }
+        let leaving = |(id, entry): &(&DeploymentId, &StatusEntry)| {
+            goal.listed(**id).is_none() && !matches!(entry.status.state, State::Removed | State::Failed)
+        };
+        let leaving: Vec<_> = self.statuses.entries().filter(leaving).map(|(id, _)| *id).collect();
+        for id in leaving.into_iter().filter(|id| !self.work.active.contains_key(id)) {
+            self.statuses.annotate(id, error(&id.to_string()));
+        }
+    }
+
+    /// It answers again: nothing waits for it any more. What failed says so until it is tried again.
+    fn tell_going_on(&mut self) {
+        let waited = |(_, entry): &(&DeploymentId, &StatusEntry)| {
+            let code = entry.status.error.as_ref().map(|error| error.code.as_str());
+            code == Some(Code::RuntimeUnavailable.number()) && entry.status.state != State::Failed
+        };
+        let waited: Vec<_> = self.statuses.entries().filter(waited).map(|(id, _)| *id).collect();
+        for id in waited {
+            self.statuses.annotate(id, None);
         }
     }
 

@@ -55,6 +55,9 @@ pub(super) struct Container {
     /// `running`, `exited`, `paused`, `restarting`, `created`, `dead`.
     pub(super) status: String,
     pub(super) exit_code: i64,
+    /// How often the engine has started it again by itself, and when it was started last.
+    pub(super) restarts: u64,
+    pub(super) started_at: String,
     /// `starting`, `healthy`, `unhealthy`; nothing without a check.
     pub(super) health: Option<String>,
     /// The last thing the health check said.
@@ -81,6 +84,8 @@ impl Container {
             number: label(names::NUMBER),
             status: state["Status"].as_str().unwrap_or_default().to_owned(),
             exit_code: state["ExitCode"].as_i64().unwrap_or_default(),
+            restarts: inspected["RestartCount"].as_u64().unwrap_or_default(),
+            started_at: state["StartedAt"].as_str().unwrap_or_default().to_owned(),
             health: status.map(str::to_owned),
             probe: probe.map(|text| text.trim().chars().take(LINE_CHARS_MAX).collect()),
             terminal: inspected["Config"]["Tty"] == true,

@@ -3,11 +3,11 @@
 use super::project::{Image, Model, Project};
 use super::{Compose, from_socket, names};
 use crate::artifacts::images::manifest_for_here;
-use crate::machine::io::WorkFailure;
-use crate::runtimes::engine::failed;
+use crate::machine::io::{ApplyWork, WorkFailure};
+use crate::runtimes::engine::{failed, in_the_way};
 use margrave_oci::Reference;
 use serde_json::Value;
-use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, TcpListener, UdpSocket};
 use std::path::Path;
 
 /// An image takes more room on disk than on its way: layers are packed.
@@ -18,6 +18,7 @@ const RESERVE_BYTES: u64 = 64 << 20;
 impl Compose {
     pub(super) async fn preflight(
         &self,
+        work: &ApplyWork,
         project: &Project,
         model: &Model,
         images: &[Image],
@@ -26,21 +27,29 @@ impl Compose {
         let listed = listed.as_array().map(Vec::as_slice).unwrap_or_default();
         let is_own = |container: &Value| container["Labels"][names::PROJECT] == project.name.as_str();
         let (own, others): (Vec<&Value>, Vec<&Value>) = listed.iter().partition(|container| is_own(container));
+        let deployment = work.deployment.to_string();
         let mut problems = Vec::new();
+        // Of other components of this deployment.
+        let mut of_ours = 0;
+        let mut count =
+            |other: &Value| of_ours += usize::from(other["Labels"][names::DEPLOYMENT] == deployment.as_str());
         for (service, value) in model.services() {
             if let Some(name) = value["container_name"].as_str()
                 && let Some(other) = others.iter().find(|other| has_name(other, name))
             {
+                count(other);
                 let id = other["Id"].as_str().unwrap_or_default().chars().take(12).collect::<String>();
                 problems.push(format!("service `{service}`: a container named `{name}` is there already ({id})"));
             }
-            for (port, protocol) in published(value) {
-                let is_it = |container: &&&Value| publishes(container, port, &protocol);
+            for wanted in published(value) {
+                let Published { port, protocol, .. } = &wanted;
+                let is_it = |container: &&&Value| wanted.is_held_by(container);
                 if let Some(other) = others.iter().find(is_it) {
+                    count(other);
                     let name = other["Names"][0].as_str().unwrap_or_default().trim_start_matches('/');
                     problems
                         .push(format!("service `{service}`: port {port}/{protocol} is taken by container `{name}`"));
-                } else if !own.iter().any(|container| is_it(&container)) && is_taken(port, &protocol) {
+                } else if !own.iter().any(|container| is_it(&container)) && wanted.is_taken() {
                     problems.push(format!("service `{service}`: port {port}/{protocol} of this device is taken"));
                 }
             }
@@ -48,10 +57,10 @@ impl Compose {
         problems.extend(memory(model));
         problems.extend(self.room(images).await?);
         if problems.is_empty() {
-            Ok(())
-        } else {
-            Err(failed(format!("refused before anything was changed: {}", problems.join("; "))))
+            return Ok(());
         }
+        let message = format!("refused before anything was changed: {}", problems.join("; "));
+        Err(if of_ours == problems.len() { in_the_way(message) } else { failed(message) })
     }
 
     /// Images that are not there against the room the engine has. What cannot be told is not held against it.
@@ -93,12 +102,46 @@ fn has_name(container: &Value, name: &str) -> bool {
     names.filter_map(Value::as_str).any(|known| known.trim_start_matches('/') == name)
 }
 
+/// A port of this device.
+#[derive(Debug, PartialEq, Eq)]
+struct Published {
+    /// Of one address of the device; all of them without.
+    address: Option<IpAddr>,
+    port: u16,
+    protocol: String,
+}
+
+impl Published {
+    fn is_held_by(&self, container: &Value) -> bool {
+        let ports = container["Ports"].as_array().into_iter().flatten();
+        ports.into_iter().any(|known| {
+            let other = address(&known["IP"]);
+            let meet = self.address.is_none() || other.is_none() || self.address == other;
+            known["PublicPort"] == self.port && known["Type"] == self.protocol.as_str() && meet
+        })
+    }
+
+    fn is_taken(&self) -> bool {
+        let taken = |error: std::io::Error| error.kind() == std::io::ErrorKind::AddrInUse;
+        let place = (self.address.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), self.port);
+        match self.protocol.as_str() {
+            "udp" => UdpSocket::bind(place).err().is_some_and(taken),
+            _ => TcpListener::bind(place).err().is_some_and(taken),
+        }
+    }
+}
+
+/// One address of the device; `None` for all of them.
+fn address(value: &Value) -> Option<IpAddr> {
+    value.as_str()?.parse().ok().filter(|address: &IpAddr| !address.is_unspecified())
+}
+
 /// Ports of this device that a service wants, each one of a range.
-fn published(service: &Value) -> Vec<(u16, String)> {
+fn published(service: &Value) -> Vec<Published> {
     let mut found = Vec::new();
-    for port in service["ports"].as_array().into_iter().flatten() {
-        let protocol = port["protocol"].as_str().unwrap_or("tcp").to_owned();
-        let text = match &port["published"] {
+    for item in service["ports"].as_array().into_iter().flatten() {
+        let protocol = item["protocol"].as_str().unwrap_or("tcp").to_owned();
+        let text = match &item["published"] {
             Value::String(text) => text.clone(),
             Value::Number(number) => number.to_string(),
             _ => continue,
@@ -107,26 +150,13 @@ fn published(service: &Value) -> Vec<(u16, String)> {
         if let Ok(port) = text.parse::<u16>()
             && port != 0
         {
-            found.push((port, protocol));
+            found.push(Published { address: address(&item["host_ip"]), port, protocol });
         }
     }
     if service["network_mode"] == "host" {
         found.clear();
     }
     found
-}
-
-fn publishes(container: &Value, port: u16, protocol: &str) -> bool {
-    let ports = container["Ports"].as_array().into_iter().flatten();
-    ports.into_iter().any(|known| known["PublicPort"] == port && known["Type"] == protocol)
-}
-
-fn is_taken(port: u16, protocol: &str) -> bool {
-    let taken = |error: std::io::Error| error.kind() == std::io::ErrorKind::AddrInUse;
-    match protocol {
-        "udp" => UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).err().is_some_and(taken),
-        _ => TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).err().is_some_and(taken),
-    }
 }
 
 /// What services reserve against what the device has.
@@ -158,21 +188,41 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn port(address: Option<&str>, port: u16, protocol: &str) -> Published {
+        Published { address: address.map(|text| text.parse().unwrap()), port, protocol: protocol.to_owned() }
+    }
+
     #[test]
     fn only_single_ports_of_the_device_are_looked_at() {
         let service = json!({ "ports": [
             { "published": "8080", "protocol": "tcp" }, { "published": "9000-9010", "protocol": "tcp" },
             { "target": 80 }, { "published": "5353", "protocol": "udp" },
         ]});
-        assert_eq!(published(&service), [(8080, "tcp".to_owned()), (5353, "udp".to_owned())]);
+        assert_eq!(published(&service), [port(None, 8080, "tcp"), port(None, 5353, "udp")]);
+    }
+
+    #[test]
+    fn one_port_of_two_addresses_is_no_conflict() {
+        let holder = json!({ "Ports": [{ "IP": "10.0.0.1", "PublicPort": 502, "Type": "tcp" }] });
+        assert!(!port(Some("10.0.0.2"), 502, "tcp").is_held_by(&holder));
+        assert!(!port(Some("10.0.0.1"), 502, "udp").is_held_by(&holder));
+        assert!(port(Some("10.0.0.1"), 502, "tcp").is_held_by(&holder));
+        assert!(port(None, 502, "tcp").is_held_by(&holder));
+        let everywhere = json!({ "Ports": [{ "IP": "::", "PublicPort": 502, "Type": "tcp" }] });
+        assert!(port(Some("10.0.0.2"), 502, "tcp").is_held_by(&everywhere));
+        let service = json!({ "ports": [{ "published": "502", "protocol": "tcp", "host_ip": "10.0.0.2" }] });
+        assert_eq!(published(&service), [port(Some("10.0.0.2"), 502, "tcp")]);
     }
 
     #[test]
     fn a_port_somebody_listens_on_is_taken() {
         let listener = TcpListener::bind("0.0.0.0:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        assert!(is_taken(port, "tcp"));
+        let number = listener.local_addr().unwrap().port();
+        assert!(port(None, number, "tcp").is_taken());
+        assert!(port(Some("127.0.0.1"), number, "tcp").is_taken());
         drop(listener);
-        assert!(!is_taken(port, "tcp"));
+        assert!(!port(None, number, "tcp").is_taken());
+        let _one = TcpListener::bind(("127.0.0.1", number)).unwrap();
+        assert!(!port(Some("127.0.0.2"), number, "tcp").is_taken());
     }
 }

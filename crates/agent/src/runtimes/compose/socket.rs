@@ -61,6 +61,10 @@ impl Socket {
         SocketError::Silent { path: self.path.clone(), reason: reason.to_string() }
     }
 
+    fn late(&self) -> SocketError {
+        self.silent(format!("no answer within {} s", QUESTION_MAX.as_secs()))
+    }
+
     /// Sends one question without content; the answer's body is still to come.
     async fn send(&self, method: Method, path: &str, login: Option<&Login>) -> Result<Incoming, SocketError> {
         self.send_with(method, path, login, Full::<Bytes>::default()).await
@@ -115,8 +119,7 @@ impl Socket {
 
     async fn ask(&self, method: Method, path: &str) -> Result<Vec<u8>, SocketError> {
         let question = async { self.read(self.send(method, path, None).await?).await };
-        let late = || self.silent(format!("no answer within {} s", QUESTION_MAX.as_secs()));
-        tokio::time::timeout(QUESTION_MAX, question).await.unwrap_or_else(|_| Err(late()))
+        tokio::time::timeout(QUESTION_MAX, question).await.unwrap_or_else(|_| Err(self.late()))
     }
 
     pub async fn get(&self, path: &str) -> Result<Value, SocketError> {
@@ -197,7 +200,9 @@ impl Socket {
     /// What happens to containers with a label, from now on.
     pub async fn events(&self, label: &str) -> Result<Lines, SocketError> {
         let filters = json!({ "type": ["container"], "label": [label] });
-        self.lines(Method::GET, &format!("/events?filters={}", query(&filters.to_string())), None).await
+        let path = format!("/events?filters={}", query(&filters.to_string()));
+        let begun = tokio::time::timeout(QUESTION_MAX, self.lines(Method::GET, &path, None)).await;
+        begun.unwrap_or_else(|_| Err(self.late()))
     }
 
     async fn lines(&self, method: Method, path: &str, login: Option<&Login>) -> Result<Lines, SocketError> {

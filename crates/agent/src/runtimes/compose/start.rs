@@ -5,13 +5,19 @@ use super::project::Project;
 use super::socket::Lines;
 use super::{Compose, PROGRAM_MAX, from_program, from_socket, names};
 use crate::machine::io::{FailureKind, WorkFailure};
-use crate::runtimes::engine::failed;
+use crate::runtimes::engine::{failed, unavailable};
 use serde_json::Value;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Between two looks while containers start: events say most of it earlier.
 const LOOK_PERIOD: Duration = Duration::from_millis(500);
+/// What was started counts as up when it has run for so long: what cannot start ends within a moment, and runs until then.
+const SETTLED_AFTER: Duration = Duration::from_secs(1);
+/// What the engine had to start again by itself counts as up when it has run for so long; engines themselves take ten
+/// seconds for a sign of success.
+const STEADY_AFTER: Duration = Duration::from_secs(10);
 /// Lines of its log that a failed container is quoted with.
 const LAST_LINES: usize = 5;
 
@@ -34,9 +40,10 @@ impl Compose {
         if !waits {
             return Ok(());
         }
+        let mut steady = Steady::new(&before);
         loop {
             let containers = self.containers(&project.name).await.map_err(from_socket)?;
-            if self.has_come_up(&containers).await? {
+            if self.has_come_up(&containers, &mut steady).await? {
                 return Ok(());
             }
             tokio::select! {
@@ -76,7 +83,7 @@ impl Compose {
     }
 
     /// Whether all runs; an error when something of it will not.
-    async fn has_come_up(&self, containers: &[Container]) -> Result<bool, WorkFailure> {
+    async fn has_come_up(&self, containers: &[Container], steady: &mut Steady) -> Result<bool, WorkFailure> {
         for container in containers {
             let gone = matches!(container.status.as_str(), "exited" | "dead") && container.exit_code != 0;
             if gone {
@@ -88,11 +95,12 @@ impl Compose {
                 return Err(failed(format!("container `{}` is unhealthy{probe}", container.name)));
             }
         }
-        let up = |container: &Container| match container.health.as_deref() {
-            None | Some("healthy") => container.runs() || container.is_done(),
+        let mut up = |container: &Container| match container.health.as_deref() {
+            None => container.is_done() || container.runs() && steady.is(container),
+            Some("healthy") => container.runs() || container.is_done(),
             Some(_) => container.is_done(),
         };
-        Ok(!containers.is_empty() && containers.iter().all(up))
+        Ok(!containers.is_empty() && containers.iter().all(&mut up))
     }
 
     async fn exited(&self, exited: Exited) -> WorkFailure {
@@ -106,6 +114,35 @@ impl Compose {
             message = format!("{message}; its last lines: {}", words.trim_end().replace('\n', " / "));
         }
         WorkFailure { kind: FailureKind::Exited, message }
+    }
+}
+
+/// Tells what runs from what falls over, and is perhaps started again, which looks the same at many instants.
+#[derive(Debug)]
+struct Steady {
+    /// What ran before anything was done.
+    ran: HashSet<(String, String)>,
+    /// When a container was first seen since its last start.
+    seen: HashMap<(String, String), Instant>,
+}
+
+impl Steady {
+    fn new(before: &[Container]) -> Self {
+        let ran = before.iter().filter(|container| container.runs() && container.restarts == 0);
+        Self { ran: ran.map(Self::key).collect(), seen: HashMap::new() }
+    }
+
+    fn key(container: &Container) -> (String, String) {
+        (container.id.clone(), container.started_at.clone())
+    }
+
+    fn is(&mut self, container: &Container) -> bool {
+        let key = Self::key(container);
+        if self.ran.contains(&key) {
+            return true;
+        }
+        let enough = if container.restarts == 0 { SETTLED_AFTER } else { STEADY_AFTER };
+        self.seen.entry(key).or_insert_with(Instant::now).elapsed() >= enough
     }
 }
 
@@ -145,7 +182,7 @@ impl Watch {
     async fn exited(&mut self) -> Result<Exited, WorkFailure> {
         loop {
             let Some(event) = self.events.next().await.map_err(from_socket)? else {
-                return Err(from_socket(super::SocketError::Failed("the engine ended while starting".to_owned())));
+                return Err(unavailable("the container engine ended while something was started"));
             };
             if let Some(exited) = self.take(&event) {
                 return Ok(exited);

@@ -128,7 +128,7 @@ impl World {
 
     pub fn observe(&self, script: &Script) -> Observation {
         let deployments = self.deployments.iter().map(|(id, placed)| (*id, seen(*id, placed, script))).collect();
-        Observation { deployments }
+        Observation { deployments, restarted: Vec::new() }
     }
 }
 
