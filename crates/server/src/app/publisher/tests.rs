@@ -38,9 +38,21 @@ async fn parts() -> (Parts, TempDir) {
     (parts, folder)
 }
 
-fn queue(parts: &Parts) -> StatusQueue {
+/// A batch about to be written, and the queue whose reports may ride in it.
+struct Scene {
+    parts: Parts,
+    queue: StatusQueue,
+    change: Change,
+    item: BatchItem,
+    _folder: TempDir,
+}
+
+async fn scene() -> Scene {
+    let (parts, folder) = parts().await;
     let Parts { store, heads, metrics, .. } = parts.clone();
-    StatusQueue::start(Statuses { store, heads, metrics }).0
+    let queue = StatusQueue::start(Statuses { store, heads, metrics }).0;
+    let (change, item) = change(&parts.store).await;
+    Scene { parts, queue, change, item, _folder: folder }
 }
 
 /// A change for one target, which is skipped: a batch as good as any, without documents.
@@ -83,9 +95,7 @@ async fn done(parts: &Parts, change: &Change) -> usize {
 
 #[tokio::test]
 async fn reports_that_wait_while_a_batch_is_written_are_written_with_it() {
-    let (parts, _folder) = parts().await;
-    let queue = queue(&parts);
-    let (change, item) = change(&parts.store).await;
+    let Scene { parts, queue, change, item, _folder } = scene().await;
     let ride = queue.riders().unwrap().ride().await;
     let mut answer = pin!(queue.write(report(DeploymentId(Uuid::new_v4()))));
     assert!(poll!(answer.as_mut()).is_pending());
@@ -99,9 +109,7 @@ async fn reports_that_wait_while_a_batch_is_written_are_written_with_it() {
 
 #[tokio::test]
 async fn a_report_that_cannot_be_written_keeps_neither_the_batch_nor_other_reports() {
-    let (parts, _folder) = parts().await;
-    let queue = queue(&parts);
-    let (change, item) = change(&parts.store).await;
+    let Scene { parts, queue, change, item, _folder } = scene().await;
     let ride = queue.riders().unwrap().ride().await;
     let mut good = pin!(queue.write(report(DeploymentId(Uuid::new_v4()))));
     let mut broken = pin!(queue.write(report(BROKEN.parse().unwrap())));
@@ -116,9 +124,7 @@ async fn a_report_that_cannot_be_written_keeps_neither_the_batch_nor_other_repor
 
 #[tokio::test]
 async fn reports_are_answered_though_the_batch_fails() {
-    let (parts, _folder) = parts().await;
-    let queue = queue(&parts);
-    let (change, item) = change(&parts.store).await;
+    let Scene { parts, queue, change, item, _folder } = scene().await;
     let ride = queue.riders().unwrap().ride().await;
     let mut answer = pin!(queue.write(report(DeploymentId(Uuid::new_v4()))));
     assert!(poll!(answer.as_mut()).is_pending());
