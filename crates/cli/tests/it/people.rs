@@ -115,7 +115,7 @@ fn changes_are_named_by_the_beginning_of_their_id_and_deployments_go_back() {
     let now = server.json(&["deployment", "show", &deployment]);
     assert_eq!((&now["revision"], &now["convergence"]), (&3.into(), &"converged".into()));
     assert_ne!(now["values"]["sampleSeconds"], 10);
-    assert_eq!(server.json(&["device", "list", "--state", "fine"])[0]["device"], "press");
+    assert_eq!(server.json(&["device", "list", "--text", "PRE"])[0]["device"], "press");
     assert_eq!(server.json(&["device", "list", "--state", "failing"]), serde_json::json!([]));
     assert_eq!(server.json(&["client", "list", "--state", "accepted"])[0]["id"], "press");
     drop(device);

@@ -181,10 +181,10 @@ async fn devices_and_clients_are_found_by_how_they_do() {
         selector: None,
     };
     assert_eq!(found(by(Some("failing"), None)).await.unwrap(), ["press"]);
-    assert_eq!(found(by(Some("fine"), None)).await.unwrap(), ["lathe"]);
+    assert_eq!(found(by(Some("failing"), Some("lathe"))).await.unwrap(), [] as [&str; 0], "both must hold");
     assert_eq!(found(by(None, Some("LAT"))).await.unwrap(), ["lathe"]);
-    let both = DeviceQuery { selector: because("site=nord"), ..by(Some("fine"), None) };
-    assert!(found(both).await.unwrap().is_empty());
+    let elsewhere = DeviceQuery { selector: because("site=sued"), ..by(Some("failing"), None) };
+    assert!(found(elsewhere).await.unwrap().is_empty());
     let wrong = problem(found(by(Some("good"), None)).await);
     assert!(wrong.detail.contains("`shut-out`"), "{}", wrong.detail);
     let pending = api.clients_in(ClientState::Pending, &PageQuery::default()).await.unwrap().items;
