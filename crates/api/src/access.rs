@@ -1,6 +1,7 @@
-//! Tokens and the audit.
+//! Tokens, operators, web sessions and the audit.
 
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use utoipa::ToSchema;
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -68,4 +69,52 @@ pub struct AuditVerification {
 pub struct WhoAmI {
     pub actor: String,
     pub server_version: String,
+}
+
+/// Somebody who signs in with a name and a password.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Operator {
+    pub name: String,
+    pub created_at: String,
+    pub password_set_at: String,
+}
+
+/// `PUT /api/operators/{name}/password`
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SetPassword {
+    /// 12 to 200 characters.
+    pub password: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Without the password.
+impl fmt::Debug for SetPassword {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SetPassword").field("reason", &self.reason).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PasswordSet {
+    pub name: String,
+    /// Browsers that were signed in with the old one.
+    pub sessions_ended: u64,
+}
+
+/// A browser that is signed in.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Session {
+    pub id: String,
+    /// Whose it is: `operator:admin`, `token:ci`.
+    pub actor: String,
+    pub address: String,
+    pub browser: String,
+    pub created_at: String,
+    pub seen_at: String,
+    pub expires_at: String,
 }

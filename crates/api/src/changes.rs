@@ -140,3 +140,19 @@ pub struct LeftOut {
     pub device: DeviceRef,
     pub reason: String,
 }
+
+/// `POST /api/changes/{id}/cancel`
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct CancelChange {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Cancelled {
+    /// Devices that were not told yet and stay as they are.
+    pub left: u64,
+    pub change: Change,
+}

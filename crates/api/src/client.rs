@@ -18,7 +18,9 @@ use serde::de::DeserializeOwned;
 use std::time::Duration;
 use url::Url;
 
+pub use access::AuditQuery;
 pub use deployments::DeploymentQuery;
+pub use devices::DeviceQuery;
 pub use events::{EventQuery, EventStream, Streamed};
 
 use keys::Keys;
@@ -144,6 +146,8 @@ impl std::fmt::Debug for ApiClient {
 #[derive(Debug, Clone, Copy, Default)]
 struct Terms<'a> {
     if_match: Option<i64>,
+    /// Whatever its revision, as long as it is there.
+    if_present: bool,
     dry_run: bool,
     reason: Option<&'a str>,
 }
@@ -206,6 +210,9 @@ impl ApiClient {
         }
         if let Some(revision) = terms.if_match {
             request = request.header(IF_MATCH, format!("\"{revision}\""));
+        }
+        if terms.if_present {
+            request = request.header(IF_MATCH, "*");
         }
         if terms.dry_run {
             request = request.query(&[("dryRun", "true")]);

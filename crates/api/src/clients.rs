@@ -11,6 +11,19 @@ pub enum ClientState {
     Retired,
 }
 
+impl ClientState {
+    pub const ALL: [Self; 3] = [Self::Pending, Self::Accepted, Self::Retired];
+
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Accepted => "accepted",
+            Self::Retired => "retired",
+        }
+    }
+}
+
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Client {
@@ -108,4 +121,44 @@ pub struct Trust {
     pub trust_bundle: String,
     /// PEM: the CA of the HTTPS certificates of the trust and operator listeners.
     pub https_ca: String,
+}
+
+/// A one-time token as operators see it: never the token itself.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Invitation {
+    pub client: String,
+    pub state: InvitationState,
+    pub created_at: String,
+    pub expires_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub used_at: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum InvitationState {
+    Open,
+    Used,
+    Expired,
+}
+
+impl InvitationState {
+    /// The word on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Used => "used",
+            Self::Expired => "expired",
+        }
+    }
+}
+
+/// `DELETE /api/clients/{id}/enrolment-token`
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Withdrawn {
+    pub client: String,
+    /// Tokens nobody had used, and nobody can any more.
+    pub tokens: u64,
 }

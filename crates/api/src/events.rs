@@ -22,7 +22,7 @@ pub struct Event {
     pub application: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
-    /// Who did it: `token:ci`, `client:press-07`, `system`.
+    /// Who did it: `operator:admin`, `token:ci`, `client:press-07`, `system`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
     /// One sentence for people.

@@ -9,9 +9,13 @@ use crate::commands::deployment::DeploymentCommand;
 use crate::commands::device::DeviceCommand;
 use crate::commands::events::EventsArgs;
 use crate::commands::group::GroupCommand;
+use crate::commands::invitation::InvitationCommand;
 use crate::commands::login::LoginArgs;
+use crate::commands::registry::RegistryCommand;
+use crate::commands::session::SessionCommand;
 use crate::commands::token::TokenCommand;
 use crate::commands::trust::TrustCommand;
+use crate::commands::user::UserCommand;
 use crate::config::ConfigCommand;
 use crate::connection::ConnectionArgs;
 use crate::demo::DemoArgs;
@@ -85,6 +89,12 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: ClientCommand,
     },
+    /// Invitations: one-time tokens devices join with
+    #[command(visible_alias = "invitations")]
+    Invitation {
+        #[command(subcommand)]
+        command: InvitationCommand,
+    },
     /// Groups: named label selectors
     #[command(visible_alias = "groups")]
     Group {
@@ -93,17 +103,22 @@ pub(crate) enum Command {
     },
     /// Deploy an application to devices
     Deploy(DeployArgs),
-    /// Deployments: look, reconfigure, upgrade, remove
+    /// Deployments: look, reconfigure, upgrade, retry, revert, remove
     #[command(visible_alias = "deployments")]
     Deployment {
         #[command(subcommand)]
         command: DeploymentCommand,
     },
-    /// Changes: what was asked for, and how far it is
+    /// Changes: what was asked for, how far it is, cancel the rest
     #[command(visible_alias = "changes")]
     Change {
         #[command(subcommand)]
         command: ChangeCommand,
+    },
+    /// The registry of the server, and copies from others into it
+    Registry {
+        #[command(subcommand)]
+        command: RegistryCommand,
     },
     /// What others need to trust this server
     Trust {
@@ -115,6 +130,18 @@ pub(crate) enum Command {
     Token {
         #[command(subcommand)]
         command: TokenCommand,
+    },
+    /// People who sign in with a name and a password
+    #[command(visible_alias = "users")]
+    User {
+        #[command(subcommand)]
+        command: UserCommand,
+    },
+    /// Browsers that are signed in
+    #[command(visible_alias = "sessions")]
+    Session {
+        #[command(subcommand)]
+        command: SessionCommand,
     },
     /// Who changed what, when and why
     Audit {
@@ -134,7 +161,8 @@ pub(crate) enum Command {
 
 const SERVE_NOTES: &str = "\
 With no file at all the server starts on SQLite in its data folder, with a trust domain of its own.
-The first API token is written to DIR/admin-token, the addresses really bound to DIR/addresses.json.
+The first API token is written to DIR/admin-token, the first password of the operator `admin` to DIR/admin-password (until it
+is changed), the addresses really bound to DIR/addresses.json.
 SIGTERM and Ctrl-C stop it gracefully; SIGHUP reloads certificates and trust anchors.
 Flags go before the configuration file; docs/configuration.md lists every setting.";
 

@@ -118,6 +118,15 @@ pub(crate) fn secret(prompt: &str) -> Outcome<String> {
     Password::with_theme(&theme()).with_prompt(prompt).interact().map_err(unasked)
 }
 
+/// A secret nobody has yet, typed twice.
+pub(crate) fn new_secret(prompt: &str) -> Outcome<String> {
+    Password::with_theme(&theme())
+        .with_prompt(prompt)
+        .with_confirmation("Once more", "The two differ.")
+        .interact()
+        .map_err(unasked)
+}
+
 fn theme() -> ColorfulTheme {
     ColorfulTheme::default()
 }

@@ -76,6 +76,17 @@ pub(crate) fn parse_span(text: &str) -> Result<std::time::Duration, String> {
         .ok_or_else(|| "write a number with a unit, such as 90s, 5m, 2h or 7d".to_owned())
 }
 
+/// Reads a time, or how long ago it was.
+pub(crate) fn parse_instant(text: &str) -> Result<Timestamp, String> {
+    if let Ok(at) = text.parse::<Timestamp>() {
+        return Ok(at);
+    }
+    let span = parse_span(text)
+        .map_err(|_| "write a time such as 2026-09-21T08:00:00Z, or a span such as 90s, 5m, 2h or 7d".to_owned())?;
+    let span = SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX);
+    Ok(now().saturating_sub(span).unwrap_or(Timestamp::MIN))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,5 +117,12 @@ mod tests {
         assert!(parse_span("soon").is_err());
         assert!(parse_span("").is_err());
         assert!(parse_span("99999999999999999999d").is_err());
+    }
+
+    #[test]
+    fn instants_are_times_or_spans_back() {
+        assert_eq!(parse_instant("2026-09-21T08:00:00Z").unwrap().to_string(), "2026-09-21T08:00:00Z");
+        assert!(parse_instant("1h").unwrap() < now());
+        assert!(parse_instant("yesterday").unwrap_err().contains("such as 2026-09-21T08:00:00Z"));
     }
 }

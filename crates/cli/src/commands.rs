@@ -13,10 +13,14 @@ pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod events;
 pub(crate) mod group;
+pub(crate) mod invitation;
 pub(crate) mod login;
+pub(crate) mod registry;
+pub(crate) mod session;
 pub(crate) mod status;
 pub(crate) mod token;
 pub(crate) mod trust;
+pub(crate) mod user;
 
 use crate::connection::Target;
 use crate::failure::{Exit, Failure, Outcome};
@@ -82,6 +86,21 @@ pub(crate) async fn every<T>(
     }
 }
 
+/// The one whose id is this, or starts with it.
+pub(crate) fn only<T>(items: Vec<T>, noun: &str, text: &str, id: impl Fn(&T) -> &String) -> Outcome<T> {
+    let mut found: Vec<T> = items.into_iter().filter(|one| id(one).starts_with(text)).collect();
+    match (found.pop(), found.len()) {
+        (Some(only), 0) => Ok(only),
+        (None, _) => {
+            let list = if noun == "copy" { "registry copies".to_owned() } else { format!("{noun} list") };
+            Err(Failure::new(Exit::NotFound, format!("no {noun} `{text}`"))
+                .next(format!("`margrave {list}` shows all")))
+        }
+        (Some(_), others) => Err(Failure::usage(format!("`{text}` is the beginning of {} ids", others + 1))
+            .next(format!("write more of the id of the {noun}"))),
+    }
+}
+
 /// How many items a list shows.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct LimitArgs {
@@ -107,7 +126,7 @@ impl From<ClientError> for Failure {
                     _ => Exit::Failed,
                 };
                 let mut failure = Self::new(exit, problem.detail.clone());
-                for field in &problem.errors {
+                for field in problem.errors.iter().filter(|field| !problem.detail.ends_with(&field.message)) {
                     // What is wrong as a whole has no field.
                     failure = failure.because(match field.field.as_str() {
                         "" => field.message.clone(),

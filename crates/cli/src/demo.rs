@@ -186,7 +186,7 @@ fn welcome(out: Output, url: &str, token: &str, data: &Path, demo: &Demo, real: 
     format!(
         "\n{title} ({state})\n
   Open         {url}/sign-in#token={token}
-  Token        {token_file}
+{password}  Token        {token_file}
   Login        {program} login --data {data}   # then leave out --data below
 
 {try_it}
@@ -211,9 +211,18 @@ Ctrl-C stops everything; the next start finds the same state.",
         on_this_machine = if real { on_this_machine(&command, out) } else { String::new() },
         title = bold("Margrave demo"),
         try_it = bold("Five things to try, in another terminal:"),
+        password = sign_in(data, url),
         token_file = data.join(run::ADMIN_TOKEN_FILE).display(),
         data = data.display(),
     )
+}
+
+/// What to type instead of following the link, until the password is changed.
+fn sign_in(data: &Path, url: &str) -> String {
+    match std::fs::read_to_string(data.join(run::ADMIN_PASSWORD_FILE)) {
+        Ok(password) => format!("  or           {url}/sign-in, name admin, password {}\n", password.trim()),
+        Err(_) => format!("  or           {url}/sign-in, name admin, with the password you chose\n"),
+    }
 }
 
 /// What a machine with Docker can do beside.

@@ -1,7 +1,7 @@
 //! `margrave`: the server, the demo, and the operator's commands.
 //!
 //! The commands in [`commands`] reach a fleet only through the client in `margrave-api`; `serve`, `demo`,
-//! `sim` and `config` alone know the server.
+//! `sim`, `config` and what is done offline alone know the server.
 
 // Suggested reading order.
 mod answers;
@@ -14,6 +14,7 @@ mod connection;
 mod demo;
 mod examples;
 mod failure;
+mod offline;
 mod output;
 mod serve;
 mod shell;
@@ -23,6 +24,7 @@ mod watch;
 use arguments::{Cli, Command};
 use clap::FromArgMatches as _;
 use commands::Session;
+use commands::user::UserCommand;
 use connection::{Environment, saved};
 use failure::Outcome;
 use output::Output;
@@ -66,6 +68,9 @@ async fn run(cli: Cli, matches: &clap::ArgMatches, out: Output) -> Outcome {
         Command::Man(args) => shell::man(&args, out),
         Command::Login(args) => commands::login::login(args, &connection, &environment, out).await,
         Command::Logout => commands::login::logout(out),
+        Command::User { command: UserCommand::Password(args) } if args.offline => {
+            offline::password(&args, &connection, out).await
+        }
         Command::Doctor => commands::doctor::run(&connection, &environment, out).await,
         command => {
             let saved = saved::path().map(|path| saved::load(&path)).transpose()?.flatten();
@@ -89,6 +94,10 @@ async fn operate(command: Command, session: &Session) -> Outcome {
         Command::Change { command } => commands::change::run(command, session).await,
         Command::Trust { command } => commands::trust::run(command, session).await,
         Command::Token { command } => commands::token::run(command, session).await,
+        Command::User { command } => commands::user::run(command, session).await,
+        Command::Session { command } => commands::session::run(command, session).await,
+        Command::Registry { command } => commands::registry::run(command, session).await,
+        Command::Invitation { command } => commands::invitation::run(command, session).await,
         Command::Audit { command } => commands::audit::run(command, session).await,
         Command::Events(args) => commands::events::run(args, session).await,
         Command::Serve(_)

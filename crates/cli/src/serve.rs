@@ -145,6 +145,10 @@ fn greet(out: Output, running: &Running, data: &Path) {
     out.say(format!("trust      {}", on(addresses.trust, &urls.trust)));
     out.say(format!("operators  {}", on(addresses.operators, &urls.operators)));
     out.say(format!("token      {}", data.join(run::ADMIN_TOKEN_FILE).display()));
+    let password = data.join(run::ADMIN_PASSWORD_FILE);
+    if password.exists() {
+        out.say(format!("password   {} (of `admin`, until it is changed)", password.display()));
+    }
     out.say("Next, in another terminal:");
     out.say(format!("  margrave --data {shown} app import FOLDER        # fill the catalog"));
     out.say(format!("  margrave --data {shown} client enrol-token NAME  # bring a device in"));

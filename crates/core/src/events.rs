@@ -29,7 +29,7 @@ pub struct NewEvent {
     /// Dotted: the noun, then what became of it, such as `deployment.failed`.
     pub kind: String,
     pub about: About,
-    /// Who did it: `token:ci`, `client:press-07`, `system`.
+    /// Who did it: `operator:admin`, `token:ci`, `client:press-07`, `system`.
     pub actor: Option<String>,
     /// One sentence for people.
     pub message: String,
@@ -187,6 +187,9 @@ fn name(action: &str) -> (String, String) {
         "group.delete" => ("group.deleted", "was deleted"),
         "token.create" => ("token.created", "was created"),
         "token.revoke" => ("token.revoked", "was revoked"),
+        "operator.create" => ("operator.created", "was created"),
+        "operator.password" => ("operator.password", "has a new password"),
+        "session.refuse" => ("session.refused", "could not sign in: wrong name or password"),
         "session.create" => ("session.opened", "was opened"),
         "session.end" => ("session.ended", "was ended"),
         "enrolment.withdraw" => ("client.uninvited", "may not enrol with the tokens it was given any more"),

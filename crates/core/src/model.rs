@@ -12,7 +12,7 @@ use uuid::Uuid;
 /// Who did something, and why (invariant 8).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Actor {
-    /// `token:ci`, `client:press-07`, `system`.
+    /// `operator:admin`, `token:ci`, `client:press-07`, `system`.
     pub name: String,
     pub reason: Option<String>,
     pub request_id: Option<String>,

@@ -67,11 +67,17 @@ pub fn read<T: DeserializeOwned>(text: &str, known: &[String]) -> Reading<T> {
         return reading;
     }
     let (parsed, errors) = DeTable::parse_recoverable(text);
-    reading.problems.extend(errors.iter().map(|error| Problem {
-        place: error.span().map(|span| place(text, span.start)),
-        key: String::new(),
-        text: one_line(error.message()),
-    }));
+    reading.problems.extend(
+        errors.iter().map(|error| Problem {
+            place: error.span().map(|span| place(text, span.start)),
+            key: error
+                .span()
+                .filter(|_| error.message() == DUPLICATE)
+                .and_then(|span| named(text, span))
+                .unwrap_or_default(),
+            text: plainly(error.message()),
+        }),
+    );
     if !reading.problems.is_empty() {
         reading.problems.sort_by_key(|problem| problem.place);
         return reading;
@@ -106,7 +112,7 @@ fn take<T: DeserializeOwned, S>(mut table: toml::Table, reading: &mut Reading<S>
         let problem = Problem {
             place: nearest_place(&reading.places, &key),
             key: if whole { String::new() } else { key },
-            text: one_line(error.inner().message()),
+            text: plainly(error.inner().message()),
         };
         reading.problems.push(problem);
         if whole || !remove(&mut table, path) {
@@ -173,6 +179,38 @@ fn place(text: &str, offset: usize) -> Place {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |at| at + 1);
     Place { line: 1 + before.matches('\n').count(), column: 1 + before[line_start..].chars().count() }
+}
+
+/// The parser's word for a key that is there twice.
+const DUPLICATE: &str = "duplicate key";
+
+/// The key that stands in a stretch of the text.
+fn named(text: &str, span: std::ops::Range<usize>) -> Option<String> {
+    let key = text.get(span)?.trim().trim_matches(['"', '\'']);
+    (!key.is_empty() && !key.contains(char::is_whitespace)).then(|| key.to_owned())
+}
+
+/// What a parser says, in words for people who write settings.
+fn plainly(message: &str) -> String {
+    let message = one_line(message);
+    if message == DUPLICATE {
+        return "is there twice; keep one".to_owned();
+    }
+    let Some((found, wanted)) = message.split_once(", expected ") else { return message };
+    let Some((_, found)) = found.split_once(": ") else { return message };
+    let wanted = match wanted {
+        "a string" => "a text in quotes",
+        "path string" => "a path in quotes",
+        "a boolean" => "`true` or `false`",
+        "u8" => "a whole number from 0 to 255",
+        "u16" => "a whole number from 0 to 65535",
+        "u32" | "u64" | "usize" => "a whole number, 0 or more",
+        "i32" | "i64" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a sequence" => "a list in brackets",
+        other => other,
+    };
+    format!("{found} is not what belongs here: write {wanted}")
 }
 
 fn one_line(text: &str) -> String {

@@ -6,6 +6,7 @@
 
 mod chart;
 mod compose;
+mod folder;
 mod image;
 mod manifests;
 mod package;

@@ -20,6 +20,7 @@ pub mod mask;
 pub mod notices;
 pub mod overview;
 pub mod paging;
+pub mod passwords;
 pub mod preload;
 pub mod publisher;
 pub mod registry;

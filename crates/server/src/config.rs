@@ -30,7 +30,7 @@ const fn loopback(port: u16) -> SocketAddr {
 settings! {
     /// Every setting of the server.
     pub struct Config {
-        /// Folder for everything the server keeps: database, keys, the first API token.
+        /// Folder for everything the server keeps: database, keys, the first API token and password.
         data_dir: PathBuf = PathBuf::from("margrave-data"),
         /// A client not heard of for this long counts as silent.
         silent_after: Span = Span::minutes(5),

@@ -2,12 +2,16 @@
 
 mod bootstrap;
 mod loops;
+mod offline;
 mod place;
 
-pub use bootstrap::ADMIN_TOKEN_FILE;
+pub use bootstrap::{ADMIN_PASSWORD_FILE, ADMIN_TOKEN_FILE};
+pub use offline::set_password;
 pub use place::ADDRESSES_FILE;
 
+use crate::app::error::AppError;
 use crate::app::events::streams::Streams;
+use crate::app::passwords::{Hashing, Pace};
 use crate::app::publisher;
 use crate::catalog::Descriptions;
 use crate::config::{Config, Problem};
@@ -45,6 +49,8 @@ pub enum StartError {
     },
     #[error("another server is using the data folder `{}`: stop it or choose another folder with --data", path.display())]
     InUse { path: PathBuf },
+    #[error("the password cannot be set")]
+    Password(#[source] AppError),
     #[error("cannot open the store")]
     Store(#[from] StoreError),
     #[error("cannot set up this server's identity")]
@@ -97,7 +103,9 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
     let lock = place::take(&config)?;
     let store = Store::open(&StoreOptions { url: config.store_url(), readers: config.store.readers }).await?;
     let identity = Arc::new(Identity::open(Arc::clone(&config), Arc::clone(&clock))?);
+    let hashing = Hashing::default();
     bootstrap::admin_token(&store, &config, clock.now()).await?;
+    bootstrap::admin(&store, &config, &hashing, clock.now()).await?;
     // The place first: whatever is recorded behind it is read again.
     let place_read = store.audit_place().await?;
     let heads = Arc::new(Heads::load(&store).await?);
@@ -138,6 +146,8 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
         streams,
         notices: Arc::default(),
         board: Arc::default(),
+        hashing,
+        pace: Pace::default(),
         registry,
         urls: Arc::new(place.urls),
         stopping: CancellationToken::new(),

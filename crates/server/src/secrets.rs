@@ -19,6 +19,21 @@ pub fn generate(prefix: &str) -> String {
     format!("{prefix}{}", URL_SAFE_NO_PAD.encode(bytes))
 }
 
+/// Letters and digits nobody takes for another.
+const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
+/// 100 bits in four groups, to be read from a screen and typed.
+const PASSWORD_GROUPS: usize = 4;
+const PASSWORD_GROUP_CHARS: usize = 5;
+
+/// A password for somebody who will choose another one.
+pub fn password() -> String {
+    let mut bytes = [0_u8; PASSWORD_GROUPS * PASSWORD_GROUP_CHARS];
+    getrandom::fill(&mut bytes).expect("an operating system without random numbers cannot run a server");
+    // 32 divides 256, so every letter is as likely as every other.
+    let letters: Vec<char> = bytes.iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect();
+    letters.chunks(PASSWORD_GROUP_CHARS).map(|group| group.iter().collect::<String>()).collect::<Vec<_>>().join("-")
+}
+
 /// What the store keeps of a secret: the SHA-256 of its text, in hexadecimal.
 pub fn hash(secret: &str) -> String {
     Digest::of(secret.as_bytes()).hex().to_owned()
@@ -32,5 +47,13 @@ mod tests {
         assert_ne!(one, other);
         assert!(one.starts_with("t_") && one.len() == 2 + 43, "{one}");
         assert_eq!(super::hash(&one).len(), 64);
+    }
+
+    #[test]
+    fn a_password_can_be_typed_and_is_never_the_same() {
+        let (one, other) = (super::password(), super::password());
+        assert_ne!(one, other);
+        assert_eq!((one.len(), one.split('-').count()), (23, 4), "{one}");
+        assert!(one.bytes().all(|byte| byte == b'-' || super::ALPHABET.contains(&byte)), "{one}");
     }
 }

@@ -3,6 +3,7 @@
 use crate::app::events::streams::Streams;
 use crate::app::notices::Notices;
 use crate::app::overview::Board;
+use crate::app::passwords::{Hashing, Pace};
 use crate::app::publisher::Publisher;
 use crate::catalog::Descriptions;
 use crate::config::Config;
@@ -47,6 +48,10 @@ pub struct Shared {
     pub notices: Arc<Notices>,
     /// The fleet at a glance, as it was counted last.
     pub board: Arc<Board>,
+    /// Hashes passwords, a few at a time.
+    pub hashing: Hashing,
+    /// How often passwords may be tried.
+    pub pace: Pace,
     /// The embedded OCI registry, unless it is off.
     pub registry: Option<Arc<Hosted>>,
     /// Addresses as seen from outside.

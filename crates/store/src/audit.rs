@@ -20,6 +20,8 @@ pub struct AuditFilter {
     pub action: Option<String>,
     /// Part of what it is about, such as `press-07`.
     pub subject: Option<String>,
+    /// All of what it is about, such as `client/press-07`.
+    pub of: Option<String>,
     /// Not older than this.
     pub since: Option<Timestamp>,
     /// Older than this.
@@ -182,7 +184,7 @@ impl Store {
         let rows = sqlx::query(
             "SELECT * FROM audit WHERE seq < $1 AND seq > $8 AND at >= $2 AND at < $3 AND ($4 = '' OR actor = $4)
                AND ($5 = '' OR action = $5 OR SUBSTR(action, 1, LENGTH($5) + 1) = $5 || '.')
-               AND ($6 = '' OR LOWER(subject) LIKE $6 ESCAPE '\\')
+               AND ($6 = '' OR LOWER(subject) LIKE $6 ESCAPE '\\') AND ($9 = '' OR subject = $9)
              ORDER BY seq DESC LIMIT $7",
         )
         .bind(before)
@@ -193,6 +195,7 @@ impl Store {
         .bind(filter.subject.as_deref().map(containing).unwrap_or_default())
         .bind(i64::from(limit))
         .bind(above)
+        .bind(filter.of.clone().unwrap_or_default())
         .fetch_all(&self.read)
         .await
         .during("search the audit chain")?;

@@ -6,7 +6,7 @@
 //! clients and what each of them is told (manifests with their exact bytes, artifacts and blobs);
 //! devices as they were reported, with the operator's labels; groups; the catalog;
 //! changes (intents over many devices, with how far they got), deployments and their revisions;
-//! the last word of each client about each deployment; API tokens, enrolment tokens and web sessions, as hashes;
+//! the last word of each client about each deployment; API tokens, enrolment tokens, web sessions and passwords of operators, as hashes;
 //! the audit chain and the events, in the same transaction as whatever they tell of.
 //!
 //! Kept for a while, then pruned: replaced artifacts, old revisions, the history of status reports, finished changes,
@@ -49,6 +49,7 @@ mod drafts;
 mod enrolments;
 mod groups;
 mod idempotency;
+mod operators;
 mod seen;
 mod sessions;
 mod statuses;
@@ -70,9 +71,10 @@ pub use error::StoreError;
 pub use events::{EventBounds, EventFilter, EventOrder, EventRange};
 pub use idempotency::{KEYS_PER_TOKEN_MAX, KeyEntry, KeyOwner, KeyWrite};
 pub use open::{Store, StoreOptions, without_password};
+pub use operators::{Credential, Operator};
 pub use retention::{PRUNE_ROWS_MAX, Retention};
 pub use seen::{SILENT_MAX, SeenAt};
-pub use sessions::{SignedIn, WebSession};
+pub use sessions::{SessionOwner, SignedIn, WebSession};
 pub use statuses::{STATUS_HISTORY_MAX, StatusOutcome, StatusWrite};
 pub use summary::{SilentPlace, Summary};
 pub use trend::Slot;

@@ -357,6 +357,7 @@ fn migrator() -> Migrator {
         step(5, "fewer indexes", include_str!("../migrations/0005_fewer_indexes.sql")),
         step(6, "policies", include_str!("../migrations/0006_policies.sql")),
         step(7, "web", include_str!("../migrations/0007_web.sql")),
+        step(8, "operators", include_str!("../migrations/0008_operators.sql")),
         step(9, "failed deployments", include_str!("../migrations/0009_failed_deployments.sql")),
     ])
 }

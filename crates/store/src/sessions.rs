@@ -12,13 +12,27 @@ use serde_json::json;
 use sqlx::any::AnyRow;
 use uuid::Uuid;
 
+/// Who a session belongs to; it ends with them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SessionOwner {
+    Token(Uuid),
+    Operator(Uuid),
+}
+
+impl SessionOwner {
+    pub fn id(self) -> Uuid {
+        match self {
+            Self::Token(id) | Self::Operator(id) => id,
+        }
+    }
+}
+
 /// One browser that is or was signed in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebSession {
     pub id: Uuid,
-    /// What it was signed in with.
-    pub token: Uuid,
-    /// Of that token.
+    pub owner: SessionOwner,
+    /// Of the token or the operator.
     pub name: String,
     /// Where it was signed in from.
     pub address: String,
@@ -35,7 +49,7 @@ pub struct WebSession {
 pub struct SignedIn<'a> {
     pub id: Uuid,
     pub secret_hash: &'a str,
-    pub token: Uuid,
+    pub owner: SessionOwner,
     pub address: &'a str,
     pub browser: &'a str,
     pub expires_at: Timestamp,
@@ -43,9 +57,13 @@ pub struct SignedIn<'a> {
 
 fn read(row: &AnyRow) -> Result<WebSession> {
     let row = Columns::of("web_sessions", row);
+    let owner = match row.text_maybe("token_id")? {
+        Some(_) => SessionOwner::Token(row.parsed("token_id")?),
+        None => SessionOwner::Operator(row.parsed("operator_id")?),
+    };
     Ok(WebSession {
         id: row.parsed("id")?,
-        token: row.parsed("token_id")?,
+        owner,
         name: row.text("name")?,
         address: row.text("address")?,
         browser: row.text("browser")?,
@@ -56,11 +74,15 @@ fn read(row: &AnyRow) -> Result<WebSession> {
     })
 }
 
+/// Those that are good at the time given first.
 macro_rules! select_sessions {
     ($rest:literal) => {
         concat!(
-            "SELECT s.id, s.token_id, t.name, s.address, s.browser, s.created_at, s.seen_at, s.expires_at, s.ended_at
-             FROM web_sessions s JOIN tokens t ON t.id = s.token_id ",
+            "SELECT s.id, s.token_id, s.operator_id, COALESCE(t.name, o.name) AS name, s.address, s.browser, s.created_at,
+                 s.seen_at, s.expires_at, s.ended_at
+             FROM web_sessions s LEFT JOIN tokens t ON t.id = s.token_id LEFT JOIN operators o ON o.id = s.operator_id
+             WHERE s.ended_at IS NULL AND s.expires_at > $1
+               AND (t.id IS NULL OR (t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > $1))) ",
             $rest
         )
     };
@@ -68,15 +90,21 @@ macro_rules! select_sessions {
 
 impl Store {
     pub async fn session_create(&self, actor: &Actor, session: SignedIn<'_>, now: Timestamp) -> Result<()> {
-        let SignedIn { id, secret_hash, token, address, browser, expires_at } = session;
+        let SignedIn { id, secret_hash, owner, address, browser, expires_at } = session;
+        let (token, operator) = match owner {
+            SessionOwner::Token(id) => (Some(id.to_string()), None),
+            SessionOwner::Operator(id) => (None, Some(id.to_string())),
+        };
         let mut transaction = self.begin().await?;
         sqlx::query(
-            "INSERT INTO web_sessions (id, secret_hash, token_id, address, browser, created_at, seen_at, expires_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $6, $7)",
+            "INSERT INTO web_sessions
+                 (id, secret_hash, token_id, operator_id, address, browser, created_at, seen_at, expires_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $8)",
         )
         .bind(id.to_string())
         .bind(secret_hash)
-        .bind(token.to_string())
+        .bind(token)
+        .bind(operator)
         .bind(address)
         .bind(browser)
         .bind(now.0)
@@ -84,24 +112,21 @@ impl Store {
         .execute(&mut *transaction)
         .await
         .during("sign in")?;
-        let name = actor.name.strip_prefix("token:").unwrap_or(&actor.name);
+        let name = actor.name.split_once(':').map_or(actor.name.as_str(), |(_, name)| name);
         let after = Some(json!({ "name": name, "address": address, "expiresAt": expires_at.to_string() }));
         let entry = Entry { actor, action: "session.create", subject: format!("session/{id}"), before: None, after };
         audit::append(&mut transaction, vec![entry], now).await?;
         commit(transaction).await
     }
 
-    /// A session that has neither ended nor expired, and whose token is good.
+    /// A session that has neither ended nor expired, and whose owner may still come in.
     pub async fn session_find(&self, secret_hash: &str, now: Timestamp) -> Result<Option<WebSession>> {
-        let row = sqlx::query(select_sessions!(
-            "WHERE s.secret_hash = $1 AND s.ended_at IS NULL AND s.expires_at > $2
-               AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > $2)"
-        ))
-        .bind(secret_hash)
-        .bind(now.0)
-        .fetch_optional(&self.read)
-        .await
-        .during("look for a web session")?;
+        let row = sqlx::query(select_sessions!("AND s.secret_hash = $2"))
+            .bind(now.0)
+            .bind(secret_hash)
+            .fetch_optional(&self.read)
+            .await
+            .during("look for a web session")?;
         row.as_ref().map(read).transpose()
     }
 
@@ -119,16 +144,12 @@ impl Store {
 
     /// Those that are open, the one used last first.
     pub async fn sessions(&self, now: Timestamp, limit: u32) -> Result<Vec<WebSession>> {
-        let rows = sqlx::query(select_sessions!(
-            "WHERE s.ended_at IS NULL AND s.expires_at > $1 AND t.revoked_at IS NULL
-               AND (t.expires_at IS NULL OR t.expires_at > $1)
-             ORDER BY s.seen_at DESC, s.id LIMIT $2"
-        ))
-        .bind(now.0)
-        .bind(i64::from(limit))
-        .fetch_all(&self.read)
-        .await
-        .during("list web sessions")?;
+        let rows = sqlx::query(select_sessions!("ORDER BY s.seen_at DESC, s.id LIMIT $2"))
+            .bind(now.0)
+            .bind(i64::from(limit))
+            .fetch_all(&self.read)
+            .await
+            .during("list web sessions")?;
         rows.iter().map(read).collect()
     }
 
@@ -137,7 +158,8 @@ impl Store {
         let mut transaction = self.begin().await?;
         let row = sqlx::query(
             "UPDATE web_sessions SET ended_at = $2 WHERE id = $1 AND ended_at IS NULL
-             RETURNING (SELECT t.name FROM tokens t WHERE t.id = token_id) AS name",
+             RETURNING COALESCE((SELECT t.name FROM tokens t WHERE t.id = token_id),
+                 (SELECT o.name FROM operators o WHERE o.id = operator_id)) AS name",
         )
         .bind(id.to_string())
         .bind(now.0)

@@ -81,7 +81,7 @@ fn every_problem_is_told_at_once_with_file_line_column_and_key() {
     let lines: Vec<_> = error.lines().skip(1).map(str::trim).collect();
     for (line, expected) in lines.iter().zip([
         "agent.toml, line 1, column 1, `sevrer`: there is no such setting; did you mean `server`?",
-        "agent.toml, line 2, column 1, `state_dir`: invalid type: integer `3`, expected",
+        "agent.toml, line 2, column 1, `state_dir`: integer `3` is not what belongs here: write",
         "agent.toml, line 4, column 1, `poll.period`: `soon` is not a duration",
         "agent.toml, line 5, column 3, `poll.jitter`: is a share of the period, 0.0 to 0.9",
         "agent.toml, line 6, column 1, `poll.hours`: ",

@@ -1,10 +1,29 @@
-//! Who am I, summary, tokens, audit.
+//! Who am I, summary, tokens, operators, web sessions, audit.
 
 use super::{ApiClient, PageQuery, Result, Terms};
-use crate::access::{AuditRecord, AuditVerification, CreateToken, Token, WhoAmI};
+use crate::access::{
+    AuditRecord, AuditVerification, CreateToken, Operator, PasswordSet, Session, SetPassword, Token, WhoAmI,
+};
 use crate::page::Page;
 use crate::summary::Summary;
 use reqwest::Method;
+
+/// Which records of the audit; what is not given does not narrow.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AuditQuery {
+    /// Exactly this, such as `client/press-07`.
+    pub subject: Option<String>,
+    /// Part of what it is about.
+    pub about: Option<String>,
+    /// Who did it, such as `token:ci`.
+    pub actor: Option<String>,
+    /// An action such as `token.create`, or its beginning up to a dot.
+    pub action: Option<String>,
+    /// Not older than this time (RFC 3339).
+    pub since: Option<String>,
+    /// Older than this time (RFC 3339).
+    pub until: Option<String>,
+}
 
 impl ApiClient {
     /// `GET /api/whoami`
@@ -37,10 +56,45 @@ impl ApiClient {
         self.delete(self.url(["tokens", id]), Terms { reason, ..Terms::default() }).await
     }
 
+    /// `GET /api/operators`
+    pub async fn operators(&self) -> Result<Page<Operator>> {
+        self.get(self.url(["operators"]), &[]).await
+    }
+
+    /// `PUT /api/operators/{name}/password`: ends the operator's web sessions.
+    pub async fn set_password(&self, name: &str, body: &SetPassword) -> Result<PasswordSet> {
+        self.send(Method::PUT, self.url(["operators", name, "password"]), Terms::default(), body).await
+    }
+
+    /// `GET /api/sessions`: browsers that are signed in, the one used last first.
+    pub async fn sessions(&self) -> Result<Page<Session>> {
+        self.get(self.url(["sessions"]), &[]).await
+    }
+
+    /// `DELETE /api/sessions/{id}`
+    pub async fn end_session(&self, id: &str, reason: Option<&str>) -> Result<()> {
+        self.delete(self.url(["sessions", id]), Terms { reason, ..Terms::default() }).await
+    }
+
     /// `GET /api/audit`: newest first, all records or those of one subject such as `client/press-07`.
     pub async fn audit(&self, subject: Option<&str>, page: &PageQuery) -> Result<Page<AuditRecord>> {
-        let query =
-            [("subject", subject.map(str::to_owned)), ("limit", page.limit_text()), ("after", page.after.clone())];
+        let subject = subject.map(str::to_owned);
+        self.search_audit(&AuditQuery { subject, ..AuditQuery::default() }, page).await
+    }
+
+    /// `GET /api/audit`: newest first, whatever the query lets through.
+    pub async fn search_audit(&self, query: &AuditQuery, page: &PageQuery) -> Result<Page<AuditRecord>> {
+        let AuditQuery { subject, about, actor, action, since, until } = query.clone();
+        let query = [
+            ("subject", subject),
+            ("about", about),
+            ("actor", actor),
+            ("action", action),
+            ("since", since),
+            ("until", until),
+            ("limit", page.limit_text()),
+            ("after", page.after.clone()),
+        ];
         self.get(self.url(["audit"]), &query).await
     }
 

@@ -1,7 +1,7 @@
 //! Changes over one or many devices.
 
 use super::{ApiClient, PageQuery, Result, Terms};
-use crate::changes::{Change, CreateChange, Plan};
+use crate::changes::{CancelChange, Cancelled, Change, CreateChange, Plan};
 use crate::page::Page;
 use reqwest::Method;
 
@@ -24,5 +24,9 @@ impl ApiClient {
     /// `GET /api/changes/{id}`
     pub async fn change(&self, id: &str) -> Result<Change> {
         self.get(self.url(["changes", id]), &[]).await
+    }
+    /// `POST /api/changes/{id}/cancel`: devices that are not told yet stay as they are.
+    pub async fn cancel_change(&self, id: &str, body: &CancelChange) -> Result<Cancelled> {
+        self.send(Method::POST, self.url(["changes", id, "cancel"]), Terms::default(), body).await
     }
 }

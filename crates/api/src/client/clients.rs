@@ -2,7 +2,8 @@
 
 use super::{ApiClient, PageQuery, Result, Terms};
 use crate::clients::{
-    Client, ClientState, CreateClient, CreateEnrolmentToken, EnrolmentToken, IssueSvid, IssuedSvid, Trust, UpdateClient,
+    Client, ClientState, CreateClient, CreateEnrolmentToken, EnrolmentToken, Invitation, IssueSvid, IssuedSvid, Trust,
+    UpdateClient, Withdrawn,
 };
 use crate::page::Page;
 use crate::preload::{CreatePreload, Preload};
@@ -12,6 +13,13 @@ impl ApiClient {
     /// `GET /api/clients`
     pub async fn clients(&self, page: &PageQuery) -> Result<Page<Client>> {
         self.get(self.url(["clients"]), &[("limit", page.limit_text()), ("after", page.after.clone())]).await
+    }
+
+    /// `GET /api/clients?state=...`
+    pub async fn clients_in(&self, state: ClientState, page: &PageQuery) -> Result<Page<Client>> {
+        let query =
+            [("state", Some(state.as_str().to_owned())), ("limit", page.limit_text()), ("after", page.after.clone())];
+        self.get(self.url(["clients"]), &query).await
     }
 
     /// `POST /api/clients`
@@ -49,6 +57,17 @@ impl ApiClient {
     /// `POST /api/clients/{id}/enrolment-token`
     pub async fn create_enrolment_token(&self, id: &str, body: &CreateEnrolmentToken) -> Result<EnrolmentToken> {
         self.send(Method::POST, self.url(["clients", id, "enrolment-token"]), Terms::default(), body).await
+    }
+
+    /// `GET /api/enrolment-tokens`: newest first, without the tokens themselves.
+    pub async fn invitations(&self) -> Result<Page<Invitation>> {
+        self.get(self.url(["enrolment-tokens"]), &[]).await
+    }
+
+    /// `DELETE /api/clients/{id}/enrolment-token`: those nobody has used yet.
+    pub async fn withdraw_invitations(&self, id: &str, reason: Option<&str>) -> Result<Withdrawn> {
+        let terms = Terms { reason, ..Terms::default() };
+        self.json(self.request(Method::DELETE, self.url(["clients", id, "enrolment-token"]), terms)).await
     }
 
     /// `POST /api/clients/{id}/preload`

@@ -2,7 +2,9 @@
 
 use super::{ApiClient, PageQuery, Result, Terms};
 use crate::changes::{Change, CreateChange, Plan};
-use crate::deployments::{Convergence, Deployment, Revision, Status, UpdateDeployment};
+use crate::deployments::{
+    Convergence, Deployment, RetryDeployment, RevertDeployment, Revision, Status, UpdateDeployment,
+};
 use crate::diff::DeploymentDiff;
 use crate::explain::Explanation;
 use crate::page::Page;
@@ -52,6 +54,22 @@ impl ApiClient {
     /// `GET /api/deployments/{id}`
     pub async fn deployment(&self, id: &str) -> Result<Deployment> {
         self.get(self.url(["deployments", id]), &[]).await
+    }
+
+    /// `POST /api/deployments/{id}/retry`: has the device try at once what failed.
+    pub async fn retry_deployment(&self, id: &str, body: &RetryDeployment) -> Result<Deployment> {
+        self.send(Method::POST, self.url(["deployments", id, "retry"]), Terms::default(), body).await
+    }
+
+    /// `POST /api/deployments/{id}/revert`: back to an earlier revision, as a new one.
+    pub async fn revert_deployment(&self, id: &str, body: &RevertDeployment) -> Result<Change> {
+        self.send(Method::POST, self.url(["deployments", id, "revert"]), Terms::default(), body).await
+    }
+
+    /// `POST /api/deployments/{id}/revert?dryRun=true`
+    pub async fn plan_revert(&self, id: &str, body: &RevertDeployment) -> Result<Plan> {
+        let terms = Terms { dry_run: true, ..Terms::default() };
+        self.send(Method::POST, self.url(["deployments", id, "revert"]), terms, body).await
     }
 
     /// `PATCH /api/deployments/{id}`

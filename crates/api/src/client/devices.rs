@@ -7,7 +7,31 @@ use crate::page::Page;
 use reqwest::Method;
 use url::Url;
 
+/// Which devices; what is not given does not narrow.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeviceQuery {
+    /// A label selector.
+    pub selector: Option<String>,
+    /// Part of a device's or client's id.
+    pub text: Option<String>,
+    /// How it does: `fine`, `working`, `failing`, `silent`, `shut-out`.
+    pub state: Option<String>,
+}
+
 impl ApiClient {
+    /// `GET /api/devices`, by how they do and what they are called.
+    pub async fn find_devices(&self, query: &DeviceQuery, page: &PageQuery) -> Result<Page<Device>> {
+        let DeviceQuery { selector, text, state } = query.clone();
+        let query = [
+            ("selector", selector),
+            ("text", text),
+            ("state", state),
+            ("limit", page.limit_text()),
+            ("after", page.after.clone()),
+        ];
+        self.get(self.url(["devices"]), &query).await
+    }
+
     /// `GET /api/devices`, by label selector and client where given.
     pub async fn devices(
         &self,
@@ -69,6 +93,12 @@ impl ApiClient {
     /// `PUT /api/groups/{name}`: creates without `if_match`, changes with it.
     pub async fn put_group(&self, name: &str, body: &PutGroup, if_match: Option<i64>) -> Result<Group> {
         self.send(Method::PUT, self.url(["groups", name]), Terms { if_match, ..Terms::default() }, body).await
+    }
+
+    /// `PUT /api/groups/{name}`: changes a group that is there, whatever its revision.
+    pub async fn change_group(&self, name: &str, body: &PutGroup) -> Result<Group> {
+        let terms = Terms { if_present: true, ..Terms::default() };
+        self.send(Method::PUT, self.url(["groups", name]), terms, body).await
     }
 
     /// `DELETE /api/groups/{name}`

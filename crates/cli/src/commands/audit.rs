@@ -3,6 +3,7 @@
 use super::{LimitArgs, Session, every};
 use crate::clock;
 use crate::failure::{Failure, Outcome};
+use margrave_api::client::AuditQuery;
 
 /// Enough for a screen; the audit grows for ever.
 const RECORDS_DEFAULT: usize = 50;
@@ -11,22 +12,47 @@ const RECORDS_DEFAULT: usize = 50;
 pub(crate) enum AuditCommand {
     /// Show records, newest first (50 unless --limit says otherwise)
     #[command(visible_alias = "ls")]
-    List {
-        /// Only records about this, such as client/press-01
-        #[arg(long)]
-        subject: Option<String>,
-        #[command(flatten)]
-        limit: LimitArgs,
-    },
+    #[command(after_help = "Examples:
+  margrave audit list --subject client/press-07
+  margrave audit list --actor operator:admin --since 7d
+  margrave audit list --about press --action deployment --since 2026-09-01T00:00:00Z --until 2026-09-02T00:00:00Z")]
+    List(ListArgs),
     /// Check the hash chain from the first record to the last
     Verify,
 }
 
+#[derive(Debug, clap::Args)]
+pub(crate) struct ListArgs {
+    /// Only records about exactly this, such as client/press-01
+    #[arg(long)]
+    subject: Option<String>,
+    /// Only records about something with this in its name
+    #[arg(long, value_name = "TEXT")]
+    about: Option<String>,
+    /// Only what this actor did, such as operator:admin, token:ci or client:press-01
+    #[arg(long)]
+    actor: Option<String>,
+    /// Only this action, or all that begin with it: `token.create`, `token`
+    #[arg(long)]
+    action: Option<String>,
+    /// Only what was done since: a time such as 2026-09-21T08:00:00Z, or a span such as 90s, 1h or 7d
+    #[arg(long, value_name = "TIME", value_parser = clock::parse_instant)]
+    since: Option<jiff::Timestamp>,
+    /// Only what was done before: a time, or a span back from now
+    #[arg(long, value_name = "TIME", value_parser = clock::parse_instant)]
+    until: Option<jiff::Timestamp>,
+    #[command(flatten)]
+    limit: LimitArgs,
+}
+
 pub(crate) async fn run(command: AuditCommand, session: &Session) -> Outcome {
     match command {
-        AuditCommand::List { subject, limit } => {
+        AuditCommand::List(args) => {
+            let ListArgs { subject, about, actor, action, since, until, limit } = args;
+            let (since, until) = (since.map(|at| at.to_string()), until.map(|at| at.to_string()));
+            let query = AuditQuery { subject, about, actor, action, since, until };
             let wanted = limit.get().unwrap_or(RECORDS_DEFAULT);
-            let records = every(Some(wanted), async |page| session.api.audit(subject.as_deref(), &page).await).await?;
+            let records = every(Some(wanted), async |page| session.api.search_audit(&query, &page).await).await?;
             let now = clock::now();
             session.out.show(&records, |out| {
                 out.table(

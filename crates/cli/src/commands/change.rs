@@ -1,11 +1,11 @@
 //! `margrave change`: one intent over one or many devices.
 
 use super::deploy::wait::{self, WaitArgs};
-use super::{LimitArgs, Session, every};
+use super::{LimitArgs, ReasonArgs, Session, YesArgs, every, only};
 use crate::clock;
-use crate::failure::Outcome;
+use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Output;
-use margrave_api::changes::{Change, ChangeKind};
+use margrave_api::changes::{CancelChange, Change, ChangeKind};
 use std::time::Duration;
 
 #[derive(Debug, clap::Subcommand)]
@@ -15,12 +15,21 @@ pub(crate) enum ChangeCommand {
     List(LimitArgs),
     /// Show one change: how far it is, and how its devices do
     Show {
-        /// Id of the change
+        /// Id of the change, or enough of its first characters
         id: String,
+    },
+    /// Cancel the rest of a change: devices not told yet stay as they are, the others go on
+    Cancel {
+        /// Id of the change, or enough of its first characters
+        id: String,
+        #[command(flatten)]
+        reason: ReasonArgs,
+        #[command(flatten)]
+        yes: YesArgs,
     },
     /// Wait until every device of a change has it; fails unless all succeed
     Wait {
-        /// Id of the change
+        /// Id of the change, or enough of its first characters
         id: String,
         /// Give up after this long; the change goes on
         #[arg(long, value_name = "TIME", default_value = "10m", value_parser = clock::parse_span)]
@@ -53,11 +62,41 @@ pub(crate) async fn run(command: ChangeCommand, session: &Session) -> Outcome {
             })
         }
         ChangeCommand::Show { id } => {
-            let change = session.api.change(&id).await?;
+            let change = find(session, &id).await?;
             session.out.show(&change, |out| render(out, &change))
         }
-        ChangeCommand::Wait { id, timeout } => wait::change(session, &id, &WaitArgs::always(timeout)).await,
+        ChangeCommand::Cancel { id, reason, yes } => {
+            let change = find(session, &id).await?;
+            let left = change.total.saturating_sub(change.published);
+            if change.finished {
+                return Err(Failure::new(Exit::Refused, "every device was told already; nothing is left to cancel")
+                    .next("`margrave deployment revert` or `remove` changes what devices have"));
+            }
+            let question = format!(
+                "Cancel the rest of this change of {}? {left} device(s) stay as they are; {} told already go on.",
+                change.application, change.published
+            );
+            session.sure(&question, &yes)?;
+            let cancelled = session.api.cancel_change(&change.id, &CancelChange { reason: reason.reason }).await?;
+            session.out.show(&cancelled, |out| render(out, &cancelled.change))?;
+            session.out.say(format!("Cancelled; {} device(s) stay as they are.", cancelled.left));
+            Ok(())
+        }
+        ChangeCommand::Wait { id, timeout } => {
+            let id = find(session, &id).await?.id;
+            wait::change(session, &id, &WaitArgs::always(timeout)).await
+        }
     }
+}
+
+/// A whole id, or as much of it as no other starts with.
+async fn find(session: &Session, text: &str) -> Outcome<Change> {
+    if text.len() == 36 {
+        return Ok(session.api.change(text).await?);
+    }
+    let all = every(None, async |page| session.api.changes(&page).await).await?;
+    let id = only(all, "change", text, |change| &change.id)?.id;
+    Ok(session.api.change(&id).await?)
 }
 
 pub(crate) fn kind_word(kind: ChangeKind) -> &'static str {

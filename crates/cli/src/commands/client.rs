@@ -15,7 +15,13 @@ use std::time::Duration;
 pub(crate) enum ClientCommand {
     /// Show every client
     #[command(visible_alias = "ls")]
-    List(LimitArgs),
+    List {
+        /// Only those in this state
+        #[arg(long, value_parser = state_word)]
+        state: Option<ClientState>,
+        #[command(flatten)]
+        limit: LimitArgs,
+    },
     /// Show one client
     Show {
         /// Id of the client, the last part of its SPIFFE ID
@@ -60,8 +66,12 @@ pub(crate) enum ClientCommand {
 
 pub(crate) async fn run(command: ClientCommand, session: &Session) -> Outcome {
     match command {
-        ClientCommand::List(limit) => {
-            let clients = every(limit.get(), async |page| session.api.clients(&page).await).await?;
+        ClientCommand::List { state, limit } => {
+            let clients = every(limit.get(), async |page| match state {
+                Some(state) => session.api.clients_in(state, &page).await,
+                None => session.api.clients(&page).await,
+            })
+            .await?;
             session.out.show(&clients, |out| table(out, &clients))
         }
         ClientCommand::Show { id } => {
@@ -114,12 +124,11 @@ fn enrol_command(token: &EnrolmentToken) -> String {
     format!("printf %s {token} | margrave-agent enrol --trust-url {trust_url} --pin {pin} --token-file /dev/stdin\n")
 }
 
-fn state(client: &Client) -> &'static str {
-    match client.state {
-        ClientState::Pending => "pending",
-        ClientState::Accepted => "accepted",
-        ClientState::Retired => "retired",
-    }
+fn state_word(text: &str) -> Result<ClientState, String> {
+    ClientState::ALL.into_iter().find(|state| state.as_str() == text).ok_or_else(|| {
+        let all: Vec<_> = ClientState::ALL.iter().map(|state| state.as_str()).collect();
+        format!("one of {}", all.join(", "))
+    })
 }
 
 fn table(out: Output, clients: &[Client]) -> String {
@@ -129,7 +138,7 @@ fn table(out: Output, clients: &[Client]) -> String {
         clients.iter().map(|client| {
             vec![
                 client.id.clone(),
-                state(client).to_owned(),
+                client.state.as_str().to_owned(),
                 clock::contact(client.last_seen_at.as_deref(), now),
                 client.manifest_version.to_string(),
                 client.note.clone().unwrap_or_default(),
@@ -143,7 +152,7 @@ fn render(out: Output, client: &Client) -> String {
     out.fields(&[
         ("Client", client.id.clone()),
         ("SPIFFE ID", client.spiffe_id.clone()),
-        ("State", state(client).to_owned()),
+        ("State", client.state.as_str().to_owned()),
         ("Note", client.note.clone().unwrap_or_default()),
         ("Created", clock::ago(&client.created_at, now)),
         ("Seen", clock::contact(client.last_seen_at.as_deref(), now)),

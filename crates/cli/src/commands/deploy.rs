@@ -11,8 +11,9 @@ use crate::answers::{AnswerArgs, Answers, missing, question};
 use crate::ask;
 use crate::failure::{Failure, Outcome};
 use margrave_api::applications::Questions;
-use margrave_api::changes::{ChangeKind, CreateChange, Plan};
+use margrave_api::changes::{Change, ChangeKind, CreateChange, Plan};
 use margrave_api::client::ClientError;
+use margrave_api::deployments::RevertDeployment;
 use policy::PolicyArgs;
 use scope::ScopeArgs;
 use wait::WaitArgs;
@@ -138,11 +139,34 @@ pub(crate) async fn carry_out(
         }
     }
     let done = session.api.create_change(&change).await.map_err(|error| refused(error, &change))?;
+    recorded(session, &done, &wait).await
+}
+
+/// Back to an earlier revision: plans, asks, does, waits.
+pub(crate) async fn revert(session: &Session, deployment: &str, revision: i64, how: CarryOutArgs) -> Outcome {
+    let CarryOutArgs { dry_run, wait, reason, yes } = how;
+    let body = RevertDeployment { revision, reason: reason.reason };
+    if dry_run || (session.out.interactive && !yes.yes) {
+        let plan = session.api.plan_revert(deployment, &body).await?;
+        if dry_run {
+            return session.out.show(&plan, |out| plan::render(out, &plan));
+        }
+        session.out.must_say(plan::summary(&plan));
+        if !ask::confirm("Go on?", true)? {
+            return Err(Failure::failed("nothing was changed"));
+        }
+    }
+    let done = session.api.revert_deployment(deployment, &body).await?;
+    recorded(session, &done, &wait).await
+}
+
+/// Says what was recorded, and waits for it where that is wanted.
+async fn recorded(session: &Session, done: &Change, wait: &WaitArgs) -> Outcome {
     session.out.say(format!("Change {} covers {} device(s).", done.id, done.total));
     if wait.wanted() {
-        return wait::change(session, &done.id, &wait).await;
+        return wait::change(session, &done.id, wait).await;
     }
-    session.out.show(&done, |out| super::change::render(out, &done))?;
+    session.out.show(done, |out| super::change::render(out, done))?;
     session.out.say(format!("Watch it: margrave change wait {}", done.id));
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::deploy::policy::PolicyArgs;
 use super::deploy::scope::ExistingArgs;
 use super::deploy::{CarryOutArgs, carry_out};
-use super::{LimitArgs, Session, device_name, every};
+use super::{LimitArgs, ReasonArgs, Session, device_name, every};
 use crate::answers::AnswerArgs;
 use crate::ask::plain;
 use crate::clock;
@@ -12,7 +12,7 @@ use crate::output::Output;
 use margrave_api::applications::Questions;
 use margrave_api::changes::{ChangeKind, CreateChange, Scope};
 use margrave_api::client::DeploymentQuery;
-use margrave_api::deployments::{Convergence, Deployment, Desired, Revision, Status};
+use margrave_api::deployments::{Convergence, Deployment, Desired, RetryDeployment, Revision, Status};
 use std::time::Duration;
 
 #[derive(Debug, clap::Subcommand)]
@@ -93,6 +93,28 @@ pub(crate) enum DeploymentCommand {
         answers: AnswerArgs,
         #[command(flatten)]
         policy: PolicyArgs,
+        #[command(flatten)]
+        carry_out: CarryOutArgs,
+    },
+    /// Have devices try again at once what failed, instead of after their pause
+    Retry {
+        /// Ids of deployments, or enough of their first characters
+        #[arg(required = true, value_name = "DEPLOYMENT")]
+        deployments: Vec<String>,
+        #[command(flatten)]
+        reason: ReasonArgs,
+    },
+    /// Go back to the version and the answers of an earlier revision
+    #[command(after_help = "Examples:
+  margrave deployment history 3f2a                 # which revisions there are
+  margrave deployment revert 3f2a --to 1 --dry-run
+  margrave deployment revert 3f2a --to 1 --reason \"1.1.0 is too slow\" --yes --wait")]
+    Revert {
+        /// Id of the deployment, or enough of its first characters
+        deployment: String,
+        /// The revision to go back to
+        #[arg(long, value_name = "REVISION")]
+        to: i64,
         #[command(flatten)]
         carry_out: CarryOutArgs,
     },
@@ -185,11 +207,30 @@ pub(crate) async fn run(command: DeploymentCommand, session: &Session) -> Outcom
             let wanted = Wanted { kind: ChangeKind::Upgrade, version: Some(to), skip_unfit, answers, policy };
             change(session, wanted, existing, carry_out).await
         }
+        DeploymentCommand::Retry { deployments, reason } => retry(session, &deployments, reason.reason).await,
+        DeploymentCommand::Revert { deployment, to, carry_out } => {
+            let deployment = find(session, &deployment).await?;
+            super::deploy::revert(session, &deployment.id, to, carry_out).await
+        }
         DeploymentCommand::Remove { existing, carry_out } => {
             change(session, Wanted::of(ChangeKind::Remove), existing, carry_out).await
         }
         DeploymentCommand::Wait { deployments, timeout } => wait(session, &deployments, timeout).await,
     }
+}
+
+async fn retry(session: &Session, texts: &[String], reason: Option<String>) -> Outcome {
+    let mut found = Vec::with_capacity(texts.len());
+    for text in texts {
+        found.push(find(session, text).await?.id);
+    }
+    let mut told = Vec::with_capacity(found.len());
+    for id in found {
+        told.push(session.api.retry_deployment(&id, &RetryDeployment { reason: reason.clone() }).await?);
+    }
+    session.out.show(&told, |out| table(out, &told))?;
+    session.out.say("Told to try again. Watch it: margrave deployment wait ID");
+    Ok(())
 }
 
 async fn list(session: &Session, args: ListArgs) -> Outcome {

@@ -5,7 +5,7 @@ use crate::clock;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Output;
 use indexmap::IndexMap;
-use margrave_api::client::DeploymentQuery;
+use margrave_api::client::{DeploymentQuery, DeviceQuery};
 use margrave_api::deployments::Deployment;
 use margrave_api::devices::{Device, DeviceRef, UpdateDevice};
 
@@ -20,6 +20,12 @@ pub(crate) enum DeviceCommand {
         /// Only devices of this client
         #[arg(long)]
         client: Option<String>,
+        /// Only devices with this in their id or their client's
+        #[arg(long, value_name = "TEXT", conflicts_with = "client")]
+        text: Option<String>,
+        /// Only devices that do like this
+        #[arg(long, value_parser = ["fine", "working", "failing", "silent", "shut-out"], conflicts_with = "client")]
+        state: Option<String>,
         #[command(flatten)]
         limit: LimitArgs,
     },
@@ -70,12 +76,17 @@ fn label(text: &str) -> Result<(String, Option<String>), String> {
 
 pub(crate) async fn run(command: DeviceCommand, session: &Session) -> Outcome {
     match command {
-        DeviceCommand::List { selector, client, limit } => {
+        DeviceCommand::List { selector, client, text, state, limit } => {
+            let all = text.is_none() && state.is_none();
+            let query = DeviceQuery { selector: selector.clone(), text, state };
             let devices = every(limit.get(), async |page| {
-                session.api.devices(selector.as_deref(), client.as_deref(), &page).await
+                if all {
+                    return session.api.devices(selector.as_deref(), client.as_deref(), &page).await;
+                }
+                session.api.find_devices(&query, &page).await
             })
             .await?;
-            if devices.is_empty() {
+            if devices.is_empty() && all && selector.is_none() && client.is_none() {
                 session.out.say("No device; `margrave client enrol-token NAME` brings one in.");
             }
             session.out.show(&devices, |out| table(out, &devices))

@@ -152,7 +152,7 @@ fn line(out: Output, event: &Event) -> String {
     };
     let kind = crate::output::paint(&kind, style, out.colour);
     // What devices and clients do is in the sentence; people are not.
-    let by = event.actor.as_deref().filter(|actor| actor.starts_with("token:"));
+    let by = event.actor.as_deref().filter(|actor| actor.starts_with("token:") || actor.starts_with("operator:"));
     let by = by.map(|actor| format!(" ({actor})")).unwrap_or_default();
     format!("{:>6}  {}  {kind}  {}{by}\n", event.id, clock::second(&event.at), event.message)
 }

@@ -90,17 +90,17 @@ pub(crate) async fn run(command: GroupCommand, session: &Session) -> Outcome {
     }
 }
 
-/// Changes the group if it is there, against the revision just read; creates it otherwise.
+/// Creates the group, or changes it if it is there. In this order: the same command with the same idempotency key asks the same
+/// of the server again, whatever came of it the first time.
 async fn put(session: &Session, name: &str, mut body: PutGroup) -> Outcome<Group> {
-    let revision = match session.api.group(name).await {
-        Ok(group) => {
-            body.description = body.description.or(group.description);
-            Some(group.revision)
-        }
-        Err(error) if error.code() == Some("not-found") => None,
-        Err(error) => return Err(error.into()),
-    };
-    Ok(session.api.put_group(name, &body, revision).await?)
+    match session.api.put_group(name, &body, None).await {
+        Err(error) if error.code() == Some("exists") => {}
+        other => return Ok(other?),
+    }
+    if body.description.is_none() {
+        body.description = session.api.group(name).await?.description;
+    }
+    Ok(session.api.change_group(name, &body).await?)
 }
 
 fn render(out: Output, group: &Group) -> String {

@@ -1,6 +1,6 @@
 //! `margrave token`: API tokens for people and machines.
 
-use super::{ReasonArgs, Session, YesArgs};
+use super::{ReasonArgs, Session, YesArgs, only};
 use crate::clock;
 use crate::failure::Outcome;
 use margrave_api::access::CreateToken;
@@ -26,7 +26,7 @@ pub(crate) enum TokenCommand {
     List,
     /// Make a token useless from now on
     Revoke {
-        /// Id of the token, from `margrave token list`
+        /// Id of the token, or enough of its first characters
         id: String,
         #[command(flatten)]
         reason: ReasonArgs,
@@ -76,13 +76,10 @@ pub(crate) async fn run(command: TokenCommand, session: &Session) -> Outcome {
             })
         }
         TokenCommand::Revoke { id, reason, yes } => {
-            if !yes.yes {
-                let tokens = session.api.tokens().await?.items;
-                let name = tokens.iter().find(|token| token.id == id).map(|token| format!(" of `{}`", token.name));
-                session.sure(&format!("Revoke token {id}{}?", name.unwrap_or_default()), &yes)?;
-            }
-            session.api.revoke_token(&id, reason.reason.as_deref()).await?;
-            session.out.say(format!("Revoked token {id}."));
+            let token = only(session.api.tokens().await?.items, "token", &id, |token| &token.id)?;
+            session.sure(&format!("Revoke token {} of `{}`?", token.id, token.name), &yes)?;
+            session.api.revoke_token(&token.id, reason.reason.as_deref()).await?;
+            session.out.say(format!("Revoked token {} of `{}`.", token.id, token.name));
             Ok(())
         }
     }

@@ -34,7 +34,7 @@ fn every_wrong_turn_is_told_at_once_with_line_column_and_key() {
         "line 2, column 1: `silent_befor` there is no such setting; did you mean `silent_after`?",
         "line 5, column 1: `store.url` is of no database known here",
         "line 6, column 1: `store.readers` must be between 1 and 64",
-        "line 9, column 1: `listeners.devices.enabled` invalid type: string \"yes\", expected a boolean",
+        "line 9, column 1: `listeners.devices.enabled` string \"yes\" is not what belongs here: write `true` or `false`",
         "line 11, column 1: `listeners.trust.address` port 9443 is used by `listeners.devices.address` too",
         "line 13, column 1: `https.certificate_file` `",
     ] {

@@ -78,6 +78,13 @@ fn a_command_repeated_with_its_key_answers_the_same_and_does_nothing_more() {
     let (first, second) = (create(), create());
     assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stderr));
     assert_eq!(first.stdout, second.stdout, "the secret too");
+    for selector in ["line=1", "line=2"] {
+        let key = format!("put-{selector}");
+        let put = ["group", "put", "presses", "--selector", selector, "--idempotency-key", &key];
+        let (first, second) = (server.json(&put), server.json(&put));
+        assert_eq!(first, second, "creating and changing alike");
+    }
+    assert_eq!(server.json(&["group", "show", "presses"])["revision"], 2);
     let other = margrave(server.folder.path())
         .args(["token", "create", "others", "--idempotency-key", "nightly", "--data"])
         .arg(server.data())

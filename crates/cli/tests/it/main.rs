@@ -13,6 +13,7 @@ mod identity;
 mod imports;
 mod login;
 mod origin;
+mod people;
 mod preload;
 mod programs;
 mod push;

@@ -55,6 +55,11 @@ impl Terminal {
         self.keys.write_all(key.as_bytes()).unwrap();
     }
 
+    /// What the screen has shown so far.
+    pub(crate) fn seen(&self) -> &str {
+        &self.seen
+    }
+
     /// Waits for the end of the command; its exit code.
     pub(crate) fn end(mut self) -> i32 {
         until("end of the command", || self.script.try_wait().unwrap()).code().expect("it ended by itself")

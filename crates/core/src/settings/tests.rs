@@ -77,9 +77,9 @@ fn every_problem_is_told_at_once_and_the_rest_is_read() {
     check(
         text,
         &[
-            "1:1 data_dir: invalid type: integer `7`, expected a string",
-            "4:1 listeners.port: invalid value: integer `99999`, expected u16",
-            "5:1 listeners.enabled: invalid type: string \"yes\", expected a boolean",
+            "1:1 data_dir: integer `7` is not what belongs here: write a text in quotes",
+            "4:1 listeners.port: integer `99999` is not what belongs here: write a whole number from 0 to 65535",
+            "5:1 listeners.enabled: string \"yes\" is not what belongs here: write `true` or `false`",
             "6:1 listeners.prot: there is no such setting; did you mean `listeners.port`?",
         ],
     );
@@ -89,7 +89,7 @@ fn every_problem_is_told_at_once_and_the_rest_is_read() {
 #[test]
 fn a_section_is_not_a_value_and_arrays_are_looked_into() {
     check("listeners = 1", &["1:1 listeners: is a section, not a value: write `[listeners]` above its keys"]);
-    check("[[child]]\nid = 3\n", &["2:1 child[0].id: invalid type: integer `3`, expected a string"]);
+    check("[[child]]\nid = 3\n", &["2:1 child[0].id: integer `3` is not what belongs here: write a text in quotes"]);
     check("[[child]]\n", &["1:1 child[0]: missing field `id`"]);
     let settings = reading("[[child]]\nid = 3\n").settings.unwrap();
     assert!(settings.child.is_empty());
@@ -100,6 +100,7 @@ fn a_text_that_is_no_toml_is_told_with_its_place() {
     let problems = reading("a = \nb = [1\n").problems;
     assert!(!problems.is_empty());
     assert_eq!(problems[0].place.unwrap().line, 1, "{problems:?}");
+    check("data_dir = \"a\"\ndata_dir = \"b\"\n", &["2:1 data_dir: is there twice; keep one"]);
     assert!(reading(&"#".repeat(super::FILE_BYTES_MAX + 1)).settings.is_none());
 }
 

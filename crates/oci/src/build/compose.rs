@@ -1,15 +1,9 @@
 //! A compose archive (COMP-01 to COMP-05).
 
-use super::{
-    Artifact, ArtifactKind, COMPOSE_ARTIFACT_TYPE, COMPOSE_LAYER_TYPE, EMPTY_CONFIG_TYPE, MANIFEST_MEDIA_TYPE,
-    Problems, TITLE, VERSION, check_size, descriptor, yaml,
-};
-use margo::Digest;
-use margo::archive;
+use super::folder::{Folder, check_version, is_kept};
+use super::{Artifact, ArtifactKind, COMPOSE_ARTIFACT_TYPE, COMPOSE_LAYER_TYPE, Problems, check_size, yaml};
 use margo::package::PackageFile;
-use serde_json::{Map, Value, json};
-
-pub(super) const EMPTY: &[u8] = b"{}";
+use serde_json::{Map, Value};
 
 /// Builds a compose archive. `name` is the folder's, and counts unless the file names the project; `version` must be
 /// given, since a compose file has none.
@@ -17,9 +11,7 @@ pub fn compose(files: &[PackageFile], name: &str, version: &str) -> Result<Artif
     let mut problems = Problems::new();
     let mut warnings = Vec::new();
     check_size(files, &mut problems);
-    if semver::Version::parse(&version.replace('_', "+")).is_err() {
-        problems.push(format!("`{version}` is not a version; write for example `1.0.0`"));
-    }
+    check_version(version, &mut problems);
     let main = match (find(files, "compose.yaml"), find(files, "compose.yml")) {
         (Some(_), Some(_)) => {
             problems.push("compose.yaml and compose.yml are both there; keep one".to_owned());
@@ -38,39 +30,19 @@ pub fn compose(files: &[PackageFile], name: &str, version: &str) -> Result<Artif
     }
     let (Some(main), Some(document), true) = (main, document, problems.is_empty()) else { return Err(problems) };
     let name = document["name"].as_str().unwrap_or(name).to_owned();
-    let tag = version.replace('+', "_");
-    let kept =
-        files.iter().filter(|file| !left_out.contains(&file.path) && !file.path.split('/').any(|part| part == ".git"));
-    let entries: Vec<(String, &[u8])> = kept
-        .map(|file| {
-            // COMP-03: no other spelling is valid.
-            let path = if file.path == main.path { "compose.yaml" } else { &file.path };
-            (format!("{name}/{path}"), file.bytes.as_slice())
-        })
-        .collect();
-    let layer = archive::pack(&entries);
-    let mut annotations = Map::new();
-    annotations.insert("org.margo.component.type".to_owned(), json!("compose"));
-    annotations.insert("org.margo.component.version".to_owned(), json!(tag));
-    annotations.insert(TITLE.to_owned(), json!(format!("{name}-{tag}.tar.gz")));
-    annotations.insert(VERSION.to_owned(), json!(tag));
-    let mut config = descriptor(EMPTY_CONFIG_TYPE, EMPTY, Map::new());
-    config["data"] = json!("e30=");
-    let manifest = json!({
-        "schemaVersion": 2,
-        "mediaType": MANIFEST_MEDIA_TYPE,
-        "artifactType": COMPOSE_ARTIFACT_TYPE,
-        "config": config,
-        "layers": [descriptor(COMPOSE_LAYER_TYPE, &layer, annotations)],
-    });
-    Ok(Artifact {
+    let folder = Folder {
         kind: ArtifactKind::Compose,
-        name,
-        tag,
-        manifest: manifest.to_string().into(),
-        blobs: [EMPTY.to_vec(), layer].into_iter().map(|bytes| (Digest::of(&bytes), bytes.into())).collect(),
-        warnings,
-    })
+        component_type: "compose",
+        artifact_type: COMPOSE_ARTIFACT_TYPE,
+        layer_type: COMPOSE_LAYER_TYPE,
+    };
+    let kept = files.iter().filter(|file| !left_out.contains(&file.path) && is_kept(file));
+    let kept = kept.map(|file| {
+        // COMP-03: no other spelling is valid.
+        let path = if file.path == main.path { "compose.yaml" } else { file.path.as_str() };
+        (path, file.bytes.as_slice())
+    });
+    Ok(folder.pack(name, version, kept, warnings))
 }
 
 fn find<'a>(files: &'a [PackageFile], path: &str) -> Option<&'a PackageFile> {

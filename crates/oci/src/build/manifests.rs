@@ -2,15 +2,13 @@
 //!
 //! The archive is that of a compose component but for its content: one folder, in it `manifests/` with YAML files.
 
-use super::compose::EMPTY;
+use super::folder::{Folder, check_version, is_kept};
 use super::{
-    Artifact, ArtifactKind, EMPTY_CONFIG_TYPE, MANIFEST_MEDIA_TYPE, MANIFESTS_ARTIFACT_TYPE, MANIFESTS_LAYER_TYPE,
-    Problems, TITLE, VERSION, check_size, descriptor, has_extension,
+    Artifact, ArtifactKind, MANIFESTS_ARTIFACT_TYPE, MANIFESTS_LAYER_TYPE, Problems, check_size, has_extension,
 };
 use crate::objects;
 use margo::package::PackageFile;
-use margo::{Digest, archive};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use std::collections::HashSet;
 
 /// Where the YAML files are.
@@ -20,42 +18,22 @@ pub const MANIFESTS_FOLDER: &str = "manifests/";
 pub fn manifests(files: &[PackageFile], name: &str, version: &str) -> Result<Artifact, Problems> {
     let mut problems = Problems::new();
     check_size(files, &mut problems);
-    if semver::Version::parse(&version.replace('_', "+")).is_err() {
-        problems.push(format!("`{version}` is not a version; write for example `1.0.0`"));
-    }
+    check_version(version, &mut problems);
     if let Err(found) = manifest_objects(files) {
         problems.extend(found);
     }
     if !problems.is_empty() {
         return Err(problems);
     }
-    let tag = version.replace('+', "_");
-    let kept = files.iter().filter(|file| !file.path.split('/').any(|part| part == ".git"));
-    let entries: Vec<(String, &[u8])> =
-        kept.map(|file| (format!("{name}/{}", file.path), file.bytes.as_slice())).collect();
-    let layer = archive::pack(&entries);
-    let mut annotations = Map::new();
-    annotations.insert("org.margo.component.type".to_owned(), json!("custom"));
-    annotations.insert("org.margo.component.version".to_owned(), json!(tag));
-    annotations.insert(TITLE.to_owned(), json!(format!("{name}-{tag}.tar.gz")));
-    annotations.insert(VERSION.to_owned(), json!(tag));
-    let mut config = descriptor(EMPTY_CONFIG_TYPE, EMPTY, Map::new());
-    config["data"] = json!("e30=");
-    let manifest = json!({
-        "schemaVersion": 2,
-        "mediaType": MANIFEST_MEDIA_TYPE,
-        "artifactType": MANIFESTS_ARTIFACT_TYPE,
-        "config": config,
-        "layers": [descriptor(MANIFESTS_LAYER_TYPE, &layer, annotations)],
-    });
-    Ok(Artifact {
+    let folder = Folder {
         kind: ArtifactKind::Manifests,
-        name: name.to_owned(),
-        tag,
-        manifest: manifest.to_string().into(),
-        blobs: [EMPTY.to_vec(), layer].into_iter().map(|bytes| (Digest::of(&bytes), bytes.into())).collect(),
-        warnings: Vec::new(),
-    })
+        component_type: "custom",
+        artifact_type: MANIFESTS_ARTIFACT_TYPE,
+        layer_type: MANIFESTS_LAYER_TYPE,
+    };
+    let kept = files.iter().filter(|file| is_kept(file));
+    let kept = kept.map(|file| (file.path.as_str(), file.bytes.as_slice()));
+    Ok(folder.pack(name.to_owned(), version, kept, Vec::new()))
 }
 
 /// All objects of the files, by path and then by their order in a file.

@@ -24,8 +24,9 @@ pub const REASON_CHARS_MAX: usize = 1000;
 /// The authenticated caller of one request.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    pub token: Uuid,
-    /// `token:<name>`.
+    /// Of the token or the operator; what is theirs alone is kept under it.
+    pub id: Uuid,
+    /// `token:<name>` or `operator:<name>`.
     pub name: String,
     pub request_id: Option<String>,
     /// The call as its idempotency key names it.
@@ -97,13 +98,15 @@ pub async fn audit(
 }
 
 /// Which records; what is not given is not asked about.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuditQuery {
     pub actor: Option<String>,
     /// An action or its beginning up to a dot.
     pub action: Option<String>,
     /// Part of what it is about.
     pub subject: Option<String>,
+    /// All of what it is about, as it is written.
+    pub of: Option<String>,
     /// Not older than this time (RFC 3339).
     pub since: Option<String>,
     /// Older than this time.
@@ -114,6 +117,7 @@ pub struct AuditQuery {
 pub async fn search_audit(
     state: &ServerState,
     query: &AuditQuery,
+    before: Option<i64>,
     paging: &Paging,
 ) -> AppResult<Page<wire::AuditRecord>> {
     let time = |field: &str, text: &Option<String>| match text {
@@ -126,11 +130,12 @@ pub async fn search_audit(
         actor: query.actor.clone(),
         action: query.action.clone(),
         subject: query.subject.clone(),
+        of: query.of.clone(),
         since: time("since", &query.since)?,
         until: time("until", &query.until)?,
     };
     let limit = paging.limit()?;
-    let before = match paging.after()? {
+    let before = match paging.after()?.or(before) {
         Some(before) => before,
         None => state.store.audit_place().await? + 1,
     };

@@ -2,7 +2,7 @@
 
 use super::access::Caller;
 use super::error::{AppError, AppResult, Code};
-use super::paging::{Paging, page};
+use super::paging::{Paging, page, whole};
 use crate::heads::to_the_end;
 use crate::secrets;
 use crate::state::ServerState;
@@ -78,6 +78,22 @@ pub async fn invitations(state: &ServerState) -> AppResult<Vec<Invitation>> {
             expired: one.expires_at <= now,
         })
         .collect())
+}
+
+/// The same for programs.
+pub async fn listed_invitations(state: &ServerState) -> AppResult<Page<wire::Invitation>> {
+    let shown = |one: Invitation| wire::Invitation {
+        client: one.client,
+        state: match one.used_at {
+            Some(_) => wire::InvitationState::Used,
+            None if one.expired => wire::InvitationState::Expired,
+            None => wire::InvitationState::Open,
+        },
+        created_at: one.created_at.to_string(),
+        expires_at: one.expires_at.to_string(),
+        used_at: one.used_at.map(|at| at.to_string()),
+    };
+    Ok(whole(invitations(state).await?.into_iter().map(shown).collect()))
 }
 
 /// Ends what a client was invited with and has not used; gives how many.

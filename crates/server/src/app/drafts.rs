@@ -88,7 +88,7 @@ pub struct Section {
 pub async fn create(state: &ServerState, caller: &Caller, draft: &Draft) -> AppResult<Uuid> {
     described(state, &application_id(&draft.application)?, &draft.version).await?;
     let id = Uuid::new_v4();
-    state.store.draft_create(id, caller.token, &text(draft), state.now()).await?;
+    state.store.draft_create(id, caller.id, &text(draft), state.now()).await?;
     Ok(id)
 }
 
@@ -98,18 +98,18 @@ pub async fn get(state: &ServerState, caller: &Caller, id: &str) -> AppResult<Ke
         AppError::refused(Code::NotFound, detail)
     };
     let uuid = Uuid::try_parse(id).map_err(|_| missing())?;
-    let kept = state.store.draft_get(uuid, caller.token).await?.ok_or_else(missing)?;
+    let kept = state.store.draft_get(uuid, caller.id).await?.ok_or_else(missing)?;
     let draft = serde_json::from_str(&kept.body).map_err(|_| missing())?;
     Ok(Kept { id: uuid, revision: kept.revision, draft })
 }
 
 /// Keeps a step; refused when another window has kept one since.
 pub async fn put(state: &ServerState, caller: &Caller, kept: &Kept) -> AppResult<i64> {
-    Ok(state.store.draft_put(kept.id, caller.token, &text(&kept.draft), Some(kept.revision), state.now()).await?)
+    Ok(state.store.draft_put(kept.id, caller.id, &text(&kept.draft), Some(kept.revision), state.now()).await?)
 }
 
 pub async fn drop(state: &ServerState, caller: &Caller, id: Uuid) -> AppResult<()> {
-    Ok(state.store.draft_delete(id, caller.token).await?)
+    Ok(state.store.draft_delete(id, caller.id).await?)
 }
 
 fn text(draft: &Draft) -> String {

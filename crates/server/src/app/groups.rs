@@ -11,6 +11,8 @@ use margrave_core::model::Group;
 use margrave_core::selector::LabelSelector;
 use margrave_store::{DeviceFilter, StoreError};
 
+/// Whoever changes a group whatever its revision tries this often when others do the same.
+const CHANGE_ROUNDS_MAX: usize = 5;
 const NAME_CHARS_MAX: usize = 100;
 const DESCRIPTION_CHARS_MAX: usize = 500;
 
@@ -56,6 +58,19 @@ pub async fn put(
         )),
         other => Ok(to_wire(other?)),
     }
+}
+
+/// Changes a group whatever its revision; fails when there is none.
+pub async fn change(state: &ServerState, caller: &Caller, name: &str, body: wire::PutGroup) -> AppResult<wire::Group> {
+    for _ in 0..CHANGE_ROUNDS_MAX {
+        let revision = existing(state, name).await?.revision;
+        match put(state, caller, name, body.clone(), Some(revision)).await {
+            // Somebody was faster.
+            Err(AppError::Refused { code: Code::Conflict, .. }) => {}
+            other => return other,
+        }
+    }
+    Err(AppError::refused(Code::Conflict, format!("group `{name}` is being changed all the time; try again")))
 }
 
 pub async fn delete(

@@ -27,7 +27,7 @@ pub(super) async fn require(
     let request_id = request.extensions().get::<RequestId>().map(|RequestId(id)| id.clone());
     let opener = Opener { token: token.id, secret_hash: secrets::hash(secret) };
     request.extensions_mut().insert(opener);
-    let caller = Caller { token: token.id, name: format!("token:{}", token.name), request_id, call: None };
+    let caller = Caller { id: token.id, name: format!("token:{}", token.name), request_id, call: None };
     request.extensions_mut().insert(caller);
     Ok(next.run(request).await)
 }

@@ -11,6 +11,7 @@ use http::request::Parts;
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::convert::Infallible;
 
 /// The largest JSON body: ten thousand devices named one by one, with room to spare.
 const JSON_BYTES_MAX: usize = 4 << 20;
@@ -146,6 +147,18 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
             let detail = "`If-Match` takes the quoted revision that `ETag` gave, such as `\"3\"`";
             ApiError(AppError::refused(Code::Malformed, detail))
         })
+    }
+}
+
+/// `If-Match: *`: whatever its revision, as long as it is there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct IfPresent(pub(super) bool);
+
+impl<S: Send + Sync> FromRequestParts<S> for IfPresent {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self(parts.headers.get(header::IF_MATCH).is_some_and(|value| value.as_bytes().trim_ascii() == b"*")))
     }
 }
 

@@ -112,7 +112,7 @@ async fn read_call(mut request: Request, key: &str) -> Answer<(Request, Arc<Call
     let caller = request.extensions().get::<Caller>().zip(bearer(&request));
     let unknown = || ApiError(AppError::refused(Code::Unauthenticated, "send an API token"));
     let (caller, secret) = caller.ok_or_else(unknown)?;
-    let call = Arc::new(Call::new(caller.token, secret, key, &parts));
+    let call = Arc::new(Call::new(caller.id, secret, key, &parts));
     if let Some(caller) = request.extensions_mut().get_mut::<Caller>() {
         caller.call = Some(Arc::clone(&call));
     }

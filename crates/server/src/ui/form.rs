@@ -74,7 +74,7 @@ impl FromRequest<ServerState> for Posted {
         let key = form.text("key");
         if !key.is_empty() && key.len() <= KEY_CHARS_MAX {
             let place = visit.place.clone();
-            let call = Call::new(visit.caller().token, &visit.secret.0, key, &[b"POST", place.as_bytes(), &bytes]);
+            let call = Call::new(visit.caller().id, &visit.secret.0, key, &[b"POST", place.as_bytes(), &bytes]);
             visit.visitor.caller.call = Some(Arc::new(call));
         }
         Ok(Self { visit, form })

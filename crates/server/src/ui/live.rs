@@ -20,7 +20,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const RETRY_MS: u32 = 1000;
 
 pub(super) async fn events(visit: Visit) -> Result<Response, UiError> {
-    let place = visit.state.streams.take(visit.caller().token).map_err(|_| {
+    let place = visit.state.streams.take(visit.caller().id).map_err(|_| {
         AppError::refused(Code::Busy, "too many pages are open with this token; close some, this one shows no changes")
     })?;
     let (sender, receiver) = mpsc::channel(1);

@@ -4,13 +4,15 @@ use super::assets;
 use super::errors::{Shown, UiError};
 use super::visit::{Answer, FRAGMENT, go, render};
 use crate::app::error::{AppError, Code};
-use crate::app::sessions;
+use crate::app::sessions::{self, Origin};
+use crate::net::RemoteAddress;
 use crate::state::ServerState;
 use crate::telemetry::RequestId;
 use askama::Template;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode, header};
 use std::fmt;
 
@@ -41,6 +43,17 @@ pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> 
         .find(|(known, _)| *known == name)
         .map(|(_, value)| value)
         .filter(|value| !value.is_empty())
+}
+
+/// Where a request comes from.
+pub(super) fn origin(parts: &Parts) -> Origin {
+    let browser = parts.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok());
+    let address = parts.extensions.get::<RemoteAddress>().map(|RemoteAddress(address)| address.ip().to_string());
+    Origin {
+        address: address.unwrap_or_default(),
+        browser: browser.unwrap_or_default().to_owned(),
+        request_id: parts.extensions.get::<RequestId>().map(|RequestId(id)| id.clone()),
+    }
 }
 
 /// What the page before has left to be said.

@@ -197,7 +197,7 @@ impl Visit {
         Ok(Shell {
             title: title.into(),
             section,
-            who: name.strip_prefix("token:").unwrap_or(name).to_owned(),
+            who: words::actor(name),
             failed: overview.summary.deployments.0.get(&Convergence::Failed).copied().unwrap_or_default(),
             pending: overview.summary.clients.pending,
             said: self.said.clone(),

@@ -140,7 +140,7 @@ pub(super) fn why(explanation: &Explanation, with_desired: bool) -> Vec<(&'stati
 /// Who did something, without the kind of account in front.
 pub(super) fn actor(name: &str) -> String {
     match name.split_once(':') {
-        Some(("token", name)) => name.to_owned(),
+        Some(("token" | "operator", name)) => name.to_owned(),
         Some(("client", name)) => format!("device client {name}"),
         _ => name.to_owned(),
     }

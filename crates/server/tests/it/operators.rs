@@ -16,6 +16,8 @@ mod gateways;
 mod idempotency;
 mod packages;
 mod pages;
+mod parity;
+mod passwords;
 mod policies;
 mod problems;
 mod registries;

@@ -4,7 +4,7 @@ use crate::support::client::{https, plain};
 use crate::support::{TestClock, TestServer, config, eventually};
 use margrave_core::time::Clock as _;
 use margrave_server::config::Config;
-use margrave_server::run::{self, ADDRESSES_FILE, ADMIN_TOKEN_FILE, StartError};
+use margrave_server::run::{self, ADDRESSES_FILE, ADMIN_PASSWORD_FILE, ADMIN_TOKEN_FILE, StartError};
 use margrave_server::secrets;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -106,6 +106,46 @@ async fn a_token_file_without_a_token_is_taken_up() {
     std::fs::remove_file(server.state().config.data_dir.join(ADMIN_TOKEN_FILE)).unwrap();
     let server = server.restart().await;
     assert!(!server.state().config.data_dir.join(ADMIN_TOKEN_FILE).exists());
+}
+
+#[tokio::test]
+async fn a_first_password_is_made_once_and_its_file_is_private() {
+    let server = TestServer::start().await;
+    let path = server.state().config.data_dir.join(ADMIN_PASSWORD_FILE);
+    assert_eq!(mode(&path), 0o600);
+    let (password, known) = (server.admin_password(), server.state().store.operators().await.unwrap());
+    assert_eq!((password.len(), known.len(), known[0].name.as_str()), (23, 1, "admin"));
+    let server = server.restart().await;
+    assert_eq!(server.admin_password(), password);
+    assert_eq!(server.state().store.operators().await.unwrap(), known);
+
+    // Killed between writing the file and recording the operator: the file is taken up.
+    let data = tempfile::tempdir().unwrap();
+    let settings = config(&data);
+    std::fs::create_dir_all(&settings.data_dir).unwrap();
+    std::fs::write(settings.data_dir.join(ADMIN_PASSWORD_FILE), "three small words\n").unwrap();
+    let server = TestServer::start_in(data, TestClock::new(), settings).await.unwrap();
+    assert_eq!(server.admin_password(), "three small words");
+}
+
+#[tokio::test]
+async fn a_forgotten_password_is_set_while_the_server_is_stopped() {
+    let server = TestServer::start().await;
+    let settings = Config::clone(&server.state().config);
+    let set = async |password: &str, name: &str| {
+        run::set_password(&settings, &*TestClock::new(), name, password.to_owned().into()).await
+    };
+    assert!(matches!(set("three small words", "admin").await, Err(StartError::InUse { .. })), "while it runs");
+    let (data, clock) = server.stop().await;
+    assert!(matches!(set("short", "admin").await, Err(StartError::Password(_))));
+    assert!(matches!(set("three small words", "nobody").await, Err(StartError::Password(_))));
+    assert_eq!(set("three small words", "Admin").await.unwrap(), 0);
+    assert!(!settings.data_dir.join(ADMIN_PASSWORD_FILE).exists(), "the first one is of no use any more");
+    let server = TestServer::start_in(data, clock, settings).await.unwrap();
+    assert_eq!(server.state().store.operators().await.unwrap().len(), 1);
+    let found = server.state().store.operator_find("admin").await.unwrap().unwrap();
+    let right = server.state().hashing.verify("three small words".to_owned().into(), Some(found.password_hash)).await;
+    assert!(right.unwrap());
 }
 
 #[tokio::test]

@@ -81,10 +81,16 @@ impl TestServer {
 
     /// Stops the server and starts another on the same folder.
     pub(crate) async fn restart(self) -> Self {
-        let Self { running, clock, data } = self;
-        let config = Config::clone(&running.state.config);
-        running.shutdown().await;
+        let config = Config::clone(&self.running.state.config);
+        let (data, clock) = self.stop().await;
         Self::start_in(data, clock, config).await.unwrap()
+    }
+
+    /// Stops the server; what it has written stays for as long as the folder is held.
+    pub(crate) async fn stop(self) -> (TempDir, Arc<TestClock>) {
+        let Self { running, clock, data } = self;
+        running.shutdown().await;
+        (data, clock)
     }
 
     pub(crate) fn state(&self) -> &ServerState {
@@ -106,6 +112,12 @@ impl TestServer {
     /// The admin token of the first start.
     pub(crate) fn admin_token(&self) -> String {
         let path = self.state().config.data_dir.join(run::ADMIN_TOKEN_FILE);
+        std::fs::read_to_string(path).unwrap().trim().to_owned()
+    }
+
+    /// The password of the first start.
+    pub(crate) fn admin_password(&self) -> String {
+        let path = self.state().config.data_dir.join(run::ADMIN_PASSWORD_FILE);
         std::fs::read_to_string(path).unwrap().trim().to_owned()
     }
 

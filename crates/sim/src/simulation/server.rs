@@ -168,6 +168,8 @@ impl Server {
             streams: Arc::new(Streams::new(0, 0)),
             notices: Arc::default(),
             board: Arc::default(),
+            hashing: margrave_server::app::passwords::Hashing::default(),
+            pace: margrave_server::app::passwords::Pace::default(),
             registry: None,
             urls: Arc::default(),
             stopping: CancellationToken::new(),

@@ -61,6 +61,7 @@ conformance! {
         shows_every_event_to_a_reader_that_goes_by_id, keeps_the_newest_events, hears_of_events_written_by_others,
         keeps_events_within_their_bounds;
     tokens: finds_valid_tokens_only, revokes_a_token_once;
+    operators: finds_operators_by_name, sets_a_password_and_ends_the_other_sessions, tells_of_passwords_without_them;
     sessions: finds_good_sessions_only, lists_and_ends_sessions, forgets_old_sessions_and_drafts, keeps_drafts_apart;
     searches: tells_devices_by_state, finds_devices_by_name_and_labels, tells_which_sites_are_silent, lists_what_clients_have,
         counts_the_past_in_slots, searches_the_audit;

@@ -158,6 +158,9 @@ pub(crate) async fn searches_the_audit(db: Database) {
     assert_eq!(count(AuditFilter { action: Some("client.retire".into()), ..filter.clone() }).await, 1);
     assert_eq!(count(AuditFilter { actor: Some("token:test".into()), ..filter.clone() }).await, 3);
     assert_eq!(count(AuditFilter { subject: Some("CLIENT-00001".into()), ..filter.clone() }).await, 2);
+    let of = |subject: &str| AuditFilter { of: Some(subject.to_owned()), ..AuditFilter::default() };
+    assert_eq!(count(of(&format!("client/{one}"))).await, 2);
+    assert_eq!(count(of(&format!("client/{}", &one.as_str()[1..]))).await, 0, "all of it");
     assert_eq!(count(AuditFilter { subject: Some("%".into()), ..filter.clone() }).await, 0);
     assert_eq!(count(AuditFilter { since: Some(at(5)), ..filter.clone() }).await, 1);
     assert_eq!(count(AuditFilter { until: Some(at(5)), ..filter.clone() }).await, 3);

@@ -3,7 +3,7 @@
 use crate::fixtures::{T0, actor, at};
 use crate::harness::Database;
 use margrave_core::model::ApiToken;
-use margrave_store::{Retention, SignedIn, Store};
+use margrave_store::{Retention, SessionOwner, SignedIn, Store};
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -15,10 +15,14 @@ async fn token(store: &Store, number: u128) -> Uuid {
 }
 
 async fn sign_in(store: &Store, number: u128, token: Uuid, until: u64) -> Uuid {
+    sign_in_as(store, number, SessionOwner::Token(token), until).await
+}
+
+pub(crate) async fn sign_in_as(store: &Store, number: u128, owner: SessionOwner, until: u64) -> Uuid {
     let id = Uuid::from_u128(number);
     let hash = format!("session-{number}");
-    let session =
-        SignedIn { id, secret_hash: &hash, token, address: "127.0.0.1", browser: "a browser", expires_at: at(until) };
+    let (address, browser) = ("127.0.0.1", "a browser");
+    let session = SignedIn { id, secret_hash: &hash, owner, address, browser, expires_at: at(until) };
     store.session_create(&actor(), session, at(number as u64)).await.unwrap();
     id
 }
@@ -28,7 +32,8 @@ pub(crate) async fn finds_good_sessions_only(db: Database) {
     let token = token(store, 1).await;
     let id = sign_in(store, 11, token, 100).await;
     let found = store.session_find("session-11", at(50)).await.unwrap().unwrap();
-    assert_eq!((found.id, found.token, found.name.as_str(), found.address.as_str()), (id, token, "ci-1", "127.0.0.1"));
+    assert_eq!((found.id, found.owner), (id, SessionOwner::Token(token)));
+    assert_eq!((found.name.as_str(), found.address.as_str()), ("ci-1", "127.0.0.1"));
     assert_eq!(store.session_find("session-11", at(100)).await.unwrap(), None, "expired");
     assert_eq!(store.session_find("session-12", at(50)).await.unwrap(), None, "unknown");
     store.session_seen(id, at(60)).await.unwrap();

@@ -1,7 +1,6 @@
-//! `/api/whoami`, `/api/summary`, `/api/openapi.json`, `/api/tokens`.
+//! `/api/whoami`, `/api/summary`, `/api/openapi.json`, `/api/tokens`, `/api/operators`, `/api/sessions`.
 
-use crate::app::access;
-use crate::app::summary;
+use crate::app::{access, passwords, sessions, summary};
 use crate::operators::extract::{By, JsonBody, Path, Query, Reason};
 use crate::operators::idempotency::Created;
 use crate::operators::problems::Answer;
@@ -9,7 +8,7 @@ use crate::state::ServerState;
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
-use margrave_api::access::{CreateToken, Token, WhoAmI};
+use margrave_api::access::{CreateToken, Operator, PasswordSet, Session, SetPassword, Token, WhoAmI};
 use margrave_api::page::Page;
 use margrave_api::summary::Summary;
 
@@ -58,5 +57,42 @@ pub(super) async fn revoke_token(
     Query(reason): Query<Reason>,
 ) -> Answer<StatusCode> {
     access::revoke_token(&state, &caller, &id, reason.reason).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Everybody who signs in with a name and a password.
+#[utoipa::path(get, path = "/api/operators", tag = "access", responses((status = 200, body = Page<Operator>)))]
+pub(super) async fn list_operators(State(state): State<ServerState>) -> Answer<Json<Page<Operator>>> {
+    Ok(Json(passwords::operators(&state).await?))
+}
+
+/// Sets the password of an operator; browsers signed in with the old one are signed out.
+#[utoipa::path(put, path = "/api/operators/{name}/password", tag = "access", params(("name" = String, Path)),
+    request_body = SetPassword, responses((status = 200, body = PasswordSet)))]
+pub(super) async fn set_password(
+    State(state): State<ServerState>,
+    By(caller): By,
+    Path(name): Path<String>,
+    JsonBody(body): JsonBody<SetPassword>,
+) -> Answer<Json<PasswordSet>> {
+    Ok(Json(passwords::set(&state, &caller, &name, body).await?))
+}
+
+/// Browsers that are signed in, the one used last first.
+#[utoipa::path(get, path = "/api/sessions", tag = "access", responses((status = 200, body = Page<Session>)))]
+pub(super) async fn list_sessions(State(state): State<ServerState>) -> Answer<Json<Page<Session>>> {
+    Ok(Json(sessions::listed(&state).await?))
+}
+
+/// Signs a browser out.
+#[utoipa::path(delete, path = "/api/sessions/{id}", tag = "access", params(("id" = String, Path), Reason),
+    responses((status = 204)))]
+pub(super) async fn end_session(
+    State(state): State<ServerState>,
+    By(caller): By,
+    Path(id): Path<String>,
+    Query(reason): Query<Reason>,
+) -> Answer<StatusCode> {
+    sessions::end(&state, &caller, &id, reason.reason).await?;
     Ok(StatusCode::NO_CONTENT)
 }

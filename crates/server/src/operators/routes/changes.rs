@@ -10,7 +10,7 @@ use crate::state::ServerState;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use margrave_api::changes::{Change, CreateChange, Plan};
+use margrave_api::changes::{CancelChange, Cancelled, Change, CreateChange, Plan};
 use margrave_api::page::Page;
 
 /// Changes, newest first.
@@ -42,6 +42,19 @@ pub(super) async fn create_change(
     responses((status = 200, body = Change)))]
 pub(super) async fn get_change(State(state): State<ServerState>, Path(id): Path<String>) -> Answer<Json<Change>> {
     Ok(Json(changes::get(&state, &id).await?))
+}
+
+/// Cancels the rest of a change: devices that are not told yet stay as they are, the others go on.
+#[utoipa::path(post, path = "/api/changes/{id}/cancel", tag = "changes", params(("id" = String, Path)),
+    request_body = CancelChange, responses((status = 200, body = Cancelled)))]
+pub(super) async fn cancel_change(
+    State(state): State<ServerState>,
+    By(caller): By,
+    Path(id): Path<String>,
+    JsonBody(body): JsonBody<CancelChange>,
+) -> Answer<Json<Cancelled>> {
+    let left = changes::cancel(&state, &caller, &id, body.reason).await?;
+    Ok(Json(Cancelled { left, change: changes::get(&state, &id).await? }))
 }
 
 /// The plan of a dry run, or the recorded change with its address.

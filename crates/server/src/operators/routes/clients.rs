@@ -2,23 +2,52 @@
 
 use crate::app::clients;
 use crate::app::paging::Paging;
-use crate::operators::extract::{By, IfMatch, JsonBody, Path, Query, Tagged};
+use crate::operators::extract::{By, IfMatch, JsonBody, Path, Query, Reason, Tagged};
 use crate::operators::idempotency::Created;
 use crate::operators::problems::Answer;
 use crate::state::ServerState;
 use axum::Json;
 use axum::extract::State;
-use margrave_api::clients::{Client, CreateClient, UpdateClient};
+use margrave_api::clients::{Client, ClientState, CreateClient, Invitation, UpdateClient, Withdrawn};
 use margrave_api::page::Page;
 
-/// Every client, in order of id.
-#[utoipa::path(get, path = "/api/clients", tag = "clients", params(Paging),
+/// Which clients.
+#[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ClientQuery {
+    /// Only those in this state.
+    state: Option<ClientState>,
+}
+
+/// Clients in order of id.
+#[utoipa::path(get, path = "/api/clients", tag = "clients", params(ClientQuery, Paging),
     responses((status = 200, body = Page<Client>)))]
 pub(super) async fn list_clients(
     State(state): State<ServerState>,
+    Query(query): Query<ClientQuery>,
     Query(paging): Query<Paging>,
 ) -> Answer<Json<Page<Client>>> {
-    Ok(Json(clients::list(&state, &paging).await?))
+    Ok(Json(clients::list_in(&state, query.state, &paging).await?))
+}
+
+/// Tokens that were made for devices to join with, newest first; never the tokens themselves.
+#[utoipa::path(get, path = "/api/enrolment-tokens", tag = "clients",
+    responses((status = 200, body = Page<Invitation>)))]
+pub(super) async fn list_enrolment_tokens(State(state): State<ServerState>) -> Answer<Json<Page<Invitation>>> {
+    Ok(Json(clients::listed_invitations(&state).await?))
+}
+
+/// Withdraws the enrolment tokens of a client that nobody has used yet.
+#[utoipa::path(delete, path = "/api/clients/{id}/enrolment-token", tag = "clients",
+    params(("id" = String, Path), Reason), responses((status = 200, body = Withdrawn)))]
+pub(super) async fn withdraw_enrolment_tokens(
+    State(state): State<ServerState>,
+    By(caller): By,
+    Path(id): Path<String>,
+    Query(reason): Query<Reason>,
+) -> Answer<Json<Withdrawn>> {
+    let tokens = clients::withdraw_invitations(&state, &caller, &id, reason.reason).await?;
+    Ok(Json(Withdrawn { client: id, tokens }))
 }
 
 /// Makes a client known, accepted unless told otherwise.

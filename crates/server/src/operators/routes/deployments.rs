@@ -3,6 +3,7 @@
 use super::changes::answer;
 use crate::app::changes::{self, Request};
 use crate::app::deployments::{self, Query as DeploymentQuery};
+use crate::app::drafts;
 use crate::app::error::AppError;
 use crate::app::paging::Paging;
 use crate::operators::extract::{By, DryRun, IfMatch, JsonBody, Path, Query, Reason, Tagged};
@@ -12,7 +13,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use margrave_api::changes::{Change, ChangeKind, CreateChange, Plan};
-use margrave_api::deployments::{Deployment, UpdateDeployment};
+use margrave_api::deployments::{Deployment, RetryDeployment, RevertDeployment, UpdateDeployment};
 use margrave_api::page::Page;
 
 /// Deployments in order of id.
@@ -73,6 +74,36 @@ pub(super) async fn update_deployment(
 ) -> Answer<Response> {
     let (request, reason) = changes::update_request(&state, &id, body, expected).await?;
     answer(&state, &caller, request, reason, dry_run.dry_run).await
+}
+
+/// Has the device try again at once what failed, instead of after its pause.
+#[utoipa::path(post, path = "/api/deployments/{id}/retry", tag = "deployments", params(("id" = String, Path)),
+    request_body = RetryDeployment, responses((status = 200, body = Deployment)))]
+pub(super) async fn retry_deployment(
+    State(state): State<ServerState>,
+    By(caller): By,
+    Path(id): Path<String>,
+    JsonBody(body): JsonBody<RetryDeployment>,
+) -> Answer<Json<Deployment>> {
+    deployments::retry(&state, &caller, &id, body.reason).await?;
+    Ok(Json(deployments::get(&state, &id).await?))
+}
+
+/// Goes back to the version and the answers of an earlier revision, as a new one.
+#[utoipa::path(post, path = "/api/deployments/{id}/revert", tag = "deployments", request_body = RevertDeployment,
+    params(("id" = String, Path), DryRun),
+    responses((status = 202, body = Change, description = "Recorded durably; being published",
+            headers(("Location" = String, description = "Address of the change"))),
+        (status = 200, body = Plan, description = "With `dryRun`: what it would do")))]
+pub(super) async fn revert_deployment(
+    State(state): State<ServerState>,
+    By(caller): By,
+    Path(id): Path<String>,
+    Query(dry_run): Query<DryRun>,
+    JsonBody(body): JsonBody<RevertDeployment>,
+) -> Answer<Response> {
+    let request = drafts::back_to(&state, &id, body.revision).await?;
+    answer(&state, &caller, request, body.reason, dry_run.dry_run).await
 }
 
 /// Removes a deployment from its device.

@@ -1,6 +1,8 @@
 //! `/api/devices`.
 
 use crate::app::devices;
+use crate::app::error::AppError;
+use crate::app::fleet::{self, Search};
 use crate::app::paging::Paging;
 use crate::operators::extract::{By, IfMatch, JsonBody, Path, Query, Reason, Tagged};
 use crate::operators::problems::Answer;
@@ -10,6 +12,7 @@ use axum::extract::State;
 use http::StatusCode;
 use margrave_api::devices::{Device, UpdateDevice};
 use margrave_api::page::Page;
+use margrave_core::model::DeviceState;
 
 /// Which devices.
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
@@ -17,8 +20,12 @@ use margrave_api::page::Page;
 pub(super) struct DeviceQuery {
     /// Label selector such as `site=berlin,line in (1,2),!spare`.
     selector: Option<String>,
-    /// Only devices of this client.
+    /// Only devices of this client; not beside `text` or `state`.
     client: Option<String>,
+    /// Only devices with this in their id or their client's.
+    text: Option<String>,
+    /// Only devices that do like this: `fine`, `working`, `failing`, `silent`, `shut-out`.
+    state: Option<String>,
 }
 
 /// Devices in order of client and id.
@@ -29,7 +36,24 @@ pub(super) async fn list_devices(
     Query(query): Query<DeviceQuery>,
     Query(paging): Query<Paging>,
 ) -> Answer<Json<Page<Device>>> {
-    Ok(Json(devices::list(&state, query.selector.as_deref(), query.client.as_deref(), &paging).await?))
+    let DeviceQuery { selector, client, text, state: how } = query;
+    if text.is_none() && how.is_none() {
+        return Ok(Json(devices::list(&state, selector.as_deref(), client.as_deref(), &paging).await?));
+    }
+    if client.is_some() {
+        return Err(AppError::invalid("client", "leave it out, and write the client as `text`").into());
+    }
+    let search =
+        Search { text, labels: selector, state: how.map(|word| in_state(&word)).transpose()?, ..Search::default() };
+    let Page { items, next } = fleet::list(&state, &search, &paging).await?;
+    Ok(Json(Page { items: items.into_iter().map(|listed| listed.device).collect(), next }))
+}
+
+fn in_state(word: &str) -> Result<DeviceState, AppError> {
+    DeviceState::parse(word).ok_or_else(|| {
+        let all: Vec<String> = DeviceState::ALL.iter().map(|state| format!("`{}`", state.as_str())).collect();
+        AppError::invalid("state", format!("write one of {}", all.join(", ")))
+    })
 }
 
 /// One device, with its capabilities as received.

@@ -2,7 +2,7 @@
 
 use crate::app::groups;
 use crate::app::paging::Paging;
-use crate::operators::extract::{By, IfMatch, JsonBody, Path, Query, Reason, Tagged};
+use crate::operators::extract::{By, IfMatch, IfPresent, JsonBody, Path, Query, Reason, Tagged};
 use crate::operators::idempotency::Created;
 use crate::operators::problems::Answer;
 use crate::state::ServerState;
@@ -29,7 +29,7 @@ pub(super) async fn get_group(State(state): State<ServerState>, Path(name): Path
     Ok(Tagged::ok(group.revision, group))
 }
 
-/// Creates a group, or changes it when `If-Match` says which revision the caller saw.
+/// Creates a group, or changes it when `If-Match` says which revision the caller saw, or `*` for whichever it is.
 #[utoipa::path(put, path = "/api/groups/{name}", tag = "groups", request_body = PutGroup,
     params(("name" = String, Path), ("If-Match" = Option<String>, Header, description = "Quoted revision the caller saw")),
     responses((status = 200, body = Group, description = "Changed", headers(("ETag" = String, description = "Quoted revision"))),
@@ -39,8 +39,12 @@ pub(super) async fn put_group(
     By(caller): By,
     Path(name): Path<String>,
     IfMatch(expected): IfMatch,
+    IfPresent(present): IfPresent,
     JsonBody(body): JsonBody<PutGroup>,
 ) -> Answer<Created<Group>> {
+    if present {
+        return Ok(Created(groups::change(&state, &caller, &name, body).await?));
+    }
     Ok(Created(groups::put(&state, &caller, &name, body, expected).await?))
 }
 

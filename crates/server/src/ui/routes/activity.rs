@@ -26,7 +26,7 @@ const KINDS: [(&str, &str); 9] = [
     ("group", "Groups"),
     ("session", "Signing in"),
 ];
-const ACTIONS: [(&str, &str); 9] = [
+const ACTIONS: [(&str, &str); 10] = [
     ("change", "Changes"),
     ("deployment", "Deployments"),
     ("client", "Clients"),
@@ -35,6 +35,7 @@ const ACTIONS: [(&str, &str); 9] = [
     ("application", "Catalog"),
     ("token", "Tokens"),
     ("session", "Sessions"),
+    ("operator", "Passwords"),
     ("enrolment", "Invitations"),
 ];
 const SPANS: [(&str, &str, u64); 4] = [
@@ -96,37 +97,70 @@ struct Recorded {
     text: String,
 }
 
+/// What a list is narrowed by, and the way to its other pages.
+struct Narrowed {
+    path: &'static str,
+    members: Vec<(&'static str, String)>,
+    /// It is not the first page.
+    later: bool,
+}
+
+impl Narrowed {
+    fn read(asked: &Asked, path: &'static str, names: &[&'static str]) -> Self {
+        let members = names.iter().map(|name| (*name, asked.text(name))).collect();
+        Self { path, members, later: asked.get("after").is_some() }
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.given(name).unwrap_or_default()
+    }
+
+    fn given(&self, name: &str) -> Option<String> {
+        let found = self.members.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| value.clone()).filter(|value| !value.is_empty())
+    }
+
+    /// The same list with one thing more.
+    fn with(&self, name: &'static str, value: &str) -> String {
+        let mut members: Vec<(&str, &str)> = self.members.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        members.push((name, value));
+        link(self.path, &members)
+    }
+
+    fn next(&self, next: Option<String>) -> Option<String> {
+        next.map(|next| self.with("after", &next))
+    }
+
+    fn first(&self) -> Option<String> {
+        self.later.then(|| self.with("after", ""))
+    }
+
+    /// The beginning of the span that was chosen, as RFC 3339.
+    fn since(&self, visit: &Visit) -> Option<String> {
+        let word = self.text("since");
+        let (_, _, hours) = SPANS.into_iter().find(|(known, _, _)| *known == word)?;
+        Some(visit.state.now().minus(Duration::from_hours(hours)).to_string())
+    }
+}
+
 fn spans() -> Vec<(&'static str, &'static str)> {
     SPANS.iter().map(|(word, name, _)| (*word, *name)).collect()
 }
 
-/// The beginning of a span, as RFC 3339.
-fn since(visit: &Visit, word: &str) -> Option<String> {
-    let (_, _, hours) = SPANS.into_iter().find(|(known, _, _)| *known == word)?;
-    Some(visit.state.now().minus(Duration::from_hours(hours)).to_string())
-}
-
 pub(in crate::ui) async fn events(visit: Visit, asked: Asked) -> Answer {
     let overview = overview::get(&visit.state).await?;
-    let (kind, client, application, span) =
-        (asked.text("kind"), asked.text("client"), asked.text("application"), asked.text("since"));
+    let narrowed = Narrowed::read(&asked, "/activity", &["kind", "client", "application", "since"]);
     let filter = EventsFilter {
-        kind: asked.get("kind"),
-        client: asked.get("client"),
-        application: asked.get("application"),
-        since: since(&visit, &span),
+        kind: narrowed.given("kind"),
+        client: narrowed.given("client"),
+        application: narrowed.given("application"),
+        since: narrowed.since(&visit),
         ..EventsFilter::default()
     };
     let (page, wrong) = match events::history(&visit.state, filter, None, Order::Newest, &asked.paging()).await {
         Ok(page) => (page, None),
         Err(AppError::Refused { detail, .. }) => (whole(Vec::new()), Some(detail)),
         Err(error) => return Err(error.into()),
-    };
-    let at = |after: &str| {
-        link(
-            "/activity",
-            &[("kind", &kind), ("client", &client), ("application", &application), ("since", &span), ("after", after)],
-        )
     };
     let mut applications: Vec<(String, String)> =
         overview.names.iter().map(|(id, name)| (id.clone(), name.clone())).collect();
@@ -136,12 +170,12 @@ pub(in crate::ui) async fn events(visit: Visit, asked: Asked) -> Answer {
         events: page.items.into_iter().map(|event| shown(event, &shell)).collect(),
         kinds: KINDS.to_vec(),
         spans: spans(),
-        next: page.next.map(|next| at(&next)),
-        first: asked.get("after").map(|_| at("")),
-        kind: kind.clone(),
-        client: client.clone(),
-        application: application.clone(),
-        since: span.clone(),
+        next: narrowed.next(page.next),
+        first: narrowed.first(),
+        kind: narrowed.text("kind"),
+        client: narrowed.text("client"),
+        application: narrowed.text("application"),
+        since: narrowed.text("since"),
         applications,
         wrong,
         shell,
@@ -201,27 +235,15 @@ fn about(record: &AuditRecord, names: &HashMap<String, String>) -> (String, Opti
 
 pub(in crate::ui) async fn audit(visit: Visit, asked: Asked) -> Answer {
     let overview = overview::get(&visit.state).await?;
-    let (actor, action, subject, span) =
-        (asked.text("actor"), asked.text("action"), asked.text("subject"), asked.text("since"));
+    let narrowed = Narrowed::read(&asked, "/activity/audit", &["actor", "action", "subject", "since"]);
     let query = AuditQuery {
-        actor: asked.get("actor"),
-        action: asked.get("action"),
-        subject: asked.get("subject"),
-        since: since(&visit, &span),
-        until: None,
+        actor: narrowed.given("actor"),
+        action: narrowed.given("action"),
+        subject: narrowed.given("subject"),
+        since: narrowed.since(&visit),
+        ..AuditQuery::default()
     };
-    let page = access::search_audit(&visit.state, &query, &asked.paging()).await?;
-    let at = |after: &str, check: &str| {
-        let members = [
-            ("actor", actor.as_str()),
-            ("action", &action),
-            ("subject", &subject),
-            ("since", &span),
-            ("after", after),
-            ("check", check),
-        ];
-        link("/activity/audit", &members)
-    };
+    let page = access::search_audit(&visit.state, &query, None, &asked.paging()).await?;
     let checked = if asked.get("check").is_some() {
         let found = access::verify_audit(&visit.state).await?;
         let words = match found.broken_at {
@@ -247,9 +269,9 @@ pub(in crate::ui) async fn audit(visit: Visit, asked: Asked) -> Answer {
         actors: access::audit_actors(&visit.state).await?,
         actions: ACTIONS.to_vec(),
         spans: spans(),
-        next: page.next.map(|next| at(&next, "")),
-        first: asked.get("after").map(|_| at("", "")),
-        check_link: at("", "yes"),
+        next: narrowed.next(page.next),
+        first: narrowed.first(),
+        check_link: narrowed.with("check", "yes"),
         records: page
             .items
             .into_iter()
@@ -259,10 +281,10 @@ pub(in crate::ui) async fn audit(visit: Visit, asked: Asked) -> Answer {
             })
             .collect(),
         checked,
-        actor: actor.clone(),
-        action: action.clone(),
-        subject: subject.clone(),
-        since: span.clone(),
+        actor: narrowed.text("actor"),
+        action: narrowed.text("action"),
+        subject: narrowed.text("subject"),
+        since: narrowed.text("since"),
     };
     visit.show(&page)
 }

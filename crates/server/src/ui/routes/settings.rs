@@ -2,6 +2,7 @@
 
 pub(super) mod clients;
 pub(super) mod invitations;
+pub(super) mod password;
 pub(super) mod registry;
 pub(super) mod sessions;
 pub(super) mod tokens;

@@ -1,63 +1,127 @@
 //! In and out.
 
+use crate::app::error::AppError;
+use crate::app::passwords::{self, Attempt};
 use crate::app::sessions::{self, Origin, SESSION_LIFETIME};
-use crate::net::RemoteAddress;
+use crate::secrets;
 use crate::state::ServerState;
-use crate::telemetry::RequestId;
 use crate::ui::assets;
 use crate::ui::errors::UiError;
 use crate::ui::form::Form;
 use crate::ui::routes::query::Asked;
-use crate::ui::session::set_cookie;
+use crate::ui::session::{origin, set_cookie};
 use crate::ui::visit::{Answer, Visit, go, render};
+use crate::ui::words;
 use askama::Template;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
+use secrecy::SecretString;
 
-/// A token and an address to go to.
+/// A name, a password, a token and an address to go to.
 const FORM_BYTES_MAX: usize = 16 << 10;
 
 #[derive(Template)]
 #[template(path = "sign_in.html")]
 struct SignIn {
-    wrong: Option<String>,
+    wrong: Option<Wrong>,
+    name: String,
     /// Where to go afterwards.
     to: String,
     assets: &'static str,
 }
 
+impl SignIn {
+    fn of_password(&self) -> bool {
+        self.wrong.as_ref().is_some_and(|wrong| !wrong.token)
+    }
+    fn of_token(&self) -> bool {
+        self.wrong.as_ref().is_some_and(|wrong| wrong.token)
+    }
+}
+
+/// Why somebody is not let in.
+struct Wrong {
+    text: String,
+    /// It is about the token, not about name and password.
+    token: bool,
+    status: StatusCode,
+    /// Seconds until the next attempt.
+    wait: Option<u64>,
+}
+
+impl Wrong {
+    fn new(token: bool, text: impl Into<String>) -> Self {
+        Self { text: text.into(), token, status: StatusCode::UNPROCESSABLE_ENTITY, wait: None }
+    }
+
+    fn later(text: String, seconds: u64) -> Self {
+        Self { text, token: false, status: StatusCode::TOO_MANY_REQUESTS, wait: Some(seconds) }
+    }
+}
+
 pub(in crate::ui) async fn form(asked: Asked) -> Answer {
-    render(StatusCode::OK, &SignIn { wrong: None, to: own(&asked.text("to")), assets: assets::base() })
+    let to = own(&asked.text("to"));
+    render(StatusCode::OK, &SignIn { wrong: None, name: String::new(), to, assets: assets::base() })
 }
 
 pub(in crate::ui) async fn enter(State(state): State<ServerState>, request: Request) -> Answer {
     let (parts, body) = request.into_parts();
-    let browser = parts.headers.get(header::USER_AGENT).and_then(|value| value.to_str().ok());
-    let address = parts.extensions.get::<RemoteAddress>().map(|RemoteAddress(address)| address.ip().to_string());
-    let origin = Origin {
-        address: address.unwrap_or_default(),
-        browser: browser.unwrap_or_default().to_owned(),
-        request_id: parts.extensions.get::<RequestId>().map(|RequestId(id)| id.clone()),
-    };
+    let origin = origin(&parts);
     let bytes = crate::body::read(Request::new(body), FORM_BYTES_MAX).await.unwrap_or_default();
     let form = Form::read(&bytes);
-    let to = own(form.text("to"));
-    let token = form.text("token");
-    if token.is_empty() {
-        return again("Give the access token.", to);
-    }
-    match sessions::sign_in(&state, token, &origin).await? {
-        Some(secret) => {
+    let (to, name) = (own(form.text("to")), form.text("name").to_owned());
+    match let_in(&state, &form, &origin).await? {
+        Ok(secret) => {
             let mut response = go(&to, None);
             set(&mut response, &set_cookie(&state, &secret, SESSION_LIFETIME.as_secs()));
             Ok(response)
         }
-        None => again(
-            "This token is not known, has expired or was revoked. Check that all of it was copied, or ask for another.",
-            to,
-        ),
+        Err(wrong) => {
+            let (status, wait) = (wrong.status, wrong.wait);
+            let mut response = render(status, &SignIn { wrong: Some(wrong), name, to, assets: assets::base() })?;
+            if let Some(wait) = wait {
+                response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait));
+            }
+            Ok(response)
+        }
     }
+}
+
+/// What the cookie shall hold, or why there is none.
+async fn let_in(state: &ServerState, form: &Form, origin: &Origin) -> Result<Result<String, Wrong>, UiError> {
+    let (name, token) = (form.text("name"), form.text("token"));
+    let password = form.raw("password").unwrap_or_default();
+    // A browser may fill in what it remembers beside a token that came with a link.
+    if !token.is_empty() && (name.is_empty() || token.starts_with(secrets::API_TOKEN_PREFIX)) {
+        let refused =
+            "This token is not known, has expired or was revoked. Check that all of it was copied, or ask for another.";
+        return Ok(sessions::sign_in(state, token, origin).await?.ok_or_else(|| Wrong::new(true, refused)));
+    }
+    if name.is_empty() || password.is_empty() {
+        return Ok(Err(Wrong::new(false, "Give a name and a password, or an access token.")));
+    }
+    Ok(match passwords::sign_in(state, name, SecretString::from(password), origin).await {
+        Ok(Attempt::Granted(secret)) => Ok(secret),
+        Ok(Attempt::Wrong) => Err(Wrong::new(false, "Name or password is wrong.")),
+        Ok(Attempt::Later(wait)) => {
+            let (text, seconds) = later(wait);
+            Err(Wrong::later(text, seconds))
+        }
+        Err(AppError::Refused { code, detail, .. }) if code.status() == 429 => {
+            Err(Wrong::later(format!("{}.", words::capital(&detail)), BUSY_SECONDS))
+        }
+        Err(error) => return Err(error.into()),
+    })
+}
+
+/// A queue is empty after this.
+const BUSY_SECONDS: u64 = 5;
+
+/// When to try again, in words and in whole seconds.
+pub(in crate::ui) fn later(wait: std::time::Duration) -> (String, u64) {
+    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    (format!("Too many wrong passwords. Try again in {}.", words::count(seconds, "second")), seconds)
 }
 
 pub(in crate::ui) async fn leave(visit: Visit) -> Result<Response, UiError> {
@@ -65,11 +129,6 @@ pub(in crate::ui) async fn leave(visit: Visit) -> Result<Response, UiError> {
     let mut response = go("/sign-in", None);
     set(&mut response, &set_cookie(&visit.state, "", 0));
     Ok(response)
-}
-
-fn again(wrong: &str, to: String) -> Answer {
-    let page = SignIn { wrong: Some(wrong.to_owned()), to, assets: assets::base() };
-    render(StatusCode::UNPROCESSABLE_ENTITY, &page)
 }
 
 fn set(response: &mut Response, cookie: &str) {

@@ -110,7 +110,7 @@ async fn a_caller_who_goes_away_leaves_the_row_and_the_memory_agreeing() {
     let mut other_writer = sqlx::SqliteConnection::connect(&state.config.store_url()).await.unwrap();
     sqlx::query("BEGIN IMMEDIATE").execute(&mut other_writer).await.unwrap();
     {
-        let caller = Caller { token: uuid::Uuid::nil(), name: "token:test".to_owned(), request_id: None, call: None };
+        let caller = Caller { id: uuid::Uuid::nil(), name: "token:test".to_owned(), request_id: None, call: None };
         let retire = UpdateClient { state: ClientState::Retired, reason: None };
         let mut request = std::pin::pin!(clients::update(state, &caller, "press", retire, None));
         assert!(poll!(request.as_mut()).is_pending());

@@ -8,30 +8,39 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode};
 
 /// A browser without its niceties.
-struct Browser {
+pub(super) struct Browser {
     http: Client,
     base: String,
     cookie: String,
 }
 
 impl Browser {
-    async fn signed_in(server: &TestServer) -> Self {
+    pub(super) fn new(server: &TestServer) -> Self {
         let http = Client::builder().redirect(Policy::none()).build().unwrap();
-        let mut browser = Self { http, base: server.operators_url(""), cookie: String::new() };
-        let answer = browser.post("/sign-in", &[("token", server.admin_token().as_str())]).await;
-        assert_eq!(answer.status(), StatusCode::SEE_OTHER);
-        let cookie = answer.headers()[SET_COOKIE].to_str().unwrap();
-        assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
-        cookie.split(';').next().unwrap().clone_into(&mut browser.cookie);
+        Self { http, base: server.operators_url(""), cookie: String::new() }
+    }
+
+    pub(super) async fn signed_in(server: &TestServer) -> Self {
+        let mut browser = Self::new(server);
+        browser.sign_in(&[("token", server.admin_token().as_str())]).await;
         browser
     }
 
-    async fn get(&self, path: &str) -> Response {
+    /// With whatever should be let in.
+    pub(super) async fn sign_in(&mut self, form: &[(&str, &str)]) {
+        let answer = self.post("/sign-in", form).await;
+        assert_eq!(answer.status(), StatusCode::SEE_OTHER);
+        let cookie = answer.headers()[SET_COOKIE].to_str().unwrap();
+        assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
+        cookie.split(';').next().unwrap().clone_into(&mut self.cookie);
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Response {
         let request = self.http.get(format!("{}{path}", self.base)).header(ACCEPT, "text/html,*/*;q=0.8");
         request.header(COOKIE, &self.cookie).send().await.unwrap()
     }
 
-    async fn post(&self, path: &str, form: &[(&str, &str)]) -> Response {
+    pub(super) async fn post(&self, path: &str, form: &[(&str, &str)]) -> Response {
         let mut body = url::form_urlencoded::Serializer::new(String::new());
         let body = body.extend_pairs(form).finish();
         self.http
@@ -143,6 +152,7 @@ async fn every_page_answers_and_says_where_it_is() {
         "/activity",
         "/activity/audit",
         "/settings/tokens",
+        "/settings/password",
         "/settings/sessions",
         "/settings/clients",
         "/settings/invitations",

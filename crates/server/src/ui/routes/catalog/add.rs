@@ -84,7 +84,7 @@ pub(in crate::ui) async fn upload(mut visit: Visit, mut parts: Multipart) -> Ans
     }
     if !key.is_empty() {
         let digest = Digest::of(&archive).to_string();
-        let call = Call::new(visit.caller().token, &visit.secret.0, &key, &[b"POST upload", digest.as_bytes()]);
+        let call = Call::new(visit.caller().id, &visit.secret.0, &key, &[b"POST upload", digest.as_bytes()]);
         visit.visitor.caller.call = Some(Arc::new(call));
     }
     let note = UploadNote { source: Some(if name.is_empty() { "upload".to_owned() } else { name }), reference: None };

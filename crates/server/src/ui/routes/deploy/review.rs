@@ -183,7 +183,7 @@ fn call(posted: &Posted, index: usize) -> Option<Call> {
     let key = posted.form.given("key")?;
     let place = posted.visit.place.clone();
     let key = format!("{key}-{index}");
-    Some(Call::new(posted.caller().token, &posted.visit.secret.0, &key, &[b"POST", place.as_bytes()]))
+    Some(Call::new(posted.caller().id, &posted.visit.secret.0, &key, &[b"POST", place.as_bytes()]))
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ async fn page(
     (name, days): (&str, &str),
 ) -> Result<TokensPage, crate::ui::errors::UiError> {
     let now = visit.state.now().to_string();
-    let own = visit.caller().token.to_string();
+    let own = visit.caller().id.to_string();
     let tokens = access::tokens(&visit.state).await?.items;
     let shown = tokens.into_iter().rev().map(|token| {
         let good = token.revoked_at.is_none() && token.expires_at.as_ref().is_none_or(|end| *end > now);
@@ -63,7 +63,7 @@ async fn ask_to_revoke(visit: &Visit, id: &str) -> Answer {
     let token = tokens.into_iter().find(|token| token.id == id);
     let token = token.ok_or_else(|| AppError::not_found(format_args!("token `{id}`")))?;
     let mut text = vec!["Whoever uses it is refused from now on, and web sessions signed in with it end.".to_owned()];
-    if visit.caller().token.to_string() == id {
+    if visit.caller().id.to_string() == id {
         text.push("You are signed in with this token yourself: you will be signed out.".to_owned());
     }
     let question = Question {

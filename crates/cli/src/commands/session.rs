@@ -1,0 +1,53 @@
+//! `margrave session`: browsers that are signed in.
+
+use super::{ReasonArgs, Session, YesArgs, only};
+use crate::clock;
+use crate::failure::Outcome;
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum SessionCommand {
+    /// Show the browsers that are signed in, the one used last first
+    #[command(visible_alias = "ls")]
+    List,
+    /// Sign a browser out
+    End {
+        /// Id of the session, or enough of its first characters
+        id: String,
+        #[command(flatten)]
+        reason: ReasonArgs,
+        #[command(flatten)]
+        yes: YesArgs,
+    },
+}
+
+pub(crate) async fn run(command: SessionCommand, session: &Session) -> Outcome {
+    match command {
+        SessionCommand::List => {
+            let sessions = session.api.sessions().await?.items;
+            let now = clock::now();
+            session.out.show(&sessions, |out| {
+                out.table(
+                    &["session", "who", "from", "signed in", "used", "ends", "browser"],
+                    sessions.iter().map(|one| {
+                        vec![
+                            one.id.clone(),
+                            one.actor.clone(),
+                            one.address.clone(),
+                            clock::ago(&one.created_at, now),
+                            clock::ago(&one.seen_at, now),
+                            clock::ago(&one.expires_at, now),
+                            one.browser.clone(),
+                        ]
+                    }),
+                )
+            })
+        }
+        SessionCommand::End { id, reason, yes } => {
+            let found = only(session.api.sessions().await?.items, "session", &id, |one| &one.id)?;
+            session.sure(&format!("Sign out {} at {}?", found.actor, found.address), &yes)?;
+            session.api.end_session(&found.id, reason.reason.as_deref()).await?;
+            session.out.say(format!("Signed out {} at {}.", found.actor, found.address));
+            Ok(())
+        }
+    }
+}
