@@ -23,6 +23,7 @@ pub mod paging;
 pub mod preload;
 pub mod publisher;
 pub mod registry;
+pub mod reviews;
 pub mod sessions;
 pub mod shelf;
 pub mod summary;

@@ -138,6 +138,7 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
         streams,
         notices: Arc::default(),
         board: Arc::default(),
+        reviews: Arc::default(),
         registry,
         urls: Arc::new(place.urls),
         stopping: CancellationToken::new(),

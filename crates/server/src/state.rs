@@ -4,6 +4,7 @@ use crate::app::events::streams::Streams;
 use crate::app::notices::Notices;
 use crate::app::overview::Board;
 use crate::app::publisher::Publisher;
+use crate::app::reviews::Reviews;
 use crate::catalog::Descriptions;
 use crate::config::Config;
 use crate::devices::{CapabilityQueue, Holds, StatusQueue};
@@ -47,6 +48,8 @@ pub struct Shared {
     pub notices: Arc<Notices>,
     /// The fleet at a glance, as it was counted last.
     pub board: Arc<Board>,
+    /// What drafts come to, as it was worked out last.
+    pub reviews: Arc<Reviews>,
     /// The embedded OCI registry, unless it is off.
     pub registry: Option<Arc<Hosted>>,
     /// Addresses as seen from outside.

@@ -10,7 +10,7 @@ use crate::app::paging::Paging;
 use crate::ui::ask::{Question, ask};
 use crate::ui::form::Posted;
 use crate::ui::markup::Markup;
-use crate::ui::routes::query::{Asked, link};
+use crate::ui::routes::query::{Asked, device_link, link};
 use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
@@ -44,6 +44,8 @@ struct ChangePage {
     sentence: String,
     under_way: bool,
     left: u64,
+    /// Device, where it is, and why it was skipped.
+    skipped: Vec<(String, String, String)>,
 }
 pages!(ChangePage);
 
@@ -134,7 +136,12 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     let mut rows: Vec<Row> = page.items.into_iter().map(|deployment| row(deployment, &overview.names)).collect();
     rows.sort_by_key(|row| row.deployment.convergence != Convergence::Failed);
     let under_way = !change.finished;
+    let skipped = changes::skipped(state, &change).await?.into_iter().map(|one| {
+        let link = device_link(&one.client, one.device.trim_end_matches("/*"));
+        (one.device, link, one.reason)
+    });
     let page = ChangePage {
+        skipped: skipped.collect(),
         shell: visit.shell(Section::Deployments, head).await?,
         shown: shown_change(&overview, change),
         tiles,

@@ -25,7 +25,7 @@ struct AnswersPage {
     wrong: Vec<(String, String)>,
     overrides: Vec<Override>,
     /// Devices that can have answers of their own.
-    devices: Vec<String>,
+    devices: Vec<(String, String)>,
     parameters: Vec<(String, String)>,
     reaches: String,
     create: bool,
@@ -57,6 +57,7 @@ struct Field {
 
 struct Override {
     device: String,
+    name: String,
     own: Vec<(String, String)>,
 }
 
@@ -112,15 +113,23 @@ async fn page(
         overrides: draft
             .overrides
             .iter()
-            .map(|(device, answers)| Override { device: device.clone(), own: own(answers) })
+            .map(|(device, answers)| Override {
+                name: device.split_once('/').map_or(device.as_str(), |(_, name)| name).to_owned(),
+                device: device.clone(),
+                own: own(answers),
+            })
             .collect(),
-        devices: draft.devices.iter().map(|device| format!("{}/{}", device.client, device.device)).collect(),
+        devices: draft
+            .devices
+            .iter()
+            .map(|device| (format!("{}/{}", device.client, device.device), device.device.clone()))
+            .collect(),
         parameters: sections
             .iter()
             .flat_map(|section| &section.questions)
             .map(|question| (question.parameter.clone(), question.name.clone()))
             .collect(),
-        reaches: words::count(drafts::reach(state, draft).await?, "device"),
+        reaches: reaches(draft, drafts::reach(state, draft).await?),
         create: draft.kind == Kind::Create,
         back: (draft.kind != Kind::Reconfigure).then(|| {
             let step = if draft.kind == Kind::Create { "devices" } else { "version" };
@@ -131,6 +140,16 @@ async fn page(
         override_wrong: None,
         steps,
     })
+}
+
+/// Of those that match only those count that fit, and how many that is the review says.
+fn reaches(draft: &drafts::Draft, reach: u64) -> String {
+    let devices = words::count(reach, "device");
+    if draft.kind == Kind::Create && draft.selector.is_some() {
+        format!("those that fit of {devices} that match")
+    } else {
+        devices
+    }
 }
 
 fn label(sections: &[drafts::Section], parameter: &str) -> String {
