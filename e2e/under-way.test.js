@@ -168,6 +168,11 @@ test("every device that runs an older version is brought to the new one by one c
   await wellMade(page, "bulk upgrade, version");
   await page.getByRole("button", { name: "Continue" }).click();
   await page.getByText("These answers are for 3 devices").waitFor();
+  assert.equal(await page.getByLabel("Line name").getAttribute("readonly"), "", "what cannot change is locked");
+  assert.equal(await page.getByLabel("Sampling interval").inputValue(), "", "each device keeps what it has");
+  await page.getByText("Empty: each device keeps what it has").first().waitFor();
+  await wellMade(page, "bulk upgrade, questions");
+  const before = new Map((await server.api("deployments?application=line-monitor")).items.map((one) => [one.id, one.values]));
   await page.getByRole("button", { name: "Review" }).click();
   await page.getByText("3 devices would change.").waitFor();
   await wellMade(page, "bulk upgrade, review");
@@ -176,6 +181,9 @@ test("every device that runs an older version is brought to the new one by one c
   await finished();
   const { items } = await server.api("deployments?application=line-monitor");
   assert.deepEqual(items.map((one) => one.version), ["1.1.0", "1.1.0", "1.1.0"]);
+  for (const { id, values } of items) {
+    for (const name of ["lineName", "sampleSeconds"]) assert.equal(values[name], before.get(id)[name], `${name} was kept`);
+  }
   await go("/catalog/line-monitor?version=1.1.0");
   assert.equal(await page.getByRole("button", { name: /^Bring/ }).count(), 0, "nobody is left behind");
 });

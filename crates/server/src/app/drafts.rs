@@ -193,7 +193,7 @@ pub async fn problems(
     answers: &Answers,
 ) -> AppResult<IndexMap<String, Vec<String>>> {
     let description = description(state, draft).await?;
-    let before = before(state, draft).await?;
+    let (before, kept) = (before(state, draft).await?, kept_by_each(state, draft).await?);
     let mut joined = before.clone().unwrap_or_default();
     joined.retain(|name, _| description.parameters.contains_key(name));
     joined.extend(answers.iter().map(|(name, value)| (name.clone(), value.clone())));
@@ -203,7 +203,7 @@ pub async fn problems(
             continue;
         }
         let Err(errors) = parameters::resolve(&description, &profile.id, &joined, before.as_ref()) else { continue };
-        for error in errors {
+        for error in errors.into_iter().filter(|error| answers.contains_key(&error.field) || !kept.contains(&error.field)) {
             // The field is beside it, so the section and the name need not be repeated.
             let message = error
                 .message
@@ -220,6 +220,21 @@ pub async fn problems(
     Ok(found)
 }
 
+/// Parameters the deployments of a draft for many have already, each with a value of its own: nobody is asked for them.
+pub async fn kept_by_each(state: &ServerState, draft: &Draft) -> AppResult<HashSet<String>> {
+    let mut kept = HashSet::new();
+    if !draft.is_for_all() {
+        return Ok(kept);
+    }
+    let overview = overview::get(state).await?;
+    let versions = overview.uses.get(&draft.application).into_iter().flatten();
+    for (version, _) in versions.filter(|(version, _)| **version != draft.version) {
+        let (_, description) = described(state, &application_id(&draft.application)?, version).await?;
+        kept.extend(description.parameters.keys().cloned());
+    }
+    Ok(kept)
+}
+
 /// The values an existing deployment has; for several, none.
 pub async fn before(state: &ServerState, draft: &Draft) -> AppResult<Option<Answers>> {
     match draft.deployments.as_slice() {
@@ -229,7 +244,7 @@ pub async fn before(state: &ServerState, draft: &Draft) -> AppResult<Option<Answ
 }
 
 /// The changes a draft comes to: one for each set of answers, those of single devices first, so that the last takes the rest.
-fn requests(draft: &Draft) -> AppResult<Vec<Request>> {
+pub(super) fn requests(draft: &Draft) -> AppResult<Vec<Request>> {
     let kind = match draft.kind {
         Kind::Create => wire::ChangeKind::Create,
         Kind::Upgrade => wire::ChangeKind::Upgrade,
@@ -282,24 +297,9 @@ fn requests(draft: &Draft) -> AppResult<Vec<Request>> {
     Ok(requests)
 }
 
-/// Does something with each change a draft comes to. It is given the devices that have a change of their own before it.
-pub async fn each<T>(
-    draft: &Draft,
-    work: impl AsyncFn(Request, &HashSet<DeviceRef>) -> AppResult<T>,
-) -> AppResult<Vec<T>> {
-    let (mut done, mut except) = (Vec::new(), HashSet::new());
-    for request in requests(draft)? {
-        let own = request.scope.devices.clone().unwrap_or_default();
-        match work(request, &except).await {
-            Ok(one) => done.push(one),
-            // With others before it, the rest may come to nothing.
-            Err(AppError::Refused { code: Code::Unplaceable | Code::Unchanged | Code::Exists, .. })
-                if !done.is_empty() => {}
-            Err(error) => return Err(error),
-        }
-        except.extend(own);
-    }
-    Ok(done)
+/// With others before it, a change may find nothing left to do.
+pub(super) fn is_nothing_left(error: &AppError) -> bool {
+    matches!(error, AppError::Refused { code: Code::Unplaceable | Code::Unchanged | Code::Exists, .. })
 }
 
 /// The revision of the one deployment a draft is about.
@@ -332,14 +332,18 @@ pub async fn submit(
     let requests = requests(draft)?;
     if requests.len() > 1 {
         // All of it or nothing, as far as it can be told before. One alone is checked when it is made.
-        each(draft, async |request, _| changes::check(state, &request).await).await?;
+        for (index, request) in requests.iter().enumerate() {
+            match changes::check(state, request).await {
+                Err(error) if index == 0 || !is_nothing_left(&error) => return Err(error),
+                _ => {}
+            }
+        }
     }
     let mut made = Vec::new();
     for (index, request) in requests.into_iter().enumerate() {
         match changes::submit(state, &caller_of(index), request, reason.clone()).await {
             Ok(change) => made.push(change),
-            Err(AppError::Refused { code: Code::Unplaceable | Code::Unchanged | Code::Exists, .. })
-                if !made.is_empty() => {}
+            Err(error) if !made.is_empty() && is_nothing_left(&error) => {}
             Err(error) => return Err(error),
         }
     }

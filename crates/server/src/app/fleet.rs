@@ -19,7 +19,7 @@ const TEXT_CHARS_MAX: usize = 200;
 /// Sites offered in a list to choose from.
 const SITES_MAX: u32 = 500;
 /// Devices judged for how many can take an application; a larger number is not told before the review.
-const TAKERS_MAX: usize = 300;
+pub const TAKERS_MAX: u64 = 300;
 const TAKERS_PAGE: u32 = 100;
 /// The label that says where a device is.
 pub const SITE: &str = "site";
@@ -127,7 +127,7 @@ pub async fn takers(state: &ServerState, wanted: &Wanted<'_>, search: &Search) -
     let (mut looked, mut takers) = (0, 0);
     loop {
         let page = candidates(state, wanted, search, &paging).await?;
-        looked += page.items.len();
+        looked += page.items.len() as u64;
         takers += page.items.iter().filter(|candidate| candidate.can_take(wanted)).count() as u64;
         match page.next {
             None => return Ok(Some(takers)),

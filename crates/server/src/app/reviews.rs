@@ -8,7 +8,7 @@ use crate::state::ServerState;
 use margrave_api::problem::FieldProblem;
 use margrave_core::time::Timestamp;
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, watch};
@@ -122,7 +122,16 @@ fn begun(state: &ServerState, kept: &Kept) -> watch::Receiver<Option<Arc<Outcome
 }
 
 async fn work_out(state: &ServerState, kept: &Kept) -> AppResult<Reviewed> {
+    let (mut reviews, mut except) = (Vec::new(), HashSet::new());
     let at = state.now();
-    let reviews = drafts::each(&kept.draft, async |request, except| changes::review(state, &request, except).await);
-    Ok(Reviewed { reviews: reviews.await?, at })
+    for request in drafts::requests(&kept.draft)? {
+        match changes::review(state, &request, &except).await {
+            Ok(review) => reviews.push(review),
+            Err(error) if !reviews.is_empty() && drafts::is_nothing_left(&error) => {}
+            Err(error) => return Err(error),
+        }
+        // Those with answers of their own have a change of their own.
+        except.extend(request.scope.devices.unwrap_or_default());
+    }
+    Ok(Reviewed { reviews, at })
 }

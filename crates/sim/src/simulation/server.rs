@@ -168,6 +168,7 @@ impl Server {
             streams: Arc::new(Streams::new(0, 0)),
             notices: Arc::default(),
             board: Arc::default(),
+            reviews: Arc::default(),
             registry: None,
             urls: Arc::default(),
             stopping: CancellationToken::new(),

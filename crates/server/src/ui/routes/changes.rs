@@ -46,6 +46,7 @@ struct ChangePage {
     left: u64,
     /// Device, where it is, and why it was skipped.
     skipped: Vec<(String, String, String)>,
+    skipped_more: usize,
 }
 pages!(ChangePage);
 
@@ -140,8 +141,10 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         let link = device_link(&one.client, one.device.trim_end_matches("/*"));
         (one.device, link, one.reason)
     });
+    let skipped: Vec<_> = skipped.collect();
     let page = ChangePage {
-        skipped: skipped.collect(),
+        skipped_more: change.skipped.len().saturating_sub(skipped.len()),
+        skipped,
         shell: visit.shell(Section::Deployments, head).await?,
         shown: shown_change(&overview, change),
         tiles,

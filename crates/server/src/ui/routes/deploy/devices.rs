@@ -3,7 +3,7 @@
 use super::{Steps, next, steps};
 use crate::app::drafts::{self, CHOSEN_MAX, Kept};
 use crate::app::error::{AppError, Code};
-use crate::app::fleet::{self, Candidate, Search, Wanted};
+use crate::app::fleet::{self, Candidate, Search, TAKERS_MAX, Wanted};
 use crate::app::groups;
 use crate::app::paging::{Paging, whole};
 use crate::ui::errors::UiError;
@@ -121,7 +121,7 @@ async fn page(visit: &Visit, kept: &Kept, filter: Filter, paging: &Paging) -> Re
     let by_labels = search.text.is_none() && search.state.is_none() && wrong.is_none();
     let offered = if by_labels { Some(search.selector(state).await?.to_string()) } else { None };
     let takers = match &offered {
-        Some(_) if draft.selector.is_none() => fleet::takers(state, &wanted, &search).await?,
+        Some(_) if draft.selector.is_none() && matching <= TAKERS_MAX => fleet::takers(state, &wanted, &search).await?,
         _ => None,
     };
     let rows: Vec<Row> = found.items.into_iter().map(|candidate| row(kept, candidate)).collect();
