@@ -68,7 +68,7 @@ test("the review counts a fleet beside the page, and says how many change and wh
   await page.getByText("Chosen: every device").waitFor();
   await wellMade(page, "all devices chosen");
   await page.getByRole("button", { name: "Continue" }).click();
-  await page.getByText(`for those that fit of ${DEVICES} devices that match`).waitFor();
+  await page.getByText(`These answers are for those that fit of ${DEVICES} devices that match`).waitFor();
   await page.getByLabel("Line name").fill("All of them");
   await page.getByRole("button", { name: "Review" }).click();
   await page.getByText(/^\d+ devices would change\.$/).waitFor({ timeout: 60_000 });

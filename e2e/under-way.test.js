@@ -55,11 +55,11 @@ test("a device that goes offline in the middle of a deployment is waited for, an
   await joined("press-01");
   await deployTo("press-01", "line 7 goes live");
   const row = page.getByRole("table").getByRole("row").filter({ hasText: "press-01" });
-  await row.getByText("Applying").waitFor({ timeout: 30_000 });
-  await row.getByText("Installing").waitFor();
+  await row.getByText("Applying", { exact: true }).waitFor({ timeout: 30_000 });
+  await row.getByText("Installing", { exact: true }).waitFor();
   // As if somebody had pulled the plug of its network: it has begun, and nobody hears of it.
   process.kill("SIGSTOP");
-  await row.getByText("Device not heard of").waitFor({ timeout: 30_000 });
+  await row.getByText("Device not heard of", { exact: true }).waitFor({ timeout: 30_000 });
   await page.getByRole("status").filter({ hasText: "1 of them not heard of" }).waitFor();
   await wellMade(page, "a change that waits for a device");
   await row.getByRole("rowheader").getByRole("link").click();
@@ -74,7 +74,7 @@ test("a device that goes offline in the middle of a deployment is waited for, an
   await go(`/changes/${change}`);
   process.kill("SIGCONT");
   await finished();
-  await page.getByRole("row").filter({ hasText: "press-01" }).getByText("Up to date").waitFor();
+  await page.getByRole("row").filter({ hasText: "press-01" }).getByText("Up to date", { exact: true }).waitFor();
 });
 
 test("what fails is tried again on the spot when somebody asks for it", async () => {

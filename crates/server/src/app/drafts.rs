@@ -203,7 +203,9 @@ pub async fn problems(
             continue;
         }
         let Err(errors) = parameters::resolve(&description, &profile.id, &joined, before.as_ref()) else { continue };
-        for error in errors.into_iter().filter(|error| answers.contains_key(&error.field) || !kept.contains(&error.field)) {
+        for error in
+            errors.into_iter().filter(|error| answers.contains_key(&error.field) || !kept.contains(&error.field))
+        {
             // The field is beside it, so the section and the name need not be repeated.
             let message = error
                 .message

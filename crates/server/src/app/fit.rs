@@ -31,11 +31,7 @@ pub async fn list(
 }
 
 /// With `wanted` only that profile counts.
-pub(crate) fn judge(
-    description: &ApplicationDescription,
-    device: &Device,
-    wanted: Option<&str>,
-) -> wire::DeviceFit {
+pub(crate) fn judge(description: &ApplicationDescription, device: &Device, wanted: Option<&str>) -> wire::DeviceFit {
     let reference = DeviceRef { client: device.key.client.to_string(), device: device.key.device.to_string() };
     let Some(capabilities) = devices::capabilities(device) else {
         return wire::DeviceFit {

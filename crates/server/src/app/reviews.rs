@@ -100,10 +100,7 @@ fn begun(state: &ServerState, kept: &Kept) -> watch::Receiver<Option<Arc<Outcome
         known.remove(&oldest);
     }
     let (sender, outcome) = watch::channel(None);
-    known.insert(
-        kept.id,
-        Known { revision: kept.revision, begun: Instant::now(), outcome: outcome.clone() },
-    );
+    known.insert(kept.id, Known { revision: kept.revision, begun: Instant::now(), outcome: outcome.clone() });
     let (state, kept) = (state.clone(), kept.clone());
     tokio::spawn(async move {
         let Ok(_turn) = state.reviews.turn.acquire().await else { return };

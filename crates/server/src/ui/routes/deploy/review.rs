@@ -170,7 +170,9 @@ pub(in crate::ui) async fn deploy(Path(id): Path<String>, posted: Posted) -> Ans
             }
         }
         Err(AppError::Refused { code, detail, errors }) if code != Code::Done => {
-            let page = page(&posted.visit, &id, Some(Refusal { detail, errors }), posted.form.text("reason").to_owned()).await?;
+            let page =
+                page(&posted.visit, &id, Some(Refusal { detail, errors }), posted.form.text("reason").to_owned())
+                    .await?;
             posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page)
         }
         Err(error) => Err(error.into()),

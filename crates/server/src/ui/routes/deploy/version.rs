@@ -43,7 +43,10 @@ async fn reaches(visit: &Visit, kept: &Kept) -> Result<String, UiError> {
     let devices = words::count(reach, "device");
     Ok(if draft.is_for_all() {
         let verb = if reach == 1 { "runs" } else { "run" };
-        format!("This changes every device that runs it on another version: {devices} {verb} another than {}.", draft.version)
+        format!(
+            "This changes every device that runs it on another version: {devices} {verb} another than {}.",
+            draft.version
+        )
     } else if reach == 1 {
         format!("This changes {devices} that runs it now.")
     } else {
