@@ -125,7 +125,11 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     } else if open > 0 {
         let silent = of(Convergence::NotHeardOf);
         let waits =
-            if silent > 0 { format!(", {} of them not heard of", words::thousands(silent)) } else { String::new() };
+            match silent {
+                0 => String::new(),
+                _ if silent == open => ", not heard of".to_owned(),
+                _ => format!(", {} of them not heard of", words::thousands(silent)),
+            };
         format!("All devices are told; {} still at it{waits}.", words::count(open, "device"))
     } else if failed > 0 {
         format!("Finished: {} done, {} failed.", words::thousands(done), words::thousands(failed))

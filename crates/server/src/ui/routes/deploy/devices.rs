@@ -4,7 +4,7 @@ use super::{Steps, next, steps};
 use crate::app::drafts::{self, CHOSEN_MAX, Kept};
 use crate::app::error::{AppError, Code};
 use crate::app::fleet::{self, Candidate, Search, TAKERS_MAX, Wanted};
-use crate::app::groups;
+use crate::app::{groups, overview};
 use crate::app::paging::{Paging, whole};
 use crate::ui::errors::UiError;
 use crate::ui::form::{Form, Posted};
@@ -44,6 +44,8 @@ struct DevicesPage {
     first: bool,
     wrong: Option<String>,
     fitting_here: usize,
+    /// Devices there are, whatever the filter.
+    known: u64,
 }
 pages!(DevicesPage);
 
@@ -133,6 +135,7 @@ async fn page(visit: &Visit, kept: &Kept, filter: Filter, paging: &Paging) -> Re
         groups: names.items.into_iter().map(|group| group.name).collect(),
         fitting_here: rows.iter().filter(|row| row.open).count(),
         rows,
+        known: overview::get(state).await?.devices.values().sum(),
         chosen: draft.devices.len() as u64,
         selector: draft.selector.clone(),
         offered,

@@ -99,7 +99,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         values: deployment
             .values
             .iter()
-            .map(|(parameter, value)| (names.get(parameter).unwrap_or(parameter).clone(), plain(value)))
+            .map(|(parameter, value)| (names.get(parameter).unwrap_or(parameter).clone(), shown(value)))
             .collect(),
         revisions: revisions
             .into_iter()
@@ -131,8 +131,9 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     visit.show(&page)
 }
 
-fn plain(value: &serde_json::Value) -> String {
-    crate::ui::routes::devices::plain(value)
+fn shown(value: &serde_json::Value) -> String {
+    let text = crate::ui::routes::devices::plain(value);
+    if text.is_empty() { "empty".to_owned() } else { text }
 }
 
 fn troubles(deployment: &margrave_api::deployments::Deployment) -> Vec<Trouble> {
