@@ -124,12 +124,11 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         format!("Cancelled with {} not told; the others go on.", words::count(left, "device"))
     } else if open > 0 {
         let silent = of(Convergence::NotHeardOf);
-        let waits =
-            match silent {
-                0 => String::new(),
-                _ if silent == open => ", not heard of".to_owned(),
-                _ => format!(", {} of them not heard of", words::thousands(silent)),
-            };
+        let waits = match silent {
+            0 => String::new(),
+            _ if silent == open => ", not heard of".to_owned(),
+            _ => format!(", {} of them not heard of", words::thousands(silent)),
+        };
         format!("All devices are told; {} still at it{waits}.", words::count(open, "device"))
     } else if failed > 0 {
         format!("Finished: {} done, {} failed.", words::thousands(done), words::thousands(failed))

@@ -199,9 +199,9 @@ async fn a_review_of_many_devices_is_worked_out_beside_the_page_and_counts_each_
     let server = TestServer::start().await;
     let (api, browser) = (api(&server), Browser::signed_in(&server).await);
     packages::upload(&api, "1.0.0").await;
-    let small = Kind { memory: "1Mi", ..Kind::default() };
+    let (large, small) = (Kind::default(), Kind { memory: "1Mi", ..Kind::default() });
     for number in 0..203 {
-        press(&server, &format!("press-{number:03}"), if number < 3 { &small } else { &Kind::default() }).await;
+        press(&server, &format!("press-{number:03}"), if number < 3 { &small } else { &large }).await;
     }
     let form = [("kind", "create"), ("application", packages::ID), ("version", "1.0.0")];
     let answer = browser.post("/deploy", &form).await;

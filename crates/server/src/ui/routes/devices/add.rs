@@ -26,7 +26,14 @@ const HOUR_SECONDS: u64 = 3600;
 
 pub(in crate::ui) async fn form(visit: Visit) -> Answer {
     let shell = visit.shell(Section::Devices, "Add a device").await?;
-    visit.show(&AddPage { shell, client: String::new(), hours: "1".to_owned(), wrong: None, made: None, only_here: false })
+    visit.show(&AddPage {
+        shell,
+        client: String::new(),
+        hours: "1".to_owned(),
+        wrong: None,
+        made: None,
+        only_here: false,
+    })
 }
 
 pub(in crate::ui) async fn invite(posted: Posted) -> Answer {
