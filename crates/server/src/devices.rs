@@ -16,7 +16,7 @@ mod queue;
 pub use front::Front;
 pub use hold::Holds;
 pub(crate) use negotiate::none_match;
-pub use queue::{Capabilities, CapabilityQueue, Ride, Riders, StatusQueue, Statuses};
+pub use queue::{Capabilities, CapabilityQueue, StatusQueue, Statuses};
 
 use crate::problems;
 use crate::state::ServerState;

@@ -121,7 +121,7 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
         descriptions: Arc::clone(&descriptions),
         metrics: Arc::clone(&metrics),
     };
-    let (publisher, publisher_task) = publisher::start(parts, statuses.riders(), stop_loops.clone());
+    let (publisher, publisher_task) = publisher::start(parts, stop_loops.clone());
     let streams = Arc::new(Streams::new(config.limits.event_streams, config.limits.event_streams_per_token));
     let state = ServerState::from(Shared {
         store,

@@ -166,6 +166,7 @@ impl Store {
         };
         let rows =
             query.bind(before).bind(i64::from(limit)).fetch_all(&self.read).await.during("read the audit chain")?;
+        self.settle().await?;
         rows.iter().map(read).collect()
     }
 
@@ -195,6 +196,7 @@ impl Store {
         .fetch_all(&self.read)
         .await
         .during("search the audit chain")?;
+        self.settle().await?;
         rows.iter().map(read).collect()
     }
 

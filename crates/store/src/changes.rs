@@ -6,7 +6,6 @@ mod publish;
 mod raise;
 mod rows;
 
-pub use apply::Applied;
 pub use coming::Coming;
 
 use crate::audit::{self, Entry};

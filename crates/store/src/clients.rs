@@ -238,6 +238,7 @@ impl Store {
         let ids: Vec<String> = clients.iter().map(ToString::to_string).collect();
         let mut connection = self.read.acquire().await.during(ATTEMPT)?;
         let rows = select_in(&mut connection, select_client!("WHERE c.id IN"), &ids, "", ATTEMPT).await?;
+        self.settle().await?;
         rows.iter().map(|row| read(row).map(|(_, head)| head)).collect()
     }
 
@@ -295,6 +296,8 @@ impl Store {
             .await
             .during("read a manifest")?;
         let Some(row) = row else { return Ok(None) };
+        // Invariant 2: what a device has been told is never taken back.
+        self.settle().await?;
         let row = Columns::of("manifests", &row);
         Ok(Some((row.unsigned("version")?, row.parsed("digest")?, row.bytes("body")?)))
     }

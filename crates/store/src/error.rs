@@ -28,6 +28,8 @@ pub enum StoreError {
         #[source]
         source: sqlx::Error,
     },
+    #[error("wait until the write-ahead log of the database is on disk")]
+    Sync(#[source] std::io::Error),
     #[error("open the database `{url}`")]
     Open {
         url: String,

@@ -165,6 +165,8 @@ impl Store {
             .fetch_all(&self.read)
             .await
             .during("read events")?;
+        // Whoever reads events may come back with the last id.
+        self.settle().await?;
         rows.iter().map(read).collect()
     }
 

@@ -20,8 +20,8 @@
 //!
 //! A poll that finds nothing new calls nothing here. [`Store::manifest`], [`Store::deployment_yaml`] and [`Store::bundle`] are
 //! one indexed read each. [`Store::statuses_put`] and [`Store::seen_write`] take many at once, since on SQLite all writing goes
-//! through one connection. [`Store::change_apply`] is bounded by [`BATCH_TARGETS_MAX`]; [`Store::change_apply_with`] takes
-//! reports along.
+//! through one connection. [`Store::change_apply`] is bounded by [`BATCH_TARGETS_MAX`]; [`Store::change_apply_soon`] does not
+//! wait for the disk.
 //!
 //! # How is it kept honest?
 //!
@@ -30,6 +30,7 @@
 //! engines; since no statement is checked when compiling, it is what checks them.
 
 // In suggested reading order, group by group: the ground, what is kept for everybody, the nouns, keeping it small.
+mod durable;
 mod error;
 mod many;
 mod open;
@@ -59,9 +60,9 @@ mod retention;
 
 pub use applications::Named;
 pub use audit::AuditFilter;
-pub use changes::{Applied, BATCH_TARGETS_MAX, BatchItem, BatchWrite, Coming};
+pub use changes::{BATCH_TARGETS_MAX, BatchItem, BatchWrite, Coming};
 pub use clients::Head;
-pub use deployments::{DeploymentFilter, DeploymentView, Place};
+pub use deployments::{DeploymentFilter, DeploymentView, LOOKED_AT_MAX, Place};
 pub use devices::{DeviceFilter, DevicePut, DeviceSearch, DeviceWrite};
 pub use drafts::Draft;
 pub use enrolments::{Enrolment, EnrolmentUse};

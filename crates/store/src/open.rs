@@ -1,12 +1,15 @@
 //! Opening the database: one of the two places that know which engine it is.
 
 use crate::Result;
+use crate::durable::Log;
 use crate::error::{During, StoreError, is_full};
 use crate::idempotency::{self, KeyWrite};
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::migrate::{Migration, MigrationType, Migrator};
+use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Any, AnyConnection, AnyPool, ConnectOptions as _, Executor as _, Row as _, SqlSafeStr as _, Transaction};
 use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
 use std::str::FromStr as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,6 +44,8 @@ pub struct Store {
     write: AnyPool,
     begin: &'static str,
     shared: bool,
+    /// Where commits may be made without waiting for the disk.
+    pub(crate) log: Option<Arc<Log>>,
     /// A connection that moves the write-ahead log into the database beside the others; none where that is not our job.
     checkpoints: Option<AnyPool>,
     /// Transactions committed here.
@@ -59,6 +64,15 @@ pub(crate) struct Writing {
     events: Arc<watch::Sender<i64>>,
     newest: Option<i64>,
     commits: Arc<AtomicU64>,
+    keep: Keep,
+}
+
+/// When what is committed is on disk.
+enum Keep {
+    /// With the commit, and with it what was committed before: so many commits that did not wait.
+    Now(Option<(Arc<Log>, u64)>),
+    /// With somebody's commit that waits, or when somebody asks for it.
+    Soon(Arc<Log>),
 }
 
 impl Writing {
@@ -96,6 +110,7 @@ impl Store {
             sqlx::migrate::MigrateError::Execute(source) if is_full(&source) => StoreError::Full(source),
             other => StoreError::Migrate(other),
         })?;
+        store.settle().await?;
         store.tell_events(store.event_bounds().await?.newest);
         Ok(store)
     }
@@ -103,7 +118,7 @@ impl Store {
     /// Every connection to `:memory:` is a database of its own, so all calls share one that never goes away.
     async fn open_memory(url: &str) -> Result<Self> {
         let pool = connect(url, sqlite_pool(1, WRITER_PRAGMAS)).await?;
-        Ok(Self::new(pool.clone(), pool, "BEGIN IMMEDIATE", false))
+        Ok(Self::new(pool.clone(), pool, BEGIN_KEPT, false))
     }
 
     async fn open_sqlite(options: &StoreOptions) -> Result<Self> {
@@ -116,10 +131,9 @@ impl Store {
         // The writer first: it creates the file and switches it to the write-ahead log.
         let write = connect(&url, sqlite_pool(1, WRITER_PRAGMAS)).await?;
         let read = connect(&url, sqlite_pool(options.readers.max(1), READER_PRAGMAS)).await?;
-        // IMMEDIATE takes the write lock at once: a transaction that began by reading could otherwise fail on its first write
-        // when another process wrote in between.
         let checkpoints = connect(&url, sqlite_pool(1, CHECKPOINT_PRAGMAS)).await?;
-        Ok(Self { checkpoints: Some(checkpoints), ..Self::new(read, write, "BEGIN IMMEDIATE", false) })
+        let log = Some(Arc::new(Log::beside(&database_file(&url)?)));
+        Ok(Self { checkpoints: Some(checkpoints), log, ..Self::new(read, write, BEGIN_KEPT, false) })
     }
 
     async fn open_postgres(options: &StoreOptions) -> Result<Self> {
@@ -132,7 +146,7 @@ impl Store {
 
     fn new(read: AnyPool, write: AnyPool, begin: &'static str, shared: bool) -> Self {
         let (events, commits, moved) = (Arc::new(watch::Sender::new(0)), Arc::default(), Arc::default());
-        Self { read, write, begin, shared, checkpoints: None, commits, moved, key: None, events }
+        Self { read, write, begin, shared, log: None, checkpoints: None, commits, moved, key: None, events }
     }
 
     /// Wakes whoever waits for events; a number that is known already wakes nobody.
@@ -197,22 +211,35 @@ impl Store {
 
     /// Begins a transaction that will write, with the idempotency key of the call if it has one.
     pub(crate) async fn begin(&self) -> Result<Writing> {
-        let mut transaction = self.begin_plain().await?;
+        let transaction = self.begin_plain(self.begin).await?;
+        // Behind the begin: now nobody else commits.
+        let keep = Keep::Now(self.log.as_ref().map(|log| (Arc::clone(log), log.so_far())));
+        self.writing(transaction, keep).await
+    }
+
+    /// The same with a commit that does not wait for the disk, where that makes a difference.
+    pub(crate) async fn begin_soon(&self) -> Result<Writing> {
+        let Some(log) = &self.log else { return self.begin().await };
+        let transaction = self.begin_plain(BEGIN_SOON).await?;
+        self.writing(transaction, Keep::Soon(Arc::clone(log))).await
+    }
+
+    async fn writing(&self, mut transaction: Transaction<'static, Any>, keep: Keep) -> Result<Writing> {
         if let Some(key) = &self.key {
             idempotency::claim(&mut transaction, key).await?;
         }
         let (events, commits) = (Arc::clone(&self.events), Arc::clone(&self.commits));
-        Ok(Writing { transaction, events, newest: None, commits })
+        Ok(Writing { transaction, events, newest: None, commits, keep })
     }
 
-    async fn begin_plain(&self) -> Result<Transaction<'static, Any>> {
-        match self.write.begin_with(self.begin).await {
+    async fn begin_plain(&self, begin: &'static str) -> Result<Transaction<'static, Any>> {
+        match self.write.begin_with(begin).await {
             // On a full disk SQLite rolls back by itself, and the driver goes on counting the transaction as open: every later
             // one on that connection would be refused. A new connection is not confused.
             Err(sqlx::Error::InvalidSavePointStatement) => {
                 let confused = self.write.acquire().await.during("give up a connection")?;
                 confused.close().await.during("give up a connection")?;
-                self.write.begin_with(self.begin).await.during("begin a transaction")
+                self.write.begin_with(begin).await.during("begin a transaction")
             }
             begun => begun.during("begin a transaction"),
         }
@@ -220,8 +247,16 @@ impl Store {
 }
 
 pub(crate) async fn commit(writing: Writing) -> Result<()> {
-    let Writing { transaction, events, newest, commits } = writing;
+    let Writing { transaction, events, newest, commits, keep } = writing;
+    let unkept = match &keep {
+        Keep::Soon(log) => Some(log.begin()),
+        Keep::Now(_) => None,
+    };
     transaction.commit().await.during("commit a transaction")?;
+    drop(unkept);
+    if let Keep::Now(Some((log, before))) = keep {
+        log.keep(before);
+    }
     commits.fetch_add(1, Ordering::AcqRel);
     if let Some(newest) = newest {
         tell(&events, newest);
@@ -240,7 +275,14 @@ fn tell(events: &watch::Sender<i64>, newest: i64) {
 /// Pages in the write-ahead log with which the next look comes at once.
 const CHECKPOINT_PAGES: i64 = 1_000;
 
-/// FULL: what was acknowledged survives a power cut. The timeout is for other processes, such as a backup.
+/// IMMEDIATE takes the write lock at once: a transaction that began by reading could otherwise fail on its first write when
+/// another process wrote in between. Each transaction says for itself whether its commit waits for the disk, so none depends on
+/// the one before it having been ended properly. FULL: what was acknowledged survives a power cut.
+const BEGIN_KEPT: &str = "PRAGMA synchronous = FULL; BEGIN IMMEDIATE";
+/// NORMAL: the database stays whole after a power cut, without the last commits.
+const BEGIN_SOON: &str = "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE";
+
+/// The timeout is for other processes, such as a backup.
 /// A log of 32,000 pages (128 MiB) is moved by the writer itself, as far as it is left: it begins anew only when all of it is
 /// moved, which while somebody always writes nobody else can do.
 /// Small caches: what is read again comes from the system's cache, and a hundred megabytes for a fleet would be mostly pages.
@@ -280,6 +322,13 @@ async fn connect(url: &str, pool: AnyPoolOptions) -> Result<AnyPool> {
     pool.connect_with(options).await.map_err(failed)
 }
 
+/// Links followed, as SQLite does before it names its log.
+fn database_file(url: &str) -> Result<PathBuf> {
+    let failed = |source| StoreError::Open { url: without_password(url), source };
+    let options = SqliteConnectOptions::from_str(url).map_err(failed)?;
+    std::fs::canonicalize(options.get_filename()).map_err(|error| failed(error.into()))
+}
+
 fn is_memory(url: &str) -> bool {
     url.starts_with("sqlite:") && (url.contains(":memory:") || url.contains("mode=memory"))
 }
@@ -308,6 +357,7 @@ fn migrator() -> Migrator {
         step(5, "fewer indexes", include_str!("../migrations/0005_fewer_indexes.sql")),
         step(6, "policies", include_str!("../migrations/0006_policies.sql")),
         step(7, "web", include_str!("../migrations/0007_web.sql")),
+        step(9, "failed deployments", include_str!("../migrations/0009_failed_deployments.sql")),
     ])
 }
 

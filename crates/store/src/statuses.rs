@@ -3,12 +3,11 @@
 mod news;
 
 use crate::error::During;
-use crate::open::{Writing, commit};
+use crate::open::commit;
 use crate::rows::Columns;
 use crate::{Result, Store, events};
 use margo::ids::{ClientId, DeploymentId};
 use margo::status::{DeploymentStatus, State};
-use margrave_core::events::NewEvent;
 use margrave_core::model::Reported;
 use margrave_core::time::Timestamp;
 use news::{Changed, Previous};
@@ -51,8 +50,26 @@ pub(crate) fn read_reported(row: Columns<'_>) -> Result<Option<Reported>> {
 impl Store {
     /// Writes many reports in one transaction; one outcome per report, in order.
     pub async fn statuses_put(&self, reports: &[StatusWrite]) -> Result<Vec<StatusOutcome>> {
+        let mut outcomes = vec![StatusOutcome::Kept; reports.len()];
+        // In order of deployment, so that two groups never wait for each other crosswise; reports about one deployment stay
+        // in the order they came in.
+        let mut order: Vec<usize> = (0..reports.len()).collect();
+        order.sort_by_key(|index| reports[*index].status.deployment_id);
         let mut transaction = self.begin().await?;
-        let outcomes = put_all(&mut transaction, reports).await?.tell(&mut transaction).await?;
+        let mut changed: Vec<Changed<'_>> = Vec::new();
+        for index in order {
+            let report = &reports[index];
+            let (outcome, previous) = put(&mut transaction, report).await?;
+            outcomes[index] = outcome;
+            let found = previous.map(|(adopted, previous)| Changed { index, report, adopted, previous });
+            changed.extend(found.filter(Changed::differs));
+        }
+        // Told in the order they came in.
+        changed.sort_unstable_by_key(|changed| changed.index);
+        if let Some(now) = changed.iter().map(|changed| changed.report.received_at).max() {
+            let events = news::events(&mut transaction, &changed).await?;
+            events::append(&mut transaction, events, now).await?;
+        }
         commit(transaction).await?;
         Ok(outcomes)
     }
@@ -68,45 +85,6 @@ impl Store {
         let read = |row: &AnyRow| read_reported(Columns::of("status_history", row)).transpose();
         rows.iter().filter_map(read).collect()
     }
-}
-
-/// Reports that are written, and what of them is news.
-#[must_use = "news must be told in the same transaction"]
-pub(crate) struct Written {
-    outcomes: Vec<StatusOutcome>,
-    news: Vec<NewEvent>,
-    at: Timestamp,
-}
-
-impl Written {
-    /// Apart from the writing, since the head of the events is the last thing that everybody takes. Gives the outcomes.
-    pub(crate) async fn tell(self, transaction: &mut Writing) -> Result<Vec<StatusOutcome>> {
-        events::append(transaction, self.news, self.at).await?;
-        Ok(self.outcomes)
-    }
-}
-
-/// Writes reports as part of a transaction; one outcome per report, in order.
-pub(crate) async fn put_all(connection: &mut AnyConnection, reports: &[StatusWrite]) -> Result<Written> {
-    let mut outcomes = vec![StatusOutcome::Kept; reports.len()];
-    // In order of deployment, so that two groups never wait for each other crosswise; reports about one deployment stay
-    // in the order they came in.
-    let mut order: Vec<usize> = (0..reports.len()).collect();
-    order.sort_by_key(|index| reports[*index].status.deployment_id);
-    let mut changed: Vec<Changed<'_>> = Vec::new();
-    for index in order {
-        let report = &reports[index];
-        let (outcome, previous) = put(connection, report).await?;
-        outcomes[index] = outcome;
-        let found = previous.map(|(adopted, previous)| Changed { index, report, adopted, previous });
-        changed.extend(found.filter(Changed::differs));
-    }
-    // Told in the order they came in.
-    changed.sort_unstable_by_key(|changed| changed.index);
-    let Some(at) = changed.iter().map(|changed| changed.report.received_at).max() else {
-        return Ok(Written { outcomes, news: Vec::new(), at: Timestamp(0) });
-    };
-    Ok(Written { outcomes, news: news::events(connection, &changed).await?, at })
 }
 
 /// The outcome and, when it was written, the version it is about and what it replaced.

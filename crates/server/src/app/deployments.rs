@@ -7,7 +7,7 @@ use super::clients::client_id;
 use super::error::{AppError, AppResult, Code};
 use super::explain;
 use super::mask::Sensitive;
-use super::paging::{Paging, page, whole};
+use super::paging::{Paging, cursor, whole};
 use crate::heads::to_the_end;
 use crate::state::ServerState;
 use margo::deployment::ApplicationDeployment;
@@ -50,12 +50,19 @@ pub async fn list(state: &ServerState, query: &Query, paging: &Paging) -> AppRes
     let filter = filter(query)?;
     let limit = paging.limit()?;
     let after: Option<DeploymentId> = paging.after()?;
-    let rows = state.store.deployments_page(&filter, state.silent_since(), after, limit + 1).await?;
+    let (mut rows, looked_at) = state.store.deployments_look(&filter, state.silent_since(), after, limit + 1).await?;
+    let next = if rows.len() > limit as usize {
+        rows.truncate(limit as usize);
+        rows.last().map(|view| view.deployment.id)
+    } else {
+        looked_at
+    };
     let mut known = Masks::default();
-    for view in rows.iter().take(limit as usize) {
+    for view in &rows {
         known.learn(state, &view.deployment.application, &view.deployment.version).await?;
     }
-    Ok(page(rows, limit, |view| view.deployment.id.to_string(), |view| to_wire(state, &known, view)))
+    let items = rows.into_iter().map(|view| to_wire(state, &known, view)).collect();
+    Ok(Page { items, next: next.map(|id| cursor(&id.to_string())) })
 }
 
 pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::Deployment> {

@@ -5,14 +5,14 @@
 pub(crate) mod documents;
 mod pace;
 mod queue;
+mod untold;
 
 use crate::catalog::Descriptions;
-use crate::devices::{Ride, Riders};
 use crate::heads::Heads;
 use crate::telemetry::Metrics;
 use margrave_core::model::{Change, ChangeTarget};
 use margrave_core::time::Clock;
-use margrave_store::{Applied, BatchItem, Head, Store, StoreError};
+use margrave_store::{BatchItem, Store, StoreError};
 use pace::Pace;
 use queue::Queue;
 use std::collections::BTreeSet;
@@ -23,6 +23,7 @@ use tokio::sync::{Mutex, MutexGuard, Notify};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use untold::Untold;
 
 /// Changes taken turns with at once; bounds memory, since each holds its list of targets.
 const CHANGES_MAX: u32 = 32;
@@ -63,32 +64,32 @@ impl Publisher {
 }
 
 /// Starts the loop. It ends after the batch at hand once `stop` is cancelled.
-///
-/// With `riders`, status reports that wait while a batch is written are written with it.
-pub fn start(parts: Parts, riders: Option<Riders>, stop: CancellationToken) -> (Publisher, JoinHandle<()>) {
+pub fn start(parts: Parts, stop: CancellationToken) -> (Publisher, JoinHandle<()>) {
     let publisher = Publisher::default();
-    let task = tokio::spawn(run(parts, riders, publisher.clone(), stop));
+    let task = tokio::spawn(run(parts, publisher.clone(), stop));
     (publisher, task)
 }
 
-async fn run(parts: Parts, riders: Option<Riders>, publisher: Publisher, stop: CancellationToken) {
-    let (mut queue, mut pace) = (Queue::default(), Pace::default());
+async fn run(parts: Parts, publisher: Publisher, stop: CancellationToken) {
+    let (mut queue, mut pace, mut untold) = (Queue::default(), Pace::default(), Untold::default());
     while !stop.is_cancelled() {
         if publisher.woken.swap(false, Ordering::AcqRel) || queue.is_empty() {
             take_up(&parts, &mut queue).await;
         }
         if let Some(entry) = queue.next_due(Instant::now()) {
             let (begun, commits) = (Instant::now(), parts.store.commits());
-            let (outcome, taken_along) = paced_step(&parts, riders.as_ref(), entry.change(), &mut pace).await;
+            let outcome = paced_step(&parts, entry.change(), &mut pace, &mut untold).await;
             settle(&parts.metrics, &mut queue, entry, outcome);
             // One commit is the batch's own. A shared database writes for several at once.
-            let others_wrote = !parts.store.is_shared() && (taken_along || parts.store.commits() > commits + 1);
+            let others_wrote = !parts.store.is_shared() && parts.store.commits() > commits + 1;
             tokio::select! {
                 () = stop.cancelled() => break,
                 () = rested(pace::rest(begun.elapsed(), others_wrote)) => {}
             }
+            untold.tell_due(&parts, Instant::now()).await;
             continue;
         }
+        untold.tell(&parts).await;
         let rest = queue.until_due(Instant::now()).unwrap_or(RECHECK).min(RECHECK);
         tokio::select! {
             () = stop.cancelled() => break,
@@ -120,31 +121,32 @@ async fn take_up(parts: &Parts, queue: &mut Queue) {
 pub async fn step(parts: &Parts, change: &Change, targets_max: usize) -> Result<Option<usize>, StoreError> {
     let items = documents::items(parts, change, batch(change, targets_max)).await?;
     let heads = parts.store.change_apply(change.id, change.done, &items, parts.clock.now()).await?;
-    published(parts, change, &items, heads).await
+    let published = heads.len();
+    heads.into_iter().for_each(|head| parts.heads.put(head));
+    progress(parts, change, &items, published).await
 }
 
-/// The next batch, as large as it may be, and whether reports rode with it.
+/// The next batch, as large as it may be; only writing it keeps others waiting. Only the last one of a change waits for the
+/// disk: when a change is finished, all of it is there.
 async fn paced_step(
     parts: &Parts,
-    riders: Option<&Riders>,
     change: &Change,
     pace: &mut Pace,
-) -> (Result<Option<usize>, StoreError>, bool) {
-    let mut taken_along = false;
-    let outcome = async {
-        let items = documents::items(parts, change, batch(change, pace.targets())).await?;
-        let ride = match riders {
-            Some(riders) => riders.ride().await,
-            None => None,
-        };
-        // Only writing keeps others waiting, those who ride along included.
-        let begun = Instant::now();
-        let Applied { heads, riders } = apply(parts, ride, change, &items).await?;
-        pace.learn(items.len(), begun.elapsed());
-        taken_along = !riders.is_empty();
-        published(parts, change, &items, heads).await
+    untold: &mut Untold,
+) -> Result<Option<usize>, StoreError> {
+    let items = documents::items(parts, change, batch(change, pace.targets())).await?;
+    let (store, begun, now) = (&parts.store, Instant::now(), parts.clock.now());
+    let is_last = change.done + items.len() >= change.targets.len();
+    let heads = if is_last {
+        store.change_apply(change.id, change.done, &items, now).await?
+    } else {
+        store.change_apply_soon(change.id, change.done, &items, now).await?
     };
-    (outcome.await, taken_along)
+    pace.learn(items.len(), begun.elapsed());
+    let published = heads.len();
+    untold.add(heads, begun);
+    untold.tell_kept(parts);
+    progress(parts, change, &items, published).await
 }
 
 fn batch(change: &Change, targets_max: usize) -> &[ChangeTarget] {
@@ -152,45 +154,14 @@ fn batch(change: &Change, targets_max: usize) -> &[ChangeTarget] {
     &rest[..rest.len().min(targets_max)]
 }
 
-/// Writes a batch, with the reports that wait by then. When that fails nobody is answered, the reports wait where they were,
-/// and the batch goes alone: a report that cannot be written never keeps a change from being published.
-async fn apply(parts: &Parts, ride: Option<Ride>, change: &Change, items: &[BatchItem]) -> Result<Applied, StoreError> {
-    let (store, now) = (&parts.store, parts.clock.now());
-    let Some(mut ride) = ride else {
-        return store.change_apply_with(change.id, change.done, items, now, || &[]).await;
-    };
-    match store.change_apply_with(change.id, change.done, items, now, || ride.board()).await {
-        Err(error) if !ride.is_empty() => {
-            tracing::warn!(
-                error = &error as &dyn std::error::Error,
-                change.id = %change.id,
-                "cannot write a batch of change `{}` with the reports that wait, will try without them",
-                change.id
-            );
-            ride.turn_back();
-            store.change_apply_with(change.id, change.done, items, now, || &[]).await
-        }
-        outcome => {
-            if let Ok(applied) = &outcome {
-                ride.arrive(&applied.riders);
-            }
-            outcome
-        }
-    }
-}
-
-/// Hands the heads of a batch over.
-async fn published(
+/// How far the change is after a batch with so many manifests.
+async fn progress(
     parts: &Parts,
     change: &Change,
     items: &[BatchItem],
-    heads: Vec<Head>,
+    published: usize,
 ) -> Result<Option<usize>, StoreError> {
     parts.metrics.publish_batch();
-    let published = heads.len();
-    for head in heads {
-        parts.heads.put(head);
-    }
     tracing::debug!(
         change.id = %change.id,
         change.done = change.done + items.len(),
@@ -230,6 +201,3 @@ fn settle(metrics: &Metrics, queue: &mut Queue, entry: queue::Entry, outcome: Re
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

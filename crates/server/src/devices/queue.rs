@@ -1,16 +1,10 @@
 //! Group commit: reports that arrive together are written in one transaction, and answered after its commit.
 
-mod line;
-mod riders;
-
-pub use riders::{Ride, Riders};
-
 use crate::heads::Heads;
 use crate::telemetry::Metrics;
-use line::Line;
 use margrave_store::{DevicePut, DeviceWrite, StatusOutcome, StatusWrite, Store, StoreError};
-use std::sync::{Arc, Weak};
-use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 /// Reports that may wait. At a few hundred microseconds each that is about a second; beyond it callers come back later.
 const WAITING_MAX: usize = 4_096;
@@ -58,26 +52,8 @@ type Waiting<G> = (<G as Group>::Report, Answer<<G as Group>::Outcome>);
 
 /// Hands reports to the writer; cheap to clone.
 pub struct Queue<G: Group> {
-    entrance: Arc<Entrance<G>>,
-    group: Arc<G>,
-    /// The writer's: without a writer there is no line to stand in.
-    line: Weak<Mutex<Line<G>>>,
-}
-
-struct Entrance<G: Group> {
     sender: mpsc::Sender<Waiting<G>>,
     room: Arc<Semaphore>,
-    /// Behind the sender, so that it rings for the last time when nothing more can come.
-    bell: Bell,
-}
-
-/// Wakes the writer for every report, and when the last handle is dropped.
-struct Bell(Arc<Notify>);
-
-impl Drop for Bell {
-    fn drop(&mut self) {
-        self.0.notify_one();
-    }
 }
 
 /// Hands status reports to the writer.
@@ -87,8 +63,7 @@ pub type CapabilityQueue = Queue<Capabilities>;
 
 impl<G: Group> Clone for Queue<G> {
     fn clone(&self) -> Self {
-        let (entrance, group) = (Arc::clone(&self.entrance), Arc::clone(&self.group));
-        Self { entrance, group, line: Weak::clone(&self.line) }
+        Self { sender: self.sender.clone(), room: Arc::clone(&self.room) }
     }
 }
 
@@ -100,47 +75,29 @@ impl<G: Group> Queue<G> {
 
     fn start_bounded(group: G, waiting_max: usize, bytes_max: usize) -> (Self, tokio::task::JoinHandle<()>) {
         let (sender, receiver) = mpsc::channel(waiting_max);
-        let (room, bell) = (Arc::new(Semaphore::new(bytes_max)), Arc::new(Notify::new()));
-        let (group, line) = (Arc::new(group), Arc::new(Mutex::new(Line::new(receiver))));
-        let entrance = Arc::new(Entrance { sender, room, bell: Bell(Arc::clone(&bell)) });
-        let queue = Self { entrance, group: Arc::clone(&group), line: Arc::downgrade(&line) };
-        (queue, tokio::spawn(run(group, line, bell)))
+        let room = Arc::new(Semaphore::new(bytes_max));
+        (Self { sender, room }, tokio::spawn(run(group, receiver)))
     }
 
     /// Returns after the commit.
     pub async fn write(&self, report: G::Report) -> Result<G::Outcome, Unwritten> {
-        let Entrance { sender: line, room, bell } = &*self.entrance;
         let bytes = u32::try_from(G::bytes(&report)).map_err(|_| Unwritten::Busy)?;
-        let room = Arc::clone(room).try_acquire_many_owned(bytes).map_err(|_| Unwritten::Busy)?;
+        let room = Arc::clone(&self.room).try_acquire_many_owned(bytes).map_err(|_| Unwritten::Busy)?;
         let (sender, outcome) = oneshot::channel();
-        line.try_send((report, Answer { sender, _room: room })).map_err(|_| Unwritten::Busy)?;
-        bell.0.notify_one();
+        self.sender.try_send((report, Answer { sender, _room: room })).map_err(|_| Unwritten::Busy)?;
         outcome.await.unwrap_or(Err(Unwritten::Failed))
     }
 }
 
-/// Holds the line from taking reports to answering them, so that nobody overtakes; others who take some have their turn between.
-async fn run<G: Group>(group: Arc<G>, line: Arc<Mutex<Line<G>>>, bell: Arc<Notify>) {
-    loop {
-        let mut line = line.lock().await;
-        let (reports, answers): (Vec<_>, Vec<_>) = line.take(BATCH_MAX, |_| true).into_iter().unzip();
-        if reports.is_empty() {
-            if line.is_over() {
-                return;
-            }
-            drop(line);
-            bell.notified().await;
-            continue;
+async fn run<G: Group>(group: G, mut receiver: mpsc::Receiver<Waiting<G>>) {
+    let mut batch = Vec::with_capacity(BATCH_MAX);
+    while receiver.recv_many(&mut batch, BATCH_MAX).await > 0 {
+        let (reports, answers): (Vec<_>, Vec<_>) = batch.drain(..).unzip();
+        let outcomes = commit(&group, &reports).await;
+        for (answer, outcome) in answers.into_iter().zip(outcomes) {
+            // A caller that has gone away does not matter: its report is written.
+            let _ = answer.sender.send(outcome);
         }
-        let outcomes = commit(&*group, &reports).await;
-        answer(answers, outcomes);
-    }
-}
-
-fn answer<T>(answers: impl IntoIterator<Item = Answer<T>>, outcomes: impl IntoIterator<Item = Result<T, Unwritten>>) {
-    for (answer, outcome) in answers.into_iter().zip(outcomes) {
-        // A caller that has gone away does not matter: its report is written.
-        let _ = answer.sender.send(outcome);
     }
 }
 
@@ -177,12 +134,6 @@ pub struct Statuses {
     pub metrics: Arc<Metrics>,
 }
 
-impl Statuses {
-    fn is_ahead(&self, report: &StatusWrite) -> bool {
-        self.heads.get(&report.client).is_some_and(|head| head.version < report.status.adopted_manifest_version)
-    }
-}
-
 impl Group for Statuses {
     type Report = StatusWrite;
     type Outcome = StatusOutcome;
@@ -197,7 +148,7 @@ impl Group for Statuses {
     async fn write(&self, reports: &[StatusWrite]) -> Result<Vec<StatusOutcome>, StoreError> {
         for report in reports {
             let adopted = report.status.adopted_manifest_version;
-            if self.is_ahead(report)
+            if self.heads.get(&report.client).is_some_and(|head| head.version < adopted)
                 && let Some(head) = self.store.manifest_raise(&report.client, adopted, report.received_at).await?
             {
                 if head.version > adopted {

@@ -43,7 +43,6 @@ pub struct Metrics {
     holds: Family<OutcomeLabel, Counter>,
     status_reports: Family<OutcomeLabel, Counter>,
     status_batches: Counter,
-    status_riders: Counter,
     capability_batches: Counter,
     enrolments: Family<OutcomeLabel, Counter>,
     publish_batches: Counter,
@@ -68,7 +67,6 @@ impl Default for Metrics {
             holds: Family::default(),
             status_reports: Family::default(),
             status_batches: Counter::default(),
-            status_riders: Counter::default(),
             capability_batches: Counter::default(),
             enrolments: Family::default(),
             publish_batches: Counter::default(),
@@ -84,11 +82,6 @@ impl Default for Metrics {
         registry.register("poll_holds", "Polls that asked to be held, by outcome", metrics.holds.clone());
         registry.register("status_reports", "Status reports by outcome", metrics.status_reports.clone());
         registry.register("status_batches", "Transactions that wrote status reports", metrics.status_batches.clone());
-        registry.register(
-            "status_riders",
-            "Status reports written in the transaction of a batch that was published",
-            metrics.status_riders.clone(),
-        );
         registry.register(
             "capability_batches",
             "Transactions that wrote capability reports",
@@ -173,9 +166,6 @@ impl Metrics {
     }
     pub fn status_batch(&self) {
         self.status_batches.inc();
-    }
-    pub fn status_riders(&self, count: usize) {
-        self.status_riders.inc_by(count as u64);
     }
     pub fn capability_batch(&self) {
         self.capability_batches.inc();

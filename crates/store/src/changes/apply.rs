@@ -1,7 +1,7 @@
 //! One batch: decide per target, publish per client, record everything, all in one transaction.
 //!
-//! Locks are taken in one order by everybody: the change, the manifests of its clients by id, what reports that ride along
-//! are about by id, the heads of the audit chain and of the events.
+//! Locks are taken in one order by everybody: the change, the manifests of its clients by id, the heads of the
+//! audit chain and of the events.
 
 use super::publish::{Publishing, load, publish};
 use super::{BATCH_TARGETS_MAX, BatchItem, BatchWrite, finished, read_actor};
@@ -10,9 +10,8 @@ use crate::clients::Head;
 use crate::deployments::read_deployment;
 use crate::error::During;
 use crate::many::select_in;
-use crate::open::commit;
+use crate::open::{Writing, commit};
 use crate::rows::Columns;
-use crate::statuses::{self, StatusOutcome, StatusWrite};
 use crate::{Result, Store, StoreError, events};
 use margo::digest::Digest;
 use margo::ids::{ClientId, DeploymentId};
@@ -24,15 +23,6 @@ use serde_json::{Value, json};
 use sqlx::AnyConnection;
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
-
-/// What became of a batch.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Applied {
-    /// What was published; nothing when the batch was not where the caller thought it is.
-    pub heads: Vec<Head>,
-    /// One outcome per report that rode along, in order.
-    pub riders: Vec<StatusOutcome>,
-}
 
 /// The change a batch belongs to, its row held.
 pub(super) struct Running {
@@ -67,80 +57,81 @@ impl Store {
         items: &[BatchItem],
         now: Timestamp,
     ) -> Result<Vec<Head>> {
-        Ok(self.change_apply_with(change, done, items, now, || &[]).await?.heads)
+        apply(self.begin().await?, change, done, items, now).await
     }
 
-    /// The same with status reports in the batch's transaction, so that one sync of the disk serves both: all of it is
-    /// committed or nothing. `riders` is asked for them as late as can be, and not at all when there is nothing to do.
-    pub async fn change_apply_with<'a>(
+    /// The same without waiting for the disk. The heads may be told to nobody before [`Store::settle`].
+    pub async fn change_apply_soon(
         &self,
         change: Uuid,
         done: usize,
         items: &[BatchItem],
         now: Timestamp,
-        riders: impl FnOnce() -> &'a [StatusWrite] + Send,
-    ) -> Result<Applied> {
-        if items.len() > BATCH_TARGETS_MAX {
-            return Err(StoreError::Misuse(format!(
-                "{} targets in one batch, {BATCH_TARGETS_MAX} at most",
-                items.len()
-            )));
-        }
-        let mut transaction = self.begin().await?;
-        let running = take(&mut transaction, change, now).await?;
-        if running.finished || running.done != done || items.is_empty() {
-            return Ok(Applied::default());
-        }
-        if done + items.len() > running.target_count {
-            return Err(StoreError::Misuse(format!("the batch goes beyond the {} targets", running.target_count)));
-        }
-        let mut skipped: Vec<(usize, String)> = Vec::new();
-        let mut by_client: BTreeMap<&ClientId, Vec<(usize, &BatchItem)>> = BTreeMap::new();
-        for (index, item) in items.iter().enumerate() {
-            match &item.write {
-                BatchWrite::Skip { reason } => skipped.push((index, reason.clone())),
-                _ => by_client.entry(&item.target.client).or_default().push((index, item)),
-            }
-        }
-        let mut publishings = Vec::new();
-        // A BTreeMap: clients come in order of id, so that two batches never wait for each other crosswise.
-        for (client, items) in &by_client {
-            match Publishing::begin(&mut transaction, client).await? {
-                Some(publishing) => publishings.push(publishing),
-                None => {
-                    skipped
-                        .extend(items.iter().map(|(index, _)| (*index, format!("client `{client}` does not exist"))));
-                }
-            }
-        }
-        load(&mut transaction, &mut publishings).await?;
-        let elsewhere = find(&mut transaction, &publishings, items).await?;
-        let mut written = BTreeSet::new();
-        for publishing in &mut publishings {
-            let items = &by_client[publishing.client()];
-            for (index, item) in items {
-                match decide(&running, publishing, item, &written, &elsewhere) {
-                    Ok(()) => {
-                        written.insert(item.target.deployment);
-                    }
-                    Err(reason) => skipped.push((*index, reason)),
-                }
-            }
-        }
-        let (writes, heads) = publish(&mut transaction, &running, publishings).await?;
-        let records = writes.iter().map(|write| record(&running, write)).collect();
-        skipped.sort_unstable();
-        write_skipped(&mut transaction, &running, items, &skipped).await?;
-        let last = advance(&mut transaction, &running, items.len()).await?;
-        let riders = statuses::put_all(&mut transaction, riders()).await?;
-        audit::append(&mut transaction, records, now).await?;
-        let riders = riders.tell(&mut transaction).await?;
-        if let Some(finished) = last {
-            events::append(&mut transaction, vec![finished], now).await?;
-        }
-        commit(transaction).await?;
-        Ok(Applied { heads, riders })
+    ) -> Result<Vec<Head>> {
+        apply(self.begin_soon().await?, change, done, items, now).await
     }
+}
+
+async fn apply(
+    mut transaction: Writing,
+    change: Uuid,
+    done: usize,
+    items: &[BatchItem],
+    now: Timestamp,
+) -> Result<Vec<Head>> {
+    if items.len() > BATCH_TARGETS_MAX {
+        return Err(StoreError::Misuse(format!("{} targets in one batch, {BATCH_TARGETS_MAX} at most", items.len())));
+    }
+    let running = take(&mut transaction, change, now).await?;
+    if running.finished || running.done != done || items.is_empty() {
+        return Ok(Vec::new());
+    }
+    if done + items.len() > running.target_count {
+        return Err(StoreError::Misuse(format!("the batch goes beyond the {} targets", running.target_count)));
+    }
+    let mut skipped: Vec<(usize, String)> = Vec::new();
+    let mut by_client: BTreeMap<&ClientId, Vec<(usize, &BatchItem)>> = BTreeMap::new();
+    for (index, item) in items.iter().enumerate() {
+        match &item.write {
+            BatchWrite::Skip { reason } => skipped.push((index, reason.clone())),
+            _ => by_client.entry(&item.target.client).or_default().push((index, item)),
+        }
+    }
+    let mut publishings = Vec::new();
+    // A BTreeMap: clients come in order of id, so that two batches never wait for each other crosswise.
+    for (client, items) in &by_client {
+        match Publishing::begin(&mut transaction, client).await? {
+            Some(publishing) => publishings.push(publishing),
+            None => {
+                skipped.extend(items.iter().map(|(index, _)| (*index, format!("client `{client}` does not exist"))));
+            }
+        }
+    }
+    load(&mut transaction, &mut publishings).await?;
+    let elsewhere = find(&mut transaction, &publishings, items).await?;
+    let mut written = BTreeSet::new();
+    for publishing in &mut publishings {
+        let items = &by_client[publishing.client()];
+        for (index, item) in items {
+            match decide(&running, publishing, item, &written, &elsewhere) {
+                Ok(()) => {
+                    written.insert(item.target.deployment);
+                }
+                Err(reason) => skipped.push((*index, reason)),
+            }
+        }
+    }
+    let (writes, heads) = publish(&mut transaction, &running, publishings).await?;
+    let records = writes.iter().map(|write| record(&running, write)).collect();
+    skipped.sort_unstable();
+    write_skipped(&mut transaction, &running, items, &skipped).await?;
+    let last = advance(&mut transaction, &running, items.len()).await?;
+    audit::append(&mut transaction, records, now).await?;
+    if let Some(finished) = last {
+        events::append(&mut transaction, vec![finished], now).await?;
+    }
+    commit(transaction).await?;
+    Ok(heads)
 }
 
 async fn take(connection: &mut AnyConnection, id: Uuid, now: Timestamp) -> Result<Running> {

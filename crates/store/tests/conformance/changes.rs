@@ -2,11 +2,9 @@
 
 mod batches;
 mod concurrency;
-mod riders;
 
 pub(crate) use batches::*;
 pub(crate) use concurrency::*;
-pub(crate) use riders::*;
 
 use crate::fixtures::{T0, accept, application, apply, at, change, deploy, deployment, put, remove, target, yaml_of};
 use crate::harness::Database;

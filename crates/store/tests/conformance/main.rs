@@ -48,11 +48,9 @@ conformance! {
     changes: records_an_intent, pages_changes, cancels_what_is_left, tells_a_client_again, finds_changes_under_way_by_what_they_touch, tells_where_an_application_is,
         publishes_a_deployment, makes_one_version_of_many_targets,
         keeps_the_version_when_nothing_changes, upgrades_and_removes, skips_what_moved_on, does_nothing_out_of_turn,
-        refuses_batches_that_are_too_large, finishes_a_change_without_targets, goes_on_after_a_stop_between_batches,
+        refuses_batches_that_are_too_large, finishes_a_change_without_targets, goes_on_after_a_stop_between_batches, settles_what_is_told,
         leaves_nothing_of_a_batch_that_fails, publishes_nothing_when_a_document_is_lost, publishes_for_one_client_from_many_sides, carries_out_five_hundred_at_once,
-        never_uses_an_id_again, shows_nothing_of_one_client_to_another, serves_replaced_documents_for_a_while,
-        takes_reports_along_in_a_batch, leaves_nothing_of_a_batch_whose_riders_fail,
-        leaves_nothing_of_riders_whose_batch_fails, takes_nobody_along_when_there_is_nothing_to_do;
+        never_uses_an_id_again, shows_nothing_of_one_client_to_another, serves_replaced_documents_for_a_while;
     statuses: keeps_the_last_word, lets_the_newer_version_win, takes_version_zero_always, refuses_versions_beyond_the_database,
         tells_unknown_from_removed, bounds_the_history, keeps_many_reports_in_order, publishes_above_a_client_that_is_ahead;
     summaries: counts_as_the_core_judges, filters_as_the_core_judges, summarises_the_fleet, filters_deployments;

@@ -13,7 +13,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use uuid::Uuid;
 
-pub(super) fn report() -> StatusWrite {
+fn report() -> StatusWrite {
     let status = DeploymentStatus {
         deployment_id: DeploymentId(Uuid::new_v4()),
         device_id: None,
@@ -41,7 +41,7 @@ async fn reports_that_would_hold_too_much_memory_are_turned_away_until_others_ar
     assert_eq!(queue.write(large()).await, Err(Unwritten::Busy), "there is room for one only");
     assert_eq!(first.await, Ok(StatusOutcome::UnknownDeployment));
     let later = async {
-        while queue.entrance.room.available_permits() < 1000 {
+        while queue.room.available_permits() < 1000 {
             tokio::task::yield_now().await;
         }
         queue.write(large()).await
@@ -64,7 +64,7 @@ async fn a_full_queue_turns_reports_away_and_drains_when_the_store_is_free() {
     let mut first = pin!(queue.write(report()));
     assert!(poll!(first.as_mut()).is_pending());
     // The writer takes it and waits for the store.
-    while queue.entrance.sender.capacity() == 0 {
+    while queue.sender.capacity() == 0 {
         tokio::task::yield_now().await;
     }
     let mut second = pin!(queue.write(report()));
@@ -103,7 +103,7 @@ async fn capability_reports_that_wait_are_written_together_and_a_bad_one_alone()
     let (queue, task) = CapabilityQueue::start_bounded(group, 100, 1 << 20);
     let mut first = pin!(queue.write(capability_report("client-0")));
     assert!(poll!(first.as_mut()).is_pending());
-    while queue.entrance.sender.capacity() < 100 {
+    while queue.sender.capacity() < 100 {
         tokio::task::yield_now().await;
     }
     // The writer waits for the store with the first one; these wait for the writer.

@@ -113,9 +113,6 @@ async fn reports_during_publishing_are_answered_and_durable() {
         rounds += 1;
     }
     assert!(rounds > 0, "the change was published before anybody could report");
-    let metrics = server.state().metrics.encode();
-    let riders = metrics.lines().find_map(|line| line.strip_prefix("margrave_status_riders_total ")).unwrap();
-    assert_ne!(riders, "0", "none of {rounds} times two reports rode in a batch");
     let done = finished(&api, &change).await;
     assert_eq!((done.published, done.skipped.len()), (600, 0));
 

@@ -227,3 +227,33 @@ pub(crate) async fn carries_out_five_hundred_at_once(db: Database) {
     assert_eq!(by_version["1.0.0"], counts);
     assert_eq!(db.store.audit_verify().await.unwrap(), Ok(BATCH_TARGETS_MAX as u64 * 2 + 1));
 }
+
+// Invariant 2: what may be told is on disk.
+pub(crate) async fn settles_what_is_told(db: Database) {
+    let client = accept(&db.store, 1).await;
+    let items: Vec<BatchItem> = (0..4).map(|number| put(target(&client, deployment(number), None), "hello")).collect();
+    let intent = change(ChangeKind::Create, items.iter().map(|item| item.target.clone()).collect(), T0);
+    db.store.change_create(&intent).await.unwrap();
+    let waits = !db.store.is_shared();
+    assert!(db.store.is_settled());
+
+    let heads = db.store.change_apply_soon(intent.id, 0, &items[..1], at(1)).await.unwrap();
+    assert_eq!(heads[0].version, 2);
+    assert_eq!(db.store.is_settled(), !waits, "nobody has waited for the disk");
+    assert_eq!(db.store.manifest(&client).await.unwrap().unwrap().0, 2);
+    assert!(db.store.is_settled(), "a device has read it");
+
+    db.store.change_apply_soon(intent.id, 1, &items[1..2], at(2)).await.unwrap();
+    assert_eq!(db.store.is_settled(), !waits);
+    accept(&db.store, 2).await;
+    assert!(db.store.is_settled(), "the next commit waited for both");
+
+    db.store.change_apply_soon(intent.id, 2, &items[2..3], at(3)).await.unwrap();
+    assert_eq!(db.store.is_settled(), !waits);
+    let page = db.store.audit_page(None, None, 1).await.unwrap();
+    assert!(db.store.is_settled() && page.len() == 1, "somebody has read of it");
+
+    db.store.change_apply(intent.id, 3, &items[3..], at(4)).await.unwrap();
+    assert!(db.store.is_settled());
+    assert_eq!(manifest(&db.store, &client).await.deployments.len(), 4);
+}
