@@ -1,7 +1,7 @@
 // A real server (alone, or the demo with its simulated devices) and a real Chromium, for the journeys beside this file.
 import assert from "node:assert/strict";
 import { spawn, execFileSync } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -29,9 +29,12 @@ export class Server {
   #children = [];
   #process;
 
-  /** With an empty fleet. */
-  async start(operators = "127.0.0.1:0") {
-    return this.#run(["serve", "--data", this.folder, "--devices", "127.0.0.1:0", "--trust", "127.0.0.1:0", "--operators", operators]);
+  /** With an empty fleet; `settings` as in its configuration file. */
+  async start(operators = "127.0.0.1:0", settings = "") {
+    const file = join(this.folder, "margrave.toml");
+    if (settings) writeFileSync(file, settings);
+    const more = existsSync(file) ? ["--config", file] : [];
+    return this.#run(["serve", ...more, "--data", this.folder, "--devices", "127.0.0.1:0", "--trust", "127.0.0.1:0", "--operators", operators]);
   }
 
   /** With simulated devices, sample applications and a few deployments. */
@@ -50,7 +53,8 @@ export class Server {
       assert.equal(this.#process.exitCode, null, `the server has ended: ${told}`);
       return existsSync(join(this.folder, "addresses.json"));
     });
-    this.origin = JSON.parse(readFileSync(join(this.folder, "addresses.json"), "utf8")).urls.operators;
+    this.urls = JSON.parse(readFileSync(join(this.folder, "addresses.json"), "utf8")).urls;
+    this.origin = this.urls.operators;
     await until("the server is ready", () => fetch(`${this.origin}/readyz`).then((answer) => answer.ok, () => false));
     return this;
   }
@@ -61,6 +65,11 @@ export class Server {
 
   cli(...args) {
     return execFileSync(margrave, ["--data", this.folder, ...args], { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+  }
+
+  /** With something on its standard input. */
+  cliWith(input, ...args) {
+    return execFileSync(margrave, ["--data", this.folder, ...args], { encoding: "utf8", input, stdio: ["pipe", "pipe", "pipe"] });
   }
 
   /** Asks the operator API. */
@@ -79,6 +88,46 @@ export class Server {
     const child = spawn(join(root, "target/debug", program), args, { stdio: "ignore" });
     this.#children.push(child);
     return child;
+  }
+
+  /** The real agent with a runtime that only remembers; `behaviour` is read before everything it does. */
+  device(name, behaviour = "", type = "compose") {
+    const folder = join(this.folder, name);
+    this.cli("client", "mint", name, "--out", folder);
+    mkdirSync(join(folder, "state"));
+    const said = (file) => readFileSync(join(folder, file), "utf8").trim();
+    writeFileSync(join(folder, "capabilities.json"), JSON.stringify({
+      properties: {
+        id: name, vendor: "Example Edge Works", modelNumber: "Box PC 427", serialNumber: `EEW-${name}`,
+        cpus: [{ cores: 4, architecture: "amd64" }], memory: "8Gi", storage: "64Gi", peripherals: [], interfaces: [{ type: "ethernet" }],
+        otelCollector: true, supportedRuntimes: ["oci"], supportedDeploymentTypes: [type],
+      },
+      labels: { "plant.example/zone": "pressing" },
+    }));
+    const script = join(folder, "behaviour.toml");
+    writeFileSync(script, behaviour);
+    writeFileSync(join(folder, "agent.toml"), `server = "${said("wfm-url")}"
+state_dir = "${join(folder, "state")}"
+observe_period = "1s"
+[device]
+id = "${name}"
+capabilities = "${join(folder, "capabilities.json")}"
+discover = false
+[poll]
+period = "300ms"
+start_spread = "0s"
+[retry]
+first = "200ms"
+max = "1s"
+[simulated]
+script = "${script}"
+[identity]
+certificate = "${join(folder, "cert.pem")}"
+key = "${join(folder, "key.pem")}"
+trust_bundle = "${join(folder, "bundle.pem")}"
+`);
+    const process = this.spawn("margrave-agent", "run", "--config", join(folder, "agent.toml"));
+    return { process, behave: (text) => writeFileSync(script, text) };
   }
 
   /** As a power cut would. */
@@ -130,6 +179,25 @@ export async function wellMade(page, name) {
   await page.emulateMedia({ colorScheme: "light" });
   const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
   assert.ok(wide <= 0, `${name} is ${wide} pixels wider than the window`);
+}
+
+/** As narrow as a phone, nothing is wider than the window. */
+export async function fitsPhone(page, name) {
+  const before = page.viewportSize();
+  await page.setViewportSize({ width: 375, height: 800 });
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  assert.ok(wide <= 0, `${name} is ${wide} pixels wider than a phone`);
+  await page.setViewportSize(before);
+}
+
+/** Presses Tab until something has the focus, as somebody without a mouse does. */
+export async function tabTo(page, locator, most = 120) {
+  await locator.waitFor();
+  for (let pressed = 0; pressed < most; pressed++) {
+    if (await locator.evaluate((element) => element === document.activeElement)) return;
+    await page.keyboard.press("Tab");
+  }
+  assert.fail(`${locator} cannot be reached with the Tab key`);
 }
 
 /** What a test causes on purpose may be complained about; nothing else. */

@@ -3,7 +3,7 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { Server, launch, open, root, signIn, until } from "./margrave.js";
 
-/** Those that README and docs show; with a folder of your own you get all. */
+/** Those that README and docs show; with a folder of your own you get all pages, wide and narrow, light and dark. */
 const MAIN = ["overview", "devices", "choose-devices", "change", "phone-dark"];
 const folder = process.argv[2] ?? join(root, "docs/screens");
 mkdirSync(folder, { recursive: true });
@@ -11,6 +11,27 @@ const wanted = (name) => process.argv[2] !== undefined || MAIN.includes(name);
 const take = async (on, name) => { if (wanted(name)) await on.screenshot({ path: join(folder, `${name}.png`) }); };
 const server = new Server();
 const browser = await launch();
+
+/** Every page whole, wide and narrow, light and dark: for whoever changes the style. */
+async function everything(failed) {
+  const pages = {
+    overview: "/", devices: "/devices", "devices-none": "/devices?q=none-like-it", "device-add": "/devices/add", device: "/devices/press-01/press-01", gateway: "/devices/gateway-01/gateway-01",
+    retire: "/clients/press-01?ask=retire", groups: "/groups", group: "/groups/pressing", "group-new": "/groups/new", catalog: "/catalog", "catalog-device": "/catalog?device=tiny-01/tiny-01",
+    "catalog-add": "/catalog/add", application: "/catalog/line-monitor", where: "/catalog/vibration-analytics?where=yes", deployments: "/deployments", deployment: `/deployments/${failed.id}`,
+    retry: `/deployments/${failed.id}?ask=retry`, changes: "/changes", change: `/changes/${failed.change}`, activity: "/activity", audit: "/activity/audit",
+    tokens: "/settings/tokens", sessions: "/settings/sessions", clients: "/settings/clients", invitations: "/settings/invitations", registry: "/settings/registry", lost: "/nothing/here",
+  };
+  for (const [look, width, colorScheme] of [["wide", 1280, "light"], ["wide-dark", 1280, "dark"], ["phone", 375, "light"], ["phone-dark", 375, "dark"]]) {
+    const page = await open(browser, { viewport: { width, height: 860 }, colorScheme });
+    await signIn(page, server);
+    for (const [name, path] of Object.entries(pages)) {
+      await page.goto(server.origin + path);
+      await page.getByRole("heading", { level: 1 }).waitFor();
+      await page.screenshot({ path: join(folder, `${name}.${look}.png`), fullPage: true });
+    }
+    await page.context().close();
+  }
+}
 try {
   await server.startDemo("0", "24");
   await until("the fleet has done what it can", async () => {
@@ -59,6 +80,7 @@ try {
   await signIn(dark, server);
   await shot("overview-dark", "/", dark);
   await shot("device-dark", "/devices/press-01/press-01", dark);
+  if (process.argv[2]) await everything(items[0]);
 } finally {
   await browser.close();
   server.stop();

@@ -96,7 +96,8 @@ impl Default for Policy {
 
 impl From<core::Policy> for Policy {
     fn from(policy: core::Policy) -> Self {
-        let core::Policy { drift, on_failure, on_removal } = policy;
+        // How often it was tried again is no choice somebody makes.
+        let core::Policy { drift, on_failure, on_removal, attempt: _ } = policy;
         Self { drift: drift.into(), on_failure: on_failure.into(), on_removal: on_removal.into() }
     }
 }
@@ -104,7 +105,7 @@ impl From<core::Policy> for Policy {
 impl From<Policy> for core::Policy {
     fn from(policy: Policy) -> Self {
         let Policy { drift, on_failure, on_removal } = policy;
-        Self { drift: drift.into(), on_failure: on_failure.into(), on_removal: on_removal.into() }
+        Self { drift: drift.into(), on_failure: on_failure.into(), on_removal: on_removal.into(), attempt: 0 }
     }
 }
 
@@ -115,6 +116,7 @@ impl From<PolicyWish> for core::Wish {
             drift: drift.map(Into::into),
             on_failure: on_failure.map(Into::into),
             on_removal: on_removal.map(Into::into),
+            attempt: None,
         }
     }
 }

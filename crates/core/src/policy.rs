@@ -17,12 +17,16 @@ const MEMBER: &str = "policy";
 const DRIFT: &str = "drift";
 const ON_FAILURE: &str = "onFailure";
 const ON_REMOVAL: &str = "onRemoval";
+const ATTEMPT: &str = "attempt";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Policy {
     pub drift: Drift,
     pub on_failure: OnFailure,
     pub on_removal: OnRemoval,
+    /// How often the manager has asked to try again what was given up. The number means nothing to a device: it makes the
+    /// document another one, which every agent takes up anew.
+    pub attempt: u32,
 }
 
 /// What runs is not what was applied.
@@ -63,6 +67,7 @@ pub struct Wish {
     pub drift: Option<Drift>,
     pub on_failure: Option<OnFailure>,
     pub on_removal: Option<OnRemoval>,
+    pub attempt: Option<u32>,
 }
 
 impl Wish {
@@ -73,6 +78,7 @@ impl Wish {
             drift: self.drift.unwrap_or(present.drift),
             on_failure: self.on_failure.unwrap_or(present.on_failure),
             on_removal: self.on_removal.unwrap_or(present.on_removal),
+            attempt: self.attempt.unwrap_or(present.attempt),
         }
     }
 
@@ -82,11 +88,12 @@ impl Wish {
 
     /// Words such as `drift=report onFailure=hold`, for records; empty when nothing is asked for.
     pub fn to_text(&self) -> String {
-        let Self { drift, on_failure, on_removal } = self;
+        let Self { drift, on_failure, on_removal, attempt } = self;
         let words = [
             drift.map(|word| format!("{DRIFT}={word}")),
             on_failure.map(|word| format!("{ON_FAILURE}={word}")),
             on_removal.map(|word| format!("{ON_REMOVAL}={word}")),
+            attempt.map(|number| format!("{ATTEMPT}={number}")),
         ];
         words.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
@@ -99,6 +106,7 @@ impl Wish {
                 (DRIFT, word) => wish.drift = Some(word.parse().ok()?),
                 (ON_FAILURE, word) => wish.on_failure = Some(word.parse().ok()?),
                 (ON_REMOVAL, word) => wish.on_removal = Some(word.parse().ok()?),
+                (ATTEMPT, number) => wish.attempt = Some(number.parse().ok()?),
                 _ => return None,
             }
         }
@@ -109,11 +117,12 @@ impl Wish {
 /// Everything that differs from the default.
 impl From<Policy> for Wish {
     fn from(policy: Policy) -> Self {
-        let Policy { drift, on_failure, on_removal } = policy;
+        let Policy { drift, on_failure, on_removal, attempt } = policy;
         Self {
             drift: (drift != Drift::default()).then_some(drift),
             on_failure: (on_failure != OnFailure::default()).then_some(on_failure),
             on_removal: (on_removal != OnRemoval::default()).then_some(on_removal),
+            attempt: (attempt != 0).then_some(attempt),
         }
     }
 }
@@ -181,12 +190,18 @@ impl Policy {
             drift: or_default(word(DRIFT)),
             on_failure: or_default(word(ON_FAILURE)),
             on_removal: or_default(word(ON_REMOVAL)),
+            attempt: extensions
+                .get(EXTENSION)
+                .and_then(|ours| ours.get(ATTEMPT))
+                .and_then(Value::as_u64)
+                .and_then(|number| number.try_into().ok())
+                .unwrap_or_default(),
         }
     }
 
     /// Only what differs from the default is written: a document without wishes stays as the standard has it.
     pub fn write(&self, extensions: &mut Extensions) {
-        let Self { drift, on_failure, on_removal } = *self;
+        let Self { drift, on_failure, on_removal, attempt } = *self;
         let mut policy = Map::new();
         let mut put = |key: &str, word: Option<&str>| {
             if let Some(word) = word {
@@ -201,8 +216,12 @@ impl Policy {
             _ => Map::new(),
         };
         ours.remove(MEMBER);
+        ours.remove(ATTEMPT);
         if !policy.is_empty() {
             ours.insert(MEMBER.to_owned(), Value::Object(policy));
+        }
+        if attempt != 0 {
+            ours.insert(ATTEMPT.to_owned(), attempt.into());
         }
         if !ours.is_empty() {
             extensions.insert(EXTENSION.to_owned(), Value::Object(ours));
@@ -217,7 +236,7 @@ impl Policy {
 /// `drift correct, on failure keep-partial, on removal keep`.
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { drift, on_failure, on_removal } = self;
+        let Self { drift, on_failure, on_removal, attempt: _ } = self;
         write!(f, "drift {drift}, on failure {on_failure}, on removal {on_removal}")
     }
 }

@@ -24,6 +24,7 @@ pub mod passwords;
 pub mod preload;
 pub mod publisher;
 pub mod registry;
+pub mod reviews;
 pub mod sessions;
 pub mod shelf;
 pub mod summary;

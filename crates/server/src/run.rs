@@ -148,6 +148,7 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
         board: Arc::default(),
         hashing,
         pace: Pace::default(),
+        reviews: Arc::default(),
         registry,
         urls: Arc::new(place.urls),
         stopping: CancellationToken::new(),

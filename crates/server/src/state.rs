@@ -5,6 +5,7 @@ use crate::app::notices::Notices;
 use crate::app::overview::Board;
 use crate::app::passwords::{Hashing, Pace};
 use crate::app::publisher::Publisher;
+use crate::app::reviews::Reviews;
 use crate::catalog::Descriptions;
 use crate::config::Config;
 use crate::devices::{CapabilityQueue, Holds, StatusQueue};
@@ -52,6 +53,8 @@ pub struct Shared {
     pub hashing: Hashing,
     /// How often passwords may be tried.
     pub pace: Pace,
+    /// What drafts come to, as it was worked out last.
+    pub reviews: Arc<Reviews>,
     /// The embedded OCI registry, unless it is off.
     pub registry: Option<Arc<Hosted>>,
     /// Addresses as seen from outside.

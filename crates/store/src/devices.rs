@@ -7,7 +7,7 @@ pub use search::DeviceSearch;
 
 use crate::audit::{self, Entry};
 use crate::error::During;
-use crate::many::Insert;
+use crate::many::{Insert, select_in};
 use crate::open::commit;
 use crate::rows::{Columns, to_json};
 use crate::{Result, Store, StoreError};
@@ -313,6 +313,15 @@ impl Store {
             .await
             .during("read a device")?;
         row.as_ref().map(read).transpose()
+    }
+
+    /// All devices of these clients, in no order; one question for many clients.
+    pub async fn devices_of(&self, clients: &[ClientId]) -> Result<Vec<Device>> {
+        const ATTEMPT: &str = "list the devices of clients";
+        let ids: Vec<String> = clients.iter().map(ToString::to_string).collect();
+        let mut connection = self.read.acquire().await.during(ATTEMPT)?;
+        let rows = select_in(&mut connection, select_device!("WHERE d.client_id IN"), &ids, "", ATTEMPT).await?;
+        rows.iter().map(read).collect()
     }
 
     pub async fn devices_count(&self) -> Result<u64> {

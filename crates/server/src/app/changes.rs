@@ -4,6 +4,7 @@
 mod create;
 mod existing;
 mod plan;
+mod review;
 mod scope;
 mod show;
 
@@ -16,14 +17,16 @@ use crate::state::ServerState;
 use margrave_api::changes as wire;
 use margrave_api::deployments::UpdateDeployment;
 use margrave_api::page::Page;
-use margrave_core::model::{Change, ChangeKind, ChangeProgress, Desired};
+use margrave_core::model::{Change, ChangeKind, ChangeProgress, ChangeTarget, Deployment, Desired};
 use margrave_core::policy::Wish;
 use margrave_core::time::Timestamp;
 use margrave_store::{DeploymentView, StoreError};
 use plan::Planned;
+use std::collections::HashMap;
 use uuid::Uuid;
 
 pub use plan::Request;
+pub use review::{Alike, Reason, Review, review};
 
 /// Targets one change may have: the whole of the largest fleet one server is built for.
 const TARGETS_MAX: usize = 100_000;
@@ -32,6 +35,11 @@ const TARGETS_MAX: usize = 100_000;
 pub async fn dry_run(state: &ServerState, request: Request) -> AppResult<wire::Plan> {
     let planned = plan(state, &request).await?;
     show::show(state, &request, planned).await
+}
+
+/// Refused as [`submit`] would refuse it now; nothing is shown or recorded.
+pub async fn check(state: &ServerState, request: &Request) -> AppResult<()> {
+    plan(state, request).await.map(drop)
 }
 
 /// Plans, records the intent durably, and wakes the publisher.
@@ -112,6 +120,7 @@ pub async fn update_request(
         answers,
         policy: policy.into(),
         skip_unfit: false,
+        movers: false,
     };
     Ok((request, reason))
 }
@@ -129,7 +138,24 @@ pub async fn remove_request(state: &ServerState, id: &str, expected: Option<i64>
         answers: indexmap::IndexMap::new(),
         policy: Wish::default(),
         skip_unfit: false,
+        movers: false,
     })
+}
+
+/// The same once more under a new revision, as a change of one.
+pub(super) fn retry_request(deployment: &Deployment) -> Request {
+    let scope = wire::Scope { deployments: Some(vec![deployment.id.to_string()]), ..wire::Scope::default() };
+    Request {
+        kind: ChangeKind::Reconfigure,
+        application: deployment.application.clone(),
+        version: None,
+        profile: None,
+        scope,
+        answers: indexmap::IndexMap::new(),
+        policy: Wish { attempt: Some(deployment.policy.attempt.saturating_add(1)), ..Wish::default() },
+        skip_unfit: false,
+        movers: false,
+    }
 }
 
 async fn present(state: &ServerState, id: &str, expected: Option<i64>) -> AppResult<DeploymentView> {
@@ -166,6 +192,45 @@ pub async fn glance(state: &ServerState, id: &str) -> AppResult<wire::Change> {
     let change = state.store.change_get(uuid).await?.ok_or_else(missing)?;
     let counts = overview::change_counts(state, uuid, change.total).await?;
     Ok(wire::Change { deployments: Some(counts), ..to_wire(&change) })
+}
+
+/// A device a change could not reach.
+#[derive(Debug, Clone)]
+pub struct Skipped {
+    pub client: String,
+    pub device: String,
+    pub reason: String,
+}
+
+/// Devices named of those a change skipped.
+const SKIPPED_MAX: usize = 100;
+/// Targets of a change that are read to name some of them.
+const TARGETS_READ_MAX: u64 = 5_000;
+
+/// Those a change skipped, by name; the first of them when there are many.
+pub async fn skipped(state: &ServerState, change: &wire::Change) -> AppResult<Vec<Skipped>> {
+    let Ok(id) = Uuid::try_parse(&change.id) else { return Ok(Vec::new()) };
+    if change.skipped.is_empty() {
+        return Ok(Vec::new());
+    }
+    // What was to be created and was not is known to the change alone; of a large one that is too much to read for a page.
+    let targets = if change.total <= TARGETS_READ_MAX { state.store.change_targets(id).await? } else { Vec::new() };
+    let places: HashMap<String, &ChangeTarget> =
+        targets.iter().map(|target| (target.deployment.to_string(), target)).collect();
+    let mut named = Vec::new();
+    for wire::Skipped { deployment, reason } in change.skipped.iter().take(SKIPPED_MAX) {
+        let place = match places.get(deployment) {
+            Some(target) => Some((target.client.to_string(), target.target.to_string())),
+            None => deployments::existing(state, deployment)
+                .await
+                .ok()
+                .map(|view| (view.deployment.client.to_string(), view.deployment.target.to_string())),
+        };
+        if let Some((client, device)) = place {
+            named.push(Skipped { client, device, reason: reason.clone() });
+        }
+    }
+    Ok(named)
 }
 
 /// Leaves the targets that are not told yet as they are; gives how many.

@@ -2,6 +2,7 @@
 
 use super::access::Caller;
 use super::applications::application_id;
+use super::changes;
 use super::clients::client_id;
 use super::error::{AppError, AppResult, Code};
 use super::explain;
@@ -17,6 +18,7 @@ use margrave_api::deployments as wire;
 use margrave_api::page::Page;
 use margrave_core::convergence::{Convergence, judge};
 use margrave_core::model::{ChangeKind, Desired, Reported};
+use margrave_core::policy::OnFailure;
 use margrave_store::{DeploymentFilter, DeploymentView};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -70,13 +72,22 @@ pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::Deployment> {
     Ok(to_wire(state, &known, view))
 }
 
-/// Has the device try again at once what failed, by telling it once more what it is to run.
+/// Has the device try again at once what failed. One that tries by itself is told once more what it is to run; one that has
+/// given up (failure policies `hold` and `rollback`) acts only on another document, so it gets the same as a new revision.
 pub async fn retry(state: &ServerState, caller: &Caller, id: &str, reason: Option<String>) -> AppResult<()> {
     let view = existing(state, id).await?;
     let client = view.deployment.client.clone();
     let last_seen = state.heads.last_seen(&client).max(view.last_seen_at);
     if judge(&view.deployment, view.reported.as_ref(), last_seen, state.silent_since()) != Convergence::Failed {
         return Err(AppError::refused(Code::Unchanged, "it has not failed, so there is nothing to try again"));
+    }
+    let removing = view.deployment.desired == Desired::Absent;
+    if view.deployment.policy.on_failure != OnFailure::KeepPartial && !removing {
+        let request = changes::retry_request(&view.deployment);
+        // The key of the call belongs to what the call answers, which is no change.
+        let caller = Caller { call: None, ..caller.clone() };
+        changes::submit(state, &caller, request, reason).await?;
+        return Ok(());
     }
     let (store, heads, actor, now) = (state.store.clone(), Arc::clone(&state.heads), caller.actor(reason), state.now());
     let told = client.clone();

@@ -4,7 +4,7 @@ use super::access::Caller;
 use super::applications::{application_id, described};
 use super::changes::{self, Request};
 use super::error::{AppError, AppResult, Code};
-use super::{deployments, fleet};
+use super::{deployments, fleet, overview};
 use crate::state::ServerState;
 use indexmap::IndexMap;
 use margo::description::ApplicationDescription;
@@ -14,6 +14,7 @@ use margrave_api::devices::DeviceRef;
 use margrave_api::policies::PolicyWish;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -56,6 +57,13 @@ pub struct Draft {
     pub overrides: IndexMap<String, Answers>,
     #[serde(default)]
     pub answered: bool,
+}
+
+impl Draft {
+    /// A change of version wherever the application is on another one.
+    pub fn is_for_all(&self) -> bool {
+        self.kind == Kind::Upgrade && self.deployments.is_empty()
+    }
 }
 
 /// A draft with its place in the store.
@@ -148,6 +156,14 @@ pub fn sections(description: &ApplicationDescription, profile: Option<&str>) -> 
     sections
 }
 
+/// What parameters of a version are called when they are asked for; empty where the version is gone.
+pub async fn names(state: &ServerState, application: &str, version: &str) -> HashMap<String, String> {
+    let Ok(id) = application_id(application) else { return HashMap::new() };
+    let Ok((_, description)) = described(state, &id, version).await else { return HashMap::new() };
+    let questions = sections(&description, None).into_iter().flat_map(|section| section.questions);
+    questions.map(|question| (question.parameter, question.name)).collect()
+}
+
 /// What was typed or ticked, as the value the question asks for.
 pub fn answer(description: &ApplicationDescription, question: &Asked, typed: &[&str]) -> Value {
     let one = |text: &str| parameters::coerce(description, &question.parameter, text);
@@ -177,7 +193,7 @@ pub async fn problems(
     answers: &Answers,
 ) -> AppResult<IndexMap<String, Vec<String>>> {
     let description = description(state, draft).await?;
-    let before = before(state, draft).await?;
+    let (before, kept) = (before(state, draft).await?, kept_by_each(state, draft).await?);
     let mut joined = before.clone().unwrap_or_default();
     joined.retain(|name, _| description.parameters.contains_key(name));
     joined.extend(answers.iter().map(|(name, value)| (name.clone(), value.clone())));
@@ -187,7 +203,9 @@ pub async fn problems(
             continue;
         }
         let Err(errors) = parameters::resolve(&description, &profile.id, &joined, before.as_ref()) else { continue };
-        for error in errors {
+        for error in
+            errors.into_iter().filter(|error| answers.contains_key(&error.field) || !kept.contains(&error.field))
+        {
             // The field is beside it, so the section and the name need not be repeated.
             let message = error
                 .message
@@ -204,6 +222,21 @@ pub async fn problems(
     Ok(found)
 }
 
+/// Parameters the deployments of a draft for many have already, each with a value of its own: nobody is asked for them.
+pub async fn kept_by_each(state: &ServerState, draft: &Draft) -> AppResult<HashSet<String>> {
+    let mut kept = HashSet::new();
+    if !draft.is_for_all() {
+        return Ok(kept);
+    }
+    let overview = overview::get(state).await?;
+    let versions = overview.uses.get(&draft.application).into_iter().flatten();
+    for (version, _) in versions.filter(|(version, _)| **version != draft.version) {
+        let (_, description) = described(state, &application_id(&draft.application)?, version).await?;
+        kept.extend(description.parameters.keys().cloned());
+    }
+    Ok(kept)
+}
+
 /// The values an existing deployment has; for several, none.
 pub async fn before(state: &ServerState, draft: &Draft) -> AppResult<Option<Answers>> {
     match draft.deployments.as_slice() {
@@ -213,7 +246,7 @@ pub async fn before(state: &ServerState, draft: &Draft) -> AppResult<Option<Answ
 }
 
 /// The changes a draft comes to: one for each set of answers, those of single devices first, so that the last takes the rest.
-fn requests(draft: &Draft) -> AppResult<Vec<Request>> {
+pub(super) fn requests(draft: &Draft) -> AppResult<Vec<Request>> {
     let kind = match draft.kind {
         Kind::Create => wire::ChangeKind::Create,
         Kind::Upgrade => wire::ChangeKind::Upgrade,
@@ -231,7 +264,7 @@ fn requests(draft: &Draft) -> AppResult<Vec<Request>> {
             skip_unfit: true,
             reason: None,
         };
-        Request::read(body).map(|(request, _)| request)
+        Request::read(body).map(|(request, _)| Request { movers: draft.is_for_all(), ..request })
     };
     let mut requests = Vec::new();
     let mut rest = draft.devices.clone();
@@ -266,45 +299,53 @@ fn requests(draft: &Draft) -> AppResult<Vec<Request>> {
     Ok(requests)
 }
 
-/// What it would do, one plan per set of answers; nothing is recorded.
-pub async fn plan(state: &ServerState, draft: &Draft) -> AppResult<Vec<wire::Plan>> {
-    let mut plans: Vec<wire::Plan> = Vec::new();
-    for request in requests(draft)? {
-        let mut plan = match changes::dry_run(state, request).await {
-            Ok(plan) => plan,
-            // With others before it, the rest may come to nothing.
-            Err(AppError::Refused { code: Code::Unplaceable | Code::Unchanged | Code::Exists, .. })
-                if !plans.is_empty() =>
-            {
-                continue;
-            }
-            Err(error) => return Err(error),
-        };
-        // Those with answers of their own are in a plan before.
-        let taken =
-            |device: &DeviceRef| plans.iter().any(|known| known.targets.iter().any(|target| target.device == *device));
-        plan.targets.retain(|target| !taken(&target.device));
-        plan.left_out.retain(|left| !taken(&left.device));
-        plans.push(plan);
-    }
-    Ok(plans)
+/// With others before it, a change may find nothing left to do.
+pub(super) fn is_nothing_left(error: &AppError) -> bool {
+    matches!(error, AppError::Refused { code: Code::Unplaceable | Code::Unchanged | Code::Exists, .. })
 }
 
-/// Makes it so; gives the changes. `caller_of` gives each its own place in the record of repeats.
+/// The revision of the one deployment a draft is about.
+pub async fn revision(state: &ServerState, draft: &Draft) -> AppResult<Option<i64>> {
+    match draft.deployments.as_slice() {
+        [only] => Ok(Some(deployments::existing(state, only).await?.deployment.revision)),
+        _ => Ok(None),
+    }
+}
+
+/// Makes it so; gives the changes. What a single deployment was when it was reviewed is `seen`: it must not have changed since.
+/// `caller_of` gives each its own place in the record of repeats.
 pub async fn submit(
     state: &ServerState,
     caller_of: impl Fn(usize) -> Caller,
     draft: &Draft,
+    seen: Option<i64>,
     reason: Option<String>,
 ) -> AppResult<Vec<wire::Change>> {
-    // All of it or nothing, as far as it can be told before.
-    plan(state, draft).await?;
+    if let ([only], Some(seen)) = (draft.deployments.as_slice(), seen) {
+        let present = deployments::existing(state, only).await?.deployment;
+        if present.revision != seen {
+            let detail = format!(
+                "somebody else changed it in the meantime (it is at revision {} now): look again at what your answers come to",
+                present.revision
+            );
+            return Err(AppError::refused(Code::Conflict, detail));
+        }
+    }
+    let requests = requests(draft)?;
+    if requests.len() > 1 {
+        // All of it or nothing, as far as it can be told before. One alone is checked when it is made.
+        for (index, request) in requests.iter().enumerate() {
+            match changes::check(state, request).await {
+                Err(error) if index == 0 || !is_nothing_left(&error) => return Err(error),
+                _ => {}
+            }
+        }
+    }
     let mut made = Vec::new();
-    for (index, request) in requests(draft)?.into_iter().enumerate() {
+    for (index, request) in requests.into_iter().enumerate() {
         match changes::submit(state, &caller_of(index), request, reason.clone()).await {
             Ok(change) => made.push(change),
-            Err(AppError::Refused { code: Code::Unplaceable | Code::Unchanged | Code::Exists, .. })
-                if !made.is_empty() => {}
+            Err(error) if !made.is_empty() && is_nothing_left(&error) => {}
             Err(error) => return Err(error),
         }
     }
@@ -315,6 +356,12 @@ pub async fn submit(
 pub async fn reach(state: &ServerState, draft: &Draft) -> AppResult<u64> {
     if !draft.deployments.is_empty() {
         return Ok(draft.deployments.len() as u64);
+    }
+    if draft.is_for_all() {
+        let uses = &overview::get(state).await?.uses;
+        let versions = uses.get(&draft.application).into_iter().flatten();
+        let others = versions.filter(|(version, _)| **version != draft.version);
+        return Ok(others.flat_map(|(_, counts)| counts.0.values()).sum());
     }
     match &draft.selector {
         Some(selector) => {

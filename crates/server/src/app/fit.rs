@@ -27,10 +27,11 @@ pub async fn list(
     let after = paging.after::<KeyText>()?;
     let rows = state.store.devices_page(&filter, after.as_ref().map(|key| &key.0), limit + 1).await?;
     let key = |device: &Device| KeyText(device.key.clone()).to_string();
-    Ok(page(rows, limit, key, |device| judge(&description, &device)))
+    Ok(page(rows, limit, key, |device| judge(&description, &device, None)))
 }
 
-pub(crate) fn judge(description: &ApplicationDescription, device: &Device) -> wire::DeviceFit {
+/// With `wanted` only that profile counts.
+pub(crate) fn judge(description: &ApplicationDescription, device: &Device, wanted: Option<&str>) -> wire::DeviceFit {
     let reference = DeviceRef { client: device.key.client.to_string(), device: device.key.device.to_string() };
     let Some(capabilities) = devices::capabilities(device) else {
         return wire::DeviceFit {
@@ -40,7 +41,7 @@ pub(crate) fn judge(description: &ApplicationDescription, device: &Device) -> wi
             profiles: Vec::new(),
         };
     };
-    let Placement { outcome, profile, profiles } = place(description, &capabilities.document, None);
+    let Placement { outcome, profile, profiles } = place(description, &capabilities.document, wanted);
     let profiles = profiles
         .into_iter()
         .map(|judged| wire::ProfileFit {

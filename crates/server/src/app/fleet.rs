@@ -18,6 +18,9 @@ use std::collections::{BTreeMap, HashMap};
 const TEXT_CHARS_MAX: usize = 200;
 /// Sites offered in a list to choose from.
 const SITES_MAX: u32 = 500;
+/// Devices judged for how many can take an application; a larger number is not told before the review.
+pub const TAKERS_MAX: u64 = 300;
+const TAKERS_PAGE: u32 = 100;
 /// The label that says where a device is.
 pub const SITE: &str = "site";
 
@@ -99,16 +102,50 @@ pub struct Candidate {
     pub fit: margrave_api::applications::DeviceFit,
 }
 
+/// What devices are judged for.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    pub application: &'a str,
+    pub version: &'a str,
+    /// None: any that fits.
+    pub profile: Option<&'a str>,
+}
+
+impl Candidate {
+    /// Whether the application may come here: it fits, is not here yet, and the client is not shut out.
+    pub fn can_take(&self, wanted: &Wanted<'_>) -> bool {
+        let here = |placed: &Placed| placed.application == wanted.application && !placed.removing;
+        self.fit.outcome == margrave_api::applications::FitOutcome::Fits
+            && self.listed.state != DeviceState::ShutOut
+            && !self.listed.placed.iter().any(here)
+    }
+}
+
+/// How many of those that match can take it; none when more match than are judged while somebody waits.
+pub async fn takers(state: &ServerState, wanted: &Wanted<'_>, search: &Search) -> AppResult<Option<u64>> {
+    let mut paging = Paging { limit: Some(TAKERS_PAGE), after: None };
+    let (mut looked, mut takers) = (0, 0);
+    loop {
+        let page = candidates(state, wanted, search, &paging).await?;
+        looked += page.items.len() as u64;
+        takers += page.items.iter().filter(|candidate| candidate.can_take(wanted)).count() as u64;
+        match page.next {
+            None => return Ok(Some(takers)),
+            Some(_) if looked >= TAKERS_MAX => return Ok(None),
+            next => paging.after = next,
+        }
+    }
+}
+
 /// As [`list`], each with whether this version fits.
 pub async fn candidates(
     state: &ServerState,
-    application: &str,
-    version: &str,
+    wanted: &Wanted<'_>,
     search: &Search,
     paging: &Paging,
 ) -> AppResult<Page<Candidate>> {
-    let application = super::applications::application_id(application)?;
-    let (_, description) = super::applications::described(state, &application, version).await?;
+    let application = super::applications::application_id(wanted.application)?;
+    let (_, description) = super::applications::described(state, &application, wanted.version).await?;
     let (limit, after) = (paging.limit()?, paging.after::<KeyText>()?);
     let found = search.read(state).await?;
     let rows = state.store.devices_search(&found, after.as_ref().map(|key| &key.0), limit + 1).await?;
@@ -118,7 +155,7 @@ pub async fn candidates(
         limit,
         |device| KeyText(device.key.clone()).to_string(),
         |device| {
-            let fit = super::fit::judge(&description, &device);
+            let fit = super::fit::judge(&description, &device, wanted.profile);
             Candidate { listed: listed(state, device, &mut placed), fit }
         },
     ))

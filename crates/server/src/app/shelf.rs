@@ -74,7 +74,7 @@ pub async fn list(state: &ServerState, search: &Search) -> AppResult<(Vec<Shelve
         shelf.push(Shelved {
             id: version.application.to_string(),
             uses: overview.uses.get(version.application.as_str()).map_or(0, total),
-            fit: device.as_ref().map(|device| fit::judge(&description, device)),
+            fit: device.as_ref().map(|device| fit::judge(&description, device, None)),
             icon: version.resources.iter().any(|resource| resource.kind == "icon"),
             name: version.name,
             tagline: version.tagline,

@@ -105,7 +105,9 @@ pub(crate) async fn lost(state: &ServerState, request: Request) -> Response {
 
 /// Ends a request that takes too long.
 pub(super) async fn in_time(limit: Duration, request: Request, next: Next) -> Response {
-    let slow = request.method() == Method::POST && request.uri().path().starts_with("/catalog");
+    // A package from afar, and a change that is planned for a whole fleet before it is recorded.
+    let path = request.uri().path();
+    let slow = request.method() == Method::POST && (path.starts_with("/catalog") || path.starts_with("/deploy/"));
     let limit = if slow { limit.max(SLOW_TIMEOUT) } else { limit };
     match tokio::time::timeout(limit, next.run(request)).await {
         Ok(response) => response,

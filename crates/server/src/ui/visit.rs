@@ -6,7 +6,7 @@ use super::session::{Secret, said_cookie};
 use super::{assets, words};
 use crate::app::access::Caller;
 use crate::app::error::{AppError, AppResult, Code};
-use crate::app::overview;
+use crate::app::overview::{self, Overview};
 use crate::app::sessions::Visitor;
 use crate::state::ServerState;
 use askama::Template;
@@ -16,6 +16,7 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use margrave_api::deployments::Convergence;
 use margrave_core::time::Timestamp;
+use std::sync::Arc;
 use uuid::Uuid;
 
 pub(super) const FRAGMENT: HeaderName = HeaderName::from_static("x-fragment");
@@ -100,6 +101,8 @@ pub(super) struct Shell {
     pub(super) now: Timestamp,
     /// A key for the forms of this page.
     pub(super) key: String,
+    /// For what applications are called.
+    overview: Arc<Overview>,
 }
 
 /// A count, however a template hands it over.
@@ -138,10 +141,10 @@ impl Shell {
         words::count(number.value(), noun)
     }
     pub(super) fn prose(&self, text: &str) -> Markup {
-        markup::prose(text)
+        markup::prose(&words::named(text, &self.overview.names))
     }
     pub(super) fn sentence(&self, text: &str) -> Markup {
-        markup::prose(&words::capital(text))
+        markup::prose(&words::capital(&words::named(text, &self.overview.names)))
     }
     pub(super) fn actor(&self, name: &str) -> String {
         words::actor(name)
@@ -204,6 +207,7 @@ impl Visit {
             assets: assets::base(),
             now: self.state.now(),
             key: Uuid::new_v4().to_string(),
+            overview,
         })
     }
 

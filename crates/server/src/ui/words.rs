@@ -5,6 +5,8 @@ use margrave_api::deployments::Convergence;
 use margrave_api::explain::{Explanation, Fact};
 use margrave_core::model::DeviceState;
 use margrave_core::time::Timestamp;
+use std::collections::HashMap;
+use uuid::Uuid;
 
 /// Word, tone and symbol of a state.
 pub(super) struct Look {
@@ -137,6 +139,45 @@ pub(super) fn why(explanation: &Explanation, with_desired: bool) -> Vec<(&'stati
     all.into_iter().filter(|(_, facts)| !facts.is_empty()).collect()
 }
 
+/// A sentence of the application as people read it: applications by name, no ids, times to be read.
+pub(super) fn named(text: &str, names: &HashMap<String, String>) -> String {
+    let mut said = String::with_capacity(text.len());
+    let parts: Vec<&str> = text.split('`').collect();
+    for (index, part) in parts.iter().enumerate() {
+        let quoted = index % 2 == 1 && index + 1 < parts.len();
+        if !quoted {
+            if index % 2 == 1 {
+                said.push('`');
+            }
+            said.push_str(&readable(part));
+        } else if let Some(name) = names.get(*part) {
+            said.push_str(name);
+        } else if Uuid::try_parse(part).is_ok() {
+            // An id tells people nothing; the link beside the sentence leads there.
+            said.truncate(said.trim_end().len());
+        } else {
+            let part = part.strip_prefix("token:").unwrap_or(part);
+            let part = part.split_once('/').filter(|(client, device)| client == device).map_or(part, |(one, _)| one);
+            said.push('`');
+            said.push_str(part);
+            said.push('`');
+        }
+    }
+    said
+}
+
+/// `2026-11-17T09:04:47Z` as [`clear`] has it.
+fn readable(text: &str) -> String {
+    let words = text.split_inclusive(' ').map(|word| {
+        let stamp = word.trim_end_matches([' ', ',', ';', ':', '.', ')']);
+        match read(stamp) {
+            Some(at) if stamp.contains('T') => word.replacen(stamp, &clear(at), 1),
+            _ => word.to_owned(),
+        }
+    });
+    words.collect()
+}
+
 /// Who did something, without the kind of account in front.
 pub(super) fn actor(name: &str) -> String {
     match name.split_once(':') {
@@ -162,6 +203,20 @@ mod tests {
         assert_eq!(relative(now.plus(std::time::Duration::from_secs(90)), now), "in 1 min");
         assert_eq!(clear(now), "2026-09-21 14:13:20 UTC");
         assert!(ago("<b>", now).to_string().starts_with("&lt;"));
+    }
+
+    #[test]
+    fn sentences_name_what_people_know() {
+        let names = HashMap::from([("line-monitor".to_owned(), "Line Monitor".to_owned())]);
+        for (said, read) in [
+            ("`line-monitor` on `press-01/press-01` failed", "Line Monitor on `press-01` failed"),
+            ("change `237b716d-1c09-47b3-9b7a-9e2a9cc1dbd1`: create", "change: create"),
+            ("`token:admin` asked for it", "`admin` asked for it"),
+            ("heard of at 2026-11-17T13:24:06Z; waits", "heard of at 2026-11-17 13:24:06 UTC; waits"),
+            ("an odd ` is left alone", "an odd ` is left alone"),
+        ] {
+            assert_eq!(named(said, &names), read);
+        }
     }
 
     #[test]

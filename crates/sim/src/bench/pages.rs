@@ -66,6 +66,7 @@ async fn addresses(server: &Server, visitor: &Visitor) -> anyhow::Result<Vec<(&'
         ("groups", "/groups".to_owned()),
         ("catalog", "/catalog".to_owned()),
         ("one application", "/catalog/beta".to_owned()),
+        ("one application, where it could run", "/catalog/beta?where=yes".to_owned()),
         ("deployments, all", "/deployments".to_owned()),
         ("deployments that failed", "/deployments?state=failed".to_owned()),
         ("deployments of one application", "/deployments?application=beta".to_owned()),
@@ -77,6 +78,8 @@ async fn addresses(server: &Server, visitor: &Visitor) -> anyhow::Result<Vec<(&'
     ];
     all.push(("choosing devices", format!("{draft}/devices")));
     all.push(("questions", format!("{draft}/answers")));
+    let everything = visitor.for_all("alpha").await?;
+    all.push(("review for all devices", format!("{everything}/review")));
     for (name, tab) in
         [("tokens", "tokens"), ("clients", "clients"), ("sessions", "sessions"), ("registry", "registry")]
     {
@@ -134,6 +137,14 @@ impl Visitor {
         let answer = self.post("/deploy", format!("kind=create&application={application}&version=1.0.0")).await?;
         let place = answer.headers().get(LOCATION).context("a draft has an address")?.to_str()?;
         Ok(place.trim_end_matches("/version").to_owned())
+    }
+
+    /// The address of a draft for every device there is.
+    async fn for_all(&self, application: &str) -> anyhow::Result<String> {
+        let draft = self.draft(application).await?;
+        let answer = self.post(&format!("{draft}/devices"), "go=all".to_owned()).await?;
+        anyhow::ensure!(answer.status() == 303, "choosing all devices was answered with {}", answer.status());
+        Ok(draft)
     }
 }
 

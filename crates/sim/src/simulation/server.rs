@@ -170,6 +170,7 @@ impl Server {
             board: Arc::default(),
             hashing: margrave_server::app::passwords::Hashing::default(),
             pace: margrave_server::app::passwords::Pace::default(),
+            reviews: Arc::default(),
             registry: None,
             urls: Arc::default(),
             stopping: CancellationToken::new(),

@@ -120,10 +120,16 @@ pub(crate) async fn lists_what_clients_have(db: Database) {
     let store = &db.store;
     let (one, two) = (accept(store, 1).await, accept(store, 2).await);
     let (a, b) = (deploy(store, &one, 1, "a").await, deploy(store, &two, 2, "b").await);
-    let mut ids: Vec<_> = store.deployments_of(&[one.clone(), two]).await.unwrap().iter().map(|view| view.deployment.id).collect();
+    let mut ids: Vec<_> = store.deployments_of(&[one.clone(), two.clone()]).await.unwrap().iter().map(|view| view.deployment.id).collect();
     ids.sort_unstable();
     assert_eq!(ids, [a, b]);
-    assert_eq!(store.deployments_of(&[one]).await.unwrap().len(), 1);
+    assert_eq!(store.deployments_of(std::slice::from_ref(&one)).await.unwrap().len(), 1);
+    for (client, device) in [(&one, "gate"), (&two, "press")] {
+        report_device(store, client, device, &json!({})).await;
+    }
+    let devices = store.devices_of(&[one, client(77)]).await.unwrap();
+    assert_eq!(devices.iter().map(|device| device.key.device.as_str()).collect::<Vec<_>>(), ["gate"]);
+    assert_eq!(store.devices_of(&[two]).await.unwrap().len(), 1);
     let pending = client(9);
     store.client_create(&actor(), &pending, ClientState::Pending, None, T0).await.unwrap();
     let waiting = store.clients_in(ClientState::Pending, None, 10).await.unwrap();

@@ -74,6 +74,7 @@ pub(crate) fn rules(schema: &Schema) -> Vec<String> {
     match (schema.min_precision, schema.max_precision) {
         (Some(min), Some(max)) => rules.push(format!("{min} to {max} decimal places")),
         (Some(min), None) => rules.push(format!("at least {min} decimal places")),
+        (None, Some(1)) => rules.push("at most 1 decimal place".to_owned()),
         (None, Some(max)) => rules.push(format!("at most {max} decimal places")),
         (None, None) => {}
     }

@@ -17,7 +17,7 @@ use margrave_api::changes::LeftOut;
 use margrave_api::devices::DeviceRef;
 use margrave_api::problem::FieldProblem;
 use margrave_core::convergence::judge;
-use margrave_core::model::{ChangeKind, ChangeTarget, Deployment, Desired, DeviceKey};
+use margrave_core::model::{ChangeKind, ChangeTarget, Deployment, Desired, Device, DeviceKey};
 use margrave_store::{DeploymentFilter, DeploymentView, DeviceFilter};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -26,6 +26,7 @@ use std::sync::Arc;
 const PAGE: u32 = 100;
 
 type Described = HashMap<String, Arc<ApplicationDescription>>;
+type Hosts = HashMap<DeviceKey, Device>;
 
 pub(super) async fn plan(state: &ServerState, request: &Request) -> AppResult<Planned> {
     let views = in_scope(state, request).await?;
@@ -43,9 +44,14 @@ pub(super) async fn plan(state: &ServerState, request: &Request) -> AppResult<Pl
         }
     }
     let (mut outcome, mut turns) = (Outcome::default(), Turns::begin());
-    for view in views {
-        plan_one(state, request, &version, &descriptions, view, &mut outcome).await?;
-        turns.next().await;
+    let mut views = views.into_iter().peekable();
+    while views.peek().is_some() {
+        let batch: Vec<DeploymentView> = views.by_ref().take(PAGE as usize).collect();
+        let hosts = hosts(state, request, &batch).await?;
+        for view in batch {
+            plan_one(state, request, &version, &descriptions, &hosts, view, &mut outcome).await?;
+            turns.next().await;
+        }
     }
     outcome.finish(request, version)
 }
@@ -96,6 +102,7 @@ async fn plan_one(
     request: &Request,
     version: &str,
     descriptions: &Described,
+    hosts: &Hosts,
     view: DeploymentView,
     outcome: &mut Outcome,
 ) -> AppResult<()> {
@@ -103,7 +110,7 @@ async fn plan_one(
     let convergence = judge(&view.deployment, view.reported.as_ref(), last_seen, state.silent_since());
     let deployment = view.deployment;
     let reference = DeviceRef { client: deployment.client.to_string(), device: deployment.target.to_string() };
-    let profile = match profile_after(state, request, version, descriptions, &deployment).await? {
+    let profile = match profile_after(state, request, version, descriptions, hosts, &deployment).await? {
         Ok(profile) => profile,
         Err(reason) => {
             outcome.unfit.push(LeftOut { device: reference, reason });
@@ -152,6 +159,7 @@ async fn profile_after(
     request: &Request,
     version: &str,
     descriptions: &Described,
+    hosts: &Hosts,
     deployment: &Deployment,
 ) -> AppResult<Result<String, String>> {
     if request.kind != ChangeKind::Upgrade {
@@ -161,7 +169,13 @@ async fn profile_after(
     if let Some(wanted) = request.profile.as_ref().filter(|wanted| description.profile(wanted).is_none()) {
         return Err(AppError::invalid("profile", format!("`{}` {version} has no profile `{wanted}`", description.id)));
     }
-    let Some(candidate) = scope::find(state, &deployment.client, &deployment.target).await? else {
+    let key = DeviceKey { client: deployment.client.clone(), device: scope::base(&deployment.target) };
+    let candidate = match hosts.get(&key) {
+        Some(device) if !deployment.target.is_autonomous() => Some(scope::of_device(state, device)),
+        Some(_) => scope::find(state, &deployment.client, &deployment.target).await?,
+        None => None,
+    };
+    let Some(candidate) = candidate else {
         return Ok(Err("unknown: the device does not report its capabilities any more".to_owned()));
     };
     if let Some(wanted) = request.profile.as_deref() {
@@ -174,6 +188,17 @@ async fn profile_after(
     })
 }
 
+/// The devices of these deployments, where it matters what they offer; one question for all of them.
+async fn hosts(state: &ServerState, request: &Request, views: &[DeploymentView]) -> AppResult<Hosts> {
+    if request.kind != ChangeKind::Upgrade {
+        return Ok(Hosts::new());
+    }
+    let clients: BTreeSet<&ClientId> = views.iter().map(|view| &view.deployment.client).collect();
+    let clients: Vec<ClientId> = clients.into_iter().cloned().collect();
+    let devices = state.store.devices_of(&clients).await?;
+    Ok(devices.into_iter().map(|device| (device.key.clone(), device)).collect())
+}
+
 /// The deployments a scope means.
 async fn in_scope(state: &ServerState, request: &Request) -> AppResult<Vec<DeploymentView>> {
     if let Some(ids) = &request.scope.deployments {
@@ -183,10 +208,15 @@ async fn in_scope(state: &ServerState, request: &Request) -> AppResult<Vec<Deplo
     let filter =
         DeploymentFilter { application: Some(request.application.clone()), version, ..DeploymentFilter::default() };
     if let Some(selector) = scope::selector(state, &request.scope).await? {
+        let moves = |deployment: &Deployment| !request.movers || request.version.as_ref() != Some(&deployment.version);
+        if selector.requirements.is_empty() {
+            return all(state, &filter, moves).await;
+        }
         let devices = scope::matching(state, &DeviceFilter { client: None, selector }, TARGETS_MAX).await?;
         let keys: HashSet<DeviceKey> = devices.into_iter().map(|device| device.key).collect();
         let hit = |deployment: &Deployment| {
-            keys.contains(&DeviceKey { client: deployment.client.clone(), device: scope::base(&deployment.target) })
+            let key = DeviceKey { client: deployment.client.clone(), device: scope::base(&deployment.target) };
+            moves(deployment) && keys.contains(&key)
         };
         return all(state, &filter, hit).await;
     }

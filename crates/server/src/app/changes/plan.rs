@@ -27,6 +27,8 @@ pub struct Request {
     pub answers: Answers,
     pub policy: Wish,
     pub skip_unfit: bool,
+    /// Of an upgrade: what is on the version already is not in scope, whatever answers are given.
+    pub movers: bool,
 }
 
 impl Request {
@@ -42,7 +44,7 @@ impl Request {
         };
         let application = application_id(&application)?;
         let policy = policy.into();
-        let request = Self { kind, application, version, profile, scope, answers, policy, skip_unfit };
+        let request = Self { kind, application, version, profile, scope, answers, policy, skip_unfit, movers: false };
         let errors = request.problems();
         if errors.is_empty() {
             Ok((request, reason))

@@ -147,7 +147,7 @@ pub(super) fn base(target: &DeviceTarget) -> DeviceId {
     target.gateway().or_else(|| target.device()).expect("a target is a device or a gateway's children")
 }
 
-fn of_device(state: &ServerState, device: &Device) -> Candidate {
+pub(super) fn of_device(state: &ServerState, device: &Device) -> Candidate {
     Candidate {
         client: device.key.client.clone(),
         target: DeviceTarget::from(&device.key.device),

@@ -44,7 +44,11 @@ pub(super) async fn show(state: &ServerState, request: &Request, planned: Planne
     })
 }
 
-async fn difference(state: &ServerState, request: &Request, planned: &PlannedTarget) -> AppResult<Vec<wire::DiffLine>> {
+pub(super) async fn difference(
+    state: &ServerState,
+    request: &Request,
+    planned: &PlannedTarget,
+) -> AppResult<Vec<wire::DiffLine>> {
     let PlannedTarget { target, present, from, to, .. } = planned;
     let bytes = match present {
         Some(deployment) => state.store.deployment_document(deployment.id, deployment.revision).await?,

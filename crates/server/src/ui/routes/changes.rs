@@ -10,7 +10,7 @@ use crate::app::paging::Paging;
 use crate::ui::ask::{Question, ask};
 use crate::ui::form::Posted;
 use crate::ui::markup::Markup;
-use crate::ui::routes::query::{Asked, link};
+use crate::ui::routes::query::{Asked, device_link, link};
 use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
@@ -44,6 +44,9 @@ struct ChangePage {
     sentence: String,
     under_way: bool,
     left: u64,
+    /// Device, where it is, and why it was skipped.
+    skipped: Vec<(String, String, String)>,
+    skipped_more: usize,
 }
 pages!(ChangePage);
 
@@ -121,8 +124,11 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         format!("Cancelled with {} not told; the others go on.", words::count(left, "device"))
     } else if open > 0 {
         let silent = of(Convergence::NotHeardOf);
-        let waits =
-            if silent > 0 { format!(", {} of them not heard of", words::thousands(silent)) } else { String::new() };
+        let waits = match silent {
+            0 => String::new(),
+            _ if silent == open => ", not heard of".to_owned(),
+            _ => format!(", {} of them not heard of", words::thousands(silent)),
+        };
         format!("All devices are told; {} still at it{waits}.", words::count(open, "device"))
     } else if failed > 0 {
         format!("Finished: {} done, {} failed.", words::thousands(done), words::thousands(failed))
@@ -134,7 +140,14 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     let mut rows: Vec<Row> = page.items.into_iter().map(|deployment| row(deployment, &overview.names)).collect();
     rows.sort_by_key(|row| row.deployment.convergence != Convergence::Failed);
     let under_way = !change.finished;
+    let skipped = changes::skipped(state, &change).await?.into_iter().map(|one| {
+        let link = device_link(&one.client, one.device.trim_end_matches("/*"));
+        (one.device, link, one.reason)
+    });
+    let skipped: Vec<_> = skipped.collect();
     let page = ChangePage {
+        skipped_more: change.skipped.len().saturating_sub(skipped.len()),
+        skipped,
         shell: visit.shell(Section::Deployments, head).await?,
         shown: shown_change(&overview, change),
         tiles,

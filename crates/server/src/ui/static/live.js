@@ -120,6 +120,12 @@ function listen() {
   });
 }
 
+/** Something that is being worked out is asked for until it is there. */
+function pulse() {
+  const every = Number($('live')?.dataset.every ?? 0);
+  if (every) window.setTimeout(async () => { if (!document.hidden) await refresh(); pulse(); }, every * 1000);
+}
+
 /** Relative for the eye, local time in the title. */
 function times() {
   const now = Date.now();
@@ -265,6 +271,5 @@ for (const button of document.querySelectorAll('[data-script]')) /** @type {HTML
 document.querySelector('.summary')?.focus();
 times();
 setInterval(times, TICK_MS);
-const every = Number($('live')?.dataset.every ?? 0);
-if (every) setInterval(() => { if (!document.hidden) refresh(); }, every * 1000);
+pulse();
 listen();

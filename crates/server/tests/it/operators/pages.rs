@@ -1,8 +1,9 @@
 //! The web front end over bare HTTP: who gets in, what is sent along, what a fragment is.
 
-use super::api;
-use crate::support::TestServer;
+use super::*;
 use margrave_api::clients::{ClientState, CreateClient};
+use margrave_api::deployments::UpdateDeployment;
+use margrave_api::policies::{Drift, OnFailure};
 use reqwest::header::{ACCEPT, COOKIE, LOCATION, SET_COOKIE};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode};
@@ -84,7 +85,7 @@ async fn a_fragment_is_the_part_that_changes() {
     let url = format!("{}/devices", browser.base);
     let part = browser.http.get(url).header(COOKIE, &browser.cookie).header("x-fragment", "live").send().await.unwrap();
     let part = part.text().await.unwrap();
-    assert!(part.starts_with("<nav id=\"nav\"") && part.contains("<div id=\"live\""), "{part}");
+    assert!(part.trim_start().starts_with("<nav id=\"nav\"") && part.contains("<div id=\"live\""), "{part}");
     assert!(!part.contains("<html") && part.len() < whole.len());
 }
 
@@ -171,4 +172,64 @@ async fn every_page_answers_and_says_where_it_is() {
         assert_eq!(answer.status(), StatusCode::NOT_FOUND, "{path}");
         assert!(answer.text().await.unwrap().contains("Request id to quote"), "{path}");
     }
+}
+
+#[tokio::test]
+async fn what_a_device_has_given_up_is_tried_again_as_a_new_revision_of_the_same() {
+    for (policy, further) in [(OnFailure::KeepPartial, 0), (OnFailure::Hold, 1), (OnFailure::Rollback, 1)] {
+        let server = TestServer::start().await;
+        let (api, browser) = (api(&server), Browser::signed_in(&server).await);
+        let client = press(&server, "plain", &Kind::default()).await;
+        let before = deployed(&server, "plain").await;
+        let wish = PolicyWish { on_failure: Some(policy), drift: Some(Drift::Report), on_removal: None };
+        let body = UpdateDeployment { policy: wish, ..UpdateDeployment::default() };
+        finished(&api, &api.update_deployment(&before.id, &body, None).await.unwrap()).await;
+        let held = api.deployment(&before.id).await.unwrap();
+        let id = &before.id;
+        report(&client, id, held.target_version, "failed").await;
+        let answer = browser.post(&format!("/deployments/{id}"), &[("action", "retry"), ("reason", "made room")]).await;
+        assert_eq!(answer.status(), StatusCode::SEE_OTHER);
+        let after = eventually("the device has something new to hear", async || {
+            let now = api.deployment(&before.id).await.unwrap();
+            (now.target_version > held.target_version).then_some(now)
+        })
+        .await;
+        assert_eq!(after.revision, held.revision + further, "{policy:?}");
+        assert_eq!((after.values, after.policy), (held.values, held.policy), "{policy:?}");
+        let same = api.deployment_document(&before.id, None).await.unwrap()
+            == api.deployment_document(&before.id, Some(held.revision)).await.unwrap();
+        assert_eq!(same, further == 0, "another document is what a device that has given up acts on");
+        let answer = browser.post(&format!("/deployments/{id}"), &[("action", "retry")]).await;
+        assert_ne!(answer.status(), StatusCode::SEE_OTHER, "it has not failed any more");
+    }
+}
+
+#[tokio::test]
+async fn a_review_of_many_devices_is_worked_out_beside_the_page_and_counts_each_of_them() {
+    let server = TestServer::start().await;
+    let (api, browser) = (api(&server), Browser::signed_in(&server).await);
+    packages::upload(&api, "1.0.0").await;
+    let (large, small) = (Kind::default(), Kind { memory: "1Mi", ..Kind::default() });
+    for number in 0..203 {
+        press(&server, &format!("press-{number:03}"), if number < 3 { &small } else { &large }).await;
+    }
+    let form = [("kind", "create"), ("application", packages::ID), ("version", "1.0.0")];
+    let answer = browser.post("/deploy", &form).await;
+    let draft = answer.headers()[LOCATION].to_str().unwrap().trim_end_matches("/version").to_owned();
+    browser.post(&format!("{draft}/devices"), &[("go", "all")]).await;
+    let kept = browser.post(&format!("{draft}/answers"), &[("go", "continue"), ("p:password", "s3cret-value")]).await;
+    assert_eq!(kept.headers()[LOCATION].to_str().unwrap(), format!("{draft}/review"));
+    let text = eventually("it is worked out", async || {
+        let text = browser.get(&format!("{draft}/review")).await.text().await.unwrap();
+        let under_way = text.contains("Looking at 203 devices.");
+        assert!(under_way || text.contains("200 devices would change."), "{text}");
+        (!under_way).then_some(text)
+    })
+    .await;
+    assert!(text.contains("200 devices, the same change") && text.contains("and 188 more"), "{text}");
+    assert!(text.contains("3 devices</span>: ") && text.contains("press-000, press-001, press-002"), "{text}");
+    assert!(text.contains("Deploy to 200 devices") && !text.contains("s3cret-value"), "{text}");
+    let answer = browser.post(&format!("{draft}/review"), &[("key", "k"), ("reason", "all of them")]).await;
+    let change = answer.headers()[LOCATION].to_str().unwrap().trim_start_matches("/changes/").to_owned();
+    assert_eq!(api.change(&change).await.unwrap().total, 200);
 }

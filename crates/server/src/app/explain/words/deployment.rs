@@ -135,8 +135,9 @@ fn desired(facts: &Facts<'_>) -> Vec<Fact> {
             .since(revision.at)
             .value("actor", revision.actor.as_str())
     });
-    let policy = (!deployment.policy.is_default()).then(|| {
-        let Policy { drift, on_failure, on_removal } = deployment.policy;
+    let chosen = Policy { attempt: 0, ..deployment.policy };
+    let policy = (!chosen.is_default()).then(|| {
+        let Policy { drift, on_failure, on_removal, .. } = chosen;
         fact("policy", format!("by itself the device does: {}", deployment.policy))
             .value("drift", drift.as_str())
             .value("onFailure", on_failure.as_str())

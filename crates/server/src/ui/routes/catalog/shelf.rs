@@ -36,7 +36,6 @@ struct Card {
 
 /// Whether it fits a device, and why not.
 pub(in crate::ui::routes) struct Fit {
-    pub(in crate::ui::routes) fits: bool,
     pub(in crate::ui::routes) state: Markup,
     pub(in crate::ui::routes) reasons: Vec<String>,
 }
@@ -86,5 +85,5 @@ pub(in crate::ui::routes) fn fit(fit: &DeviceFit) -> Fit {
             reasons.push(format!("{}: {}", words::capital(&profile.profile_type), words.join("; ")));
         }
     }
-    Fit { fits: fit.outcome == FitOutcome::Fits, state: markup::state(tone, symbol, word), reasons }
+    Fit { state: markup::state(tone, symbol, word), reasons }
 }

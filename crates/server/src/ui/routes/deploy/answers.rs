@@ -4,6 +4,7 @@
 use super::{Steps, next, steps};
 use crate::app::drafts::{self, Asked, Kept, Kind, OVERRIDES_MAX};
 use crate::app::error::{AppError, Code};
+use crate::state::ServerState;
 use crate::ui::errors::UiError;
 use crate::ui::form::{Form, Posted};
 use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
@@ -15,6 +16,7 @@ use indexmap::IndexMap;
 use margo::description::ApplicationDescription;
 use margo::parameters::{Answers, DataType};
 use serde_json::Value;
+use std::collections::HashSet;
 
 #[derive(Template)]
 #[template(path = "deploy/answers.html", blocks = ["live", "nav"])]
@@ -25,7 +27,7 @@ struct AnswersPage {
     wrong: Vec<(String, String)>,
     overrides: Vec<Override>,
     /// Devices that can have answers of their own.
-    devices: Vec<String>,
+    devices: Vec<(String, String)>,
     parameters: Vec<(String, String)>,
     reaches: String,
     create: bool,
@@ -57,6 +59,7 @@ struct Field {
 
 struct Override {
     device: String,
+    name: String,
     own: Vec<(String, String)>,
 }
 
@@ -76,7 +79,7 @@ async fn page(
     let (state, draft) = (&visit.state, &kept.draft);
     let description = drafts::description(state, draft).await?;
     let sections = drafts::sections(&description, draft.profile.as_deref());
-    let before = drafts::before(state, draft).await?;
+    let known = Known::of(state, draft).await?;
     let mut sheets = Vec::new();
     let mut wrong = Vec::new();
     let mut number = 0;
@@ -84,7 +87,7 @@ async fn page(
         let mut fields = Vec::new();
         for question in &section.questions {
             number += 1;
-            let field = field(question, number, draft, before.as_ref(), typed, problems);
+            let field = field(question, number, draft, &known, typed, problems);
             if !field.wrong.is_empty() {
                 wrong.push((field.id.clone(), format!("{}: {}", question.name, field.wrong)));
             }
@@ -112,15 +115,23 @@ async fn page(
         overrides: draft
             .overrides
             .iter()
-            .map(|(device, answers)| Override { device: device.clone(), own: own(answers) })
+            .map(|(device, answers)| Override {
+                name: device.split_once('/').map_or(device.as_str(), |(_, name)| name).to_owned(),
+                device: device.clone(),
+                own: own(answers),
+            })
             .collect(),
-        devices: draft.devices.iter().map(|device| format!("{}/{}", device.client, device.device)).collect(),
+        devices: draft
+            .devices
+            .iter()
+            .map(|device| (format!("{}/{}", device.client, device.device), device.device.clone()))
+            .collect(),
         parameters: sections
             .iter()
             .flat_map(|section| &section.questions)
             .map(|question| (question.parameter.clone(), question.name.clone()))
             .collect(),
-        reaches: words::count(drafts::reach(state, draft).await?, "device"),
+        reaches: reaches(draft, drafts::reach(state, draft).await?),
         create: draft.kind == Kind::Create,
         back: (draft.kind != Kind::Reconfigure).then(|| {
             let step = if draft.kind == Kind::Create { "devices" } else { "version" };
@@ -131,6 +142,16 @@ async fn page(
         override_wrong: None,
         steps,
     })
+}
+
+/// Of those that match only those count that fit, and how many that is the review says.
+fn reaches(draft: &drafts::Draft, reach: u64) -> String {
+    let devices = words::count(reach, "device");
+    if draft.kind == Kind::Create && draft.selector.is_some() {
+        format!("those that fit of {devices} that match")
+    } else {
+        devices
+    }
 }
 
 fn label(sections: &[drafts::Section], parameter: &str) -> String {
@@ -158,17 +179,37 @@ fn plain(value: &Value) -> String {
     }
 }
 
+/// What the deployments have already.
+struct Known {
+    /// Of one deployment.
+    before: Option<Answers>,
+    /// Of many, each with a value of its own, which it keeps unless one is given for all.
+    kept: HashSet<String>,
+}
+
+impl Known {
+    async fn of(state: &ServerState, draft: &drafts::Draft) -> Result<Self, UiError> {
+        Ok(Self { before: drafts::before(state, draft).await?, kept: drafts::kept_by_each(state, draft).await? })
+    }
+
+    fn present(&self, parameter: &str) -> Option<&Value> {
+        self.before.as_ref().and_then(|values| values.get(parameter))
+    }
+}
+
 fn field(
     question: &Asked,
     number: usize,
     draft: &drafts::Draft,
-    before: Option<&Answers>,
+    known: &Known,
     typed: Option<&Form>,
     problems: &IndexMap<String, Vec<String>>,
 ) -> Field {
     let name = format!("p:{}", question.parameter);
-    let present = before.and_then(|values| values.get(&question.parameter));
-    let known = draft.answers.get(&question.parameter).or(present).or(question.default.as_ref());
+    let present = known.present(&question.parameter);
+    let kept = known.kept.contains(&question.parameter);
+    let default = question.default.as_ref().filter(|_| !kept);
+    let known = draft.answers.get(&question.parameter).or(present).or(default);
     let secret = question.schema.sensitive;
     let values: Vec<String> = match typed {
         Some(form) => form.all(&name).map(str::to_owned).collect(),
@@ -185,13 +226,17 @@ fn field(
         (Some(_), true, _) => "ticks",
         (Some(_), false, _) => "select",
         (None, true, _) => "lines",
+        // Nothing chosen is no answer; a box that is not ticked would be one.
+        (None, false, DataType::Boolean) if kept => "select",
         (None, false, DataType::Boolean) => "tick",
         (None, false, DataType::Integer) => "number",
         (None, false, DataType::Double) => "decimal",
         (None, false, _) if secret => "secret",
         (None, false, _) => "text",
     };
-    let options = question.schema.options.iter().flatten().map(plain).map(|option| {
+    let both = [Value::Bool(true), Value::Bool(false)];
+    let boolean = if kind == "select" && question.schema.options.is_none() { &both[..] } else { &[] };
+    let options = question.schema.options.iter().flatten().chain(boolean).map(plain).map(|option| {
         let chosen = values.contains(&option);
         (option, chosen)
     });
@@ -199,7 +244,7 @@ fn field(
     if !question.rules.is_empty() && question.schema.options.is_none() {
         hint.push(words::capital(&question.rules.join(", ")));
     }
-    let locked = question.immutable && present.is_some();
+    let locked = question.immutable && (present.is_some() || kept);
     if locked {
         hint.push("It cannot be changed after the first installation".to_owned());
     } else if question.immutable && !hint.iter().any(|known| known.contains("cannot be changed")) {
@@ -207,6 +252,10 @@ fn field(
     }
     if secret && (present.is_some() || draft.answers.contains_key(&question.parameter)) {
         hint.push("A value is kept; leave it empty to keep it".to_owned());
+    }
+    if kept && !locked {
+        let none = if kind == "ticks" { "None ticked" } else { "Empty" };
+        hint.push(format!("{none}: each device keeps what it has"));
     }
     if kind == "lines" {
         hint.push("One on each line".to_owned());
@@ -219,7 +268,7 @@ fn field(
         value: values.join("\n"),
         options: options.collect(),
         locked,
-        required: !question.schema.allow_empty,
+        required: !question.schema.allow_empty && !kept,
         wrong: problems
             .get(&question.parameter)
             .map(|messages| words::capital(&messages.join("; ")))
@@ -233,22 +282,25 @@ fn field(
 }
 
 /// The answers in a form; what is locked or a secret left empty is not among them.
-fn read(form: &Form, description: &ApplicationDescription, kept: &Kept, before: Option<&Answers>) -> Answers {
+fn read(form: &Form, description: &ApplicationDescription, kept: &Kept, known: &Known) -> Answers {
     let draft = &kept.draft;
     let mut answers = Answers::new();
     for question in
         drafts::sections(description, draft.profile.as_deref()).iter().flat_map(|section| &section.questions)
     {
         let name = format!("p:{}", question.parameter);
-        let present = before.and_then(|values| values.get(&question.parameter));
-        if question.immutable && present.is_some() {
+        let present = known.present(&question.parameter);
+        let own = known.kept.contains(&question.parameter);
+        let typed: Vec<&str> = form.all(&name).collect();
+        let locked = question.immutable && (present.is_some() || own);
+        if locked || (own && typed.iter().all(|text| text.is_empty())) {
             continue;
         }
-        let boolean = question.schema.data_type == DataType::Boolean && question.schema.options.is_none();
+        let plain_boolean = question.schema.data_type == DataType::Boolean && question.schema.options.is_none();
+        let boolean = plain_boolean && !own;
         let value = if boolean {
             Value::Bool(form.has(&name))
         } else {
-            let typed: Vec<&str> = form.all(&name).collect();
             if question.schema.sensitive && typed.iter().all(|text| text.is_empty()) {
                 if let Some(known) = draft.answers.get(&question.parameter) {
                     answers.insert(question.parameter.clone(), known.clone());
@@ -275,8 +327,8 @@ fn read(form: &Form, description: &ApplicationDescription, kept: &Kept, before: 
 pub(in crate::ui) async fn check(Path(id): Path<String>, posted: Posted) -> Answer {
     let kept = drafts::get(posted.state(), posted.caller(), &id).await?;
     let description = drafts::description(posted.state(), &kept.draft).await?;
-    let before = drafts::before(posted.state(), &kept.draft).await?;
-    let answers = read(&posted.form, &description, &kept, before.as_ref());
+    let known = Known::of(posted.state(), &kept.draft).await?;
+    let answers = read(&posted.form, &description, &kept, &known);
     let mut problems = drafts::problems(posted.state(), &kept.draft, &answers).await?;
     // What was not touched yet is not complained about.
     problems.retain(|name, _| {
@@ -291,8 +343,8 @@ pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> Answe
     let mut kept = drafts::get(posted.state(), posted.caller(), &id).await?;
     kept.revision = posted.form.number("revision").unwrap_or(kept.revision);
     let description = drafts::description(posted.state(), &kept.draft).await?;
-    let before = drafts::before(posted.state(), &kept.draft).await?;
-    let answers = read(&posted.form, &description, &kept, before.as_ref());
+    let known = Known::of(posted.state(), &kept.draft).await?;
+    let answers = read(&posted.form, &description, &kept, &known);
     let form = &posted.form;
     if let Some(device) = form.text("go").strip_prefix("without:") {
         kept.draft.overrides.shift_remove(device);

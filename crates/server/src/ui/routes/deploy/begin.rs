@@ -3,14 +3,12 @@
 use super::steps_of;
 use crate::app::drafts::{self, Draft, Kind};
 use crate::app::error::{AppError, Code};
-use crate::app::paging::Paging;
 use crate::app::{applications, deployments};
 use crate::ui::form::Posted;
 use crate::ui::visit::{Answer, go};
 use axum::extract::Path;
 use indexmap::IndexMap;
 use margrave_api::devices::DeviceRef;
-use margrave_api::page::LIMIT_MAX;
 
 pub(in crate::ui) async fn begin(posted: Posted) -> Answer {
     let form = &posted.form;
@@ -45,8 +43,13 @@ pub(in crate::ui) async fn begin(posted: Posted) -> Answer {
             };
         }
     }
-    if kind != Kind::Create && draft.deployments.is_empty() {
-        draft.deployments = elsewhere(&posted, &draft).await?;
+    if draft.is_for_all() {
+        // One change for all of them, however many they are.
+        draft.selector = Some(String::new());
+        if drafts::reach(posted.state(), &draft).await? == 0 {
+            let detail = "every deployment of it is on this version already";
+            return Err(AppError::refused(Code::Unchanged, detail).into());
+        }
     }
     let id = drafts::create(posted.state(), posted.caller(), &draft).await?;
     let first = steps_of(&draft).first().map_or("review", |(step, _)| step);
@@ -63,26 +66,6 @@ async fn other_version(posted: &Posted, application: &str, present: &str) -> Res
     other
         .map(|version| version.version)
         .ok_or_else(|| AppError::refused(Code::NotFound, "the catalog has no other version of it; add one first"))
-}
-
-/// Deployments of the application on other versions than the one chosen.
-async fn elsewhere(posted: &Posted, draft: &Draft) -> Result<Vec<String>, AppError> {
-    let query = deployments::Query { application: Some(draft.application.clone()), ..deployments::Query::default() };
-    let mut found = Vec::new();
-    let mut paging = Paging { limit: Some(LIMIT_MAX), after: None };
-    loop {
-        let page = deployments::list(posted.state(), &query, &paging).await?;
-        found.extend(page.items.into_iter().filter(|one| one.version != draft.version).map(|one| one.id));
-        match page.next {
-            Some(next) if found.len() < drafts::CHOSEN_MAX => paging.after = Some(next),
-            _ => break,
-        }
-    }
-    found.truncate(drafts::CHOSEN_MAX);
-    if found.is_empty() {
-        return Err(AppError::refused(Code::Unchanged, "every deployment of it is on this version already"));
-    }
-    Ok(found)
 }
 
 /// Nothing of it is kept.

@@ -3,9 +3,9 @@
 use super::{Steps, next, steps};
 use crate::app::drafts::{self, CHOSEN_MAX, Kept};
 use crate::app::error::{AppError, Code};
-use crate::app::fleet::{self, Candidate, Search};
-use crate::app::groups;
+use crate::app::fleet::{self, Candidate, Search, TAKERS_MAX, Wanted};
 use crate::app::paging::{Paging, whole};
+use crate::app::{groups, overview};
 use crate::ui::errors::UiError;
 use crate::ui::form::{Form, Posted};
 use crate::ui::markup::Markup;
@@ -38,10 +38,14 @@ struct DevicesPage {
     /// What the filter comes to as a selector, where it does.
     offered: Option<String>,
     matching: u64,
+    /// Of those that match, how many can take it; none when too many match to tell here.
+    takers: Option<u64>,
     next: Option<String>,
     first: bool,
     wrong: Option<String>,
     fitting_here: usize,
+    /// Devices there are, whatever the filter.
+    known: u64,
 }
 pages!(DevicesPage);
 
@@ -62,6 +66,8 @@ struct Row {
     fit: Fit,
     /// The version it has already.
     has: Option<String>,
+    /// It can be chosen.
+    open: bool,
     ticked: bool,
 }
 
@@ -102,7 +108,8 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
 
 async fn page(visit: &Visit, kept: &Kept, filter: Filter, paging: &Paging) -> Result<DevicesPage, UiError> {
     let (state, draft, search) = (&visit.state, &kept.draft, filter.search());
-    let found = fleet::candidates(state, &draft.application, &draft.version, &search, paging).await;
+    let wanted = wanted(draft);
+    let found = fleet::candidates(state, &wanted, &search, paging).await;
     let (found, wrong) = match found {
         Ok(page) => (page, None),
         Err(AppError::Refused { detail, .. }) => (whole(Vec::new()), Some(detail)),
@@ -115,6 +122,10 @@ async fn page(visit: &Visit, kept: &Kept, filter: Filter, paging: &Paging) -> Re
     // A piece of a name or a state is nothing a group of devices can have in common for long.
     let by_labels = search.text.is_none() && search.state.is_none() && wrong.is_none();
     let offered = if by_labels { Some(search.selector(state).await?.to_string()) } else { None };
+    let takers = match &offered {
+        Some(_) if draft.selector.is_none() && matching <= TAKERS_MAX => fleet::takers(state, &wanted, &search).await?,
+        _ => None,
+    };
     let rows: Vec<Row> = found.items.into_iter().map(|candidate| row(kept, candidate)).collect();
     let names = groups::list(state, &Paging { limit: Some(GROUPS_MAX), after: None }).await?;
     let steps = steps(state, kept, "devices").await?;
@@ -122,12 +133,14 @@ async fn page(visit: &Visit, kept: &Kept, filter: Filter, paging: &Paging) -> Re
         shell: visit.shell(Section::Catalog, format!("Devices - {}", steps.title)).await?,
         sites: fleet::sites(state).await?,
         groups: names.items.into_iter().map(|group| group.name).collect(),
-        fitting_here: rows.iter().filter(|row| row.fit.fits && row.has.is_none()).count(),
+        fitting_here: rows.iter().filter(|row| row.open).count(),
         rows,
+        known: overview::get(state).await?.devices.values().sum(),
         chosen: draft.devices.len() as u64,
         selector: draft.selector.clone(),
         offered,
         matching,
+        takers,
         next: found.next,
         first: paging.after.is_none(),
         wrong,
@@ -136,10 +149,19 @@ async fn page(visit: &Visit, kept: &Kept, filter: Filter, paging: &Paging) -> Re
     })
 }
 
+fn wanted(draft: &drafts::Draft) -> Wanted<'_> {
+    Wanted { application: &draft.application, version: &draft.version, profile: draft.profile.as_deref() }
+}
+
 fn row(kept: &Kept, candidate: Candidate) -> Row {
+    let open = candidate.can_take(&wanted(&kept.draft));
     let Candidate { listed, fit: judged } = candidate;
     let device = &listed.device;
     let has = listed.placed.iter().find(|placed| placed.application == kept.draft.application && !placed.removing);
+    let mut fit = fit(&judged);
+    if listed.state == DeviceState::ShutOut {
+        fit.reasons.push("Its client is shut out and gets nothing; accept it first.".to_owned());
+    }
     let reference = DeviceRef { client: device.client.clone(), device: device.device.clone() };
     let label = device.operator_labels.get("site").cloned();
     let site = label.or_else(|| device.device_labels.get("site").map(crate::ui::routes::devices::plain));
@@ -149,7 +171,8 @@ fn row(kept: &Kept, candidate: Candidate) -> Row {
         state: words::device_state(listed.state),
         has: has.map(|placed| placed.version.clone()),
         ticked: kept.draft.devices.contains(&reference),
-        fit: fit(&judged),
+        fit,
+        open,
         device: device.device.clone(),
     }
 }

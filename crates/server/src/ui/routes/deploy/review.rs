@@ -2,9 +2,11 @@
 
 use super::{Steps, steps};
 use crate::app::access::Caller;
+use crate::app::changes::{Alike, Reason};
 use crate::app::drafts::{self, Kind};
 use crate::app::error::{AppError, Code};
 use crate::app::idempotency::{self, Call};
+use crate::app::reviews::{self, Look, Refusal, Reviewed};
 use crate::ui::errors::UiError;
 use crate::ui::form::Posted;
 use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
@@ -12,39 +14,48 @@ use crate::ui::words;
 use askama::Template;
 use axum::extract::Path;
 use http::StatusCode;
-use margrave_api::changes::{Change, DiffLine, DiffSign, LeftOut, Plan};
-use margrave_api::problem::FieldProblem;
+use margrave_api::changes::{Change, DiffLine, DiffSign};
 use std::sync::Arc;
-
-/// Devices named with one difference.
-const NAMED_MAX: usize = 12;
-/// Devices left out that are named.
-const LEFT_OUT_MAX: usize = 200;
 
 #[derive(Template)]
 #[template(path = "deploy/review.html", blocks = ["live", "nav"])]
 struct ReviewPage {
     shell: Shell,
     steps: Steps,
+    /// Being worked out, for so many devices at most.
+    under_way: Option<u64>,
     groups: Vec<Same>,
+    otherwise: u64,
     targets: u64,
     changes: usize,
-    left_out: Vec<LeftOut>,
-    left_out_more: usize,
+    left_out: u64,
+    reasons: Vec<Left>,
+    /// When it was worked out.
+    at: String,
     button: String,
     back: String,
     reason: String,
-    wrong: Option<(String, Vec<FieldProblem>)>,
+    /// What a single deployment is at, as it is reviewed here.
+    seen: Option<i64>,
+    wrong: Option<Refusal>,
 }
 pages!(ReviewPage);
 
 /// Devices with the same difference.
 struct Same {
     devices: Vec<String>,
-    more: usize,
+    more: u64,
     count: u64,
     profile: String,
+    from: Option<String>,
     lines: Vec<Line>,
+}
+
+/// Devices left out for the same reason.
+struct Left {
+    devices: String,
+    count: u64,
+    reason: String,
 }
 
 struct Line {
@@ -57,36 +68,41 @@ pub(in crate::ui) async fn show(visit: Visit, Path(id): Path<String>) -> Answer 
     visit.show(&page)
 }
 
-async fn page(visit: &Visit, id: &str, wrong: Option<AppError>, reason: String) -> Result<ReviewPage, UiError> {
+async fn page(visit: &Visit, id: &str, wrong: Option<Refusal>, reason: String) -> Result<ReviewPage, UiError> {
     let state = &visit.state;
     let kept = drafts::get(state, visit.caller(), id).await?;
     let steps = steps(state, &kept, "review").await?;
-    let planned = match wrong {
-        Some(error) => Err(error),
-        None => drafts::plan(state, &kept.draft).await,
+    let look = match wrong {
+        Some(refusal) => Look::Done(Arc::new(Err(refusal))),
+        None => reviews::look(state, &kept).await?,
     };
-    let (plans, wrong) = match planned {
-        Ok(plans) => (plans, None),
-        Err(AppError::Refused { detail, errors, .. }) => (Vec::new(), Some((detail, errors))),
-        Err(error) => return Err(error.into()),
+    let nothing = || Reviewed { reviews: Vec::new(), at: state.now() };
+    let (reviewed, under_way, wrong) = match look {
+        Look::UnderWay(devices) => (nothing(), Some(devices), None),
+        Look::Done(outcome) => match &*outcome {
+            Ok(reviewed) => (reviewed.clone(), None, None),
+            Err(refusal) => (nothing(), None, Some(refusal.clone())),
+        },
     };
-    let targets: u64 = plans.iter().map(|plan| plan.targets.len() as u64).sum();
+    let Reviewed { reviews, at } = reviewed;
+    let targets: u64 = reviews.iter().map(|review| review.targets).sum();
     let devices = words::count(targets, "device");
     let button = match kept.draft.kind {
         Kind::Create => format!("Deploy to {devices}"),
         Kind::Upgrade => format!("Change {devices} to {}", kept.draft.version),
         Kind::Reconfigure => format!("Reconfigure {devices}"),
     };
-    let mut left_out: Vec<LeftOut> = plans.iter().flat_map(|plan| plan.left_out.clone()).collect();
-    let left_out_more = left_out.len().saturating_sub(LEFT_OUT_MAX);
-    left_out.truncate(LEFT_OUT_MAX);
     Ok(ReviewPage {
         shell: visit.shell(Section::Catalog, format!("Review - {}", steps.title)).await?,
-        groups: plans.iter().flat_map(groups).collect(),
-        changes: plans.iter().filter(|plan| !plan.targets.is_empty()).count(),
+        under_way,
+        changes: reviews.iter().filter(|review| review.targets > 0).count(),
+        otherwise: reviews.iter().map(|review| review.otherwise).sum(),
+        left_out: reviews.iter().map(|review| review.left_out).sum(),
+        reasons: reviews.iter().flat_map(|review| &review.reasons).map(left).collect(),
+        groups: reviews.into_iter().flat_map(|review| review.alike).map(same).collect(),
+        at: at.to_string(),
+        seen: drafts::revision(state, &kept.draft).await?,
         targets,
-        left_out,
-        left_out_more,
         button,
         back: format!("/deploy/{id}/answers"),
         reason,
@@ -95,34 +111,17 @@ async fn page(visit: &Visit, id: &str, wrong: Option<AppError>, reason: String) 
     })
 }
 
-/// Devices whose documents change alike, together.
-fn groups(plan: &Plan) -> Vec<Same> {
-    let mut groups: Vec<(Vec<DiffLine>, Same)> = Vec::new();
-    for target in &plan.targets {
-        // The name of the device is in its document; it is no difference worth showing twice.
-        let alike =
-            |line: &DiffLine| DiffLine { sign: line.sign, text: line.text.replace(&target.device.device, "…") };
-        let key: Vec<DiffLine> = target.diff.iter().map(alike).collect();
-        let found = groups.iter_mut().find(|(known, same)| *known == key && same.profile == target.profile);
-        let same = match found {
-            Some((_, same)) => same,
-            None => {
-                let lines = shorten(&target.diff);
-                groups.push((
-                    key,
-                    Same { devices: Vec::new(), more: 0, count: 0, profile: target.profile.clone(), lines },
-                ));
-                &mut groups.last_mut().expect("one was just added").1
-            }
-        };
-        same.count += 1;
-        if same.devices.len() < NAMED_MAX {
-            same.devices.push(target.device.device.clone());
-        } else {
-            same.more += 1;
-        }
-    }
-    groups.into_iter().map(|(_, same)| same).collect()
+fn same(alike: Alike) -> Same {
+    let Alike { count, devices, profile, from, diff } = alike;
+    let more = count.saturating_sub(devices.len() as u64);
+    Same { more, devices, count, profile, from, lines: shorten(&diff) }
+}
+
+fn left(reason: &Reason) -> Left {
+    let more = reason.count.saturating_sub(reason.devices.len() as u64);
+    let named = reason.devices.join(", ");
+    let devices = if more > 0 { format!("{named} and {} more", words::thousands(more)) } else { named };
+    Left { devices, count: reason.count, reason: reason.reason.clone() }
 }
 
 /// Lines that stay are shown only beside those that do not.
@@ -159,7 +158,7 @@ pub(in crate::ui) async fn deploy(Path(id): Path<String>, posted: Posted) -> Ans
     }
     let kept = drafts::get(posted.state(), posted.caller(), &id).await?;
     let caller_of = |index: usize| Caller { call: call(&posted, index).map(Arc::new), ..posted.caller().clone() };
-    match drafts::submit(posted.state(), caller_of, &kept.draft, posted.reason()).await {
+    match drafts::submit(posted.state(), caller_of, &kept.draft, posted.form.number("seen"), posted.reason()).await {
         Ok(changes) => {
             drafts::drop(posted.state(), posted.caller(), kept.id).await?;
             match changes.as_slice() {
@@ -170,8 +169,10 @@ pub(in crate::ui) async fn deploy(Path(id): Path<String>, posted: Posted) -> Ans
                 )),
             }
         }
-        Err(error @ AppError::Refused { .. }) if !matches!(&error, AppError::Refused { code: Code::Done, .. }) => {
-            let page = page(&posted.visit, &id, Some(error), posted.form.text("reason").to_owned()).await?;
+        Err(AppError::Refused { code, detail, errors }) if code != Code::Done => {
+            let page =
+                page(&posted.visit, &id, Some(Refusal { detail, errors }), posted.form.text("reason").to_owned())
+                    .await?;
             posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page)
         }
         Err(error) => Err(error.into()),
@@ -189,37 +190,20 @@ fn call(posted: &Posted, index: usize) -> Option<Call> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use margrave_api::changes::{ChangeKind, PlannedTarget};
-    use margrave_api::devices::DeviceRef;
 
-    fn target(device: &str, rate: &str) -> PlannedTarget {
-        let line = |sign, text: String| DiffLine { sign, text };
-        PlannedTarget {
-            device: DeviceRef { client: device.to_owned(), device: device.to_owned() },
-            deployment: None,
-            profile: "compose".to_owned(),
-            convergence: None,
-            diff: vec![
-                line(DiffSign::Same, format!("deviceId: {device}")),
-                line(DiffSign::Added, format!("rate: {rate}")),
-            ],
-        }
+    #[test]
+    fn lines_that_stay_are_left_out_but_for_those_around_a_change() {
+        let same = |number: usize| DiffLine { sign: DiffSign::Same, text: format!("line {number}") };
+        let mut diff: Vec<DiffLine> = (0..9).map(same).collect();
+        diff.push(DiffLine { sign: DiffSign::Added, text: "rate: 7".to_owned() });
+        let lines: Vec<String> = shorten(&diff).into_iter().map(|line| line.text).collect();
+        assert_eq!(lines, ["  …", "  line 7", "  line 8", "+ rate: 7"]);
     }
 
     #[test]
-    fn devices_that_change_alike_are_shown_once() {
-        let targets = vec![target("press-01", "5"), target("press-02", "5"), target("press-03", "7")];
-        let plan = Plan {
-            kind: ChangeKind::Create,
-            application: "a".to_owned(),
-            version: "1".to_owned(),
-            targets,
-            left_out: Vec::new(),
-            diffs_left_out: 0,
-        };
-        let groups = groups(&plan);
-        assert_eq!(groups.len(), 2);
-        assert_eq!((groups[0].count, groups[0].devices.join(",")), (2, "press-01,press-02".to_owned()));
-        assert_eq!(groups[1].lines.last().map(|line| (line.class, line.text.as_str())), Some(("added", "+ rate: 7")));
+    fn devices_left_out_are_named_until_there_are_too_many() {
+        let devices = vec!["press-01".to_owned(), "press-02".to_owned()];
+        let reason = Reason { count: 1_002, devices, reason: "nothing would change".to_owned() };
+        assert_eq!(left(&reason).devices, "press-01, press-02 and 1,000 more");
     }
 }

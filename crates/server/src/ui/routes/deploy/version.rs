@@ -1,8 +1,9 @@
 //! Step one: which version, and how it is installed.
 
 use super::{Steps, next, steps};
-use crate::app::drafts::{self, Kind};
+use crate::app::drafts::{self, Kept, Kind};
 use crate::app::shelf::{self, Detail};
+use crate::ui::errors::UiError;
 use crate::ui::form::Posted;
 use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
 use crate::ui::words;
@@ -29,11 +30,28 @@ pub(in crate::ui) async fn show(visit: Visit, Path(id): Path<String>) -> Answer 
         shell: visit.shell(Section::Catalog, format!("Version - {}", steps.title)).await?,
         detail: shelf::detail(&visit.state, &kept.draft.application, Some(&kept.draft.version)).await?,
         profile: kept.draft.profile.clone().unwrap_or_default(),
-        reaches: (!create).then(|| words::count(kept.draft.deployments.len() as u64, "device")),
+        reaches: if create { None } else { Some(reaches(&visit, &kept).await?) },
         create,
         steps,
     };
     visit.show(&page)
+}
+
+/// What changes, before a version is chosen.
+async fn reaches(visit: &Visit, kept: &Kept) -> Result<String, UiError> {
+    let (draft, reach) = (&kept.draft, drafts::reach(&visit.state, &kept.draft).await?);
+    let devices = words::count(reach, "device");
+    Ok(if draft.is_for_all() {
+        let verb = if reach == 1 { "runs" } else { "run" };
+        format!(
+            "This changes every device that runs it on another version: {devices} {verb} another than {}.",
+            draft.version
+        )
+    } else if reach == 1 {
+        format!("This changes {devices} that runs it now.")
+    } else {
+        format!("This changes {devices} that run it now.")
+    })
 }
 
 pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> Answer {

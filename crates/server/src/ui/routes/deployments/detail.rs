@@ -18,6 +18,7 @@ use axum::extract::Path;
 use margrave_api::changes::{ChangeKind, DiffSign};
 use margrave_api::deployments::{Convergence, Desired, Revision, StatusError};
 use margrave_api::explain::Fact;
+use margrave_api::policies::OnFailure;
 
 #[derive(Template)]
 #[template(path = "deployments/detail.html", blocks = ["live", "nav"])]
@@ -38,6 +39,8 @@ struct DetailPage {
     other_versions: bool,
     failed: bool,
     policy: String,
+    /// What the device does about a failure.
+    after_failure: &'static str,
 }
 pages!(DetailPage);
 
@@ -85,6 +88,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         applications::versions(state, &deployment.application).await.map(|found| found.len()).unwrap_or_default();
     let shell = visit.shell(Section::Deployments, format!("{} - {name} on {}", look.word, deployment.device)).await?;
     let explanation = explain::deployment(state, &id).await?;
+    let names = drafts::names(state, &deployment.application, &deployment.version).await;
     let page = DetailPage {
         why: words::why(&explanation, true),
         summary: explanation.summary,
@@ -92,7 +96,11 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         present: !removing,
         troubles: troubles(&deployment),
         history: chart::history(&history, shell.now),
-        values: deployment.values.iter().map(|(name, value)| (name.clone(), plain(value))).collect(),
+        values: deployment
+            .values
+            .iter()
+            .map(|(parameter, value)| (names.get(parameter).unwrap_or(parameter).clone(), shown(value)))
+            .collect(),
         revisions: revisions
             .into_iter()
             .map(|revision| {
@@ -112,14 +120,20 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         other_versions: versions > 1,
         failed: deployment.convergence == Convergence::Failed,
         policy: margrave_core::policy::Policy::from(deployment.policy).to_string(),
+        after_failure: match deployment.policy.on_failure {
+            OnFailure::KeepPartial => "The device tries again by itself.",
+            OnFailure::Hold => "The device has stopped, as its failure policy says. Try again when the cause is gone.",
+            OnFailure::Rollback => "The device goes back to what ran before, as its failure policy says.",
+        },
         row: row(deployment, &overview.names),
         shell,
     };
     visit.show(&page)
 }
 
-fn plain(value: &serde_json::Value) -> String {
-    crate::ui::routes::devices::plain(value)
+fn shown(value: &serde_json::Value) -> String {
+    let text = crate::ui::routes::devices::plain(value);
+    if text.is_empty() { "empty".to_owned() } else { text }
 }
 
 fn troubles(deployment: &margrave_api::deployments::Deployment) -> Vec<Trouble> {
@@ -144,8 +158,12 @@ async fn ask_to_retry(visit: &Visit, name: &str, deployment: &margrave_api::depl
     let question = Question {
         title: format!("Try {name} on {} again now?", deployment.device),
         text: vec![
-            "The device tries again by itself with growing pauses. This tells it once more what to run, so that it tries at once and reports anew about everything it has."
-                .to_owned(),
+            match deployment.policy.on_failure {
+                OnFailure::KeepPartial => "The device tries again by itself with growing pauses. This tells it once more what to run, so that it tries at once and reports anew about everything it has.",
+                OnFailure::Hold => "The device has stopped after the failure, as its failure policy says, and does nothing until something changes here. This gives it the same once more as a new revision, so that it tries again. What runs already is left alone.",
+                OnFailure::Rollback => "The device went back to what ran before, as its failure policy says. This gives it the same once more as a new revision, so that it tries again; if it fails again, it goes back again.",
+            }
+            .to_owned(),
         ],
         devices: Some(1),
         action: format!("/deployments/{}", deployment.id),

@@ -56,7 +56,11 @@ pub(in crate::ui::routes) fn row(deployment: Deployment, names: &HashMap<String,
         name: names.get(&deployment.application).unwrap_or(&deployment.application).clone(),
         state: words::convergence(deployment.convergence, deployment.desired == Desired::Absent),
         device_link: device_link(&deployment.client, deployment.device.trim_end_matches("/*")),
-        error: errors.map(|error| format!("{} (code {})", error.message, error.code)).next(),
+        // Once is enough: the sentence about a deployment that failed has it already.
+        error: errors
+            .filter(|error| !deployment.explanation.contains(&error.message))
+            .map(|error| format!("{} (code {})", error.message, error.code))
+            .next(),
         components: components.map(|component| (component.name.clone(), words::reported(&component.state))).collect(),
         deployment,
     }

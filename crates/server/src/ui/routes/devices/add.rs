@@ -17,6 +17,8 @@ struct AddPage {
     hours: String,
     wrong: Option<(String, Vec<FieldProblem>)>,
     made: Option<EnrolmentToken>,
+    /// The address in it is one of this machine alone.
+    only_here: bool,
 }
 pages!(AddPage);
 
@@ -24,7 +26,14 @@ const HOUR_SECONDS: u64 = 3600;
 
 pub(in crate::ui) async fn form(visit: Visit) -> Answer {
     let shell = visit.shell(Section::Devices, "Add a device").await?;
-    visit.show(&AddPage { shell, client: String::new(), hours: "1".to_owned(), wrong: None, made: None })
+    visit.show(&AddPage {
+        shell,
+        client: String::new(),
+        hours: "1".to_owned(),
+        wrong: None,
+        made: None,
+        only_here: false,
+    })
 }
 
 pub(in crate::ui) async fn invite(posted: Posted) -> Answer {
@@ -39,8 +48,18 @@ pub(in crate::ui) async fn invite(posted: Posted) -> Answer {
         Err(AppError::Refused { detail, errors, .. }) => (None, Some((detail, errors))),
         Err(error) => return Err(error.into()),
     };
+    let only_here = made.as_ref().is_some_and(|made| is_loopback(&made.trust_url));
     let title = if made.is_some() { format!("Invitation for {client}") } else { "Add a device".to_owned() };
     let shell = posted.visit.shell(Section::Devices, title).await?;
     let status = if wrong.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
-    posted.visit.show_with(status, &AddPage { shell, client, hours, wrong, made })
+    posted.visit.show_with(status, &AddPage { shell, client, hours, wrong, made, only_here })
+}
+
+fn is_loopback(url: &str) -> bool {
+    url::Url::parse(url).is_ok_and(|url| match url.host() {
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        Some(url::Host::Domain(name)) => name == "localhost",
+        None => false,
+    })
 }

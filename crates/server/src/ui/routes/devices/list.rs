@@ -3,7 +3,8 @@
 use super::{Row, row};
 use crate::app::fleet::{self, Search};
 use crate::app::paging::Paging;
-use crate::app::{groups, overview};
+use crate::app::{clients, groups, overview};
+use crate::ui::errors::UiError;
 use crate::ui::markup::Markup;
 use crate::ui::routes::query::{Asked, link};
 use crate::ui::visit::{Answer, Section, Shell, Visit, pages};
@@ -13,6 +14,8 @@ use margrave_core::model::DeviceState;
 
 /// Groups offered in the filter.
 const GROUPS_MAX: u32 = 500;
+/// Invited devices that are named.
+const INVITED_MAX: usize = 10;
 
 #[derive(Template)]
 #[template(path = "devices/list.html", blocks = ["live", "nav"])]
@@ -37,8 +40,20 @@ struct ListPage {
     wrong: Option<String>,
     filtered: bool,
     known: u64,
+    /// Who is invited and has not come, when there is nobody else to show.
+    invited: Vec<String>,
 }
 pages!(ListPage);
+
+/// Names in the invitations that are open.
+async fn invited(visit: &Visit) -> Result<Vec<String>, UiError> {
+    let all = clients::invitations(&visit.state).await?;
+    let mut names: Vec<String> =
+        all.into_iter().filter(|one| one.used_at.is_none() && !one.expired).map(|one| one.client.to_string()).collect();
+    names.dedup();
+    names.truncate(INVITED_MAX);
+    Ok(names)
+}
 
 struct Tile {
     count: u64,
@@ -58,6 +73,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
         state: asked.get("state").and_then(|word| DeviceState::parse(&word)),
     };
     let overview = overview::get(state).await?;
+    let known: u64 = overview.devices.values().sum();
     let found = fleet::list(state, &search, &asked.paging()).await;
     // A selector that is being typed is often wrong for a moment; the page stays and says why.
     let (page, wrong) = match found {
@@ -117,7 +133,8 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
         first: asked.get("after").map(|_| at(chosen, "")),
         wrong,
         filtered: !search.is_everything(),
-        known: overview.devices.values().sum(),
+        known,
+        invited: if known == 0 { invited(&visit).await? } else { Vec::new() },
         shell,
     };
     visit.show(&listing)
