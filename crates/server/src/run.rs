@@ -105,7 +105,6 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
     let identity = Arc::new(Identity::open(Arc::clone(&config), Arc::clone(&clock))?);
     let hashing = Hashing::default();
     bootstrap::admin_token(&store, &config, clock.now()).await?;
-    bootstrap::admin(&store, &config, &hashing, clock.now()).await?;
     // The place first: whatever is recorded behind it is read again.
     let place_read = store.audit_place().await?;
     let heads = Arc::new(Heads::load(&store).await?);
@@ -113,6 +112,8 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
     let bound = bind(&config).await?;
     let place = Place::new(&config, &bound);
     place.write(&config)?;
+    // After the sockets are ours: hashing takes a moment, in which somebody else could take a port that was free.
+    bootstrap::admin(&store, &config, &hashing, clock.now()).await?;
 
     let metrics = Arc::new(Metrics::default());
     let descriptions = Arc::new(Descriptions::default());
