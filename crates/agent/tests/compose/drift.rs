@@ -92,7 +92,7 @@ async fn a_container_changed_or_replaced_by_hand_is_put_right_and_what_differed_
     })
     .await;
     // The repair of the gap may find the stranger in it and put that right as well.
-    assert!(!replaced || told(&device, "environment") || told(&device, "is gone"), "{:?}", repaired(&device));
+    assert!(!replaced || told(&device, "environment") || told(&device, "does not run"), "{:?}", repaired(&device));
 
     // One too many of them.
     let mut second: Vec<String> =
