@@ -241,7 +241,7 @@ impl Store {
                 confused.close().await.during("give up a connection")?;
                 self.write.begin_with(begin).await.during("begin a transaction")
             }
-            begun => begun.during("begin a transaction"),
+            outcome => outcome.during("begin a transaction"),
         }
     }
 }

@@ -21,6 +21,8 @@ const ASKED: usize = 20;
 const ASKED_QUICK: usize = 3;
 /// Pages open at the same time while the fleet does something.
 const VIEWERS: usize = 50;
+/// Fewer than one token may have open (`limits.event_streams_per_token`).
+const VIEWERS_PER_TOKEN: usize = 10;
 /// How long they are open.
 const OPEN: Duration = Duration::from_secs(10);
 /// Events a second meanwhile: somebody labels devices as fast as it goes.
@@ -97,9 +99,13 @@ struct Visitor {
 
 impl Visitor {
     async fn sign_in(server: &Server) -> anyhow::Result<Self> {
+        Self::sign_in_with(server, &server.token()?).await
+    }
+
+    async fn sign_in_with(server: &Server, token: &str) -> anyhow::Result<Self> {
         let http = Client::builder().redirect(reqwest::redirect::Policy::none()).build()?;
         let mut visitor = Self { http, base: server.url(""), cookie: String::new() };
-        let answer = visitor.post("/sign-in", format!("token={}", server.token()?)).await?;
+        let answer = visitor.post("/sign-in", format!("token={token}")).await?;
         let cookie = answer.headers().get(SET_COOKIE).context("signing in gives a cookie")?.to_str()?;
         cookie.split(';').next().unwrap_or_default().clone_into(&mut visitor.cookie);
         Ok(visitor)
@@ -153,8 +159,13 @@ async fn viewers(server: &Server, visitor: &Visitor) -> anyhow::Result<Vec<Row>>
     let mut measured = Vec::new();
     for count in [0, VIEWERS] {
         let mut streams = Vec::with_capacity(count);
-        for _ in 0..count {
-            let request = site::plain()?.get(format!("{}/ui/events", visitor.base)).header(COOKIE, &visitor.cookie);
+        let mut viewer = None;
+        for number in 0..count {
+            if number % VIEWERS_PER_TOKEN == 0 {
+                viewer = Some(Visitor::sign_in_with(server, &server.another_token(number).await?).await?);
+            }
+            let viewer = viewer.as_ref().unwrap_or(visitor);
+            let request = site::plain()?.get(format!("{}/ui/events", viewer.base)).header(COOKIE, &viewer.cookie);
             streams.push(request.send().await?.error_for_status()?.bytes_stream());
         }
         let before = server.process.cpu_seconds()?;

@@ -85,6 +85,12 @@ impl Server {
         Ok(token.trim().to_owned())
     }
 
+    /// One of its own for somebody else.
+    pub async fn another_token(&self, number: usize) -> anyhow::Result<String> {
+        let body = CreateToken { name: format!("viewer-{number}"), valid_for_seconds: None, reason: None };
+        self.api()?.create_token(&body).await?.token.context("a new token comes with its secret")
+    }
+
     pub fn api(&self) -> anyhow::Result<ApiClient> {
         Ok(ApiClient::new(&ClientOptions::new(self.url("")).with_token(&self.token()?))?)
     }
