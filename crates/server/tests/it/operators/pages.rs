@@ -209,7 +209,7 @@ async fn a_review_of_many_devices_is_worked_out_beside_the_page_and_counts_each_
     let server = TestServer::start().await;
     let (api, browser) = (api(&server), Browser::signed_in(&server).await);
     packages::upload(&api, "1.0.0").await;
-    let (large, small) = (Kind::default(), Kind { memory: "1Mi", ..Kind::default() });
+    let (large, small) = (Kind::default(), Kind { memory: "512Mi", types: &["compose"], ..Kind::default() });
     for number in 0..203 {
         press(&server, &format!("press-{number:03}"), if number < 3 { &small } else { &large }).await;
     }
@@ -217,7 +217,15 @@ async fn a_review_of_many_devices_is_worked_out_beside_the_page_and_counts_each_
     let answer = browser.post("/deploy", &form).await;
     let draft = answer.headers()[LOCATION].to_str().unwrap().trim_end_matches("/version").to_owned();
     browser.post(&format!("{draft}/devices"), &[("go", "all")]).await;
-    let kept = browser.post(&format!("{draft}/answers"), &[("go", "continue"), ("p:password", "s3cret-value")]).await;
+    let answers = [
+        ("go", "continue"),
+        ("p:greeting", "hello"),
+        ("p:interval", "60"),
+        ("p:site", "plant"),
+        ("p:legacy", "normal"),
+        ("p:password", "s3cret-value"),
+    ];
+    let kept = browser.post(&format!("{draft}/answers"), &answers).await;
     assert_eq!(kept.headers()[LOCATION].to_str().unwrap(), format!("{draft}/review"));
     let text = eventually("it is worked out", async || {
         let text = browser.get(&format!("{draft}/review")).await.text().await.unwrap();
