@@ -26,7 +26,8 @@ use std::collections::HashMap;
 use uuid::Uuid;
 
 pub use plan::Request;
-pub use review::{Alike, Reason, Review, review};
+pub(crate) use review::review;
+pub use review::{Alike, Reason, Review};
 
 /// Targets one change may have: the whole of the largest fleet one server is built for.
 const TARGETS_MAX: usize = 100_000;

@@ -122,7 +122,9 @@ pub async fn step(parts: &Parts, change: &Change, targets_max: usize) -> Result<
     let items = documents::items(parts, change, batch(change, targets_max)).await?;
     let heads = parts.store.change_apply(change.id, change.done, &items, parts.clock.now()).await?;
     let published = heads.len();
-    heads.into_iter().for_each(|head| parts.heads.put(head));
+    for head in heads {
+        parts.heads.put(head);
+    }
     progress(parts, change, &items, published).await
 }
 

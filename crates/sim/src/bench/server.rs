@@ -3,6 +3,7 @@
 use super::process::Process;
 use crate::chaos::{site, wait};
 use anyhow::Context as _;
+use margrave_api::access::CreateToken;
 use margrave_api::client::{ApiClient, ClientOptions};
 use margrave_api::clients::{CreateClient, IssueSvid};
 use margrave_server::run::Addresses;
@@ -88,7 +89,7 @@ impl Server {
     /// One of its own for somebody else.
     pub async fn another_token(&self, number: usize) -> anyhow::Result<String> {
         let body = CreateToken { name: format!("viewer-{number}"), valid_for_seconds: None, reason: None };
-        self.api()?.create_token(&body).await?.token.context("a new token comes with its secret")
+        self.api()?.create_token(&body).await?.secret.context("a new token comes with its secret")
     }
 
     pub fn api(&self) -> anyhow::Result<ApiClient> {

@@ -54,7 +54,7 @@ pub struct Reason {
 }
 
 /// Plans it whole and counts; nothing is recorded. Devices in `except` have a change of their own.
-pub async fn review(state: &ServerState, request: &Request, except: &HashSet<DeviceRef>) -> AppResult<Review> {
+pub(crate) async fn review(state: &ServerState, request: &Request, except: &HashSet<DeviceRef>) -> AppResult<Review> {
     let planned = super::plan(state, request).await?;
     let mut turns = Turns::begin();
     let mut groups: BTreeMap<Key, (u64, Vec<String>, PlannedTarget)> = BTreeMap::new();

@@ -49,7 +49,7 @@ pages!(ListPage);
 async fn invited(visit: &Visit) -> Result<Vec<String>, UiError> {
     let all = clients::invitations(&visit.state).await?;
     let mut names: Vec<String> =
-        all.into_iter().filter(|one| one.used_at.is_none() && !one.expired).map(|one| one.client.to_string()).collect();
+        all.into_iter().filter(|one| one.used_at.is_none() && !one.expired).map(|one| one.client.clone()).collect();
     names.dedup();
     names.truncate(INVITED_MAX);
     Ok(names)
