@@ -81,10 +81,11 @@ fn the_history_is_shown_as_it_happened_and_can_be_narrowed() {
     server.run(&["events"]).check(
         0,
         "     1  <time>  token.created             token `admin` was created
-     2  <time>  server.started            server `spiffe://margrave.internal/margo/wfm/main` 0.1.0 started
-     3  <time>  client.created            client `one` was created (token:admin)
-     4  <time>  client.created            client `two` was created (token:admin)
-     5  <time>  group.created             group `presses` was created (token:admin)
+     2  <time>  operator.created          operator `admin` was created
+     3  <time>  server.started            server `spiffe://margrave.internal/margo/wfm/main` 0.1.0 started
+     4  <time>  client.created            client `one` was created (token:admin)
+     5  <time>  client.created            client `two` was created (token:admin)
+     6  <time>  group.created             group `presses` was created (token:admin)
 ",
         "",
     );

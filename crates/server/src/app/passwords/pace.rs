@@ -179,7 +179,8 @@ mod tests {
             pace.take("admin", "10.0.0.1", at(1_000_000));
         }
         assert_eq!(pace.take("admin", "10.0.0.1", at(0)), Some(Duration::from_secs(30)));
-        assert_eq!(pace.take("admin", "10.0.0.1", at(30)), None);
+        assert_eq!(pace.take("admin", "10.0.0.1", at(30)), Some(Duration::from_secs(15)), "the place is full as well");
+        assert_eq!(pace.take("admin", "10.0.0.1", at(45)), None);
     }
 
     #[test]
