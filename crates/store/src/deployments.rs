@@ -81,9 +81,6 @@ macro_rules! failed_page {
 /// Behind every id in any collation: ids are hexadecimal.
 const BEHIND_ALL: &str = "g";
 
-/// Deployments looked at for one page when nothing leads to those that match: about a tenth of a second.
-pub const LOOKED_AT_MAX: u32 = 20_000;
-
 #[derive(Debug, Clone, Default)]
 pub struct DeploymentFilter {
     pub application: Option<ApplicationId>,
@@ -176,19 +173,20 @@ impl Store {
         self.deployments_up_to(filter, silent_since, after, BEHIND_ALL, limit).await
     }
 
-    /// The same for people who wait: of a large fleet only so many are looked at ([`LOOKED_AT_MAX`]) where nothing leads to those
-    /// that match. Also gives the last one that was looked at when there may be more behind it.
+    /// The same for people who wait: of a large fleet only `looked_at_max` are looked at where nothing leads to those that match.
+    /// Also gives the last one that was looked at when there may be more behind it.
     pub async fn deployments_look(
         &self,
         filter: &DeploymentFilter,
         silent_since: Timestamp,
         after: Option<DeploymentId>,
         limit: u32,
+        looked_at_max: u32,
     ) -> Result<(Vec<DeploymentView>, Option<DeploymentId>)> {
         let DeploymentFilter { client, change, convergence, target, version, .. } = filter;
         let led = client.is_some() || change.is_some() || *convergence == Some(Convergence::Failed);
         let all_match = convergence.is_none() && target.is_none() && version.is_none();
-        let last = if led || all_match { None } else { self.deployment_far_behind(after).await? };
+        let last = if led || all_match { None } else { self.deployment_behind(after, looked_at_max).await? };
         let bound = last.map(|id| id.to_string());
         let bound = bound.as_deref().unwrap_or(BEHIND_ALL);
         let found = self.deployments_up_to(filter, silent_since, after, bound, limit).await?;
@@ -196,10 +194,11 @@ impl Store {
         Ok((found, next))
     }
 
-    async fn deployment_far_behind(&self, after: Option<DeploymentId>) -> Result<Option<DeploymentId>> {
+    /// So many places behind it, if there are so many.
+    async fn deployment_behind(&self, after: Option<DeploymentId>, places: u32) -> Result<Option<DeploymentId>> {
         let row = sqlx::query("SELECT id FROM deployments WHERE id > $1 ORDER BY id LIMIT 1 OFFSET $2")
             .bind(after.map(|id| id.to_string()).unwrap_or_default())
-            .bind(i64::from(LOOKED_AT_MAX) - 1)
+            .bind(i64::from(places) - 1)
             .fetch_optional(&self.read)
             .await
             .during("find where to stop looking")?;

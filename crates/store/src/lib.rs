@@ -63,7 +63,7 @@ pub use applications::Named;
 pub use audit::AuditFilter;
 pub use changes::{BATCH_TARGETS_MAX, BatchItem, BatchWrite, Coming};
 pub use clients::Head;
-pub use deployments::{DeploymentFilter, DeploymentView, LOOKED_AT_MAX, Place};
+pub use deployments::{DeploymentFilter, DeploymentView, Place};
 pub use devices::{DeviceFilter, DevicePut, DeviceSearch, DeviceWrite};
 pub use drafts::Draft;
 pub use enrolments::{Enrolment, EnrolmentUse};

@@ -64,7 +64,7 @@ conformance! {
     operators: finds_operators_by_name, sets_a_password_and_ends_the_other_sessions, tells_of_passwords_without_them;
     sessions: finds_good_sessions_only, lists_and_ends_sessions, forgets_old_sessions_and_drafts, keeps_drafts_apart;
     searches: tells_devices_by_state, finds_devices_by_name_and_labels, tells_which_sites_are_silent, lists_what_clients_have,
-        counts_the_past_in_slots, searches_the_audit;
+        counts_the_past_in_slots, searches_the_audit, looks_at_so_many_deployments_at_a_time;
     enrolments: grants_a_token_to_one_key, refuses_unknown_and_expired_tokens, forgets_tokens_of_a_retired_client,
         grants_one_of_two_keys_that_come_at_once, lists_and_withdraws_tokens;
     idempotency: remembers_a_key_with_the_effect, writes_nothing_under_a_key_that_is_taken, gives_one_of_two_equal_calls_the_key,

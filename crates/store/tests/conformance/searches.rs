@@ -1,12 +1,13 @@
 //! Devices as people look for them, counted and paged; the past in slots; the audit by what it says.
 
-use crate::fixtures::{T0, accept, actor, at, client, deploy, key, report, report_device};
+use crate::fixtures::{T0, accept, actor, at, client, deploy, deployment, key, report, report_device};
 use crate::harness::Database;
 use margo::status::State;
+use margrave_core::convergence::Convergence;
 use margrave_core::events::{About, NewEvent};
 use margrave_core::model::{ClientState, DeviceKey, DeviceState};
 use margrave_core::selector::LabelSelector;
-use margrave_store::{AuditFilter, DeviceSearch, SeenAt, Slot, Store};
+use margrave_store::{AuditFilter, DeploymentFilter, DeviceSearch, SeenAt, Slot, Store};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -174,4 +175,32 @@ pub(crate) async fn searches_the_audit(db: Database) {
     assert_eq!(page.iter().map(|record| record.seq).collect::<Vec<_>>(), [2, 1]);
     assert_eq!(store.audit_search(&filter, 1, 3, 100).await.unwrap().len(), 1);
     assert_eq!(store.audit_actors(100).await.unwrap(), ["token:test"], "devices are left aside");
+}
+
+pub(crate) async fn looks_at_so_many_deployments_at_a_time(db: Database) {
+    let client = accept(&db.store, 1).await;
+    for number in 1..=7 {
+        deploy(&db.store, &client, number, "hello").await;
+    }
+    db.store.statuses_put(&[report(&client, deployment(6), State::Failed, 100, at(1))]).await.unwrap();
+    let search = async |convergence, limit, looked_at_max| {
+        let filter = DeploymentFilter { convergence, ..DeploymentFilter::default() };
+        let (mut found, mut pages, mut after) = (Vec::new(), 0, None);
+        loop {
+            let (views, next) = db.store.deployments_look(&filter, T0, after, limit, looked_at_max).await.unwrap();
+            found.extend(views.into_iter().map(|view| view.deployment.id));
+            pages += 1;
+            after = next;
+            if after.is_none() {
+                return (found, pages);
+            }
+        }
+    };
+    let all: Vec<_> = (1..=7).map(deployment).collect();
+    // Everything matches, so what limits is the page; the last one is empty.
+    assert_eq!(search(None, 7, 2).await, (all, 2));
+    assert_eq!(search(Some(Convergence::Failed), 5, 2).await, (vec![deployment(6)], 1), "an index leads there");
+    assert_eq!(search(Some(Convergence::Converged), 5, 2).await, (vec![], 4), "two at a time, and nothing is missed");
+    let (found, pages) = search(Some(Convergence::NotHeardOf), 5, 3).await;
+    assert_eq!((found.len(), pages), (6, 3));
 }
