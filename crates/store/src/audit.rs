@@ -1,7 +1,7 @@
 //! The audit chain: append-only, hash-chained, in the same transaction as the change.
 
 use crate::error::During;
-use crate::many::{Insert, Statement};
+use crate::many::{Insert, Pile, Statement};
 use crate::open::{Writing, commit};
 use crate::rows::{Columns, containing, to_json};
 use crate::{Result, Store, StoreError, events};
@@ -63,14 +63,13 @@ pub(crate) async fn append(
         previous_hash.clone_from(&record.hash);
         records.push(record);
     }
-    INSERT.rows(transaction, &records, bind).await?;
-    sqlx::query("UPDATE audit_head SET seq = $1, hash = $2 WHERE id = 1")
-        .bind(seq)
-        .bind(previous_hash)
-        .execute(&mut **transaction)
-        .await
-        .during("move the head of the audit chain")?;
-    events::append(transaction, records.iter().map(of_audit).collect(), now).await?;
+    let events = events::number(transaction, records.iter().map(of_audit).collect(), now).await?;
+    let mut pile = Pile::new(transaction);
+    pile.insert(&INSERT, records.iter().collect(), |row, record: &&AuditRecord| bind(row, record));
+    let text = |first| format!("UPDATE audit_head SET seq = ${first}, hash = ${} WHERE id = 1", first + 1);
+    pile.add(2, text, move |statement| statement.bind(seq).bind(previous_hash));
+    events::pile(&mut pile, events);
+    pile.write(transaction, "append to the audit chain").await?;
     Ok(records)
 }
 

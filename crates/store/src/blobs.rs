@@ -1,7 +1,7 @@
 //! Content-addressed bytes.
 
 use crate::error::During;
-use crate::many::Insert;
+use crate::many::{Insert, Pile, Statement};
 use crate::rows::Columns;
 use crate::{Result, Store};
 use margo::digest::Digest;
@@ -20,12 +20,19 @@ const INSERT: Insert = Insert {
 
 /// In order of digest, so that two transactions with blobs in common never wait for each other crosswise.
 pub(crate) async fn put(connection: &mut AnyConnection, blobs: &BTreeMap<Digest, &[u8]>, now: Timestamp) -> Result<()> {
-    let rows: Vec<(&Digest, &[u8])> = blobs.iter().map(|(digest, body)| (digest, *body)).collect();
-    INSERT
-        .rows(connection, &rows, |row, (digest, body)| {
-            row.bind(digest.to_string()).bind(body.len() as i64).bind(body.to_vec()).bind(now.0)
-        })
-        .await
+    let rows: Vec<Row<'_>> = blobs.iter().map(|(digest, body)| (digest.clone(), *body, now)).collect();
+    INSERT.rows(connection, &rows, bind).await
+}
+
+/// As [`put`], with other statements.
+pub(crate) fn pile<'p>(pile: &mut Pile<'p>, blobs: BTreeMap<Digest, &'p [u8]>, now: Timestamp) {
+    pile.insert(&INSERT, blobs.into_iter().map(|(digest, body)| (digest, body, now)).collect(), bind);
+}
+
+type Row<'a> = (Digest, &'a [u8], Timestamp);
+
+fn bind<'q>(statement: Statement<'q>, (digest, body, now): &Row<'_>) -> Statement<'q> {
+    statement.bind(digest.to_string()).bind(body.len() as i64).bind(body.to_vec()).bind(now.0)
 }
 
 /// Notes that a blob lost a reference, so that the next pruning looks whether it has any left.

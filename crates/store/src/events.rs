@@ -6,7 +6,7 @@
 //! published after each commit; readers wait for it and read pages, so a slow one costs nothing here.
 
 use crate::error::During;
-use crate::many::{Insert, Statement};
+use crate::many::{Insert, Pile, Statement};
 use crate::open::{Writing, commit};
 use crate::retention::PRUNE_ROWS_MAX;
 use crate::rows::{Columns, to_json};
@@ -56,8 +56,16 @@ pub struct EventBounds {
 
 /// Writes events. The last thing a transaction does, after the audit: the head row is locked from here to the commit.
 pub(crate) async fn append(transaction: &mut Writing, events: Vec<NewEvent>, now: Timestamp) -> Result<()> {
+    let events = number(transaction, events, now).await?;
+    let mut pile = Pile::new(transaction);
+    self::pile(&mut pile, events);
+    pile.write(transaction, "write events").await
+}
+
+/// Takes ids for events that are written before the commit, by [`pile`].
+pub(crate) async fn number(transaction: &mut Writing, events: Vec<NewEvent>, now: Timestamp) -> Result<Vec<Event>> {
     if events.is_empty() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let row = sqlx::query("UPDATE event_head SET newest = newest + $1 WHERE id = 1 RETURNING newest")
         .bind(events.len() as i64)
@@ -66,11 +74,12 @@ pub(crate) async fn append(transaction: &mut Writing, events: Vec<NewEvent>, now
         .during("take the head of the events")?;
     let newest = Columns::of("event_head", &row).number("newest")?;
     let first = newest + 1 - events.len() as i64;
-    let rows: Vec<Event> =
-        (first..).zip(events).map(|(id, what)| Event { id, at: now, what: what.bounded() }).collect();
-    INSERT.rows(transaction, &rows, bind).await?;
     transaction.tell(newest);
-    Ok(())
+    Ok((first..).zip(events).map(|(id, what)| Event { id, at: now, what: what.bounded() }).collect())
+}
+
+pub(crate) fn pile(pile: &mut Pile<'_>, events: Vec<Event>) {
+    pile.insert(&INSERT, events, bind);
 }
 
 const INSERT: Insert = Insert {

@@ -2,13 +2,15 @@
 
 use crate::Result;
 use crate::error::During;
+use crate::open::Writing;
 use sqlx::any::{AnyArguments, AnyRow};
 use sqlx::{Any, AnyConnection, AssertSqlSafe};
 
 pub(crate) type Statement<'q> = sqlx::query::Query<'q, Any, AnyArguments>;
 
-/// Rows per statement. Three sizes only, so that the prepared statements stay few.
-const ROWS: [usize; 3] = [50, 10, 1];
+/// Rows per statement. A few sizes only, so that the prepared statements stay few; small ones too, since a batch that should keep
+/// nobody waiting has only a handful of rows.
+const ROWS: [usize; 5] = [50, 10, 5, 2, 1];
 
 /// How many ids one lookup asks for.
 const IDS: usize = 50;
@@ -34,7 +36,7 @@ impl Insert {
             while rest.len() >= size {
                 let (chunk, later) = rest.split_at(size);
                 // The text is made of our own literals and numbers; values are bound.
-                let statement = sqlx::query(AssertSqlSafe(self.text(size)));
+                let statement = sqlx::query(AssertSqlSafe(self.text(1, size)));
                 let statement = chunk.iter().fold(statement, &bind);
                 statement.execute(&mut *connection).await.during(self.attempt)?;
                 rest = later;
@@ -43,10 +45,76 @@ impl Insert {
         Ok(())
     }
 
-    fn text(&self, rows: usize) -> String {
-        let row = |row: usize| format!("({})", places(row * self.columns + 1, self.columns));
+    fn text(&self, first: usize, rows: usize) -> String {
+        let row = |row: usize| format!("({})", places(first + row * self.columns, self.columns));
         let rows: Vec<String> = (0..rows).map(row).collect();
         format!("INSERT INTO {} VALUES {} {}", self.into, rows.join(", "), self.on_conflict)
+    }
+}
+
+/// Statements that are written in one go, in order. SQLite takes them in one trip.
+pub(crate) struct Pile<'p> {
+    pieces: Vec<Piece<'p>>,
+    /// Whether each statement is sent by itself, as PostgreSQL wants it.
+    apart: bool,
+    /// How many are bound so far.
+    places: usize,
+}
+
+struct Piece<'p> {
+    text: String,
+    bind: Binding<'p>,
+}
+
+type Binding<'p> = Box<dyn for<'q> FnOnce(Statement<'q>) -> Statement<'q> + Send + 'p>;
+
+impl<'p> Pile<'p> {
+    pub(crate) fn new(writing: &Writing) -> Self {
+        Self { pieces: Vec::new(), apart: writing.is_shared(), places: 0 }
+    }
+
+    /// As [`Insert::rows`].
+    pub(crate) fn insert<T: Send + 'p>(
+        &mut self,
+        insert: &Insert,
+        mut rows: Vec<T>,
+        bind: impl for<'q> Fn(Statement<'q>, &T) -> Statement<'q> + Copy + Send + 'p,
+    ) {
+        for size in ROWS {
+            while rows.len() >= size {
+                let chunk: Vec<T> = rows.drain(..size).collect();
+                let text = |first| insert.text(first, size);
+                self.add(size * insert.columns, text, move |statement| chunk.iter().fold(statement, bind));
+            }
+        }
+    }
+
+    /// One statement with so many places; `text` is told the number of the first.
+    pub(crate) fn add(
+        &mut self,
+        places: usize,
+        text: impl FnOnce(usize) -> String,
+        bind: impl for<'q> FnOnce(Statement<'q>) -> Statement<'q> + Send + 'p,
+    ) {
+        let first = if self.apart { 1 } else { self.places + 1 };
+        self.pieces.push(Piece { text: text(first), bind: Box::new(bind) });
+        self.places += places;
+    }
+
+    pub(crate) async fn write(self, connection: &mut AnyConnection, attempt: &'static str) -> Result<()> {
+        // The text is made of our own literals and numbers; values are bound.
+        if self.apart {
+            for Piece { text, bind } in self.pieces {
+                bind(sqlx::query(AssertSqlSafe(text))).execute(&mut *connection).await.during(attempt)?;
+            }
+        } else if !self.pieces.is_empty() {
+            let (texts, bindings): (Vec<_>, Vec<_>) =
+                self.pieces.into_iter().map(|piece| (piece.text, piece.bind)).unzip();
+            let statement = sqlx::query(AssertSqlSafe(texts.join("; ")));
+            let statement = bindings.into_iter().fold(statement, |statement, bind| bind(statement));
+            statement.execute(connection).await.during(attempt)?;
+        }
+        Ok(())
     }
 }
 
@@ -77,11 +145,42 @@ pub(crate) async fn select_in(
 
 #[cfg(test)]
 mod tests {
-    use super::Insert;
+    use super::{Insert, Pile};
+    use crate::open::commit;
+    use crate::{Store, StoreOptions};
+    use sqlx::Row as _;
 
     #[test]
     fn numbers_places_through() {
         let insert = Insert { into: "t (a, b)", columns: 2, on_conflict: "ON CONFLICT DO NOTHING", attempt: "try" };
-        assert_eq!(insert.text(2), "INSERT INTO t (a, b) VALUES ($1, $2), ($3, $4) ON CONFLICT DO NOTHING");
+        assert_eq!(insert.text(1, 2), "INSERT INTO t (a, b) VALUES ($1, $2), ($3, $4) ON CONFLICT DO NOTHING");
+        assert_eq!(insert.text(4, 1), "INSERT INTO t (a, b) VALUES ($4, $5) ON CONFLICT DO NOTHING");
+    }
+
+    #[tokio::test]
+    async fn a_pile_is_written_in_one_trip_with_every_value_in_its_place() {
+        let options = StoreOptions { url: "sqlite::memory:".to_owned(), readers: 1 };
+        let store = Store::open(&options).await.unwrap();
+        let insert =
+            Insert { into: "blobs (digest, size, body, stored_at)", columns: 4, on_conflict: "", attempt: "try" };
+        let mut writing = store.begin().await.unwrap();
+        let mut pile = Pile::new(&writing);
+        let rows: Vec<i64> = (1..=8).collect();
+        pile.insert(&insert, rows, |row, number| {
+            row.bind(format!("digest-{number}")).bind(*number).bind(vec![0_u8]).bind(10 * number)
+        });
+        let text = |first| format!("UPDATE audit_head SET seq = ${first}, hash = ${} WHERE id = 1", first + 1);
+        pile.add(2, text, |statement| statement.bind(7_i64).bind("the hash"));
+        // Sizes 5, 2 and 1, and the update.
+        assert_eq!(pile.pieces.len(), 4);
+        pile.write(&mut writing, "try").await.unwrap();
+        commit(writing).await.unwrap();
+        let rows = sqlx::query("SELECT * FROM blobs ORDER BY size").fetch_all(&store.read).await.unwrap();
+        let found: Vec<(String, i64, i64)> =
+            rows.iter().map(|row| (row.get("digest"), row.get("size"), row.get("stored_at"))).collect();
+        let wanted: Vec<_> = (1..=8).map(|number| (format!("digest-{number}"), number, 10 * number)).collect();
+        assert_eq!(found, wanted);
+        let head = sqlx::query("SELECT seq, hash FROM audit_head").fetch_one(&store.read).await.unwrap();
+        assert_eq!((head.get::<i64, _>("seq"), head.get::<String, _>("hash")), (7, "the hash".to_owned()));
     }
 }

@@ -65,6 +65,7 @@ pub(crate) struct Writing {
     newest: Option<i64>,
     commits: Arc<AtomicU64>,
     keep: Keep,
+    shared: bool,
 }
 
 /// When what is committed is on disk.
@@ -76,6 +77,11 @@ enum Keep {
 }
 
 impl Writing {
+    /// Whether others may write at the same time, so that rows which are read to be written have to be locked.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared
+    }
+
     /// Events up to this id are written and wait for the commit.
     pub(crate) fn tell(&mut self, newest: i64) {
         self.newest = Some(newest);
@@ -185,20 +191,27 @@ impl Store {
         self.commits.load(Ordering::Acquire)
     }
 
-    /// Moves what was committed from the write-ahead log into the database while others go on reading and writing. True when
-    /// there was so much that it is worth looking again at once.
+    /// Moves what was committed from the write-ahead log into the database while others go on reading and writing.
     ///
     /// Left to SQLite, whoever commits next does it and everybody behind waits.
-    pub async fn checkpoint(&self) -> Result<bool> {
-        let Some(checkpoints) = &self.checkpoints else { return Ok(false) };
+    pub async fn checkpoint(&self) -> Result<()> {
+        self.checkpoint_and_restart(RESTART_PAGES).await
+    }
+
+    async fn checkpoint_and_restart(&self, restart_pages: i64) -> Result<()> {
+        let Some(checkpoints) = &self.checkpoints else { return Ok(()) };
         let commits = self.commits();
         if self.moved.swap(commits, Ordering::AcqRel) == commits {
-            return Ok(false);
+            return Ok(());
         }
-        let row = sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").fetch_one(checkpoints).await;
-        let row = row.during("move the write-ahead log into the database")?;
-        let pages: i64 = row.try_get("log").during("read what a checkpoint did")?;
-        Ok(pages >= CHECKPOINT_PAGES)
+        let pages = move_log(checkpoints).await?;
+        if pages >= restart_pages {
+            // The log begins anew when all of it is moved, and while somebody always writes only who writes can do that. What
+            // came meanwhile is moved before, so that little is left and nobody waits long.
+            move_log(checkpoints).await?;
+            move_log(&self.write).await?;
+        }
+        Ok(())
     }
 
     pub async fn close(&self) {
@@ -229,7 +242,7 @@ impl Store {
             idempotency::claim(&mut transaction, key).await?;
         }
         let (events, commits) = (Arc::clone(&self.events), Arc::clone(&self.commits));
-        Ok(Writing { transaction, events, newest: None, commits, keep })
+        Ok(Writing { transaction, events, newest: None, commits, keep, shared: self.shared })
     }
 
     async fn begin_plain(&self, begin: &'static str) -> Result<Transaction<'static, Any>> {
@@ -247,7 +260,7 @@ impl Store {
 }
 
 pub(crate) async fn commit(writing: Writing) -> Result<()> {
-    let Writing { transaction, events, newest, commits, keep } = writing;
+    let Writing { transaction, events, newest, commits, keep, shared: _ } = writing;
     let unkept = match &keep {
         Keep::Soon(log) => Some(log.begin()),
         Keep::Now(_) => None,
@@ -264,6 +277,13 @@ pub(crate) async fn commit(writing: Writing) -> Result<()> {
     Ok(())
 }
 
+/// Gives how many pages the log has, moved or not.
+async fn move_log(pool: &AnyPool) -> Result<i64> {
+    let row = sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").fetch_one(pool).await;
+    let row = row.during("move the write-ahead log into the database")?;
+    row.try_get("log").during("read what a checkpoint did")
+}
+
 fn tell(events: &watch::Sender<i64>, newest: i64) {
     events.send_if_modified(|known| {
         let news = newest > *known;
@@ -272,8 +292,9 @@ fn tell(events: &watch::Sender<i64>, newest: i64) {
     });
 }
 
-/// Pages in the write-ahead log with which the next look comes at once.
-const CHECKPOINT_PAGES: i64 = 1_000;
+/// Pages in the write-ahead log with which it is made to begin anew: 120 MiB. Sooner would make those who report wait more often, and writing over what
+/// is there is cheaper than growing.
+const RESTART_PAGES: i64 = 30_000;
 
 /// IMMEDIATE takes the write lock at once: a transaction that began by reading could otherwise fail on its first write when
 /// another process wrote in between. Each transaction says for itself whether its commit waits for the disk, so none depends on
@@ -283,12 +304,11 @@ const BEGIN_KEPT: &str = "PRAGMA synchronous = FULL; BEGIN IMMEDIATE";
 const BEGIN_SOON: &str = "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE";
 
 /// The timeout is for other processes, such as a backup.
-/// A log of 32,000 pages (128 MiB) is moved by the writer itself, as far as it is left: it begins anew only when all of it is
-/// moved, which while somebody always writes nobody else can do.
+/// A log of 60,000 pages (240 MiB) is moved by whoever commits next, should all else have failed.
 /// Small caches: what is read again comes from the system's cache, and a hundred megabytes for a fleet would be mostly pages.
 const WRITER_PRAGMAS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; \
                               PRAGMA busy_timeout = 10000; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -4096; \
-                              PRAGMA wal_autocheckpoint = 32000; PRAGMA journal_size_limit = 4194304";
+                              PRAGMA wal_autocheckpoint = 60000; PRAGMA journal_size_limit = 134217728";
 /// FULL: what is moved is on disk before the log is written over.
 const CHECKPOINT_PRAGMAS: &str = "PRAGMA synchronous = FULL; PRAGMA busy_timeout = 0; PRAGMA cache_size = -256";
 const READER_PRAGMAS: &str = "PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 10000; PRAGMA query_only = ON; \
@@ -364,7 +384,10 @@ fn migrator() -> Migrator {
 
 #[cfg(test)]
 mod tests {
-    use super::{StoreOptions, is_memory, without_password};
+    use super::{StoreOptions, commit, is_memory, without_password};
+    use crate::{Store, blobs};
+    use margo::digest::Digest;
+    use margrave_core::time::Timestamp;
 
     #[test]
     fn keeps_passwords_out_of_messages() {
@@ -377,6 +400,27 @@ mod tests {
         assert_eq!(without_password("postgres://host/db?password=se@cret"), "postgres://");
         let options = StoreOptions { url: "postgres://me:secret@host/db".to_owned(), readers: 1 };
         assert!(!format!("{options:?}").contains("secret"));
+    }
+
+    #[tokio::test]
+    async fn the_log_begins_anew_when_it_is_long() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("test.db");
+        let url = format!("sqlite://{}", file.display());
+        let store = Store::open(&StoreOptions { url, readers: 1 }).await.unwrap();
+        let mut lengths = Vec::new();
+        for round in 0..5 {
+            let body = vec![round; 1 << 20];
+            let mut writing = store.begin().await.unwrap();
+            let blobs = [(Digest::of(&body), body.as_slice())].into();
+            blobs::put(&mut writing, &blobs, Timestamp(1)).await.unwrap();
+            commit(writing).await.unwrap();
+            store.checkpoint_and_restart(100).await.unwrap();
+            lengths.push(std::fs::metadata(folder.path().join("test.db-wal")).unwrap().len());
+        }
+        // What opening wrote may lie before the first megabyte.
+        assert!(lengths.last() <= lengths.first(), "{lengths:?}");
+        assert!(store.blob_get(&Digest::of(&vec![3; 1 << 20])).await.unwrap().is_some());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod news;
 
 use crate::error::During;
+use crate::many::{Insert, Pile};
 use crate::open::commit;
 use crate::rows::Columns;
 use crate::{Result, Store, events};
@@ -56,20 +57,30 @@ impl Store {
         let mut order: Vec<usize> = (0..reports.len()).collect();
         order.sort_by_key(|index| reports[*index].status.deployment_id);
         let mut transaction = self.begin().await?;
-        let mut changed: Vec<Changed<'_>> = Vec::new();
+        let (mut changed, mut entries): (Vec<Changed<'_>>, Vec<Entry<'_>>) = (Vec::new(), Vec::new());
         for index in order {
             let report = &reports[index];
-            let (outcome, previous) = put(&mut transaction, report).await?;
+            let (outcome, written) = put(&mut transaction, report).await?;
             outcomes[index] = outcome;
-            let found = previous.map(|(adopted, previous)| Changed { index, report, adopted, previous });
-            changed.extend(found.filter(Changed::differs));
+            if let Some(Written { seq, adopted, previous }) = written {
+                entries.push(Entry { seq, adopted, report });
+                changed.push(Changed { index, report, adopted, previous });
+            }
         }
+        changed.retain(Changed::differs);
         // Told in the order they came in.
         changed.sort_unstable_by_key(|changed| changed.index);
-        if let Some(now) = changed.iter().map(|changed| changed.report.received_at).max() {
-            let events = news::events(&mut transaction, &changed).await?;
-            events::append(&mut transaction, events, now).await?;
-        }
+        let events = match changed.iter().map(|changed| changed.report.received_at).max() {
+            Some(now) => {
+                let events = news::events(&mut transaction, &changed).await?;
+                events::number(&mut transaction, events, now).await?
+            }
+            None => Vec::new(),
+        };
+        let mut pile = Pile::new(&transaction);
+        remember(&mut pile, entries);
+        events::pile(&mut pile, events);
+        pile.write(&mut transaction, "add to the status history").await?;
         commit(transaction).await?;
         Ok(outcomes)
     }
@@ -87,8 +98,15 @@ impl Store {
     }
 }
 
-/// The outcome and, when it was written, the version it is about and what it replaced.
-async fn put(connection: &mut AnyConnection, report: &StatusWrite) -> Result<(StatusOutcome, Option<(i64, Previous)>)> {
+/// What a report came to.
+struct Written {
+    /// Its place in the history; that of the report before it when it says the same.
+    seq: i64,
+    adopted: i64,
+    previous: Previous,
+}
+
+async fn put(connection: &mut AnyConnection, report: &StatusWrite) -> Result<(StatusOutcome, Option<Written>)> {
     let Ok(adopted) = i64::try_from(report.status.adopted_manifest_version) else {
         return Ok((StatusOutcome::VersionOutOfRange, None));
     };
@@ -116,43 +134,44 @@ async fn put(connection: &mut AnyConnection, report: &StatusWrite) -> Result<(St
         Some(row) => {
             let row = Columns::of("statuses", &row);
             let (state, version) = (row.text_maybe("previous_state")?, row.number_maybe("previous_version")?);
-            remember(connection, &deployment, row.number("reports")?, adopted, report).await?;
-            Ok((StatusOutcome::Kept, Some((adopted, Previous { state, adopted: version }))))
+            let previous = Previous { state, adopted: version };
+            Ok((StatusOutcome::Kept, Some(Written { seq: row.number("reports")?, adopted, previous })))
         }
         None => Ok((superseded_or_unknown(connection, &deployment, &report.client).await?, None)),
     }
 }
 
-async fn remember(
-    connection: &mut AnyConnection,
-    deployment: &str,
+struct Entry<'a> {
     seq: i64,
     adopted: i64,
-    report: &StatusWrite,
-) -> Result<()> {
-    sqlx::query(
-        "INSERT INTO status_history (deployment_id, seq, state, adopted_version, body, received_at)
-         VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (deployment_id, seq) DO NOTHING",
-    )
-    .bind(deployment)
-    .bind(seq)
-    .bind(report.status.state.as_str())
-    .bind(adopted)
-    .bind(report.body.as_slice())
-    .bind(report.received_at.0)
-    .execute(&mut *connection)
-    .await
-    .during("add to the status history")?;
-    let oldest_kept = seq - i64::from(STATUS_HISTORY_MAX);
-    if oldest_kept > 0 {
-        sqlx::query("DELETE FROM status_history WHERE deployment_id = $1 AND seq <= $2")
-            .bind(deployment)
-            .bind(oldest_kept)
-            .execute(connection)
-            .await
-            .during("bound the status history")?;
+    report: &'a StatusWrite,
+}
+
+fn remember<'a>(pile: &mut Pile<'a>, entries: Vec<Entry<'a>>) {
+    const INSERT: Insert = Insert {
+        into: "status_history (deployment_id, seq, state, adopted_version, body, received_at)",
+        columns: 6,
+        on_conflict: "ON CONFLICT (deployment_id, seq) DO NOTHING",
+        attempt: "add to the status history",
+    };
+    let outgrown: Vec<(String, i64)> = entries
+        .iter()
+        .map(|entry| (entry.report.status.deployment_id.to_string(), entry.seq - i64::from(STATUS_HISTORY_MAX)))
+        .filter(|(_, oldest_kept)| *oldest_kept > 0)
+        .collect();
+    pile.insert(&INSERT, entries, |row, Entry { seq, adopted, report }| {
+        row.bind(report.status.deployment_id.to_string())
+            .bind(*seq)
+            .bind(report.status.state.as_str())
+            .bind(*adopted)
+            .bind(report.body.clone())
+            .bind(report.received_at.0)
+    });
+    for (deployment, oldest_kept) in outgrown {
+        let text =
+            |first| format!("DELETE FROM status_history WHERE deployment_id = ${first} AND seq <= ${}", first + 1);
+        pile.add(2, text, move |statement| statement.bind(deployment).bind(oldest_kept));
     }
-    Ok(())
 }
 
 async fn superseded_or_unknown(

@@ -22,6 +22,7 @@ use margrave_core::time::Timestamp;
 use serde_json::{Value, json};
 use sqlx::AnyConnection;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 /// The change a batch belongs to, its row held.
@@ -60,15 +61,19 @@ impl Store {
         apply(self.begin().await?, change, done, items, now).await
     }
 
-    /// The same without waiting for the disk. The heads may be told to nobody before [`Store::settle`].
+    /// The same without waiting for the disk. The heads may be told to nobody before [`Store::settle`]. Also gives how long
+    /// others who write were kept waiting.
     pub async fn change_apply_soon(
         &self,
         change: Uuid,
         done: usize,
         items: &[BatchItem],
         now: Timestamp,
-    ) -> Result<Vec<Head>> {
-        apply(self.begin_soon().await?, change, done, items, now).await
+    ) -> Result<(Vec<Head>, Duration)> {
+        let transaction = self.begin_soon().await?;
+        let begun = Instant::now();
+        let heads = apply(transaction, change, done, items, now).await?;
+        Ok((heads, begun.elapsed()))
     }
 }
 
@@ -97,15 +102,11 @@ async fn apply(
             _ => by_client.entry(&item.target.client).or_default().push((index, item)),
         }
     }
-    let mut publishings = Vec::new();
-    // A BTreeMap: clients come in order of id, so that two batches never wait for each other crosswise.
-    for (client, items) in &by_client {
-        match Publishing::begin(&mut transaction, client).await? {
-            Some(publishing) => publishings.push(publishing),
-            None => {
-                skipped.extend(items.iter().map(|(index, _)| (*index, format!("client `{client}` does not exist"))));
-            }
-        }
+    let clients: Vec<&ClientId> = by_client.keys().copied().collect();
+    let mut publishings = Publishing::begin(&mut transaction, &clients).await?;
+    let exists = |client: &ClientId| publishings.binary_search_by(|one| one.client().cmp(client)).is_ok();
+    for (client, items) in by_client.iter().filter(|(client, _)| !exists(client)) {
+        skipped.extend(items.iter().map(|(index, _)| (*index, format!("client `{client}` does not exist"))));
     }
     load(&mut transaction, &mut publishings).await?;
     let elsewhere = find(&mut transaction, &publishings, items).await?;

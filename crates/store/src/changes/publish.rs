@@ -4,8 +4,8 @@ use super::apply::{Running, Write};
 use super::rows::{ArtifactRow, ManifestRow, Rows};
 use crate::clients::Head;
 use crate::deployments::read_deployment;
-use crate::error::During;
 use crate::many::select_in;
+use crate::open::Writing;
 use crate::rows::Columns;
 use crate::{Result, StoreError};
 use margo::digest::Digest;
@@ -28,30 +28,28 @@ pub(super) struct Publishing {
 }
 
 impl Publishing {
-    /// Takes the manifest row first: whoever publishes for this client next sees what this transaction wrote.
-    pub(super) async fn begin(connection: &mut AnyConnection, client: &ClientId) -> Result<Option<Self>> {
-        let row = sqlx::query(
-            "UPDATE manifests SET version = version WHERE client_id = $1
-             RETURNING version, bundle_digest,
-                       (SELECT state FROM clients WHERE clients.id = manifests.client_id) AS state,
-                       (SELECT revision FROM clients WHERE clients.id = manifests.client_id) AS revision",
-        )
-        .bind(client.as_str())
-        .fetch_optional(connection)
-        .await
-        .during("take a manifest")?;
-        let Some(row) = row else { return Ok(None) };
-        let row = Columns::of("manifests", &row);
-        Ok(Some(Self {
-            client: client.clone(),
-            state: row.named("state", ClientState::parse)?,
-            revision: row.number("revision")?,
-            version: row.unsigned("version")?,
-            bundle: row.text_maybe("bundle_digest")?,
-            standing: BTreeMap::new(),
-            served: BTreeMap::new(),
-            writes: Vec::new(),
-        }))
+    /// One for each of these clients that exists, in order of id. Takes the manifest rows first: whoever publishes for these
+    /// clients next sees what this transaction wrote.
+    pub(super) async fn begin(writing: &mut Writing, clients: &[&ClientId]) -> Result<Vec<Self>> {
+        let ids: Vec<String> = clients.iter().map(ToString::to_string).collect();
+        let lock = if writing.is_shared() { LOCK_MANIFESTS } else { "" };
+        let rows = select_in(writing, SELECT_MANIFESTS, &ids, lock, "take manifests").await?;
+        let read = |row| {
+            let row = Columns::of("manifests", row);
+            Ok(Self {
+                client: row.parsed("client_id")?,
+                state: row.named("state", ClientState::parse)?,
+                revision: row.number("revision")?,
+                version: row.unsigned("version")?,
+                bundle: row.text_maybe("bundle_digest")?,
+                standing: BTreeMap::new(),
+                served: BTreeMap::new(),
+                writes: Vec::new(),
+            })
+        };
+        let mut publishings: Vec<Self> = rows.iter().map(read).collect::<Result<_>>()?;
+        publishings.sort_by(|one, other| one.client.cmp(&other.client));
+        Ok(publishings)
     }
 
     pub(super) fn client(&self) -> &ClientId {
@@ -100,6 +98,12 @@ impl Publishing {
     }
 }
 
+const SELECT_MANIFESTS: &str = "SELECT m.client_id, m.version, m.bundle_digest, c.state, c.revision
+                                FROM manifests m JOIN clients c ON c.id = m.client_id WHERE m.client_id IN";
+
+/// In one order by everybody, so that two batches never wait for each other crosswise.
+const LOCK_MANIFESTS: &str = "ORDER BY m.client_id FOR UPDATE OF m";
+
 /// By client, never by desire: nearly every deployment is present.
 const SELECT_PRESENT: &str = "SELECT d.*, b.body FROM deployments d LEFT JOIN blobs b ON b.digest = d.yaml_digest
                               WHERE d.desired = 'present' AND d.client_id IN";
@@ -131,7 +135,7 @@ pub(super) async fn load(connection: &mut AnyConnection, publishings: &mut [Publ
 /// Writes deployments, revisions, statuses, artifacts and manifests; gives the writes as they now stand, and a head for every
 /// manifest that changed.
 pub(super) async fn publish(
-    connection: &mut AnyConnection,
+    writing: &mut Writing,
     running: &Running,
     publishings: Vec<Publishing>,
 ) -> Result<(Vec<Write>, Vec<Head>)> {
@@ -155,7 +159,7 @@ pub(super) async fn publish(
         heads.push(Head { client: client.clone(), state, revision, version, digest: publication.digest.clone() });
         manifests.push(ManifestRow { client, publication });
     }
-    Rows { running, writes: &writes, artifacts: &artifacts, manifests: &manifests }.write(connection).await?;
+    Rows { running, writes: &writes, artifacts: &artifacts, manifests: &manifests }.write(writing).await?;
     Ok((writes, heads))
 }
 

@@ -26,12 +26,12 @@ impl Store {
     /// version can be issued.
     pub async fn manifest_renew(&self, actor: &Actor, client: &ClientId, now: Timestamp) -> Result<Option<Head>> {
         let mut transaction = self.begin().await?;
-        let Some(publishing) = Publishing::begin(&mut transaction, client).await? else { return Ok(None) };
+        let mut publishings = Publishing::begin(&mut transaction, &[client]).await?;
+        let Some(publishing) = publishings.first() else { return Ok(None) };
         let before = publishing.version();
         if before > MANIFEST_VERSION_ISSUED_MAX - STEP {
             return Ok(None);
         }
-        let mut publishings = [publishing];
         load(&mut transaction, &mut publishings).await?;
         let publication = next(before + STEP - 1, &publishings[0].served())?;
         write(&mut transaction, client, &publication, now).await?;
@@ -54,10 +54,10 @@ impl Store {
             return Ok(None);
         }
         let mut transaction = self.begin().await?;
-        let Some(publishing) = Publishing::begin(&mut transaction, client).await? else { return Ok(None) };
+        let mut publishings = Publishing::begin(&mut transaction, &[client]).await?;
+        let Some(publishing) = publishings.first() else { return Ok(None) };
         let before = publishing.version();
         if before < adopted {
-            let mut publishings = [publishing];
             load(&mut transaction, &mut publishings).await?;
             let publication = next(adopted + STEP - 1, &publishings[0].served())?;
             write(&mut transaction, client, &publication, now).await?;

@@ -1,7 +1,8 @@
 //! The rows of a batch, table by table.
 
 use super::apply::{Running, Write};
-use crate::many::Insert;
+use crate::many::{Insert, Pile};
+use crate::open::Writing;
 use crate::rows::{to_json, version_column};
 use crate::{Result, blobs};
 use margo::digest::Digest;
@@ -9,7 +10,6 @@ use margo::ids::ClientId;
 use margrave_core::policy::Wish;
 use margrave_core::publish::Publication;
 use margrave_core::time::Timestamp;
-use sqlx::AnyConnection;
 use std::collections::BTreeMap;
 
 pub(super) struct ArtifactRow {
@@ -33,24 +33,26 @@ pub(super) struct Rows<'a> {
     pub(super) manifests: &'a [ManifestRow],
 }
 
-impl Rows<'_> {
-    pub(super) async fn write(&self, connection: &mut AnyConnection) -> Result<()> {
-        blobs::put(connection, &self.blobs(), self.running.now).await?;
-        self.write_deployments(connection).await?;
-        self.write_revisions(connection).await?;
-        self.write_statuses(connection).await?;
-        self.write_artifacts(connection).await?;
-        self.write_manifests(connection).await
+impl<'a> Rows<'a> {
+    pub(super) async fn write(&self, writing: &mut Writing) -> Result<()> {
+        let mut pile = Pile::new(writing);
+        blobs::pile(&mut pile, self.blobs(), self.running.now);
+        self.write_deployments(&mut pile)?;
+        self.write_revisions(&mut pile)?;
+        self.write_statuses(&mut pile);
+        self.write_artifacts(&mut pile);
+        self.write_manifests(&mut pile)?;
+        pile.write(writing, "write what a batch of a change comes to").await
     }
 
-    fn blobs(&self) -> BTreeMap<Digest, &[u8]> {
+    fn blobs(&self) -> BTreeMap<Digest, &'a [u8]> {
         let documents =
             self.writes.iter().filter_map(|write| Some((write.after.yaml_digest.clone(), write.yaml.as_deref()?)));
         let bundles = self.manifests.iter().filter_map(|row| row.publication.bundle.as_ref());
         documents.chain(bundles.map(|(digest, bytes)| (digest.clone(), bytes.as_slice()))).collect()
     }
 
-    async fn write_deployments(&self, connection: &mut AnyConnection) -> Result<()> {
+    fn write_deployments(&self, pile: &mut Pile<'a>) -> Result<()> {
         const INSERT: Insert = Insert {
             into: "deployments (id, client_id, target, application, version, profile, answers, policy, revision, desired, yaml_digest,
                                 target_version, created_at, updated_at, change_id)",
@@ -64,28 +66,27 @@ impl Rows<'_> {
         };
         let rows = self.writes.iter().map(|write| Ok((&write.after, version_column(write.after.target_version)?)));
         let rows = rows.collect::<Result<Vec<_>>>()?;
-        INSERT
-            .rows(connection, &rows, |row, (deployment, target_version)| {
-                row.bind(deployment.id.to_string())
-                    .bind(deployment.client.to_string())
-                    .bind(deployment.target.to_string())
-                    .bind(deployment.application.to_string())
-                    .bind(deployment.version.clone())
-                    .bind(deployment.profile.clone())
-                    .bind(to_json(&deployment.values))
-                    .bind(Wish::from(deployment.policy).to_text())
-                    .bind(deployment.revision)
-                    .bind(deployment.desired.as_str())
-                    .bind(deployment.yaml_digest.to_string())
-                    .bind(*target_version)
-                    .bind(deployment.created_at.0)
-                    .bind(deployment.updated_at.0)
-                    .bind(deployment.change.to_string())
-            })
-            .await
+        pile.insert(&INSERT, rows, |row, (deployment, target_version)| {
+            row.bind(deployment.id.to_string())
+                .bind(deployment.client.to_string())
+                .bind(deployment.target.to_string())
+                .bind(deployment.application.to_string())
+                .bind(deployment.version.clone())
+                .bind(deployment.profile.clone())
+                .bind(to_json(&deployment.values))
+                .bind(Wish::from(deployment.policy).to_text())
+                .bind(deployment.revision)
+                .bind(deployment.desired.as_str())
+                .bind(deployment.yaml_digest.to_string())
+                .bind(*target_version)
+                .bind(deployment.created_at.0)
+                .bind(deployment.updated_at.0)
+                .bind(deployment.change.to_string())
+        });
+        Ok(())
     }
 
-    async fn write_revisions(&self, connection: &mut AnyConnection) -> Result<()> {
+    fn write_revisions(&self, pile: &mut Pile<'a>) -> Result<()> {
         const INSERT: Insert = Insert {
             into: "deployment_revisions (deployment_id, revision, action, version, profile, answers, yaml_digest,
                                          manifest_version, at, actor, reason, change_id)",
@@ -96,26 +97,25 @@ impl Rows<'_> {
         let running = self.running;
         let rows = self.writes.iter().map(|write| Ok((&write.after, version_column(write.manifest_version)?)));
         let rows = rows.collect::<Result<Vec<_>>>()?;
-        INSERT
-            .rows(connection, &rows, |row, (deployment, manifest_version)| {
-                row.bind(deployment.id.to_string())
-                    .bind(deployment.revision)
-                    .bind(running.kind.as_str())
-                    .bind(deployment.version.clone())
-                    .bind(deployment.profile.clone())
-                    .bind(to_json(&deployment.values))
-                    .bind(deployment.yaml_digest.to_string())
-                    .bind(*manifest_version)
-                    .bind(running.now.0)
-                    .bind(running.actor.name.clone())
-                    .bind(running.actor.reason.clone())
-                    .bind(running.id.to_string())
-            })
-            .await
+        pile.insert(&INSERT, rows, move |row, (deployment, manifest_version)| {
+            row.bind(deployment.id.to_string())
+                .bind(deployment.revision)
+                .bind(running.kind.as_str())
+                .bind(deployment.version.clone())
+                .bind(deployment.profile.clone())
+                .bind(to_json(&deployment.values))
+                .bind(deployment.yaml_digest.to_string())
+                .bind(*manifest_version)
+                .bind(running.now.0)
+                .bind(running.actor.name.clone())
+                .bind(running.actor.reason.clone())
+                .bind(running.id.to_string())
+        });
+        Ok(())
     }
 
     /// W-10: the row is there from the first moment, so that every report is an update.
-    async fn write_statuses(&self, connection: &mut AnyConnection) -> Result<()> {
+    fn write_statuses(&self, pile: &mut Pile<'a>) {
         const INSERT: Insert = Insert {
             into: "statuses (deployment_id, client_id, reports)",
             columns: 3,
@@ -123,34 +123,30 @@ impl Rows<'_> {
             attempt: "create statuses",
         };
         let fresh: Vec<&Write> = self.writes.iter().filter(|write| write.before.is_none()).collect();
-        INSERT
-            .rows(connection, &fresh, |row, write| {
-                row.bind(write.after.id.to_string()).bind(write.after.client.to_string()).bind(0_i64)
-            })
-            .await
+        pile.insert(&INSERT, fresh, |row, write| {
+            row.bind(write.after.id.to_string()).bind(write.after.client.to_string()).bind(0_i64)
+        });
     }
 
     /// What comes back after it was replaced is current again.
-    async fn write_artifacts(&self, connection: &mut AnyConnection) -> Result<()> {
+    fn write_artifacts(&self, pile: &mut Pile<'a>) {
         const INSERT: Insert = Insert {
             into: "artifacts (client_id, kind, deployment_id, digest, retired_at)",
             columns: 5,
             on_conflict: "ON CONFLICT (client_id, kind, deployment_id, digest) DO UPDATE SET retired_at = excluded.retired_at",
             attempt: "write artifacts",
         };
-        INSERT
-            .rows(connection, self.artifacts, |row, artifact| {
-                row.bind(artifact.client.to_string())
-                    .bind(artifact.kind)
-                    .bind(artifact.deployment.clone())
-                    .bind(artifact.digest.clone())
-                    .bind(artifact.retired_at.map(|at| at.0))
-            })
-            .await
+        pile.insert(&INSERT, self.artifacts.iter().collect(), |row, artifact: &&ArtifactRow| {
+            row.bind(artifact.client.to_string())
+                .bind(artifact.kind)
+                .bind(artifact.deployment.clone())
+                .bind(artifact.digest.clone())
+                .bind(artifact.retired_at.map(|at| at.0))
+        });
     }
 
     /// Every row is there and held; the insertion is only a way to update many at once.
-    async fn write_manifests(&self, connection: &mut AnyConnection) -> Result<()> {
+    fn write_manifests(&self, pile: &mut Pile<'a>) -> Result<()> {
         const INSERT: Insert = Insert {
             into: "manifests (client_id, version, digest, body, bundle_digest, published_at)",
             columns: 6,
@@ -162,16 +158,15 @@ impl Rows<'_> {
         let rows = self.manifests.iter().map(|row| Ok((row, version_column(row.publication.version)?)));
         let rows = rows.collect::<Result<Vec<_>>>()?;
         let now = self.running.now;
-        INSERT
-            .rows(connection, &rows, |row, (manifest, version)| {
-                let publication = &manifest.publication;
-                row.bind(manifest.client.to_string())
-                    .bind(*version)
-                    .bind(publication.digest.to_string())
-                    .bind(publication.body.clone())
-                    .bind(publication.bundle.as_ref().map(|(digest, _)| digest.to_string()))
-                    .bind(now.0)
-            })
-            .await
+        pile.insert(&INSERT, rows, move |row, (manifest, version)| {
+            let publication = &manifest.publication;
+            row.bind(manifest.client.to_string())
+                .bind(*version)
+                .bind(publication.digest.to_string())
+                .bind(publication.body.clone())
+                .bind(publication.bundle.as_ref().map(|(digest, _)| digest.to_string()))
+                .bind(now.0)
+        });
+        Ok(())
     }
 }

@@ -36,7 +36,7 @@ pub(crate) async fn refuses_what_it_cannot_open(db: Database) {
 }
 
 pub(crate) async fn moves_the_log_into_the_database_beside_others(db: Database) {
-    assert!(!db.store.checkpoint().await.unwrap(), "little was written");
+    db.store.checkpoint().await.unwrap();
     let client = accept(&db.store, 1).await;
     deploy(&db.store, &client, 1, "hello").await;
     db.store.checkpoint().await.unwrap();

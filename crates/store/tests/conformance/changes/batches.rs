@@ -237,7 +237,7 @@ pub(crate) async fn settles_what_is_told(db: Database) {
     let waits = !db.store.is_shared();
     assert!(db.store.is_settled());
 
-    let heads = db.store.change_apply_soon(intent.id, 0, &items[..1], at(1)).await.unwrap();
+    let (heads, _) = db.store.change_apply_soon(intent.id, 0, &items[..1], at(1)).await.unwrap();
     assert_eq!(heads[0].version, 2);
     assert_eq!(db.store.is_settled(), !waits, "nobody has waited for the disk");
     assert_eq!(db.store.manifest(&client).await.unwrap().unwrap().0, 2);
