@@ -30,3 +30,4 @@ pub mod shelf;
 pub mod summary;
 pub mod trust;
 pub(crate) mod turns;
+pub mod beside;

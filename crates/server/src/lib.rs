@@ -12,6 +12,7 @@ pub mod files;
 pub mod body;
 pub mod problems;
 pub mod heads;
+pub mod precedence;
 pub mod identity;
 pub mod net;
 pub mod devices;

@@ -21,6 +21,7 @@ use crate::identity::{Identity, IdentityError};
 use crate::net::serve::{CLOSE_GRACE, REST_AFTER};
 use crate::net::tls::{self, Kind};
 use crate::net::{Bound, Options, Site, Tls};
+use crate::precedence::Precedence;
 use crate::registry::hosted::{HostError, Hosted};
 use crate::state::{ServerState, Shared};
 use crate::telemetry::Metrics;
@@ -119,10 +120,11 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
     let descriptions = Arc::new(Descriptions::default());
     let holds = Arc::new(Holds::new(&config, Arc::clone(&metrics)));
     let stop_loops = CancellationToken::new();
-    let (statuses, status_task) =
-        StatusQueue::start(Statuses { store: store.clone(), heads: Arc::clone(&heads), metrics: Arc::clone(&metrics) });
-    let (capabilities, capability_task) =
-        CapabilityQueue::start(Capabilities { store: store.clone(), metrics: Arc::clone(&metrics) });
+    let precedence = Precedence::default();
+    let group = Statuses { store: store.clone(), heads: Arc::clone(&heads), metrics: Arc::clone(&metrics) };
+    let (statuses, status_task) = StatusQueue::start(group, precedence.clone());
+    let group = Capabilities { store: store.clone(), metrics: Arc::clone(&metrics) };
+    let (capabilities, capability_task) = CapabilityQueue::start(group, precedence.clone());
     let parts = publisher::Parts {
         store: store.clone(),
         heads: Arc::clone(&heads),
@@ -130,7 +132,7 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
         descriptions: Arc::clone(&descriptions),
         metrics: Arc::clone(&metrics),
     };
-    let (publisher, publisher_task) = publisher::start(parts, stop_loops.clone());
+    let (publisher, publisher_task) = publisher::start(parts, precedence, stop_loops.clone());
     let streams = Arc::new(Streams::new(config.limits.event_streams, config.limits.event_streams_per_token));
     let state = ServerState::from(Shared {
         store,
@@ -150,6 +152,7 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
         hashing,
         pace: Pace::default(),
         reviews: Arc::default(),
+        fits: Arc::default(),
         registry,
         urls: Arc::new(place.urls),
         stopping: CancellationToken::new(),

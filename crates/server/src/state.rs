@@ -1,6 +1,7 @@
 //! What every handler of the server shares.
 
 use crate::app::events::streams::Streams;
+use crate::app::explain::Fits;
 use crate::app::notices::Notices;
 use crate::app::overview::Board;
 use crate::app::passwords::{Hashing, Pace};
@@ -55,6 +56,7 @@ pub struct Shared {
     pub pace: Pace,
     /// What drafts come to, as it was worked out last.
     pub reviews: Arc<Reviews>,
+    pub fits: Arc<Fits>,
     /// The embedded OCI registry, unless it is off.
     pub registry: Option<Arc<Hosted>>,
     /// Addresses as seen from outside.

@@ -87,7 +87,10 @@ fn a_technicians_hold_at_the_device_is_seen_by_the_operator_and_ends_by_hand() {
     assert!(explained().contains("changing the fan"), "{}", explained());
     let deploy = ["deploy", "line-monitor@1.0.0", "--device", "press", "--set", "lineName=Press 7", "--yes"];
     assert_eq!(server.run(&deploy).code, 0);
-    let id = server.json(&["deployment", "list"])[0]["id"].as_str().unwrap().to_owned();
+    let id = until("it is published", || {
+        let deployments = server.json(&["deployment", "list"]);
+        deployments[0]["id"].as_str().map(ToOwned::to_owned)
+    });
     let told = || server.run(&["deployment", "explain", &id]).stdout;
     until("the deployment says why it waits", || told().contains("changing the fan").then_some(()));
     assert!(margrave_agent::hold::end(&state).unwrap());

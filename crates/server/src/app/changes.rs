@@ -11,8 +11,8 @@ mod show;
 use super::access::Caller;
 use super::deployments::{self, kind_to_wire};
 use super::error::{AppError, AppResult, Code};
+use super::overview;
 use super::paging::{Paging, page};
-use super::{overview, summary};
 use crate::state::ServerState;
 use margrave_api::changes as wire;
 use margrave_api::deployments::UpdateDeployment;
@@ -178,16 +178,8 @@ pub async fn list(state: &ServerState, paging: &Paging) -> AppResult<Page<wire::
     Ok(page(rows, limit, |change| Position((change.created_at, change.id)).to_string(), |change| to_wire(&change)))
 }
 
+/// The deployments of a large change are not counted anew each time: many may look at it.
 pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::Change> {
-    let missing = || AppError::not_found(format_args!("change `{id}`"));
-    let uuid = Uuid::try_parse(id).map_err(|_| missing())?;
-    let change = state.store.change_get(uuid).await?.ok_or_else(missing)?;
-    let counts = state.store.change_summary(uuid, state.silent_since()).await?;
-    Ok(wire::Change { deployments: Some(summary::counts(counts)), ..to_wire(&change) })
-}
-
-/// As [`get`], for a page somebody looks at: a large change is not counted anew each time.
-pub async fn glance(state: &ServerState, id: &str) -> AppResult<wire::Change> {
     let missing = || AppError::not_found(format_args!("change `{id}`"));
     let uuid = Uuid::try_parse(id).map_err(|_| missing())?;
     let change = state.store.change_get(uuid).await?.ok_or_else(missing)?;

@@ -5,7 +5,7 @@ mod load;
 mod sentence;
 mod words;
 
-pub use application::application;
+pub use application::{Explained, Fits, application};
 pub use load::{deployment, device};
 pub(crate) use sentence::sentence;
 pub use words::next_action;

@@ -178,7 +178,7 @@ async fn make(state: &ServerState) -> AppResult<Arc<Overview>> {
     let search = DeviceSearch { silent_since, ..DeviceSearch::default() };
     let mut recent = changes::list(state, &Paging { limit: Some(CHANGES_MAX), after: None }).await?.items;
     for change in &mut recent {
-        *change = changes::glance(state, &change.id).await?;
+        *change = changes::get(state, &change.id).await?;
     }
     let silent = state.store.silent_places(silent_since, SILENT_MAX).await?;
     let overview = Arc::new(Overview {

@@ -9,6 +9,7 @@ mod untold;
 
 use crate::catalog::Descriptions;
 use crate::heads::Heads;
+use crate::precedence::Precedence;
 use crate::telemetry::Metrics;
 use margrave_core::model::{Change, ChangeTarget};
 use margrave_core::time::Clock;
@@ -30,6 +31,9 @@ const CHANGES_MAX: u32 = 32;
 
 /// A wake-up may get lost with a replica or a crash; looking again this often makes that a delay, never a loss.
 const RECHECK: Duration = Duration::from_secs(5);
+
+/// How long a batch lets reports of devices go first.
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// What the loop needs.
 #[derive(Clone)]
@@ -64,13 +68,13 @@ impl Publisher {
 }
 
 /// Starts the loop. It ends after the batch at hand once `stop` is cancelled.
-pub fn start(parts: Parts, stop: CancellationToken) -> (Publisher, JoinHandle<()>) {
+pub fn start(parts: Parts, precedence: Precedence, stop: CancellationToken) -> (Publisher, JoinHandle<()>) {
     let publisher = Publisher::default();
-    let task = tokio::spawn(run(parts, publisher.clone(), stop));
+    let task = tokio::spawn(run(parts, precedence, publisher.clone(), stop));
     (publisher, task)
 }
 
-async fn run(parts: Parts, publisher: Publisher, stop: CancellationToken) {
+async fn run(parts: Parts, precedence: Precedence, publisher: Publisher, stop: CancellationToken) {
     let (mut queue, mut pace, mut untold) = (Queue::default(), Pace::default(), Untold::default());
     while !stop.is_cancelled() {
         if publisher.woken.swap(false, Ordering::AcqRel) || queue.is_empty() {
@@ -78,7 +82,7 @@ async fn run(parts: Parts, publisher: Publisher, stop: CancellationToken) {
         }
         if let Some(entry) = queue.next_due(Instant::now()) {
             let (begun, commits) = (Instant::now(), parts.store.commits());
-            let outcome = paced_step(&parts, entry.change(), &mut pace, &mut untold).await;
+            let outcome = paced_step(&parts, &precedence, entry.change(), &mut pace, &mut untold).await;
             settle(&parts.metrics, &mut queue, entry, outcome);
             // One commit is the batch's own. A shared database writes for several at once.
             let others_wrote = !parts.store.is_shared() && parts.store.commits() > commits + 1;
@@ -132,19 +136,24 @@ pub async fn step(parts: &Parts, change: &Change, targets_max: usize) -> Result<
 /// disk: when a change is finished, all of it is there.
 async fn paced_step(
     parts: &Parts,
+    precedence: &Precedence,
     change: &Change,
     pace: &mut Pace,
     untold: &mut Untold,
 ) -> Result<Option<usize>, StoreError> {
     let items = documents::items(parts, change, batch(change, pace.targets())).await?;
+    // A shared database writes for several at once.
+    let batch = if parts.store.is_shared() { None } else { Some(precedence.batch(PATIENCE).await) };
     let (store, begun, now) = (&parts.store, Instant::now(), parts.clock.now());
     let is_last = change.done + items.len() >= change.targets.len();
     let heads = if is_last {
         store.change_apply(change.id, change.done, &items, now).await?
     } else {
-        store.change_apply_soon(change.id, change.done, &items, now).await?
+        let (heads, took) = store.change_apply_soon(change.id, change.done, &items, now).await?;
+        pace.learn(items.len(), took);
+        heads
     };
-    pace.learn(items.len(), begun.elapsed());
+    drop(batch);
     let published = heads.len();
     untold.add(heads, begun);
     untold.tell_kept(parts);

@@ -1,28 +1,22 @@
 //! What a draft comes to. A few devices are looked at while the page is made; a fleet is looked at beside the request, once for
 //! each state of a draft, and the page says that it is being done (ADR 31).
 
+use super::beside::Beside;
 use super::changes::{self, Review};
 use super::drafts::{self, Kept};
 use super::error::{AppError, AppResult};
 use crate::state::ServerState;
 use margrave_api::problem::FieldProblem;
 use margrave_core::time::Timestamp;
-use parking_lot::Mutex;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use tokio::sync::{Semaphore, watch};
+use std::time::Duration;
 use uuid::Uuid;
 
 /// Devices looked at while somebody waits.
 const AT_ONCE_MAX: u64 = 200;
 /// How long a page waits for what is being worked out before it says so.
 const WAIT: Duration = Duration::from_millis(80);
-/// After this time the fleet may look different, and it is worked out anew for whoever asks.
-const FRESH: Duration = Duration::from_mins(2);
-/// Drafts whose reviews are kept.
-const KEPT_MAX: usize = 32;
-
 /// One review for each set of answers.
 #[derive(Debug, Clone)]
 pub struct Reviewed {
@@ -37,7 +31,7 @@ pub struct Refusal {
     pub errors: Vec<FieldProblem>,
 }
 
-type Outcome = Result<Reviewed, Refusal>;
+pub type Outcome = Result<Reviewed, Refusal>;
 
 #[derive(Debug)]
 pub enum Look {
@@ -46,26 +40,8 @@ pub enum Look {
     UnderWay(u64),
 }
 
-/// What is being worked out or was not long ago, by draft.
-#[derive(Debug)]
-pub struct Reviews {
-    known: Mutex<HashMap<Uuid, Known>>,
-    /// A fleet is large enough to be looked at one at a time.
-    turn: Semaphore,
-}
-
-#[derive(Debug, Clone)]
-struct Known {
-    revision: i64,
-    begun: Instant,
-    outcome: watch::Receiver<Option<Arc<Outcome>>>,
-}
-
-impl Default for Reviews {
-    fn default() -> Self {
-        Self { known: Mutex::default(), turn: Semaphore::new(1) }
-    }
-}
+/// By draft and its revision.
+pub type Reviews = Beside<(Uuid, i64), Arc<Outcome>>;
 
 /// As far as it can be told without waiting long.
 pub async fn look(state: &ServerState, kept: &Kept) -> AppResult<Look> {
@@ -77,45 +53,22 @@ pub async fn look(state: &ServerState, kept: &Kept) -> AppResult<Look> {
             Err(error) => Err(error),
         };
     }
-    let mut outcome = begun(state, kept);
-    let done = tokio::time::timeout(WAIT, outcome.wait_for(Option::is_some)).await;
-    let done = done.ok().and_then(Result::ok).and_then(|outcome| outcome.clone());
-    Ok(done.map_or(Look::UnderWay(reach), Look::Done))
+    let (own, wanted) = (state.clone(), kept.clone());
+    let work = |_| async move { Arc::new(outcome(&own, &wanted).await) };
+    let sight = state.reviews.look((kept.id, kept.revision), WAIT, work).await;
+    Ok(sight.value.map_or(Look::UnderWay(reach), Look::Done))
 }
 
-/// What is being worked out for this state of the draft; begun unless somebody has.
-fn begun(state: &ServerState, kept: &Kept) -> watch::Receiver<Option<Arc<Outcome>>> {
-    let mut known = state.reviews.known.lock();
-    if let Some(known) = known.get(&kept.id)
-        && known.revision == kept.revision
-        && (known.begun.elapsed() < FRESH || known.outcome.borrow().is_none())
-        // Whoever worked on it is gone without a result only when the server stops or the work panicked.
-        && (known.outcome.has_changed().is_ok() || known.outcome.borrow().is_some())
-    {
-        return known.outcome.clone();
+async fn outcome(state: &ServerState, kept: &Kept) -> Outcome {
+    match work_out(state, kept).await {
+        Ok(reviewed) => Ok(reviewed),
+        Err(AppError::Refused { detail, errors, .. }) => Err(Refusal { detail, errors }),
+        Err(error) => {
+            tracing::warn!(error = &error as &dyn std::error::Error, "cannot work out what a draft comes to");
+            let detail = "it could not be worked out; the log of the server says why".to_owned();
+            Err(Refusal { detail, errors: Vec::new() })
+        }
     }
-    if known.len() >= KEPT_MAX
-        && let Some(oldest) = known.iter().min_by_key(|(_, known)| known.begun).map(|(id, _)| *id)
-    {
-        known.remove(&oldest);
-    }
-    let (sender, outcome) = watch::channel(None);
-    known.insert(kept.id, Known { revision: kept.revision, begun: Instant::now(), outcome: outcome.clone() });
-    let (state, kept) = (state.clone(), kept.clone());
-    tokio::spawn(async move {
-        let Ok(_turn) = state.reviews.turn.acquire().await else { return };
-        let outcome = match work_out(&state, &kept).await {
-            Ok(reviewed) => Ok(reviewed),
-            Err(AppError::Refused { detail, errors, .. }) => Err(Refusal { detail, errors }),
-            Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "cannot work out what a draft comes to");
-                let detail = "it could not be worked out; the log of the server says why".to_owned();
-                Err(Refusal { detail, errors: Vec::new() })
-            }
-        };
-        sender.send_replace(Some(Arc::new(outcome)));
-    });
-    outcome
 }
 
 async fn work_out(state: &ServerState, kept: &Kept) -> AppResult<Reviewed> {

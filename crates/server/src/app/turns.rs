@@ -4,23 +4,35 @@ use std::time::{Duration, Instant};
 
 /// About what a poll takes itself: whoever waits for a turn notices nothing.
 const TURN: Duration = Duration::from_micros(500);
+/// Who has worked this long rests after each turn, so that the threads of the database get theirs as well.
+const LONG: Duration = Duration::from_millis(50);
+/// The shortest rest the clock of the runtime knows.
+const REST: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 pub(crate) struct Turns {
     begun: Instant,
+    worked: Duration,
 }
 
 impl Turns {
     pub(crate) fn begin() -> Self {
-        Self { begun: Instant::now() }
+        Self { begun: Instant::now(), worked: Duration::ZERO }
     }
 
     /// To be awaited between two pieces of work; returns at once while the turn is not over.
     pub(crate) async fn next(&mut self) {
-        if self.begun.elapsed() >= TURN {
-            tokio::task::yield_now().await;
-            self.begun = Instant::now();
+        let worked = self.begun.elapsed();
+        if worked < TURN {
+            return;
         }
+        self.worked += worked;
+        if self.worked < LONG {
+            tokio::task::yield_now().await;
+        } else {
+            tokio::time::sleep(REST).await;
+        }
+        self.begun = Instant::now();
     }
 }
 

@@ -1,6 +1,7 @@
 //! Group commit: reports that arrive together are written in one transaction, and answered after its commit.
 
 use crate::heads::Heads;
+use crate::precedence::{Precedence, Report};
 use crate::telemetry::Metrics;
 use margrave_store::{DevicePut, DeviceWrite, StatusOutcome, StatusWrite, Store, StoreError};
 use std::sync::Arc;
@@ -46,6 +47,7 @@ struct Answer<T> {
     sender: oneshot::Sender<Result<T, Unwritten>>,
     /// Given back when the report is written and let go.
     _room: OwnedSemaphorePermit,
+    _report: Report,
 }
 
 type Waiting<G> = (<G as Group>::Report, Answer<<G as Group>::Outcome>);
@@ -54,6 +56,7 @@ type Waiting<G> = (<G as Group>::Report, Answer<<G as Group>::Outcome>);
 pub struct Queue<G: Group> {
     sender: mpsc::Sender<Waiting<G>>,
     room: Arc<Semaphore>,
+    precedence: Precedence,
 }
 
 /// Hands status reports to the writer.
@@ -63,20 +66,26 @@ pub type CapabilityQueue = Queue<Capabilities>;
 
 impl<G: Group> Clone for Queue<G> {
     fn clone(&self) -> Self {
-        Self { sender: self.sender.clone(), room: Arc::clone(&self.room) }
+        Self { sender: self.sender.clone(), room: Arc::clone(&self.room), precedence: self.precedence.clone() }
     }
 }
 
 impl<G: Group> Queue<G> {
     /// Starts the writer. It ends when the last handle is dropped and everything handed over is written.
-    pub fn start(group: G) -> (Self, tokio::task::JoinHandle<()>) {
-        Self::start_bounded(group, WAITING_MAX, WAITING_BYTES_MAX)
+    pub fn start(group: G, precedence: Precedence) -> (Self, tokio::task::JoinHandle<()>) {
+        Self::start_bounded(group, precedence, WAITING_MAX, WAITING_BYTES_MAX)
     }
 
-    fn start_bounded(group: G, waiting_max: usize, bytes_max: usize) -> (Self, tokio::task::JoinHandle<()>) {
+    fn start_bounded(
+        group: G,
+        precedence: Precedence,
+        waiting_max: usize,
+        bytes_max: usize,
+    ) -> (Self, tokio::task::JoinHandle<()>) {
         let (sender, receiver) = mpsc::channel(waiting_max);
         let room = Arc::new(Semaphore::new(bytes_max));
-        (Self { sender, room }, tokio::spawn(run(group, receiver)))
+        let task = tokio::spawn(run(group, precedence.clone(), receiver));
+        (Self { sender, room, precedence }, task)
     }
 
     /// Returns after the commit.
@@ -84,14 +93,22 @@ impl<G: Group> Queue<G> {
         let bytes = u32::try_from(G::bytes(&report)).map_err(|_| Unwritten::Busy)?;
         let room = Arc::clone(&self.room).try_acquire_many_owned(bytes).map_err(|_| Unwritten::Busy)?;
         let (sender, outcome) = oneshot::channel();
-        self.sender.try_send((report, Answer { sender, _room: room })).map_err(|_| Unwritten::Busy)?;
+        let answer = Answer { sender, _room: room, _report: self.precedence.report() };
+        self.sender.try_send((report, answer)).map_err(|_| Unwritten::Busy)?;
         outcome.await.unwrap_or(Err(Unwritten::Failed))
     }
 }
 
-async fn run<G: Group>(group: G, mut receiver: mpsc::Receiver<Waiting<G>>) {
+async fn run<G: Group>(group: G, precedence: Precedence, mut receiver: mpsc::Receiver<Waiting<G>>) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     while receiver.recv_many(&mut batch, BATCH_MAX).await > 0 {
+        precedence.behind_batch().await;
+        // Those that came meanwhile come along.
+        while batch.len() < BATCH_MAX
+            && let Ok(more) = receiver.try_recv()
+        {
+            batch.push(more);
+        }
         let (reports, answers): (Vec<_>, Vec<_>) = batch.drain(..).unzip();
         let outcomes = commit(&group, &reports).await;
         for (answer, outcome) in answers.into_iter().zip(outcomes) {

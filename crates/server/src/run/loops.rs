@@ -26,9 +26,8 @@ const HEADS_EVERY: Duration = Duration::from_secs(5);
 const HEADS_EVERY_HELD: Duration = Duration::from_millis(400);
 /// Records of the audit chain read at a time; a batch of the publisher makes two hundred at most.
 const HEADS_RECORDS: u32 = 1_000;
-/// The write-ahead log of SQLite is looked at this often, and sooner while much is written.
+/// The write-ahead log of SQLite is moved this often. A page that was written many times since is moved once.
 const CHECKPOINT_EVERY: Duration = Duration::from_millis(500);
-const CHECKPOINT_AGAIN: Duration = Duration::from_millis(50);
 /// A replaced certificate file is noticed within this time.
 const FILES_EVERY: Duration = Duration::from_secs(1);
 /// Renewal of what is ours is looked at this often; the shortest certificate allowed lives a minute.
@@ -110,20 +109,15 @@ async fn silence(state: &ServerState, started: Timestamp) {
 
 /// Keeps the write-ahead log of SQLite short, so that nobody who commits has to.
 async fn checkpoints(state: ServerState, stop: CancellationToken) {
-    let mut again = false;
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            () = sleep(if again { CHECKPOINT_AGAIN } else { CHECKPOINT_EVERY }) => {}
+            () = sleep(CHECKPOINT_EVERY) => {}
         }
-        again = match state.store.checkpoint().await {
-            Ok(again) => again,
-            Err(error) => {
-                // SQLite does it by itself in the end; a full disk is told by those who write.
-                tracing::debug!(error = &error as &dyn std::error::Error, "cannot shorten the write-ahead log");
-                false
-            }
-        };
+        if let Err(error) = state.store.checkpoint().await {
+            // SQLite does it by itself in the end; a full disk is told by those who write.
+            tracing::debug!(error = &error as &dyn std::error::Error, "cannot shorten the write-ahead log");
+        }
     }
 }
 

@@ -21,6 +21,7 @@ use margrave_server::config::Config;
 use margrave_server::devices::{self, Capabilities, CapabilityQueue, Holds, StatusQueue, Statuses};
 use margrave_server::heads::Heads;
 use margrave_server::identity::Identity;
+use margrave_server::precedence::Precedence;
 use margrave_server::state::{ServerState, Shared};
 use margrave_server::telemetry::Metrics;
 use margrave_store::{Store, StoreError, StoreOptions};
@@ -145,13 +146,10 @@ impl Server {
         let clock: Arc<dyn Clock> = Arc::<SimulatedClock>::clone(&self.clock);
         let metrics = Arc::new(Metrics::default());
         let descriptions = Arc::new(Descriptions::default());
-        let (statuses, _) = StatusQueue::start(Statuses {
-            store: store.clone(),
-            heads: Arc::clone(&heads),
-            metrics: Arc::clone(&metrics),
-        });
-        let (capabilities, _) =
-            CapabilityQueue::start(Capabilities { store: store.clone(), metrics: Arc::clone(&metrics) });
+        let group = Statuses { store: store.clone(), heads: Arc::clone(&heads), metrics: Arc::clone(&metrics) };
+        let (statuses, _) = StatusQueue::start(group, Precedence::default());
+        let group = Capabilities { store: store.clone(), metrics: Arc::clone(&metrics) };
+        let (capabilities, _) = CapabilityQueue::start(group, Precedence::default());
         let state = ServerState::from(Shared {
             store: store.clone(),
             clock: Arc::clone(&clock),
@@ -171,6 +169,7 @@ impl Server {
             hashing: margrave_server::app::passwords::Hashing::default(),
             pace: margrave_server::app::passwords::Pace::default(),
             reviews: Arc::default(),
+            fits: Arc::default(),
             registry: None,
             urls: Arc::default(),
             stopping: CancellationToken::new(),

@@ -1,10 +1,12 @@
-//! Gathers what is known of an application: counts come from the database, fit from a bounded number of devices.
+//! Gathers what is known of an application: counts come from the database, fit from looking at every device.
 
 use super::sentence;
 use super::words::application::{Facts, Fit, explain};
 use crate::app::applications::application_id;
+use crate::app::beside::{Beside, Sight, Telling};
 use crate::app::devices;
 use crate::app::error::{AppError, AppResult};
+use crate::app::turns::Turns;
 use crate::state::ServerState;
 use margo::constraints::Outcome;
 use margo::description::ApplicationDescription;
@@ -13,12 +15,16 @@ use margrave_api::explain::Explanation;
 use margrave_core::convergence::Convergence;
 use margrave_core::model::Device;
 use margrave_core::placement::{Placement, place};
+use margrave_core::time::Timestamp;
 use margrave_store::{DeploymentFilter, DeviceFilter};
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
 
-/// Devices judged for one explanation, page by page; judging one takes some microseconds. `fit` goes through all of them.
-const DEVICES_JUDGED_MAX: usize = 5000;
-const PAGE: u32 = 500;
+/// Devices judged while somebody waits; more are judged beside the request.
+const AT_ONCE_MAX: u64 = 200;
+/// Devices read at once.
+const PAGE: u32 = 100;
 /// Reasons that are named.
 const REASONS_MAX: usize = 5;
 /// Different reasons counted; what comes after is not among the commonest.
@@ -26,20 +32,33 @@ const REASONS_COUNTED_MAX: usize = 1000;
 const FAILED_MAX: u32 = 5;
 const COMING_MAX: u32 = 10;
 
-pub async fn application(state: &ServerState, id: &str) -> AppResult<Explanation> {
+/// An application in words.
+#[derive(Debug)]
+pub struct Explained {
+    pub explanation: Explanation,
+    /// Whether devices are still being judged.
+    pub under_way: bool,
+}
+
+/// Where the version imported then could run.
+pub type Fits = Beside<(ApplicationId, Timestamp), Arc<Fit>>;
+
+/// With as many devices judged as can be while somebody waits for `patience`.
+pub async fn application(state: &ServerState, id: &str, patience: Duration) -> AppResult<Explained> {
     let id = application_id(id)?;
     let versions = state.store.versions(&id).await?;
     let newest = versions.first().ok_or_else(|| AppError::not_found(format_args!("application `{id}`")))?;
     let description = state.descriptions.get(&state.store, newest).await?;
+    let Sight { value: fit, done } = fit(state, (id.clone(), newest.imported_at), description, patience).await?;
     let facts = Facts {
         application: id.to_string(),
         deployments: state.store.application_summary(&id, state.silent_since()).await?,
-        fit: fit(state, &description).await?,
+        fit: fit.map(|fit| Fit::clone(&fit)).unwrap_or_default(),
         coming: state.store.changes_coming(&id, None, COMING_MAX).await?,
         failed: failed(state, &id).await?,
         versions: versions.into_iter().map(|version| (version.version, version.imported_at)).collect(),
     };
-    Ok(explain(&facts))
+    Ok(Explained { explanation: explain(&facts), under_way: !done })
 }
 
 /// Some deployments that failed, with the reason.
@@ -59,27 +78,61 @@ async fn failed(state: &ServerState, id: &ApplicationId) -> AppResult<Vec<(Strin
         .collect())
 }
 
-async fn fit(state: &ServerState, description: &ApplicationDescription) -> AppResult<Fit> {
-    let mut fit = Fit { devices: state.store.device_count().await?, ..Fit::default() };
-    let mut reasons: HashMap<String, u64> = HashMap::new();
-    let filter = DeviceFilter::default();
-    let mut after = None;
-    while (fit.judged as usize) < DEVICES_JUDGED_MAX {
+async fn fit(
+    state: &ServerState,
+    key: (ApplicationId, Timestamp),
+    description: Arc<ApplicationDescription>,
+    patience: Duration,
+) -> AppResult<Sight<Arc<Fit>>> {
+    let devices = state.store.device_count().await?;
+    if devices <= AT_ONCE_MAX {
+        let fit = judge_all(state, &description, devices, |_| {}).await?;
+        return Ok(Sight { value: Some(Arc::new(fit)), done: true });
+    }
+    let own = state.clone();
+    let work = |telling: Arc<Telling<Arc<Fit>>>| async move {
+        let so_far = |fit: Fit| telling.so_far(Arc::new(fit));
+        let fit = judge_all(&own, &description, devices, so_far).await.unwrap_or_else(|error| {
+            tracing::warn!(error = &error as &dyn std::error::Error, "cannot judge where an application could run");
+            Fit { devices, ..Fit::default() }
+        });
+        Arc::new(fit)
+    };
+    let mut sight = state.fits.look(key, patience, work).await;
+    sight.value.get_or_insert_with(|| Arc::new(Fit { devices, ..Fit::default() }));
+    Ok(sight)
+}
+
+/// Page by page, saying after each how far it is.
+async fn judge_all(
+    state: &ServerState,
+    description: &ApplicationDescription,
+    devices: u64,
+    so_far: impl Fn(Fit),
+) -> AppResult<Fit> {
+    let (mut fit, mut reasons) = (Fit { devices, ..Fit::default() }, HashMap::new());
+    let (filter, mut turns, mut after) = (DeviceFilter::default(), Turns::begin(), None);
+    loop {
         let page = state.store.devices_page(&filter, after.as_ref(), PAGE).await?;
         for device in &page {
             judge(description, device, &mut fit, &mut reasons);
+            turns.next().await;
         }
-        after = page.last().map(|device| device.key.clone());
         if page.len() < PAGE as usize {
-            break;
+            // Some may have come meanwhile.
+            fit.devices = fit.judged;
+            return Ok(with_reasons(&fit, &reasons));
         }
-        // Judging takes the thread; others get their turn between pages.
-        tokio::task::yield_now().await;
+        so_far(with_reasons(&fit, &reasons));
+        after = page.last().map(|device| device.key.clone());
     }
-    let mut reasons: Vec<(String, u64)> = reasons.into_iter().collect();
-    reasons.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
-    reasons.truncate(REASONS_MAX);
-    Ok(Fit { reasons, ..fit })
+}
+
+fn with_reasons(fit: &Fit, reasons: &HashMap<String, u64>) -> Fit {
+    let mut reasons: Vec<(&String, &u64)> = reasons.iter().collect();
+    reasons.sort_by(|one, other| other.1.cmp(one.1).then_with(|| one.0.cmp(other.0)));
+    let reasons = reasons.into_iter().take(REASONS_MAX).map(|(reason, number)| (reason.clone(), *number));
+    Fit { reasons: reasons.collect(), ..fit.clone() }
 }
 
 fn judge(description: &ApplicationDescription, device: &Device, fit: &mut Fit, reasons: &mut HashMap<String, u64>) {

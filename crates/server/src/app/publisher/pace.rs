@@ -1,12 +1,12 @@
-//! How many targets a batch takes and how long the loop rests after it: others who write should not notice.
+//! How many targets a batch takes: others who write should not notice.
 
 use std::time::Duration;
 
 /// How long one batch may keep others who write waiting: a report of a device costs about as much by itself on a slow disk.
-const AIM: Duration = Duration::from_millis(3);
+const AIM: Duration = Duration::from_micros(1_800);
 
-/// Fewer are not worth a sync of the disk of their own.
-const TARGETS_MIN: usize = 2;
+/// Fewer take nearly as long.
+const TARGETS_MIN: usize = 3;
 const _: () = assert!(TARGETS_MAX <= margrave_store::BATCH_TARGETS_MAX);
 const TARGETS_MAX: usize = 200;
 
@@ -46,8 +46,8 @@ impl Pace {
     }
 }
 
-/// How long the disk is left to others after a batch that took this long: as long as the batch had it, since a sync waits for
-/// everything before it. Nobody waits where nobody else has written meanwhile.
+/// How long others may write undisturbed after a batch that took this long: as long as it did. Nobody waits where nobody else has
+/// written meanwhile.
 pub(super) fn rest(took: Duration, others_wrote: bool) -> Duration {
     if others_wrote { took.min(REST_MAX) } else { Duration::ZERO }
 }
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn settles_where_a_batch_takes_as_long_as_is_aimed_at() {
-        for (each, commit) in [(200, 1_000), (1_000, 1_000), (500, 2_000)] {
+        for (each, commit) in [(100, 1_000), (60, 600), (300, 600)] {
             let (each, commit) = (Duration::from_micros(each), Duration::from_micros(commit));
             let took = commit + each * settled(each, commit).targets() as u32;
             assert!(took > AIM / 2 && took < AIM * 5 / 4, "{took:?}");
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn one_slow_batch_at_most_halves_the_next() {
-        let mut pace = settled(Duration::from_micros(200), Duration::ZERO);
+        let mut pace = settled(Duration::from_micros(100), Duration::ZERO);
         let before = pace.targets();
         pace.learn(before, Duration::from_secs(30));
         assert_eq!(pace.targets(), before / 2);

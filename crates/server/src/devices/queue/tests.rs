@@ -1,5 +1,6 @@
 use super::{Capabilities, CapabilityQueue, StatusQueue, Statuses, Unwritten};
 use crate::heads::Heads;
+use crate::precedence::Precedence;
 use crate::telemetry::Metrics;
 use futures_util::poll;
 use margo::capabilities::{DeviceCapabilities, UnknownTypes};
@@ -11,6 +12,7 @@ use margrave_store::{DevicePut, DeviceWrite, StatusOutcome, StatusWrite, Store, 
 use sqlx::Connection as _;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 use uuid::Uuid;
 
 fn report() -> StatusWrite {
@@ -34,7 +36,7 @@ fn writer(store: Store) -> Statuses {
 async fn reports_that_would_hold_too_much_memory_are_turned_away_until_others_are_written() {
     // Invariant 12
     let store = Store::open(&StoreOptions { url: "sqlite::memory:".to_owned(), readers: 1 }).await.unwrap();
-    let (queue, task) = StatusQueue::start_bounded(writer(store), 100, 1000);
+    let (queue, task) = StatusQueue::start_bounded(writer(store), Precedence::default(), 100, 1000);
     let large = || StatusWrite { body: vec![b' '; 600], ..report() };
     let mut first = pin!(queue.write(large()));
     assert!(poll!(first.as_mut()).is_pending());
@@ -59,7 +61,7 @@ async fn a_full_queue_turns_reports_away_and_drains_when_the_store_is_free() {
     let mut other_writer = sqlx::SqliteConnection::connect(&url).await.unwrap();
     sqlx::query("BEGIN IMMEDIATE").execute(&mut other_writer).await.unwrap();
 
-    let (queue, task) = StatusQueue::start_bounded(writer(store), 1, 1 << 20);
+    let (queue, task) = StatusQueue::start_bounded(writer(store), Precedence::default(), 1, 1 << 20);
     // Each report is handed over when its future is polled first.
     let mut first = pin!(queue.write(report()));
     assert!(poll!(first.as_mut()).is_pending());
@@ -100,7 +102,7 @@ async fn capability_reports_that_wait_are_written_together_and_a_bad_one_alone()
 
     let metrics = Arc::new(Metrics::default());
     let group = Capabilities { store: store.clone(), metrics: Arc::clone(&metrics) };
-    let (queue, task) = CapabilityQueue::start_bounded(group, 100, 1 << 20);
+    let (queue, task) = CapabilityQueue::start_bounded(group, Precedence::default(), 100, 1 << 20);
     let mut first = pin!(queue.write(capability_report("client-0")));
     assert!(poll!(first.as_mut()).is_pending());
     while queue.sender.capacity() < 100 {
@@ -123,5 +125,31 @@ async fn capability_reports_that_wait_are_written_together_and_a_bad_one_alone()
     assert_eq!(stranger.await, Err(Unwritten::Failed), "nobody knows this client");
     assert_eq!(store.devices_count().await.unwrap(), 20);
     assert!(metrics.encode().contains("margrave_capability_batches_total 2\n"), "{}", metrics.encode());
+    task.abort();
+}
+
+#[tokio::test]
+async fn reports_that_come_during_a_batch_are_written_together_behind_it() {
+    let store = Store::open(&StoreOptions { url: "sqlite::memory:".to_owned(), readers: 1 }).await.unwrap();
+    let (precedence, metrics) = (Precedence::default(), Arc::new(Metrics::default()));
+    let group = Statuses { store, heads: Arc::new(Heads::default()), metrics: Arc::clone(&metrics) };
+    let (queue, task) = StatusQueue::start_bounded(group, precedence.clone(), 100, 1 << 20);
+    let batch = precedence.batch(Duration::from_hours(1)).await;
+    let mut first = pin!(queue.write(report()));
+    assert!(poll!(first.as_mut()).is_pending());
+    // The writer takes it and waits for the batch.
+    while queue.sender.capacity() < 100 {
+        tokio::task::yield_now().await;
+    }
+    let mut others: Vec<_> = (0..5).map(|_| Box::pin(queue.write(report()))).collect();
+    for other in &mut others {
+        assert!(poll!(other.as_mut()).is_pending());
+    }
+    drop(batch);
+    assert_eq!(first.await, Ok(StatusOutcome::UnknownDeployment));
+    for other in others {
+        assert_eq!(other.await, Ok(StatusOutcome::UnknownDeployment));
+    }
+    assert!(metrics.encode().contains("margrave_status_batches_total 1\n"), "{}", metrics.encode());
     task.abort();
 }

@@ -7,6 +7,10 @@ use crate::state::ServerState;
 use axum::Json;
 use axum::extract::State;
 use margrave_api::explain::Explanation;
+use std::time::Duration;
+
+/// How long a call waits for all devices to be judged; then it says how many were.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What is desired of a deployment, what is known, what is waited for, and what would change it.
 #[utoipa::path(get, path = "/api/deployments/{id}/explain", tag = "deployments", params(("id" = String, Path)),
@@ -36,5 +40,5 @@ pub(super) async fn explain_application(
     State(state): State<ServerState>,
     Path(id): Path<String>,
 ) -> Answer<Json<Explanation>> {
-    Ok(Json(explain::application(&state, &id).await?))
+    Ok(Json(explain::application(&state, &id, PATIENCE).await?.explanation))
 }

@@ -64,7 +64,7 @@ pub(in crate::ui) async fn list(visit: Visit, asked: Asked) -> Answer {
     let page = changes::list(&visit.state, &paging).await?;
     let mut shown = Vec::with_capacity(page.items.len());
     for change in page.items {
-        shown.push(shown_change(&overview, changes::glance(&visit.state, &change.id).await?));
+        shown.push(shown_change(&overview, changes::get(&visit.state, &change.id).await?));
     }
     let next = page.next.map(|next| link("/changes", &[("after", &next)]));
     visit.show(&ListPage { shell: visit.shell(Section::Deployments, "Changes").await?, changes: shown, next })
@@ -73,7 +73,7 @@ pub(in crate::ui) async fn list(visit: Visit, asked: Asked) -> Answer {
 pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<String>) -> Answer {
     let state = &visit.state;
     let overview = overview::get(state).await?;
-    let change = changes::glance(state, &id).await?;
+    let change = changes::get(state, &id).await?;
     let name = overview.names.get(&change.application).unwrap_or(&change.application).clone();
     if asked.get("ask").as_deref() == Some("cancel") {
         let left = change.total.saturating_sub(change.published);

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 /// Many accepted clients with one device each, straight into the store.
-async fn fleet(server: &TestServer, count: usize) {
+pub(super) async fn fleet(server: &TestServer, count: usize) {
     let state = server.state();
     for number in 0..count {
         let name = format!("d{number:05}");

@@ -1,5 +1,6 @@
 //! Why something is as it is, told over the API in every state a deployment can be in.
 
+use super::batches::fleet;
 use super::packages::{ID, upload};
 use super::{Kind, api, create, deployed, finished, on, press, problem};
 use crate::support::{TestServer, eventually};
@@ -147,4 +148,19 @@ async fn an_application_is_explained_by_counts_and_the_commonest_reasons() {
     check(&failing, "failing", &["cause-removed"], &["explain-deployment", "show-fit"]);
     assert!(failing.would_change_it[0].sentence.contains("no such image (301)"), "{failing:?}");
     assert_eq!(problem(api.explain_application("nothing").await).code, "not-found");
+}
+
+#[tokio::test]
+async fn every_device_of_a_large_fleet_is_judged_for_an_application() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    upload(&api, "1.0.0").await;
+    fleet(&server, 450).await;
+    let shown = api.explain_application(ID).await.unwrap();
+    let fit = shown.known.iter().find(|fact| fact.code == "fit").unwrap();
+    assert_eq!(
+        (&fit.values["judged"], &fit.values["devices"], &fit.values["fits"]),
+        (&json!(450), &json!(450), &json!(450)),
+        "{fit:?}"
+    );
 }

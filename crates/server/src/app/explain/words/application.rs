@@ -22,8 +22,8 @@ pub(in crate::app::explain) struct Facts {
 }
 
 /// Where the newest version could run.
-#[derive(Debug, Default)]
-pub(in crate::app::explain) struct Fit {
+#[derive(Debug, Clone, Default)]
+pub struct Fit {
     /// Devices looked at.
     pub(in crate::app::explain) judged: u64,
     /// Devices there are.

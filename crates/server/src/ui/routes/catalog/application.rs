@@ -2,6 +2,7 @@
 
 use super::shelf::{Fit, fit};
 use crate::app::error::AppError;
+use crate::app::explain::Explained;
 use crate::app::shelf::{self, Detail};
 use crate::app::{applications, drafts, explain};
 use crate::ui::ask::{Question, ask};
@@ -15,7 +16,7 @@ use askama::Template;
 use axum::extract::Path;
 use axum::response::IntoResponse as _;
 use http::{HeaderValue, header};
-use margrave_api::explain::Explanation;
+use std::time::Duration;
 
 /// What an icon may be, by the last part of its media type (`application/vnd.margo.app.icon.v1+svg`).
 const PICTURES: [(&str, &str); 6] = [
@@ -26,6 +27,8 @@ const PICTURES: [(&str, &str); 6] = [
     ("webp", "image/webp"),
     ("gif", "image/gif"),
 ];
+/// How long the page waits for devices to be judged before it says how far that is.
+const WAIT: Duration = Duration::from_millis(80);
 /// A picture from a package runs nothing and loads nothing, wherever it is opened.
 const PICTURE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
 
@@ -45,7 +48,7 @@ struct ApplicationPage {
     icon: bool,
     device: String,
     fit: Option<Fit>,
-    explanation: Option<Explanation>,
+    explained: Option<Explained>,
     where_link: String,
 }
 pages!(ApplicationPage);
@@ -56,6 +59,12 @@ struct Running {
     count: u64,
     bar: Markup,
     link: String,
+}
+
+impl ApplicationPage {
+    fn is_under_way(&self) -> bool {
+        self.explained.as_ref().is_some_and(|explained| explained.under_way)
+    }
 }
 
 pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<String>) -> Answer {
@@ -112,8 +121,8 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         running,
         icon: detail.version.resources.iter().any(|resource| resource.kind == "icon"),
         // Looking at every device takes a while in a large fleet, so only on demand.
-        explanation: match asked.get("where") {
-            Some(_) => Some(explain::application(state, &id).await?),
+        explained: match asked.get("where") {
+            Some(_) => Some(explain::application(state, &id, WAIT).await?),
             None => None,
         },
         where_link: link(&format!("/catalog/{id}"), &[("version", &shown), ("device", &device), ("where", "yes")]),
