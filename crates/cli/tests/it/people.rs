@@ -41,8 +41,8 @@ fn a_password_is_read_from_stdin_and_never_an_argument() {
 fn at_a_terminal_a_password_is_asked_for_twice_and_not_shown() {
     let server = Server::start();
     let mut terminal = Terminal::start(&server, &["user", "password"]);
-    terminal.expect("New password of admin", &format!("{NEW}\r"));
-    terminal.expect("Once more", &format!("{NEW}\r"));
+    terminal.expect_hidden("New password of admin", &format!("{NEW}\r"));
+    terminal.expect_hidden("Once more", &format!("{NEW}\r"));
     terminal.expect("The password of admin was set.", "");
     assert!(!terminal.seen().contains(NEW), "{}", terminal.seen());
     assert_eq!(terminal.end(), 0);

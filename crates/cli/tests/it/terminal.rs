@@ -55,6 +55,20 @@ impl Terminal {
         self.keys.write_all(key.as_bytes()).unwrap();
     }
 
+    /// As [`Self::expect`], for keys that are not to be seen: they are pressed once the terminal shows none.
+    #[track_caller]
+    pub(crate) fn expect_hidden(&mut self, text: &str, key: &str) {
+        self.expect(text, "");
+        let own = self.script.id();
+        until("the terminal hides what is typed", || {
+            let child = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children")).ok()?;
+            let terminal = std::fs::read_link(format!("/proc/{}/fd/0", child.split_whitespace().next()?)).ok()?;
+            let settings = Command::new("stty").arg("-aF").arg(terminal).output().ok()?;
+            String::from_utf8_lossy(&settings.stdout).split_whitespace().any(|one| one == "-echo").then_some(())
+        });
+        self.keys.write_all(key.as_bytes()).unwrap();
+    }
+
     /// What the screen has shown so far.
     pub(crate) fn seen(&self) -> &str {
         &self.seen

@@ -39,7 +39,8 @@ pub struct Search {
 impl Search {
     pub fn is_everything(&self) -> bool {
         let Self { text, labels, site, group, state } = self;
-        text.is_none() && labels.is_none() && site.is_none() && group.is_none() && state.is_none()
+        let labels = labels.as_deref().unwrap_or_default();
+        text.is_none() && labels.is_empty() && site.is_none() && group.is_none() && state.is_none()
     }
 
     /// The labels, the site and the group as one selector.

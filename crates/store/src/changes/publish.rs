@@ -101,8 +101,8 @@ impl Publishing {
 const SELECT_MANIFESTS: &str = "SELECT m.client_id, m.version, m.bundle_digest, c.state, c.revision
                                 FROM manifests m JOIN clients c ON c.id = m.client_id WHERE m.client_id IN";
 
-/// In one order by everybody, so that two batches never wait for each other crosswise.
-const LOCK_MANIFESTS: &str = "ORDER BY m.client_id FOR UPDATE OF m";
+/// In one order by everybody, that of ids here, so that two batches never wait for each other crosswise.
+const LOCK_MANIFESTS: &str = "ORDER BY m.client_id COLLATE \"C\" FOR UPDATE OF m";
 
 /// By client, never by desire: nearly every deployment is present.
 const SELECT_PRESENT: &str = "SELECT d.*, b.body FROM deployments d LEFT JOIN blobs b ON b.digest = d.yaml_digest

@@ -4,20 +4,21 @@ use super::sentence;
 use super::words::application::{Facts, Fit, explain};
 use crate::app::applications::application_id;
 use crate::app::beside::{Beside, Sight, Telling};
-use crate::app::devices;
 use crate::app::error::{AppError, AppResult};
 use crate::app::turns::Turns;
+use crate::app::{devices, overview};
 use crate::state::ServerState;
 use margo::constraints::Outcome;
 use margo::description::ApplicationDescription;
 use margo::ids::ApplicationId;
 use margrave_api::explain::Explanation;
+use margrave_api::summary::Counts;
 use margrave_core::convergence::Convergence;
 use margrave_core::model::Device;
 use margrave_core::placement::{Placement, place};
 use margrave_core::time::Timestamp;
 use margrave_store::{DeploymentFilter, DeviceFilter};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,13 +53,21 @@ pub async fn application(state: &ServerState, id: &str, patience: Duration) -> A
     let Sight { value: fit, done } = fit(state, (id.clone(), newest.imported_at), description, patience).await?;
     let facts = Facts {
         application: id.to_string(),
-        deployments: state.store.application_summary(&id, state.silent_since()).await?,
+        deployments: counted(state, &id).await?,
         fit: fit.map(|fit| Fit::clone(&fit)).unwrap_or_default(),
         coming: state.store.changes_coming(&id, None, COMING_MAX).await?,
         failed: failed(state, &id).await?,
         versions: versions.into_iter().map(|version| (version.version, version.imported_at)).collect(),
     };
     Ok(Explained { explanation: explain(&facts), under_way: !done })
+}
+
+/// Deployments by version; in a large fleet as they were counted last.
+async fn counted(state: &ServerState, id: &ApplicationId) -> AppResult<BTreeMap<String, BTreeMap<Convergence, u64>>> {
+    let overview = overview::get(state).await?;
+    let versions = overview.uses.get(id.as_str()).into_iter().flatten();
+    let domain = |counts: &Counts| counts.0.iter().map(|(state, number)| ((*state).into(), *number)).collect();
+    Ok(versions.map(|(version, counts)| (version.clone(), domain(counts))).collect())
 }
 
 /// Some deployments that failed, with the reason.
