@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod applications;
+pub mod beside;
 pub mod changes;
 pub mod clients;
 pub(crate) mod compose;
@@ -30,4 +31,3 @@ pub mod shelf;
 pub mod summary;
 pub mod trust;
 pub(crate) mod turns;
-pub mod beside;

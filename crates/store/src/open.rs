@@ -292,8 +292,8 @@ fn tell(events: &watch::Sender<i64>, newest: i64) {
     });
 }
 
-/// Pages in the write-ahead log with which it is made to begin anew: 120 MiB. Sooner would make those who report wait more often, and writing over what
-/// is there is cheaper than growing.
+/// Pages in the write-ahead log with which it is made to begin anew: 120 MiB. Sooner would make those who report wait more
+/// often, and writing over what is there is cheaper than growing.
 const RESTART_PAGES: i64 = 30_000;
 
 /// IMMEDIATE takes the write lock at once: a transaction that began by reading could otherwise fail on its first write when

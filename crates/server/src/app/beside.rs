@@ -8,6 +8,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, watch};
 
+/// Devices looked at while somebody waits; more are looked at beside the request.
+pub(crate) const AT_ONCE_MAX: u64 = 200;
+/// How long a page waits for what is being worked out before it says how far that is.
+pub(crate) const PAGE_WAITS: Duration = Duration::from_millis(80);
 /// After this time the fleet may look different, and it is worked out anew for whoever asks.
 const FRESH: Duration = Duration::from_mins(2);
 /// Results that are kept.

@@ -1,7 +1,7 @@
 //! What a draft comes to. A few devices are looked at while the page is made; a fleet is looked at beside the request, once for
 //! each state of a draft, and the page says that it is being done (ADR 31).
 
-use super::beside::Beside;
+use super::beside::{AT_ONCE_MAX, Beside, PAGE_WAITS};
 use super::changes::{self, Review};
 use super::drafts::{self, Kept};
 use super::error::{AppError, AppResult};
@@ -10,13 +10,8 @@ use margrave_api::problem::FieldProblem;
 use margrave_core::time::Timestamp;
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 use uuid::Uuid;
 
-/// Devices looked at while somebody waits.
-const AT_ONCE_MAX: u64 = 200;
-/// How long a page waits for what is being worked out before it says so.
-const WAIT: Duration = Duration::from_millis(80);
 /// One review for each set of answers.
 #[derive(Debug, Clone)]
 pub struct Reviewed {
@@ -55,7 +50,7 @@ pub async fn look(state: &ServerState, kept: &Kept) -> AppResult<Look> {
     }
     let (own, wanted) = (state.clone(), kept.clone());
     let work = |_| async move { Arc::new(outcome(&own, &wanted).await) };
-    let sight = state.reviews.look((kept.id, kept.revision), WAIT, work).await;
+    let sight = state.reviews.look((kept.id, kept.revision), PAGE_WAITS, work).await;
     Ok(sight.value.map_or(Look::UnderWay(reach), Look::Done))
 }
 

@@ -1,9 +1,9 @@
-//! Gathers what is known of an application: counts come from the database, fit from looking at every device.
+//! Gathers what is known of an application: counts are those of the overview, fit from looking at every device.
 
 use super::sentence;
 use super::words::application::{Facts, Fit, explain};
 use crate::app::applications::application_id;
-use crate::app::beside::{Beside, Sight, Telling};
+use crate::app::beside::{AT_ONCE_MAX, Beside, Sight, Telling};
 use crate::app::error::{AppError, AppResult};
 use crate::app::turns::Turns;
 use crate::app::{devices, overview};
@@ -22,8 +22,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Devices judged while somebody waits; more are judged beside the request.
-const AT_ONCE_MAX: u64 = 200;
 /// Devices read at once.
 const PAGE: u32 = 100;
 /// Reasons that are named.

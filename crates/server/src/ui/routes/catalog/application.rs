@@ -1,6 +1,7 @@
 //! One application: what it is, what it needs, where it runs.
 
 use super::shelf::{Fit, fit};
+use crate::app::beside::PAGE_WAITS;
 use crate::app::error::AppError;
 use crate::app::explain::Explained;
 use crate::app::shelf::{self, Detail};
@@ -16,7 +17,6 @@ use askama::Template;
 use axum::extract::Path;
 use axum::response::IntoResponse as _;
 use http::{HeaderValue, header};
-use std::time::Duration;
 
 /// What an icon may be, by the last part of its media type (`application/vnd.margo.app.icon.v1+svg`).
 const PICTURES: [(&str, &str); 6] = [
@@ -27,8 +27,6 @@ const PICTURES: [(&str, &str); 6] = [
     ("webp", "image/webp"),
     ("gif", "image/gif"),
 ];
-/// How long the page waits for devices to be judged before it says how far that is.
-const WAIT: Duration = Duration::from_millis(80);
 /// A picture from a package runs nothing and loads nothing, wherever it is opened.
 const PICTURE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
 
@@ -122,7 +120,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         icon: detail.version.resources.iter().any(|resource| resource.kind == "icon"),
         // Looking at every device takes a while in a large fleet, so only on demand.
         explained: match asked.get("where") {
-            Some(_) => Some(explain::application(state, &id, WAIT).await?),
+            Some(_) => Some(explain::application(state, &id, PAGE_WAITS).await?),
             None => None,
         },
         where_link: link(&format!("/catalog/{id}"), &[("version", &shown), ("device", &device), ("where", "yes")]),
