@@ -40,6 +40,16 @@ pub(crate) struct Entry<'a> {
     pub(crate) after: Option<Value>,
 }
 
+const ATTEMPT: &str = "append to the audit chain";
+
+/// Both heads at once.
+const SELECT_HEADS: &str =
+    "SELECT a.seq, a.hash, e.newest FROM audit_head a JOIN event_head e ON e.id = a.id WHERE a.id = 1";
+/// The same where others may append at the same time; in this order by everybody.
+const LOCK_HEADS: &str =
+    "SELECT a.seq, a.hash, e.newest FROM audit_head a JOIN event_head e ON e.id = a.id WHERE a.id = 1
+                          FOR UPDATE";
+
 /// Appends to the chain, and an event for each record. The last thing a transaction does: on PostgreSQL the head rows are
 /// locked from here to the commit.
 pub(crate) async fn append(
@@ -47,15 +57,26 @@ pub(crate) async fn append(
     entries: Vec<Entry<'_>>,
     now: Timestamp,
 ) -> Result<Vec<AuditRecord>> {
+    let pile = Pile::new(transaction);
+    append_behind(transaction, pile, entries, now).await
+}
+
+/// The same behind what is on a pile, in as few trips as can be.
+pub(crate) async fn append_behind(
+    transaction: &mut Writing,
+    pile: Pile<'_>,
+    entries: Vec<Entry<'_>>,
+    now: Timestamp,
+) -> Result<Vec<AuditRecord>> {
     if entries.is_empty() {
+        pile.write(transaction, ATTEMPT).await?;
         return Ok(Vec::new());
     }
-    let head = sqlx::query("UPDATE audit_head SET seq = seq WHERE id = 1 RETURNING seq, hash")
-        .fetch_one(&mut **transaction)
-        .await
-        .during("take the head of the audit chain")?;
-    let head = Columns::of("audit_head", &head);
-    let (mut seq, mut previous_hash) = (head.number("seq")?, head.text("hash")?);
+    let pile = pile.write_apart(transaction, ATTEMPT).await?;
+    let select = if transaction.is_shared() { LOCK_HEADS } else { SELECT_HEADS };
+    let heads = sqlx::query(select).fetch_one(&mut **transaction).await.during("take the head of the audit chain")?;
+    let heads = Columns::of("audit_head", &heads);
+    let (mut seq, mut previous_hash) = (heads.number("seq")?, heads.text("hash")?);
     let mut records = Vec::with_capacity(entries.len());
     for entry in entries {
         seq += 1;
@@ -63,13 +84,15 @@ pub(crate) async fn append(
         previous_hash.clone_from(&record.hash);
         records.push(record);
     }
-    let events = events::number(transaction, records.iter().map(of_audit).collect(), now).await?;
-    let mut pile = Pile::new(transaction);
+    let events = records.iter().map(of_audit).collect();
+    let events = events::number_behind(transaction, heads.number("newest")?, events, now);
+    let mut pile = pile;
     pile.insert(&INSERT, records.iter().collect(), |row, record: &&AuditRecord| bind(row, record));
     let text = |first| format!("UPDATE audit_head SET seq = ${first}, hash = ${} WHERE id = 1", first + 1);
     pile.add(2, text, move |statement| statement.bind(seq).bind(previous_hash));
+    events::move_head(&mut pile, &events);
     events::pile(&mut pile, events);
-    pile.write(transaction, "append to the audit chain").await?;
+    pile.write(transaction, ATTEMPT).await?;
     Ok(records)
 }
 
@@ -96,7 +119,7 @@ const INSERT: Insert = Insert {
     into: "audit (seq, at, actor, reason, request_id, action, subject, before_state, after_state, previous_hash, hash)",
     columns: 11,
     on_conflict: "",
-    attempt: "append to the audit chain",
+    attempt: ATTEMPT,
 };
 
 fn bind<'q>(statement: Statement<'q>, record: &AuditRecord) -> Statement<'q> {
@@ -150,8 +173,8 @@ impl Store {
 
     /// The place of the last record; 0 when there is none.
     pub async fn audit_place(&self) -> Result<i64> {
-        const ATTEMPT: &str = "read the end of the audit chain";
-        let row = sqlx::query("SELECT seq FROM audit_head WHERE id = 1").fetch_one(&self.read).await.during(ATTEMPT)?;
+        let row = sqlx::query("SELECT seq FROM audit_head WHERE id = 1").fetch_one(&self.read).await;
+        let row = row.during("read the end of the audit chain")?;
         Columns::of("audit_head", &row).number("seq")
     }
 

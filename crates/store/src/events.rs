@@ -73,9 +73,28 @@ pub(crate) async fn number(transaction: &mut Writing, events: Vec<NewEvent>, now
         .await
         .during("take the head of the events")?;
     let newest = Columns::of("event_head", &row).number("newest")?;
-    let first = newest + 1 - events.len() as i64;
-    transaction.tell(newest);
-    Ok((first..).zip(events).map(|(id, what)| Event { id, at: now, what: what.bounded() }).collect())
+    Ok(number_behind(transaction, newest - events.len() as i64, events, now))
+}
+
+/// The ids behind `newest`, for somebody who holds the head and moves it, by [`move_head`].
+pub(crate) fn number_behind(
+    transaction: &mut Writing,
+    newest: i64,
+    events: Vec<NewEvent>,
+    now: Timestamp,
+) -> Vec<Event> {
+    let events: Vec<Event> =
+        (newest + 1..).zip(events).map(|(id, what)| Event { id, at: now, what: what.bounded() }).collect();
+    transaction.tell(newest + events.len() as i64);
+    events
+}
+
+pub(crate) fn move_head(pile: &mut Pile<'_>, events: &[Event]) {
+    if let Some(Event { id: newest, .. }) = events.last() {
+        let newest = *newest;
+        let text = |first| format!("UPDATE event_head SET newest = ${first} WHERE id = 1");
+        pile.add(1, text, move |statement| statement.bind(newest));
+    }
 }
 
 pub(crate) fn pile(pile: &mut Pile<'_>, events: Vec<Event>) {

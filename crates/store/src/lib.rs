@@ -30,6 +30,7 @@
 //! engines; since no statement is checked when compiling, it is what checks them.
 
 // In suggested reading order, group by group: the ground, what is kept for everybody, the nouns, keeping it small.
+mod checkpoints;
 mod durable;
 mod error;
 mod many;

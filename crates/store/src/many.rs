@@ -15,6 +15,9 @@ const ROWS: [usize; 5] = [50, 10, 5, 2, 1];
 /// How many ids one lookup asks for.
 const IDS: usize = 50;
 
+/// The most statements of a pile that are kept prepared; a batch of the usual size has twenty or so.
+const KEPT_STATEMENTS_MAX: usize = 64;
+
 /// An insertion, written around its rows: `INSERT INTO t (a, b) VALUES` .. `ON CONFLICT ..`.
 pub(crate) struct Insert {
     pub(crate) into: &'static str,
@@ -101,20 +104,48 @@ impl<'p> Pile<'p> {
         self.places += places;
     }
 
+    /// Writes what is on the pile so far where it makes no difference to the number of trips, so that rows everybody needs can be
+    /// taken behind it and not be held for long.
+    pub(crate) async fn write_apart(self, connection: &mut AnyConnection, attempt: &'static str) -> Result<Self> {
+        if !self.apart {
+            return Ok(self);
+        }
+        self.write(connection, attempt).await?;
+        Ok(Self { pieces: Vec::new(), apart: true, places: 0 })
+    }
+
     pub(crate) async fn write(self, connection: &mut AnyConnection, attempt: &'static str) -> Result<()> {
-        // The text is made of our own literals and numbers; values are bound.
-        if self.apart {
-            for Piece { text, bind } in self.pieces {
-                bind(sqlx::query(AssertSqlSafe(text))).execute(&mut *connection).await.during(attempt)?;
-            }
-        } else if !self.pieces.is_empty() {
-            let (texts, bindings): (Vec<_>, Vec<_>) =
-                self.pieces.into_iter().map(|piece| (piece.text, piece.bind)).unzip();
-            let statement = sqlx::query(AssertSqlSafe(texts.join("; ")));
-            let statement = bindings.into_iter().fold(statement, |statement, bind| bind(statement));
-            statement.execute(connection).await.during(attempt)?;
+        for statement in self.statements() {
+            statement.execute(&mut *connection).await.during(attempt)?;
         }
         Ok(())
+    }
+
+    /// The same for statements that return rows: those of all of them, in order.
+    pub(crate) async fn fetch(self, connection: &mut AnyConnection, attempt: &'static str) -> Result<Vec<AnyRow>> {
+        let mut rows = Vec::new();
+        for statement in self.statements() {
+            rows.extend(statement.fetch_all(&mut *connection).await.during(attempt)?);
+        }
+        Ok(rows)
+    }
+
+    fn statements(self) -> Vec<Statement<'static>> {
+        // The text is made of our own literals and numbers; values are bound.
+        if self.apart {
+            return self
+                .pieces
+                .into_iter()
+                .map(|Piece { text, bind }| bind(sqlx::query(AssertSqlSafe(text))))
+                .collect();
+        }
+        if self.pieces.is_empty() {
+            return Vec::new();
+        }
+        let (texts, bindings): (Vec<_>, Vec<_>) = self.pieces.into_iter().map(|piece| (piece.text, piece.bind)).unzip();
+        // What is prepared is kept by its whole text, and a high pile hardly comes again.
+        let statement = sqlx::query(AssertSqlSafe(texts.join("; "))).persistent(texts.len() <= KEPT_STATEMENTS_MAX);
+        vec![bindings.into_iter().fold(statement, |statement, bind| bind(statement))]
     }
 }
 
@@ -138,6 +169,31 @@ pub(crate) async fn select_in(
         // Places that are left over repeat the last id, which finds nothing more.
         let padded = chunk.iter().chain(std::iter::repeat(&chunk[chunk.len() - 1])).take(size);
         let statement = padded.fold(statement, |statement, id| statement.bind(id.clone()));
+        found.extend(statement.fetch_all(&mut *connection).await.during(attempt)?);
+    }
+    Ok(found)
+}
+
+/// Rows for which one thing or another is in a list: each piece of `select` ends before its list.
+pub(crate) async fn select_either(
+    connection: &mut AnyConnection,
+    select: [&'static str; 2],
+    lists: [&[String]; 2],
+    attempt: &'static str,
+) -> Result<Vec<AnyRow>> {
+    /// Nothing is called so.
+    const NOBODY: &str = "";
+    let [one, other] = select;
+    let chunk = |list: &'_ [String], index: usize| -> Vec<String> {
+        let chunk = list.chunks(IDS).nth(index).unwrap_or_default().iter().cloned();
+        chunk.chain(std::iter::repeat(NOBODY.to_owned())).take(IDS).collect()
+    };
+    let trips = lists.map(|list| list.len().div_ceil(IDS)).into_iter().max().unwrap_or_default();
+    let mut found = Vec::new();
+    for index in 0..trips {
+        let text = format!("{one} ({}) {other} ({})", places(1, IDS), places(IDS + 1, IDS));
+        let ids = lists.into_iter().flat_map(|list| chunk(list, index));
+        let statement = ids.fold(sqlx::query(AssertSqlSafe(text)), |statement, id| statement.bind(id));
         found.extend(statement.fetch_all(&mut *connection).await.during(attempt)?);
     }
     Ok(found)

@@ -1,13 +1,14 @@
 //! Opening the database: one of the two places that know which engine it is.
 
 use crate::Result;
+use crate::checkpoints::Checkpoints;
 use crate::durable::Log;
 use crate::error::{During, StoreError, is_full};
 use crate::idempotency::{self, KeyWrite};
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{Any, AnyConnection, AnyPool, ConnectOptions as _, Executor as _, Row as _, SqlSafeStr as _, Transaction};
+use sqlx::{Any, AnyConnection, AnyPool, ConnectOptions as _, Executor as _, SqlSafeStr as _, Transaction};
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::str::FromStr as _;
@@ -41,17 +42,15 @@ impl std::fmt::Debug for StoreOptions {
 #[derive(Debug, Clone)]
 pub struct Store {
     pub(crate) read: AnyPool,
-    write: AnyPool,
+    pub(crate) write: AnyPool,
     begin: &'static str,
     shared: bool,
     /// Where commits may be made without waiting for the disk.
     pub(crate) log: Option<Arc<Log>>,
     /// A connection that moves the write-ahead log into the database beside the others; none where that is not our job.
-    checkpoints: Option<AnyPool>,
+    pub(crate) checkpoints: Option<Arc<Checkpoints>>,
     /// Transactions committed here.
     commits: Arc<AtomicU64>,
-    /// How many there were when the log was moved last.
-    moved: Arc<AtomicU64>,
     /// Remembered in the transaction of the next call that writes.
     pub(crate) key: Option<Arc<KeyWrite>>,
     /// The newest event that is committed, as far as this server knows.
@@ -137,7 +136,7 @@ impl Store {
         // The writer first: it creates the file and switches it to the write-ahead log.
         let write = connect(&url, sqlite_pool(1, WRITER_PRAGMAS)).await?;
         let read = connect(&url, sqlite_pool(options.readers.max(1), READER_PRAGMAS)).await?;
-        let checkpoints = connect(&url, sqlite_pool(1, CHECKPOINT_PRAGMAS)).await?;
+        let checkpoints = Arc::new(Checkpoints::connect(&url).await?);
         let log = Some(Arc::new(Log::beside(&database_file(&url)?)));
         Ok(Self { checkpoints: Some(checkpoints), log, ..Self::new(read, write, BEGIN_KEPT, false) })
     }
@@ -151,8 +150,8 @@ impl Store {
     }
 
     fn new(read: AnyPool, write: AnyPool, begin: &'static str, shared: bool) -> Self {
-        let (events, commits, moved) = (Arc::new(watch::Sender::new(0)), Arc::default(), Arc::default());
-        Self { read, write, begin, shared, log: None, checkpoints: None, commits, moved, key: None, events }
+        let (events, commits) = (Arc::new(watch::Sender::new(0)), Arc::default());
+        Self { read, write, begin, shared, log: None, checkpoints: None, commits, key: None, events }
     }
 
     /// Wakes whoever waits for events; a number that is known already wakes nobody.
@@ -189,29 +188,6 @@ impl Store {
     /// How many transactions this server has committed: whether others write as well.
     pub fn commits(&self) -> u64 {
         self.commits.load(Ordering::Acquire)
-    }
-
-    /// Moves what was committed from the write-ahead log into the database while others go on reading and writing.
-    ///
-    /// Left to SQLite, whoever commits next does it and everybody behind waits.
-    pub async fn checkpoint(&self) -> Result<()> {
-        self.checkpoint_and_restart(RESTART_PAGES).await
-    }
-
-    async fn checkpoint_and_restart(&self, restart_pages: i64) -> Result<()> {
-        let Some(checkpoints) = &self.checkpoints else { return Ok(()) };
-        let commits = self.commits();
-        if self.moved.swap(commits, Ordering::AcqRel) == commits {
-            return Ok(());
-        }
-        let pages = move_log(checkpoints).await?;
-        if pages >= restart_pages {
-            // The log begins anew when all of it is moved, and while somebody always writes only who writes can do that. What
-            // came meanwhile is moved before, so that little is left and nobody waits long.
-            move_log(checkpoints).await?;
-            move_log(&self.write).await?;
-        }
-        Ok(())
     }
 
     pub async fn close(&self) {
@@ -277,13 +253,6 @@ pub(crate) async fn commit(writing: Writing) -> Result<()> {
     Ok(())
 }
 
-/// Gives how many pages the log has, moved or not.
-async fn move_log(pool: &AnyPool) -> Result<i64> {
-    let row = sqlx::query("PRAGMA wal_checkpoint(PASSIVE)").fetch_one(pool).await;
-    let row = row.during("move the write-ahead log into the database")?;
-    row.try_get("log").during("read what a checkpoint did")
-}
-
 fn tell(events: &watch::Sender<i64>, newest: i64) {
     events.send_if_modified(|known| {
         let news = newest > *known;
@@ -291,10 +260,6 @@ fn tell(events: &watch::Sender<i64>, newest: i64) {
         news
     });
 }
-
-/// Pages in the write-ahead log with which it is made to begin anew: 120 MiB. Sooner would make those who report wait more
-/// often, and writing over what is there is cheaper than growing.
-const RESTART_PAGES: i64 = 30_000;
 
 /// IMMEDIATE takes the write lock at once: a transaction that began by reading could otherwise fail on its first write when
 /// another process wrote in between. Each transaction says for itself whether its commit waits for the disk, so none depends on
@@ -309,8 +274,6 @@ const BEGIN_SOON: &str = "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE";
 const WRITER_PRAGMAS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; \
                               PRAGMA busy_timeout = 10000; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -4096; \
                               PRAGMA wal_autocheckpoint = 60000; PRAGMA journal_size_limit = 134217728";
-/// FULL: what is moved is on disk before the log is written over.
-const CHECKPOINT_PRAGMAS: &str = "PRAGMA synchronous = FULL; PRAGMA busy_timeout = 0; PRAGMA cache_size = -256";
 const READER_PRAGMAS: &str = "PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 10000; PRAGMA query_only = ON; \
                               PRAGMA temp_store = MEMORY; PRAGMA cache_size = -1024";
 
@@ -330,16 +293,14 @@ fn sqlite_pool(connections: u32, pragmas: &'static str) -> AnyPoolOptions {
 }
 
 async fn connect(url: &str, pool: AnyPoolOptions) -> Result<AnyPool> {
-    let failed = |source| {
-        if is_full(&source) {
-            StoreError::Full(source)
-        } else {
-            StoreError::Open { url: without_password(url), source }
-        }
-    };
+    let failed = |source| cannot_open(url, source);
     // Statements are traced by who calls us; sqlx would log every single one.
     let options = AnyConnectOptions::from_str(url).map_err(failed)?.disable_statement_logging();
     pool.connect_with(options).await.map_err(failed)
+}
+
+pub(crate) fn cannot_open(url: &str, source: sqlx::Error) -> StoreError {
+    if is_full(&source) { StoreError::Full(source) } else { StoreError::Open { url: without_password(url), source } }
 }
 
 /// Links followed, as SQLite does before it names its log.
@@ -384,10 +345,7 @@ fn migrator() -> Migrator {
 
 #[cfg(test)]
 mod tests {
-    use super::{StoreOptions, commit, is_memory, without_password};
-    use crate::{Store, blobs};
-    use margo::digest::Digest;
-    use margrave_core::time::Timestamp;
+    use super::{StoreOptions, is_memory, without_password};
 
     #[test]
     fn keeps_passwords_out_of_messages() {
@@ -400,27 +358,6 @@ mod tests {
         assert_eq!(without_password("postgres://host/db?password=se@cret"), "postgres://");
         let options = StoreOptions { url: "postgres://me:secret@host/db".to_owned(), readers: 1 };
         assert!(!format!("{options:?}").contains("secret"));
-    }
-
-    #[tokio::test]
-    async fn the_log_begins_anew_when_it_is_long() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("test.db");
-        let url = format!("sqlite://{}", file.display());
-        let store = Store::open(&StoreOptions { url, readers: 1 }).await.unwrap();
-        let mut lengths = Vec::new();
-        for round in 0..5 {
-            let body = vec![round; 1 << 20];
-            let mut writing = store.begin().await.unwrap();
-            let blobs = [(Digest::of(&body), body.as_slice())].into();
-            blobs::put(&mut writing, &blobs, Timestamp(1)).await.unwrap();
-            commit(writing).await.unwrap();
-            store.checkpoint_and_restart(100).await.unwrap();
-            lengths.push(std::fs::metadata(folder.path().join("test.db-wal")).unwrap().len());
-        }
-        // What opening wrote may lie before the first megabyte.
-        assert!(lengths.last() <= lengths.first(), "{lengths:?}");
-        assert!(store.blob_get(&Digest::of(&vec![3; 1 << 20])).await.unwrap().is_some());
     }
 
     #[test]

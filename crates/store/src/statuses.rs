@@ -14,9 +14,13 @@ use margrave_core::time::Timestamp;
 use news::{Changed, Previous};
 use sqlx::AnyConnection;
 use sqlx::any::AnyRow;
+use std::collections::BTreeMap;
 
 /// The most reports kept per deployment, whatever retention says later: a client that reports in circles must not fill the disk.
 pub const STATUS_HISTORY_MAX: u32 = 100;
+
+/// Reports that are updated in one trip. Few, since SQLite keeps what it has prepared for each number of them.
+const REPORTS_AT_ONCE: usize = 8;
 
 #[derive(Debug, Clone)]
 pub struct StatusWrite {
@@ -57,14 +61,29 @@ impl Store {
         let mut order: Vec<usize> = (0..reports.len()).collect();
         order.sort_by_key(|index| reports[*index].status.deployment_id);
         let mut transaction = self.begin().await?;
+        let mut written = BTreeMap::new();
+        for some in order.chunks(REPORTS_AT_ONCE) {
+            let mut pile = Pile::new(&transaction);
+            for &index in some {
+                outcomes[index] = put(&mut pile, index, &reports[index]);
+            }
+            for row in &pile.fetch(&mut transaction, "write statuses").await? {
+                let (index, one) = read_written(row)?;
+                written.insert(index, one);
+            }
+        }
         let (mut changed, mut entries): (Vec<Changed<'_>>, Vec<Entry<'_>>) = (Vec::new(), Vec::new());
         for index in order {
             let report = &reports[index];
-            let (outcome, written) = put(&mut transaction, report).await?;
-            outcomes[index] = outcome;
-            if let Some(Written { seq, adopted, previous }) = written {
-                entries.push(Entry { seq, adopted, report });
-                changed.push(Changed { index, report, adopted, previous });
+            match written.remove(&index) {
+                Some(Written { seq, adopted, previous }) => {
+                    entries.push(Entry { seq, adopted, report });
+                    changed.push(Changed { index, report, adopted, previous });
+                }
+                None if outcomes[index] == StatusOutcome::Kept => {
+                    outcomes[index] = superseded_or_unknown(&mut transaction, report).await?;
+                }
+                None => {}
             }
         }
         changed.retain(Changed::differs);
@@ -106,39 +125,44 @@ struct Written {
     previous: Previous,
 }
 
-async fn put(connection: &mut AnyConnection, report: &StatusWrite) -> Result<(StatusOutcome, Option<Written>)> {
+/// Puts the statement for one report on the pile; it returns a row with the report's `index` if it was written.
+fn put<'a>(pile: &mut Pile<'a>, index: usize, report: &'a StatusWrite) -> StatusOutcome {
     let Ok(adopted) = i64::try_from(report.status.adopted_manifest_version) else {
-        return Ok((StatusOutcome::VersionOutOfRange, None));
+        return StatusOutcome::VersionOutOfRange;
     };
-    let deployment = report.status.deployment_id.to_string();
     // GEN-09: scoped to the caller. ST-12: desired or not makes no difference. W-12: version 0 is unknown and always taken.
     // A report that repeats the last one adds nothing to the history.
-    let row = sqlx::query(
-        "UPDATE statuses SET
-             reports = reports + CASE WHEN state = $3 AND adopted_version = $4 AND body = $5 THEN 0 ELSE 1 END,
-             previous_state = state, previous_version = adopted_version, state = $3, adopted_version = $4, body = $5, received_at = $6
-         WHERE deployment_id = $1 AND client_id = $2
-           AND (adopted_version IS NULL OR adopted_version = 0 OR $4 = 0 OR adopted_version <= $4)
-         RETURNING reports, previous_state, previous_version",
-    )
-    .bind(&deployment)
-    .bind(report.client.as_str())
-    .bind(report.status.state.as_str())
-    .bind(adopted)
-    .bind(report.body.as_slice())
-    .bind(report.received_at.0)
-    .fetch_optional(&mut *connection)
-    .await
-    .during("write a status")?;
-    match row {
-        Some(row) => {
-            let row = Columns::of("statuses", &row);
-            let (state, version) = (row.text_maybe("previous_state")?, row.number_maybe("previous_version")?);
-            let previous = Previous { state, adopted: version };
-            Ok((StatusOutcome::Kept, Some(Written { seq: row.number("reports")?, adopted, previous })))
-        }
-        None => Ok((superseded_or_unknown(connection, &deployment, &report.client).await?, None)),
-    }
+    let text = |first: usize| {
+        let [deployment, client, state, version, body, at, index] = std::array::from_fn(|place| first + place);
+        format!(
+            "UPDATE statuses SET
+                 reports = reports + CASE WHEN state = ${state} AND adopted_version = ${version} AND body = ${body} THEN 0 ELSE 1 END,
+                 previous_state = state, previous_version = adopted_version,
+                 state = ${state}, adopted_version = ${version}, body = ${body}, received_at = ${at}
+             WHERE deployment_id = ${deployment} AND client_id = ${client}
+               AND (adopted_version IS NULL OR adopted_version = 0 OR ${version} = 0 OR adopted_version <= ${version})
+             RETURNING CAST(${index} AS BIGINT) AS report_index, reports, adopted_version, previous_state, previous_version"
+        )
+    };
+    pile.add(7, text, move |statement| {
+        statement
+            .bind(report.status.deployment_id.to_string())
+            .bind(report.client.to_string())
+            .bind(report.status.state.as_str())
+            .bind(adopted)
+            .bind(report.body.clone())
+            .bind(report.received_at.0)
+            .bind(index as i64)
+    });
+    StatusOutcome::Kept
+}
+
+fn read_written(row: &AnyRow) -> Result<(usize, Written)> {
+    let row = Columns::of("statuses", row);
+    let previous =
+        Previous { state: row.text_maybe("previous_state")?, adopted: row.number_maybe("previous_version")? };
+    let written = Written { seq: row.number("reports")?, adopted: row.number("adopted_version")?, previous };
+    Ok((row.unsigned("report_index")? as usize, written))
 }
 
 struct Entry<'a> {
@@ -174,14 +198,10 @@ fn remember<'a>(pile: &mut Pile<'a>, entries: Vec<Entry<'a>>) {
     }
 }
 
-async fn superseded_or_unknown(
-    connection: &mut AnyConnection,
-    deployment: &str,
-    client: &ClientId,
-) -> Result<StatusOutcome> {
+async fn superseded_or_unknown(connection: &mut AnyConnection, report: &StatusWrite) -> Result<StatusOutcome> {
     let row = sqlx::query("SELECT deployment_id FROM statuses WHERE deployment_id = $1 AND client_id = $2")
-        .bind(deployment)
-        .bind(client.as_str())
+        .bind(report.status.deployment_id.to_string())
+        .bind(report.client.as_str())
         .fetch_optional(connection)
         .await
         .during("look for a status")?;

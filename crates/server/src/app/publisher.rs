@@ -81,16 +81,24 @@ async fn run(parts: Parts, precedence: Precedence, publisher: Publisher, stop: C
             take_up(&parts, &mut queue).await;
         }
         if let Some(entry) = queue.next_due(Instant::now()) {
-            let (begun, commits) = (Instant::now(), parts.store.commits());
+            let commits = parts.store.commits();
             let outcome = paced_step(&parts, &precedence, entry.change(), &mut pace, &mut untold).await;
             settle(&parts.metrics, &mut queue, entry, outcome);
             // One commit is the batch's own. A shared database writes for several at once.
             let others_wrote = !parts.store.is_shared() && parts.store.commits() > commits + 1;
+            let rest = async {
+                if others_wrote {
+                    // On disk while it rests, or the next report would have to bring it there.
+                    tokio::join!(tokio::time::sleep(pace.rest()), untold.tell(&parts));
+                } else {
+                    tokio::task::yield_now().await;
+                    untold.tell_due(&parts, Instant::now()).await;
+                }
+            };
             tokio::select! {
                 () = stop.cancelled() => break,
-                () = rested(pace::rest(begun.elapsed(), others_wrote)) => {}
+                () = rest => {}
             }
-            untold.tell_due(&parts, Instant::now()).await;
             continue;
         }
         untold.tell(&parts).await;
@@ -100,14 +108,6 @@ async fn run(parts: Parts, precedence: Precedence, publisher: Publisher, stop: C
             () = publisher.notify.notified() => {}
             () = tokio::time::sleep(rest) => {}
         }
-    }
-}
-
-async fn rested(rest: Duration) {
-    if rest.is_zero() {
-        tokio::task::yield_now().await;
-    } else {
-        tokio::time::sleep(rest).await;
     }
 }
 

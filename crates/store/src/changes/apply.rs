@@ -3,20 +3,20 @@
 //! Locks are taken in one order by everybody: the change, the manifests of its clients by id, the heads of the
 //! audit chain and of the events.
 
-use super::publish::{Publishing, load, publish};
+use super::publish::{Published, Publishing, load, publish};
+use super::rows::Rows;
 use super::{BATCH_TARGETS_MAX, BatchItem, BatchWrite, finished, read_actor};
 use crate::audit::{self, Entry};
 use crate::clients::Head;
-use crate::deployments::read_deployment;
 use crate::error::During;
-use crate::many::select_in;
+use crate::many::Pile;
 use crate::open::{Writing, commit};
 use crate::rows::Columns;
 use crate::{Result, Store, StoreError, events};
 use margo::digest::Digest;
 use margo::ids::{ClientId, DeploymentId};
 use margrave_core::events::NewEvent;
-use margrave_core::model::{Actor, ChangeKind, ChangeTarget, Deployment, Desired};
+use margrave_core::model::{Actor, ChangeKind, Deployment, Desired};
 use margrave_core::policy::Policy;
 use margrave_core::time::Timestamp;
 use serde_json::{Value, json};
@@ -108,13 +108,12 @@ async fn apply(
     for (client, items) in by_client.iter().filter(|(client, _)| !exists(client)) {
         skipped.extend(items.iter().map(|(index, _)| (*index, format!("client `{client}` does not exist"))));
     }
-    load(&mut transaction, &mut publishings).await?;
-    let elsewhere = find(&mut transaction, &publishings, items).await?;
+    let named = load(&mut transaction, &mut publishings, items).await?;
     let mut written = BTreeSet::new();
     for publishing in &mut publishings {
         let items = &by_client[publishing.client()];
         for (index, item) in items {
-            match decide(&running, publishing, item, &written, &elsewhere) {
+            match decide(&running, publishing, item, &written, &named) {
                 Ok(()) => {
                     written.insert(item.target.deployment);
                 }
@@ -122,12 +121,14 @@ async fn apply(
             }
         }
     }
-    let (writes, heads) = publish(&mut transaction, &running, publishings).await?;
+    let Published { writes, heads, artifacts, manifests } = publish(&running, publishings)?;
     let records = writes.iter().map(|write| record(&running, write)).collect();
     skipped.sort_unstable();
     write_skipped(&mut transaction, &running, items, &skipped).await?;
-    let last = advance(&mut transaction, &running, items.len()).await?;
-    audit::append(&mut transaction, records, now).await?;
+    let mut pile = Pile::new(&transaction);
+    Rows { running: &running, writes: &writes, artifacts: &artifacts, manifests: &manifests }.pile(&mut pile)?;
+    let last = advance(&mut transaction, &mut pile, &running, items.len()).await?;
+    audit::append_behind(&mut transaction, pile, records, now).await?;
     if let Some(finished) = last {
         events::append(&mut transaction, vec![finished], now).await?;
     }
@@ -164,33 +165,14 @@ fn decide(
     publishing: &mut Publishing,
     item: &BatchItem,
     written: &BTreeSet<DeploymentId>,
-    elsewhere: &BTreeMap<DeploymentId, Deployment>,
+    named: &BTreeMap<DeploymentId, Deployment>,
 ) -> std::result::Result<(), String> {
     let id = item.target.deployment;
     if written.contains(&id) {
         return Err("it is named twice in one batch".to_owned());
     }
-    let current = publishing.present(id).or_else(|| elsewhere.get(&id)).cloned();
-    publishing.stage(judge(running, item, current)?);
+    publishing.stage(judge(running, item, named.get(&id).cloned())?);
     Ok(())
-}
-
-/// Deployments the items name that are not present with the client named: removed ones, and other clients'.
-async fn find(
-    connection: &mut AnyConnection,
-    publishings: &[Publishing],
-    items: &[BatchItem],
-) -> Result<BTreeMap<DeploymentId, Deployment>> {
-    let by_client: BTreeMap<&ClientId, &Publishing> =
-        publishings.iter().map(|publishing| (publishing.client(), publishing)).collect();
-    let known = |target: &ChangeTarget| {
-        by_client.get(&target.client).is_some_and(|publishing| publishing.present(target.deployment).is_some())
-    };
-    let missing = items.iter().map(|item| &item.target).filter(|target| !known(target));
-    let ids: Vec<String> = missing.map(|target| target.deployment.to_string()).collect();
-    let rows = select_in(connection, "SELECT * FROM deployments WHERE id IN", &ids, "", "look for deployments").await?;
-    let read = |row| read_deployment(Columns::of("deployments", row)).map(|deployment| (deployment.id, deployment));
-    rows.iter().map(read).collect()
 }
 
 fn judge(running: &Running, item: &BatchItem, current: Option<Deployment>) -> std::result::Result<Write, String> {
@@ -302,16 +284,18 @@ async fn write_skipped(
 }
 
 /// Moves the mark; gives the event to write when this was the last batch.
-async fn advance(connection: &mut AnyConnection, running: &Running, carried_out: usize) -> Result<Option<NewEvent>> {
+async fn advance(
+    connection: &mut AnyConnection,
+    pile: &mut Pile<'_>,
+    running: &Running,
+    carried_out: usize,
+) -> Result<Option<NewEvent>> {
     let done = running.done + carried_out;
     let finished_at = (done == running.target_count).then_some(running.now.0);
-    sqlx::query("UPDATE changes SET done = $2, finished_at = $3 WHERE id = $1")
-        .bind(running.id.to_string())
-        .bind(done as i64)
-        .bind(finished_at)
-        .execute(&mut *connection)
-        .await
-        .during("record the progress of a change")?;
+    let id = running.id.to_string();
+    let text =
+        |first| format!("UPDATE changes SET done = ${first}, finished_at = ${} WHERE id = ${}", first + 1, first + 2);
+    pile.add(3, text, move |statement| statement.bind(done as i64).bind(finished_at).bind(id));
     if finished_at.is_none() {
         return Ok(None);
     }

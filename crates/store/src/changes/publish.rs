@@ -1,10 +1,11 @@
 //! The next manifest of each client of a batch: however many of its deployments change, it grows by one version.
 
+use super::BatchItem;
 use super::apply::{Running, Write};
-use super::rows::{ArtifactRow, ManifestRow, Rows};
+use super::rows::{ArtifactRow, ManifestRow};
 use crate::clients::Head;
 use crate::deployments::read_deployment;
-use crate::many::select_in;
+use crate::many::{select_either, select_in};
 use crate::open::Writing;
 use crate::rows::Columns;
 use crate::{Result, StoreError};
@@ -13,7 +14,7 @@ use margo::ids::{ClientId, DeploymentId};
 use margrave_core::model::{ClientState, Deployment, Desired};
 use margrave_core::publish::{Publication, ServedDeployment, next};
 use sqlx::AnyConnection;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What one client runs, its manifest row held until the transaction ends.
 pub(super) struct Publishing {
@@ -64,10 +65,6 @@ impl Publishing {
         self.served.values().cloned().collect()
     }
 
-    pub(super) fn present(&self, id: DeploymentId) -> Option<&Deployment> {
-        self.standing.get(&id)
-    }
-
     pub(super) fn stage(&mut self, write: Write) {
         let id = write.after.id;
         match &write.yaml {
@@ -105,20 +102,37 @@ const SELECT_MANIFESTS: &str = "SELECT m.client_id, m.version, m.bundle_digest, 
 const LOCK_MANIFESTS: &str = "ORDER BY m.client_id COLLATE \"C\" FOR UPDATE OF m";
 
 /// By client, never by desire: nearly every deployment is present.
-const SELECT_PRESENT: &str = "SELECT d.*, b.body FROM deployments d LEFT JOIN blobs b ON b.digest = d.yaml_digest
-                              WHERE d.desired = 'present' AND d.client_id IN";
+const SELECT_STANDING: [&str; 2] = [
+    "SELECT d.*, b.body FROM deployments d LEFT JOIN blobs b ON b.digest = d.yaml_digest
+     WHERE (d.desired = 'present' AND d.client_id IN",
+    ") OR d.id IN",
+];
 
-/// Reads what all these clients run. Their manifests are held, so nobody else publishes for them meanwhile.
-pub(super) async fn load(connection: &mut AnyConnection, publishings: &mut [Publishing]) -> Result<()> {
+/// Reads what all these clients run. Their manifests are held, so nobody else publishes for them meanwhile. Also gives what the
+/// items name, whosever it is, removed or not.
+pub(super) async fn load(
+    connection: &mut AnyConnection,
+    publishings: &mut [Publishing],
+    items: &[BatchItem],
+) -> Result<BTreeMap<DeploymentId, Deployment>> {
     let clients: Vec<String> = publishings.iter().map(|publishing| publishing.client.to_string()).collect();
-    let rows = select_in(connection, SELECT_PRESENT, &clients, "", "read the deployments of clients").await?;
+    let ids: BTreeSet<DeploymentId> = items.iter().map(|item| item.target.deployment).collect();
+    let texts: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    let rows =
+        select_either(connection, SELECT_STANDING, [&clients, &texts], "read the deployments of clients").await?;
+    let mut named = BTreeMap::new();
     let mut by_client: BTreeMap<ClientId, &mut Publishing> =
         publishings.iter_mut().map(|publishing| (publishing.client.clone(), publishing)).collect();
     for row in &rows {
         let row = Columns::of("deployments", row);
         let deployment = read_deployment(row)?;
         let id = deployment.id;
-        if let Some(publishing) = by_client.get_mut(&deployment.client) {
+        if ids.contains(&id) {
+            named.insert(id, deployment.clone());
+        }
+        if deployment.desired == Desired::Present
+            && let Some(publishing) = by_client.get_mut(&deployment.client)
+        {
             // Invariant 6: to leave it out of the manifest would remove the workload.
             let yaml = row.bytes_maybe("body")?.ok_or_else(|| StoreError::Inconsistent {
                 table: "deployments",
@@ -129,16 +143,18 @@ pub(super) async fn load(connection: &mut AnyConnection, publishings: &mut [Publ
             publishing.standing.insert(id, deployment);
         }
     }
-    Ok(())
+    Ok(named)
 }
 
-/// Writes deployments, revisions, statuses, artifacts and manifests; gives the writes as they now stand, and a head for every
-/// manifest that changed.
-pub(super) async fn publish(
-    writing: &mut Writing,
-    running: &Running,
-    publishings: Vec<Publishing>,
-) -> Result<(Vec<Write>, Vec<Head>)> {
+/// What a batch comes to: the writes as they will stand, and for every manifest that changes its row and its head.
+pub(super) struct Published {
+    pub(super) writes: Vec<Write>,
+    pub(super) heads: Vec<Head>,
+    pub(super) artifacts: Vec<ArtifactRow>,
+    pub(super) manifests: Vec<ManifestRow>,
+}
+
+pub(super) fn publish(running: &Running, publishings: Vec<Publishing>) -> Result<Published> {
     let (mut writes, mut heads, mut artifacts, mut manifests) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for mut publishing in publishings {
         let publication = publishing.next()?;
@@ -159,8 +175,7 @@ pub(super) async fn publish(
         heads.push(Head { client: client.clone(), state, revision, version, digest: publication.digest.clone() });
         manifests.push(ManifestRow { client, publication });
     }
-    Rows { running, writes: &writes, artifacts: &artifacts, manifests: &manifests }.write(writing).await?;
-    Ok((writes, heads))
+    Ok(Published { writes, heads, artifacts, manifests })
 }
 
 /// The new document becomes fetchable; the replaced one is marked, and stays for clients in the middle of fetching it.
@@ -194,7 +209,7 @@ fn bundle_artifacts(running: &Running, publishing: &Publishing, publication: &Pu
 
 #[cfg(test)]
 mod tests {
-    use super::SELECT_PRESENT;
+    use super::SELECT_STANDING;
     use crate::{Store, StoreOptions};
     use sqlx::{AssertSqlSafe, Row as _};
 
@@ -211,7 +226,7 @@ mod tests {
         let store = Store::open(&options).await.unwrap();
         let by_client = "USING INDEX deployments_by_client (client_id=?)";
         for statement in [
-            format!("{SELECT_PRESENT} ('a', 'b', 'c')"),
+            format!("{} ('a', 'b', 'c') {} ('1', '2')", SELECT_STANDING[0], SELECT_STANDING[1]),
             "SELECT id FROM deployments WHERE desired = 'present' AND client_id IN ('a', 'b')".to_owned(),
             "UPDATE deployments SET target_version = 2 WHERE client_id = 'a' AND desired = 'present'".to_owned(),
         ] {

@@ -32,7 +32,7 @@ impl Store {
         if before > MANIFEST_VERSION_ISSUED_MAX - STEP {
             return Ok(None);
         }
-        load(&mut transaction, &mut publishings).await?;
+        load(&mut transaction, &mut publishings, &[]).await?;
         let publication = next(before + STEP - 1, &publishings[0].served())?;
         write(&mut transaction, client, &publication, now).await?;
         let entry = Entry {
@@ -58,7 +58,7 @@ impl Store {
         let Some(publishing) = publishings.first() else { return Ok(None) };
         let before = publishing.version();
         if before < adopted {
-            load(&mut transaction, &mut publishings).await?;
+            load(&mut transaction, &mut publishings, &[]).await?;
             let publication = next(adopted + STEP - 1, &publishings[0].served())?;
             write(&mut transaction, client, &publication, now).await?;
             let actor = Actor { name: format!("client:{client}"), reason: None, request_id: None };

@@ -2,7 +2,6 @@
 
 use super::apply::{Running, Write};
 use crate::many::{Insert, Pile};
-use crate::open::Writing;
 use crate::rows::{to_json, version_column};
 use crate::{Result, blobs};
 use margo::digest::Digest;
@@ -34,15 +33,13 @@ pub(super) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    pub(super) async fn write(&self, writing: &mut Writing) -> Result<()> {
-        let mut pile = Pile::new(writing);
-        blobs::pile(&mut pile, self.blobs(), self.running.now);
-        self.write_deployments(&mut pile)?;
-        self.write_revisions(&mut pile)?;
-        self.write_statuses(&mut pile);
-        self.write_artifacts(&mut pile);
-        self.write_manifests(&mut pile)?;
-        pile.write(writing, "write what a batch of a change comes to").await
+    pub(super) fn pile(&self, pile: &mut Pile<'a>) -> Result<()> {
+        blobs::pile(pile, self.blobs(), self.running.now);
+        self.write_deployments(pile)?;
+        self.write_revisions(pile)?;
+        self.write_statuses(pile);
+        self.write_artifacts(pile);
+        self.write_manifests(pile)
     }
 
     fn blobs(&self) -> BTreeMap<Digest, &'a [u8]> {

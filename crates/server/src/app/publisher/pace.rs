@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// How long one batch may keep others who write waiting: a report of a device costs about as much by itself on a slow disk.
-const AIM: Duration = Duration::from_micros(1_800);
+const AIM: Duration = Duration::from_micros(1_200);
 
 /// Fewer take nearly as long.
 const TARGETS_MIN: usize = 3;
@@ -20,11 +20,13 @@ const TARGETS_FIRST: usize = 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pace {
     targets: usize,
+    /// How long the last batch kept others waiting.
+    took: Duration,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { targets: TARGETS_FIRST }
+        Self { targets: TARGETS_FIRST, took: Duration::ZERO }
     }
 }
 
@@ -36,6 +38,7 @@ impl Pace {
 
     /// Takes in that a batch of `targets` took this long.
     pub(super) fn learn(&mut self, targets: usize, took: Duration) {
+        self.took = took;
         // The rest of a change, smaller than what was aimed at, says little about larger batches.
         if targets < self.targets() {
             return;
@@ -44,17 +47,16 @@ impl Pace {
         let wanted = targets as f64 * factor.clamp(0.5, 2.0);
         self.targets = (wanted.round() as usize).clamp(TARGETS_MIN, TARGETS_MAX);
     }
-}
 
-/// How long others may write undisturbed after a batch that took this long: as long as it did. Nobody waits where nobody else has
-/// written meanwhile.
-pub(super) fn rest(took: Duration, others_wrote: bool) -> Duration {
-    if others_wrote { took.min(REST_MAX) } else { Duration::ZERO }
+    /// How long others may write undisturbed after a batch: as long as it took.
+    pub(super) fn rest(self) -> Duration {
+        self.took.min(REST_MAX)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{AIM, Pace, REST_MAX, TARGETS_MAX, TARGETS_MIN, rest};
+    use super::{AIM, Pace, REST_MAX, TARGETS_MAX, TARGETS_MIN};
     use std::time::Duration;
 
     /// Batches on a machine where one target takes `each` and a commit takes `commit`.
@@ -68,7 +70,7 @@ mod tests {
 
     #[test]
     fn settles_where_a_batch_takes_as_long_as_is_aimed_at() {
-        for (each, commit) in [(100, 1_000), (60, 600), (300, 600)] {
+        for (each, commit) in [(100, 600), (60, 400), (200, 400)] {
             let (each, commit) = (Duration::from_micros(each), Duration::from_micros(commit));
             let took = commit + each * settled(each, commit).targets() as u32;
             assert!(took > AIM / 2 && took < AIM * 5 / 4, "{took:?}");
@@ -95,13 +97,16 @@ mod tests {
     fn the_small_rest_of_a_change_teaches_nothing() {
         let mut pace = Pace::default();
         pace.learn(1, Duration::from_secs(1));
-        assert_eq!(pace, Pace::default());
+        assert_eq!(pace.targets(), Pace::default().targets());
     }
 
     #[test]
-    fn rests_as_long_as_the_batch_took_while_others_write() {
-        assert_eq!(rest(AIM, true), AIM);
-        assert_eq!(rest(Duration::from_secs(3), true), REST_MAX);
-        assert_eq!(rest(AIM, false), Duration::ZERO);
+    fn rests_as_long_as_the_batch_took() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.rest(), Duration::ZERO);
+        pace.learn(pace.targets(), AIM);
+        assert_eq!(pace.rest(), AIM);
+        pace.learn(pace.targets(), Duration::from_secs(3));
+        assert_eq!(pace.rest(), REST_MAX);
     }
 }
