@@ -1,3 +1,4 @@
+use super::super::without_commands;
 use super::*;
 
 const NOW: Timestamp = Timestamp(1_790_000_000_000_000);
@@ -25,6 +26,7 @@ fn facts(deployments: &[(Convergence, u64)], fits: u64, unfit: u64) -> Facts {
 fn check(facts: &Facts, state: &str, summary: &str) -> Explanation {
     let shown = explain(facts);
     assert_eq!((shown.state.as_str(), shown.summary.as_str()), (state, summary));
+    without_commands(&shown);
     shown
 }
 
@@ -38,6 +40,18 @@ fn the_counts_give_the_state() {
     assert!(
         shown.known.iter().any(|fact| fact.sentence == "version 1.0.0: 1 deployment waits for a device that is silent")
     );
+}
+
+#[test]
+fn what_failed_is_named_with_its_place() {
+    let mut facts = facts(&[(Convergence::Failed, 1), (Convergence::NotHeardOf, 1)], 0, 2);
+    facts.failed = vec![Failed { id: "1-2".into(), place: "hall/press".into(), why: "revision 1 failed".into() }];
+    let shown = check(&facts, "failing", "0 of 2 deployments are as desired, 1 failed");
+    let [failed, silent, fit] = shown.would_change_it.as_slice() else { panic!("{shown:?}") };
+    assert_eq!(failed.sentence, "removing the cause on `hall/press`: revision 1 failed");
+    assert_eq!(failed.command.as_deref(), Some("margrave deployment explain 1-2"));
+    assert_eq!(silent.command.as_deref(), Some("margrave deployment list --app vision --state not-heard-of"));
+    assert_eq!(fit.command.as_deref(), Some("margrave app fit vision --reasons"));
 }
 
 #[test]
