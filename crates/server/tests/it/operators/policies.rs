@@ -183,8 +183,7 @@ async fn on_a_page_the_policy_alone_can_be_changed_and_is_left_alone_otherwise()
     let draft = begun(&browser, &form).await;
     let page = text(&browser, &format!("{draft}/answers")).await;
     assert_eq!(page.matches("Leave as it is on each device").count(), 3, "{page}");
-    let form =
-        [("go", "continue"), ("p:mode", "normal"), ("drift", ""), ("onFailure", "rollback"), ("onRemoval", "")];
+    let form = [("go", "continue"), ("p:mode", "normal"), ("drift", ""), ("onFailure", "rollback"), ("onRemoval", "")];
     let kept = browser.post(&format!("{draft}/answers"), &form).await;
     assert_eq!(kept.headers()[LOCATION].to_str().unwrap(), format!("{draft}/review"));
     let review = text(&browser, &format!("{draft}/review")).await;

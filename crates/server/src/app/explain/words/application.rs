@@ -118,8 +118,11 @@ fn known(facts: &Facts) -> Vec<Fact> {
     } else {
         format!("of {}", count(*devices, "device"))
     };
-    let sentence =
-        format!("{which}, {fits} can run the newest version, {unfit} cannot, and of {unknown} it is not known");
+    let rest = match unknown {
+        0 => format!(" and {unfit} cannot"),
+        unknown => format!(", {unfit} cannot, and of {unknown} it is not known"),
+    };
+    let sentence = format!("{which}, {fits} can run the newest version{rest}");
     known.push(
         fact("fit", sentence)
             .value("judged", *judged)

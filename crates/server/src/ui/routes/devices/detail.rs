@@ -10,6 +10,7 @@ use crate::ui::chart;
 use crate::ui::errors::UiError;
 use crate::ui::form::{Form, Posted};
 use crate::ui::markup::Markup;
+use crate::ui::routes::deployments::list::untold;
 use crate::ui::routes::query::{Asked, device_link};
 use crate::ui::routes::why::{Part, why};
 use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
@@ -90,14 +91,14 @@ async fn page(visit: &Visit, client: &str, device: &str, typed: Option<&Form>) -
             continue;
         }
         let history = deployments::status_history(state, &deployment.id).await?.items;
-        let errors = deployment.status.iter().flat_map(|status| {
+        let mut errors = deployment.status.iter().flat_map(|status| {
             status.components.iter().filter_map(|component| component.error.as_ref()).chain(status.error.as_ref())
         });
         workloads.push(Workload {
             name: overview.names.get(&deployment.application).unwrap_or(&deployment.application).clone(),
             state: words::convergence(deployment.convergence, removing),
             history: chart::history(&history, shell.now),
-            error: errors.map(|error| format!("{} (code {})", error.message, error.code)).next(),
+            error: untold(&deployment.explanation, errors.next()),
             deployment,
         });
     }
