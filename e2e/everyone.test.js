@@ -75,8 +75,11 @@ test("without script the whole wizard is gone through, with a wrong answer on th
   await plain.getByRole("alert").getByRole("link", { name: /Sampling interval: Must be at most 60/ }).waitFor();
   await plain.getByLabel("Sampling interval").fill("12");
   await plain.getByLabel("Line name").fill("Without script");
+  await plain.getByText("When something goes wrong, or it is removed").click();
+  await plain.getByLabel("When it fails").selectOption("Stop until somebody changes it");
   await plain.getByRole("button", { name: "Review" }).click();
   await plain.getByText("1 device would change.").waitFor();
+  await plain.getByRole("definition").filter({ hasText: "Stop until somebody changes it" }).waitFor();
   await plain.getByLabel("Why, for the audit").fill("no script here");
   await plain.getByRole("button", { name: "Deploy to 1 device" }).click();
   await plain.getByRole("heading", { name: "Deploy Line Monitor 1.0.0 to 1 device" }).waitFor();
@@ -86,6 +89,7 @@ test("without script the whole wizard is gone through, with a wrong answer on th
   }, 60);
   // And away with it again: what asks before it acts is a page of its own.
   await plain.getByRole("rowheader").getByRole("link").click();
+  await plain.getByRole("definition").filter({ hasText: "Stop until somebody changes it" }).waitFor();
   await plain.getByRole("link", { name: "Remove", exact: true }).click();
   await plain.getByRole("heading", { name: `Remove Line Monitor from ${chosen}?` }).waitFor();
   await plain.getByRole("button", { name: "Remove from 1 device" }).click();
@@ -119,8 +123,12 @@ test("with the keyboard alone an application is deployed", async () => {
   await press(page.getByRole("button", { name: "Continue" }));
   await tabTo(page, page.getByLabel("Line name"));
   await page.keyboard.type("By keyboard");
+  await press(page.getByText("When something goes wrong, or it is removed"));
+  await tabTo(page, page.getByLabel("When it is removed"));
+  await page.keyboard.type("Delete");
   await press(page.getByRole("button", { name: "Review" }));
   await page.getByText("1 device would change.").waitFor();
+  await page.getByRole("definition").filter({ hasText: "Delete its data as well" }).waitFor();
   await tabTo(page, page.getByLabel("Why, for the audit"));
   await page.keyboard.type("no mouse");
   await press(page.getByRole("button", { name: "Deploy to 1 device" }));
@@ -147,6 +155,9 @@ test("on a phone the wizard fits, step by step", async () => {
   await page.getByLabel("Machine class").selectOption("class-3");
   await page.getByLabel("gearbox").check();
   await wellMade(page, "questions on a phone");
+  await page.getByText("When something goes wrong, or it is removed").click();
+  await page.getByLabel("When it is changed by hand").selectOption("Report it, touch nothing");
+  await wellMade(page, "policies on a phone");
   await page.getByRole("button", { name: "Review" }).click();
   await page.getByText("1 device would change.").waitFor();
   await wellMade(page, "review on a phone");

@@ -203,6 +203,22 @@ test("a deployment is reconfigured, goes back to the revision before, and is rem
   const back = await server.api(`deployments/${items[0].id}`);
   assert.deepEqual([back.revision, back.values.sampleSeconds], [3, items[0].values.sampleSeconds]);
   await go(`/deployments/${items[0].id}`);
+  await page.getByRole("definition").filter({ hasText: "Put it right and report it" }).waitFor();
+  await page.getByRole("button", { name: "Reconfigure" }).click();
+  await page.getByText("When something goes wrong, or it is removed").click();
+  const drift = page.getByLabel("When it is changed by hand");
+  assert.equal(await drift.inputValue(), "", "what is not touched stays as it is");
+  await drift.selectOption("Report it, touch nothing");
+  await wellMade(page, "policies");
+  await page.getByRole("button", { name: "Review" }).click();
+  await page.getByRole("definition").filter({ hasText: "Report it, touch nothing instead of: put it right and report it" }).waitFor();
+  await page.getByText("1 device would change.").waitFor();
+  await wellMade(page, "review of a policy");
+  await page.getByRole("button", { name: "Reconfigure 1 device" }).click();
+  await page.getByRole("status").filter({ hasText: "Finished: done everywhere." }).waitFor({ timeout: 60_000 });
+  const changed = await server.api(`deployments/${items[0].id}`);
+  assert.deepEqual([changed.policy.drift, changed.values], ["report", back.values], "the policy alone");
+  await go(`/deployments/${items[0].id}`);
   const remove = page.getByRole("link", { name: "Remove", exact: true });
   await remove.click();
   await page.getByRole("dialog").waitFor();
@@ -229,7 +245,7 @@ test("what failed names code, source, message and what to do", async () => {
   const before = await server.api(`deployments/${items[0].id}`);
   await go(`/deployments/${items[0].id}`);
   // A device that fails tries again and again by itself; the link is there whenever it has failed.
-  await page.getByRole("link", { name: "Try again now" }).click({ timeout: 120_000 });
+  await page.getByRole("link", { name: "Try again now" }).first().click({ timeout: 120_000 });
   await page.getByRole("dialog").getByRole("button", { name: "Try again now" }).click();
   await page.getByText("The device is told to try again.").waitFor();
   await until("the device has heard of it", async () => {
@@ -272,7 +288,8 @@ test("a client is retired and accepted again, and the page says how many devices
   await page.getByRole("dialog").getByRole("button", { name: "Retire this client" }).click();
   await page.getByText("Client press-01 is retired.").waitFor();
   await main().getByText("Shut out").first().waitFor();
-  await page.getByRole("link", { name: "Accept", exact: true }).click();
+  // Where the page says what would change it, it leads there.
+  await page.getByRole("listitem").filter({ hasText: "Accepting client press-01 lets it in" }).getByRole("link", { name: "Accept press-01" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Accept this client" }).click();
   await page.getByText("Client press-01 is accepted.").waitFor();
 });

@@ -1,5 +1,6 @@
 // More devices than anybody ticks one by one: pages of them, all that fit at once, a review that counts, a change that is cancelled.
 import assert from "node:assert/strict";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { Server, launch, onlyExpected, open, root, signIn, until, wellMade } from "./support/margrave.js";
@@ -25,6 +26,49 @@ before(async () => {
 after(async () => {
   await browser?.close();
   server.stop();
+});
+
+/** An application with so many ways to install it that judging the fleet takes far longer than a page waits for it. */
+function manyWays(ways = 400) {
+  const folder = join(server.folder, "many-ways");
+  const profile = (number) => ({
+    type: "compose", id: `way-${number}`,
+    components: [{ name: "part", properties: { repository: "oci://registry.margrave.example/compose/part", revision: "1.0.0" } }],
+    deviceConstraints: { capacityRequirements: { cpu: { cores: 1, architectures: ["amd64"] }, memory: `${number + 1}Gi` } },
+  });
+  mkdirSync(folder);
+  // JSON is YAML as well.
+  writeFileSync(join(folder, "margo.yaml"), JSON.stringify({
+    apiVersion: "v1", id: "many-ways",
+    metadata: { name: "Many Ways", version: "1.0.0", catalog: { organization: [{ name: "Margrave Samples" }] } },
+    deploymentProfiles: Array.from({ length: ways }, (_, number) => profile(number)),
+  }));
+  server.cli("app", "import", folder);
+}
+
+test("where an application could run goes on by itself until every device was looked at", async () => {
+  manyWays();
+  const alone = await open(browser);
+  // Nobody tells this page that something has changed: it has to ask by itself.
+  await alone.addInitScript(() => { window.EventSource = class extends EventTarget { close() {} }; });
+  await signIn(alone, server);
+  await alone.goto(`${server.origin}/catalog/many-ways`);
+  await alone.getByRole("link", { name: "Where it could run, and why not elsewhere" }).click();
+  await alone.getByRole("status").filter({ hasText: "Devices are still being looked at" }).waitFor();
+  await alone.evaluate(() => { window.same = true; });
+  const far = async () => {
+    const text = await alone.getByText(/^Of (the first \d+ of )?\d+ devices, \d+ can run the newest version/).innerText();
+    return Number(text.match(/\d+/)[0]);
+  };
+  const first = await far();
+  assert.ok(first < DEVICES, `${first} devices were judged at once: give the application more ways`);
+  await until("it has gone on", async () => (await far()) > first);
+  await until("every device was looked at", async () => (await far()) === DEVICES, 120);
+  await alone.getByRole("status").filter({ hasText: "Devices are still being looked at" }).waitFor({ state: "detached" });
+  assert.equal(await alone.evaluate(() => window.same), true, "it is the page that was opened, not another one");
+  assert.equal(await alone.locator("[data-every]").count(), 0, "it asks no more than it has to");
+  onlyExpected(alone);
+  await alone.context().close();
 });
 
 async function chooseAll() {

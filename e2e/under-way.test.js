@@ -103,7 +103,7 @@ test("a device that has stopped after a failure tries again when somebody asks f
   await wellMade(page, "a deployment that has stopped");
   device.behave("");
   const before = await server.api(`deployments/${id}`);
-  await page.getByRole("link", { name: "Try again now" }).click();
+  await page.getByRole("link", { name: "Try again now" }).first().click();
   await page.getByRole("dialog").getByText("does nothing until something changes here").waitFor();
   await page.getByRole("dialog").getByText("This touches 1 device.").waitFor();
   await page.getByRole("dialog").getByLabel("Reason, for the audit").fill("made room");

@@ -29,6 +29,33 @@ async function everything(failed) {
       await page.getByRole("heading", { level: 1 }).waitFor();
       await page.screenshot({ path: join(folder, `${name}.${look}.png`), fullPage: true });
     }
+    const whole = (name) => page.screenshot({ path: join(folder, `${name}.${look}.png`), fullPage: true });
+    await page.goto(`${server.origin}/catalog/line-monitor`);
+    await page.getByRole("button", { name: "Deploy", exact: true }).click();
+    await page.getByRole("button", { name: "Continue" }).waitFor();
+    await whole("wizard-version");
+    await page.getByRole("button", { name: "Continue" }).click();
+    await page.getByRole("table").waitFor();
+    await whole("wizard-devices");
+    await page.getByRole("row").filter({ hasText: "Fits" }).filter({ hasNotText: "already" }).getByRole("checkbox", { disabled: false }).last().check();
+    await page.getByRole("button", { name: "Continue" }).click();
+    await page.getByLabel("Line name").fill("Press 7");
+    await page.getByText("When something goes wrong, or it is removed").click();
+    await page.getByLabel("When it fails").selectOption("Go back to what ran before");
+    await whole("wizard-questions");
+    await page.getByRole("button", { name: "Review" }).click();
+    await page.getByText("would change").waitFor();
+    await whole("wizard-review");
+    await page.getByRole("button", { name: "Drop this draft" }).click();
+    await page.goto(`${server.origin}/deployments/${failed.id}`);
+    await page.getByRole("button", { name: "Reconfigure" }).click();
+    await page.getByText("When something goes wrong, or it is removed").click();
+    await page.getByLabel("When it fails").selectOption("Stop until somebody changes it");
+    await whole("reconfigure-questions");
+    await page.getByRole("button", { name: "Review" }).click();
+    await page.getByText("would change").waitFor();
+    await whole("reconfigure-review");
+    await page.getByRole("button", { name: "Drop this draft" }).click();
     await page.context().close();
   }
 }

@@ -34,6 +34,9 @@ pub struct Fact {
     /// What it is about, where that is something else: `client/<id>`, `change/<id>`, `deployment/<id>`, ...
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
+    /// The command that does it or shows it, for somebody at a terminal; the sentence says the same without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
     /// The numbers and names in the sentence.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     #[schema(value_type = Object)]

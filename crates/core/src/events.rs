@@ -122,7 +122,8 @@ pub fn of_audit(record: &AuditRecord) -> NewEvent {
             about.application = text("application");
             let targets = state.and_then(|state| state.get("targets")).and_then(Value::as_u64).unwrap_or_default();
             let application = about.application.as_deref().unwrap_or_default();
-            format!("change `{rest}`: {} `{application}` for {targets} targets", text("kind").unwrap_or_default())
+            let devices = if targets == 1 { "1 device".to_owned() } else { format!("{targets} devices") };
+            format!("change `{rest}`: {} `{application}` for {devices}", text("kind").unwrap_or_default())
         }
         "session" => format!("web session of `{}`", text("name").unwrap_or_else(|| rest.to_owned())),
         "token" => format!("token `{}`", text("name").unwrap_or_else(|| rest.to_owned())),

@@ -139,9 +139,16 @@ pub struct UnknownWord {
 const WORD_CHARS_MAX: usize = 40;
 
 macro_rules! words {
-    ($name:ident: $($variant:ident = $word:literal),*) => {
+    ($name:ident: $($variant:ident = $word:literal, $meaning:literal;)*) => {
         impl $name {
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// What the device does then, for people: an order to it.
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $meaning,)*
+                }
+            }
 
             /// As it is written in documents and commands.
             pub fn as_str(self) -> &'static str {
@@ -169,9 +176,20 @@ macro_rules! words {
     };
 }
 
-words!(Drift: Correct = "correct", Report = "report", Ignore = "ignore");
-words!(OnFailure: KeepPartial = "keep-partial", Rollback = "rollback", Hold = "hold");
-words!(OnRemoval: Keep = "keep", Purge = "purge");
+words!(Drift:
+    Correct = "correct", "put it right and report it";
+    Report = "report", "report it, touch nothing";
+    Ignore = "ignore", "leave it and say nothing";
+);
+words!(OnFailure:
+    KeepPartial = "keep-partial", "keep what works, try the rest again";
+    Rollback = "rollback", "go back to what ran before";
+    Hold = "hold", "stop until somebody changes it";
+);
+words!(OnRemoval:
+    Keep = "keep", "keep its data on the device";
+    Purge = "purge", "delete its data as well";
+);
 
 fn or_default<T: FromStr + Default>(word: Option<&str>) -> T {
     word.and_then(|word| word.parse().ok()).unwrap_or_default()

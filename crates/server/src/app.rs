@@ -22,6 +22,7 @@ pub mod notices;
 pub mod overview;
 pub mod paging;
 pub mod passwords;
+pub mod policies;
 pub mod preload;
 pub mod publisher;
 pub mod registry;

@@ -259,7 +259,9 @@ impl Store {
 fn finished(id: Uuid, application: &str, actor: &Actor, published: u64, skipped: u64) -> NewEvent {
     let (change, application) = (Some(id.to_string()), Some(application.to_owned()));
     let about = About { change, application, ..About::default() };
-    let message = format!("change `{id}` is published: {published} targets, {skipped} skipped");
+    let devices = if published == 1 { "1 device".to_owned() } else { format!("{published} devices") };
+    let without = if skipped == 0 { String::new() } else { format!(", {skipped} skipped") };
+    let message = format!("change `{id}` is published: {devices}{without}");
     let detail = json!({ "published": published, "skipped": skipped });
     NewEvent::new("change.finished", about, message).by(actor.name.clone()).with(detail)
 }

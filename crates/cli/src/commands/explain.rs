@@ -27,11 +27,13 @@ pub(crate) fn render(out: Output, explanation: &Explanation) -> String {
 }
 
 fn line(out: Output, fact: &Fact) -> String {
-    match &fact.since {
-        Some(since) => {
-            let since = format!("({})", clock::ago(since, clock::now()));
-            format!("{} {}", fact.sentence, paint(&since, Style::new().dimmed(), out.colour))
-        }
-        None => fact.sentence.clone(),
+    let mut line = fact.sentence.clone();
+    if let Some(since) = &fact.since {
+        let since = format!("({})", clock::ago(since, clock::now()));
+        let _ = write!(line, " {}", paint(&since, Style::new().dimmed(), out.colour));
     }
+    if let Some(command) = &fact.command {
+        let _ = write!(line, ": `{}`", paint(command, Style::new().bold(), out.colour));
+    }
+    line
 }

@@ -42,6 +42,10 @@ fn a_deployment_a_device_and_an_application_are_explained() {
     assert_eq!(seen.code, 0, "{}", seen.stderr);
     assert!(seen.stdout.starts_with("application/vibration-analytics: "), "{}", seen.stdout);
     assert!(seen.stdout.contains("the catalog has 1 version, the newest is 2.3.0"), "{}", seen.stdout);
+    let json = server.json(&["app", "explain", "vibration-analytics"]);
+    let (sentence, command) = (&json["wouldChangeIt"][0]["sentence"], &json["wouldChangeIt"][0]["command"]);
+    let line = format!("  {}: `{}`\n", sentence.as_str().unwrap(), command.as_str().unwrap());
+    assert!(seen.stdout.contains(&line), "the sentence, then the command: {line}\n{}", seen.stdout);
     drop(device);
 }
 

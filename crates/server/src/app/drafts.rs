@@ -55,6 +55,9 @@ pub struct Draft {
     /// By `client/device`.
     #[serde(default)]
     pub overrides: IndexMap<String, Answers>,
+    /// What devices do by themselves; what is left out stays as it is.
+    #[serde(default)]
+    pub policy: PolicyWish,
     #[serde(default)]
     pub answered: bool,
 }
@@ -260,7 +263,7 @@ pub(super) fn requests(draft: &Draft) -> AppResult<Vec<Request>> {
             profile: (kind == wire::ChangeKind::Create).then(|| draft.profile.clone()).flatten(),
             scope,
             answers,
-            policy: PolicyWish::default(),
+            policy: draft.policy,
             skip_unfit: true,
             reason: None,
         };
@@ -398,6 +401,7 @@ pub async fn back_to(state: &ServerState, id: &str, revision: i64) -> AppResult<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use margrave_api::policies::OnFailure;
     use serde_json::json;
 
     fn described() -> ApplicationDescription {
@@ -439,6 +443,7 @@ mod tests {
                 ("b/b".to_owned(), own(5)),
                 ("c/c".to_owned(), own(7)),
             ]),
+            policy: PolicyWish { on_failure: Some(OnFailure::Hold), ..PolicyWish::default() },
             answered: true,
         };
         let requests = requests(&draft).unwrap();
@@ -449,5 +454,6 @@ mod tests {
         assert_eq!(devices, [vec!["a", "b"], vec!["c"], vec!["d"]]);
         assert_eq!(requests[0].answers["retentionDays"], json!(5));
         assert_eq!(requests[2].answers.len(), 1);
+        assert!(requests.iter().all(|request| request.policy.to_text() == "onFailure=hold"), "one policy for all");
     }
 }

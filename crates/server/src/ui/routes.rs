@@ -11,6 +11,7 @@ mod overview;
 mod query;
 mod settings;
 mod sign_in;
+mod why;
 
 use super::{assets, live};
 use crate::catalog::UPLOAD_BYTES_MAX;

@@ -2,7 +2,6 @@
 
 use super::markup::{Markup, escape, state};
 use margrave_api::deployments::Convergence;
-use margrave_api::explain::{Explanation, Fact};
 use margrave_core::model::DeviceState;
 use margrave_core::time::Timestamp;
 use std::collections::HashMap;
@@ -125,18 +124,6 @@ fn relative(at: Timestamp, now: Timestamp) -> String {
         _ => format!("{} days", seconds / 86_400),
     };
     if ahead { format!("in {words}") } else { format!("{words} ago") }
-}
-
-/// An explanation under its headings; what is empty is left out.
-pub(super) fn why(explanation: &Explanation, with_desired: bool) -> Vec<(&'static str, Vec<Fact>)> {
-    let desired = if with_desired { explanation.desired.clone() } else { Vec::new() };
-    let all = [
-        ("Wanted", desired),
-        ("Known", explanation.known.clone()),
-        ("Waiting for", explanation.waiting_for.clone()),
-        ("What would change it", explanation.would_change_it.clone()),
-    ];
-    all.into_iter().filter(|(_, facts)| !facts.is_empty()).collect()
 }
 
 /// A sentence of the application as people read it: applications by name, no ids, times to be read.

@@ -86,7 +86,12 @@ impl Outcome {
                 .into_iter()
                 .map(|left| FieldProblem { field: show::device_name(&left.device), message: left.reason })
                 .collect();
-            let next = "choose others, or leave them out with `skipUnfit`";
+            // Where none is left, leaving out is no way.
+            let next = if targets.is_empty() {
+                "choose another version or other devices"
+            } else {
+                "choose others, or leave them out with `skipUnfit`"
+            };
             return Err(refuse(Code::Unplaceable, "cannot run it", next, errors));
         }
         if targets.is_empty() {

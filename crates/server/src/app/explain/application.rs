@@ -1,7 +1,7 @@
 //! Gathers what is known of an application: counts are those of the overview, fit from looking at every device.
 
 use super::sentence;
-use super::words::application::{Facts, Fit, explain};
+use super::words::application::{Facts, Failed, Fit, explain};
 use crate::app::applications::application_id;
 use crate::app::beside::{AT_ONCE_MAX, Beside, Sight, Telling};
 use crate::app::error::{AppError, AppResult};
@@ -69,7 +69,7 @@ async fn counted(state: &ServerState, id: &ApplicationId) -> AppResult<BTreeMap<
 }
 
 /// Some deployments that failed, with the reason.
-async fn failed(state: &ServerState, id: &ApplicationId) -> AppResult<Vec<(String, String)>> {
+async fn failed(state: &ServerState, id: &ApplicationId) -> AppResult<Vec<Failed>> {
     let filter = DeploymentFilter {
         application: Some(id.clone()),
         convergence: Some(Convergence::Failed),
@@ -78,9 +78,10 @@ async fn failed(state: &ServerState, id: &ApplicationId) -> AppResult<Vec<(Strin
     let views = state.store.deployments_page(&filter, state.silent_since(), None, FAILED_MAX).await?;
     Ok(views
         .iter()
-        .map(|view| {
-            let why = sentence(&view.deployment, view.reported.as_ref(), view.last_seen_at, Convergence::Failed);
-            (view.deployment.id.to_string(), why)
+        .map(|view| Failed {
+            id: view.deployment.id.to_string(),
+            place: format!("{}/{}", view.deployment.client, view.deployment.target),
+            why: sentence(&view.deployment, view.reported.as_ref(), view.last_seen_at, Convergence::Failed),
         })
         .collect())
 }

@@ -17,6 +17,7 @@ pub(super) fn fact(code: &str, sentence: impl Into<String>) -> Fact {
         sentence: sentence.into(),
         since: None,
         about: None,
+        command: None,
         values: indexmap::IndexMap::new(),
     }
 }
@@ -25,6 +26,7 @@ pub(super) fn fact(code: &str, sentence: impl Into<String>) -> Fact {
 pub(super) trait With: Sized {
     fn since(self, at: Timestamp) -> Self;
     fn about(self, what: String) -> Self;
+    fn command(self, command: String) -> Self;
     fn value(self, name: &str, value: impl Into<Value>) -> Self;
 }
 
@@ -35,6 +37,10 @@ impl With for Fact {
     }
     fn about(mut self, what: String) -> Self {
         self.about = Some(what);
+        self
+    }
+    fn command(mut self, command: String) -> Self {
+        self.command = Some(command);
         self
     }
     fn value(mut self, name: &str, value: impl Into<Value>) -> Self {
@@ -70,6 +76,16 @@ pub(super) fn all_fine(total: u64) -> String {
 /// `1 device`, `3 devices`.
 pub(super) fn count(number: u64, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+/// Sentences hold for every reader, so what is typed at a terminal stands beside them.
+#[cfg(test)]
+#[track_caller]
+pub(super) fn without_commands(explanation: &margrave_api::explain::Explanation) {
+    let margrave_api::explain::Explanation { desired, known, waiting_for, would_change_it, .. } = explanation;
+    for fact in [desired, known, waiting_for, would_change_it].into_iter().flatten() {
+        assert!(!fact.sentence.contains("margrave "), "{fact:?}");
+    }
 }
 
 #[cfg(test)]

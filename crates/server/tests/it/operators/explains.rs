@@ -54,7 +54,7 @@ async fn a_deployment_is_explained_from_waiting_to_converged_to_silent_to_gone()
     let error = json!({ "code": "301", "source": "press", "message": "no such image" });
     say(&device, &deployment, version, json!({ "name": "vision", "state": "failed", "error": error })).await;
     let failed = explain().await;
-    check(&failed, "failed", &["cause-removed"], &["next-action", "new-revision"]);
+    check(&failed, "failed", &["cause-removed"], &["next-action", "try-again", "new-revision"]);
     let component = failed.known.iter().find(|fact| fact.code == "component").unwrap();
     assert_eq!(component.sentence, "component `vision` is `failed`: no such image (code 301 from `press`)");
     assert_ne!(failed.known[0].since, Some(started.to_string()));
@@ -89,6 +89,7 @@ async fn a_client_that_is_shut_out_explains_what_waits_behind_it() {
     check(&shown, "waiting", &["acceptance", "next-poll"], &["accept-client"]);
     let device = api.explain_device("press", "press").await.unwrap();
     check(&device, "shut-out", &["acceptance", "deployment"], &["accept-client"]);
+    assert_eq!(device.would_change_it[0].command.as_deref(), Some("margrave client accept press"));
 }
 
 #[tokio::test]

@@ -241,3 +241,28 @@ async fn a_review_of_many_devices_is_worked_out_beside_the_page_and_counts_each_
     let change = answer.headers()[LOCATION].to_str().unwrap().trim_start_matches("/changes/").to_owned();
     assert_eq!(api.change(&change).await.unwrap().total, 200);
 }
+
+#[tokio::test]
+async fn a_page_leads_to_what_can_be_done_and_names_no_command() {
+    let server = TestServer::start().await;
+    let (api, browser) = (api(&server), Browser::signed_in(&server).await);
+    let client = press(&server, "plain", &Kind::default()).await;
+    let deployment = deployed(&server, "plain").await;
+    report(&client, &deployment.id, deployment.target_version, "failed").await;
+    let deployment_page = format!("/deployments/{}", deployment.id);
+    let could = format!("/catalog/{}?where=yes", packages::ID);
+    let check = async |path: &str, link: String| {
+        let text = browser.get(path).await.text().await.unwrap();
+        assert!(text.contains(&format!("<a class=\"way\" href=\"{link}\"")), "{path} does not lead to {link}: {text}");
+        assert!(!text.contains("<code>margrave "), "{path} names a command: {text}");
+    };
+    check(&deployment_page, format!("{deployment_page}?ask=retry")).await;
+    check("/devices/plain/plain", deployment_page.clone()).await;
+    check(&could, deployment_page.clone()).await;
+    server.set_state("plain", margrave_core::model::ClientState::Retired).await;
+    check("/devices/plain/plain", "/clients/plain?ask=accept".to_owned()).await;
+    // Those at a terminal get the command, beside the same sentence.
+    let explained = api.explain_device("plain", "plain").await.unwrap();
+    let accept = explained.would_change_it.iter().find(|fact| fact.code == "accept-client").unwrap();
+    assert_eq!(accept.command.as_deref(), Some("margrave client accept plain"));
+}

@@ -17,8 +17,16 @@ pub(in crate::app::explain) struct Facts {
     pub(in crate::app::explain) deployments: BTreeMap<String, BTreeMap<Convergence, u64>>,
     pub(in crate::app::explain) fit: Fit,
     pub(in crate::app::explain) coming: Vec<Coming>,
-    /// Some of those that failed: id and why.
-    pub(in crate::app::explain) failed: Vec<(String, String)>,
+    /// Some of those that failed.
+    pub(in crate::app::explain) failed: Vec<Failed>,
+}
+
+/// A deployment that failed.
+pub(in crate::app::explain) struct Failed {
+    pub(in crate::app::explain) id: String,
+    /// Client and device.
+    pub(in crate::app::explain) place: String,
+    pub(in crate::app::explain) why: String,
 }
 
 /// Where the newest version could run.
@@ -110,8 +118,11 @@ fn known(facts: &Facts) -> Vec<Fact> {
     } else {
         format!("of {}", count(*devices, "device"))
     };
-    let sentence =
-        format!("{which}, {fits} can run the newest version, {unfit} cannot, and of {unknown} it is not known");
+    let rest = match unknown {
+        0 => format!(" and {unfit} cannot"),
+        unknown => format!(", {unfit} cannot, and of {unknown} it is not known"),
+    };
+    let sentence = format!("{which}, {fits} can run the newest version{rest}");
     known.push(
         fact("fit", sentence)
             .value("judged", *judged)
@@ -160,22 +171,35 @@ fn waiting_for(facts: &Facts) -> Vec<Fact> {
 fn would_change_it(facts: &Facts) -> Vec<Fact> {
     let name = &facts.application;
     let mut would = Vec::new();
-    for (id, why) in &facts.failed {
-        let sentence = format!("`margrave deployment explain {id}`: {why}");
-        would.push(fact("explain-deployment", sentence).about(format!("deployment/{id}")));
+    let about = || format!("application/{name}");
+    for Failed { id, place, why } in &facts.failed {
+        would.push(
+            fact("explain-deployment", format!("removing the cause on `{place}`: {why}"))
+                .about(format!("deployment/{id}"))
+                .command(format!("margrave deployment explain {id}"))
+                .value("device", place.as_str()),
+        );
     }
     if facts.of(|convergence| convergence == Convergence::NotHeardOf) > 0 {
-        let sentence =
-            format!("`margrave deployment list --app {name} --state not-heard-of` shows whose devices are silent");
-        would.push(fact("list-silent", sentence));
+        would.push(
+            fact("list-silent", "devices that are silent and call the server again")
+                .about(about())
+                .command(format!("margrave deployment list --app {name} --state not-heard-of")),
+        );
     }
     if facts.fit.unfit + facts.fit.unknown > 0 {
-        let sentence =
-            format!("`margrave app fit {name} --reasons` shows every rule; labels and capabilities of devices decide");
-        would.push(fact("show-fit", sentence));
+        would.push(
+            fact("show-fit", "other labels or capabilities of the devices that do not fit")
+                .about(about())
+                .command(format!("margrave app fit {name} --reasons")),
+        );
     }
     if facts.of(|_| true) == 0 && facts.fit.fits > 0 {
-        would.push(fact("deploy", format!("`margrave deploy {name}` brings it to devices")));
+        would.push(
+            fact("deploy", "deploying it brings it to devices")
+                .about(about())
+                .command(format!("margrave deploy {name}")),
+        );
     }
     if would.is_empty() {
         would.push(fact("operator", "a new version, other answers or a removal, by an operator"));

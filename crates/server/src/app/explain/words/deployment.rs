@@ -2,11 +2,12 @@
 
 use super::{With as _, fact, next_action, second};
 use crate::app::explain::sentence;
+use crate::app::policies;
 use margo::status::{DeploymentStatus, State, StatusError};
 use margrave_api::explain::{Explanation, Fact};
 use margrave_core::convergence::Convergence;
 use margrave_core::model::{ClientState, Deployment, DeploymentRevision, Desired, Reported};
-use margrave_core::policy::Policy;
+use margrave_core::policy::{OnFailure, Policy};
 use margrave_core::time::Timestamp;
 use margrave_store::Coming;
 
@@ -85,8 +86,11 @@ impl Link {
     pub(super) fn would_change_it(&self) -> Vec<Fact> {
         let mut facts = Vec::new();
         if self.state != ClientState::Accepted {
-            let sentence = format!("`margrave client accept {}` lets it in", self.client);
-            facts.push(fact("accept-client", sentence).about(format!("client/{}", self.client)));
+            facts.push(
+                fact("accept-client", format!("accepting client `{}` lets it in", self.client))
+                    .about(format!("client/{}", self.client))
+                    .command(format!("margrave client accept {}", self.client)),
+            );
         }
         if self.silent {
             let sentence = format!(
@@ -138,7 +142,8 @@ fn desired(facts: &Facts<'_>) -> Vec<Fact> {
     let chosen = Policy { attempt: 0, ..deployment.policy };
     let policy = (!chosen.is_default()).then(|| {
         let Policy { drift, on_failure, on_removal, .. } = chosen;
-        fact("policy", format!("by itself the device does: {}", deployment.policy))
+        let words: Vec<String> = policies::shown(chosen).iter().map(|(when, what)| format!("{when}: {what}")).collect();
+        fact("policy", format!("the device does by itself, {}", words.join("; ")))
             .value("drift", drift.as_str())
             .value("onFailure", on_failure.as_str())
             .value("onRemoval", on_removal.as_str())
@@ -207,7 +212,12 @@ fn waiting_for(facts: &Facts<'_>) -> Vec<Fact> {
         Convergence::Converged => {}
         Convergence::Applying => waiting.push(fact("next-report", "the device to finish and report")),
         Convergence::Failed => {
-            waiting.push(fact("cause-removed", "the cause to go away; the device tries again by itself"));
+            let sentence = match deployment.policy.on_failure {
+                OnFailure::KeepPartial => "the cause to go away; the device tries again by itself",
+                OnFailure::Rollback => "the cause to go away, then somebody to try again; the device went back",
+                OnFailure::Hold => "the cause to go away, then somebody to try again; the device has stopped",
+            };
+            waiting.push(fact("cause-removed", sentence));
         }
         Convergence::OlderRevision | Convergence::Waiting | Convergence::NotHeardOf => {
             let sentence = format!("the device to fetch manifest {version} and report about it");
@@ -220,7 +230,7 @@ fn waiting_for(facts: &Facts<'_>) -> Vec<Fact> {
 pub(in crate::app::explain) fn publishing(change: &Coming) -> Fact {
     let Coming { id, kind, version, total, done, created_at } = change;
     let sentence =
-        format!("change {id} ({} to {version}) to be published: {done} of {total} devices so far", kind.as_str());
+        format!("change `{id}` ({} to {version}) to be published: {done} of {total} devices so far", kind.as_str());
     fact("publishing", sentence)
         .since(*created_at)
         .about(format!("change/{id}"))
@@ -234,7 +244,12 @@ fn would_change_it(facts: &Facts<'_>) -> Vec<Fact> {
     let mut would = Vec::new();
     match facts.convergence {
         Convergence::Converged if deployment.desired == Desired::Absent => {
-            would.push(fact("deploy-again", format!("`margrave deploy {}` brings it back", deployment.application)));
+            let application = &deployment.application;
+            would.push(
+                fact("deploy-again", "deploying it again brings it back")
+                    .about(format!("application/{application}"))
+                    .command(format!("margrave deploy {application}")),
+            );
             return would;
         }
         Convergence::Converged => {
@@ -246,10 +261,19 @@ fn would_change_it(facts: &Facts<'_>) -> Vec<Fact> {
                 let action = next_action(&error.code).unwrap_or("remove the cause that the message names");
                 would.push(fact("next-action", action).value("code", error.code.as_str()));
             }
-            let sentence = format!(
-                "`margrave deployment diff {id}` shows what this revision changed; another revision replaces it"
+            if deployment.desired == Desired::Present {
+                would.push(
+                    fact("try-again", "trying again now, once the cause is gone")
+                        .about(format!("deployment/{id}"))
+                        .command(format!("margrave deployment retry {id}")),
+                );
+            }
+            let sentence = "another revision, which replaces this one; what this one changed may say why";
+            would.push(
+                fact("new-revision", sentence)
+                    .about(format!("deployment/{id}"))
+                    .command(format!("margrave deployment diff {id}")),
             );
-            would.push(fact("new-revision", sentence));
         }
         Convergence::Applying => {
             let sentence = "the device's next report; `margrave-agent explain` on it says how far it is";

@@ -89,7 +89,11 @@ fn desired(facts: &Facts<'_>) -> Vec<Fact> {
         })
         .collect();
     if facts.more {
-        desired.push(fact("more", "and more; `margrave deployment list --device` shows all"));
+        desired.push(
+            fact("more", "and more than are named here")
+                .about(format!("device/{}/{}", facts.key.client, facts.key.device))
+                .command(format!("margrave deployment list --device {}", facts.key.device)),
+        );
     }
     desired
 }
@@ -128,11 +132,18 @@ fn waiting_for(facts: &Facts<'_>) -> Vec<Fact> {
 fn would_change_it(facts: &Facts<'_>) -> Vec<Fact> {
     let mut would = facts.client.would_change_it();
     for placed in facts.deployments.iter().filter(|placed| placed.convergence == Convergence::Failed) {
-        let one = fact("explain-deployment", format!("`margrave deployment explain {}` says what failed", placed.id));
-        would.push(one.about(format!("deployment/{}", placed.id)));
+        would.push(
+            fact("explain-deployment", format!("removing the cause why {} failed", placed.what))
+                .about(format!("deployment/{}", placed.id))
+                .command(format!("margrave deployment explain {}", placed.id)),
+        );
     }
     if facts.deployments.is_empty() && facts.hosts_workloads {
-        would.push(fact("deploy", format!("`margrave deploy APPLICATION --device {}`", facts.key.device)));
+        would.push(
+            fact("deploy", "deploying an application to it")
+                .about(format!("device/{}/{}", facts.key.client, facts.key.device))
+                .command(format!("margrave deploy APPLICATION --device {}", facts.key.device)),
+        );
     }
     if would.is_empty() {
         would.push(fact("next-poll", "the device's next poll, or a change by an operator"));

@@ -3,7 +3,6 @@
 use super::shelf::{Fit, fit};
 use crate::app::beside::PAGE_WAITS;
 use crate::app::error::AppError;
-use crate::app::explain::Explained;
 use crate::app::shelf::{self, Detail};
 use crate::app::{applications, drafts, explain};
 use crate::ui::ask::{Question, ask};
@@ -12,11 +11,13 @@ use crate::ui::form::Posted;
 use crate::ui::markdown;
 use crate::ui::markup::Markup;
 use crate::ui::routes::query::{Asked, link};
+use crate::ui::routes::why::{Part, why};
 use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
 use askama::Template;
 use axum::extract::Path;
 use axum::response::IntoResponse as _;
 use http::{HeaderValue, header};
+use margrave_api::policies::PolicyWish;
 
 /// What an icon may be, by the last part of its media type (`application/vnd.margo.app.icon.v1+svg`).
 const PICTURES: [(&str, &str); 6] = [
@@ -46,7 +47,9 @@ struct ApplicationPage {
     icon: bool,
     device: String,
     fit: Option<Fit>,
-    explained: Option<Explained>,
+    could: Option<Could>,
+    /// Why it could not elsewhere.
+    why: Vec<Part>,
     where_link: String,
 }
 pages!(ApplicationPage);
@@ -59,9 +62,16 @@ struct Running {
     link: String,
 }
 
+/// Where it could run.
+struct Could {
+    summary: String,
+    /// Devices are still being looked at.
+    under_way: bool,
+}
+
 impl ApplicationPage {
     fn is_under_way(&self) -> bool {
-        self.explained.as_ref().is_some_and(|explained| explained.under_way)
+        self.could.as_ref().is_some_and(|could| could.under_way)
     }
 }
 
@@ -84,6 +94,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         deployments: Vec::new(),
         answers: indexmap::IndexMap::new(),
         overrides: indexmap::IndexMap::new(),
+        policy: PolicyWish::default(),
         answered: false,
     };
     let described = drafts::description(state, &draft).await?;
@@ -108,6 +119,11 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         }
         None => None,
     };
+    // Looking at every device takes a while in a large fleet, so only on demand.
+    let explained = match asked.get("where") {
+        Some(_) => Some(explain::application(state, &id, PAGE_WAITS).await?),
+        None => None,
+    };
     let page = ApplicationPage {
         shell: visit.shell(Section::Catalog, format!("{name} {shown}")).await?,
         description: detail.description.as_deref().map(markdown::html),
@@ -118,11 +134,9 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         older: running.iter().filter(|one| one.version != shown).map(|one| one.count).sum(),
         running,
         icon: detail.version.resources.iter().any(|resource| resource.kind == "icon"),
-        // Looking at every device takes a while in a large fleet, so only on demand.
-        explained: match asked.get("where") {
-            Some(_) => Some(explain::application(state, &id, PAGE_WAITS).await?),
-            None => None,
-        },
+        why: explained.as_ref().map(|explained| why(&explained.explanation, false)).unwrap_or_default(),
+        could: explained
+            .map(|explained| Could { summary: explained.explanation.summary, under_way: explained.under_way }),
         where_link: link(&format!("/catalog/{id}"), &[("version", &shown), ("device", &device), ("where", "yes")]),
         device,
         fit: fits,

@@ -4,6 +4,7 @@
 use super::{Steps, next, steps};
 use crate::app::drafts::{self, Asked, Kept, Kind, OVERRIDES_MAX};
 use crate::app::error::{AppError, Code};
+use crate::app::policies::{self, Choice};
 use crate::state::ServerState;
 use crate::ui::errors::UiError;
 use crate::ui::form::{Form, Posted};
@@ -29,12 +30,21 @@ struct AnswersPage {
     /// Devices that can have answers of their own.
     devices: Vec<(String, String)>,
     parameters: Vec<(String, String)>,
+    /// What devices do by themselves.
+    policies: [Choice; 3],
     reaches: String,
     create: bool,
     back: Option<String>,
     override_wrong: Option<String>,
 }
 pages!(AnswersPage);
+
+impl AnswersPage {
+    /// Something was chosen of what devices do by themselves.
+    fn chooses(&self) -> bool {
+        self.policies.iter().any(|choice| choice.wanted.is_some())
+    }
+}
 
 struct Sheet {
     name: String,
@@ -131,6 +141,7 @@ async fn page(
             .flat_map(|section| &section.questions)
             .map(|question| (question.parameter.clone(), question.name.clone()))
             .collect(),
+        policies: policies::choices(draft, policies::before(state, draft).await?),
         reaches: reaches(draft, drafts::reach(state, draft).await?),
         create: draft.kind == Kind::Create,
         back: (draft.kind != Kind::Reconfigure).then(|| {
@@ -323,9 +334,17 @@ fn read(form: &Form, description: &ApplicationDescription, kept: &Kept, known: &
     answers
 }
 
+/// What was chosen of what devices do by themselves.
+async fn choose(posted: &Posted, kept: &mut Kept) -> Result<(), UiError> {
+    let before = policies::before(posted.state(), &kept.draft).await?;
+    kept.draft.policy = policies::read(|name| posted.form.text(name), before)?;
+    Ok(())
+}
+
 /// Says what is wrong without keeping anything, for a form that is being filled in.
 pub(in crate::ui) async fn check(Path(id): Path<String>, posted: Posted) -> Answer {
-    let kept = drafts::get(posted.state(), posted.caller(), &id).await?;
+    let mut kept = drafts::get(posted.state(), posted.caller(), &id).await?;
+    choose(&posted, &mut kept).await?;
     let description = drafts::description(posted.state(), &kept.draft).await?;
     let known = Known::of(posted.state(), &kept.draft).await?;
     let answers = read(&posted.form, &description, &kept, &known);
@@ -342,6 +361,7 @@ pub(in crate::ui) async fn check(Path(id): Path<String>, posted: Posted) -> Answ
 pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> Answer {
     let mut kept = drafts::get(posted.state(), posted.caller(), &id).await?;
     kept.revision = posted.form.number("revision").unwrap_or(kept.revision);
+    choose(&posted, &mut kept).await?;
     let description = drafts::description(posted.state(), &kept.draft).await?;
     let known = Known::of(posted.state(), &kept.draft).await?;
     let answers = read(&posted.form, &description, &kept, &known);
@@ -366,9 +386,10 @@ pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> Answe
         let page = page(&posted.visit, &kept, Some(form), &problems).await?;
         return posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page);
     }
-    if kept.draft.kind == Kind::Reconfigure && kept.draft.answers.is_empty() {
+    if kept.draft.kind == Kind::Reconfigure && kept.draft.answers.is_empty() && kept.draft.policy.is_empty() {
         let mut page = page(&posted.visit, &kept, Some(form), &problems).await?;
-        page.wrong.push(("answers".to_owned(), "Nothing is different yet; change at least one answer.".to_owned()));
+        let text = "Nothing is different yet; change at least one answer, or what happens when something goes wrong.";
+        page.wrong.push(("answers".to_owned(), text.to_owned()));
         return posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page);
     }
     kept.draft.answered = true;

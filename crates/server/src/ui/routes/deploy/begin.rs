@@ -9,6 +9,7 @@ use crate::ui::visit::{Answer, go};
 use axum::extract::Path;
 use indexmap::IndexMap;
 use margrave_api::devices::DeviceRef;
+use margrave_api::policies::PolicyWish;
 
 pub(in crate::ui) async fn begin(posted: Posted) -> Answer {
     let form = &posted.form;
@@ -27,6 +28,7 @@ pub(in crate::ui) async fn begin(posted: Posted) -> Answer {
         deployments: form.all("deployment").map(str::to_owned).collect(),
         answers: IndexMap::new(),
         overrides: IndexMap::new(),
+        policy: PolicyWish::default(),
         answered: false,
     };
     if let Some((client, device)) = form.text("device").split_once('/') {

@@ -6,6 +6,7 @@ use crate::app::changes::{Alike, Reason};
 use crate::app::drafts::{self, Kind};
 use crate::app::error::{AppError, Code};
 use crate::app::idempotency::{self, Call};
+use crate::app::policies::{self, Choice};
 use crate::app::reviews::{self, Look, Refusal, Reviewed};
 use crate::ui::errors::UiError;
 use crate::ui::form::Posted;
@@ -30,6 +31,8 @@ struct ReviewPage {
     changes: usize,
     left_out: u64,
     reasons: Vec<Left>,
+    /// What devices do by themselves afterwards.
+    policies: [Choice; 3],
     /// When it was worked out.
     at: String,
     button: String,
@@ -100,6 +103,7 @@ async fn page(visit: &Visit, id: &str, wrong: Option<Refusal>, reason: String) -
         left_out: reviews.iter().map(|review| review.left_out).sum(),
         reasons: reviews.iter().flat_map(|review| &review.reasons).map(left).collect(),
         groups: reviews.into_iter().flat_map(|review| review.alike).map(same).collect(),
+        policies: policies::choices(&kept.draft, policies::before(state, &kept.draft).await?),
         at: at.to_string(),
         seen: drafts::revision(state, &kept.draft).await?,
         targets,

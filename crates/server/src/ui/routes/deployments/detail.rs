@@ -5,20 +5,20 @@ use crate::app::changes;
 use crate::app::deployments;
 use crate::app::diff::{self, DiffQuery};
 use crate::app::error::{AppError, Code};
-use crate::app::{applications, drafts, explain, overview};
+use crate::app::{applications, drafts, explain, overview, policies};
 use crate::ui::ask::{Question, ask};
 use crate::ui::chart;
 use crate::ui::form::Posted;
 use crate::ui::markup::Markup;
 use crate::ui::routes::query::Asked;
+use crate::ui::routes::why::{Part, why};
 use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
 use axum::extract::Path;
 use margrave_api::changes::{ChangeKind, DiffSign};
 use margrave_api::deployments::{Convergence, Desired, Revision, StatusError};
-use margrave_api::explain::Fact;
-use margrave_api::policies::OnFailure;
+use margrave_api::policies::{OnFailure, OnRemoval};
 
 #[derive(Template)]
 #[template(path = "deployments/detail.html", blocks = ["live", "nav"])]
@@ -28,7 +28,7 @@ struct DetailPage {
     tone: &'static str,
     present: bool,
     summary: String,
-    why: Vec<(&'static str, Vec<Fact>)>,
+    why: Vec<Part>,
     troubles: Vec<Trouble>,
     history: Markup,
     values: Vec<(String, String)>,
@@ -38,7 +38,8 @@ struct DetailPage {
     differs: Vec<(&'static str, String)>,
     other_versions: bool,
     failed: bool,
-    policy: String,
+    /// What the device does by itself.
+    policies: [(&'static str, &'static str); 3],
     /// What the device does about a failure.
     after_failure: &'static str,
 }
@@ -90,7 +91,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     let explanation = explain::deployment(state, &id).await?;
     let names = drafts::names(state, &deployment.application, &deployment.version).await;
     let page = DetailPage {
-        why: words::why(&explanation, true),
+        why: why(&explanation, true),
         summary: explanation.summary,
         tone: look.tone,
         present: !removing,
@@ -119,7 +120,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         differs,
         other_versions: versions > 1,
         failed: deployment.convergence == Convergence::Failed,
-        policy: margrave_core::policy::Policy::from(deployment.policy).to_string(),
+        policies: policies::shown(deployment.policy.into()),
         after_failure: match deployment.policy.on_failure {
             OnFailure::KeepPartial => "The device tries again by itself.",
             OnFailure::Hold => "The device has stopped, as its failure policy says. Try again when the cause is gone.",
@@ -177,8 +178,8 @@ async fn ask_to_retry(visit: &Visit, name: &str, deployment: &margrave_api::depl
 
 async fn ask_to_remove(visit: &Visit, name: &str, deployment: &margrave_api::deployments::Deployment) -> Answer {
     let data = match deployment.policy.on_removal {
-        margrave_api::policies::OnRemoval::Keep => "Its data stays on the device.",
-        margrave_api::policies::OnRemoval::Purge => "Its data on the device is deleted, as its policy says.",
+        OnRemoval::Keep => "Its data stays on the device; to delete it as well, reconfigure it before.",
+        OnRemoval::Purge => "Its data on the device is deleted as well, as was chosen for it.",
     };
     let question = Question {
         title: format!("Remove {name} from {}?", deployment.device),

@@ -9,7 +9,7 @@ use crate::ui::routes::query::{Asked, device_link, link};
 use crate::ui::visit::{Answer, Section, Shell, Visit, pages};
 use crate::ui::words;
 use askama::Template;
-use margrave_api::deployments::{Convergence, Deployment, Desired};
+use margrave_api::deployments::{Convergence, Deployment, Desired, StatusError};
 use std::collections::HashMap;
 
 #[derive(Template)]
@@ -48,7 +48,7 @@ pub(in crate::ui::routes) struct Row {
 }
 
 pub(in crate::ui::routes) fn row(deployment: Deployment, names: &HashMap<String, String>) -> Row {
-    let errors = deployment.status.iter().flat_map(|status| {
+    let mut errors = deployment.status.iter().flat_map(|status| {
         status.components.iter().filter_map(|component| component.error.as_ref()).chain(status.error.as_ref())
     });
     let components = deployment.status.iter().flat_map(|status| &status.components);
@@ -56,14 +56,16 @@ pub(in crate::ui::routes) fn row(deployment: Deployment, names: &HashMap<String,
         name: names.get(&deployment.application).unwrap_or(&deployment.application).clone(),
         state: words::convergence(deployment.convergence, deployment.desired == Desired::Absent),
         device_link: device_link(&deployment.client, deployment.device.trim_end_matches("/*")),
-        // Once is enough: the sentence about a deployment that failed has it already.
-        error: errors
-            .filter(|error| !deployment.explanation.contains(&error.message))
-            .map(|error| format!("{} (code {})", error.message, error.code))
-            .next(),
+        error: untold(&deployment.explanation, errors.next()),
         components: components.map(|component| (component.name.clone(), words::reported(&component.state))).collect(),
         deployment,
     }
+}
+
+/// Once is enough: the sentence about a deployment that failed mostly has it already.
+pub(in crate::ui::routes) fn untold(sentence: &str, error: Option<&StatusError>) -> Option<String> {
+    let error = error.filter(|error| !sentence.contains(&error.message))?;
+    Some(format!("{} (code {})", error.message, error.code))
 }
 
 pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {

@@ -10,7 +10,9 @@ use crate::ui::chart;
 use crate::ui::errors::UiError;
 use crate::ui::form::{Form, Posted};
 use crate::ui::markup::Markup;
+use crate::ui::routes::deployments::list::untold;
 use crate::ui::routes::query::{Asked, device_link};
+use crate::ui::routes::why::{Part, why};
 use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
@@ -21,7 +23,6 @@ use margrave_api::clients::{Client, ClientState};
 use margrave_api::deployments::{Deployment, Desired};
 use margrave_api::devices::UpdateDevice;
 use margrave_api::events::Event;
-use margrave_api::explain::Fact;
 use margrave_core::model::DeviceState;
 
 /// Relatives of a device shown; a gateway with more is looked at in the list.
@@ -38,7 +39,7 @@ struct DetailPage {
     accepted: bool,
     tone: &'static str,
     summary: String,
-    why: Vec<(&'static str, Vec<Fact>)>,
+    why: Vec<Part>,
     workloads: Vec<Workload>,
     facts: Vec<(&'static str, String)>,
     device_labels: Vec<(String, String)>,
@@ -90,14 +91,14 @@ async fn page(visit: &Visit, client: &str, device: &str, typed: Option<&Form>) -
             continue;
         }
         let history = deployments::status_history(state, &deployment.id).await?.items;
-        let errors = deployment.status.iter().flat_map(|status| {
+        let mut errors = deployment.status.iter().flat_map(|status| {
             status.components.iter().filter_map(|component| component.error.as_ref()).chain(status.error.as_ref())
         });
         workloads.push(Workload {
             name: overview.names.get(&deployment.application).unwrap_or(&deployment.application).clone(),
             state: words::convergence(deployment.convergence, removing),
             history: chart::history(&history, shell.now),
-            error: errors.map(|error| format!("{} (code {})", error.message, error.code)).next(),
+            error: untold(&deployment.explanation, errors.next()),
             deployment,
         });
     }
@@ -114,7 +115,7 @@ async fn page(visit: &Visit, client: &str, device: &str, typed: Option<&Form>) -
     let explanation = explain::device(state, client, device).await?;
     let (operator_labels, new_label) = labels(&listed.device.operator_labels, typed);
     Ok(DetailPage {
-        why: words::why(&explanation, false),
+        why: why(&explanation, false),
         summary: explanation.summary,
         accepted: identity.state == ClientState::Accepted,
         tone: words::of_device(listed.state).tone,

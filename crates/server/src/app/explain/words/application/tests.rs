@@ -1,3 +1,4 @@
+use super::super::without_commands;
 use super::*;
 
 const NOW: Timestamp = Timestamp(1_790_000_000_000_000);
@@ -25,6 +26,7 @@ fn facts(deployments: &[(Convergence, u64)], fits: u64, unfit: u64) -> Facts {
 fn check(facts: &Facts, state: &str, summary: &str) -> Explanation {
     let shown = explain(facts);
     assert_eq!((shown.state.as_str(), shown.summary.as_str()), (state, summary));
+    without_commands(&shown);
     shown
 }
 
@@ -41,6 +43,18 @@ fn the_counts_give_the_state() {
 }
 
 #[test]
+fn what_failed_is_named_with_its_place() {
+    let mut facts = facts(&[(Convergence::Failed, 1), (Convergence::NotHeardOf, 1)], 0, 2);
+    facts.failed = vec![Failed { id: "1-2".into(), place: "hall/press".into(), why: "revision 1 failed".into() }];
+    let shown = check(&facts, "failing", "0 of 2 deployments are as desired, 1 failed");
+    let [failed, silent, fit] = shown.would_change_it.as_slice() else { panic!("{shown:?}") };
+    assert_eq!(failed.sentence, "removing the cause on `hall/press`: revision 1 failed");
+    assert_eq!(failed.command.as_deref(), Some("margrave deployment explain 1-2"));
+    assert_eq!(silent.command.as_deref(), Some("margrave deployment list --app vision --state not-heard-of"));
+    assert_eq!(fit.command.as_deref(), Some("margrave app fit vision --reasons"));
+}
+
+#[test]
 fn an_application_nobody_runs_is_unused_or_blocked() {
     check(&facts(&[], 3, 1), "unused", "it is in the catalog and runs nowhere");
     let blocked = check(
@@ -48,9 +62,9 @@ fn an_application_nobody_runs_is_unused_or_blocked() {
         "blocked",
         "it runs nowhere, and no device that was judged can run the newest version",
     );
-    assert!(blocked.known.iter().any(|fact| {
-        fact.sentence == "of 4 devices, 0 can run the newest version, 4 cannot, and of 0 it is not known"
-    }));
+    assert!(
+        blocked.known.iter().any(|fact| { fact.sentence == "of 4 devices, 0 can run the newest version and 4 cannot" })
+    );
     assert!(
         blocked.known.iter().any(|fact| fact.sentence == "4 devices: profile `small`: needs 2Gi of memory, has 1Gi")
     );

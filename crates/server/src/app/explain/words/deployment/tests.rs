@@ -1,3 +1,4 @@
+use super::super::without_commands;
 use super::*;
 use margo::digest::Digest;
 use margo::ids::DeploymentId;
@@ -77,6 +78,7 @@ fn check(explanation: &Explanation, state: &str, known: &[&str], waiting_for: &[
     assert_eq!(codes(&explanation.waiting_for), waiting_for, "waited for");
     assert_eq!(codes(&explanation.would_change_it), would_change_it, "would change it");
     assert!(!explanation.summary.is_empty() && !explanation.desired.is_empty());
+    without_commands(explanation);
 }
 
 #[test]
@@ -119,13 +121,35 @@ fn a_failure_says_code_source_and_what_to_do() {
         "failed",
         &["last-report", "component", "client-heard"],
         &["cause-removed"],
-        &["next-action", "new-revision"],
+        &["next-action", "try-again", "new-revision"],
     );
+    let command = |index: usize| shown.would_change_it[index].command.as_deref();
+    let id = Uuid::from_u128(1);
+    assert_eq!(command(1), Some(format!("margrave deployment retry {id}").as_str()));
+    assert_eq!(command(2), Some(format!("margrave deployment diff {id}").as_str()));
     assert_eq!(
         shown.known[1].sentence,
         "component `camera` is `failed`: needs 2Gi, has 1Gi (code 204 from `press-07`)"
     );
     assert!(shown.would_change_it[0].sentence.starts_with("choose another device or profile"), "{shown:?}");
+}
+
+#[test]
+fn who_tries_again_after_a_failure_is_a_matter_of_policy() {
+    let reported = said(State::Failed, 7, &one(State::Failed));
+    for (on_failure, sentence) in [
+        (OnFailure::KeepPartial, "the cause to go away; the device tries again by itself"),
+        (OnFailure::Hold, "the cause to go away, then somebody to try again; the device has stopped"),
+        (OnFailure::Rollback, "the cause to go away, then somebody to try again; the device went back"),
+    ] {
+        let mut deployment = wanted(Desired::Present);
+        deployment.policy.on_failure = on_failure;
+        let shown = explained(&deployment, Some(&reported), link(HEARD), &[]);
+        assert_eq!(shown.waiting_for[0].sentence, sentence);
+        let policy = shown.desired.iter().find(|fact| fact.code == "policy");
+        let told = policy.is_some_and(|fact| fact.sentence.contains(on_failure.meaning()));
+        assert_eq!(told, on_failure != OnFailure::default(), "{policy:?}");
+    }
 }
 
 #[test]
@@ -171,6 +195,9 @@ fn a_client_that_is_not_let_in_needs_an_operator() {
             &["acceptance", "next-poll"],
             &["accept-client"],
         );
+        let accept = &shown.would_change_it[0];
+        assert_eq!(accept.sentence, "accepting client `press-07` lets it in");
+        assert_eq!(accept.command.as_deref(), Some("margrave client accept press-07"));
     }
 }
 

@@ -1,3 +1,4 @@
+use super::super::without_commands;
 use super::*;
 
 const NOW: Timestamp = Timestamp(1_790_000_000_000_000);
@@ -32,6 +33,7 @@ fn check(explanation: &Explanation, state: &str, waiting_for: &[&str], would_cha
     assert_eq!(explanation.state, state);
     assert_eq!(codes(&explanation.waiting_for), waiting_for);
     assert_eq!(codes(&explanation.would_change_it), would_change_it);
+    without_commands(explanation);
 }
 
 #[test]
