@@ -177,7 +177,7 @@ fn decide(
 
 /// Deployments the items name that are not present with the client named: removed ones, and other clients'.
 async fn find(
-    connection: &mut AnyConnection,
+    writing: &mut Writing,
     publishings: &[Publishing],
     items: &[BatchItem],
 ) -> Result<BTreeMap<DeploymentId, Deployment>> {
@@ -188,8 +188,12 @@ async fn find(
     };
     let missing = items.iter().map(|item| &item.target).filter(|target| !known(target));
     let ids: Vec<String> = missing.map(|target| target.deployment.to_string()).collect();
-    let rows = select_in(connection, "SELECT * FROM deployments WHERE id IN", &ids, "", "look for deployments").await?;
-    let read = |row| read_deployment(Columns::of("deployments", row)).map(|deployment| (deployment.id, deployment));
+    let rows = select_in(writing, "SELECT * FROM deployments WHERE id IN", &ids, "", "look for deployments").await?;
+    let sealing = writing.sealing();
+    let read = |row| {
+        let deployment = read_deployment(Columns::of("deployments", row), &sealing)?;
+        Ok((deployment.id, deployment))
+    };
     rows.iter().map(read).collect()
 }
 
@@ -213,7 +217,7 @@ fn judge(running: &Running, item: &BatchItem, current: Option<Deployment>) -> st
         _ => {}
     }
     match (&item.write, current) {
-        (BatchWrite::Put { document, yaml, version, values }, current) => {
+        (BatchWrite::Put { document, yaml, version, values, sensitive }, current) => {
             // DS-04
             if document.id != target.deployment {
                 return Err(format!("the document is for deployment {}", document.id));
@@ -226,6 +230,8 @@ fn judge(running: &Running, item: &BatchItem, current: Option<Deployment>) -> st
                 version: version.clone(),
                 profile: target.profile.clone(),
                 values: values.clone(),
+                // A value keeps its protection when another version does not mark it any more.
+                sensitive: *sensitive || current.as_ref().is_some_and(|current| current.sensitive),
                 policy: Policy::of(document),
                 revision: current.as_ref().map_or(1, |current| current.revision + 1),
                 desired: Desired::Present,
