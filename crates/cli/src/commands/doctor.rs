@@ -245,10 +245,10 @@ fn seal_key(data: &Path) -> Option<Check> {
     let path = data.join("seal.key");
     let mode = std::fs::metadata(&path).ok()?.permissions().mode();
     let shown = path.display();
-    Some(if mode & 0o077 == 0 {
-        Check::ok("key", format!("{shown} is there for its owner only; keep a copy with every backup of the database"))
-    } else {
+    Some(if mode & 0o077 != 0 {
         Check::warning("key", format!("{shown} can be read by others"), format!("chmod 600 {shown}"))
+    } else {
+        Check::ok("key", format!("{shown} is there for its owner only; keep a copy with every backup of the database"))
     })
 }
 
