@@ -155,6 +155,8 @@ pub struct Deployment {
     pub profile: String,
     /// Resolved values, by parameter.
     pub values: Answers,
+    /// Whether some of the values are, or once were, marked sensitive: then they are kept sealed.
+    pub sensitive: bool,
     pub policy: Policy,
     pub revision: i64,
     pub desired: Desired,
@@ -252,6 +254,8 @@ pub struct Change {
     pub version: String,
     /// Values to be set; the resolved ones are per deployment.
     pub answers: Answers,
+    /// Whether some of the answers are marked sensitive: then they are kept sealed.
+    pub sensitive: bool,
     pub policy: Wish,
     pub targets: Vec<ChangeTarget>,
     /// How many targets have been carried out.

@@ -57,6 +57,9 @@ settings! {
         url: Option<String> = None,
         /// Connections for reading; SQLite always writes through exactly one.
         readers: u32 = 4,
+        /// File with the key that sensitive answers are sealed with; made when there is none yet. Servers that share a database need
+        /// the same. Not set: `seal.key` in the data folder.
+        seal_key_file: Option<PathBuf> = None,
     }
 }
 
@@ -340,6 +343,11 @@ impl Config {
 
     pub fn store_url(&self) -> String {
         self.store.url.clone().unwrap_or_else(|| format!("sqlite://{}", self.data_dir.join("margrave.db").display()))
+    }
+
+    /// Where the key for sensitive answers is.
+    pub fn seal_key_file(&self) -> PathBuf {
+        self.store.seal_key_file.clone().unwrap_or_else(|| self.data_dir.join("seal.key"))
     }
 
     /// Where the keys and certificates are.

@@ -4,10 +4,12 @@ mod bootstrap;
 mod loops;
 mod offline;
 mod place;
+mod seal_key;
 
 pub use bootstrap::{ADMIN_PASSWORD_FILE, ADMIN_TOKEN_FILE};
 pub use offline::set_password;
 pub use place::ADDRESSES_FILE;
+pub use seal_key::{SEAL_KEY_PREFIX, SealKeyError};
 
 use crate::app::error::AppError;
 use crate::app::events::streams::Streams;
@@ -54,6 +56,8 @@ pub enum StartError {
     Password(#[source] AppError),
     #[error("cannot open the store")]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    SealKey(#[from] SealKeyError),
     #[error("cannot set up this server's identity")]
     Identity(#[from] IdentityError),
     #[error("cannot open the registry")]
@@ -103,6 +107,9 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
     let config = Arc::new(config);
     let lock = place::take(&config)?;
     let store = Store::open(&StoreOptions { url: config.store_url(), readers: config.store.readers }).await?;
+    let store = seal_key::take_up(store, &config, clock.now()).await?;
+    let descriptions = Arc::new(Descriptions::default());
+    seal_key::seal_older(&store, &descriptions, clock.now()).await?;
     let identity = Arc::new(Identity::open(Arc::clone(&config), Arc::clone(&clock))?);
     let hashing = Hashing::default();
     bootstrap::admin_token(&store, &config, clock.now()).await?;
@@ -117,7 +124,6 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
     bootstrap::admin(&store, &config, &hashing, clock.now()).await?;
 
     let metrics = Arc::new(Metrics::default());
-    let descriptions = Arc::new(Descriptions::default());
     let holds = Arc::new(Holds::new(&config, Arc::clone(&metrics)));
     let stop_loops = CancellationToken::new();
     let precedence = Precedence::default();

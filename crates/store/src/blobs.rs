@@ -3,6 +3,7 @@
 use crate::error::During;
 use crate::many::{Insert, Pile, Statement};
 use crate::rows::Columns;
+use crate::seal::{Cell, Sealing};
 use crate::{Result, Store};
 use margo::digest::Digest;
 use margrave_core::time::Timestamp;
@@ -18,6 +19,15 @@ const INSERT: Insert = Insert {
     attempt: "store blobs",
 };
 
+/// Bytes that are sealed. The same may be there in the clear, from before they were marked sensitive; the reverse never happens.
+const INSERT_SEALED: Insert = Insert {
+    into: "blobs (digest, size, body, stored_at, sealed_with)",
+    columns: 5,
+    on_conflict: "ON CONFLICT (digest) DO UPDATE SET stored_at = excluded.stored_at, body = excluded.body,
+                  sealed_with = excluded.sealed_with",
+    attempt: "store sealed blobs",
+};
+
 /// In order of digest, so that two transactions with blobs in common never wait for each other crosswise.
 pub(crate) async fn put(connection: &mut AnyConnection, blobs: &BTreeMap<Digest, &[u8]>, now: Timestamp) -> Result<()> {
     let rows: Vec<Row<'_>> = blobs.iter().map(|(digest, body)| (digest.clone(), *body, now)).collect();
@@ -27,6 +37,66 @@ pub(crate) async fn put(connection: &mut AnyConnection, blobs: &BTreeMap<Digest,
 /// As [`put`], with other statements.
 pub(crate) fn pile<'p>(pile: &mut Pile<'p>, blobs: BTreeMap<Digest, &'p [u8]>, now: Timestamp) {
     pile.insert(&INSERT, blobs.into_iter().map(|(digest, body)| (digest, body, now)).collect(), bind);
+}
+
+/// As [`put`], for bytes that hold something sensitive.
+pub(crate) async fn put_sealed(
+    connection: &mut AnyConnection,
+    blobs: &BTreeMap<Digest, &[u8]>,
+    sealing: &Sealing,
+    now: Timestamp,
+) -> Result<()> {
+    INSERT_SEALED.rows(connection, &seal(blobs, sealing, now)?, bind_sealed).await
+}
+
+/// As [`put_sealed`], with other statements.
+pub(crate) fn pile_sealed(
+    pile: &mut Pile<'_>,
+    blobs: &BTreeMap<Digest, &[u8]>,
+    sealing: &Sealing,
+    now: Timestamp,
+) -> Result<()> {
+    pile.insert(&INSERT_SEALED, seal(blobs, sealing, now)?, bind_sealed);
+    Ok(())
+}
+
+struct SealedRow {
+    digest: Digest,
+    /// Of the clear bytes.
+    size: usize,
+    body: Vec<u8>,
+    sealed_with: String,
+    now: Timestamp,
+}
+
+fn seal(blobs: &BTreeMap<Digest, &[u8]>, sealing: &Sealing, now: Timestamp) -> Result<Vec<SealedRow>> {
+    let one = |(digest, clear): (&Digest, &&[u8])| {
+        let (sealed_with, body) = sealing.bytes(cell(digest), clear)?;
+        Ok(SealedRow { digest: digest.clone(), size: clear.len(), body, sealed_with, now })
+    };
+    blobs.iter().map(one).collect()
+}
+
+fn bind_sealed<'q>(statement: Statement<'q>, row: &SealedRow) -> Statement<'q> {
+    let SealedRow { digest, size, body, sealed_with, now } = row;
+    statement.bind(digest.to_string()).bind(*size as i64).bind(body.clone()).bind(now.0).bind(sealed_with.clone())
+}
+
+fn cell(digest: &Digest) -> Cell<'_> {
+    Cell::new("blobs.body", digest)
+}
+
+/// The bytes of a row with `body` and `sealed_with`.
+pub(crate) fn read(row: Columns<'_>, digest: &Digest, sealing: &Sealing) -> Result<Vec<u8>> {
+    open(row, row.bytes("body")?, digest, sealing)
+}
+
+/// The same where the body was read already.
+pub(crate) fn open(row: Columns<'_>, body: Vec<u8>, digest: &Digest, sealing: &Sealing) -> Result<Vec<u8>> {
+    match row.text_maybe("sealed_with")? {
+        Some(key) => sealing.open_bytes(cell(digest), &key, body),
+        None => Ok(body),
+    }
 }
 
 type Row<'a> = (Digest, &'a [u8], Timestamp);
@@ -47,11 +117,11 @@ pub(crate) async fn dereferenced(connection: &mut AnyConnection, digest: &str) -
 
 impl Store {
     pub async fn blob_get(&self, digest: &Digest) -> Result<Option<Vec<u8>>> {
-        let row = sqlx::query("SELECT body FROM blobs WHERE digest = $1")
+        let row = sqlx::query("SELECT body, sealed_with FROM blobs WHERE digest = $1")
             .bind(digest.as_str())
             .fetch_optional(&self.read)
             .await
             .during("read a blob")?;
-        row.map(|row| Columns::of("blobs", &row).bytes("body")).transpose()
+        row.map(|row| read(Columns::of("blobs", &row), digest, &self.sealing)).transpose()
     }
 }

@@ -12,6 +12,7 @@ use crate::audit::{self, Entry};
 use crate::error::During;
 use crate::open::commit;
 use crate::rows::{Columns, to_json};
+use crate::seal::Cell;
 use crate::{Result, Store, StoreError, events};
 use margo::deployment::ApplicationDeployment;
 use margo::ids::{ClientId, DeploymentId, DeviceTarget};
@@ -42,6 +43,8 @@ pub enum BatchWrite {
         yaml: Vec<u8>,
         version: String,
         values: Answers,
+        /// Whether some of the values are marked sensitive: they are sealed, and with them document and bundle.
+        sensitive: bool,
     },
     Remove,
     /// Nothing can be done; recorded with the reason.
@@ -91,6 +94,11 @@ fn read(row: &AnyRow) -> Result<ChangeProgress> {
     })
 }
 
+/// Where the answers of a change stand.
+fn answers_cell(id: &Uuid) -> Cell<'_> {
+    Cell::new("changes.answers", id)
+}
+
 fn read_actor(row: Columns<'_>) -> Result<Actor> {
     Ok(Actor { name: row.text("actor")?, reason: row.text_maybe("reason")?, request_id: row.text_maybe("request_id")? })
 }
@@ -98,6 +106,11 @@ fn read_actor(row: Columns<'_>) -> Result<Actor> {
 impl Store {
     /// Records the intent (one row, whatever the number of targets) with its audit entry.
     pub async fn change_create(&self, change: &Change) -> Result<()> {
+        let answers = if change.sensitive {
+            self.sealing.text(answers_cell(&change.id), &to_json(&change.answers))?
+        } else {
+            to_json(&change.answers)
+        };
         let mut transaction = self.begin().await?;
         // A change without targets is finished before it begins.
         let finished_at = if change.targets.is_empty() { Some(change.created_at.0) } else { None };
@@ -110,7 +123,7 @@ impl Store {
         .bind(change.kind.as_str())
         .bind(change.application.as_str())
         .bind(&change.version)
-        .bind(to_json(&change.answers))
+        .bind(answers)
         .bind(change.policy.to_text())
         .bind(change.targets.len() as i64)
         .bind(&change.actor.name)
@@ -179,7 +192,8 @@ impl Store {
             let targets = self.change_targets(progress.id).await?;
             let ChangeProgress { id, kind, application, version, done, skipped, actor, .. } = progress;
             let (created_at, finished_at) = (progress.created_at, progress.finished_at);
-            let answers = Columns::of("changes", row).json("answers")?;
+            let (answers, sensitive) =
+                Columns::of("changes", row).json_sealed("answers", answers_cell(&id), &self.sealing)?;
             let policy = Columns::of("changes", row).named("policy", Wish::parse)?;
             changes.push(Change {
                 id,
@@ -187,6 +201,7 @@ impl Store {
                 application,
                 version,
                 answers,
+                sensitive,
                 policy,
                 targets,
                 done,

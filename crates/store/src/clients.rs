@@ -5,7 +5,7 @@ use crate::error::During;
 use crate::many::select_in;
 use crate::open::commit;
 use crate::rows::{Columns, version_column};
-use crate::{Result, Store, StoreError};
+use crate::{Result, Store, StoreError, blobs};
 use margo::digest::Digest;
 use margo::ids::{ClientId, DeploymentId};
 use margrave_core::model::{Actor, Client, ClientState};
@@ -325,7 +325,7 @@ impl Store {
         digest: &Digest,
     ) -> Result<Option<Vec<u8>>> {
         let row = sqlx::query(
-            "SELECT b.body FROM artifacts a JOIN blobs b ON b.digest = a.digest
+            "SELECT b.body, b.sealed_with FROM artifacts a JOIN blobs b ON b.digest = a.digest
              WHERE a.client_id = $1 AND a.kind = $2 AND a.deployment_id = $3 AND a.digest = $4",
         )
         .bind(client.as_str())
@@ -335,6 +335,6 @@ impl Store {
         .fetch_optional(&self.read)
         .await
         .during("read an artifact")?;
-        row.map(|row| Columns::of("blobs", &row).bytes("body")).transpose()
+        row.map(|row| blobs::read(Columns::of("blobs", &row), digest, &self.sealing)).transpose()
     }
 }

@@ -3,14 +3,16 @@
 use crate::error::During;
 use crate::many::select_in;
 use crate::rows::Columns;
+use crate::seal::{Cell, Sealing};
 use crate::statuses::read_reported;
-use crate::{Result, Store};
+use crate::{Result, Store, blobs};
 use margo::ids::{ApplicationId, ClientId, DeploymentId, DeviceTarget};
 use margrave_core::convergence::Convergence;
 use margrave_core::model::{ChangeKind, Deployment, DeploymentRevision, Desired, Reported};
 use margrave_core::policy::{Policy, Wish};
 use margrave_core::time::Timestamp;
 use sqlx::any::AnyRow;
+use std::fmt::{self, Display};
 use uuid::Uuid;
 
 /// The rules of [`margrave_core::convergence::judge`] in SQL, over `d` (deployments), `s` (statuses) and `c` (client_seen);
@@ -101,15 +103,18 @@ pub struct DeploymentView {
     pub last_seen_at: Option<Timestamp>,
 }
 
-pub(crate) fn read_deployment(row: Columns<'_>) -> Result<Deployment> {
+pub(crate) fn read_deployment(row: Columns<'_>, sealing: &Sealing) -> Result<Deployment> {
+    let id = row.parsed("id")?;
+    let (values, sensitive) = row.json_sealed("answers", answers_cell(&id), sealing)?;
     Ok(Deployment {
-        id: row.parsed("id")?,
+        id,
         client: row.parsed("client_id")?,
         target: row.parsed("target")?,
         application: row.parsed("application")?,
         version: row.text("version")?,
         profile: row.text("profile")?,
-        values: row.json("answers")?,
+        values,
+        sensitive,
         policy: row.named("policy", Wish::parse)?.over(Policy::default()),
         revision: row.number("revision")?,
         desired: row.named("desired", Desired::parse)?,
@@ -129,24 +134,47 @@ pub struct Place {
     pub target: DeviceTarget,
 }
 
-fn read_view(row: &AnyRow) -> Result<DeploymentView> {
+/// Where the values of a deployment stand.
+pub(crate) fn answers_cell(id: &DeploymentId) -> Cell<'_> {
+    Cell::new("deployments.answers", id)
+}
+
+/// One revision of a deployment, by name.
+pub(crate) struct RevisionName(pub(crate) DeploymentId, pub(crate) i64);
+
+impl RevisionName {
+    /// Where its values stand.
+    pub(crate) fn answers_cell(&self) -> Cell<'_> {
+        Cell::new("deployment_revisions.answers", self)
+    }
+}
+
+impl Display for RevisionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.0, self.1)
+    }
+}
+
+fn read_view(row: &AnyRow, sealing: &Sealing) -> Result<DeploymentView> {
     let row = Columns::of("deployments", row);
     Ok(DeploymentView {
-        deployment: read_deployment(row)?,
+        deployment: read_deployment(row, sealing)?,
         reported: read_reported(row)?,
         last_seen_at: row.time_maybe("seen_at")?,
     })
 }
 
-fn read_revision(row: &AnyRow) -> Result<DeploymentRevision> {
+fn read_revision(row: &AnyRow, sealing: &Sealing) -> Result<DeploymentRevision> {
     let row = Columns::of("deployment_revisions", row);
+    let (deployment, revision) = (row.parsed("deployment_id")?, row.number("revision")?);
+    let (values, _) = row.json_sealed("answers", RevisionName(deployment, revision).answers_cell(), sealing)?;
     Ok(DeploymentRevision {
-        deployment: row.parsed("deployment_id")?,
-        revision: row.number("revision")?,
+        deployment,
+        revision,
         action: row.named("action", ChangeKind::parse)?,
         version: row.text("version")?,
         profile: row.text("profile")?,
-        values: row.json("answers")?,
+        values,
         yaml_digest: row.parsed("yaml_digest")?,
         manifest_version: row.unsigned("manifest_version")?,
         at: row.time("at")?,
@@ -159,7 +187,7 @@ fn read_revision(row: &AnyRow) -> Result<DeploymentRevision> {
 impl Store {
     pub async fn deployment_get(&self, id: DeploymentId) -> Result<Option<DeploymentView>> {
         let row = sqlx::query(select_view!(" WHERE d.id = $1")).bind(id.to_string()).fetch_optional(&self.read).await;
-        row.during("read a deployment")?.as_ref().map(read_view).transpose()
+        row.during("read a deployment")?.map(|row| read_view(&row, &self.sealing)).transpose()
     }
 
     /// In order of id. `silent_since` as in [`margrave_core::convergence::judge`], needed for the convergence filter.
@@ -235,7 +263,7 @@ impl Store {
             .fetch_all(&self.read)
             .await
             .during("list deployments")?;
-        rows.iter().map(read_view).collect()
+        rows.iter().map(|row| read_view(row, &self.sealing)).collect()
     }
 
     /// Everything these clients should have or be rid of, in no order; one question for many clients.
@@ -244,7 +272,7 @@ impl Store {
         let ids: Vec<String> = clients.iter().map(ToString::to_string).collect();
         let mut connection = self.read.acquire().await.during(ATTEMPT)?;
         let rows = select_in(&mut connection, select_view!(" WHERE d.client_id IN"), &ids, "", ATTEMPT).await?;
-        rows.iter().map(read_view).collect()
+        rows.iter().map(|row| read_view(row, &self.sealing)).collect()
     }
 
     /// Where these clients have the application, in no order; one question for many clients.
@@ -277,13 +305,13 @@ impl Store {
             .fetch_all(&self.read)
             .await
             .during("read the revisions of a deployment")?;
-        rows.iter().map(read_revision).collect()
+        rows.iter().map(|row| read_revision(row, &self.sealing)).collect()
     }
 
     /// The YAML served (or once served) for this deployment.
     pub async fn deployment_document(&self, id: DeploymentId, revision: i64) -> Result<Option<Vec<u8>>> {
         let row = sqlx::query(
-            "SELECT b.body FROM deployment_revisions r JOIN blobs b ON b.digest = r.yaml_digest
+            "SELECT b.digest, b.body, b.sealed_with FROM deployment_revisions r JOIN blobs b ON b.digest = r.yaml_digest
              WHERE r.deployment_id = $1 AND r.revision = $2",
         )
         .bind(id.to_string())
@@ -291,6 +319,8 @@ impl Store {
         .fetch_optional(&self.read)
         .await
         .during("read the document of a deployment")?;
-        row.map(|row| Columns::of("blobs", &row).bytes("body")).transpose()
+        let Some(row) = row else { return Ok(None) };
+        let row = Columns::of("blobs", &row);
+        blobs::read(row, &row.parsed("digest")?, &self.sealing).map(Some)
     }
 }

@@ -4,6 +4,7 @@ use crate::error::During;
 use crate::open::commit;
 use crate::retention::PRUNE_ROWS_MAX;
 use crate::rows::Columns;
+use crate::seal::{Cell, Sealing};
 use crate::{Result, Store, StoreError};
 use margrave_core::time::Timestamp;
 use sqlx::any::AnyRow;
@@ -21,12 +22,17 @@ pub struct Draft {
     pub updated_at: Timestamp,
 }
 
-fn read(row: &AnyRow) -> Result<Draft> {
+fn body_cell(id: &Uuid) -> Cell<'_> {
+    Cell::new("drafts.body", id)
+}
+
+fn read(row: &AnyRow, sealing: &Sealing) -> Result<Draft> {
     let row = Columns::of("drafts", row);
+    let id = row.parsed("id")?;
     Ok(Draft {
-        id: row.parsed("id")?,
+        id,
         token: row.parsed("token_id")?,
-        body: row.text("body")?,
+        body: sealing.open_text(body_cell(&id), row.text("body")?)?,
         revision: row.number("revision")?,
         created_at: row.time("created_at")?,
         updated_at: row.time("updated_at")?,
@@ -34,7 +40,9 @@ fn read(row: &AnyRow) -> Result<Draft> {
 }
 
 impl Store {
-    pub async fn draft_create(&self, id: Uuid, token: Uuid, body: &str, now: Timestamp) -> Result<()> {
+    /// `sensitive`: whether there may be answers in it that are marked so.
+    pub async fn draft_create(&self, id: Uuid, token: Uuid, body: &str, sensitive: bool, now: Timestamp) -> Result<()> {
+        let body = self.draft_body(id, body, sensitive)?;
         let mut transaction = self.begin().await?;
         sqlx::query(
             "INSERT INTO drafts (id, token_id, body, revision, created_at, updated_at) VALUES ($1, $2, $3, 1, $4, $4)",
@@ -57,7 +65,7 @@ impl Store {
             .fetch_optional(&self.read)
             .await
             .during("read a draft")?;
-        row.as_ref().map(read).transpose()
+        row.map(|row| read(&row, &self.sealing)).transpose()
     }
 
     /// Newest first.
@@ -68,7 +76,7 @@ impl Store {
             .fetch_all(&self.read)
             .await
             .during("list drafts")?;
-        rows.iter().map(read).collect()
+        rows.iter().map(|row| read(row, &self.sealing)).collect()
     }
 
     /// Replaces what a draft holds; `expected` is the revision the caller saw. Gives the new one.
@@ -77,9 +85,11 @@ impl Store {
         id: Uuid,
         token: Uuid,
         body: &str,
+        sensitive: bool,
         expected: Option<i64>,
         now: Timestamp,
     ) -> Result<i64> {
+        let body = self.draft_body(id, body, sensitive)?;
         let mut transaction = self.begin().await?;
         let row = sqlx::query(
             "UPDATE drafts SET body = $3, revision = revision + 1, updated_at = $4 WHERE id = $1 AND token_id = $2
@@ -99,6 +109,10 @@ impl Store {
         }
         commit(transaction).await?;
         Ok(revision)
+    }
+
+    fn draft_body(&self, id: Uuid, body: &str, sensitive: bool) -> Result<String> {
+        if sensitive { self.sealing.text(body_cell(&id), body) } else { Ok(body.to_owned()) }
     }
 
     pub async fn draft_delete(&self, id: Uuid, token: Uuid) -> Result<()> {

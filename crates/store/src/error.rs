@@ -1,5 +1,7 @@
 //! What can go wrong in the store.
 
+use crate::seal::SealError;
+
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("{what} does not exist")]
@@ -17,6 +19,15 @@ pub enum StoreError {
     /// The disk or the database is full; nothing was written.
     #[error("no room left to write")]
     Full(#[source] sqlx::Error),
+    /// It stays where it is, and whatever depends on it is not done.
+    #[error("{what} cannot be opened")]
+    Sealed {
+        what: String,
+        #[source]
+        source: SealError,
+    },
+    #[error("this database is sealed with key `{noted}`, not with `{held}`")]
+    OtherKey { noted: String, held: String },
     #[error("a row of `{table}` makes no sense: {problem}")]
     Inconsistent { table: &'static str, problem: String },
     /// A call that breaks the store's own rules: a bug in the caller.

@@ -16,6 +16,9 @@
 //! Rebuilt, never stored on their own: who belongs to a group, which devices fit an application, how far a deployment has
 //! converged, the heads the server keeps in memory (read page by page at start), the label index (from the device row).
 //!
+//! Sealed, wherever a value in it is marked sensitive: drafts, the answers of changes, deployments and revisions, and the blobs with
+//! their documents and bundles. The key is not in here, only its id.
+//!
 //! # Which calls are hot?
 //!
 //! A poll that finds nothing new calls nothing here. [`Store::manifest`], [`Store::deployment_yaml`] and [`Store::bundle`] are
@@ -36,6 +39,7 @@ mod error;
 mod many;
 mod open;
 mod rows;
+mod seal;
 
 mod audit;
 mod blobs;
@@ -74,6 +78,7 @@ pub use idempotency::{KEYS_PER_TOKEN_MAX, KeyEntry, KeyOwner, KeyWrite};
 pub use open::{Store, StoreOptions, without_password};
 pub use operators::{Credential, Operator};
 pub use retention::{PRUNE_ROWS_MAX, Retention};
+pub use seal::{SEAL_KEY_BYTES, Seal, SealError};
 pub use seen::{SILENT_MAX, SeenAt};
 pub use sessions::{SessionOwner, SignedIn, WebSession};
 pub use statuses::{STATUS_HISTORY_MAX, StatusOutcome, StatusWrite};

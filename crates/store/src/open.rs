@@ -5,8 +5,10 @@ use crate::checkpoints::Checkpoints;
 use crate::durable::Log;
 use crate::error::{During, StoreError, is_full};
 use crate::idempotency::{self, KeyWrite};
+use crate::seal::Sealing;
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::migrate::{Migration, MigrationType, Migrator};
+use sqlx::pool::PoolConnection;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Any, AnyConnection, AnyPool, ConnectOptions as _, Executor as _, SqlSafeStr as _, Transaction};
 use std::ops::{Deref, DerefMut};
@@ -55,6 +57,8 @@ pub struct Store {
     pub(crate) key: Option<Arc<KeyWrite>>,
     /// The newest event that is committed, as far as this server knows.
     pub(crate) events: Arc<watch::Sender<i64>>,
+    /// What is marked sensitive is sealed with this.
+    pub(crate) sealing: Sealing,
 }
 
 /// A transaction that writes; says after its commit which events came with it.
@@ -65,6 +69,7 @@ pub(crate) struct Writing {
     commits: Arc<AtomicU64>,
     keep: Keep,
     shared: bool,
+    sealing: Sealing,
 }
 
 /// When what is committed is on disk.
@@ -79,6 +84,11 @@ impl Writing {
     /// Whether others may write at the same time, so that rows which are read to be written have to be locked.
     pub(crate) fn is_shared(&self) -> bool {
         self.shared
+    }
+
+    /// What is marked sensitive is sealed with this.
+    pub(crate) fn sealing(&self) -> Sealing {
+        self.sealing.clone()
     }
 
     /// Events up to this id are written and wait for the commit.
@@ -151,7 +161,8 @@ impl Store {
 
     fn new(read: AnyPool, write: AnyPool, begin: &'static str, shared: bool) -> Self {
         let (events, commits) = (Arc::new(watch::Sender::new(0)), Arc::default());
-        Self { read, write, begin, shared, log: None, checkpoints: None, commits, key: None, events }
+        let (log, checkpoints, key, sealing) = (None, None, None, Sealing::default());
+        Self { read, write, begin, shared, log, checkpoints, commits, key, events, sealing }
     }
 
     /// Wakes whoever waits for events; a number that is known already wakes nobody.
@@ -218,7 +229,13 @@ impl Store {
             idempotency::claim(&mut transaction, key).await?;
         }
         let (events, commits) = (Arc::clone(&self.events), Arc::clone(&self.commits));
-        Ok(Writing { transaction, events, newest: None, commits, keep, shared: self.shared })
+        let (shared, sealing) = (self.shared, self.sealing.clone());
+        Ok(Writing { transaction, events, newest: None, commits, keep, shared, sealing })
+    }
+
+    /// The connection that writes, for what cannot be done in a transaction.
+    pub(crate) async fn writer(&self) -> Result<PoolConnection<Any>> {
+        self.write.acquire().await.during("wait for the connection that writes")
     }
 
     async fn begin_plain(&self, begin: &'static str) -> Result<Transaction<'static, Any>> {
@@ -236,7 +253,7 @@ impl Store {
 }
 
 pub(crate) async fn commit(writing: Writing) -> Result<()> {
-    let Writing { transaction, events, newest, commits, keep, shared: _ } = writing;
+    let Writing { transaction, events, newest, commits, keep, shared: _, sealing: _ } = writing;
     let unkept = match &keep {
         Keep::Soon(log) => Some(log.begin()),
         Keep::Now(_) => None,
@@ -340,6 +357,7 @@ fn migrator() -> Migrator {
         step(7, "web", include_str!("../migrations/0007_web.sql")),
         step(8, "operators", include_str!("../migrations/0008_operators.sql")),
         step(9, "failed deployments", include_str!("../migrations/0009_failed_deployments.sql")),
+        step(10, "seals", include_str!("../migrations/0010_seals.sql")),
     ])
 }
 

@@ -1,5 +1,6 @@
 //! Reading columns: whatever does not fit its type names its table.
 
+use crate::seal::{Cell, Sealing, is_sealed};
 use crate::{Result, StoreError};
 use margrave_core::time::Timestamp;
 use sqlx::Row as _;
@@ -77,6 +78,20 @@ impl<'a> Columns<'a> {
     pub(crate) fn json_maybe<T: serde::de::DeserializeOwned>(&self, column: &'static str) -> Result<Option<T>> {
         let text = self.text_maybe(column)?;
         text.map(|text| serde_json::from_str(&text)).transpose().map_err(|problem| self.odd(column, problem))
+    }
+
+    /// JSON that may be sealed, and whether it is.
+    pub(crate) fn json_sealed<T: serde::de::DeserializeOwned>(
+        &self,
+        column: &'static str,
+        cell: Cell<'_>,
+        sealing: &Sealing,
+    ) -> Result<(T, bool)> {
+        let text = self.text(column)?;
+        let sealed = is_sealed(&text);
+        let text = if sealed { sealing.open_text(cell, text)? } else { text };
+        let value = serde_json::from_str(&text).map_err(|problem| self.odd(column, problem))?;
+        Ok((value, sealed))
     }
 
     /// A name such as `present`, read by the type that knows it.

@@ -11,6 +11,7 @@ use margrave_api::deployments::Convergence;
 use owo_colors::Style;
 use serde::Serialize;
 use std::fmt::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 /// Clocks further apart make certificates and tokens look expired.
@@ -62,6 +63,7 @@ pub(crate) async fn run(args: &ConnectionArgs, environment: &Environment, out: O
     let mut checks = Vec::new();
     if let Some(data) = &args.data {
         checks.push(disk(data));
+        checks.extend(seal_key(data));
     }
     let saved = saved::path().map(|path| saved::load(&path)).transpose().map(Option::flatten);
     let target = saved.and_then(|saved| connection::resolve(args, environment, saved));
@@ -238,9 +240,33 @@ fn disk(data: &Path) -> Check {
     }
 }
 
+/// The key for sensitive answers, where it usually is; nothing when it is kept elsewhere.
+fn seal_key(data: &Path) -> Option<Check> {
+    let path = data.join("seal.key");
+    let mode = std::fs::metadata(&path).ok()?.permissions().mode();
+    let shown = path.display();
+    Some(if mode & 0o077 != 0 {
+        Check::warning("key", format!("{shown} can be read by others"), format!("chmod 600 {shown}"))
+    } else {
+        Check::ok("key", format!("{shown} is there for its owner only; keep a copy with every backup of the database"))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_others_can_read_is_a_warning() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(seal_key(folder.path()).is_none(), "kept elsewhere");
+        let path = folder.path().join("seal.key");
+        std::fs::write(&path, "mgvk_").unwrap();
+        for (mode, state) in [(0o600, State::Ok), (0o640, State::Warning)] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(seal_key(folder.path()).unwrap().state, state, "{mode:o}");
+        }
+    }
 
     #[test]
     fn a_clock_between_our_two_readings_is_right() {

@@ -59,7 +59,7 @@ fn the_doctor_passes_a_healthy_server_and_fails_an_unreachable_one() {
     let mut server = Server::start();
     let seen = server.run(&["doctor"]);
     assert_eq!(seen.code, 0, "{}", seen.stdout);
-    for check in ["disk", "configuration", "connection", "version", "clock", "trust anchors", "audit"] {
+    for check in ["disk", "key", "configuration", "connection", "version", "clock", "trust anchors", "audit"] {
         assert!(
             seen.stdout.lines().any(|line| line.starts_with("ok") && line.contains(check)),
             "{check}: {}",

@@ -20,6 +20,7 @@ fn deployment(desired: Desired) -> Deployment {
         version: "1.0.0".into(),
         profile: "helm".into(),
         values: Answers::new(),
+        sensitive: false,
         policy: crate::policy::Policy::default(),
         revision: 1,
         desired,

@@ -58,6 +58,7 @@ pub async fn submit(
         kind: request.kind,
         application: request.application,
         version: planned.version,
+        sensitive: planned.targets.first().is_some_and(|target| target.sensitive().is_in(&request.answers)),
         answers: request.answers,
         policy: request.policy,
         targets: planned.targets.into_iter().map(|target| target.target).collect(),

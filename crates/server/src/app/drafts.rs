@@ -4,6 +4,7 @@ use super::access::Caller;
 use super::applications::{application_id, described};
 use super::changes::{self, Request};
 use super::error::{AppError, AppResult, Code};
+use super::mask::Sensitive;
 use super::{deployments, fleet, overview};
 use crate::state::ServerState;
 use indexmap::IndexMap;
@@ -97,9 +98,9 @@ pub struct Section {
 }
 
 pub async fn create(state: &ServerState, caller: &Caller, draft: &Draft) -> AppResult<Uuid> {
-    described(state, &application_id(&draft.application)?, &draft.version).await?;
-    let id = Uuid::new_v4();
-    state.store.draft_create(id, caller.id, &text(draft), state.now()).await?;
+    let (_, description) = described(state, &application_id(&draft.application)?, &draft.version).await?;
+    let (id, sensitive) = (Uuid::new_v4(), !Sensitive::of(Some(&description)).is_empty());
+    state.store.draft_create(id, caller.id, &text(draft), sensitive, state.now()).await?;
     Ok(id)
 }
 
@@ -116,7 +117,11 @@ pub async fn get(state: &ServerState, caller: &Caller, id: &str) -> AppResult<Ke
 
 /// Keeps a step; refused when another window has kept one since.
 pub async fn put(state: &ServerState, caller: &Caller, kept: &Kept) -> AppResult<i64> {
-    Ok(state.store.draft_put(kept.id, caller.id, &text(&kept.draft), Some(kept.revision), state.now()).await?)
+    // A version that is gone meanwhile cannot be asked; then all of it counts as sensitive.
+    let description = description(state, &kept.draft).await.ok();
+    let sensitive = !Sensitive::of(description.as_deref()).is_empty();
+    let body = text(&kept.draft);
+    Ok(state.store.draft_put(kept.id, caller.id, &body, sensitive, Some(kept.revision), state.now()).await?)
 }
 
 pub async fn drop(state: &ServerState, caller: &Caller, id: Uuid) -> AppResult<()> {

@@ -55,6 +55,11 @@ impl Sensitive {
         matches!(self, Self::Some(names) if names.is_empty())
     }
 
+    /// Whether there is something to protect among these values.
+    pub fn is_in(&self, values: &Answers) -> bool {
+        !self.is_empty() && values.keys().any(|name| self.has(name))
+    }
+
     pub fn mask_values(&self, mut values: Answers) -> Answers {
         for (name, value) in &mut values {
             if self.has(name) {

@@ -41,6 +41,7 @@ This page is made from the code; a test compares the two.
 /// A value for each setting that has no default, so that the file shows its form.
 const SAMPLES: &[(&str, &str)] = &[
     ("store.url", "\"postgres://margrave@db.example:5432/margrave\""),
+    ("store.seal_key_file", "\"/etc/margrave/seal.key\""),
     ("listeners.operators.tls", "true"),
     ("urls.devices", "\"https://fleet.example\""),
     ("urls.trust", "\"https://fleet.example:8443\""),

@@ -24,6 +24,18 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
             refuse("store.url", text);
         }
     }
+    if let Some(key) = &config.store.seal_key_file {
+        match File::open(key).and_then(|file| file.metadata()).and_then(is_file) {
+            // It is made at the first start.
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                if let Some(Err(text)) = key.parent().map(can_hold) {
+                    refuse("store.seal_key_file", text);
+                }
+            }
+            Err(error) => refuse("store.seal_key_file", format!("`{}` cannot be read: {error}", key.display())),
+            Ok(()) => {}
+        }
+    }
     let (https, identity) = (&config.https, &config.identity);
     for (key, path) in [
         ("https.certificate_file", &https.certificate_file),

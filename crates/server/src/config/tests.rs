@@ -183,10 +183,13 @@ fn what_this_machine_lacks_is_told_apart() {
     config.https.key_file = Some(folder.path().join("missing.pem"));
     config.identity.anchors_file = Some(folder.path().to_owned());
     config.store.url = Some(format!("sqlite://{}/none/here.db", folder.path().display()));
+    config.store.seal_key_file = Some(folder.path().join("made-later.key"));
     // TEST-NET-1 (RFC 5737): nobody's address.
     config.listeners.trust.address = "192.0.2.1:8443".parse().unwrap();
     let keys: Vec<_> = config.machine_problems().iter().map(|problem| problem.key).collect();
     assert_eq!(keys, ["data_dir", "store.url", "https.key_file", "identity.anchors_file", "listeners.trust.address"]);
+    config.store.seal_key_file = Some(folder.path().to_owned());
+    assert!(config.machine_problems().iter().any(|problem| problem.key == "store.seal_key_file"));
 }
 
 #[test]

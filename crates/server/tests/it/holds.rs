@@ -188,7 +188,11 @@ async fn a_connection_that_is_old_enough_closes_with_an_answer() {
 async fn a_change_by_another_server_on_the_same_database_reaches_a_held_poll() {
     let url = postgres::database().await;
     let one = TestServer::start_with(|config| config.store.url = Some(url.clone())).await;
-    let two = TestServer::start_with(|config| config.store.url = Some(url.clone())).await;
+    let two = TestServer::start_with(|config| {
+        config.store.url = Some(url.clone());
+        config.store.seal_key_file = Some(one.state().config.seal_key_file());
+    })
+    .await;
     let press = one.accepted("press").await;
     let lathe = one.accepted("lathe").await;
     let (waiting, lathe) = (poll(&press, &etag(&press).await, LONG), poll(&lathe, &etag(&lathe).await, LONG));

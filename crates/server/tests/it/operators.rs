@@ -21,6 +21,7 @@ mod passwords;
 mod policies;
 mod problems;
 mod registries;
+mod sealed;
 mod sensitive;
 
 use crate::support::client::Device;

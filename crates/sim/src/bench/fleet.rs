@@ -134,6 +134,7 @@ async fn deploy(parts: &publisher::Parts, targets: Vec<ChangeTarget>, per_client
         application: "beta".parse()?,
         version: "1.0.0".to_owned(),
         answers: indexmap::IndexMap::new(),
+        sensitive: false,
         policy: margrave_core::policy::Wish::default(),
         targets,
         done: 0,

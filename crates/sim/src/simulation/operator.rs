@@ -143,6 +143,7 @@ impl Operator {
             application,
             version: version.to_owned(),
             answers,
+            sensitive: false,
             policy: margrave_core::policy::Wish::default(),
             targets,
             done: 0,

@@ -126,7 +126,8 @@ async fn apply(
     skipped.sort_unstable();
     write_skipped(&mut transaction, &running, items, &skipped).await?;
     let mut pile = Pile::new(&transaction);
-    Rows { running: &running, writes: &writes, artifacts: &artifacts, manifests: &manifests }.pile(&mut pile)?;
+    let rows = Rows { running: &running, writes: &writes, artifacts: &artifacts, manifests: &manifests };
+    rows.pile(&mut pile, &transaction.sealing())?;
     let last = advance(&mut transaction, &mut pile, &running, items.len()).await?;
     audit::append_behind(&mut transaction, pile, records, now).await?;
     if let Some(finished) = last {
@@ -195,7 +196,7 @@ fn judge(running: &Running, item: &BatchItem, current: Option<Deployment>) -> st
         _ => {}
     }
     match (&item.write, current) {
-        (BatchWrite::Put { document, yaml, version, values }, current) => {
+        (BatchWrite::Put { document, yaml, version, values, sensitive }, current) => {
             // DS-04
             if document.id != target.deployment {
                 return Err(format!("the document is for deployment {}", document.id));
@@ -208,6 +209,8 @@ fn judge(running: &Running, item: &BatchItem, current: Option<Deployment>) -> st
                 version: version.clone(),
                 profile: target.profile.clone(),
                 values: values.clone(),
+                // A value keeps its protection when another version does not mark it any more.
+                sensitive: *sensitive || current.as_ref().is_some_and(|current| current.sensitive),
                 policy: Policy::of(document),
                 revision: current.as_ref().map_or(1, |current| current.revision + 1),
                 desired: Desired::Present,

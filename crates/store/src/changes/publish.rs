@@ -8,12 +8,11 @@ use crate::deployments::read_deployment;
 use crate::many::{select_either, select_in};
 use crate::open::Writing;
 use crate::rows::Columns;
-use crate::{Result, StoreError};
+use crate::{Result, StoreError, blobs};
 use margo::digest::Digest;
 use margo::ids::{ClientId, DeploymentId};
 use margrave_core::model::{ClientState, Deployment, Desired};
 use margrave_core::publish::{Publication, ServedDeployment, next};
-use sqlx::AnyConnection;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What one client runs, its manifest row held until the transaction ends.
@@ -79,6 +78,13 @@ impl Publishing {
         self.writes.push(write);
     }
 
+    /// Whether something sensitive is in what the client runs. What is being removed counts too: a bundle too many is sealed
+    /// rather than one too few.
+    pub(super) fn is_sensitive(&self) -> bool {
+        self.standing.values().any(|deployment| deployment.sensitive)
+            || self.writes.iter().any(|write| write.after.sensitive)
+    }
+
     /// The digest the present manifest has for a deployment.
     fn published(&self, id: DeploymentId) -> Option<&Digest> {
         self.standing.get(&id).map(|deployment| &deployment.yaml_digest)
@@ -103,7 +109,7 @@ const LOCK_MANIFESTS: &str = "ORDER BY m.client_id COLLATE \"C\" FOR UPDATE OF m
 
 /// By client, never by desire: nearly every deployment is present.
 const SELECT_STANDING: [&str; 2] = [
-    "SELECT d.*, b.body FROM deployments d LEFT JOIN blobs b ON b.digest = d.yaml_digest
+    "SELECT d.*, b.body, b.sealed_with FROM deployments d LEFT JOIN blobs b ON b.digest = d.yaml_digest
      WHERE (d.desired = 'present' AND d.client_id IN",
     ") OR d.id IN",
 ];
@@ -111,21 +117,21 @@ const SELECT_STANDING: [&str; 2] = [
 /// Reads what all these clients run. Their manifests are held, so nobody else publishes for them meanwhile. Also gives what the
 /// items name, whosever it is, removed or not.
 pub(super) async fn load(
-    connection: &mut AnyConnection,
+    writing: &mut Writing,
     publishings: &mut [Publishing],
     items: &[BatchItem],
 ) -> Result<BTreeMap<DeploymentId, Deployment>> {
     let clients: Vec<String> = publishings.iter().map(|publishing| publishing.client.to_string()).collect();
     let ids: BTreeSet<DeploymentId> = items.iter().map(|item| item.target.deployment).collect();
     let texts: Vec<String> = ids.iter().map(ToString::to_string).collect();
-    let rows =
-        select_either(connection, SELECT_STANDING, [&clients, &texts], "read the deployments of clients").await?;
+    let rows = select_either(writing, SELECT_STANDING, [&clients, &texts], "read the deployments of clients").await?;
     let mut named = BTreeMap::new();
     let mut by_client: BTreeMap<ClientId, &mut Publishing> =
         publishings.iter_mut().map(|publishing| (publishing.client.clone(), publishing)).collect();
+    let sealing = writing.sealing();
     for row in &rows {
         let row = Columns::of("deployments", row);
-        let deployment = read_deployment(row)?;
+        let deployment = read_deployment(row, &sealing)?;
         let id = deployment.id;
         if ids.contains(&id) {
             named.insert(id, deployment.clone());
@@ -134,10 +140,11 @@ pub(super) async fn load(
             && let Some(publishing) = by_client.get_mut(&deployment.client)
         {
             // Invariant 6: to leave it out of the manifest would remove the workload.
-            let yaml = row.bytes_maybe("body")?.ok_or_else(|| StoreError::Inconsistent {
+            let body = row.bytes_maybe("body")?.ok_or_else(|| StoreError::Inconsistent {
                 table: "deployments",
                 problem: format!("the document {} of deployment {id} is not among the blobs", deployment.yaml_digest),
             })?;
+            let yaml = blobs::open(row, body, &deployment.yaml_digest, &sealing)?;
             let served = ServedDeployment { id, digest: deployment.yaml_digest.clone(), yaml };
             publishing.served.insert(id, served);
             publishing.standing.insert(id, deployment);
@@ -157,7 +164,7 @@ pub(super) struct Published {
 pub(super) fn publish(running: &Running, publishings: Vec<Publishing>) -> Result<Published> {
     let (mut writes, mut heads, mut artifacts, mut manifests) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for mut publishing in publishings {
-        let publication = publishing.next()?;
+        let (publication, sensitive) = (publishing.next()?, publishing.is_sensitive());
         let version = publication.as_ref().map_or(publishing.version, |publication| publication.version);
         for mut write in std::mem::take(&mut publishing.writes) {
             write.manifest_version = version;
@@ -173,7 +180,7 @@ pub(super) fn publish(running: &Running, publishings: Vec<Publishing>) -> Result
         artifacts.extend(bundle_artifacts(running, &publishing, &publication));
         let Publishing { client, state, revision, .. } = publishing;
         heads.push(Head { client: client.clone(), state, revision, version, digest: publication.digest.clone() });
-        manifests.push(ManifestRow { client, publication });
+        manifests.push(ManifestRow { client, publication, sensitive });
     }
     Ok(Published { writes, heads, artifacts, manifests })
 }

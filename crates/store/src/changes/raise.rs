@@ -5,7 +5,7 @@ use super::publish::{Publishing, load};
 use crate::audit::{self, Entry};
 use crate::clients::Head;
 use crate::error::During;
-use crate::open::commit;
+use crate::open::{Writing, commit};
 use crate::rows::version_column;
 use crate::{Result, Store, blobs};
 use margo::ids::ClientId;
@@ -14,7 +14,6 @@ use margrave_core::model::Actor;
 use margrave_core::publish::{Publication, next};
 use margrave_core::time::Timestamp;
 use serde_json::json;
-use sqlx::AnyConnection;
 use std::collections::BTreeMap;
 
 /// One version is left out: a client that finds a gap says again how each of its deployments is, changed or not.
@@ -34,7 +33,7 @@ impl Store {
         }
         load(&mut transaction, &mut publishings, &[]).await?;
         let publication = next(before + STEP - 1, &publishings[0].served())?;
-        write(&mut transaction, client, &publication, now).await?;
+        write(&mut transaction, client, &publication, publishings[0].is_sensitive(), now).await?;
         let entry = Entry {
             actor,
             action: "manifest.renew",
@@ -60,7 +59,7 @@ impl Store {
         if before < adopted {
             load(&mut transaction, &mut publishings, &[]).await?;
             let publication = next(adopted + STEP - 1, &publishings[0].served())?;
-            write(&mut transaction, client, &publication, now).await?;
+            write(&mut transaction, client, &publication, publishings[0].is_sensitive(), now).await?;
             let actor = Actor { name: format!("client:{client}"), reason: None, request_id: None };
             let entry = Entry {
                 actor: &actor,
@@ -77,9 +76,10 @@ impl Store {
 }
 
 async fn write(
-    connection: &mut AnyConnection,
+    writing: &mut Writing,
     client: &ClientId,
     publication: &Publication,
+    sensitive: bool,
     now: Timestamp,
 ) -> Result<()> {
     let version = version_column(publication.version)?;
@@ -94,18 +94,24 @@ async fn write(
     .bind(publication.body.as_slice())
     .bind(bundle.clone())
     .bind(now.0)
-    .execute(&mut *connection)
+    .execute(&mut **writing)
     .await
     .during("raise a manifest")?;
     // ST-06: what was said about a version of before the restore says nothing about what is wanted now.
     sqlx::query("UPDATE deployments SET target_version = $2 WHERE client_id = $1 AND desired = 'present'")
         .bind(client.as_str())
         .bind(version)
-        .execute(&mut *connection)
+        .execute(&mut **writing)
         .await
         .during("raise the versions deployments wait for")?;
     let Some(((digest, bytes), name)) = publication.bundle.as_ref().zip(bundle) else { return Ok(()) };
-    blobs::put(connection, &BTreeMap::from([(digest.clone(), bytes.as_slice())]), now).await?;
+    let bundle = BTreeMap::from([(digest.clone(), bytes.as_slice())]);
+    if sensitive {
+        let sealing = writing.sealing();
+        blobs::put_sealed(writing, &bundle, &sealing, now).await?;
+    } else {
+        blobs::put(writing, &bundle, now).await?;
+    }
     sqlx::query(
         "UPDATE artifacts SET retired_at = $3
          WHERE client_id = $1 AND kind = 'bundle' AND digest <> $2 AND retired_at IS NULL",
@@ -113,7 +119,7 @@ async fn write(
     .bind(client.as_str())
     .bind(name.clone())
     .bind(now.0)
-    .execute(&mut *connection)
+    .execute(&mut **writing)
     .await
     .during("mark a replaced bundle")?;
     sqlx::query(
@@ -122,7 +128,7 @@ async fn write(
     )
     .bind(client.as_str())
     .bind(name)
-    .execute(connection)
+    .execute(&mut **writing)
     .await
     .during("write a bundle")?;
     Ok(())

@@ -1,11 +1,14 @@
 //! The rows of a batch, table by table.
 
 use super::apply::{Running, Write};
+use crate::deployments::{RevisionName, answers_cell};
 use crate::many::{Insert, Pile};
 use crate::rows::{to_json, version_column};
+use crate::seal::{Cell, Sealing};
 use crate::{Result, blobs};
 use margo::digest::Digest;
 use margo::ids::ClientId;
+use margrave_core::model::Deployment;
 use margrave_core::policy::Wish;
 use margrave_core::publish::Publication;
 use margrave_core::time::Timestamp;
@@ -23,6 +26,8 @@ pub(super) struct ArtifactRow {
 pub(super) struct ManifestRow {
     pub(super) client: ClientId,
     pub(super) publication: Publication,
+    /// Whether the bundle holds something sensitive.
+    pub(super) sensitive: bool,
 }
 
 pub(super) struct Rows<'a> {
@@ -33,23 +38,26 @@ pub(super) struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    pub(super) fn pile(&self, pile: &mut Pile<'a>) -> Result<()> {
-        blobs::pile(pile, self.blobs(), self.running.now);
-        self.write_deployments(pile)?;
-        self.write_revisions(pile)?;
+    pub(super) fn pile(&self, pile: &mut Pile<'a>, sealing: &Sealing) -> Result<()> {
+        blobs::pile(pile, self.blobs(false), self.running.now);
+        blobs::pile_sealed(pile, &self.blobs(true), sealing, self.running.now)?;
+        self.write_deployments(pile, sealing)?;
+        self.write_revisions(pile, sealing)?;
         self.write_statuses(pile);
         self.write_artifacts(pile);
         self.write_manifests(pile)
     }
 
-    fn blobs(&self) -> BTreeMap<Digest, &'a [u8]> {
-        let documents =
-            self.writes.iter().filter_map(|write| Some((write.after.yaml_digest.clone(), write.yaml.as_deref()?)));
-        let bundles = self.manifests.iter().filter_map(|row| row.publication.bundle.as_ref());
+    /// Documents and bundles with something sensitive in them, or those without.
+    fn blobs(&self, sensitive: bool) -> BTreeMap<Digest, &'a [u8]> {
+        let writes = self.writes.iter().filter(|write| write.after.sensitive == sensitive);
+        let documents = writes.filter_map(|write| Some((write.after.yaml_digest.clone(), write.yaml.as_deref()?)));
+        let manifests = self.manifests.iter().filter(|row| row.sensitive == sensitive);
+        let bundles = manifests.filter_map(|row| row.publication.bundle.as_ref());
         documents.chain(bundles.map(|(digest, bytes)| (digest.clone(), bytes.as_slice()))).collect()
     }
 
-    fn write_deployments(&self, pile: &mut Pile<'a>) -> Result<()> {
+    fn write_deployments(&self, pile: &mut Pile<'a>, sealing: &Sealing) -> Result<()> {
         const INSERT: Insert = Insert {
             into: "deployments (id, client_id, target, application, version, profile, answers, policy, revision, desired, yaml_digest,
                                 target_version, created_at, updated_at, change_id)",
@@ -61,16 +69,19 @@ impl<'a> Rows<'a> {
                           change_id = excluded.change_id",
             attempt: "write deployments",
         };
-        let rows = self.writes.iter().map(|write| Ok((&write.after, version_column(write.after.target_version)?)));
+        let rows = self.writes.iter().map(|Write { after, .. }| {
+            let sealed = sealed(sealing, after, answers_cell(&after.id))?;
+            Ok((after, version_column(after.target_version)?, sealed))
+        });
         let rows = rows.collect::<Result<Vec<_>>>()?;
-        pile.insert(&INSERT, rows, |row, (deployment, target_version)| {
+        pile.insert(&INSERT, rows, |row, (deployment, target_version, sealed)| {
             row.bind(deployment.id.to_string())
                 .bind(deployment.client.to_string())
                 .bind(deployment.target.to_string())
                 .bind(deployment.application.to_string())
                 .bind(deployment.version.clone())
                 .bind(deployment.profile.clone())
-                .bind(to_json(&deployment.values))
+                .bind(sealed.clone().unwrap_or_else(|| to_json(&deployment.values)))
                 .bind(Wish::from(deployment.policy).to_text())
                 .bind(deployment.revision)
                 .bind(deployment.desired.as_str())
@@ -83,7 +94,7 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    fn write_revisions(&self, pile: &mut Pile<'a>) -> Result<()> {
+    fn write_revisions(&self, pile: &mut Pile<'a>, sealing: &Sealing) -> Result<()> {
         const INSERT: Insert = Insert {
             into: "deployment_revisions (deployment_id, revision, action, version, profile, answers, yaml_digest,
                                          manifest_version, at, actor, reason, change_id)",
@@ -92,15 +103,18 @@ impl<'a> Rows<'a> {
             attempt: "write revisions of deployments",
         };
         let running = self.running;
-        let rows = self.writes.iter().map(|write| Ok((&write.after, version_column(write.manifest_version)?)));
+        let rows = self.writes.iter().map(|Write { after, manifest_version, .. }| {
+            let sealed = sealed(sealing, after, RevisionName(after.id, after.revision).answers_cell())?;
+            Ok((after, version_column(*manifest_version)?, sealed))
+        });
         let rows = rows.collect::<Result<Vec<_>>>()?;
-        pile.insert(&INSERT, rows, move |row, (deployment, manifest_version)| {
+        pile.insert(&INSERT, rows, move |row, (deployment, manifest_version, sealed)| {
             row.bind(deployment.id.to_string())
                 .bind(deployment.revision)
                 .bind(running.kind.as_str())
                 .bind(deployment.version.clone())
                 .bind(deployment.profile.clone())
-                .bind(to_json(&deployment.values))
+                .bind(sealed.clone().unwrap_or_else(|| to_json(&deployment.values)))
                 .bind(deployment.yaml_digest.to_string())
                 .bind(*manifest_version)
                 .bind(running.now.0)
@@ -166,4 +180,9 @@ impl<'a> Rows<'a> {
         });
         Ok(())
     }
+}
+
+/// The values as they are written when some of them are sensitive.
+fn sealed(sealing: &Sealing, deployment: &Deployment, cell: Cell<'_>) -> Result<Option<String>> {
+    deployment.sensitive.then(|| sealing.text(cell, &to_json(&deployment.values))).transpose()
 }

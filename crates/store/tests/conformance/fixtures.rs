@@ -110,11 +110,19 @@ pub(crate) fn target(client: &ClientId, id: DeploymentId, expected_revision: Opt
 }
 
 pub(crate) fn put(target: ChangeTarget, greeting: &str) -> BatchItem {
-    let document = document(target.deployment, &target.target, greeting);
+    put_as(target, greeting, false)
+}
+
+/// The greeting is nobody's business.
+pub(crate) fn put_sensitive(target: ChangeTarget, greeting: &str) -> BatchItem {
+    put_as(target, greeting, true)
+}
+
+fn put_as(target: ChangeTarget, greeting: &str, sensitive: bool) -> BatchItem {
+    let document = Box::new(document(target.deployment, &target.target, greeting));
     let yaml = document.to_yaml().into_bytes();
-    let write =
-        BatchWrite::Put { document: Box::new(document), yaml, version: "1.0.0".into(), values: values(greeting) };
-    BatchItem { target, write }
+    let (version, values) = ("1.0.0".into(), values(greeting));
+    BatchItem { target, write: BatchWrite::Put { document, yaml, version, values, sensitive } }
 }
 
 pub(crate) fn remove(target: ChangeTarget) -> BatchItem {
@@ -135,6 +143,7 @@ pub(crate) fn change(kind: ChangeKind, targets: Vec<ChangeTarget>, created_at: T
         application: application(),
         version: "1.0.0".into(),
         answers: values("hello"),
+        sensitive: false,
         policy: margrave_core::policy::Wish::default(),
         targets,
         done: 0,

@@ -1,7 +1,8 @@
 //! A database of its own for every case, on a real engine.
 
+use crate::fixtures::T0;
 use futures_util::FutureExt as _;
-use margrave_store::{Store, StoreOptions};
+use margrave_store::{SEAL_KEY_BYTES, Seal, Store, StoreOptions};
 use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Executor as _};
 use std::panic::AssertUnwindSafe;
 use uuid::Uuid;
@@ -24,6 +25,11 @@ impl Database {
     pub(crate) async fn reopen(&mut self) {
         self.store.close().await;
         self.store = open(&self.url).await;
+    }
+
+    /// The store with a key of its own number.
+    pub(crate) async fn sealed(&self, key: u8) -> Store {
+        self.store.clone().sealing_with(Seal::new(&[key; SEAL_KEY_BYTES]), T0).await.unwrap()
     }
 
     /// A connection that goes around the store.

@@ -69,6 +69,10 @@ conformance! {
         grants_one_of_two_keys_that_come_at_once, lists_and_withdraws_tokens;
     idempotency: remembers_a_key_with_the_effect, writes_nothing_under_a_key_that_is_taken, gives_one_of_two_equal_calls_the_key,
         keeps_keys_of_two_tokens_apart, forgets_what_has_expired, bounds_the_keys_of_a_token;
+    seals: seals_what_is_sensitive_and_nothing_else, opens_with_the_same_key_after_a_restart, refuses_a_second_key,
+        opens_nothing_without_the_key, keeps_a_value_sealed_whatever_comes_later, seals_bytes_that_were_in_the_clear,
+        does_not_open_what_was_moved, publishes_nothing_when_a_document_cannot_be_opened, seals_older_values,
+        seals_only_older_values_of_these_applications, forgets_a_key_only_when_nothing_is_sealed_with_it;
     pruning: bounds_every_history, never_collects_what_is_referred_to, keeps_the_audit;
 }
 

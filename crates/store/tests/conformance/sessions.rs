@@ -62,7 +62,7 @@ pub(crate) async fn forgets_old_sessions_and_drafts(db: Database) {
     let store = &db.store;
     let token = token(store, 1).await;
     sign_in(store, 11, token, 100).await;
-    store.draft_create(Uuid::from_u128(5), token, "{}", T0).await.unwrap();
+    store.draft_create(Uuid::from_u128(5), token, "{}", false, T0).await.unwrap();
     let retention = Retention {
         revisions_per_deployment: 1,
         statuses_per_deployment: 1,
@@ -82,14 +82,14 @@ pub(crate) async fn forgets_old_sessions_and_drafts(db: Database) {
 pub(crate) async fn keeps_drafts_apart(db: Database) {
     let store = &db.store;
     let (one, two, id) = (Uuid::from_u128(1), Uuid::from_u128(2), Uuid::from_u128(7));
-    store.draft_create(id, one, "first", T0).await.unwrap();
+    store.draft_create(id, one, "first", false, T0).await.unwrap();
     assert_eq!(store.draft_get(id, two).await.unwrap(), None, "of another token");
-    assert_eq!(store.draft_put(id, one, "second", Some(1), at(1)).await.unwrap(), 2);
-    let error = store.draft_put(id, one, "third", Some(1), at(2)).await.unwrap_err();
+    assert_eq!(store.draft_put(id, one, "second", false, Some(1), at(1)).await.unwrap(), 2);
+    let error = store.draft_put(id, one, "third", false, Some(1), at(2)).await.unwrap_err();
     assert!(matches!(error, margrave_store::StoreError::Conflict { expected: 1, current: 2, .. }), "{error:?}");
     let kept = store.draft_get(id, one).await.unwrap().unwrap();
     assert_eq!((kept.body.as_str(), kept.revision, kept.updated_at), ("second", 2, at(1)));
-    assert!(store.draft_put(id, two, "x", None, at(3)).await.is_err());
+    assert!(store.draft_put(id, two, "x", false, None, at(3)).await.is_err());
     assert_eq!(store.drafts(one, 10).await.unwrap().len(), 1);
     store.draft_delete(id, two).await.unwrap();
     assert!(store.draft_get(id, one).await.unwrap().is_some());

@@ -112,6 +112,15 @@ pub(super) struct PlannedTarget {
     pub(super) convergence: Option<margrave_core::convergence::Convergence>,
 }
 
+impl PlannedTarget {
+    /// What is asked for as sensitive before or after.
+    pub(super) fn sensitive(&self) -> Sensitive {
+        let described = [&self.from, &self.to].into_iter().flatten();
+        let sensitive = described.map(|description| Sensitive::of(Some(description)));
+        sensitive.fold(Sensitive::Some(Vec::new()), Sensitive::or)
+    }
+}
+
 /// Refuses a change because of some of its devices; the first of them are named.
 pub(super) fn refuse(code: Code, what: &str, next: &str, mut errors: Vec<FieldProblem>) -> AppError {
     let count = errors.len();

@@ -59,10 +59,10 @@ async fn create(
     change: &Change,
     target: &ChangeTarget,
 ) -> Result<BatchWrite, StoreError> {
-    let Some(description) = known.description(parts, &change.application, &change.version).await? else {
+    let Some(described) = known.version(parts, &change.application, &change.version).await? else {
         return Ok(gone(change, &change.version));
     };
-    Ok(put(change, target, &change.version, &description, None))
+    Ok(put(change, target, &change.version, &described, None))
 }
 
 async fn replace(
@@ -75,22 +75,22 @@ async fn replace(
         return Ok(BatchWrite::Skip { reason: "the deployment does not exist any more".to_owned() });
     };
     let Deployment { version: present, values, policy, .. } = view.deployment;
-    let Some(old) = known.description(parts, &change.application, &present).await? else {
+    let Some(old) = known.version(parts, &change.application, &present).await? else {
         return Ok(gone(change, &present));
     };
     // A reconfiguration stays on the version the deployment is on.
     let version = if change.kind == ChangeKind::Upgrade { change.version.as_str() } else { present.as_str() };
-    let Some(new) = known.description(parts, &change.application, version).await? else {
+    let Some(new) = known.version(parts, &change.application, version).await? else {
         return Ok(gone(change, version));
     };
-    Ok(put(change, target, version, &new, Some(Before { values: &values, description: &old, policy })))
+    Ok(put(change, target, version, &new, Some(Before { values: &values, description: &old.description, policy })))
 }
 
 fn put(
     change: &Change,
     target: &ChangeTarget,
     version: &str,
-    description: &ApplicationDescription,
+    Described { description, sensitive }: &Described,
     before: Option<Before<'_>>,
 ) -> BatchWrite {
     let Change { answers, policy, .. } = change;
@@ -100,10 +100,10 @@ fn put(
             document: Box::new(composed.document),
             yaml: composed.yaml,
             version: version.to_owned(),
+            sensitive: sensitive.is_in(&composed.values),
             values: composed.values,
         },
         Err(errors) => {
-            let sensitive = Sensitive::of(Some(description));
             let say = |error: &FieldError| {
                 let hidden = sensitive.has(&error.field);
                 let message = if hidden { "its value is not accepted" } else { &error.message };
@@ -119,22 +119,32 @@ fn gone(change: &Change, version: &str) -> BatchWrite {
     BatchWrite::Skip { reason: format!("`{}` {version} is not in the catalog any more", change.application) }
 }
 
+/// A version as a batch needs it.
+struct Described {
+    description: Arc<ApplicationDescription>,
+    sensitive: Sensitive,
+}
+
 /// Versions looked up for this batch; most targets share one. A change has one application.
 #[derive(Default)]
-struct Known(HashMap<String, Option<Arc<ApplicationDescription>>>);
+struct Known(HashMap<String, Option<Arc<Described>>>);
 
 impl Known {
-    async fn description(
+    async fn version(
         &mut self,
         parts: &Parts,
         application: &ApplicationId,
         version: &str,
-    ) -> Result<Option<Arc<ApplicationDescription>>, StoreError> {
+    ) -> Result<Option<Arc<Described>>, StoreError> {
         if let Some(known) = self.0.get(version) {
             return Ok(known.clone());
         }
         let found = match parts.store.version_get(application, version).await? {
-            Some(version) => Some(parts.descriptions.get(&parts.store, &version).await?),
+            Some(version) => {
+                let description = parts.descriptions.get(&parts.store, &version).await?;
+                let sensitive = Sensitive::of(Some(&description));
+                Some(Arc::new(Described { description, sensitive }))
+            }
             None => None,
         };
         self.0.insert(version.to_owned(), found.clone());

@@ -137,6 +137,7 @@ fn intent(server: &TestServer, names: &[String]) -> Change {
         application: super::packages::ID.parse().unwrap(),
         version: "1.0.0".to_owned(),
         answers: indexmap::IndexMap::from([("password".to_owned(), json!("s3cret-value"))]),
+        sensitive: true,
         policy: margrave_core::policy::Wish::default(),
         targets: targets.collect(),
         done: 0,

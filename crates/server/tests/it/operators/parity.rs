@@ -30,6 +30,7 @@ async fn recorded(server: &TestServer) -> Uuid {
         application: ID.parse().unwrap(),
         version: "1.0.0".to_owned(),
         answers: indexmap::IndexMap::new(),
+        sensitive: false,
         policy: Wish::default(),
         targets: vec![target],
         done: 0,

@@ -109,6 +109,7 @@ impl TestServer {
             application: application(),
             version: VERSION.to_owned(),
             answers: Answers::from([("greeting".to_owned(), json!(greeting))]),
+            sensitive: false,
             policy: margrave_core::policy::Wish::default(),
             targets: vec![target],
             done: 0,

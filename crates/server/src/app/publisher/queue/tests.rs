@@ -10,6 +10,7 @@ fn change(number: u128) -> Change {
         application: "hello".parse().unwrap(),
         version: "1.0.0".to_owned(),
         answers: indexmap::IndexMap::new(),
+        sensitive: false,
         policy: margrave_core::policy::Wish::default(),
         targets: Vec::new(),
         done: 0,

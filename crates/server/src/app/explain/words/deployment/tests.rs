@@ -22,6 +22,7 @@ fn wanted(desired: Desired) -> Deployment {
         version: "2.0.0".into(),
         profile: "small".into(),
         values: Answers::new(),
+        sensitive: false,
         policy: margrave_core::policy::Policy::default(),
         revision: 3,
         desired,
