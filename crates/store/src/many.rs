@@ -193,7 +193,7 @@ pub(crate) async fn select_either(
     for index in 0..trips {
         let text = format!("{one} ({}) {other} ({})", places(1, IDS), places(IDS + 1, IDS));
         let ids = lists.into_iter().flat_map(|list| chunk(list, index));
-        let statement = ids.fold(sqlx::query(AssertSqlSafe(text)), |statement, id| statement.bind(id));
+        let statement = ids.fold(sqlx::query(AssertSqlSafe(text)), Statement::bind);
         found.extend(statement.fetch_all(&mut *connection).await.during(attempt)?);
     }
     Ok(found)
