@@ -292,7 +292,7 @@ const WRITER_PRAGMAS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FU
                               PRAGMA busy_timeout = 10000; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -4096; \
                               PRAGMA wal_autocheckpoint = 60000; PRAGMA journal_size_limit = 134217728";
 const READER_PRAGMAS: &str = "PRAGMA foreign_keys = ON; PRAGMA busy_timeout = 10000; PRAGMA query_only = ON; \
-                              PRAGMA temp_store = MEMORY; PRAGMA cache_size = -1024";
+                              PRAGMA temp_store = MEMORY; PRAGMA cache_size = -512";
 
 fn sqlite_pool(connections: u32, pragmas: &'static str) -> AnyPoolOptions {
     AnyPoolOptions::new()
