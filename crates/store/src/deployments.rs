@@ -340,7 +340,7 @@ mod tests {
     async fn what_failed_of_an_application_is_found_among_what_failed() {
         let options = StoreOptions { url: "sqlite::memory:".to_owned(), readers: 1 };
         let store = Store::open(&options).await.unwrap();
-        let application = Some("com.example.press".parse().unwrap());
+        let application = Some("press-vision".parse().unwrap());
         let filter = DeploymentFilter { application, convergence: Some(Convergence::Failed), ..Default::default() };
         let explain = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {}", page_of(&filter))));
         let rows = explain.fetch_all(&store.read).await.unwrap();
