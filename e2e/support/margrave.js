@@ -45,6 +45,9 @@ export class Server {
   }
 
   async #run(args) {
+    const before = this.#process;
+    // A process that was killed has its folder until the system has put it away.
+    if (before) await until("the server before it has ended", () => before.exitCode !== null || before.signalCode !== null);
     rmSync(join(this.folder, "addresses.json"), { force: true });
     this.#process = spawn(margrave, args, { stdio: ["ignore", "ignore", "pipe"] });
     let told = "";
