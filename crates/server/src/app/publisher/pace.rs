@@ -48,9 +48,9 @@ impl Pace {
         self.targets = (wanted.round() as usize).clamp(TARGETS_MIN, TARGETS_MAX);
     }
 
-    /// How long others may write undisturbed after a batch: twice as long as it took, so that two reports of three meet none.
+    /// How long others may write undisturbed after a batch: as long as it took.
     pub(super) fn rest(self) -> Duration {
-        (self.took * 2).min(REST_MAX)
+        self.took.min(REST_MAX)
     }
 }
 
@@ -101,11 +101,11 @@ mod tests {
     }
 
     #[test]
-    fn rests_twice_as_long_as_the_batch_took() {
+    fn rests_as_long_as_the_batch_took() {
         let mut pace = Pace::default();
         assert_eq!(pace.rest(), Duration::ZERO);
         pace.learn(pace.targets(), AIM);
-        assert_eq!(pace.rest(), AIM * 2);
+        assert_eq!(pace.rest(), AIM);
         pace.learn(pace.targets(), Duration::from_secs(3));
         assert_eq!(pace.rest(), REST_MAX);
     }
