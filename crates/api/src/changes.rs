@@ -3,6 +3,7 @@
 use crate::deployments::Convergence;
 use crate::devices::DeviceRef;
 use crate::policies::PolicyWish;
+use crate::summary::Counts;
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -77,7 +78,34 @@ pub struct Change {
     pub finished_at: Option<String>,
     /// Its deployments by convergence; only where one change is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deployments: Option<crate::summary::Counts>,
+    pub deployments: Option<Counts>,
+    /// Targets that are no longer this change's, because a later change took them over or because they were forgotten after
+    /// their removal, by how far they were then.
+    #[serde(default, skip_serializing_if = "Counts::is_empty")]
+    pub past: Counts,
+}
+
+impl Change {
+    /// How far its targets are, or were when they ceased to be this change's.
+    pub fn outcome(&self) -> Counts {
+        let mut counts = self.deployments.clone().unwrap_or_default();
+        for (convergence, count) in &self.past.0 {
+            *counts.0.entry(*convergence).or_default() += count;
+        }
+        counts
+    }
+
+    /// Targets that a later change has taken over.
+    pub fn changed_again(&self) -> u64 {
+        // What was removed is never changed again; it is forgotten.
+        if self.kind == ChangeKind::Remove { 0 } else { self.past.total() }
+    }
+
+    /// Targets of which nothing is known any more: they were taken over before outcomes were kept.
+    pub fn untold(&self) -> u64 {
+        let told = self.outcome().total() + self.skipped.len() as u64;
+        if self.deployments.is_some() { self.published.saturating_sub(told) } else { 0 }
+    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

@@ -102,6 +102,14 @@ impl From<core::Policy> for Policy {
     }
 }
 
+/// Exactly this, whatever it is now.
+impl From<core::Policy> for PolicyWish {
+    fn from(policy: core::Policy) -> Self {
+        let Policy { drift, on_failure, on_removal } = policy.into();
+        Self { drift: Some(drift), on_failure: Some(on_failure), on_removal: Some(on_removal) }
+    }
+}
+
 impl From<Policy> for core::Policy {
     fn from(policy: Policy) -> Self {
         let Policy { drift, on_failure, on_removal } = policy;

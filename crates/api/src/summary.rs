@@ -11,6 +11,20 @@ use utoipa::ToSchema;
 #[schema(value_type = BTreeMap<String, u64>)]
 pub struct Counts(pub BTreeMap<Convergence, u64>);
 
+impl Counts {
+    pub fn of(&self, convergence: Convergence) -> u64 {
+        self.0.get(&convergence).copied().unwrap_or_default()
+    }
+
+    pub fn total(&self) -> u64 {
+        self.0.values().sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 /// `GET /api/summary`
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

@@ -53,10 +53,7 @@ pub fn judge(
     last_seen: Option<Timestamp>,
     silent_since: Timestamp,
 ) -> Convergence {
-    let last_word = match reported {
-        None => Convergence::Waiting,
-        Some(reported) => judge_report(deployment, reported),
-    };
+    let last_word = last_word(deployment, reported.map(|reported| (reported.state, reported.adopted_version)));
     let silent = last_seen.is_none_or(|seen| seen < silent_since);
     match last_word {
         Convergence::Converged | Convergence::Failed => last_word,
@@ -65,12 +62,14 @@ pub fn judge(
     }
 }
 
-fn judge_report(deployment: &Deployment, reported: &Reported) -> Convergence {
+/// The same by the last report alone (its state and the version it was for), however long ago it came.
+pub fn last_word(deployment: &Deployment, reported: Option<(State, u64)>) -> Convergence {
+    let Some((state, adopted_version)) = reported else { return Convergence::Waiting };
     // W-12: version 0 means "unknown" and is never the target.
-    let adopted = reported.adopted_version != 0 && reported.adopted_version >= deployment.target_version;
-    match (deployment.desired, reported.state) {
+    let adopted = adopted_version != 0 && adopted_version >= deployment.target_version;
+    match (deployment.desired, state) {
         // ST-11: what version goes with a removal is open, and an id is never used again once it was dropped.
-        (Desired::Absent, State::Removed) if reported.adopted_version != 0 => Convergence::Converged,
+        (Desired::Absent, State::Removed) if adopted_version != 0 => Convergence::Converged,
         _ if !adopted => Convergence::OlderRevision,
         (Desired::Present, State::Installed) => Convergence::Converged,
         (_, State::Failed) => Convergence::Failed,

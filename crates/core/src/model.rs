@@ -1,5 +1,6 @@
 //! The nouns of the server, as plain values. Rows live in the store, wire types in the API.
 
+use crate::convergence::Convergence;
 use crate::policy::{Policy, Wish};
 use crate::time::Timestamp;
 use indexmap::IndexMap;
@@ -7,6 +8,7 @@ use margo::digest::Digest;
 use margo::ids::{ApplicationId, ClientId, DeploymentId, DeviceId, DeviceTarget};
 use margo::parameters::Answers;
 use margo::status::State;
+use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// Who did something, and why (invariant 8).
@@ -278,6 +280,7 @@ impl Change {
             total: targets.len(),
             done: *done,
             skipped: skipped.clone(),
+            past: BTreeMap::new(),
             actor: actor.clone(),
             created_at: *created_at,
             finished_at: *finished_at,
@@ -295,6 +298,9 @@ pub struct ChangeProgress {
     pub total: usize,
     pub done: usize,
     pub skipped: Vec<(DeploymentId, String)>,
+    /// Targets that are no longer this change's, because a later one took them over or because they were forgotten after
+    /// their removal, by how far they were then.
+    pub past: BTreeMap<Convergence, u64>,
     pub actor: Actor,
     pub created_at: Timestamp,
     pub finished_at: Option<Timestamp>,

@@ -2,11 +2,13 @@
 
 mod apply;
 mod coming;
+mod outcomes;
 mod publish;
 mod raise;
 mod rows;
 
 pub use coming::Coming;
+pub(crate) use outcomes::{Outcomes, read_last_word};
 
 use crate::audit::{self, Entry};
 use crate::error::During;
@@ -23,6 +25,7 @@ use margrave_core::policy::Wish;
 use margrave_core::time::Timestamp;
 use serde_json::json;
 use sqlx::any::AnyRow;
+use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// The most devices one transaction may touch, so that others are not kept waiting.
@@ -88,6 +91,7 @@ fn read(row: &AnyRow) -> Result<ChangeProgress> {
         total: row.unsigned("target_count")? as usize,
         done: row.unsigned("done")? as usize,
         skipped: Vec::new(),
+        past: BTreeMap::new(),
         actor: read_actor(row)?,
         created_at: row.time("created_at")?,
         finished_at: row.time_maybe("finished_at")?,
@@ -155,7 +159,7 @@ impl Store {
     pub async fn change_get(&self, id: Uuid) -> Result<Option<ChangeProgress>> {
         let row = sqlx::query("SELECT * FROM changes WHERE id = $1").bind(id.to_string()).fetch_optional(&self.read);
         match row.await.during("read a change")? {
-            Some(row) => Ok(Some(self.with_skipped(&row).await?)),
+            Some(row) => Ok(Some(self.with_outcome(&row).await?)),
             None => Ok(None),
         }
     }
@@ -174,7 +178,7 @@ impl Store {
         .during("list changes")?;
         let mut changes = Vec::with_capacity(rows.len());
         for row in &rows {
-            changes.push(self.with_skipped(row).await?);
+            changes.push(self.with_outcome(row).await?);
         }
         Ok(changes)
     }
@@ -188,7 +192,7 @@ impl Store {
             .during("list unfinished changes")?;
         let mut changes = Vec::with_capacity(rows.len());
         for row in &rows {
-            let progress = self.with_skipped(row).await?;
+            let progress = self.with_outcome(row).await?;
             let targets = self.change_targets(progress.id).await?;
             let ChangeProgress { id, kind, application, version, done, skipped, actor, .. } = progress;
             let (created_at, finished_at) = (progress.created_at, progress.finished_at);
@@ -254,7 +258,7 @@ impl Store {
         Err(StoreError::Inconsistent { table: "change_targets", problem: format!("change `{id}`: {problem}") })
     }
 
-    async fn with_skipped(&self, row: &AnyRow) -> Result<ChangeProgress> {
+    async fn with_outcome(&self, row: &AnyRow) -> Result<ChangeProgress> {
         let mut change = read(row)?;
         let skipped =
             sqlx::query("SELECT deployment_id, reason FROM change_skips WHERE change_id = $1 ORDER BY position")
@@ -266,6 +270,7 @@ impl Store {
             let row = Columns::of("change_skips", row);
             change.skipped.push((row.parsed("deployment_id")?, row.text("reason")?));
         }
+        change.past = self.change_past(change.id).await?;
         Ok(change)
     }
 }

@@ -1,7 +1,10 @@
 //! Bounded histories.
 
 use crate::blobs;
+use crate::changes::{Outcomes, read_last_word};
+use crate::deployments::read_deployment;
 use crate::error::During;
+use crate::many::Pile;
 use crate::open::commit;
 use crate::rows::Columns;
 use crate::{Result, Store};
@@ -20,6 +23,11 @@ const BLOB_AGE_MIN: Duration = Duration::from_hours(1);
 const SESSION_KEPT: Duration = Duration::from_hours(24 * 7);
 /// A draft nobody came back to for this long is not missed.
 const DRAFT_KEPT: Duration = Duration::from_hours(24 * 7);
+
+/// What was removed long enough ago, by age.
+pub(crate) const SELECT_REMOVED: &str = "SELECT d.*, s.state, s.adopted_version
+    FROM deployments d LEFT JOIN statuses s ON s.deployment_id = d.id
+    WHERE d.desired = 'absent' AND d.updated_at <= $1 ORDER BY d.id LIMIT $2";
 
 /// How much history is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,20 +157,22 @@ impl Store {
     }
 
     async fn prune_deployments(&self, before: Timestamp) -> Result<u64> {
-        let rows = sqlx::query(
-            "SELECT id FROM deployments WHERE desired = 'absent' AND updated_at <= $1 ORDER BY id LIMIT $2",
-        )
-        .bind(before.0)
-        .bind(PRUNE_ROWS_MAX)
-        .fetch_all(&self.read)
-        .await
-        .during("look for removed deployments")?;
+        let rows = sqlx::query(SELECT_REMOVED)
+            .bind(before.0)
+            .bind(PRUNE_ROWS_MAX)
+            .fetch_all(&self.read)
+            .await
+            .during("look for removed deployments")?;
         if rows.is_empty() {
             return Ok(0);
         }
         let mut transaction = self.begin().await?;
+        let mut outcomes = Outcomes::default();
         for row in &rows {
-            let id = Columns::of("deployments", row).text("id")?;
+            let row = Columns::of("deployments", row);
+            let deployment = read_deployment(row, &self.sealing)?;
+            outcomes.add(deployment.change, read_last_word(row, &deployment)?);
+            let id = deployment.id.to_string();
             for statement in [
                 "DELETE FROM status_history WHERE deployment_id = $1 RETURNING '' AS digest",
                 "DELETE FROM statuses WHERE deployment_id = $1 RETURNING '' AS digest",
@@ -173,6 +183,9 @@ impl Store {
                 dereference(&mut transaction, &removed.during("remove a deployment for good")?).await?;
             }
         }
+        let mut pile = Pile::new(&transaction);
+        outcomes.pile(&mut pile);
+        pile.write(&mut transaction, "keep what became of removed deployments").await?;
         commit(transaction).await?;
         Ok(rows.len() as u64)
     }
@@ -192,6 +205,7 @@ impl Store {
             let id = Columns::of("changes", row).text("id")?;
             for statement in [
                 "DELETE FROM change_skips WHERE change_id = $1",
+                "DELETE FROM change_outcomes WHERE change_id = $1",
                 "DELETE FROM change_targets WHERE change_id = $1",
                 "DELETE FROM changes WHERE id = $1",
             ] {

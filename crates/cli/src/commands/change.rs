@@ -6,6 +6,7 @@ use crate::clock;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Output;
 use margrave_api::changes::{CancelChange, Change, ChangeKind};
+use margrave_api::summary::Counts;
 use std::time::Duration;
 
 #[derive(Debug, clap::Subcommand)]
@@ -110,16 +111,18 @@ pub(crate) fn kind_word(kind: ChangeKind) -> &'static str {
 
 pub(crate) fn render(out: Output, change: &Change) -> String {
     let now = clock::now();
-    let counts = change.deployments.as_ref().map(|counts| {
+    let listed = |counts: &Counts| {
         let counts = counts.0.iter().filter(|(_, count)| **count > 0);
         counts.map(|(state, count)| format!("{count} {}", state.as_str())).collect::<Vec<_>>().join(", ")
-    });
+    };
+    let past = if change.kind == ChangeKind::Remove { "Forgotten since" } else { "Changed again" };
     let skipped = change.skipped.iter().map(|skipped| format!("{}: {}", skipped.deployment, skipped.reason));
     out.fields(&[
         ("Change", change.id.clone()),
         ("What", format!("{} {} {}", kind_word(change.kind), change.application, change.version)),
         ("Published", format!("{} of {}", change.published, change.total)),
-        ("Devices", counts.unwrap_or_default()),
+        ("Devices", change.deployments.as_ref().map(listed).unwrap_or_default()),
+        (past, listed(&change.past)),
         ("Skipped", skipped.collect::<Vec<_>>().join("\n")),
         ("Who", change.actor.clone()),
         ("Why", change.reason.clone().unwrap_or_default()),

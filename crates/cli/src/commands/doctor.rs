@@ -157,7 +157,7 @@ async fn fleet(api: &ApiClient, checks: &mut Vec<Check>) {
     if let Ok(theirs) = summary.at.parse::<Timestamp>() {
         checks.push(skew(before, theirs, after));
     }
-    let failed = summary.deployments.0.get(&Convergence::Failed).copied().unwrap_or(0);
+    let failed = summary.deployments.of(Convergence::Failed);
     checks.push(if summary.clients.silent > 0 {
         Check::warning(
             "devices",

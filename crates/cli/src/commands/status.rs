@@ -30,7 +30,7 @@ pub(crate) async fn run(session: &Session) -> Outcome {
         text.push_str(&out.table(
             &["state", "deployments"],
             Convergence::ALL.iter().map(|convergence| {
-                let count = summary.deployments.0.get(convergence).copied().unwrap_or(0);
+                let count = summary.deployments.of(*convergence);
                 vec![convergence.as_str().to_owned(), count.to_string()]
             }),
         ));

@@ -1,6 +1,7 @@
 //! Changes: one intent over one device or many. Planned without touching anything, then recorded as one row and carried out by
 //! the publisher.
 
+mod answered;
 mod create;
 mod existing;
 mod plan;
@@ -11,8 +12,8 @@ mod show;
 use super::access::Caller;
 use super::deployments::{self, kind_to_wire};
 use super::error::{AppError, AppResult, Code};
-use super::overview;
 use super::paging::{Paging, page};
+use super::{overview, summary};
 use crate::state::ServerState;
 use margrave_api::changes as wire;
 use margrave_api::deployments::UpdateDeployment;
@@ -25,6 +26,7 @@ use plan::Planned;
 use std::collections::HashMap;
 use uuid::Uuid;
 
+pub use answered::Answered;
 pub use plan::Request;
 pub(crate) use review::review;
 pub use review::{Alike, Reason, Review};
@@ -273,5 +275,6 @@ fn to_wire(change: &ChangeProgress) -> wire::Change {
         created_at: change.created_at.to_string(),
         finished_at: change.finished_at.map(|at| at.to_string()),
         deployments: None,
+        past: summary::counts(change.past.clone()),
     }
 }

@@ -4,15 +4,17 @@ use super::access::Caller;
 use super::applications::{application_id, described};
 use super::changes::{self, Request};
 use super::error::{AppError, AppResult, Code};
-use super::mask::Sensitive;
+use super::mask::{Sensitive, is_nothing};
 use super::{deployments, fleet, overview};
 use crate::state::ServerState;
 use indexmap::IndexMap;
+use margo::deployment::ApplicationDeployment;
 use margo::description::ApplicationDescription;
 use margo::parameters::{self, Answers, Schema};
 use margrave_api::changes as wire;
 use margrave_api::devices::DeviceRef;
 use margrave_api::policies::PolicyWish;
+use margrave_core::policy::Policy;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
@@ -87,6 +89,8 @@ pub struct Asked {
     pub immutable: bool,
     pub schema: Schema,
     pub default: Option<Value>,
+    /// There is a default that is not shown.
+    pub hides_default: bool,
     pub rules: Vec<String>,
 }
 
@@ -158,6 +162,7 @@ pub fn sections(description: &ApplicationDescription, profile: Option<&str>) -> 
             schema: question.schema.clone(),
             // PRM-09: a sensitive default is used, not shown.
             default: question.default.filter(|_| !question.schema.sensitive).cloned(),
+            hides_default: question.schema.sensitive && question.default.is_some_and(|value| !is_nothing(value)),
             rules: super::applications::rules(question.schema),
         });
     }
@@ -389,6 +394,10 @@ pub async fn back_to(state: &ServerState, id: &str, revision: i64) -> AppResult<
         .find(|known| known.revision == revision)
         .ok_or_else(|| AppError::not_found(format_args!("revision {revision} of deployment `{id}`")))?;
     let upgrade = wanted.version != view.deployment.version;
+    // What the device does by itself goes back as well; it stands in the document of that revision.
+    let document = state.store.deployment_document(view.deployment.id, revision).await?;
+    let document = document.and_then(|bytes| ApplicationDeployment::read(&bytes).ok());
+    let policy = document.map(|read| PolicyWish::from(Policy::of(&read.document))).unwrap_or_default();
     let body = wire::CreateChange {
         kind: if upgrade { wire::ChangeKind::Upgrade } else { wire::ChangeKind::Reconfigure },
         application: view.deployment.application.to_string(),
@@ -396,7 +405,7 @@ pub async fn back_to(state: &ServerState, id: &str, revision: i64) -> AppResult<
         profile: upgrade.then(|| wanted.profile.clone()),
         scope: wire::Scope { deployments: Some(vec![id.to_owned()]), ..wire::Scope::default() },
         answers: wanted.values,
-        policy: PolicyWish::default(),
+        policy,
         skip_unfit: false,
         reason: None,
     };

@@ -162,6 +162,17 @@ pub async fn candidates(
     ))
 }
 
+/// One device with whether this version fits.
+pub async fn candidate(state: &ServerState, wanted: &Wanted<'_>, device: &wire::DeviceRef) -> AppResult<Candidate> {
+    let application = super::applications::application_id(wanted.application)?;
+    let (_, description) = super::applications::described(state, &application, wanted.version).await?;
+    let key = devices::key(&device.client, &device.device)?;
+    let found = state.store.device_get(&key).await?.ok_or_else(|| devices::missing(&key))?;
+    let mut placed = on(state, std::slice::from_ref(&found)).await?;
+    let fit = super::fit::judge(&description, &found, wanted.profile);
+    Ok(Candidate { listed: listed(state, found, &mut placed), fit })
+}
+
 /// How many of each state match, whatever state the search asks for.
 pub async fn counted(state: &ServerState, search: &Search) -> AppResult<BTreeMap<DeviceState, u64>> {
     let anything = Search { state: None, ..search.clone() };

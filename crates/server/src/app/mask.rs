@@ -16,6 +16,16 @@ pub enum Sensitive {
     Some(Vec<String>),
 }
 
+/// Nothing is there to be hidden, and whoever looks needs to know that.
+pub(crate) fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
 impl Sensitive {
     pub fn of(description: Option<&ApplicationDescription>) -> Self {
         let Some(description) = description else { return Self::All };
@@ -62,7 +72,7 @@ impl Sensitive {
 
     pub fn mask_values(&self, mut values: Answers) -> Answers {
         for (name, value) in &mut values {
-            if self.has(name) {
+            if self.has(name) && !is_nothing(value) {
                 *value = Value::from(MASK);
             }
         }
@@ -72,7 +82,7 @@ impl Sensitive {
     /// Hides the values in a document; `previous` tells which of them differ from what was there before.
     pub fn mask_document(&self, document: &mut ApplicationDeployment, previous: Option<&ApplicationDeployment>) {
         for (name, parameter) in &mut document.spec.parameters {
-            if !self.has(name) {
+            if !self.has(name) || is_nothing(&parameter.value) {
                 continue;
             }
             let before = previous.and_then(|previous| previous.spec.parameters.get(name));

@@ -49,7 +49,7 @@ pub(super) fn convergence_bar(counts: &margrave_api::summary::Counts, removing: 
         .into_iter()
         .map(|convergence| {
             let look = words::of_convergence(convergence, removing);
-            let count = counts.0.get(&convergence).copied().unwrap_or_default();
+            let count = counts.of(convergence);
             Part { tone: look.tone, word: look.word.to_owned(), count }
         })
         .collect();

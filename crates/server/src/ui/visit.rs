@@ -201,7 +201,7 @@ impl Visit {
             title: title.into(),
             section,
             who: words::actor(name),
-            failed: overview.summary.deployments.0.get(&Convergence::Failed).copied().unwrap_or_default(),
+            failed: overview.summary.deployments.of(Convergence::Failed),
             pending: overview.summary.clients.pending,
             said: self.said.clone(),
             assets: assets::base(),

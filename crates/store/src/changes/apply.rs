@@ -3,9 +3,9 @@
 //! Locks are taken in one order by everybody: the change, the manifests of its clients by id, the heads of the
 //! audit chain and of the events.
 
-use super::publish::{Published, Publishing, load, publish};
+use super::publish::{Named, Published, Publishing, load, publish};
 use super::rows::Rows;
-use super::{BATCH_TARGETS_MAX, BatchItem, BatchWrite, finished, read_actor};
+use super::{BATCH_TARGETS_MAX, BatchItem, BatchWrite, Outcomes, finished, read_actor};
 use crate::audit::{self, Entry};
 use crate::clients::Head;
 use crate::error::During;
@@ -128,6 +128,7 @@ async fn apply(
     let mut pile = Pile::new(&transaction);
     let rows = Rows { running: &running, writes: &writes, artifacts: &artifacts, manifests: &manifests };
     rows.pile(&mut pile, &transaction.sealing())?;
+    taken_over(&writes, &named).pile(&mut pile);
     let last = advance(&mut transaction, &mut pile, &running, items.len()).await?;
     audit::append_behind(&mut transaction, pile, records, now).await?;
     if let Some(finished) = last {
@@ -166,13 +167,13 @@ fn decide(
     publishing: &mut Publishing,
     item: &BatchItem,
     written: &BTreeSet<DeploymentId>,
-    named: &BTreeMap<DeploymentId, Deployment>,
+    named: &BTreeMap<DeploymentId, Named>,
 ) -> std::result::Result<(), String> {
     let id = item.target.deployment;
     if written.contains(&id) {
         return Err("it is named twice in one batch".to_owned());
     }
-    publishing.stage(judge(running, item, named.get(&id).cloned())?);
+    publishing.stage(judge(running, item, named.get(&id).map(|named| named.deployment.clone()))?);
     Ok(())
 }
 
@@ -235,6 +236,15 @@ fn judge(running: &Running, item: &BatchItem, current: Option<Deployment>) -> st
         (BatchWrite::Remove, None) => Err("it does not exist".to_owned()),
         (BatchWrite::Skip { reason }, _) => Err(reason.clone()),
     }
+}
+
+/// What the changes before this one had come to where this one takes over.
+fn taken_over(writes: &[Write], named: &BTreeMap<DeploymentId, Named>) -> Outcomes {
+    let mut outcomes = Outcomes::default();
+    for before in writes.iter().filter_map(|write| named.get(&write.after.id)) {
+        outcomes.add(before.deployment.change, before.convergence);
+    }
+    outcomes
 }
 
 /// Before and after with digests and revisions; values are in the revisions, where they can be masked.

@@ -1,8 +1,8 @@
 //! The next manifest of each client of a batch: however many of its deployments change, it grows by one version.
 
-use super::BatchItem;
 use super::apply::{Running, Write};
 use super::rows::{ArtifactRow, ManifestRow};
+use super::{BatchItem, read_last_word};
 use crate::clients::Head;
 use crate::deployments::read_deployment;
 use crate::many::{select_either, select_in};
@@ -11,9 +11,16 @@ use crate::rows::Columns;
 use crate::{Result, StoreError, blobs};
 use margo::digest::Digest;
 use margo::ids::{ClientId, DeploymentId};
+use margrave_core::convergence::Convergence;
 use margrave_core::model::{ClientState, Deployment, Desired};
 use margrave_core::publish::{Publication, ServedDeployment, next};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// A deployment an item names, as it stands.
+pub(super) struct Named {
+    pub(super) deployment: Deployment,
+    pub(super) convergence: Convergence,
+}
 
 /// What one client runs, its manifest row held until the transaction ends.
 pub(super) struct Publishing {
@@ -109,18 +116,19 @@ const LOCK_MANIFESTS: &str = "ORDER BY m.client_id COLLATE \"C\" FOR UPDATE OF m
 
 /// By client, never by desire: nearly every deployment is present.
 const SELECT_STANDING: [&str; 2] = [
-    "SELECT d.*, b.body, b.sealed_with FROM deployments d LEFT JOIN blobs b ON b.digest = d.yaml_digest
+    "SELECT d.*, b.body, b.sealed_with, s.state, s.adopted_version
+     FROM deployments d LEFT JOIN blobs b ON b.digest = d.yaml_digest LEFT JOIN statuses s ON s.deployment_id = d.id
      WHERE (d.desired = 'present' AND d.client_id IN",
     ") OR d.id IN",
 ];
 
 /// Reads what all these clients run. Their manifests are held, so nobody else publishes for them meanwhile. Also gives what the
-/// items name, whosever it is, removed or not.
+/// items name, whosever it is, removed or not, with how far it is.
 pub(super) async fn load(
     writing: &mut Writing,
     publishings: &mut [Publishing],
     items: &[BatchItem],
-) -> Result<BTreeMap<DeploymentId, Deployment>> {
+) -> Result<BTreeMap<DeploymentId, Named>> {
     let clients: Vec<String> = publishings.iter().map(|publishing| publishing.client.to_string()).collect();
     let ids: BTreeSet<DeploymentId> = items.iter().map(|item| item.target.deployment).collect();
     let texts: Vec<String> = ids.iter().map(ToString::to_string).collect();
@@ -134,7 +142,8 @@ pub(super) async fn load(
         let deployment = read_deployment(row, &sealing)?;
         let id = deployment.id;
         if ids.contains(&id) {
-            named.insert(id, deployment.clone());
+            let convergence = read_last_word(row, &deployment)?;
+            named.insert(id, Named { deployment: deployment.clone(), convergence });
         }
         if deployment.desired == Desired::Present
             && let Some(publishing) = by_client.get_mut(&deployment.client)
@@ -246,8 +255,7 @@ mod tests {
     async fn pruning_reads_only_what_was_removed() {
         let options = StoreOptions { url: "sqlite::memory:".to_owned(), readers: 1 };
         let store = Store::open(&options).await.unwrap();
-        let statement = "SELECT id FROM deployments WHERE desired = 'absent' AND updated_at <= 7 ORDER BY id LIMIT 9";
-        let plan = plan(&store, statement).await;
+        let plan = plan(&store, crate::retention::SELECT_REMOVED).await;
         assert!(plan.contains("USING INDEX deployments_removed (updated_at<?)"), "{plan}");
     }
 }

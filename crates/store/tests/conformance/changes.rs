@@ -2,9 +2,11 @@
 
 mod batches;
 mod concurrency;
+mod outcomes;
 
 pub(crate) use batches::*;
 pub(crate) use concurrency::*;
+pub(crate) use outcomes::*;
 
 use crate::fixtures::{T0, accept, application, apply, at, change, deploy, deployment, put, remove, target, yaml_of};
 use crate::harness::Database;

@@ -50,7 +50,7 @@ conformance! {
         keeps_the_version_when_nothing_changes, upgrades_and_removes, skips_what_moved_on, does_nothing_out_of_turn,
         refuses_batches_that_are_too_large, finishes_a_change_without_targets, goes_on_after_a_stop_between_batches, settles_what_is_told,
         leaves_nothing_of_a_batch_that_fails, publishes_nothing_when_a_document_is_lost, publishes_for_one_client_from_many_sides, carries_out_five_hundred_at_once,
-        never_uses_an_id_again, shows_nothing_of_one_client_to_another, serves_replaced_documents_for_a_while;
+        never_uses_an_id_again, keeps_what_became_of_a_change, shows_nothing_of_one_client_to_another, serves_replaced_documents_for_a_while;
     statuses: keeps_the_last_word, lets_the_newer_version_win, takes_version_zero_always, refuses_versions_beyond_the_database,
         tells_unknown_from_removed, bounds_the_history, keeps_many_reports_in_order, publishes_above_a_client_that_is_ahead;
     summaries: counts_as_the_core_judges, filters_as_the_core_judges, summarises_the_fleet, filters_deployments;
@@ -73,7 +73,7 @@ conformance! {
         opens_nothing_without_the_key, keeps_a_value_sealed_whatever_comes_later, seals_bytes_that_were_in_the_clear,
         does_not_open_what_was_moved, publishes_nothing_when_a_document_cannot_be_opened, seals_older_values,
         seals_only_older_values_of_these_applications, forgets_a_key_only_when_nothing_is_sealed_with_it;
-    pruning: bounds_every_history, never_collects_what_is_referred_to, keeps_the_audit;
+    pruning: a_removal_stays_done_when_what_it_removed_is_forgotten, bounds_every_history, never_collects_what_is_referred_to, keeps_the_audit;
 }
 
 #[cfg(test)]

@@ -3,10 +3,12 @@
 use crate::fixtures::{T0, accept, actor, apply, at, deploy, put, remove, report, target};
 use crate::harness::Database;
 use margo::status::State;
+use margrave_core::convergence::Convergence;
 use margrave_core::model::ChangeKind;
 use margrave_core::time::Timestamp;
 use margrave_store::{EnrolmentUse, Retention, StatusOutcome, Store};
 use sqlx::Row as _;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 const HOUR: u64 = 60 * 60;
@@ -35,6 +37,18 @@ async fn prune_all(store: &Store, now: Timestamp) -> u64 {
 
 async fn count(db: &Database, statement: &'static str) -> i64 {
     sqlx::query(statement).fetch_one(&mut db.connection().await).await.unwrap().get(0)
+}
+
+pub(crate) async fn a_removal_stays_done_when_what_it_removed_is_forgotten(db: Database) {
+    let client = accept(&db.store, 1).await;
+    let id = deploy(&db.store, &client, 1, "0").await;
+    let (removal, _) = apply(&db.store, ChangeKind::Remove, &[remove(target(&client, id, Some(1)))], at(1)).await;
+    db.store.statuses_put(&[report(&client, id, State::Removed, 3, at(2))]).await.unwrap();
+    let retention = Retention { finished_changes: Duration::from_hours(1), ..retention() };
+    while db.store.prune(&retention, at(300)).await.unwrap() > 0 {}
+    assert_eq!(db.store.deployment_get(id).await.unwrap(), None);
+    let past = db.store.change_get(removal).await.unwrap().unwrap().past;
+    assert_eq!(past, BTreeMap::from([(Convergence::Converged, 1)]));
 }
 
 pub(crate) async fn bounds_every_history(db: Database) {
@@ -67,6 +81,7 @@ pub(crate) async fn bounds_every_history(db: Database) {
     apply(&db.store, ChangeKind::Remove, &[remove(target(&client, id, Some(5)))], at(300)).await;
     prune_all(&db.store, at(479)).await;
     assert!(db.store.deployment_get(id).await.unwrap().is_some());
+    assert_eq!(count(&db, "SELECT COUNT(*) FROM change_outcomes").await, 0, "their changes are gone");
     prune_all(&db.store, at(480)).await;
     assert_eq!(db.store.deployment_get(id).await.unwrap(), None);
     assert_eq!(db.store.status_history(id).await.unwrap(), []);

@@ -59,9 +59,14 @@ impl Picture {
         if self.change.finished { 0 } else { self.change.total.saturating_sub(self.change.published) }
     }
 
-    /// Devices that a later change has taken over.
+    /// Devices that had it before a later change took them over.
+    fn done_before(&self) -> u64 {
+        self.change.past.of(Convergence::Converged)
+    }
+
+    /// Devices that a later change has taken over before they had it.
     fn superseded(&self) -> u64 {
-        let seen = self.deployments.len() as u64 + self.change.skipped.len() as u64;
+        let seen = self.deployments.len() as u64 + self.change.skipped.len() as u64 + self.done_before();
         if self.change.finished { self.change.total.saturating_sub(seen) } else { 0 }
     }
 
@@ -112,7 +117,7 @@ fn verdict(session: &Session, picture: &Picture) -> Outcome {
         deployments.iter().filter(|deployment| deployment.convergence == Convergence::Failed).collect();
     let superseded = picture.superseded();
     if failed.is_empty() && superseded == 0 && change.skipped.is_empty() {
-        session.out.say(format!("Done on {} device(s).", deployments.len()));
+        session.out.say(format!("Done on {} device(s).", deployments.len() as u64 + picture.done_before()));
         return Ok(());
     }
     let mut failure = Failure::failed(format!(

@@ -1,6 +1,7 @@
 //! What a change comes to, as one looks at it before: devices that change alike together, counted exactly, with one difference
 //! each. Nothing is read twice for devices that are the same to begin with, so a whole fleet is a matter of counting.
 
+use super::answered::{Answered, answered};
 use super::plan::{PlannedTarget, Request};
 use super::show::difference;
 use crate::app::error::AppResult;
@@ -41,6 +42,8 @@ pub struct Alike {
     pub profile: String,
     /// Version they are on now.
     pub from: Option<String>,
+    /// What becomes of the answers of the first of them, for people.
+    pub answers: Vec<Answered>,
     /// Of the first of them.
     pub diff: Vec<DiffLine>,
 }
@@ -78,8 +81,9 @@ pub(crate) async fn review(state: &ServerState, request: &Request, except: &Hash
     let mut alike = Vec::new();
     for (count, devices, target) in groups.into_iter().take(DIFFS_MAX) {
         let diff = difference(state, request, &target).await?;
+        let answers = answered(request, &target);
         let from = target.present.map(|present| present.version);
-        alike.push(Alike { count, devices, profile: target.target.profile, from, diff });
+        alike.push(Alike { count, devices, profile: target.target.profile, from, answers, diff });
     }
     let left_out = planned.left_out.into_iter().filter(|left| !except.contains(&left.device));
     let (left_out, reasons) = reasons(left_out);

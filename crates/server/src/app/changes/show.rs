@@ -1,7 +1,7 @@
 //! A plan as it is shown: per device, line by line.
 
 use super::plan::{Planned, PlannedTarget, Request};
-use crate::app::compose::{Before, compose};
+use crate::app::compose::{Before, Composed, compose};
 use crate::app::deployments::{kind_to_wire, mask_yaml};
 use crate::app::diff;
 use crate::app::error::AppResult;
@@ -49,7 +49,7 @@ pub(super) async fn difference(
     request: &Request,
     planned: &PlannedTarget,
 ) -> AppResult<Vec<wire::DiffLine>> {
-    let PlannedTarget { target, present, from, to, .. } = planned;
+    let PlannedTarget { present, from, to, .. } = planned;
     let bytes = match present {
         Some(deployment) => state.store.deployment_document(deployment.id, deployment.revision).await?,
         None => None,
@@ -68,16 +68,7 @@ pub(super) async fn difference(
     };
     let previous = bytes.as_deref().and_then(|bytes| ApplicationDeployment::read(bytes).ok());
     let after = to.as_ref().and_then(|description| {
-        // Ids are drawn when the change is recorded; until then they show as zeros.
-        let id = present.as_ref().map_or(DeploymentId(Uuid::nil()), |deployment| deployment.id);
-        let before = match (present, from) {
-            (Some(deployment), Some(from)) => {
-                Some(Before { values: &deployment.values, description: from, policy: deployment.policy })
-            }
-            _ => None,
-        };
-        let (answers, policy) = (&request.answers, request.policy);
-        let composed = compose(id, &target.target, description, &target.profile, answers, policy, before).ok()?;
+        let composed = composed(request, planned)?;
         let mut document = composed.document;
         let sensitive = sensitive_before.clone().or(Sensitive::of(Some(description)));
         if sensitive.is_empty() {
@@ -92,6 +83,21 @@ pub(super) async fn difference(
     };
     let before = bytes.map(|bytes| mask_yaml(bytes, &sensitive_before)).unwrap_or_default();
     Ok(diff::lines(&String::from_utf8_lossy(&before), &String::from_utf8_lossy(&after.unwrap_or_default())))
+}
+
+/// What the deployment would be; nothing for a removal.
+pub(super) fn composed(request: &Request, planned: &PlannedTarget) -> Option<Composed> {
+    let PlannedTarget { target, present, from, to, .. } = planned;
+    // Ids are drawn when the change is recorded; until then they show as zeros.
+    let id = present.as_ref().map_or(DeploymentId(Uuid::nil()), |deployment| deployment.id);
+    let before = match (present, from) {
+        (Some(deployment), Some(from)) => {
+            Some(Before { values: &deployment.values, description: from, policy: deployment.policy })
+        }
+        _ => None,
+    };
+    let (answers, policy) = (&request.answers, request.policy);
+    compose(id, &target.target, to.as_ref()?, &target.profile, answers, policy, before).ok()
 }
 
 pub(super) fn device_name(device: &DeviceRef) -> String {

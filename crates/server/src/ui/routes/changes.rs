@@ -15,7 +15,7 @@ use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
 use axum::extract::Path;
-use margrave_api::changes::ChangeKind;
+use margrave_api::changes::{Change, ChangeKind};
 use margrave_api::deployments::Convergence;
 
 /// Changes on one page: each is counted by itself.
@@ -99,42 +99,20 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     let page = deployments::list(state, &query, &asked.paging()).await?;
     let removing = change.kind == ChangeKind::Remove;
     let counts = change.deployments.clone().unwrap_or_default();
-    let of = |one| counts.0.get(&one).copied().unwrap_or_default();
     let at = |state: &str, after: &str| link(&format!("/changes/{id}"), &[("state", state), ("after", after)]);
     let tiles = Convergence::ALL
         .into_iter()
-        .filter(|one| of(*one) > 0 || convergence == Some(*one))
+        .filter(|one| counts.of(*one) > 0 || convergence == Some(*one))
         .map(|one| {
             let look = words::of_convergence(one, removing);
             let chosen = convergence == Some(one);
             let link = at(if chosen { "" } else { one.as_str() }, "");
-            Tile { count: of(one), state: words::convergence(one, removing), tone: look.tone, link, chosen }
+            Tile { count: counts.of(one), state: words::convergence(one, removing), tone: look.tone, link, chosen }
         })
         .collect();
-    let (failed, done) = (of(Convergence::Failed), of(Convergence::Converged));
-    let open: u64 = counts.0.values().sum::<u64>() - failed - done;
+    let failed = counts.of(Convergence::Failed);
     let left = change.total.saturating_sub(change.published);
-    let sentence = if !change.finished {
-        format!(
-            "Telling the devices: {} of {} told.",
-            words::thousands(change.published),
-            words::thousands(change.total)
-        )
-    } else if left > 0 {
-        format!("Cancelled with {} not told; the others go on.", words::count(left, "device"))
-    } else if open > 0 {
-        let silent = of(Convergence::NotHeardOf);
-        let waits = match silent {
-            0 => String::new(),
-            _ if silent == open => ", not heard of".to_owned(),
-            _ => format!(", {} of them not heard of", words::thousands(silent)),
-        };
-        format!("All devices are told; {} still at it{waits}.", words::count(open, "device"))
-    } else if failed > 0 {
-        format!("Finished: {} done, {} failed.", words::thousands(done), words::thousands(failed))
-    } else {
-        "Finished: done everywhere.".to_owned()
-    };
+    let sentence = sentence(&change);
     let title = change_title(&name, &change);
     let head = if failed > 0 { format!("{} failed - {title}", words::thousands(failed)) } else { title };
     let mut rows: Vec<Row> = page.items.into_iter().map(|deployment| row(deployment, &overview.names)).collect();
@@ -160,6 +138,54 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         left,
     };
     visit.show(&page)
+}
+
+/// What is going on, in one sentence; and in a second one what has become of it since.
+fn sentence(change: &Change) -> String {
+    let counts = change.deployments.clone().unwrap_or_default();
+    let open = counts.total() - counts.of(Convergence::Failed) - counts.of(Convergence::Converged);
+    let left = change.total.saturating_sub(change.published);
+    let outcome = change.outcome();
+    let (done, failed) = (outcome.of(Convergence::Converged), outcome.of(Convergence::Failed));
+    let mut said = if !change.finished {
+        format!(
+            "Telling the devices: {} of {} told.",
+            words::thousands(change.published),
+            words::thousands(change.total)
+        )
+    } else if left > 0 {
+        format!("Cancelled with {} not told; the others go on.", words::count(left, "device"))
+    } else if open > 0 {
+        let silent = counts.of(Convergence::NotHeardOf);
+        let waits = match silent {
+            0 => String::new(),
+            _ if silent == open => ", not heard of".to_owned(),
+            _ => format!(", {} of them not heard of", words::thousands(silent)),
+        };
+        format!("All devices are told; {} still at it{waits}.", words::count(open, "device"))
+    } else if done == change.total {
+        "Finished: done everywhere.".to_owned()
+    } else {
+        let mut parts = vec![format!("{} done", words::thousands(done))];
+        if failed > 0 {
+            parts.push(format!("{} failed", words::thousands(failed)));
+        }
+        if !change.skipped.is_empty() {
+            parts.push(format!("{} skipped", words::thousands(change.skipped.len() as u64)));
+        }
+        let replaced = outcome.total() - done - failed;
+        if replaced > 0 {
+            parts.push(format!("{} changed again before it was done", words::thousands(replaced)));
+        }
+        format!("Finished: {}.", parts.join(", "))
+    };
+    let since = match change.changed_again() {
+        0 => "",
+        all if all == change.total => " All of it was changed again since: what is there now is in later changes.",
+        _ => " Some of it was changed again since: what is there now is in later changes.",
+    };
+    said.push_str(since);
+    said
 }
 
 pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> Answer {

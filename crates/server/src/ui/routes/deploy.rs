@@ -11,6 +11,7 @@ use crate::app::drafts::{Draft, Kept, Kind};
 use crate::app::overview;
 use crate::state::ServerState;
 use crate::ui::errors::UiError;
+use margrave_api::devices::DeviceRef;
 
 /// Where a person is, for the head of every step.
 pub(super) struct Steps {
@@ -19,6 +20,8 @@ pub(super) struct Steps {
     pub(super) version: String,
     pub(super) list: Vec<Step>,
     pub(super) title: String,
+    /// Of the application.
+    pub(super) name: String,
 }
 
 pub(super) struct Step {
@@ -65,7 +68,18 @@ pub(super) async fn steps(state: &ServerState, kept: &Kept, here: &str) -> Resul
             })
             .collect(),
         title,
+        name,
     })
+}
+
+/// A device as forms and addresses name it.
+pub(super) fn device_value(device: &DeviceRef) -> String {
+    format!("{}/{}", device.client, device.device)
+}
+
+pub(super) fn read_device(value: &str) -> Option<DeviceRef> {
+    let (client, device) = value.split_once('/')?;
+    Some(DeviceRef { client: client.to_owned(), device: device.to_owned() })
 }
 
 /// The step behind one.

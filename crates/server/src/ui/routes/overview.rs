@@ -61,7 +61,7 @@ pub(super) struct ShownChange {
 
 pub(in crate::ui) async fn show(visit: Visit) -> Answer {
     let overview = overview::get(&visit.state).await?;
-    let failed = overview.summary.deployments.0.get(&Convergence::Failed).copied().unwrap_or_default();
+    let failed = overview.summary.deployments.of(Convergence::Failed);
     let title =
         if failed > 0 { format!("{} failed - Overview", words::thousands(failed)) } else { "Overview".to_owned() };
     let shell = visit.shell(Section::Overview, title).await?;
@@ -135,11 +135,8 @@ pub(super) fn change_title(name: &str, change: &Change) -> String {
 
 pub(super) fn shown_change(overview: &Overview, change: Change) -> ShownChange {
     let name = overview.names.get(&change.application).unwrap_or(&change.application);
-    let counts = change.deployments.clone().unwrap_or_default();
-    let removing = change.kind == ChangeKind::Remove;
-    let of = |convergence| counts.0.get(&convergence).copied().unwrap_or_default();
-    let (done, failed) = (of(Convergence::Converged), of(Convergence::Failed));
-    let replaced = change.published.saturating_sub(counts.0.values().sum()).saturating_sub(change.skipped.len() as u64);
+    let (outcome, removing) = (change.outcome(), change.kind == ChangeKind::Remove);
+    let (done, failed) = (outcome.of(Convergence::Converged), outcome.of(Convergence::Failed));
     let mut words = vec![format!("{} of {} done", words::thousands(done), words::thousands(change.total))];
     if failed > 0 {
         words.push(format!("{} failed", words::thousands(failed)));
@@ -147,8 +144,11 @@ pub(super) fn shown_change(overview: &Overview, change: Change) -> ShownChange {
     if !change.skipped.is_empty() {
         words.push(format!("{} skipped", change.skipped.len()));
     }
-    if replaced > 0 {
-        words.push(format!("{} changed again since", words::thousands(replaced)));
+    if change.changed_again() > 0 {
+        words.push(format!("{} changed again since", words::thousands(change.changed_again())));
+    }
+    if change.untold() > 0 {
+        words.push(format!("{} no longer known", words::thousands(change.untold())));
     }
     if change.published < change.total {
         words.push(format!("{} still to be published", words::thousands(change.total - change.published)));
@@ -156,7 +156,7 @@ pub(super) fn shown_change(overview: &Overview, change: Change) -> ShownChange {
     ShownChange {
         title: change_title(name, &change),
         link: format!("/changes/{}", change.id),
-        bar: chart::convergence_bar(&counts, removing),
+        bar: chart::convergence_bar(&outcome, removing),
         words: words.join(", "),
         change,
     }

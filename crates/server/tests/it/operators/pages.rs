@@ -1,5 +1,6 @@
 //! The web front end over bare HTTP: who gets in, what is sent along, what a fragment is.
 
+use super::wizard::{ANSWERS, begun};
 use super::*;
 use margrave_api::clients::{ClientState, CreateClient};
 use margrave_api::deployments::UpdateDeployment;
@@ -213,18 +214,9 @@ async fn a_review_of_many_devices_is_worked_out_beside_the_page_and_counts_each_
     for number in 0..203 {
         press(&server, &format!("press-{number:03}"), if number < 3 { &small } else { &large }).await;
     }
-    let form = [("kind", "create"), ("application", packages::ID), ("version", "1.0.0")];
-    let answer = browser.post("/deploy", &form).await;
-    let draft = answer.headers()[LOCATION].to_str().unwrap().trim_end_matches("/version").to_owned();
+    let draft = begun(&browser).await;
     browser.post(&format!("{draft}/devices"), &[("go", "all")]).await;
-    let answers = [
-        ("go", "continue"),
-        ("p:greeting", "hello"),
-        ("p:interval", "60"),
-        ("p:site", "plant"),
-        ("p:legacy", "normal"),
-        ("p:password", "s3cret-value"),
-    ];
+    let answers = [ANSWERS.as_slice(), &[("p:password", "s3cret-value")]].concat();
     let kept = browser.post(&format!("{draft}/answers"), &answers).await;
     assert_eq!(kept.headers()[LOCATION].to_str().unwrap(), format!("{draft}/review"));
     let text = eventually("it is worked out", async || {

@@ -8,6 +8,7 @@ use margrave_api::changes::{CancelChange, DiffSign};
 use margrave_api::client::{AuditQuery, DeviceQuery, PageQuery};
 use margrave_api::clients::{ClientState, CreateEnrolmentToken, InvitationState};
 use margrave_api::deployments::{Convergence, RetryDeployment, RevertDeployment, UpdateDeployment};
+use margrave_api::policies::{OnFailure, PolicyWish};
 use margrave_core::model::{Change, ChangeKind, ChangeTarget};
 use margrave_core::policy::Wish;
 use margrave_core::time::Clock as _;
@@ -96,7 +97,7 @@ async fn a_deployment_goes_back_to_an_earlier_revision_and_shows_it_first() {
     let upgrade = UpdateDeployment {
         version: Some("2.0.0".to_owned()),
         answers: indexmap::IndexMap::new(),
-        policy: margrave_api::policies::PolicyWish::default(),
+        policy: PolicyWish::default(),
         reason: None,
     };
     finished(&api, &api.update_deployment(&first.id, &upgrade, None).await.unwrap()).await;
@@ -109,6 +110,13 @@ async fn a_deployment_goes_back_to_an_earlier_revision_and_shows_it_first() {
     finished(&api, &api.revert_deployment(&first.id, &back).await.unwrap()).await;
     let now = api.deployment(&first.id).await.unwrap();
     assert_eq!((now.version.as_str(), now.revision, &now.values), ("1.0.0", 3, &first.values));
+    let policy = PolicyWish { on_failure: Some(OnFailure::Hold), ..PolicyWish::default() };
+    let held = UpdateDeployment { version: None, answers: indexmap::IndexMap::new(), policy, reason: None };
+    finished(&api, &api.update_deployment(&first.id, &held, None).await.unwrap()).await;
+    let back = RevertDeployment { revision: 3, reason: None };
+    finished(&api, &api.revert_deployment(&first.id, &back).await.unwrap()).await;
+    let now = api.deployment(&first.id).await.unwrap();
+    assert_eq!((now.revision, now.policy), (5, first.policy), "what the device does by itself goes back as well");
     let unknown = RevertDeployment { revision: 9, reason: None };
     assert_eq!(problem(api.revert_deployment(&first.id, &unknown).await).code, "not-found");
 }

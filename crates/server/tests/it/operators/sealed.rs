@@ -1,6 +1,7 @@
 //! A sensitive answer is in no file of the server in the clear (PRM-09), and the device gets it as ever.
 
 use super::pages::Browser;
+use super::wizard::{ANSWERS, begun};
 use super::{Kind, api, create, deployed, finished, on, packages, press};
 use crate::support::client::Device;
 use crate::support::{TestClock, TestServer, client_id, config, postgres};
@@ -77,19 +78,10 @@ async fn a_sensitive_answer_is_nowhere_in_the_database_and_reaches_its_device() 
     assert_eq!(preload.deployments[0].yaml, yaml);
 
     let browser = Browser::signed_in(&server).await;
-    let form = [("kind", "create"), ("application", packages::ID), ("version", "1.0.0")];
-    let begun = browser.post("/deploy", &form).await;
-    let draft = begun.headers()[LOCATION].to_str().unwrap().trim_end_matches("/version").to_owned();
+    let draft = begun(&browser).await;
     press(&server, "lathe", &Kind::default()).await;
     browser.post(&format!("{draft}/devices"), &[("go", "all")]).await;
-    let answers = [
-        ("go", "continue"),
-        ("p:greeting", "hello"),
-        ("p:interval", "60"),
-        ("p:site", "plant"),
-        ("p:legacy", "normal"),
-    ];
-    let answers = [answers.as_slice(), &[("p:password", "dr4ft-value")]].concat();
+    let answers = [ANSWERS.as_slice(), &[("p:password", "dr4ft-value")]].concat();
     let kept = browser.post(&format!("{draft}/answers"), &answers).await;
     assert_eq!(kept.headers()[LOCATION].to_str().unwrap(), format!("{draft}/review"));
     assert_sealed(&folder, &[first.clone(), second.clone()]);

@@ -4,6 +4,7 @@
 use super::{Steps, next, steps};
 use crate::app::drafts::{self, Asked, Kept, Kind, OVERRIDES_MAX};
 use crate::app::error::{AppError, Code};
+use crate::app::mask::is_nothing;
 use crate::app::policies::{self, Choice};
 use crate::state::ServerState;
 use crate::ui::errors::UiError;
@@ -65,6 +66,8 @@ struct Field {
     required: bool,
     wrong: String,
     before: Option<String>,
+    /// The name under which a secret that is kept can be taken away, and whether it is.
+    clear: Option<(String, bool)>,
 }
 
 struct Override {
@@ -261,8 +264,13 @@ fn field(
     } else if question.immutable && !hint.iter().any(|known| known.contains("cannot be changed")) {
         hint.push("It cannot be changed later".to_owned());
     }
-    if secret && (present.is_some() || draft.answers.contains_key(&question.parameter)) {
+    let clear = clear_name(question, draft, present);
+    if clear.is_some() || (secret && is_kept(question, draft, present)) {
         hint.push("A value is kept; leave it empty to keep it".to_owned());
+    } else if question.hides_default && !kept && present.is_none() {
+        hint.push("Left empty, it is what the application comes with, which is not shown".to_owned());
+    } else if secret && present.is_some() {
+        hint.push("It is not set".to_owned());
     }
     if kept && !locked {
         let none = if kind == "ticks" { "None ticked" } else { "Empty" };
@@ -288,8 +296,25 @@ fn field(
             .filter(|_| !secret)
             .map(plain)
             .filter(|before| draft.answers.contains_key(&question.parameter) && *before != values.join("\n")),
+        clear: clear.map(|clear| {
+            let chosen = typed.is_some_and(|form| form.has(&clear));
+            (clear, chosen)
+        }),
         name,
     }
+}
+
+/// Whether a secret has been given, in this draft or before.
+fn is_kept(question: &Asked, draft: &drafts::Draft, present: Option<&Value>) -> bool {
+    draft.answers.get(&question.parameter).or(present).is_some_and(|value| !is_nothing(value))
+}
+
+/// A secret that is kept is not shown, and an empty field leaves it as it is: to be rid of it takes a box of its own. What was
+/// only given in this draft can be taken back; what a deployment has only where it may be empty.
+fn clear_name(question: &Asked, draft: &drafts::Draft, present: Option<&Value>) -> Option<String> {
+    let may = question.schema.allow_empty || present.is_none();
+    let may = may && question.schema.sensitive && !(question.immutable && present.is_some());
+    (may && is_kept(question, draft, present)).then(|| format!("clear:{}", question.parameter))
 }
 
 /// The answers in a form; what is locked or a secret left empty is not among them.
@@ -313,6 +338,12 @@ fn read(form: &Form, description: &ApplicationDescription, kept: &Kept, known: &
             Value::Bool(form.has(&name))
         } else {
             if question.schema.sensitive && typed.iter().all(|text| text.is_empty()) {
+                if clear_name(question, draft, present).is_some_and(|name| form.has(&name)) {
+                    if present.is_some() {
+                        answers.insert(question.parameter.clone(), drafts::answer(description, question, &[""]));
+                    }
+                    continue;
+                }
                 if let Some(known) = draft.answers.get(&question.parameter) {
                     answers.insert(question.parameter.clone(), known.clone());
                 }

@@ -1,14 +1,15 @@
 //! The beginning of a draft, from an application or from a deployment; and its end without a deployment.
 
-use super::steps_of;
+use super::devices::wanted;
+use super::{device_value, read_device, steps_of};
 use crate::app::drafts::{self, Draft, Kind};
 use crate::app::error::{AppError, Code};
-use crate::app::{applications, deployments};
+use crate::app::{applications, deployments, fleet};
 use crate::ui::form::Posted;
+use crate::ui::routes::query::link;
 use crate::ui::visit::{Answer, go};
 use axum::extract::Path;
 use indexmap::IndexMap;
-use margrave_api::devices::DeviceRef;
 use margrave_api::policies::PolicyWish;
 
 pub(in crate::ui) async fn begin(posted: Posted) -> Answer {
@@ -31,9 +32,7 @@ pub(in crate::ui) async fn begin(posted: Posted) -> Answer {
         policy: PolicyWish::default(),
         answered: false,
     };
-    if let Some((client, device)) = form.text("device").split_once('/') {
-        draft.devices.push(DeviceRef { client: client.to_owned(), device: device.to_owned() });
-    }
+    let device = read_device(form.text("device"));
     if let [only] = draft.deployments.as_slice() {
         let deployment = deployments::get(posted.state(), only).await?;
         draft.application = deployment.application;
@@ -53,7 +52,20 @@ pub(in crate::ui) async fn begin(posted: Posted) -> Answer {
             return Err(AppError::refused(Code::Unchanged, detail).into());
         }
     }
+    let mut refused = None;
+    if let Some(device) = device {
+        // A device that cannot take it is never chosen for somebody (CON-02); the next page says why it is not.
+        if fleet::candidate(posted.state(), &wanted(&draft), &device).await?.can_take(&wanted(&draft)) {
+            draft.devices.push(device);
+        } else {
+            refused = Some(device);
+        }
+    }
     let id = drafts::create(posted.state(), posted.caller(), &draft).await?;
+    if let (Some(device), Kind::Create) = (&refused, kind) {
+        let value = device_value(device);
+        return Ok(go(&link(&format!("/deploy/{id}/devices"), &[("for", &value)]), None));
+    }
     let first = steps_of(&draft).first().map_or("review", |(step, _)| step);
     // With the version chosen already, the devices are next.
     let first =

@@ -1,6 +1,6 @@
 //! Step two: where to. Every device says whether it fits; one that does not cannot be chosen (CON-02).
 
-use super::{Steps, next, steps};
+use super::{Steps, device_value, next, read_device, steps};
 use crate::app::drafts::{self, CHOSEN_MAX, Kept};
 use crate::app::error::{AppError, Code};
 use crate::app::fleet::{self, Candidate, Search, TAKERS_MAX, Wanted};
@@ -10,7 +10,7 @@ use crate::ui::errors::UiError;
 use crate::ui::form::{Form, Posted};
 use crate::ui::markup::Markup;
 use crate::ui::routes::catalog::shelf::{Fit, fit};
-use crate::ui::routes::query::{Asked, link};
+use crate::ui::routes::query::{Asked, device_link, link};
 use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
@@ -46,8 +46,19 @@ struct DevicesPage {
     fitting_here: usize,
     /// Devices there are, whatever the filter.
     known: u64,
+    /// The device this began with, which cannot take it.
+    refused: Option<Refused>,
 }
 pages!(DevicesPage);
+
+/// A device somebody wanted to deploy to, and why that cannot be.
+struct Refused {
+    device: String,
+    link: String,
+    reasons: Vec<String>,
+    /// It has the application already, in this version and as this deployment.
+    has: Option<(String, String)>,
+}
 
 #[derive(Default)]
 struct Filter {
@@ -102,8 +113,32 @@ impl Filter {
 
 pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<String>) -> Answer {
     let kept = drafts::get(&visit.state, visit.caller(), &id).await?;
-    let page = page(&visit, &kept, Filter::of(|name| asked.text(name)), &asked.paging()).await?;
+    let mut page = page(&visit, &kept, Filter::of(|name| asked.text(name)), &asked.paging()).await?;
+    if let Some(device) = read_device(&asked.text("for")) {
+        page.refused = refused(&visit, &kept, &device).await?;
+    }
     visit.show(&page)
+}
+
+async fn refused(visit: &Visit, kept: &Kept, device: &DeviceRef) -> Result<Option<Refused>, UiError> {
+    let candidate = match fleet::candidate(&visit.state, &wanted(&kept.draft), device).await {
+        Ok(candidate) => candidate,
+        // It may be gone by now.
+        Err(AppError::Refused { .. }) => return Ok(None),
+        Err(other) => return Err(other.into()),
+    };
+    if candidate.can_take(&wanted(&kept.draft)) {
+        return Ok(None);
+    }
+    let here = |placed: &&fleet::Placed| placed.application == kept.draft.application && !placed.removing;
+    let has = candidate.listed.placed.iter().find(here);
+    let has = has.map(|placed| (placed.version.clone(), format!("/deployments/{}", placed.id)));
+    Ok(Some(Refused {
+        device: device.device.clone(),
+        link: device_link(&device.client, &device.device),
+        has,
+        reasons: row(kept, candidate).fit.reasons,
+    }))
 }
 
 async fn page(visit: &Visit, kept: &Kept, filter: Filter, paging: &Paging) -> Result<DevicesPage, UiError> {
@@ -146,10 +181,11 @@ async fn page(visit: &Visit, kept: &Kept, filter: Filter, paging: &Paging) -> Re
         wrong,
         filter,
         steps,
+        refused: None,
     })
 }
 
-fn wanted(draft: &drafts::Draft) -> Wanted<'_> {
+pub(super) fn wanted(draft: &drafts::Draft) -> Wanted<'_> {
     Wanted { application: &draft.application, version: &draft.version, profile: draft.profile.as_deref() }
 }
 
@@ -166,7 +202,7 @@ fn row(kept: &Kept, candidate: Candidate) -> Row {
     let label = device.operator_labels.get("site").cloned();
     let site = label.or_else(|| device.device_labels.get("site").map(crate::ui::routes::devices::plain));
     Row {
-        value: format!("{}/{}", device.client, device.device),
+        value: device_value(&reference),
         site: site.unwrap_or_default(),
         state: words::device_state(listed.state),
         has: has.map(|placed| placed.version.clone()),
@@ -212,19 +248,14 @@ pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> Answe
 
 /// What was ticked on this page; what other pages had stays.
 fn take(kept: &mut Kept, form: &Form) {
-    let read = |text: &str| {
-        let (client, device) = text.split_once('/')?;
-        Some(DeviceRef { client: client.to_owned(), device: device.to_owned() })
-    };
-    let shown: Vec<DeviceRef> = form.all("shown").filter_map(read).collect();
+    let shown: Vec<DeviceRef> = form.all("shown").filter_map(read_device).collect();
     kept.draft.devices.retain(|device| !shown.contains(device));
-    for device in form.all("device").filter_map(read) {
+    for device in form.all("device").filter_map(read_device) {
         if !kept.draft.devices.contains(&device) {
             kept.draft.devices.push(device);
         }
     }
-    let chosen: Vec<String> =
-        kept.draft.devices.iter().map(|device| format!("{}/{}", device.client, device.device)).collect();
+    let chosen: Vec<String> = kept.draft.devices.iter().map(device_value).collect();
     if kept.draft.selector.is_none() {
         kept.draft.overrides.retain(|device, _| chosen.contains(device));
     }

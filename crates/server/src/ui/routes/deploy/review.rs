@@ -2,7 +2,7 @@
 
 use super::{Steps, steps};
 use crate::app::access::Caller;
-use crate::app::changes::{Alike, Reason};
+use crate::app::changes::{Alike, Answered, Reason};
 use crate::app::drafts::{self, Kind};
 use crate::app::error::{AppError, Code};
 use crate::app::idempotency::{self, Call};
@@ -51,6 +51,9 @@ struct Same {
     count: u64,
     profile: String,
     from: Option<String>,
+    /// It exists and goes to another version.
+    moves: bool,
+    answers: Vec<Answered>,
     lines: Vec<Line>,
 }
 
@@ -102,7 +105,7 @@ async fn page(visit: &Visit, id: &str, wrong: Option<Refusal>, reason: String) -
         otherwise: reviews.iter().map(|review| review.otherwise).sum(),
         left_out: reviews.iter().map(|review| review.left_out).sum(),
         reasons: reviews.iter().flat_map(|review| &review.reasons).map(left).collect(),
-        groups: reviews.into_iter().flat_map(|review| review.alike).map(same).collect(),
+        groups: reviews.into_iter().flat_map(|review| review.alike).map(|alike| same(alike, &steps.version)).collect(),
         policies: policies::choices(&kept.draft, policies::before(state, &kept.draft).await?),
         at: at.to_string(),
         seen: drafts::revision(state, &kept.draft).await?,
@@ -115,10 +118,11 @@ async fn page(visit: &Visit, id: &str, wrong: Option<Refusal>, reason: String) -
     })
 }
 
-fn same(alike: Alike) -> Same {
-    let Alike { count, devices, profile, from, diff } = alike;
+fn same(alike: Alike, version: &str) -> Same {
+    let Alike { count, devices, profile, from, answers, diff } = alike;
     let more = count.saturating_sub(devices.len() as u64);
-    Same { more, devices, count, profile, from, lines: shorten(&diff) }
+    let moves = from.as_deref().is_some_and(|from| from != version);
+    Same { more, devices, count, profile, from, moves, answers, lines: shorten(&diff) }
 }
 
 fn left(reason: &Reason) -> Left {

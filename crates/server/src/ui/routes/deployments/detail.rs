@@ -134,7 +134,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
 
 fn shown(value: &serde_json::Value) -> String {
     let text = crate::ui::routes::devices::plain(value);
-    if text.is_empty() { "empty".to_owned() } else { text }
+    if text.is_empty() { "not set".to_owned() } else { text }
 }
 
 fn troubles(deployment: &margrave_api::deployments::Deployment) -> Vec<Trouble> {
@@ -208,9 +208,12 @@ async fn ask_to_go_back(
     let question = Question {
         title: format!("Go back to revision {revision} of {name} on {}?", deployment.device),
         text: vec![format!(
-            "The device gets version {} with the answers of that revision, as a new revision. {} of its document change.",
+            "The device gets version {} with the answers of that revision, and with what it did then when something goes wrong, as a new revision. {} of its document.",
             plan.version,
-            words::count(changed as u64, "line")
+            match changed {
+                1 => "This changes 1 line".to_owned(),
+                _ => format!("This changes {} lines", words::thousands(changed as u64)),
+            }
         )],
         devices: Some(1),
         action: format!("/deployments/{}", deployment.id),

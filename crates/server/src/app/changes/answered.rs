@@ -1,0 +1,91 @@
+//! A change in the words of the questions: which answers become what. The documents say it exactly, this says it to people.
+
+use super::plan::{PlannedTarget, Request};
+use super::show::composed;
+use crate::app::mask::{Sensitive, is_nothing};
+use margo::description::ApplicationDescription;
+use serde_json::Value;
+
+/// One answer and what becomes of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answered {
+    /// What is asked, in the words of the application.
+    pub question: String,
+    /// None where nothing runs yet, or where it was not asked before.
+    pub before: Option<String>,
+    pub after: String,
+}
+
+/// Of a new deployment all answers, of one that exists those that change.
+pub(super) fn answered(request: &Request, planned: &PlannedTarget) -> Vec<Answered> {
+    let (Some(description), Some(composed)) = (&planned.to, composed(request, planned)) else { return Vec::new() };
+    let sensitive = planned.sensitive();
+    let present = planned.present.as_ref();
+    let mut said = Vec::new();
+    for (parameter, question) in questions(description) {
+        let Some(after) = composed.values.get(&parameter) else { continue };
+        let before = present.and_then(|present| present.values.get(&parameter));
+        if present.is_some() && before == Some(after) {
+            continue;
+        }
+        let after = match word(&sensitive, &parameter, after) {
+            // Both are hidden, and somebody wants to see that it changes.
+            hidden if hidden == HIDDEN && before.is_some_and(|before| !is_nothing(before)) => {
+                "another value, hidden".to_owned()
+            }
+            shown => shown,
+        };
+        let before = before.map(|before| word(&sensitive, &parameter, before));
+        said.push(Answered { question, before, after });
+    }
+    said
+}
+
+const HIDDEN: &str = "set, hidden";
+
+fn word(sensitive: &Sensitive, parameter: &str, value: &Value) -> String {
+    if is_nothing(value) {
+        return "not set".to_owned();
+    }
+    if sensitive.has(parameter) {
+        return HIDDEN.to_owned();
+    }
+    let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    match value {
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
+        other => plain(other),
+    }
+}
+
+/// Parameters that are asked for, with the question, each once and in order.
+fn questions(description: &ApplicationDescription) -> Vec<(String, String)> {
+    let sections = description.configuration.iter().flat_map(|configuration| &configuration.sections);
+    let mut found: Vec<(String, String)> = Vec::new();
+    for setting in sections.flat_map(|section| &section.settings) {
+        if !found.iter().any(|(known, _)| *known == setting.parameter) {
+            found.push((setting.parameter.clone(), setting.name.clone()));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn values_are_said_as_people_write_them_and_secrets_only_as_being_there() {
+        let sensitive = Sensitive::Some(vec!["password".to_owned()]);
+        for (parameter, value, said) in [
+            ("name", json!("Press 7"), "Press 7"),
+            ("rate", json!(7), "7"),
+            ("bearings", json!(["fan", "gearbox"]), "fan, gearbox"),
+            ("name", json!(""), "not set"),
+            ("password", json!("hunter2"), HIDDEN),
+            ("password", json!(""), "not set"),
+        ] {
+            assert_eq!(word(&sensitive, parameter, &value), said);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Deploying step by step, and what is told of a change afterwards, over bare HTTP.
+
+use super::pages::Browser;
+use super::*;
+use margrave_api::deployments::{Convergence, UpdateDeployment};
+use reqwest::StatusCode;
+use reqwest::header::LOCATION;
+
+/// Every answer of the sample application but the password.
+pub(super) const ANSWERS: [(&str, &str); 5] =
+    [("go", "continue"), ("p:greeting", "hello"), ("p:interval", "60"), ("p:site", "plant"), ("p:legacy", "normal")];
+
+/// Begins to deploy the sample application; gives the address of the draft.
+pub(super) async fn begun(browser: &Browser) -> String {
+    let form = [("kind", "create"), ("application", packages::ID), ("version", "1.0.0")];
+    let begun = browser.post("/deploy", &form).await;
+    begun.headers()[LOCATION].to_str().unwrap().trim_end_matches("/version").to_owned()
+}
+
+/// Begins to change a deployment; gives the address of the draft.
+async fn reconfiguring(browser: &Browser, deployment: &str) -> String {
+    let begun = browser.post("/deploy", &[("kind", "reconfigure"), ("deployment", deployment)]).await;
+    begun.headers()[LOCATION].to_str().unwrap().trim_end_matches("/answers").to_owned()
+}
+
+async fn text(browser: &Browser, path: &str) -> String {
+    let answer = browser.get(path).await;
+    assert_eq!(answer.status(), StatusCode::OK, "{path}");
+    // Templates break lines where it suits them.
+    answer.text().await.unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn greeting(word: &str) -> UpdateDeployment {
+    let answers = indexmap::IndexMap::from([("greeting".to_owned(), json!(word))]);
+    UpdateDeployment { answers, ..UpdateDeployment::default() }
+}
+
+#[tokio::test]
+async fn a_change_keeps_the_outcome_it_had_when_another_takes_over() {
+    let server = TestServer::start().await;
+    let (api, browser) = (api(&server), Browser::signed_in(&server).await);
+    let client = press(&server, "press", &Kind::default()).await;
+    let deployment = deployed(&server, "press").await;
+    report(&client, &deployment.id, deployment.target_version, "installed").await;
+    let first = deployment.change.clone();
+    let page = text(&browser, &format!("/changes/{first}")).await;
+    assert!(page.contains("Finished: done everywhere.") && page.contains("1 of 1 done<"), "{page}");
+
+    let second = api.update_deployment(&deployment.id, &greeting("bonjour"), None).await.unwrap();
+    finished(&api, &second).await;
+    let change = api.change(&first).await.unwrap();
+    assert_eq!((change.past.of(Convergence::Converged), change.outcome().total()), (1, 1));
+    let page = text(&browser, &format!("/changes/{first}")).await;
+    assert!(page.contains("Finished: done everywhere. All of it was changed again since"), "{page}");
+    assert!(page.contains("1 of 1 done, 1 changed again since"), "{page}");
+
+    // The second fails, and a third follows.
+    let version = api.deployment(&deployment.id).await.unwrap().target_version;
+    report(&client, &deployment.id, version, "failed").await;
+    finished(&api, &api.update_deployment(&deployment.id, &greeting("salut"), None).await.unwrap()).await;
+    let page = text(&browser, &format!("/changes/{}", second.id)).await;
+    assert!(page.contains("Finished: 0 done, 1 failed. All of it was changed again since"), "{page}");
+    assert!(page.contains("0 of 1 done, 1 failed, 1 changed again since"), "{page}");
+    let list = text(&browser, "/changes").await;
+    assert!(list.contains("1 of 1 done, 1 changed again since"), "{list}");
+}
+
+// CON-02
+#[tokio::test]
+async fn a_device_that_does_not_fit_is_not_chosen_for_anybody_and_says_why() {
+    let server = TestServer::start().await;
+    let (api, browser) = (api(&server), Browser::signed_in(&server).await);
+    packages::upload(&api, "1.0.0").await;
+    press(&server, "small", &Kind { memory: "512Mi", types: &["compose"], ..Kind::default() }).await;
+    press(&server, "large", &Kind::default()).await;
+    let begin = async |device: &str| {
+        let form = [("kind", "create"), ("application", packages::ID), ("version", "1.0.0"), ("device", device)];
+        let answer = browser.post("/deploy", &form).await;
+        answer.headers()[LOCATION].to_str().unwrap().to_owned()
+    };
+    let place = begin("small/small").await;
+    let page = text(&browser, &place).await;
+    assert!(page.contains("small</a> was not chosen: it cannot take Press vision 1.0.0."), "{page}");
+    assert!(page.contains("memory") && page.contains("0 devices chosen so far"), "{page}");
+    assert!(!page.contains(" checked"), "{page}");
+    // One that fits is chosen, as before.
+    let place = begin("large/large").await;
+    let page = text(&browser, &place).await;
+    assert!(page.contains("1 device chosen so far") && !page.contains("was not chosen"), "{page}");
+    assert!(page.contains("2 devices match"), "{page}");
+    // One that has it leads to what it has.
+    deployed(&server, "large").await;
+    let place = begin("large/large").await;
+    let page = text(&browser, &place).await;
+    assert!(page.contains("has Press vision 1.0.0 already.") && page.contains("Change what it has"), "{page}");
+}
+
+// PRM-09
+#[tokio::test]
+async fn a_secret_can_be_left_out_and_taken_away_and_the_pages_say_so() {
+    let server = TestServer::start().await;
+    let (api, browser) = (api(&server), Browser::signed_in(&server).await);
+    let mut files = packages::files("1.0.0");
+    let description = String::from_utf8(files[0].1.clone()).unwrap();
+    files[0].1 = description.replace("minLength: 8\n", "allowEmpty: true\n").into_bytes();
+    api.upload_application(packages::pack(&files), None, None).await.unwrap();
+    press(&server, "press", &Kind::default()).await;
+
+    // Left out.
+    let draft = begun(&browser).await;
+    browser.post(&format!("{draft}/devices"), &[("go", "continue"), ("device", "press/press")]).await;
+    browser.post(&format!("{draft}/answers"), &[ANSWERS.as_slice(), &[("p:password", "")]].concat()).await;
+    let review = text(&browser, &format!("{draft}/review")).await;
+    assert!(review.contains("<dt>Greeting</dt> <dd>hello</dd>"), "what is asked stands in words: {review}");
+    let made = browser.post(&format!("{draft}/review"), &[("key", "k1"), ("reason", "")]).await;
+    let change = made.headers()[LOCATION].to_str().unwrap().trim_start_matches("/changes/").to_owned();
+    finished(&api, &api.change(&change).await.unwrap()).await;
+    let deployment = all_deployments(&api).await.remove(0);
+    let page = text(&browser, &format!("/deployments/{}", deployment.id)).await;
+    assert!(!page.contains("********"), "nothing is hidden where nothing is: {page}");
+
+    // Given.
+    let change = async |form: &[(&str, &str)], key: &str| {
+        let draft = reconfiguring(&browser, &deployment.id).await;
+        let questions = text(&browser, &format!("{draft}/answers")).await;
+        let kept = browser.post(&format!("{draft}/answers"), &[ANSWERS.as_slice(), form].concat()).await;
+        assert_eq!(kept.headers()[LOCATION].to_str().unwrap(), format!("{draft}/review"));
+        let review = text(&browser, &format!("{draft}/review")).await;
+        let made = browser.post(&format!("{draft}/review"), &[("key", key), ("reason", "")]).await;
+        let change = made.headers()[LOCATION].to_str().unwrap().trim_start_matches("/changes/").to_owned();
+        finished(&api, &api.change(&change).await.unwrap()).await;
+        (questions, review)
+    };
+    let (questions, review) = change(&[("p:password", "s3cret-value")], "k2").await;
+    assert!(!questions.contains("Take the kept value away"), "{questions}");
+    assert!(review.contains("set, hidden") && !review.contains("s3cret-value"), "{review}");
+    let page = text(&browser, &format!("/deployments/{}", deployment.id)).await;
+    assert!(page.contains("********") && !page.contains("s3cret-value"), "{page}");
+
+    // Taken away.
+    let (questions, review) = change(&[("p:password", ""), ("clear:password", "yes")], "k3").await;
+    assert!(
+        questions.contains("A value is kept; leave it empty to keep it")
+            && questions.contains("Take the kept value away")
+    );
+    assert!(review.contains("<del>set, hidden</del> <ins>not set</ins>"), "{review}");
+    assert_eq!(api.deployment(&deployment.id).await.unwrap().values["password"], json!(""));
+    let page = text(&browser, &format!("/deployments/{}", deployment.id)).await;
+    assert!(page.contains("<dt>Password</dt> <dd>not set</dd>"), "{page}");
+}
+
+#[tokio::test]
+async fn a_secret_that_is_needed_cannot_be_taken_away() {
+    let server = TestServer::start().await;
+    let browser = Browser::signed_in(&server).await;
+    press(&server, "press", &Kind::default()).await;
+    let deployment = deployed(&server, "press").await;
+    let draft = reconfiguring(&browser, &deployment.id).await;
+    let questions = text(&browser, &format!("{draft}/answers")).await;
+    assert!(questions.contains("A value is kept; leave it empty to keep it"), "{questions}");
+    assert!(!questions.contains("Take the kept value away"), "{questions}");
+    // Somebody who sends the box all the same changes nothing.
+    let form = [ANSWERS.as_slice(), &[("p:password", ""), ("clear:password", "yes")]].concat();
+    let kept = browser.post(&format!("{draft}/answers"), &form).await;
+    assert_eq!(kept.status(), StatusCode::UNPROCESSABLE_ENTITY);
+}
