@@ -358,6 +358,7 @@ fn migrator() -> Migrator {
         step(8, "operators", include_str!("../migrations/0008_operators.sql")),
         step(9, "failed deployments", include_str!("../migrations/0009_failed_deployments.sql")),
         step(10, "seals", include_str!("../migrations/0010_seals.sql")),
+        step(12, "simulated devices", include_str!("../migrations/0012_simulated_devices.sql")),
     ])
 }
 
