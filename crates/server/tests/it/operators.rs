@@ -23,6 +23,7 @@ mod problems;
 mod registries;
 mod sealed;
 mod sensitive;
+mod simulated;
 
 use crate::support::client::Device;
 use crate::support::{TestServer, eventually};
