@@ -310,6 +310,31 @@ test("a device is invited, and the invitation can be withdrawn", async () => {
   await page.getByText("1 invitation for press-99 withdrawn.").waitFor();
 });
 
+test("a device that only simulates says so, and so does what is deployed there; one with a real runtime does not", async () => {
+  // No engine answers there: what a device reports of its runtime does not depend on it.
+  server.device("docker-01", "", "compose", '[compose]\nsocket = "/nowhere/docker.sock"\n');
+  await until("it has reported", async () => (await server.api("devices")).items.some((one) => one.device === "docker-01"));
+  const mark = (place) => place.getByText("Simulated", { exact: true });
+  await go("/devices?q=-01");
+  const row = (name) => page.getByRole("row").filter({ has: page.getByRole("link", { name, exact: true }) });
+  await mark(row("press-02").or(row("tiny-01")).first()).waitFor();
+  assert.equal(await mark(row("docker-01")).count(), 0, "its agent has Docker");
+  await go("/devices/docker-01/docker-01");
+  await page.getByRole("heading", { name: "docker-01", level: 1 }).waitFor();
+  assert.equal(await mark(main()).count(), 0);
+  await go("/devices/tiny-01/tiny-01");
+  await main().getByText("Nothing is really installed on this device: its agent runs with the simulated runtime.").first().waitFor();
+  await mark(main()).waitFor();
+  await wellMade(page, "simulated device");
+  const [deployment] = (await server.api("deployments")).items;
+  assert.equal(deployment.simulated, true);
+  await go(`/deployments/${deployment.id}`);
+  await main().getByText(/Nothing is really installed: the agent of .* runs with the simulated runtime/).waitFor();
+  await wellMade(page, "simulated deployment");
+  await go("/deployments");
+  await mark(page.getByRole("table")).first().waitFor();
+});
+
 test("settings show tokens, clients and the registry", async () => {
   for (const [path, heading] of [["tokens", "New token"], ["clients", null], ["registry", "How devices trust this server"]]) {
     await go(`/settings/${path}`);

@@ -93,8 +93,8 @@ export class Server {
     return child;
   }
 
-  /** The real agent with a runtime that only remembers; `behaviour` is read before everything it does. */
-  device(name, behaviour = "", type = "compose") {
+  /** The real agent with a runtime that only remembers; `behaviour` is read before everything it does. `more` are settings of its own. */
+  device(name, behaviour = "", type = "compose", more = "") {
     const folder = join(this.folder, name);
     this.cli("client", "mint", name, "--out", folder);
     mkdirSync(join(folder, "state"));
@@ -128,7 +128,7 @@ script = "${script}"
 certificate = "${join(folder, "cert.pem")}"
 key = "${join(folder, "key.pem")}"
 trust_bundle = "${join(folder, "bundle.pem")}"
-`);
+${more}`);
     const process = this.spawn("margrave-agent", "run", "--config", join(folder, "agent.toml"));
     return { process, behave: (text) => writeFileSync(script, text) };
   }

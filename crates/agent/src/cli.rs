@@ -56,6 +56,12 @@ async fn command(arguments: Arguments) -> anyhow::Result<u8> {
         }
         Command::Run => {
             let runtime = runtime(&config)?;
+            if runtime.is_simulated() {
+                tracing::warn!(
+                    "the runtime is simulated: deployments are reported as installed and nothing really runs; \
+                     configure `[compose]` or `[kubernetes]` to run real workloads"
+                );
+            }
             let cancel = CancellationToken::new();
             stop_on_signal(cancel.clone())?;
             margrave_agent::run(config, runtime, clock, cancel).await?;
@@ -79,15 +85,15 @@ async fn command(arguments: Arguments) -> anyhow::Result<u8> {
             })
         }
         Command::Status { output } => {
-            explain::status(&explain::load(&config.state_dir, &*clock)?, output)?;
+            explain::status(&explain::load(&config, &*clock)?, output)?;
             Ok(EXIT_OK)
         }
         Command::Explain { deployment, output } => {
-            explain::explain(&explain::load(&config.state_dir, &*clock)?, deployment.as_deref(), output)?;
+            explain::explain(&explain::load(&config, &*clock)?, deployment.as_deref(), output)?;
             Ok(EXIT_OK)
         }
         Command::Logs { deployment, component, lines } => {
-            let report = explain::load(&config.state_dir, &*clock)?;
+            let report = explain::load(&config, &*clock)?;
             let deployment = explain::find(&report, &deployment)?;
             let wanted = LogsWanted { deployment, component, lines: lines as usize };
             let text = runtime(&config)?.logs(wanted).await.map_err(anyhow::Error::msg)?;
@@ -161,7 +167,8 @@ fn stop_on_signal(cancel: CancellationToken) -> anyhow::Result<()> {
 fn start_logging(common: &Common) -> anyhow::Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_new(&common.log).context("`--log` is not a log filter")?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
-    let colours = std::io::IsTerminal::is_terminal(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none();
+    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty());
+    let colours = std::io::IsTerminal::is_terminal(&std::io::stderr()) && !unwanted;
     if common.log_json {
         builder.json().flatten_event(true).init();
     } else {

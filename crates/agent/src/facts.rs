@@ -1,7 +1,11 @@
 //! Capabilities of this device and its children: discovered, then overridden by a file (CAP-01 to CAP-10).
 
+mod maker;
+
 use crate::config::{AgentConfig, ChildConfig};
 use crate::machine::io::{DeviceReport, Hold};
+use crate::runtimes::Runtime;
+use maker::{Maker, UNKNOWN};
 use margo::capabilities::{DeviceCapabilities, UnknownTypes};
 use margo::node::Limits;
 use margo::{DeviceId, Digest};
@@ -24,15 +28,29 @@ pub enum FactsError {
     Child(String),
 }
 
+/// What the runtime of this agent is, as far as it is reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Host {
+    pub types: &'static [&'static str],
+    /// It only pretends to run anything.
+    pub simulated: bool,
+}
+
+impl Host {
+    pub fn of(runtime: &dyn Runtime) -> Self {
+        Self { types: runtime.deployment_types(), simulated: runtime.is_simulated() }
+    }
+}
+
 /// The reports of this client: its own device first, then the children of a gateway (GW-02).
 /// A technician's hold is told with the own device, as an extension.
 pub fn reports(
     config: &AgentConfig,
     own: &DeviceId,
-    types: &[&str],
+    host: Host,
     hold: Option<&Hold>,
 ) -> Result<Vec<DeviceReport>, FactsError> {
-    let mut base = if config.device.discover { discover(&config.state_dir, types) } else { json!({}) };
+    let mut base = if config.device.discover { discover(&config.state_dir, host.types) } else { json!({}) };
     if let Some(path) = &config.device.capabilities {
         merge(&mut base, read_file(path)?);
     }
@@ -40,14 +58,13 @@ pub fn reports(
         let (key, announcement) = margrave_core::hold::announcement(reason, *until);
         merge(&mut base, json!({ key: announcement }));
     }
-    let mut reports = vec![report(own.clone(), base)?];
+    let mut reports = vec![report(own.clone(), base, host)?];
     for ChildConfig { id, capabilities } in &config.child {
         let full = format!("{own}/{id}");
         let child = full.parse::<DeviceId>().map_err(|_| FactsError::Child(full))?;
-        let mut base =
-            json!({"properties": {"vendor": "unknown", "modelNumber": "unknown", "serialNumber": "unknown"}});
+        let mut base = json!({"properties": {"vendor": UNKNOWN, "modelNumber": UNKNOWN, "serialNumber": UNKNOWN}});
         merge(&mut base, read_file(capabilities)?);
-        reports.push(report(child, base)?);
+        reports.push(report(child, base, host)?);
     }
     Ok(reports)
 }
@@ -60,7 +77,7 @@ pub fn fingerprint(config: &AgentConfig) -> Digest {
     Digest::of(&contents.join(&b"\n--\n"[..]))
 }
 
-fn report(id: DeviceId, mut value: Value) -> Result<DeviceReport, FactsError> {
+fn report(id: DeviceId, mut value: Value, host: Host) -> Result<DeviceReport, FactsError> {
     if let Some(properties) = value.get_mut("properties").and_then(Value::as_object_mut) {
         // The id is the path it is reported under (CAP-05).
         properties.insert("id".to_owned(), Value::String(id.as_str().to_owned()));
@@ -69,7 +86,12 @@ fn report(id: DeviceId, mut value: Value) -> Result<DeviceReport, FactsError> {
         .map_err(|error| FactsError::Invalid { device: id.clone(), message: error.to_string() })?;
     let read = DeviceCapabilities::read(&text, UnknownTypes::Refuse)
         .map_err(|findings| FactsError::Invalid { device: id.clone(), message: findings.to_string() })?;
-    let capabilities = read.document;
+    let mut capabilities = read.document;
+    // Whatever the file says: nobody should take for real what is not. A gateway that hosts nothing pretends nothing.
+    if host.simulated && capabilities.properties.hosts_workloads() {
+        let (key, announcement) = margrave_core::runtime::simulated_announcement();
+        merge(capabilities.extensions.entry(key).or_insert(Value::Null), announcement);
+    }
     Ok(DeviceReport { id, json: capabilities.to_json(), capabilities })
 }
 
@@ -107,12 +129,10 @@ fn merge(base: &mut Value, over: Value) {
 fn discover(state_dir: &Path, types: &[&str]) -> Value {
     let mut properties = Map::new();
     let mut put = |key: &str, value: Value| properties.insert(key.to_owned(), value);
-    put("vendor", first_line(&["/sys/class/dmi/id/sys_vendor"]).into());
-    put("modelNumber", first_line(&["/sys/class/dmi/id/product_name", "/proc/device-tree/model"]).into());
-    put(
-        "serialNumber",
-        first_line(&["/sys/class/dmi/id/product_serial", "/proc/device-tree/serial-number", "/etc/machine-id"]).into(),
-    );
+    let Maker { vendor, model, serial } = Maker::of(Path::new("/"));
+    put("vendor", vendor.into());
+    put("modelNumber", model.into());
+    put("serialNumber", serial.into());
     put("cpus", json!([cpu()]));
     put("memory", format!("{}Mi", memory_bytes() >> 20).into());
     put("storage", format!("{}Mi", storage_bytes(state_dir) >> 20).into());
@@ -129,15 +149,6 @@ fn discover(state_dir: &Path, types: &[&str]) -> Value {
         found["labels"] = json!({ label: version });
     }
     found
-}
-
-fn first_line(paths: &[&str]) -> String {
-    let line = |path: &&str| {
-        let text = std::fs::read_to_string(path).ok()?;
-        let line = text.lines().next()?.trim_matches(['\0', ' ']).to_owned();
-        (!line.is_empty()).then_some(line)
-    };
-    paths.iter().find_map(line).unwrap_or_else(|| "unknown".to_owned())
 }
 
 fn cpu() -> Value {

@@ -98,6 +98,32 @@ fn read(path: &Path) -> Result<Vec<u8>, IdentityError> {
     std::fs::read(path).map_err(|error| problem(error.to_string()))
 }
 
+/// What a device without an identity waits for, and what somebody can do about it; nothing where there is one.
+pub fn waits_for(config: &AgentConfig) -> Option<String> {
+    let files = IdentityFiles::of(config);
+    if files.certificate.exists() {
+        return None;
+    }
+    let missing = "this device has no identity yet";
+    if config.identity.certificate.is_some() {
+        let (certificate, key) = (files.certificate.display(), files.key.display());
+        return Some(format!("{missing}: waits for the certificate `{certificate}` with its key `{key}`"));
+    }
+    let default = AgentConfig::default().state_dir;
+    let folder = match &config.state_dir {
+        given if *given == default => String::new(),
+        given => format!(" --state-dir {}", given.display()),
+    };
+    let command = format!("`margrave-agent enrol{folder} --trust-url URL --pin PIN --token-file FILE`");
+    Some(match &config.trust.token_file {
+        Some(path) => format!("{missing}: waits for a token in `{}`, or for {command}", path.display()),
+        None => format!(
+            "{missing}: waits for {command}, with a token that an operator makes (`margrave client enrol-token`, or \
+             `Add a device` in the browser)"
+        ),
+    })
+}
+
 /// A usable identity.
 #[derive(Debug)]
 pub struct Identity {

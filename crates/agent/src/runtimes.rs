@@ -65,6 +65,11 @@ pub trait Runtime: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Whether it only pretends to run anything; the capability report says so.
+    fn is_simulated(&self) -> bool {
+        false
+    }
+
     /// What goes into `supportedDeploymentTypes`.
     fn deployment_types(&self) -> &'static [&'static str];
 }

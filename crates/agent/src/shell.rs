@@ -10,7 +10,7 @@ mod writer;
 use crate::codes::Code;
 use crate::config::{AgentConfig, ConfigError};
 use crate::disk::{DiskError, StateDir};
-use crate::facts::FactsError;
+use crate::facts::{FactsError, Host};
 use crate::machine::io::{Effect, Event, Input, Level, Preloaded, WorkId};
 use crate::machine::report::Report;
 use crate::machine::{Machine, Settled};
@@ -143,7 +143,7 @@ impl Agent {
         let machine = Machine::new(settings, found.loaded, now, &mut rng);
         let (inputs, arriving) = mpsc::channel(INPUTS_MAX);
         let writer = Writer::start(Arc::clone(&state), inputs.clone());
-        let keeper = Keeper::new(config, Arc::clone(&clock), runtime.deployment_types())?;
+        let keeper = Keeper::new(config, Arc::clone(&clock), Host::of(&*runtime))?;
         Ok(Self {
             clock,
             rng,

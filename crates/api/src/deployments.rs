@@ -72,6 +72,9 @@ pub struct Deployment {
     pub revision: i64,
     pub desired: Desired,
     pub convergence: Convergence,
+    /// The agent of its device says that it runs with the simulated runtime: nothing is really installed.
+    #[serde(default)]
+    pub simulated: bool,
     /// One sentence: what is known and what is waited for.
     pub explanation: String,
     /// Manifest version at which this revision was published.

@@ -14,6 +14,9 @@ pub struct Device {
     pub serial_number: String,
     /// `fits` questions are answered per application; this says whether it can host anything at all.
     pub hosts_workloads: bool,
+    /// Its agent says that it runs with the simulated runtime: what it reports as installed does not really run.
+    #[serde(default)]
+    pub simulated: bool,
     pub deployment_types: Vec<String>,
     pub architectures: Vec<String>,
     /// Labels the device reported.
@@ -36,6 +39,22 @@ pub struct Device {
     #[schema(value_type = Option<Object>)]
     pub capabilities: Option<serde_json::Value>,
     pub revision: i64,
+}
+
+/// What agents send where the standard wants a text and they have none.
+const UNKNOWN: &str = "unknown";
+
+impl Device {
+    /// Vendor and model, as far as the device knows them.
+    pub fn made_by(&self) -> Option<String> {
+        let known: Vec<&str> = [&self.vendor, &self.model_number].into_iter().filter_map(|text| known(text)).collect();
+        (!known.is_empty()).then(|| known.join(" "))
+    }
+}
+
+/// A text about a device that says something.
+pub fn known(text: &str) -> Option<&str> {
+    Some(text.trim()).filter(|text| !text.is_empty() && !text.eq_ignore_ascii_case(UNKNOWN))
 }
 
 /// `PATCH /api/devices/{client}/{device}`
@@ -77,4 +96,17 @@ pub struct PutGroup {
     pub description: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_says_nothing_is_not_known() {
+        assert_eq!(
+            (known(" Box PC 427 "), known("unknown"), known("Unknown"), known(" ")),
+            (Some("Box PC 427"), None, None, None)
+        );
+    }
 }

@@ -186,7 +186,8 @@ fn welcome(out: Output, url: &str, token: &str, data: &Path, demo: &Demo, real: 
     format!(
         "\n{title} ({state})\n
   Open         {url}/sign-in#token={token}
-{password}  Token        {token_file}
+{password}  Devices      simulated: they report what real ones would, and nothing is really installed{this_one}
+  Token        {token_file}
   Login        {program} login --data {data}   # then leave out --data below
 
 {try_it}
@@ -209,6 +210,7 @@ fn welcome(out: Output, url: &str, token: &str, data: &Path, demo: &Demo, real: 
 {on_this_machine}
 Ctrl-C stops everything; the next start finds the same state.",
         on_this_machine = if real { on_this_machine(&command, out) } else { String::new() },
+        this_one = if real { format!("\n               (but for {DEVICE})") } else { String::new() },
         title = bold("Margrave demo"),
         try_it = bold("Five things to try, in another terminal:"),
         password = sign_in(data, url),

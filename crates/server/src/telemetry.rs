@@ -39,9 +39,15 @@ pub fn init(log: &Log) -> Result<(), LogError> {
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match log.format {
         LogFormat::Json => builder.json().flatten_event(true).with_current_span(true).with_span_list(false).try_init(),
-        LogFormat::Text => builder.with_target(false).try_init(),
+        LogFormat::Text => builder.with_target(false).with_ansi(colours()).try_init(),
     }
     .map_err(|_| LogError::Twice)
+}
+
+/// Only for eyes: a file or a pipe gets none, and nobody who asks for none (NO_COLOR).
+fn colours() -> bool {
+    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty());
+    std::io::IsTerminal::is_terminal(&std::io::stderr()) && !unwanted
 }
 
 /// `/healthz`, `/readyz` and `/metrics`, for the operator listener; none needs a token and none tells a secret.

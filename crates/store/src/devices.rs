@@ -16,12 +16,13 @@ use margo::capabilities::DeviceCapabilities;
 use margo::digest::Digest;
 use margo::ids::ClientId;
 use margrave_core::model::{Actor, Device, DeviceKey};
+use margrave_core::runtime::is_simulated;
 use margrave_core::selector::LabelSelector;
 use margrave_core::time::Timestamp;
 use serde_json::{Value, json};
 use sqlx::AnyConnection;
 use sqlx::any::AnyRow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DevicePut {
@@ -150,25 +151,23 @@ const INSERT_LABELS: Insert = Insert {
     attempt: "replace the labels of a device",
 };
 
-async fn write_report(
-    connection: &mut AnyConnection,
-    key: &DeviceKey,
-    labels: &ReportedLabels,
-    body: &[u8],
-    now: Timestamp,
-) -> Result<()> {
+async fn write_report(connection: &mut AnyConnection, report: &DeviceWrite) -> Result<()> {
+    let DeviceWrite { key, capabilities, body, received_at } = report;
+    let labels = reported_labels(&capabilities.labels);
     sqlx::query(
         "INSERT INTO devices (client_id, device_id, capabilities, reported_labels, operator_labels, first_reported_at,
-                              reported_at, revision)
-         VALUES ($1, $2, $3, $4, '{}', $5, $5, 1)
+                              reported_at, revision, simulated)
+         VALUES ($1, $2, $3, $4, '{}', $5, $5, 1, $6)
          ON CONFLICT (client_id, device_id) DO UPDATE SET capabilities = excluded.capabilities,
-             reported_labels = excluded.reported_labels, reported_at = excluded.reported_at",
+             reported_labels = excluded.reported_labels, reported_at = excluded.reported_at,
+             simulated = excluded.simulated",
     )
     .bind(key.client.as_str())
     .bind(key.device.as_str())
-    .bind(body)
-    .bind(to_json(labels))
-    .bind(now.0)
+    .bind(body.as_slice())
+    .bind(to_json(&labels))
+    .bind(received_at.0)
+    .bind(i64::from(is_simulated(capabilities)))
     .execute(&mut *connection)
     .await
     .during("write what a device reports")?;
@@ -212,16 +211,18 @@ async fn put(connection: &mut AnyConnection, report: &DeviceWrite) -> Result<(De
     }
     let before = read_one(connection, key).await?;
     if before.as_ref().is_some_and(|before| before.capabilities == *body) {
-        sqlx::query("UPDATE devices SET reported_at = $3 WHERE client_id = $1 AND device_id = $2")
+        // A server before this one may have kept the same report and not have known what it says of the runtime.
+        sqlx::query("UPDATE devices SET reported_at = $3, simulated = $4 WHERE client_id = $1 AND device_id = $2")
             .bind(key.client.as_str())
             .bind(key.device.as_str())
             .bind(received_at.0)
+            .bind(i64::from(is_simulated(capabilities)))
             .execute(connection)
             .await
             .during("note when a device reported")?;
         return Ok((DevicePut::Updated, None));
     }
-    write_report(connection, key, &reported_labels(&capabilities.labels), body, *received_at).await?;
+    write_report(connection, report).await?;
     let change = ReportChange {
         actor: Actor { name: format!("client:{}", key.client), reason: None, request_id: None },
         subject: subject(key),
@@ -322,6 +323,20 @@ impl Store {
         let mut connection = self.read.acquire().await.during(ATTEMPT)?;
         let rows = select_in(&mut connection, select_device!("WHERE d.client_id IN"), &ids, "", ATTEMPT).await?;
         rows.iter().map(read).collect()
+    }
+
+    /// Those of these clients' devices whose agent says that it only pretends to run workloads; one question for many clients.
+    pub async fn devices_simulated(&self, clients: &[ClientId]) -> Result<HashSet<DeviceKey>> {
+        const ATTEMPT: &str = "look for simulated devices";
+        let ids: Vec<String> = clients.iter().map(ToString::to_string).collect();
+        let mut connection = self.read.acquire().await.during(ATTEMPT)?;
+        let select = "SELECT client_id, device_id FROM devices WHERE simulated = 1 AND client_id IN";
+        let rows = select_in(&mut connection, select, &ids, "", ATTEMPT).await?;
+        let key = |row: &AnyRow| {
+            let row = Columns::of("devices", row);
+            Ok(DeviceKey { client: row.parsed("client_id")?, device: row.parsed("device_id")? })
+        };
+        rows.iter().map(key).collect()
     }
 
     pub async fn devices_count(&self) -> Result<u64> {

@@ -359,6 +359,7 @@ fn migrator() -> Migrator {
         step(9, "failed deployments", include_str!("../migrations/0009_failed_deployments.sql")),
         step(10, "seals", include_str!("../migrations/0010_seals.sql")),
         step(11, "outcomes", include_str!("../migrations/0011_outcomes.sql")),
+        step(12, "simulated devices", include_str!("../migrations/0012_simulated_devices.sql")),
     ])
 }
 

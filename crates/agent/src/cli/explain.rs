@@ -3,21 +3,24 @@
 use super::style;
 use margo::DeploymentId;
 use margrave_agent::arguments::Output;
+use margrave_agent::config::AgentConfig;
 use margrave_agent::machine::report::{DeploymentReport, HoldReport, Overall, Report, Trouble};
 use margrave_agent::machine::{Machine, Settings};
-use margrave_agent::{disk, shell};
+use margrave_agent::{Code, disk, identity, shell};
 use margrave_core::time::{Clock, Timestamp};
 use rand::SeedableRng as _;
 use std::io::Write as _;
-use std::path::Path;
 use std::time::Duration;
 
 /// The picture a running agent keeps fresh; a stopped one left its last. Without any, the records speak.
-pub(super) fn load(state_dir: &Path, clock: &dyn Clock) -> anyhow::Result<Report> {
+pub(super) fn load(config: &AgentConfig, clock: &dyn Clock) -> anyhow::Result<Report> {
+    let state_dir = &config.state_dir;
+    let waiting = identity::waits_for(config);
     anyhow::ensure!(
         state_dir.exists(),
-        "there is no state folder `{}`: has the agent ever run here? Name another with `--state-dir`",
-        state_dir.display()
+        "there is no state folder `{}`: has the agent ever run here? Name another with `--state-dir`{}",
+        state_dir.display(),
+        waiting.map(|waiting| format!("; {waiting}")).unwrap_or_default()
     );
     let picture = std::fs::read(state_dir.join(shell::REPORT_FILE)).ok();
     if let Some(report) = picture.and_then(|json| serde_json::from_slice(&json).ok()) {
@@ -25,7 +28,18 @@ pub(super) fn load(state_dir: &Path, clock: &dyn Clock) -> anyhow::Result<Report
     }
     let now = clock.now();
     let mut rng = rand::rngs::SmallRng::seed_from_u64(0);
-    Ok(Machine::new(Settings::default(), disk::load(state_dir).loaded, now, &mut rng).report(now))
+    let mut report = Machine::new(Settings::default(), disk::load(state_dir).loaded, now, &mut rng).report(now);
+    // No agent has run since: nobody else has noticed it.
+    report.troubles.extend(waiting.map(|message| Trouble {
+        about: "identity".to_owned(),
+        code: Code::IdentityUnusable,
+        title: Code::IdentityUnusable.title().to_owned(),
+        message,
+        since: now,
+        retry_at: None,
+        security: false,
+    }));
+    Ok(report)
 }
 
 /// The deployment somebody means by a name, an id or its beginning.
@@ -154,6 +168,10 @@ fn one(out: &mut impl std::io::Write, deployment: &DeploymentReport) -> anyhow::
 
 fn sentence(report: &Report) -> String {
     match (report.state, report.accepted_version) {
+        (Overall::WaitingForDesiredState, _) if report.troubles.iter().any(|one| one.about == "identity") => {
+            "No desired state is known yet: this device has no identity to ask for it with, and leaves everything as it is."
+                .to_owned()
+        }
         (Overall::WaitingForDesiredState, _) => {
             "No desired state is known yet: the agent waits for its first manifest and leaves everything as it is."
                 .to_owned()

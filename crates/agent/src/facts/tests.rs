@@ -10,6 +10,8 @@ fn config(folder: &Path, file: Option<(&str, &str)>) -> AgentConfig {
     AgentConfig { state_dir: folder.to_owned(), device, ..AgentConfig::default() }
 }
 
+const COMPOSE: Host = Host { types: &["compose"], simulated: false };
+
 fn own() -> DeviceId {
     "press-07".parse().unwrap()
 }
@@ -18,7 +20,7 @@ fn own() -> DeviceId {
 fn what_is_discovered_is_a_complete_report_of_a_hosting_device() {
     // CAP-01, CAP-06, CAP-10
     let folder = tempfile::tempdir().unwrap();
-    let reports = reports(&config(folder.path(), None), &own(), &["compose"], None).unwrap();
+    let reports = reports(&config(folder.path(), None), &own(), COMPOSE, None).unwrap();
     let properties = &reports[0].capabilities.properties;
     assert_eq!(properties.id, own());
     assert!(properties.hosts_workloads() && properties.otel_collector == Some(true));
@@ -31,7 +33,8 @@ fn what_is_discovered_is_a_complete_report_of_a_hosting_device() {
 fn a_device_that_runs_manifests_says_so_in_both_lists_and_by_a_label() {
     // CR-01
     let folder = tempfile::tempdir().unwrap();
-    let reports = reports(&config(folder.path(), None), &own(), &["helm", "custom"], None).unwrap();
+    let reports =
+        reports(&config(folder.path(), None), &own(), Host { types: &["helm", "custom"], ..COMPOSE }, None).unwrap();
     let capabilities = &reports[0].capabilities;
     let list = |types: &Option<Vec<String>>| types.clone().unwrap_or_default().join(" ");
     assert_eq!(list(&capabilities.properties.supported_deployment_types), "helm custom");
@@ -45,7 +48,7 @@ fn a_file_is_laid_over_what_is_discovered_in_json_or_yaml() {
     let yaml = "properties:\n  memory: 2Gi\n  vendor: Northstar\n  id: ignored\nlabels:\n  site: berlin\n";
     let json = "{\"properties\":{\"memory\":\"2Gi\",\"vendor\":\"Northstar\"},\"labels\":{\"site\":\"berlin\"}}";
     for file in [("c.yaml", yaml), ("c.json", json)] {
-        let reports = reports(&config(folder.path(), Some(file)), &own(), &["compose"], None).unwrap();
+        let reports = reports(&config(folder.path(), Some(file)), &own(), COMPOSE, None).unwrap();
         let capabilities = &reports[0].capabilities;
         assert_eq!(capabilities.properties.memory.as_deref(), Some("2Gi"));
         assert_eq!(capabilities.properties.vendor, "Northstar");
@@ -70,7 +73,7 @@ fn a_see_through_gateway_takes_the_hosting_fields_away_with_null() {
         "supportedDeploymentTypes",
     ];
     let text = keys.iter().fold("properties:\n".to_owned(), |text, key| format!("{text}  {key}: null\n"));
-    let reports = reports(&config(folder.path(), Some(("c.yaml", &text))), &own(), &["compose"], None).unwrap();
+    let reports = reports(&config(folder.path(), Some(("c.yaml", &text))), &own(), COMPOSE, None).unwrap();
     assert!(!reports[0].capabilities.properties.hosts_workloads());
 }
 
@@ -84,11 +87,54 @@ fn children_come_after_their_gateway_with_their_full_id() {
     config.child = vec![ChildConfig { id: "plc-1".parse().unwrap(), capabilities: path.clone() }];
     std::fs::write(&path, "properties:\n  serialNumber: \"7\"\n").unwrap();
     let before = fingerprint(&config);
-    let reports = reports(&config, &own(), &["compose"], None).unwrap();
+    let reports = reports(&config, &own(), COMPOSE, None).unwrap();
     assert_eq!(reports[1].id.as_str(), "press-07/plc-1");
     assert_eq!(reports[1].capabilities.properties.id, reports[1].id);
     std::fs::write(&path, "properties:\n  serialNumber: \"8\"\n").unwrap();
     assert_ne!(fingerprint(&config), before, "a changed file is noticed");
+}
+
+#[test]
+fn a_runtime_that_runs_nothing_is_told_with_every_device_that_hosts() {
+    let folder = tempfile::tempdir().unwrap();
+    let child = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        ChildConfig { id: name.parse().unwrap(), capabilities: path }
+    };
+    // A file may say what it likes of the runtime, and other things beside it.
+    let file = "x-margrave-extensions:\n  runtime: compose\n  note: kept\n";
+    let mut config = config(folder.path(), Some(("c.yaml", file)));
+    config.child = vec![child("relay", "properties:\n  serialNumber: \"7\"\n")];
+    let simulated = Host { simulated: true, ..COMPOSE };
+    let reports = |host| {
+        let made = super::reports(&config, &own(), host, None).unwrap();
+        let read =
+            |one: &DeviceReport| serde_json::from_slice::<Value>(&one.json).unwrap()["x-margrave-extensions"].clone();
+        made.iter().map(read).collect::<Vec<_>>()
+    };
+    assert_eq!(reports(simulated), [json!({"runtime": "simulated", "note": "kept"}), Value::Null]);
+    assert_eq!(reports(COMPOSE), [json!({"runtime": "compose", "note": "kept"}), Value::Null]);
+    let hosting = std::fs::read(folder.path().join("relay")).unwrap();
+    let hosts = "  cpus: [{cores: 1}]\n  memory: 1Gi\n  storage: 1Gi\n  peripherals: []\n  interfaces: []\n  \
+                 otelCollector: true\n  supportedRuntimes: [oci]\n  supportedDeploymentTypes: [compose]\n";
+    std::fs::write(folder.path().join("relay"), [&hosting[..], hosts.as_bytes()].concat()).unwrap();
+    assert_eq!(
+        reports(simulated)[1],
+        json!({"runtime": "simulated"}),
+        "the runtime of the gateway is that of its children"
+    );
+}
+
+#[test]
+fn a_hold_and_the_runtime_stand_beside_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let hold = Hold { reason: "fan".to_owned(), until: margrave_core::time::Timestamp(0) };
+    let simulated = Host { simulated: true, ..COMPOSE };
+    let made = reports(&config(folder.path(), None), &own(), simulated, Some(&hold)).unwrap();
+    let capabilities = &made[0].capabilities;
+    assert!(margrave_core::runtime::is_simulated(capabilities));
+    assert!(margrave_core::hold::announced(capabilities).is_some());
 }
 
 #[test]
@@ -97,7 +143,7 @@ fn a_file_that_cannot_be_used_is_named() {
     for file in
         [("c.yaml", "properties: ["), ("c.json", "nope"), ("d.yaml", "properties:\n  supportedRuntimes: [wasm]\n")]
     {
-        let error = reports(&config(folder.path(), Some(file)), &own(), &["compose"], None).unwrap_err().to_string();
+        let error = reports(&config(folder.path(), Some(file)), &own(), COMPOSE, None).unwrap_err().to_string();
         assert!(error.contains(file.0) || error.contains("supportedRuntimes"), "{error}");
     }
 }

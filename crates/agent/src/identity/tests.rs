@@ -33,3 +33,20 @@ fn trust_bundles_that_cannot_be_compared_go_by_the_time_they_were_written() {
     assert_eq!(chosen(None, Some(5)), "provisioned");
     assert_eq!(chosen(Some(5), Some(5)), "provisioned");
 }
+
+#[test]
+fn a_device_without_an_identity_says_what_it_waits_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = AgentConfig { state_dir: folder.path().to_owned(), ..AgentConfig::default() };
+    let said = |config: &AgentConfig| waits_for(config).unwrap();
+    let command = format!("`margrave-agent enrol --state-dir {} --trust-url URL", folder.path().display());
+    assert!(said(&config).contains(&command) && said(&config).contains("margrave client enrol-token"));
+    assert!(!said(&AgentConfig::default()).contains("--state-dir"), "the usual folder needs no word");
+    config.trust.token_file = Some(PathBuf::from("/etc/margrave/enrolment-token"));
+    let token = "this device has no identity yet: waits for a token in `/etc/margrave/enrolment-token`, or for";
+    assert!(said(&config).starts_with(token), "{}", said(&config));
+    config.identity.certificate = Some(folder.path().join("cert.pem"));
+    assert!(said(&config).contains("waits for the certificate"), "{}", said(&config));
+    std::fs::write(folder.path().join("cert.pem"), "").unwrap();
+    assert_eq!(waits_for(&config), None);
+}

@@ -119,6 +119,10 @@ impl Runtime for Simulated {
         Box::pin(async move { self.world().logs(&wanted) })
     }
 
+    fn is_simulated(&self) -> bool {
+        true
+    }
+
     fn deployment_types(&self) -> &'static [&'static str] {
         &["compose", "helm"]
     }

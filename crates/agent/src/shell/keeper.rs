@@ -4,10 +4,10 @@ use super::AgentError;
 use crate::codes::Code;
 use crate::config::AgentConfig;
 use crate::enrol::{self, EnrolError, Enrolment};
-use crate::facts;
+use crate::facts::{self, Host};
 use crate::hold;
 use crate::http::{self, Wfm};
-use crate::identity::{Identity, IdentityError, IdentityFiles};
+use crate::identity::{self, Identity, IdentityError, IdentityFiles};
 use crate::machine::io::{Answer, DeviceReport, Event, Hold, Input, Level};
 use crate::machine::report::Trouble;
 use crate::{tls, trust};
@@ -21,6 +21,9 @@ use url::Url;
 /// After a failed refresh of the trust bundle the next try comes this soon: it is small and matters.
 const REFRESH_RETRY: Duration = Duration::from_mins(1);
 
+/// What keeps the device from its server is said again this often: whoever looks at the log finds it without going back for hours.
+const REMINDER: Duration = Duration::from_mins(10);
+
 /// A certificate that ends within this time is worth a warning.
 const EXPIRY_WARNING: Duration = Duration::from_hours(72);
 
@@ -29,10 +32,12 @@ pub(super) struct Keeper {
     pub(super) preload: super::preload::Watch,
     clock: Arc<dyn Clock>,
     started: Timestamp,
-    types: &'static [&'static str],
+    host: Host,
     link: Option<Link>,
-    /// The last complaint about the identity, so that it is logged once.
+    /// The last complaint about the identity, so that it is not logged at every look.
     identity_problem: Option<String>,
+    /// When it was last logged.
+    identity_told: Timestamp,
     devices: Option<Vec<DeviceReport>>,
     devices_from: Option<(DeviceId, Digest)>,
     refresh: Refresh,
@@ -68,11 +73,7 @@ enum Refresh {
 }
 
 impl Keeper {
-    pub(super) fn new(
-        config: AgentConfig,
-        clock: Arc<dyn Clock>,
-        types: &'static [&'static str],
-    ) -> Result<Self, AgentError> {
+    pub(super) fn new(config: AgentConfig, clock: Arc<dyn Clock>, host: Host) -> Result<Self, AgentError> {
         let now = clock.now();
         let pause = config.retry.first;
         let mut keeper = Self {
@@ -80,9 +81,10 @@ impl Keeper {
             preload: super::preload::Watch::default(),
             clock,
             started: now,
-            types,
+            host,
             link: None,
             identity_problem: None,
+            identity_told: now,
             devices: None,
             devices_from: None,
             refresh: Refresh::Due(now),
@@ -176,7 +178,7 @@ impl Keeper {
 
     fn read_devices(&mut self, own: &DeviceId) -> Result<(), facts::FactsError> {
         let fingerprint = facts::fingerprint(&self.config);
-        self.devices = Some(facts::reports(&self.config, own, self.types, self.hold.as_ref())?);
+        self.devices = Some(facts::reports(&self.config, own, self.host, self.hold.as_ref())?);
         self.devices_from = Some((own.clone(), fingerprint));
         Ok(())
     }
@@ -199,8 +201,13 @@ impl Keeper {
                     Err(message) => self.identity_trouble(message, events),
                 }
             }
+            // A token that lay ready is being used: what comes of it is told next.
+            Err(IdentityError::None) if matches!(self.first_boot, FirstBoot::Running { .. }) => {}
             // What is in use stays in use: a half-written file must not cut the device off.
-            Err(error) => self.identity_trouble(problem(&error), events),
+            Err(error) => {
+                let waiting = identity::waits_for(&self.config).filter(|_| error == IdentityError::None);
+                self.identity_trouble(waiting.unwrap_or_else(|| error.to_string()), events);
+            }
         }
     }
 
@@ -256,9 +263,14 @@ impl Keeper {
     }
 
     fn identity_trouble(&mut self, message: String, events: &mut Vec<Event>) {
-        if self.identity_problem.as_ref() != Some(&message) {
+        let now = self.clock.now();
+        // A failed enrolment is told at each try, and says more.
+        let forgotten =
+            self.link.is_none() && self.enrolment_problem.is_none() && now.since(self.identity_told) >= REMINDER;
+        if self.identity_problem.as_ref() != Some(&message) || forgotten {
             events.push(event(Level::Error, Code::IdentityUnusable, message.clone()));
             self.identity_problem = Some(message);
+            self.identity_told = now;
         }
     }
 
@@ -316,10 +328,6 @@ fn event(level: Level, code: Code, message: String) -> Event {
     Event { level, code: Some(code), deployment: None, message }
 }
 
-fn problem(error: &IdentityError) -> String {
-    error.to_string()
-}
-
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -329,3 +337,6 @@ fn chain(error: &dyn std::error::Error) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

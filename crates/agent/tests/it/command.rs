@@ -1,7 +1,7 @@
 //! The binary itself: output and exit codes.
 
 use crate::pki::{client_id, provision};
-use crate::support::{World, set, version};
+use crate::support::{World, eventually, set, version};
 use std::path::Path;
 use std::process::{Output, Stdio};
 
@@ -158,4 +158,40 @@ async fn a_configuration_is_checked_with_every_problem_at_once() {
     let checked = command(&["--config", &file, "config", "check"]).await;
     assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
     assert!(!folder.path().join("state").exists(), "checking makes nothing");
+}
+
+#[tokio::test]
+async fn an_agent_without_an_identity_says_what_it_waits_for_and_without_colours() {
+    let folder = tempfile::tempdir().unwrap();
+    let (state, file) = (folder.path().join("state"), folder.path().join("agent.toml"));
+    let token = folder.path().join("enrolment-token");
+    let config = format!("state_dir = \"{}\"\ntrust = {{token_file = \"{}\"}}\n", state.display(), token.display());
+    std::fs::write(&file, config).unwrap();
+    let file = file.display().to_string();
+    let waits = format!("this device has no identity yet: waits for a token in `{}`, or for", token.display());
+    let status = command(&["--config", &file, "status"]).await;
+    assert_eq!(status.status.code(), Some(1));
+    assert!(text(&status.stderr).contains(&waits), "before the first start: {}", text(&status.stderr));
+
+    let log = folder.path().join("log");
+    let mut run = tokio::process::Command::new(env!("CARGO_BIN_EXE_margrave-agent"))
+        .args(["--config", &file, "run"])
+        .stdin(Stdio::null())
+        .stderr(std::fs::File::create(&log).unwrap())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    eventually("it says what it waits for", || std::fs::read_to_string(&log).unwrap().contains(&waits)).await;
+    let said = std::fs::read_to_string(&log).unwrap();
+    assert!(said.contains("the runtime is simulated") && !said.contains('\u{1b}'), "no colours in a file: {said}");
+    let picture = state.join("report.json");
+    eventually("`status` knows", || std::fs::read_to_string(&picture).is_ok_and(|json| json.contains(&waits))).await;
+    let status = text(&command(&["--config", &file, "status"]).await.stdout);
+    assert!(status.contains(&waits), "{status}");
+    let explain = text(&command(&["--config", &file, "explain"]).await.stdout);
+    assert!(
+        explain.contains("this device has no identity to ask for it with") && explain.contains(&waits),
+        "{explain}"
+    );
+    run.kill().await.unwrap();
 }

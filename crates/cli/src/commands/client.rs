@@ -99,10 +99,17 @@ pub(crate) async fn run(command: ClientCommand, session: &Session) -> Outcome {
                 "Run this on the device, once, until {}. The token is shown only here.",
                 token.expires_at
             ));
+            session.out.say(AGENT);
             Ok(())
         }
     }
 }
+
+/// What somebody needs who has the command and nothing to run it with.
+const AGENT: &str = "\
+margrave-agent comes from the source of Margrave: `make dist` makes a Debian package and a container image,
+`cargo build --release -p margrave-agent` the program alone. Then start it with `margrave-agent run`.
+It runs real workloads with `[compose]` or `[kubernetes]` in its configuration; without, it only simulates.";
 
 /// Accepts a client whether or not it is known.
 async fn accept(session: &Session, id: &str, note: Option<String>, reason: Option<String>) -> Outcome<Client> {

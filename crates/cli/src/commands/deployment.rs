@@ -259,11 +259,12 @@ pub(crate) fn table(out: Output, deployments: &[Deployment]) -> String {
             let status = deployment.status.as_ref();
             let components = status.map(components_cell).unwrap_or_default();
             let desired = if deployment.desired == Desired::Absent { " (to be removed)" } else { "" };
+            let simulated = if deployment.simulated { " (simulated)" } else { "" };
             vec![
                 deployment.id.clone(),
                 deployment.application.clone(),
                 deployment.version.clone(),
-                device_name(&deployment.client, &deployment.device),
+                format!("{}{simulated}", device_name(&deployment.client, &deployment.device)),
                 format!("{}{desired}", deployment.convergence.as_str()),
                 status.map_or_else(|| "-".to_owned(), |status| status.state.clone()),
                 components,
@@ -287,6 +288,7 @@ fn render(out: Output, deployment: &Deployment) -> String {
         ("Desired", if deployment.desired == Desired::Present { "present".into() } else { "absent".into() }),
         ("State", deployment.convergence.as_str().to_owned()),
         ("Why", deployment.explanation.clone()),
+        ("Runtime", if deployment.simulated { super::device::SIMULATED.to_owned() } else { String::new() }),
         ("Revision", format!("{}, manifest version {}", deployment.revision, deployment.target_version)),
         ("Answers", values.collect::<Vec<_>>().join("\n")),
         ("Policy", margrave_core::policy::Policy::from(deployment.policy).to_string()),

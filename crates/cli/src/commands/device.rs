@@ -7,7 +7,11 @@ use crate::output::Output;
 use indexmap::IndexMap;
 use margrave_api::client::{DeploymentQuery, DeviceQuery};
 use margrave_api::deployments::Deployment;
-use margrave_api::devices::{Device, DeviceRef, UpdateDevice};
+use margrave_api::devices::{Device, DeviceRef, UpdateDevice, known};
+
+/// Of a device, and of what is deployed on it.
+pub(super) const SIMULATED: &str = "simulated: nothing is really installed on this device
+(configure `[compose]` or `[kubernetes]` for its agent to run real workloads)";
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum DeviceCommand {
@@ -134,9 +138,9 @@ pub(crate) fn table(out: Output, devices: &[Device]) -> String {
             let seen = clock::contact(device.last_seen_at.as_deref(), now);
             vec![
                 device_name(&device.client, &device.device),
-                if device.hosts_workloads { device.deployment_types.join(",") } else { "nothing".to_owned() },
+                hosts(device, ",", "nothing"),
                 device.architectures.join(","),
-                format!("{} {}", device.vendor, device.model_number),
+                device.made_by().unwrap_or_default(),
                 labels.join(","),
                 if device.silent { format!("{seen} (silent)") } else { seen },
             ]
@@ -165,15 +169,9 @@ fn render(out: Output, device: &Device, deployments: &[Deployment]) -> String {
     let mut text = out.fields(&[
         ("Device", device.device.clone()),
         ("Client", device.client.clone()),
-        ("Made by", format!("{}, model {}, serial {}", device.vendor, device.model_number, device.serial_number)),
-        (
-            "Hosts",
-            if device.hosts_workloads {
-                device.deployment_types.join(", ")
-            } else {
-                "nothing (gateway only)".to_owned()
-            },
-        ),
+        ("Made by", made_by(device)),
+        ("Hosts", hosts(device, ", ", "nothing (gateway only)")),
+        ("Runtime", if device.simulated { SIMULATED.to_owned() } else { String::new() }),
         ("Architectures", device.architectures.join(", ")),
         ("Memory", part("/properties/memory")),
         ("Storage", part("/properties/storage")),
@@ -188,6 +186,24 @@ fn render(out: Output, device: &Device, deployments: &[Deployment]) -> String {
     text.push_str(&out.heading("Deployments"));
     text.push_str(&super::deployment::table(out, deployments));
     text
+}
+
+/// What runs there, as far as it does.
+fn hosts(device: &Device, between: &str, nothing: &str) -> String {
+    let types = device.deployment_types.join(between);
+    match (device.hosts_workloads, device.simulated) {
+        (true, true) => format!("{types} (simulated)"),
+        (true, false) => types,
+        (false, _) => nothing.to_owned(),
+    }
+}
+
+/// What the device knows of it.
+fn made_by(device: &Device) -> String {
+    let Device { vendor, model_number, serial_number, .. } = device;
+    let parts = [("", vendor), ("model ", model_number), ("serial ", serial_number)];
+    let parts = parts.into_iter().filter_map(|(word, text)| Some(format!("{word}{}", known(text)?)));
+    parts.collect::<Vec<_>>().join(", ")
 }
 
 fn device_labels(device: &Device) -> String {

@@ -101,3 +101,41 @@ fn a_technicians_hold_at_the_device_is_seen_by_the_operator_and_ends_by_hand() {
     until("it goes on", || told().contains("is installed").then_some(()));
     until("nothing is left of it", || (!explained().contains("changing the fan")).then_some(()));
 }
+
+#[test]
+fn a_simulated_device_says_so_in_lists_alone_and_when_explained() {
+    let server = Server::with_samples();
+    let _device = Device::start(&server, "press", "8Gi", "");
+    let id = deploy(&server);
+    let seen = server.run(&["device", "list"]);
+    assert!(seen.stdout.contains("press   compose (simulated)  amd64"), "{}", seen.stdout);
+    let seen = server.run(&["device", "show", "press"]);
+    let words = "
+Made by         Example, model One, serial 1
+Hosts           compose (simulated)
+Runtime         simulated: nothing is really installed on this device
+                (configure `[compose]` or `[kubernetes]` for its agent to run real workloads)
+";
+    assert!(seen.stdout.contains(words), "{}", seen.stdout);
+    let seen = server.run(&["deployment", "list"]);
+    assert!(seen.stdout.contains("1.0.0    press (simulated)  converged"), "{}", seen.stdout);
+    let seen = server.run(&["deployment", "show", &id]);
+    let words = "
+State        converged
+Why          revision 1 (1.0.0) is installed
+Runtime      simulated: nothing is really installed on this device
+             (configure `[compose]` or `[kubernetes]` for its agent to run real workloads)
+";
+    assert!(seen.stdout.contains(words), "{}", seen.stdout);
+    for explain in [["device", "explain", "press"], ["deployment", "explain", &id]] {
+        let seen = server.run(&explain);
+        let sentence = "\n  nothing is really installed on this device: its agent runs with the simulated runtime\n";
+        assert!(seen.stdout.contains(sentence), "{}", seen.stdout);
+    }
+    let json = server.json(&["device", "show", "press"]);
+    assert_eq!(
+        (&json["simulated"], &json["capabilities"]["x-margrave-extensions"]["runtime"]),
+        (&true.into(), &"simulated".into())
+    );
+    assert_eq!(server.json(&["deployment", "show", &id])["simulated"], true);
+}

@@ -56,7 +56,10 @@ fn an_enrolment_token_comes_with_the_command_to_paste() {
     server.run(&["client", "enrol-token", "press"]).check(
         0,
         "printf %s <secret> | margrave-agent enrol --trust-url https://<address> --pin <digest> --token-file /dev/stdin\n",
-        "Run this on the device, once, until <time>. The token is shown only here.\n",
+        "Run this on the device, once, until <time>. The token is shown only here.
+margrave-agent comes from the source of Margrave: `make dist` makes a Debian package and a container image,
+`cargo build --release -p margrave-agent` the program alone. Then start it with `margrave-agent run`.
+It runs real workloads with `[compose]` or `[kubernetes]` in its configuration; without, it only simulates.\n",
     );
 }
 

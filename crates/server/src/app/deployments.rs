@@ -17,10 +17,10 @@ use margrave_api::changes::ChangeKind as WireKind;
 use margrave_api::deployments as wire;
 use margrave_api::page::Page;
 use margrave_core::convergence::{Convergence, judge};
-use margrave_core::model::{ChangeKind, Desired, Reported};
+use margrave_core::model::{ChangeKind, Deployment, Desired, DeviceKey, Reported};
 use margrave_core::policy::OnFailure;
 use margrave_store::{DeploymentFilter, DeploymentView};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -65,7 +65,8 @@ pub async fn list(state: &ServerState, query: &Query, paging: &Paging) -> AppRes
     for view in &rows {
         known.learn(state, &view.deployment.application, &view.deployment.version).await?;
     }
-    let items = rows.into_iter().map(|view| to_wire(state, &known, view)).collect();
+    let simulated = Simulated::among(state, &rows).await?;
+    let items = rows.into_iter().map(|view| to_wire(state, &known, &simulated, view)).collect();
     Ok(Page { items, next: next.map(|id| cursor(&id.to_string())) })
 }
 
@@ -73,7 +74,8 @@ pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::Deployment> {
     let view = existing(state, id).await?;
     let mut known = Masks::default();
     known.learn(state, &view.deployment.application, &view.deployment.version).await?;
-    Ok(to_wire(state, &known, view))
+    let simulated = Simulated::among(state, std::slice::from_ref(&view)).await?;
+    Ok(to_wire(state, &known, &simulated, view))
 }
 
 /// Has the device try again at once what failed. One that tries by itself is told once more what it is to run; one that has
@@ -223,12 +225,38 @@ impl Masks {
     }
 }
 
-fn to_wire(state: &ServerState, known: &Masks, view: DeploymentView) -> wire::Deployment {
+/// The devices of a page of deployments that only pretend to run anything.
+#[derive(Debug, Default)]
+pub(crate) struct Simulated(HashSet<DeviceKey>);
+
+impl Simulated {
+    pub(crate) async fn among(state: &ServerState, views: &[DeploymentView]) -> AppResult<Self> {
+        let mut clients: Vec<_> = views.iter().map(|view| view.deployment.client.clone()).collect();
+        clients.sort_unstable();
+        clients.dedup();
+        Ok(Self(state.store.devices_simulated(&clients).await?))
+    }
+
+    /// `host` is the device a gateway says it chose.
+    pub(crate) fn has(&self, deployment: &Deployment, host: Option<&str>) -> bool {
+        // Most fleets have none, and need no key made.
+        if self.0.is_empty() {
+            return false;
+        }
+        let host = host.and_then(|host| host.parse().ok());
+        let device = host.or_else(|| deployment.target.device()).or_else(|| deployment.target.gateway());
+        device.is_some_and(|device| self.0.contains(&DeviceKey { client: deployment.client.clone(), device }))
+    }
+}
+
+fn to_wire(state: &ServerState, known: &Masks, simulated: &Simulated, view: DeploymentView) -> wire::Deployment {
     let DeploymentView { deployment, reported, last_seen_at } = view;
     let last_seen = state.heads.last_seen(&deployment.client).max(last_seen_at);
     let convergence = judge(&deployment, reported.as_ref(), last_seen, state.silent_since());
     let explanation = explain::sentence(&deployment, reported.as_ref(), last_seen, convergence);
     let sensitive = known.get(&deployment.application, &deployment.version);
+    let status = reported.as_ref().map(status_to_wire);
+    let simulated = simulated.has(&deployment, status.as_ref().and_then(|status| status.hosted_by.as_deref()));
     wire::Deployment {
         id: deployment.id.to_string(),
         client: deployment.client.to_string(),
@@ -242,9 +270,10 @@ fn to_wire(state: &ServerState, known: &Masks, view: DeploymentView) -> wire::De
             Desired::Absent => wire::Desired::Absent,
         },
         convergence: convergence.into(),
+        simulated,
         explanation,
         target_version: deployment.target_version,
-        status: reported.as_ref().map(status_to_wire),
+        status,
         values: sensitive.mask_values(deployment.values),
         policy: deployment.policy.into(),
         digest: deployment.yaml_digest.to_string(),

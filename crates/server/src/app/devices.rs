@@ -168,6 +168,7 @@ pub(crate) fn to_wire(state: &ServerState, device: Device, whole: bool) -> wire:
     };
     let capabilities = read.map(|read| read.document);
     let labels = capabilities.as_ref().map(|known| known.labels.clone()).unwrap_or_default();
+    let simulated = capabilities.as_ref().is_some_and(margrave_core::runtime::is_simulated);
     let properties = capabilities.map(|known| known.properties);
     let text = |field: fn(&margo::capabilities::DeviceProperties) -> &String| {
         properties.as_ref().map(|properties| field(properties).clone()).unwrap_or_default()
@@ -179,6 +180,7 @@ pub(crate) fn to_wire(state: &ServerState, device: Device, whole: bool) -> wire:
         model_number: text(|properties| &properties.model_number),
         serial_number: text(|properties| &properties.serial_number),
         hosts_workloads: properties.as_ref().is_some_and(margo::capabilities::DeviceProperties::hosts_workloads),
+        simulated,
         deployment_types: properties
             .as_ref()
             .and_then(|properties| properties.supported_deployment_types.clone())

@@ -134,6 +134,9 @@ impl Shell {
     pub(super) fn icon(&self, name: &str) -> Markup {
         markup::icon(name)
     }
+    pub(super) fn simulated(&self) -> Markup {
+        words::simulated()
+    }
     pub(super) fn number(&self, number: impl Number) -> String {
         words::thousands(number.value())
     }

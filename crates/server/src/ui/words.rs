@@ -48,6 +48,11 @@ pub(super) fn convergence(convergence: Convergence, removing: bool) -> Markup {
     state(tone, symbol, word)
 }
 
+/// A device whose agent only pretends: worth knowing, nothing to worry about.
+pub(super) fn simulated() -> Markup {
+    state("mute", "simulated", "Simulated")
+}
+
 /// What a device says about a deployment or a component (the words of the standard).
 pub(super) fn reported(word: &str) -> Markup {
     let (tone, symbol) = match word {
@@ -90,6 +95,13 @@ pub(super) fn bytes(number: u64) -> String {
         unit += 1;
     }
     if unit == 0 || size >= 100.0 { format!("{size:.0} {}", units[unit]) } else { format!("{size:.1} {}", units[unit]) }
+}
+
+/// `24105Mi`, as devices send it, for the eye: `23.5 GiB`. None for what is no quantity.
+pub(super) fn quantity(text: &str) -> Option<String> {
+    let number = margo::quantity::parse_bytes(text)?;
+    let shown = bytes(u64::try_from(number).ok()?);
+    Some(shown.replace(".0 ", " "))
 }
 
 fn read(text: &str) -> Option<Timestamp> {
@@ -203,6 +215,22 @@ mod tests {
             ("an odd ` is left alone", "an odd ` is left alone"),
         ] {
             assert_eq!(named(said, &names), read);
+        }
+    }
+
+    #[test]
+    fn quantities_of_devices_read_well() {
+        for (sent, shown) in [
+            ("24105Mi", Some("23.5 GiB")),
+            ("8Gi", Some("8 GiB")),
+            ("3.9 Gi", Some("3.9 GiB")),
+            ("512Mi", Some("512 MiB")),
+            ("1.8Ti", Some("1.8 TiB")),
+            ("250000Mi", Some("244 GiB")),
+            ("a lot", None),
+            ("99999999999Ei", None),
+        ] {
+            assert_eq!(quantity(sent).as_deref(), shown, "{sent}");
         }
     }
 

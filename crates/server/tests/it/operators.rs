@@ -24,6 +24,7 @@ mod registries;
 mod sealed;
 mod sensitive;
 mod wizard;
+mod simulated;
 
 use crate::support::client::Device;
 use crate::support::{TestServer, eventually};

@@ -269,6 +269,8 @@ impl Kind {
         all.insert("simulation".to_owned(), prefix.into());
         all.insert("kind".to_owned(), self.name.clone().into());
         all.extend(labels.iter().map(|(name, value)| (name.clone(), value.clone().into())));
+        // As the agent says it whose runtime runs nothing.
+        let (extension, simulated) = margrave_core::runtime::simulated_announcement();
         json!({
             "properties": {
                 "id": id,
@@ -285,6 +287,7 @@ impl Kind {
                 "supportedDeploymentTypes": self.deployment_types,
             },
             "labels": all,
+            extension: simulated,
         })
     }
 }

@@ -3,6 +3,7 @@
 use crate::fixtures::{T0, accept, actor, at, capabilities, client, key, report_device};
 use crate::harness::Database;
 use indexmap::IndexMap;
+use margo::capabilities::{DeviceCapabilities, UnknownTypes};
 use margrave_core::model::{Device, DeviceKey};
 use margrave_core::selector::LabelSelector;
 use margrave_store::{DeviceFilter, DevicePut, DeviceWrite, SeenAt, Store, StoreError};
@@ -48,6 +49,35 @@ pub(crate) async fn creates_then_updates_a_device(db: Database) {
     let nobody = crate::fixtures::key(&client(9), "press-07");
     let error = db.store.device_put(&nobody, &document, &changed, at(3)).await.unwrap_err();
     assert!(matches!(error, StoreError::NotFound { .. }), "{error:?}");
+}
+
+pub(crate) async fn knows_simulated_devices(db: Database) {
+    let report = |client: &margo::ids::ClientId, device: &str, simulated: bool| {
+        let (plain, _) = capabilities(device, &json!({}));
+        let mut body: serde_json::Value = serde_json::from_slice(&plain.to_json()).unwrap();
+        if simulated {
+            let (name, announcement) = margrave_core::runtime::simulated_announcement();
+            body[name] = announcement;
+        }
+        let body = body.to_string().into_bytes();
+        let read = DeviceCapabilities::read(&body, UnknownTypes::Refuse).unwrap();
+        DeviceWrite { key: key(client, device), capabilities: read.document, body, received_at: at(1) }
+    };
+    let (one, two) = (accept(&db.store, 1).await, accept(&db.store, 2).await);
+    let pretends = [report(&one, "gw", false), report(&one, "gw/cell", true), report(&two, "press", true)];
+    db.store.devices_put(&pretends).await.unwrap();
+    let simulated = async |clients: &[margo::ids::ClientId]| {
+        let found = db.store.devices_simulated(clients).await.unwrap();
+        let mut names: Vec<String> = found.into_iter().map(|key| key.device.to_string()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(simulated(&[]).await, Vec::<String>::new());
+    assert_eq!(simulated(std::slice::from_ref(&one)).await, ["gw/cell"], "not those of other clients");
+    assert_eq!(simulated(&[one.clone(), two.clone()]).await, ["gw/cell", "press"]);
+    // The same word again, then a device that has got a real runtime.
+    db.store.devices_put(&[report(&one, "gw/cell", true), report(&two, "press", false)]).await.unwrap();
+    assert_eq!(simulated(&[one, two]).await, ["gw/cell"]);
 }
 
 // GW-02, invariant 8

@@ -39,7 +39,7 @@ conformance! {
         moves_the_log_into_the_database_beside_others;
     clients: gives_a_new_client_its_first_manifest, refuses_a_client_twice, moves_a_client_between_states,
         refuses_a_state_for_an_older_revision, pages_clients_and_heads, reads_the_heads_of_some_clients, tells_whose_heads_have_changed_since, remembers_the_latest_time_a_client_was_seen;
-    devices: creates_then_updates_a_device, writes_many_reports_in_one_transaction, keeps_devices_of_two_clients_apart, wants_the_gateway_before_its_children,
+    devices: creates_then_updates_a_device, knows_simulated_devices, writes_many_reports_in_one_transaction, keeps_devices_of_two_clients_apart, wants_the_gateway_before_its_children,
         removes_a_gateway_with_its_children_only, labels_a_device, indexes_many_labels, refuses_labels_for_an_older_revision,
         finds_devices_by_labels_of_both_sides, pages_devices_of_one_client, pages_ten_thousand_devices_by_label;
     groups: creates_changes_and_deletes_a_group, refuses_a_group_twice_or_out_of_turn, pages_groups;

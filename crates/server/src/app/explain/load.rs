@@ -22,6 +22,9 @@ const DEPLOYMENTS_MAX: u32 = 50;
 pub async fn deployment(state: &ServerState, id: &str) -> AppResult<Explanation> {
     let view = deployments::existing(state, id).await?;
     let link = link(state, &view.deployment.client, &view.deployment.target, view.last_seen_at).await?;
+    let host = view.reported.as_ref().and_then(|reported| deployments::status_to_wire(reported).hosted_by);
+    let simulated = deployments::Simulated::among(state, std::slice::from_ref(&view)).await?;
+    let simulated = simulated.has(&view.deployment, host.as_deref());
     let DeploymentView { deployment, reported, .. } = view;
     let revisions = state.store.deployment_revisions(deployment.id).await?;
     let history = state.store.status_history(deployment.id).await?;
@@ -41,6 +44,7 @@ pub async fn deployment(state: &ServerState, id: &str) -> AppResult<Explanation>
         convergence,
         client: link,
         coming: &coming,
+        simulated,
         deployment: &deployment,
     }))
 }
@@ -73,12 +77,14 @@ pub async fn device(state: &ServerState, client: &str, device: &str) -> AppResul
     let placed = views.into_iter().filter_map(|view| placed(state, &link, &view)).collect();
     let capabilities = devices::capabilities(&found).map(|read| read.document);
     let hosts_workloads = capabilities.as_ref().is_some_and(|read| read.properties.hosts_workloads());
+    let simulated = capabilities.as_ref().is_some_and(margrave_core::runtime::is_simulated);
     let held = capabilities.as_ref().and_then(margrave_core::hold::announced);
     Ok(device_words::explain(&device_words::Facts {
         key: &key,
         client: link,
         reported_at: found.reported_at,
         hosts_workloads,
+        simulated,
         held,
         deployments: placed,
         more,

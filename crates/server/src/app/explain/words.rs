@@ -22,6 +22,10 @@ pub(super) fn fact(code: &str, sentence: impl Into<String>) -> Fact {
     }
 }
 
+/// What a device says whose agent only pretends: the states are real, the workloads are not.
+pub(super) const SIMULATED: &str =
+    "nothing is really installed on this device: its agent runs with the simulated runtime";
+
 /// What makes a fact complete.
 pub(super) trait With: Sized {
     fn since(self, at: Timestamp) -> Self;

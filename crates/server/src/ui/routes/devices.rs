@@ -17,7 +17,8 @@ pub(super) struct Row {
     pub(super) state: Markup,
     pub(super) link: String,
     pub(super) site: Option<String>,
-    pub(super) kind: String,
+    /// Vendor and model, where the device knows them.
+    pub(super) kind: Option<String>,
     pub(super) placed: Vec<Markup>,
     pub(super) labels: Vec<Label>,
 }
@@ -39,12 +40,11 @@ pub(super) fn row(listed: Listed, names: &HashMap<String, String>) -> Row {
         device.device_labels.iter().map(|(name, value)| Label { text: format!("{name}={}", plain(value)), own: false }),
     );
     let site = device.operator_labels.get("site").cloned().or_else(|| device.device_labels.get("site").map(plain));
-    let model = [device.vendor.as_str(), device.model_number.as_str()].join(" ").trim().to_owned();
     Row {
         state: words::device_state(listed.state),
         link: device_link(&device.client, &device.device),
         site,
-        kind: if model.is_empty() { "unknown model".to_owned() } else { model },
+        kind: device.made_by(),
         placed: listed.placed.iter().map(|placed| chip(placed, names)).collect(),
         labels,
         listed,

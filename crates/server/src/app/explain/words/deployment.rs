@@ -1,6 +1,6 @@
 //! One deployment in words.
 
-use super::{With as _, fact, next_action, second};
+use super::{SIMULATED, With as _, fact, next_action, second};
 use crate::app::explain::sentence;
 use crate::app::policies;
 use margo::status::{DeploymentStatus, State, StatusError};
@@ -23,6 +23,8 @@ pub(in crate::app::explain) struct Facts<'a> {
     pub(in crate::app::explain) revision: Option<&'a DeploymentRevision>,
     /// The revision the device says it has.
     pub(in crate::app::explain) adopted_revision: Option<i64>,
+    /// The agent of its device only pretends to run workloads.
+    pub(in crate::app::explain) simulated: bool,
     /// Changes under way that will reach it.
     pub(in crate::app::explain) coming: &'a [Coming],
 }
@@ -156,6 +158,12 @@ fn known(facts: &Facts<'_>) -> Vec<Fact> {
         None => fact("no-report", "the device has not said anything about it yet"),
         Some(reported) => last_report(facts, reported),
     }];
+    if facts.simulated {
+        let Deployment { client, target, .. } = facts.deployment;
+        let device = target.device().or_else(|| target.gateway());
+        let about = device.map_or_else(|| format!("client/{client}"), |device| format!("device/{client}/{device}"));
+        known.push(fact("simulated", SIMULATED).about(about));
+    }
     let status = status(facts.reported);
     if let Some(host) = status.as_ref().and_then(|status| status.device_id.as_ref()) {
         known.push(fact("hosted-by", format!("the gateway put it on `{host}`")).value("device", host.as_str()));

@@ -1,7 +1,7 @@
 //! One device in words.
 
 use super::deployment::Link;
-use super::{With as _, all_fine, fact};
+use super::{SIMULATED, With as _, all_fine, fact};
 use margrave_api::explain::{Explanation, Fact};
 use margrave_core::convergence::Convergence;
 use margrave_core::hold::Announced;
@@ -14,6 +14,8 @@ pub(in crate::app::explain) struct Facts<'a> {
     pub(in crate::app::explain) client: Link,
     pub(in crate::app::explain) reported_at: Timestamp,
     pub(in crate::app::explain) hosts_workloads: bool,
+    /// Its agent only pretends to run workloads.
+    pub(in crate::app::explain) simulated: bool,
     /// A technician at the device has stopped changes.
     pub(in crate::app::explain) held: Option<Announced>,
     pub(in crate::app::explain) deployments: Vec<Placed>,
@@ -103,6 +105,9 @@ fn known(facts: &Facts<'_>) -> Vec<Fact> {
     if !facts.hosts_workloads {
         known.push(fact("hosts-nothing", "by its own report the device hosts no workloads, so nothing fits it"));
     }
+    if facts.simulated {
+        known.push(fact("simulated", SIMULATED));
+    }
     if let Some(Announced { reason, until }) = &facts.held {
         let sentence = format!("a technician at the device holds changes until {until}: {reason}");
         known
@@ -147,6 +152,10 @@ fn would_change_it(facts: &Facts<'_>) -> Vec<Fact> {
     }
     if would.is_empty() {
         would.push(fact("next-poll", "the device's next poll, or a change by an operator"));
+    }
+    if facts.simulated {
+        let sentence = "`[compose]` or `[kubernetes]` in the configuration of its agent makes it run real workloads";
+        would.push(fact("real-runtime", sentence));
     }
     would
 }

@@ -21,7 +21,7 @@ use http::StatusCode;
 use indexmap::IndexMap;
 use margrave_api::clients::{Client, ClientState};
 use margrave_api::deployments::{Deployment, Desired};
-use margrave_api::devices::UpdateDevice;
+use margrave_api::devices::{UpdateDevice, known};
 use margrave_api::events::Event;
 use margrave_core::model::DeviceState;
 
@@ -41,7 +41,7 @@ struct DetailPage {
     summary: String,
     why: Vec<Part>,
     workloads: Vec<Workload>,
-    facts: Vec<(&'static str, String)>,
+    facts: Vec<Offer>,
     device_labels: Vec<(String, String)>,
     operator_labels: Vec<(String, String)>,
     new_label: (String, String),
@@ -57,6 +57,15 @@ pages!(DetailPage);
 struct Wrong {
     title: String,
     errors: Vec<String>,
+}
+
+/// Something the device says of itself, in plain words.
+#[derive(Debug, PartialEq, Eq)]
+struct Offer {
+    name: &'static str,
+    value: String,
+    /// As the device sent it, where it is shown otherwise.
+    sent: Option<String>,
 }
 
 struct Workload {
@@ -159,9 +168,9 @@ fn labels(kept: &IndexMap<String, String>, typed: Option<&Form>) -> (Labels, (St
 }
 
 /// What it offers, in plain words.
-fn facts(capabilities: Option<&serde_json::Value>) -> Vec<(&'static str, String)> {
+fn facts(capabilities: Option<&serde_json::Value>) -> Vec<Offer> {
     let Some(properties) = capabilities.and_then(|document| document.get("properties")) else { return Vec::new() };
-    let text = |name: &str| properties.get(name).map(plain).filter(|text| !text.is_empty());
+    let text = |name: &str| properties.get(name).map(plain).and_then(|text| known(&text).map(ToOwned::to_owned));
     let list = |name: &str, of: &dyn Fn(&serde_json::Value) -> String| {
         let items = properties.get(name)?.as_array()?.iter().map(of).filter(|item| !item.is_empty());
         Some(items.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
@@ -189,7 +198,14 @@ fn facts(capabilities: Option<&serde_json::Value>) -> Vec<(&'static str, String)
         ("Interfaces", list("interfaces", &kind)),
     ]
     .into_iter()
-    .filter_map(|(name, value)| Some((name, value?)))
+    .filter_map(|(name, value)| {
+        let sent = value?;
+        let readable = if matches!(name, "Memory" | "Storage") { words::quantity(&sent) } else { None };
+        Some(match readable {
+            Some(value) => Offer { name, value, sent: Some(sent) },
+            None => Offer { name, value: sent, sent: None },
+        })
+    })
     .collect()
 }
 
@@ -270,4 +286,29 @@ async fn ask_to_forget(visit: &Visit, client: &str, device: &str) -> Answer {
         back: device_link(client, device),
     };
     ask(visit, Section::Devices, question).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_a_device_offers_reads_well_and_keeps_what_was_sent() {
+        let document = json!({"properties": {
+            "vendor": "unknown", "modelNumber": "Unknown", "serialNumber": "7",
+            "memory": "24105Mi", "storage": "as much as it takes",
+        }});
+        let offer = |name, value: &str, sent: Option<&str>| Offer {
+            name,
+            value: value.to_owned(),
+            sent: sent.map(str::to_owned),
+        };
+        let expected = [
+            offer("Serial number", "7", None),
+            offer("Memory", "23.5 GiB", Some("24105Mi")),
+            offer("Storage", "as much as it takes", None),
+        ];
+        assert_eq!(facts(Some(&document)), expected);
+    }
 }

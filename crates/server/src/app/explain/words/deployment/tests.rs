@@ -57,8 +57,17 @@ fn link(last_seen: Option<Timestamp>) -> Link {
 }
 
 fn explained(deployment: &Deployment, reported: Option<&Reported>, client: Link, coming: &[Coming]) -> Explanation {
+    explain(&facts(deployment, reported, client, coming))
+}
+
+fn facts<'a>(
+    deployment: &'a Deployment,
+    reported: Option<&'a Reported>,
+    client: Link,
+    coming: &'a [Coming],
+) -> Facts<'a> {
     let convergence = judge(deployment, reported, client.last_seen, SILENT_SINCE);
-    explain(&Facts {
+    Facts {
         deployment,
         reported,
         said_since: None,
@@ -66,8 +75,9 @@ fn explained(deployment: &Deployment, reported: Option<&Reported>, client: Link,
         client,
         revision: None,
         adopted_revision: reported.map(|_| 3),
+        simulated: false,
         coming,
-    })
+    }
 }
 
 /// State, then the codes of what is known, waited for, and of what would change it.
@@ -216,4 +226,16 @@ fn a_change_that_is_still_being_published_is_named() {
     let shown = explained(&wanted(Desired::Present), Some(&reported), link(HEARD), &[coming]);
     check(&shown, "converged", &["last-report", "client-heard"], &["publishing"], &["new-revision"]);
     assert!(shown.waiting_for[0].sentence.contains("500 of 5000 devices"), "{shown:?}");
+}
+
+#[test]
+fn what_is_installed_on_a_device_that_only_pretends_is_said_not_to_run() {
+    let (deployment, reported) = (wanted(Desired::Present), said(State::Installed, 7, &one(State::Installed)));
+    let shown = explain(&Facts { simulated: true, ..facts(&deployment, Some(&reported), link(HEARD), &[]) });
+    check(&shown, "converged", &["last-report", "simulated", "client-heard"], &[], &["new-revision"]);
+    assert_eq!(
+        shown.known[1].sentence,
+        "nothing is really installed on this device: its agent runs with the simulated runtime"
+    );
+    assert_eq!(shown.known[1].about.as_deref(), Some("device/press-07/press-07"));
 }

@@ -16,15 +16,26 @@ fn placed(convergence: Convergence) -> Placed {
 
 fn explained(state: ClientState, silent: bool, deployments: &[Convergence], hosts_workloads: bool) -> Explanation {
     let key = DeviceKey { client: "hall".parse().unwrap(), device: "press".parse().unwrap() };
-    explain(&Facts {
-        key: &key,
+    explain(&facts(&key, state, silent, deployments, hosts_workloads))
+}
+
+fn facts<'a>(
+    key: &'a DeviceKey,
+    state: ClientState,
+    silent: bool,
+    deployments: &[Convergence],
+    hosts_workloads: bool,
+) -> Facts<'a> {
+    Facts {
+        key,
         client: Link { client: "hall".into(), gateway: None, state, last_seen: Some(NOW), silent },
         reported_at: NOW,
         hosts_workloads,
+        simulated: false,
         held: None,
         deployments: deployments.iter().copied().map(placed).collect(),
         more: false,
-    })
+    }
 }
 
 #[track_caller]
@@ -59,4 +70,16 @@ fn an_empty_device_says_what_could_be_done() {
     assert_eq!(shown.desired[0].sentence, "nothing should run here");
     let useless = explained(ClientState::Accepted, false, &[], false);
     assert!(useless.known.iter().any(|fact| fact.code == "hosts-nothing"), "{useless:?}");
+}
+
+#[test]
+fn a_device_that_only_pretends_says_so_and_what_would_make_it_real() {
+    let key = DeviceKey { client: "hall".parse().unwrap(), device: "press".parse().unwrap() };
+    let known = facts(&key, ClientState::Accepted, false, &[Convergence::Converged], true);
+    let shown = explain(&Facts { simulated: true, ..known });
+    check(&shown, "fine", &[], &["next-poll", "real-runtime"]);
+    let said = shown.known.iter().find(|fact| fact.code == "simulated").expect("it is told");
+    assert_eq!(said.sentence, "nothing is really installed on this device: its agent runs with the simulated runtime");
+    let real = explained(ClientState::Accepted, false, &[Convergence::Converged], true);
+    assert!(!real.known.iter().any(|fact| fact.code == "simulated"), "{real:?}");
 }

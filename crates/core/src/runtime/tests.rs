@@ -1,0 +1,32 @@
+use super::*;
+use margo::capabilities::UnknownTypes;
+
+fn read(extensions: &Value) -> DeviceCapabilities {
+    let mut document = json!({"properties": {"id": "gw", "vendor": "v", "modelNumber": "m", "serialNumber": "s"}});
+    for (name, value) in extensions.as_object().unwrap() {
+        document[name] = value.clone();
+    }
+    DeviceCapabilities::read(document.to_string().as_bytes(), UnknownTypes::Refuse).unwrap().document
+}
+
+#[test]
+fn what_is_announced_is_understood() {
+    let (name, announcement) = simulated_announcement();
+    assert!(is_simulated(&read(&json!({ name: announcement }))));
+}
+
+#[test]
+fn whatever_else_stands_there_is_no_announcement() {
+    // CAP-09: extensions of others, and words of later versions of ours, are never an error.
+    for extensions in [
+        json!({}),
+        json!({"x-margrave-extensions": {}}),
+        json!({"x-margrave-extensions": {"runtime": "compose"}}),
+        json!({"x-margrave-extensions": {"runtime": ["simulated"]}}),
+        json!({"x-margrave-extensions": {"runtime": {"simulated": true}}}),
+        json!({"x-margrave-extensions": {"hold": {"reason": "fan"}}}),
+        json!({"x-acme-extensions": {"runtime": "simulated"}}),
+    ] {
+        assert!(!is_simulated(&read(&extensions)), "{extensions}");
+    }
+}

@@ -1,0 +1,147 @@
+//! Devices whose agent only pretends to run workloads, and devices that do not know who made them.
+
+use super::pages::Browser;
+use super::*;
+
+/// As the agent with the simulated runtime reports, or with whatever else stands under our extension.
+async fn reported(client: &Device, device: &str, extension: Value) {
+    let mut capabilities: Value = serde_json::from_str(&Kind::default().capabilities(device)).unwrap();
+    capabilities["x-margrave-extensions"] = extension;
+    let response = client.put(&format!("/api/v1/capabilities/{device}"), capabilities.to_string()).await;
+    assert!(response.status().is_success(), "{}", response.text().await.unwrap());
+}
+
+async fn page(browser: &Browser, path: &str) -> String {
+    browser.get(path).await.text().await.unwrap()
+}
+
+/// The mark, as it stands in a row and on a page.
+const MARK: &str = "<use href=\"#i-simulated\"/></svg>Simulated</span>";
+const SENTENCE: &str = "nothing is really installed on this device: its agent runs with the simulated runtime";
+
+#[tokio::test]
+async fn a_device_that_only_pretends_says_so_everywhere_and_a_real_one_nowhere() {
+    let server = TestServer::start().await;
+    let (api, browser) = (api(&server), Browser::signed_in(&server).await);
+    let mut marked = Vec::new();
+    for (name, extension) in [("pretends", json!({"runtime": "simulated"})), ("real", json!({"runtime": "compose"}))] {
+        let client = press(&server, name, &Kind::default()).await;
+        reported(&client, name, extension).await;
+        let deployment = deployed(&server, name).await;
+        report(&client, &deployment.id, deployment.target_version, "installed").await;
+        let simulated = name == "pretends";
+        assert_eq!(api.device(name, name).await.unwrap().simulated, simulated);
+        let deployment = api.deployment(&deployment.id).await.unwrap();
+        assert_eq!((deployment.simulated, deployment.convergence.as_str()), (simulated, "converged"), "no other state");
+        for explained in
+            [api.explain_device(name, name).await.unwrap(), api.explain_deployment(&deployment.id).await.unwrap()]
+        {
+            let said = explained.known.iter().any(|fact| fact.code == "simulated" && fact.sentence == SENTENCE);
+            assert_eq!(said, simulated, "{explained:?}");
+        }
+        let device_page = page(&browser, &format!("/devices/{name}/{name}")).await;
+        let deployment_page = page(&browser, &format!("/deployments/{}", deployment.id)).await;
+        for (page, sentence) in [
+            (&device_page, "Nothing is really installed on this device: its agent runs with the simulated runtime."),
+            (&deployment_page, "Nothing is really installed: the agent of"),
+        ] {
+            assert_eq!(page.contains(sentence) && page.contains("<code>[compose]</code>"), simulated, "{page}");
+            assert_eq!(page.matches(MARK).count(), usize::from(simulated), "{page}");
+        }
+        marked.push((name, simulated));
+    }
+    let devices = api.devices(None, None, &PageQuery::default()).await.unwrap().items;
+    let listed: Vec<_> = devices.iter().map(|one| (one.device.as_str(), one.simulated)).collect();
+    assert_eq!(listed, marked);
+    let deployments = all_deployments(&api).await;
+    let mut listed: Vec<_> = deployments.iter().map(|one| (one.device.as_str(), one.simulated)).collect();
+    listed.sort_unstable();
+    assert_eq!(listed, marked);
+    for path in ["/devices", "/deployments"] {
+        let text = page(&browser, path).await;
+        assert_eq!(text.matches(MARK).count(), 1, "one row of two in {path}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn a_device_that_gets_a_real_runtime_loses_the_mark() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    let client = press(&server, "press", &Kind::default()).await;
+    reported(&client, "press", json!({"runtime": "simulated", "hold": {"reason": "fan", "until": "later"}})).await;
+    let deployment = deployed(&server, "press").await;
+    assert!(deployment.simulated && api.device("press", "press").await.unwrap().simulated);
+    // CAP-09: whatever else stands there is never an error.
+    for extension in [json!({"runtime": {"name": "simulated"}}), json!([1, 2]), json!("simulated"), json!({})] {
+        reported(&client, "press", extension.clone()).await;
+        let seen = (
+            api.deployment(&deployment.id).await.unwrap().simulated,
+            api.device("press", "press").await.unwrap().simulated,
+        );
+        assert_eq!(seen, (false, false), "{extension}");
+    }
+}
+
+#[tokio::test]
+async fn where_a_gateway_chooses_the_chosen_device_counts() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    packages::upload(&api, "1.0.0").await;
+    let client = server.accepted("gw").await;
+    Kind::default().report(&client, "gw").await;
+    Kind::default().report(&client, "gw/real").await;
+    reported(&client, "gw/pretends", json!({"runtime": "simulated"})).await;
+    let anywhere = DeviceRef { client: "gw".to_owned(), device: "gw/*".to_owned() };
+    let scope = Scope { devices: Some(vec![anywhere]), ..Scope::default() };
+    finished(&api, &api.create_deployments(&create("1.0.0", scope)).await.unwrap()).await;
+    let deployment = all_deployments(&api).await.remove(0);
+    assert!(!deployment.simulated, "nobody knows yet where it will be");
+    for (host, simulated) in [("gw/pretends", true), ("gw/real", false)] {
+        let body = json!({
+            "deploymentId": deployment.id, "adoptedManifestVersion": deployment.target_version, "deviceId": host,
+            "status": { "state": "installed" }, "components": [{ "name": "vision", "state": "installed" }],
+        });
+        let response = client.post(&format!("/api/v1/deployments/{}/status", deployment.id), body.to_string()).await;
+        assert_eq!(response.status(), 200, "{}", response.text().await.unwrap());
+        assert_eq!(api.deployment(&deployment.id).await.unwrap().simulated, simulated, "{host}");
+        let explained = api.explain_deployment(&deployment.id).await.unwrap();
+        assert_eq!(explained.known.iter().any(|fact| fact.code == "simulated"), simulated, "{host}");
+    }
+}
+
+#[tokio::test]
+async fn a_device_that_does_not_know_who_made_it_is_not_called_unknown_unknown() {
+    let server = TestServer::start().await;
+    let browser = Browser::signed_in(&server).await;
+    let client = press(&server, "press", &Kind::default()).await;
+    let mut capabilities: Value = serde_json::from_str(&Kind::default().capabilities("press")).unwrap();
+    capabilities["properties"]["vendor"] = json!("unknown");
+    capabilities["properties"]["modelNumber"] = json!("unknown");
+    capabilities["properties"]["memory"] = json!("24105Mi");
+    client.put("/api/v1/capabilities/press", capabilities.to_string()).await;
+    let shown = page(&browser, "/devices/press/press").await;
+    assert!(shown.contains("<p class=\"lead\">Vendor and model not given, site nord</p>"), "{shown}");
+    assert!(!shown.contains("<dt>Vendor</dt>") && !shown.contains("<dt>Model</dt>"), "{shown}");
+    assert!(shown.contains("<dd title=\"24105Mi\">23.5 GiB</dd>"), "{shown}");
+    assert!(shown.contains("<dd title=\"64Gi\">64 GiB</dd>"), "{shown}");
+    let list = page(&browser, "/devices").await;
+    assert!(list.contains("not given") && !list.contains("unknown unknown"), "{list}");
+    capabilities["properties"]["vendor"] = json!("Example Edge Works");
+    client.put("/api/v1/capabilities/press", capabilities.to_string()).await;
+    let shown = page(&browser, "/devices/press/press").await;
+    assert!(shown.contains("<p class=\"lead\">Example Edge Works, site nord</p>"), "{shown}");
+}
+
+#[tokio::test]
+async fn an_invitation_says_where_the_agent_comes_from_and_what_it_needs() {
+    let server = TestServer::start().await;
+    let browser = Browser::signed_in(&server).await;
+    let made = browser.post("/devices/add", &[("key", "k"), ("client", "press"), ("hours", "1"), ("reason", "")]).await;
+    for text in [page(&browser, "/devices/add").await, made.text().await.unwrap()] {
+        for part in
+            ["cargo build --release -p margrave-agent", "make dist", "[compose]", "[kubernetes]", "only simulates"]
+        {
+            assert!(text.contains(part), "`{part}` in {text}");
+        }
+    }
+}
