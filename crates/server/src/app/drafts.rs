@@ -158,7 +158,7 @@ pub fn sections(description: &ApplicationDescription, profile: Option<&str>) -> 
             schema: question.schema.clone(),
             // PRM-09: a sensitive default is used, not shown.
             default: question.default.filter(|_| !question.schema.sensitive).cloned(),
-            rules: super::applications::rules(question.schema),
+            rules: super::applications::rules(question.schema, question.default),
         });
     }
     sections

@@ -2,11 +2,10 @@
 
 use crate::app::error::{AppError, Code};
 use crate::app::idempotency::Call;
-use crate::catalog::{self, UPLOAD_BYTES_MAX, UploadNote};
+use crate::catalog::{self, UploadNote};
 use crate::copies;
 use crate::ui::form::Posted;
 use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
-use crate::ui::words;
 use askama::Template;
 use axum::extract::Multipart;
 use bytes::Bytes;
@@ -58,9 +57,10 @@ async fn blank(visit: &Visit, title: &str) -> Result<AddPage, crate::ui::errors:
 pub(in crate::ui) async fn upload(mut visit: Visit, mut parts: Multipart) -> Answer {
     let (mut key, mut reason, mut name, mut archive) = (String::new(), None, String::new(), Bytes::new());
     let broken = |error: axum::extract::multipart::MultipartError| {
-        let code = if error.status() == StatusCode::PAYLOAD_TOO_LARGE { Code::TooLarge } else { Code::Malformed };
-        let max = words::bytes(UPLOAD_BYTES_MAX as u64);
-        AppError::refused(code, format!("the upload broke off or is larger than {max}; send it again"))
+        if error.status() == StatusCode::PAYLOAD_TOO_LARGE {
+            return catalog::too_large();
+        }
+        AppError::refused(Code::Malformed, "the upload broke off; send it again")
     };
     let read = async {
         while let Some(part) = parts.next_field().await.map_err(broken)? {
@@ -79,7 +79,7 @@ pub(in crate::ui) async fn upload(mut visit: Visit, mut parts: Multipart) -> Ans
     if let Err(error) = read.await {
         return again(&visit, error, &blank(&visit, "").await?.source).await;
     }
-    if archive.is_empty() {
+    if archive.is_empty() && name.is_empty() {
         return again(&visit, AppError::invalid("package", "choose the archive of the package first"), "").await;
     }
     if !key.is_empty() {
