@@ -353,7 +353,7 @@ fn reasons_about_lists_say_what_is_in_them() {
     let message = say("/lamps", json!(["red", "green"]));
     assert_eq!(
         message,
-        "needs an element of `/lamps` with type one of `red`, `green`, the device reports no property `/lamps`"
+        "needs an element of `/lamps` with type `red` or `green`, the device reports no property `/lamps`"
     );
 }
 

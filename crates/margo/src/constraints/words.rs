@@ -250,6 +250,10 @@ fn trait_of(expression: &MatchExpression) -> String {
     match expression.operator {
         Operator::Exists => format!("any {name}"),
         Operator::DoesNotExist => format!("no {name}"),
+        Operator::In => {
+            let values: Vec<_> = expression.values.iter().map(quoted).collect();
+            format!("{name} {}", shown(&values.join(" or ")))
+        }
         _ => format!("{name} {}", demand(expression)),
     }
 }

@@ -28,7 +28,7 @@ pub struct Shelved {
     pub versions: u32,
     pub icon: bool,
     pub tags: Vec<String>,
-    /// How it is installed: `helm`, `compose`.
+    /// How it is installed: `Helm chart`, `Docker Compose`.
     pub types: Vec<String>,
     /// Deployments of any version.
     pub uses: u64,
@@ -67,7 +67,7 @@ pub async fn list(state: &ServerState, search: &Search) -> AppResult<(Vec<Shelve
         }
         let mut types: Vec<String> = Vec::new();
         for profile in &description.deployment_profiles {
-            let word = profile.profile_type.as_str().to_owned();
+            let word = kind(profile.profile_type).to_owned();
             if !types.contains(&word) {
                 types.push(word);
             }
@@ -191,7 +191,7 @@ fn profile(profile: &DeploymentProfile) -> Profile {
             .components
             .iter()
             .map(|component| {
-                let time = component.properties.timeout.map(|timeout| timeout.to_string());
+                let time = component.properties.timeout.map(|timeout| minutes(timeout.seconds));
                 (component.name.clone(), source(&component.properties.source), time)
             })
             .collect(),
@@ -203,7 +203,7 @@ fn kind(kind: ProfileType) -> &'static str {
     match kind {
         ProfileType::Helm => "Helm chart",
         ProfileType::Compose => "Docker Compose",
-        ProfileType::Custom => "custom",
+        ProfileType::Custom => "Custom",
     }
 }
 
@@ -248,6 +248,17 @@ fn clauses(subject: Subject, selector: &Selector) -> impl Iterator<Item = String
     selector.match_expressions.iter().map(move |expression| expression.needs(subject))
 }
 
+fn minutes(seconds: u64) -> String {
+    let count = |number: u64, noun: &str| match number {
+        0 => None,
+        1 => Some(format!("1 {noun}")),
+        number => Some(format!("{number} {noun}s")),
+    };
+    let parts: Vec<String> =
+        [count(seconds / 60, "minute"), count(seconds % 60, "second")].into_iter().flatten().collect();
+    parts.join(" ")
+}
+
 /// A quantity as people write it.
 fn readable(text: &str) -> String {
     quantity::parse_bytes(text).map_or_else(|| text.to_owned(), quantity::words)
@@ -266,6 +277,6 @@ mod tests {
             words.needs,
             ["Kubernetes with Helm", "1 core, amd64 or arm64", "512 MiB of memory", "2 GiB of storage"]
         );
-        assert_eq!(words.components[0].2.as_deref(), Some("5m0s"));
+        assert_eq!(words.components[0].2.as_deref(), Some("5 minutes"));
     }
 }

@@ -36,6 +36,15 @@ struct Wrong {
     errors: Vec<FieldProblem>,
 }
 
+impl Wrong {
+    fn new(code: Code, detail: String, errors: Vec<FieldProblem>) -> Self {
+        // What is no package at all cannot be a broken one.
+        let none = code == Code::BrokenPackage && errors.is_empty();
+        let title = if none { "Nothing was added" } else { code.title() };
+        Self { title: title.to_owned(), detail, errors }
+    }
+}
+
 pub(in crate::ui) async fn form(visit: Visit) -> Answer {
     let page = blank(&visit, "Add an application").await?;
     visit.show(&page)
@@ -131,7 +140,7 @@ pub(in crate::ui) async fn import(posted: Posted) -> Answer {
             page.plain_http = plain_http;
             page.images = form.has("images");
             form.text("ca").clone_into(&mut page.ca);
-            page.wrong = Some(Wrong { title: code.title().to_owned(), detail, errors });
+            page.wrong = Some(Wrong::new(code, detail, errors));
             posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page)
         }
         Err(error) => Err(error.into()),
@@ -154,6 +163,6 @@ async fn again(visit: &Visit, error: AppError, source: &str) -> Answer {
     let AppError::Refused { code, detail, errors } = error else { return Err(error.into()) };
     let mut page = blank(visit, "Not added").await?;
     source.clone_into(&mut page.source);
-    page.wrong = Some(Wrong { title: code.title().to_owned(), detail, errors });
+    page.wrong = Some(Wrong::new(code, detail, errors));
     visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page)
 }

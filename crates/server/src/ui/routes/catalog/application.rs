@@ -75,6 +75,12 @@ impl ApplicationPage {
         self.could.as_ref().is_some_and(|could| could.under_way)
     }
 
+    /// The description of a question says itself that the answer stays.
+    #[expect(clippy::unused_self, reason = "templates call it so")]
+    fn says_so(&self, question: &drafts::Asked) -> bool {
+        question.description.as_ref().is_some_and(|text| text.contains("cannot be changed"))
+    }
+
     /// Nothing is lost by it, so it is one line.
     fn left_out(&self) -> String {
         let number = self.detail.version.left_out.len() as u64;
