@@ -80,7 +80,7 @@ test("without script the whole wizard is gone through, with a wrong answer on th
   await plain.getByRole("button", { name: "Review" }).click();
   await plain.getByText("1 device would change.").waitFor();
   await plain.getByRole("definition").filter({ hasText: "Stop until somebody changes it" }).waitFor();
-  await plain.getByLabel("Why, for the audit").fill("no script here");
+  await plain.getByLabel("Reason, for the audit").fill("no script here");
   await plain.getByRole("button", { name: "Deploy to 1 device" }).click();
   await plain.getByRole("heading", { name: "Deploy Line Monitor 1.0.0 to 1 device" }).waitFor();
   await until("the device has it", async () => {
@@ -129,7 +129,7 @@ test("with the keyboard alone an application is deployed", async () => {
   await press(page.getByRole("button", { name: "Review" }));
   await page.getByText("1 device would change.").waitFor();
   await page.getByRole("definition").filter({ hasText: "Delete its data as well" }).waitFor();
-  await tabTo(page, page.getByLabel("Why, for the audit"));
+  await tabTo(page, page.getByLabel("Reason, for the audit"));
   await page.keyboard.type("no mouse");
   await press(page.getByRole("button", { name: "Deploy to 1 device" }));
   await page.getByRole("status").filter({ hasText: "Finished: done everywhere." }).waitFor({ timeout: 60_000 });

@@ -170,7 +170,7 @@ test("an application is deployed step by step, and watched until it is there", a
   await page.getByText("2 devices would change.").waitFor();
   assert.equal(await page.getByRole("region", { name: /The same change on/ }).count(), 2, "one for each set of answers");
   await wellMade(page, "review");
-  await page.getByLabel("Why, for the audit").fill("line 7 goes live");
+  await page.getByLabel("Reason, for the audit").fill("line 7 goes live");
   await page.getByRole("button", { name: "Deploy to 2 devices" }).click();
   await page.getByText("2 changes were made").waitFor();
   await wellMade(page, "changes");

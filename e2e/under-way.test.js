@@ -38,7 +38,7 @@ async function deployTo(name, reason) {
   await page.getByLabel("Line name").fill("Press 7");
   await page.getByRole("button", { name: "Review" }).click();
   await page.getByText("1 device would change.").waitFor();
-  await page.getByLabel("Why, for the audit").fill(reason);
+  await page.getByLabel("Reason, for the audit").fill(reason);
   await page.getByRole("button", { name: "Deploy to 1 device" }).click();
   await page.getByRole("heading", { name: "Deploy Line Monitor 1.0.0 to 1 device" }).waitFor();
 }

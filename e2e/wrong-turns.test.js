@@ -45,18 +45,34 @@ test("a broken package is refused with every problem, and nothing is added", asy
   assert.equal((await server.api("applications")).items.length, 0);
 });
 
-test("something that is no package at all is refused as well", async () => {
+test("something that is no package at all is called what it is, with how to make one", async () => {
+  const refused = async (name, bytes, said) => {
+    await go("/catalog/add");
+    await page.getByLabel("Archive of the package").setInputFiles({ name, mimeType: "application/gzip", buffer: Buffer.from(bytes) });
+    await page.getByRole("button", { name: "Upload" }).click();
+    const summary = page.getByRole("alert").filter({ hasText: "Nothing was added" });
+    await summary.filter({ hasText: said }).waitFor();
+    return summary;
+  };
+  const summary = await refused("notes.gz", "hello", "This is a text file, not an archive");
+  assert.match(await summary.innerText(), /tar -czf package\.tar\.gz -C FOLDER \./);
+  await wellMade(page, "no package");
+  await refused("package.zip", "PK\u0003\u0004", "This is a ZIP archive");
+  await refused("empty.tar.gz", "", "The upload is empty");
+});
+
+test("whoever has a folder is told how to add it", async () => {
   await go("/catalog/add");
-  await page.getByLabel("Archive of the package").setInputFiles({ name: "notes.gz", mimeType: "application/gzip", buffer: Buffer.from("hello") });
-  await page.getByRole("button", { name: "Upload" }).click();
-  await page.getByRole("alert").filter({ hasText: "cannot be unpacked" }).waitFor();
+  await page.getByText("I have a folder, not an archive").click();
+  await page.getByText("margrave app import FOLDER").waitFor();
+  await wellMade(page, "how to pack a folder");
 });
 
 test("a registry that does not answer is named with the cause", async () => {
   await go("/catalog/add");
   await page.getByLabel("Where it is").fill("127.0.0.1:9/apps/thing:1.0.0");
   await page.getByText("More about the connection").click();
-  await page.getByLabel("Speak HTTP").check();
+  await page.getByLabel("Use plain HTTP").check();
   await page.getByRole("button", { name: "Add", exact: true }).click();
   await page.getByRole("alert").filter({ hasText: "The registry did not give the package" }).waitFor();
   assert.equal(await page.getByLabel("Where it is").inputValue(), "127.0.0.1:9/apps/thing:1.0.0", "what was typed is not lost");
@@ -67,6 +83,22 @@ test("a good package is uploaded and is in the catalog", async () => {
   await page.getByLabel("Archive of the package").setInputFiles(packed("good", (text) => text));
   await page.getByRole("button", { name: "Upload" }).click();
   await page.getByText("Line Monitor 1.0.0 is in the catalog.").waitFor();
+  assert.equal(await page.getByText("not needed by the catalog").count(), 0);
+});
+
+test("files the catalog does not need are one line that can be opened", async () => {
+  const archive = join(server.folder, "whole.tar.gz");
+  execFileSync("tar", ["czf", archive, "-C", join(root, "samples/line-monitor"), "1.1.0"]);
+  await go("/catalog/add");
+  await page.getByLabel("Archive of the package").setInputFiles(archive);
+  await page.getByRole("button", { name: "Upload" }).click();
+  const line = page.getByText(/^\d+ files of the package are not needed by the catalog$/);
+  await line.waitFor();
+  const file = page.getByText("components/line-monitor/Chart.yaml");
+  assert.equal(await file.isVisible(), false);
+  await line.click();
+  await file.waitFor();
+  await wellMade(page, "files nobody needs");
 });
 
 test("without script everything still works: sign in, filter, a form, a question before it acts", async () => {

@@ -89,7 +89,7 @@ try {
   await page.getByRole("button", { name: "Review" }).click();
   await page.getByText("would change").waitFor();
   await take(page, "review");
-  await page.getByLabel("Why, for the audit").fill("line 7 goes live");
+  await page.getByLabel("Reason, for the audit").fill("line 7 goes live");
   await page.getByRole("button", { name: /Deploy to/ }).click();
   await page.getByRole("status").waitFor();
   await take(page, "change");

@@ -30,8 +30,12 @@ pub struct ApplicationVersion {
     pub imported_at: String,
     pub profiles: Vec<Profile>,
     pub resources: Vec<Resource>,
+    /// What is odd about the package.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// Files of the package that the catalog does not need, and has not kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -178,6 +182,9 @@ pub struct Question {
     pub default: Option<serde_json::Value>,
     /// The rules in words: `30 to 360`, `at most 45 characters`.
     pub rules: Vec<String>,
+    /// The regular expression a text is held against; `rules` has words for it, or an example.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<Object>>)]
     pub options: Option<Vec<serde_json::Value>>,

@@ -1,6 +1,9 @@
 //! tar.gz, read with bounds and without tricks, written so that the same input gives the same bytes.
 
+mod kind;
 mod links;
+
+pub use kind::Kind;
 
 use flate2::bufread::GzDecoder;
 use flate2::{Compression, GzBuilder};
@@ -62,11 +65,16 @@ pub enum ArchiveError {
 
 /// All plain files of a tar.gz, in archive order. Exactly one gzip member, nothing before or after it.
 pub fn unpack(gz: &[u8], limits: Limits) -> Result<Vec<Entry>, ArchiveError> {
-    let Unpacked { files, links, .. } = read(gz, limits)?;
-    match links.into_iter().next() {
-        Some(link) => Err(ArchiveError::NotAFile(link.path)),
-        None => Ok(files),
+    plain_files(read(gz, limits)?)
+}
+
+/// As [`unpack`], of a tar that may be compressed or not.
+pub fn unpack_maybe_compressed(bytes: &[u8], limits: Limits) -> Result<Vec<Entry>, ArchiveError> {
+    if Kind::of(bytes) != Kind::Tar {
+        return unpack(bytes, limits);
     }
+    let (unpacked, _) = read_tar(bytes, limits)?;
+    plain_files(unpacked)
 }
 
 /// As [`unpack`], with links that stay inside their top-level folder: each is read as what it leads to, so that no link
@@ -75,18 +83,30 @@ pub fn unpack_with_links(gz: &[u8], limits: Limits) -> Result<Vec<Entry>, Archiv
     links::follow(read(gz, limits)?)
 }
 
+fn plain_files(unpacked: Unpacked) -> Result<Vec<Entry>, ArchiveError> {
+    match unpacked.links.into_iter().next() {
+        Some(link) => Err(ArchiveError::NotAFile(link.path)),
+        None => Ok(unpacked.files),
+    }
+}
+
 fn read(gz: &[u8], limits: Limits) -> Result<Unpacked, ArchiveError> {
+    let (unpacked, rest) = read_tar(GzDecoder::new(gz), limits)?;
+    if rest.into_inner().is_empty() {
+        Ok(unpacked)
+    } else {
+        Err(ArchiveError::Damaged("something follows its end".to_owned()))
+    }
+}
+
+/// With the stream it was read from, at its end.
+fn read_tar<R: Read>(stream: R, limits: Limits) -> Result<(Unpacked, R), ArchiveError> {
     let stream_max = limits
         .total_bytes_max
         .saturating_add(ENTRY_OVERHEAD_BYTES.saturating_mul(limits.entries_max as u64 + 1))
         .saturating_add(END_BYTES_MAX);
     let allowance = Rc::new(Cell::new(0));
-    let stream = Bounded {
-        inner: GzDecoder::new(gz),
-        left: stream_max,
-        allowance: Rc::clone(&allowance),
-        ended_in_zeros: false,
-    };
+    let stream = Bounded { inner: stream, left: stream_max, allowance: Rc::clone(&allowance), ended_in_zeros: false };
     let mut archive = tar::Archive::new(stream);
     let mut unpacked = Unpacked { limits, ..Unpacked::default() };
     let mut entries = archive.entries().map_err(damaged(limits))?;
@@ -101,11 +121,7 @@ fn read(gz: &[u8], limits: Limits) -> Result<Unpacked, ArchiveError> {
     }
     allowance.set(END_BYTES_MAX);
     rest.drain().map_err(damaged(limits))?;
-    if rest.inner.into_inner().is_empty() {
-        Ok(unpacked)
-    } else {
-        Err(ArchiveError::Damaged("something follows its end".to_owned()))
-    }
+    Ok((unpacked, rest.inner))
 }
 
 #[derive(Default)]
@@ -198,10 +214,12 @@ fn damaged(limits: Limits) -> impl Fn(std::io::Error) -> ArchiveError {
         Some(_) => ArchiveError::TooLarge(limits.total_bytes_max),
         // The tar library wraps errors in its own, so the text is all that is left of the cause.
         None if error.to_string().contains(STREAM_TOO_LONG) => ArchiveError::TooLarge(limits.total_bytes_max),
+        None if error.kind() == std::io::ErrorKind::UnexpectedEof => ArchiveError::Damaged(CUT_OFF.to_owned()),
         None => ArchiveError::Damaged(error.to_string()),
     }
 }
 
+const CUT_OFF: &str = "it ends too early, as if it had not been copied completely";
 const STREAM_TOO_LONG: &str = "unpacks to more than is allowed";
 
 #[derive(Debug, thiserror::Error)]

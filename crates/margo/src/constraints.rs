@@ -6,6 +6,9 @@ use serde_json::Value;
 
 mod evaluate;
 pub(crate) mod read;
+mod words;
+
+pub use words::Subject;
 
 /// Constraints as the supplier wrote them. `raw` is what gets copied into a deployment, unmodified (CON-03).
 #[derive(Debug, Clone, PartialEq)]
@@ -100,8 +103,10 @@ pub struct Reason {
     /// `deploymentType`, `cpu`, `memory`, `storage`, or a path such as `eligibilityRules[0].labelSelector.matchExpressions[1]`.
     pub rule: String,
     pub outcome: Outcome,
-    /// A sentence for people: `needs 2 Gi of memory, has 4 Gi`.
+    /// A sentence for people: `has 2 GiB of memory, needs 4 GiB`.
     pub message: String,
+    /// The label of the device this rule asks for.
+    pub label: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

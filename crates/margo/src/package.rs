@@ -18,6 +18,9 @@ pub const RESOURCE_BYTES_MAX: usize = 8 << 20;
 /// The most files a package may hold.
 pub const FILES_MAX: usize = 64;
 
+/// What is said of a file that the description does not name: nothing is wrong with it, it is only not needed.
+pub const LEFT_OUT: &str = "is not named by the description and is left out";
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackageFile {
     /// Relative path in the package, such as `margo.yaml` or `resources/icon.png`.

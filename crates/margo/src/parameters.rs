@@ -7,6 +7,7 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 mod check;
+mod pattern;
 pub(crate) mod read;
 mod resolve;
 pub(crate) mod write;
@@ -118,6 +119,11 @@ impl Schema {
     /// Arrays take a list, and so does a choice of several.
     pub fn takes_list(&self) -> bool {
         self.multiselect || self.data_type != self.data_type.element()
+    }
+
+    /// The pattern of [`Schema::regex_match`] for people; `None` where it has no words that are certain.
+    pub fn pattern_in_words(&self) -> Option<String> {
+        self.regex_match.as_deref().and_then(pattern::words)
     }
 }
 

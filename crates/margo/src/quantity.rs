@@ -38,6 +38,17 @@ pub fn format_bytes(bytes: u128) -> String {
     format!("{}{unit}", bytes >> shift)
 }
 
+/// For people: `1.5 GiB`, with at most two decimals.
+pub fn words(bytes: u128) -> String {
+    let (unit, shift) = UNITS.iter().rev().find(|(_, shift)| bytes >> shift > 0).copied().unwrap_or(("Ki", 10));
+    // Below the largest unit nothing overflows: hundredths of it are counted, and cut off.
+    let hundredths = (bytes >> (shift - 10)).saturating_mul(100) >> 10;
+    let (whole, rest) = (hundredths / 100, hundredths % 100);
+    let text = format!("{whole}.{rest:02}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    format!("{text} {unit}B")
+}
+
 /// The text without blanks when it is a quantity, else as it is (CAP-10).
 pub fn without_blanks(text: &str) -> String {
     if parse_bytes(text).is_some() { text.split_whitespace().collect() } else { text.to_owned() }
@@ -72,6 +83,21 @@ mod tests {
         }
         assert_eq!(parse_bytes(&format!("{}Ei", "9".repeat(40))), None);
         assert_eq!(parse_bytes(&format!("1.{}Ei", "9".repeat(40))), None);
+    }
+
+    #[test]
+    fn words_use_the_unit_people_would() {
+        for (text, words) in [
+            ("512Mi", "512 MiB"),
+            ("1536Mi", "1.5 GiB"),
+            ("2Gi", "2 GiB"),
+            ("16315608Ki", "15.55 GiB"),
+            ("1024Ei", "1024 EiB"),
+            ("0Mi", "0 KiB"),
+            ("0.5Ki", "0.5 KiB"),
+        ] {
+            assert_eq!(parse_bytes(text).map(super::words).as_deref(), Some(words), "{text}");
+        }
     }
 
     proptest! {

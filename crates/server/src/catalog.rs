@@ -6,6 +6,7 @@ pub(crate) mod registry;
 mod upload;
 
 pub use descriptions::Descriptions;
+pub(crate) use upload::too_large;
 pub use upload::{UPLOAD_BYTES_MAX, UploadNote};
 
 use crate::app::access::Caller;

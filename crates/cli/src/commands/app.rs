@@ -13,7 +13,7 @@ use crate::ask::plain;
 use crate::clock;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
-use margrave_api::applications::{ApplicationDetail, DeviceFit, FitOutcome, Question, Questions};
+use margrave_api::applications::{ApplicationDetail, ApplicationVersion, DeviceFit, FitOutcome, Question, Questions};
 use std::fmt::Write as _;
 
 #[derive(Debug, clap::Subcommand)]
@@ -40,7 +40,7 @@ pub(crate) enum AppCommand {
         /// The version to compare it with; the newest one if left out
         to: Option<String>,
     },
-    /// Add a package from a folder, an OCI layout or a registry
+    /// Add a package from a folder, an archive, an OCI layout or a registry
     Import(import::ImportArgs),
     /// Build a package, chart or compose archive from a folder and push it
     Push(push::PushArgs),
@@ -176,8 +176,21 @@ fn render_detail(out: Output, detail: &ApplicationDetail) -> String {
         for warning in &version.warnings {
             let _ = writeln!(text, "{}: {warning}", version.version);
         }
+        if let Some(line) = left_out(version) {
+            let _ = writeln!(text, "{}: {line}", version.version);
+        }
     }
     text
+}
+
+/// Files the catalog does not need: nothing is lost, so one line is enough.
+fn left_out(version: &ApplicationVersion) -> Option<String> {
+    let (files, are) = match version.left_out.len() {
+        0 => return None,
+        1 => ("1 file".to_owned(), "is"),
+        number => (format!("{number} files"), "are"),
+    };
+    Some(format!("{files} of the package {are} not needed by the catalog (-o json lists them)"))
 }
 
 /// The version given, or the newest one in the catalog.
@@ -260,7 +273,7 @@ fn deciding_reasons(fit: &DeviceFit) -> String {
             .map(|reason| reason.message.as_str())
             .collect();
         let prefix = if several { format!("{}: ", profile.profile_type) } else { String::new() };
-        whys.push(format!("{prefix}{}", reasons.join(", ")));
+        whys.push(format!("{prefix}{}", reasons.join("; ")));
     }
     whys.join("; ")
 }

@@ -58,6 +58,7 @@ fn a_problem_of_the_package_as_a_whole_has_no_field_before_it() {
     let server = Server::start();
     let folder = server.folder.path().join("package");
     std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("notes.txt"), "nothing").unwrap();
     server.run(&["app", "import", folder.to_str().unwrap()]).check(
         6,
         "",
@@ -77,8 +78,33 @@ fn what_is_no_folder_is_told_before_anything_is_sent() {
     server.run(&["app", "import", "/nonexistent"]).check(
         2,
         "",
-        "error: `/nonexistent` is not a folder
-  - a package is a folder with margo.yaml and resources/, an OCI layout, or oci://…
+        "error: there is no folder or archive `/nonexistent`
+  - a package is a folder with margo.yaml and resources/, an archive of one, an OCI layout, or oci://…
+",
+    );
+}
+
+#[test]
+fn an_archive_is_imported_as_it_is_and_anything_else_is_called_what_it_is() {
+    let server = Server::start();
+    let archive = server.folder.path().join("package.tar.gz");
+    let folder = samples().join("line-monitor/1.0.0");
+    let packed = std::process::Command::new("tar").arg("-czf").arg(&archive).arg("-C").arg(&folder).arg(".").status();
+    assert!(packed.unwrap().success());
+    let seen = server.run(&["app", "import", archive.to_str().unwrap()]);
+    assert_eq!(seen.code, 0, "{}", seen.stderr);
+    assert!(seen.stdout.starts_with("Imported line-monitor 1.0.0"), "{}", seen.stdout);
+    // The components beside the description are for `margrave app push`.
+    let line = seen.stderr.lines().find(|line| line.contains("not needed by the catalog")).unwrap();
+    assert!(line.ends_with("files of the package are not needed by the catalog (-o json lists them)"), "{line}");
+    assert!(!seen.stderr.contains("warning:"), "{}", seen.stderr);
+    let shown = server.json(&["app", "show", "line-monitor"]);
+    assert!(shown["versions"][0]["leftOut"].as_array().unwrap().len() > 1, "{shown}");
+    std::fs::write(&archive, "PK\u{3}\u{4}").unwrap();
+    server.run(&["app", "import", archive.to_str().unwrap()]).check(
+        6,
+        "",
+        "error: this is a ZIP archive; unpack it, then pack the folder that holds `margo.yaml`: `tar -czf package.tar.gz -C FOLDER .`, or let `margrave app import FOLDER` do it
 ",
     );
 }

@@ -114,6 +114,32 @@ fn damaged_archives_are_refused() {
 }
 
 #[test]
+fn an_archive_cut_off_says_so() {
+    let whole = pack(&[("a".to_owned(), &[7; 1000])]);
+    let Err(ArchiveError::Damaged(why)) = unpack(&whole[..whole.len() / 2], LIMITS) else { panic!("unpacked") };
+    assert_eq!(why, CUT_OFF);
+}
+
+#[test]
+fn a_plain_tar_is_read_within_the_same_bounds_where_it_is_allowed() {
+    let plain = |size: u64| {
+        let mut builder = tar::Builder::new(Vec::new());
+        raw(&mut builder, b"a", EntryType::Regular, size, &vec![1; size as usize]);
+        builder.into_inner().unwrap()
+    };
+    let files = unpack_maybe_compressed(&plain(5), LIMITS).unwrap();
+    assert_eq!(files, [Entry { path: "a".to_owned(), bytes: vec![1; 5] }]);
+    assert!(unpack(&plain(5), LIMITS).is_err(), "components are compressed");
+    assert!(matches!(unpack_maybe_compressed(&plain(1025), LIMITS), Err(ArchiveError::EntryTooLarge { .. })));
+    let whole = plain(5);
+    for cut in [0, 3, 400, 514, 1000] {
+        assert!(unpack_maybe_compressed(&whole[..cut], LIMITS).is_err(), "cut at {cut}");
+    }
+    assert!(unpack_maybe_compressed(&[whole, b"more".to_vec()].concat(), LIMITS).is_err());
+    assert_eq!(unpack_maybe_compressed(&pack(&[("a".to_owned(), b"1")]), LIMITS).unwrap().len(), 1);
+}
+
+#[test]
 fn packing_is_reproducible_and_plain() {
     // W-20
     let one = pack(&[("b".to_owned(), b"2"), ("a".to_owned(), b"1")]);

@@ -1,5 +1,6 @@
 //! Whether a device satisfies constraints, and why (CON-05 to CON-11).
 
+use super::words::{self, Subject};
 use super::{
     CapacityRequirements, CpuRequirement, DeviceConstraints, EligibilityRule, Fit, MatchExpression, Operator, Outcome,
     Reason, Selector,
@@ -7,7 +8,6 @@ use super::{
 use crate::capabilities::{DeviceCapabilities, DeviceProperties};
 use crate::description::ProfileType;
 use crate::quantity::parse_bytes;
-use crate::reader::shown;
 use serde_json::Value;
 
 pub(super) fn evaluate(
@@ -19,7 +19,7 @@ pub(super) fn evaluate(
     let Some(types) = &properties.supported_deployment_types else {
         // CAP-06
         let message = "the device does not host workloads".to_owned();
-        return fit(vec![Reason { rule: "deploymentType".to_owned(), outcome: Outcome::No, message }]);
+        return fit(vec![Reason { rule: "deploymentType".to_owned(), outcome: Outcome::No, message, label: None }]);
     };
     let mut reasons = vec![deployment_type(profile_type, types)];
     let Some(constraints) = constraints else { return fit(reasons) };
@@ -66,8 +66,8 @@ fn yes_no(holds: bool) -> Outcome {
 fn deployment_type(profile_type: ProfileType, types: &[String]) -> Reason {
     let wanted = profile_type.as_str();
     let outcome = yes_no(types.iter().any(|supported| supported == wanted));
-    let message = format!("needs the deployment type {wanted}, supports {}", types.join(", "));
-    Reason { rule: "deploymentType".to_owned(), outcome, message }
+    let message = words::deployment_type(profile_type, types);
+    Reason { rule: "deploymentType".to_owned(), outcome, message, label: None }
 }
 
 fn capacity_reasons(capacity: &CapacityRequirements, properties: &DeviceProperties) -> Vec<Reason> {
@@ -83,41 +83,26 @@ fn capacity_reasons(capacity: &CapacityRequirements, properties: &DeviceProperti
 
 /// One single entry must do it; entries are never added up (CON-06).
 fn cpu_reason(needed: &CpuRequirement, properties: &DeviceProperties) -> Reason {
-    let reason = |outcome, message| Reason { rule: "cpu".to_owned(), outcome, message };
-    let wanted = match &needed.architectures {
-        Some(architectures) => format!("needs {} cores of {}", needed.cores, architectures.join(" or ")),
-        None => format!("needs {} cores", needed.cores),
-    };
-    let Some(cpus) = &properties.cpus else {
-        return reason(Outcome::Unknown, format!("{wanted}, the device does not report its CPUs"));
-    };
-    let outcome = any(cpus.iter().map(|cpu| {
+    let message = words::cpu(needed, properties.cpus.as_deref());
+    let reason = |outcome| Reason { rule: "cpu".to_owned(), outcome, message, label: None };
+    let Some(cpus) = &properties.cpus else { return reason(Outcome::Unknown) };
+    reason(any(cpus.iter().map(|cpu| {
         let architecture = match (&needed.architectures, &cpu.architecture) {
             (None, _) => Outcome::Yes,
             (Some(_), None) => Outcome::Unknown,
             (Some(wanted), Some(offered)) => yes_no(wanted.contains(offered)),
         };
         all([yes_no(cpu.cores >= needed.cores), architecture].into_iter())
-    }));
-    let offered: Vec<_> = cpus
-        .iter()
-        .map(|cpu| format!("{} of {}", cpu.cores, cpu.architecture.as_deref().unwrap_or("unknown architecture")))
-        .collect();
-    let offered = if offered.is_empty() { "none".to_owned() } else { offered.join(" and ") };
-    reason(outcome, format!("{wanted}, has {offered}"))
+    })))
 }
 
 fn quantity_reason(rule: &str, needed: &str, offered: Option<&str>) -> Reason {
-    let wanted = format!("needs {needed} of {rule}");
-    let (outcome, message) = match (parse_bytes(needed), offered, offered.and_then(parse_bytes)) {
-        (None, _, _) => (Outcome::Unknown, format!("{wanted}, which is not a quantity")),
-        (_, None, _) => (Outcome::Unknown, format!("{wanted}, the device does not report it")),
-        (_, Some(text), None) => {
-            (Outcome::Unknown, format!("{wanted}, the device reports `{}`, which is not a quantity", shown(text)))
-        }
-        (Some(needed), Some(text), Some(offered)) => (yes_no(offered >= needed), format!("{wanted}, has {text}")),
+    let outcome = match (parse_bytes(needed), offered.and_then(parse_bytes)) {
+        (Some(needed), Some(offered)) => yes_no(offered >= needed),
+        _ => Outcome::Unknown,
     };
-    Reason { rule: rule.to_owned(), outcome, message }
+    let message = words::capacity(rule, needed, offered, outcome);
+    Reason { rule: rule.to_owned(), outcome, message, label: None }
 }
 
 /// One rule suffices; within a rule everything must hold (CON-07).
@@ -135,7 +120,9 @@ fn rules_reasons(rules: &[EligibilityRule], capabilities: &DeviceCapabilities) -
             found.extend(selector.match_expressions.iter().enumerate().map(|(index, expression)| {
                 let (holds, message) = expression_holds(expression, source);
                 let rule = format!("{path}.{name}.matchExpressions[{index}]");
-                Reason { rule, outcome: yes_no(holds), message }
+                let wants_label = name == "labelSelector" && expression.operator != Operator::DoesNotExist;
+                let label = wants_label.then(|| expression.key.clone());
+                Reason { rule, outcome: yes_no(holds), message, label }
             }));
         }
         outcomes.push(all(found.iter().map(|reason| reason.outcome)));
@@ -144,10 +131,10 @@ fn rules_reasons(rules: &[EligibilityRule], capabilities: &DeviceCapabilities) -
     let outcome = any(outcomes.iter().copied());
     if rules.len() > 1 {
         let message = match outcomes.iter().position(|outcome| *outcome == Outcome::Yes) {
-            Some(index) => format!("one of {} rules must hold, rule {} does", rules.len(), index + 1),
-            None => format!("one of {} rules must hold, none does", rules.len()),
+            Some(index) => format!("one of {} alternatives is enough, number {} holds", rules.len(), index + 1),
+            None => format!("one of {} alternatives would be enough, none holds", rules.len()),
         };
-        reasons.push(Reason { rule: "eligibilityRules".to_owned(), outcome, message });
+        reasons.push(Reason { rule: "eligibilityRules".to_owned(), outcome, message, label: None });
     }
     (outcome, reasons)
 }
@@ -160,6 +147,13 @@ enum Source<'a> {
 }
 
 impl<'a> Source<'a> {
+    fn subject(self) -> Subject {
+        match self {
+            Self::Properties(_) => Subject::Property,
+            Self::Labels(_) => Subject::Label,
+        }
+    }
+
     fn get(self, key: &str) -> Option<&'a Value> {
         match self {
             Self::Properties(root) => root.pointer(key),
@@ -188,13 +182,18 @@ fn shape(value: &Value) -> Shape<'_> {
 }
 
 fn expression_holds(expression: &MatchExpression, source: Source<'_>) -> (bool, String) {
-    let key = shown(&expression.key);
-    let wanted = format!("`{key}` {}", demand(expression));
+    let subject = source.subject();
     let Some(value) = source.get(&expression.key) else {
-        let holds = expression.operator == Operator::DoesNotExist;
-        return (holds, format!("{wanted}, the device does not report it"));
+        return (expression.operator == Operator::DoesNotExist, words::missing(subject, expression));
     };
-    let has = format!("{wanted}, has {}", shown(&value.to_string()));
+    let items = matches!(expression.operator, Operator::ContainsAll | Operator::ContainsAny);
+    let message = match shape(value) {
+        Shape::Scalar(value) if !items => words::present(subject, expression, &[value]),
+        Shape::Scalars(values) if !items => words::present(subject, expression, &values.iter().collect::<Vec<_>>()),
+        Shape::Scalars([]) => words::elements(expression, &[]),
+        Shape::Objects(values) if items => words::elements(expression, values),
+        _ => words::unsuitable(subject, expression, value),
+    };
     let holds = match (shape(value), expression.operator) {
         (Shape::Scalar(_) | Shape::Scalars(_), Operator::Exists) => true,
         (Shape::Scalar(value), Operator::In) => contains(&expression.values, value),
@@ -208,7 +207,7 @@ fn expression_holds(expression: &MatchExpression, source: Source<'_>) -> (bool, 
         // Everything else is false, an array of objects under a plain operator too (CON-08).
         _ => false,
     };
-    (holds, has)
+    (holds, message)
 }
 
 fn item_holds(operator: Operator, selector: &Selector, item: &Value) -> bool {
@@ -244,34 +243,4 @@ fn contains(values: &[Value], wanted: &Value) -> bool {
         value == wanted
             || matches!((value.as_f64(), wanted.as_f64()), (Some(one), Some(other)) if one.total_cmp(&other).is_eq())
     })
-}
-
-fn demand(expression: &MatchExpression) -> String {
-    let values = || {
-        let texts: Vec<_> = expression
-            .values
-            .iter()
-            .map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
-            .collect();
-        shown(&texts.join(", "))
-    };
-    let items = || {
-        let expressions =
-            expression.item_selector.as_ref().map(|items| &items.match_expressions[..]).unwrap_or_default();
-        let joint = if expression.operator == Operator::ContainsAll { " and " } else { " or " };
-        let texts: Vec<_> = expressions
-            .iter()
-            .map(|expression| format!("`{}` {}", shown(&expression.key), demand(expression)))
-            .collect();
-        texts.join(joint)
-    };
-    match expression.operator {
-        Operator::In => format!("must be one of {}", values()),
-        Operator::NotIn => format!("must be there and be none of {}", values()),
-        Operator::Exists => "must be there".to_owned(),
-        Operator::DoesNotExist => "must not be there".to_owned(),
-        Operator::Gt => format!("must be greater than {}", values()),
-        Operator::Lt => format!("must be less than {}", values()),
-        Operator::ContainsAll | Operator::ContainsAny => format!("must hold an element where {}", items()),
-    }
 }

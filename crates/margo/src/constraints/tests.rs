@@ -57,7 +57,7 @@ fn refused(expression: Value, words: &str) {
 fn the_deployment_type_is_looked_at_first() {
     let fit = evaluate(ProfileType::Compose, None, &device(|_| {}));
     assert_eq!(fit.outcome, Outcome::Yes);
-    assert_eq!(fit.reasons[0].message, "needs the deployment type compose, supports compose");
+    assert_eq!(fit.reasons[0].message, "runs Compose, needs Compose");
     let fit = evaluate(ProfileType::Helm, None, &device(|_| {}));
     assert_eq!((fit.outcome, fit.reasons[0].rule.as_str()), (Outcome::No, "deploymentType"));
 }
@@ -119,7 +119,7 @@ fn every_rule_has_a_reason_for_yes_and_for_no() {
             ("eligibilityRules", Outcome::Yes),
         ]
     );
-    assert_eq!(fit.reasons[2].message, "needs 2Gi of memory, has 4 Gi");
+    assert_eq!(fit.reasons[2].message, "has 4 GiB of memory, needs 2 GiB");
     assert_eq!(fit.outcome, Outcome::No, "the deployment type alone decides");
 }
 
@@ -275,4 +275,110 @@ fn capacity_fields_follow_their_patterns() {
     assert!(read(json!({"cpu": {}})).unwrap_err().contains("cores"));
     assert!(read(json!({"cpu": {"cores": -1}})).unwrap_err().contains("negative"));
     assert!(read(json!({"cpu": {"cores": 1, "architectures": ["z80"]}})).unwrap_err().contains("riscv64"));
+}
+
+/// The reason for one expression in one rule.
+fn reason(selector: &str, expression: &Value) -> Reason {
+    let value = json!({"eligibilityRules": [{selector: {"matchExpressions": [expression]}}]});
+    fit(&value, &device(|_| {})).reasons.pop().unwrap()
+}
+
+#[test]
+fn reasons_about_labels_name_the_label_and_both_values() {
+    let say = |expression: Value| reason("labelSelector", &expression).message;
+    let hall = "ardent.example/hall";
+    assert_eq!(
+        say(json!({"key": "line", "operator": "Exists"})),
+        "needs the label `line`, which the device does not report"
+    );
+    assert_eq!(
+        say(json!({"key": "line", "operator": "In", "values": ["7", "8"]})),
+        "needs the label `line` (one of `7`, `8`), which the device does not report"
+    );
+    assert_eq!(
+        say(json!({"key": hall, "operator": "In", "values": ["south"]})),
+        "label `ardent.example/hall` is `north`, needs `south`"
+    );
+    assert_eq!(
+        say(json!({"key": hall, "operator": "NotIn", "values": ["north"]})),
+        "label `ardent.example/hall` is `north`, needs anything but `north`"
+    );
+    assert_eq!(
+        say(json!({"key": hall, "operator": "DoesNotExist"})),
+        "label `ardent.example/hall` is `north`, needs a device without it"
+    );
+    assert_eq!(
+        say(json!({"key": hall, "operator": "Gt", "values": [1]})),
+        "label `ardent.example/hall` is `north`, which is no number; needs more than `1`"
+    );
+    assert_eq!(
+        say(json!({"key": "ardent.example/floor", "operator": "In", "values": ["2"]})),
+        "label `ardent.example/floor` is `2` as a number, needs `2` as text"
+    );
+}
+
+#[test]
+fn reasons_about_usual_properties_have_words_and_others_their_pointer() {
+    let say = |expression: Value| reason("propertySelector", &expression).message;
+    assert_eq!(
+        say(json!({"key": "/vendor", "operator": "In", "values": ["Siemens", "ABB"]})),
+        "vendor is `Ardent Controls`, needs one of `Siemens`, `ABB`"
+    );
+    assert_eq!(
+        say(json!({"key": "/cpus/0/cores", "operator": "Gt", "values": [8]})),
+        "number of cores of processor 1 is `4`, needs more than `8`"
+    );
+    assert_eq!(
+        say(json!({"key": "/supportedDeploymentTypes", "operator": "In", "values": ["helm"]})),
+        "deployment types are `compose`, needs `helm`"
+    );
+    assert_eq!(
+        say(json!({"key": "/safety/level", "operator": "In", "values": ["SIL2"]})),
+        "needs the property `/safety/level` (`SIL2`), which the device does not report"
+    );
+    assert_eq!(
+        say(json!({"key": "/cpus", "operator": "Exists"})),
+        "needs the processors, but `/cpus` is a list, which `Exists` cannot judge"
+    );
+}
+
+#[test]
+fn reasons_about_lists_say_what_is_in_them() {
+    let say = |key: &str, values: Value| {
+        let items = json!({"matchExpressions": [{"key": "/type", "operator": "In", "values": values}]});
+        reason("propertySelector", &json!({"key": key, "operator": "ContainsAll", "itemSelector": items})).message
+    };
+    let message = say("/peripherals", json!(["gpu"]));
+    assert!(message.starts_with("needs a peripheral with type `gpu`, has `camera`"), "{message}");
+    let message = say("/lamps", json!(["red", "green"]));
+    assert_eq!(
+        message,
+        "needs an element of `/lamps` with type `red` or `green`, the device reports no property `/lamps`"
+    );
+}
+
+#[test]
+fn a_reason_names_the_label_that_would_help() {
+    let label = |expression: Value| reason("labelSelector", &expression).label;
+    assert_eq!(label(json!({"key": "line", "operator": "Exists"})).as_deref(), Some("line"));
+    assert_eq!(label(json!({"key": "line", "operator": "DoesNotExist"})), None);
+    assert_eq!(reason("propertySelector", &json!({"key": "/vendor", "operator": "Exists"})).label, None);
+}
+
+#[test]
+fn capacity_is_said_with_both_numbers() {
+    let say = |needs: Value, change: fn(&mut Value)| {
+        fit(&json!({ "capacityRequirements": needs }), &device(change)).reasons[1].message.clone()
+    };
+    let small = |value: &mut Value| value["properties"]["memory"] = json!("2047.999 Mi");
+    assert_eq!(say(json!({"memory": "4Gi"}), small), "has 1.99 GiB of memory, needs 4 GiB");
+    let hair = |value: &mut Value| value["properties"]["memory"] = json!("2.001Gi");
+    assert_eq!(say(json!({"memory": "2.003Gi"}), hair), "has 2.001Gi of memory, needs 2.003Gi");
+    let silent = |value: &mut Value| {
+        value["properties"].as_object_mut().unwrap().remove("cpus");
+    };
+    assert_eq!(
+        say(json!({"cpu": {"cores": 1, "architectures": ["arm64"]}}), silent),
+        "needs 1 core of arm64, the device does not report its processors"
+    );
 }

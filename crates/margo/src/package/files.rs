@@ -1,6 +1,8 @@
 //! A package as a folder: its description and the resources it names (AP-01).
 
-use super::{DESCRIPTION_BYTES_MAX, FILES_MAX, Package, PackageFile, RESOURCE_BYTES_MAX, Resource, ResourceKind};
+use super::{
+    DESCRIPTION_BYTES_MAX, FILES_MAX, LEFT_OUT, Package, PackageFile, RESOURCE_BYTES_MAX, Resource, ResourceKind,
+};
 use crate::description::ApplicationDescription;
 use crate::finding::{Finding, Findings, Read, ReadResult, Severity};
 use crate::reader::shown;
@@ -54,7 +56,7 @@ pub(super) fn read(files: &[PackageFile]) -> ReadResult<Package> {
         }
         for file in files.iter().filter(|other| other.path != file.path) {
             if inner_path(&file.path).is_some_and(|path| resources.iter().all(|resource| resource.path != path)) {
-                findings.push(note(Severity::Warning, &file.path, "is not named by the description and is left out"));
+                findings.push(note(Severity::Warning, &file.path, LEFT_OUT));
             }
         }
     }

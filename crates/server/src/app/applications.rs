@@ -9,6 +9,7 @@ use super::summary;
 use crate::state::ServerState;
 use margo::description::ApplicationDescription;
 use margo::ids::ApplicationId;
+use margo::package::LEFT_OUT;
 use margrave_api::applications as wire;
 use margrave_api::page::Page;
 use margrave_core::model::{ApplicationVersion, ResourceRef};
@@ -129,6 +130,8 @@ pub(crate) fn to_wire(version: ApplicationVersion, description: &ApplicationDesc
         .into_iter()
         .map(|ResourceRef { kind, path, media_type, digest: _ }| wire::Resource { kind, path, media_type })
         .collect();
+    let (unneeded, warnings): (Vec<_>, Vec<_>) =
+        version.warnings.into_iter().partition(|warning| left_out(warning).is_some());
     wire::ApplicationVersion {
         id: version.application.to_string(),
         version: version.version,
@@ -140,6 +143,32 @@ pub(crate) fn to_wire(version: ApplicationVersion, description: &ApplicationDesc
         imported_at: version.imported_at.to_string(),
         profiles,
         resources,
-        warnings: version.warnings,
+        left_out: unneeded.iter().filter_map(|warning| left_out(warning)).map(str::to_owned).collect(),
+        warnings,
+    }
+}
+
+/// The file a warning is about, where it only says that the catalog does not need it. Warnings are kept as they are said.
+fn left_out(warning: &str) -> Option<&str> {
+    warning.strip_suffix(LEFT_OUT)?.strip_suffix("`: ")?.strip_prefix('`')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::left_out;
+    use margo::package::{PackageFile, read};
+
+    #[test]
+    fn files_nobody_needs_are_told_from_what_is_odd() {
+        let yaml = include_bytes!("../../../../samples/line-monitor/1.1.0/margo.yaml");
+        let file = |path: &str, bytes: &[u8]| PackageFile { path: path.to_owned(), bytes: bytes.to_vec() };
+        let named = ["icon.svg", "description.md", "release-notes.md", "license.txt"];
+        let mut files = vec![file("margo.yaml", yaml), file("components/a `b`.yaml", b"a: 1")];
+        files.extend(named.iter().map(|name| file(&format!("resources/{name}"), b"text")));
+        let warnings = read(&files).unwrap().warnings;
+        let about: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+        let left: Vec<&str> = about.iter().filter_map(|warning| left_out(warning)).collect();
+        assert_eq!(left, ["components/a `b`.yaml"], "{about:?}");
+        assert_eq!(left_out("line 3: `metadata`: is old"), None);
     }
 }

@@ -163,7 +163,7 @@ pub fn sections(description: &ApplicationDescription, profile: Option<&str>) -> 
             // PRM-09: a sensitive default is used, not shown.
             default: question.default.filter(|_| !question.schema.sensitive).cloned(),
             hides_default: question.schema.sensitive && question.default.is_some_and(|value| !is_nothing(value)),
-            rules: super::applications::rules(question.schema),
+            rules: super::applications::rules(question.schema, question.default),
         });
     }
     sections

@@ -5,6 +5,7 @@ use super::devices::{self, KeyText};
 use super::error::AppResult;
 use super::paging::{Paging, page};
 use crate::state::ServerState;
+use indexmap::IndexMap;
 use margo::constraints::{Outcome, Reason};
 use margo::description::ApplicationDescription;
 use margrave_api::applications as wire;
@@ -48,15 +49,27 @@ pub(crate) fn judge(description: &ApplicationDescription, device: &Device, wante
             profile: judged.profile,
             profile_type: judged.profile_type.as_str().to_owned(),
             outcome: outcome_to_wire(judged.fit.outcome),
-            reasons: judged.fit.reasons.into_iter().map(reason_to_wire).collect(),
+            reasons: judged.fit.reasons.iter().map(|reason| to_wire(reason, &device.operator_labels)).collect(),
         })
         .collect();
     wire::DeviceFit { device: reference, outcome: outcome_to_wire(outcome), profile, profiles }
 }
 
-fn reason_to_wire(reason: Reason) -> wire::FitReason {
-    let Reason { rule, outcome, message } = reason;
-    wire::FitReason { rule, outcome: outcome_to_wire(outcome), message }
+fn to_wire(reason: &Reason, operator_labels: &IndexMap<String, String>) -> wire::FitReason {
+    let message = said(reason, operator_labels);
+    wire::FitReason { rule: reason.rule.clone(), outcome: outcome_to_wire(reason.outcome), message }
+}
+
+/// The reason, and where an operator has given the label that is missing, that it does not help.
+pub(crate) fn said(reason: &Reason, operator_labels: &IndexMap<String, String>) -> String {
+    let missing = reason.label.as_ref().filter(|_| reason.outcome == Outcome::No);
+    match missing.and_then(|label| operator_labels.get_key_value(label)) {
+        Some((name, value)) => format!(
+            "{} (the operator's label `{name}={value}` does not count here: only labels the device reports do)",
+            reason.message
+        ),
+        None => reason.message.clone(),
+    }
 }
 
 fn outcome_to_wire(outcome: Outcome) -> wire::FitOutcome {
@@ -64,5 +77,27 @@ fn outcome_to_wire(outcome: Outcome) -> wire::FitOutcome {
         Outcome::Yes => wire::FitOutcome::Fits,
         Outcome::No => wire::FitOutcome::DoesNotFit,
         Outcome::Unknown => wire::FitOutcome::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operators_label_that_does_not_help_is_named() {
+        let labels: IndexMap<String, String> = [("line".to_owned(), "7".to_owned())].into_iter().collect();
+        let reason = |label: &str, outcome| Reason {
+            rule: "eligibilityRules[0]".to_owned(),
+            outcome,
+            message: "needs it".to_owned(),
+            label: Some(label.to_owned()),
+        };
+        assert_eq!(
+            said(&reason("line", Outcome::No), &labels),
+            "needs it (the operator's label `line=7` does not count here: only labels the device reports do)"
+        );
+        assert_eq!(said(&reason("line", Outcome::Yes), &labels), "needs it");
+        assert_eq!(said(&reason("hall", Outcome::No), &labels), "needs it");
     }
 }

@@ -6,8 +6,9 @@ use super::error::{AppError, AppResult};
 use super::fit;
 use super::overview;
 use crate::state::ServerState;
-use margo::constraints::{DeviceConstraints, MatchExpression, Operator, Selector};
+use margo::constraints::{DeviceConstraints, Selector, Subject};
 use margo::description::{ApplicationDescription, ComponentSource, DeploymentProfile, ProfileType};
+use margo::quantity;
 use margrave_api::applications as wire;
 use margrave_api::summary::Counts;
 use margrave_core::model::ApplicationVersion;
@@ -27,7 +28,7 @@ pub struct Shelved {
     pub versions: u32,
     pub icon: bool,
     pub tags: Vec<String>,
-    /// How it is installed: `helm`, `compose`.
+    /// How it is installed: `Helm chart`, `Docker Compose`.
     pub types: Vec<String>,
     /// Deployments of any version.
     pub uses: u64,
@@ -66,7 +67,7 @@ pub async fn list(state: &ServerState, search: &Search) -> AppResult<(Vec<Shelve
         }
         let mut types: Vec<String> = Vec::new();
         for profile in &description.deployment_profiles {
-            let word = profile.profile_type.as_str().to_owned();
+            let word = kind(profile.profile_type).to_owned();
             if !types.contains(&word) {
                 types.push(word);
             }
@@ -190,7 +191,7 @@ fn profile(profile: &DeploymentProfile) -> Profile {
             .components
             .iter()
             .map(|component| {
-                let time = component.properties.timeout.map(|timeout| timeout.to_string());
+                let time = component.properties.timeout.map(|timeout| minutes(timeout.seconds));
                 (component.name.clone(), source(&component.properties.source), time)
             })
             .collect(),
@@ -202,7 +203,7 @@ fn kind(kind: ProfileType) -> &'static str {
     match kind {
         ProfileType::Helm => "Helm chart",
         ProfileType::Compose => "Docker Compose",
-        ProfileType::Custom => "custom",
+        ProfileType::Custom => "Custom",
     }
 }
 
@@ -224,15 +225,15 @@ fn needs(profile_type: ProfileType, constraints: Option<&DeviceConstraints>) -> 
             let of = cpu.architectures.as_ref().map_or_else(String::new, |list| format!(", {}", list.join(" or ")));
             needs.push(format!("{cores}{of}"));
         }
-        needs.extend(capacity.memory.iter().map(|memory| format!("{memory} of memory")));
-        needs.extend(capacity.storage.iter().map(|storage| format!("{storage} of storage")));
+        needs.extend(capacity.memory.iter().map(|memory| format!("{} of memory", readable(memory))));
+        needs.extend(capacity.storage.iter().map(|storage| format!("{} of storage", readable(storage))));
     }
     let rules = constraints.eligibility_rules.as_deref().unwrap_or_default();
     let words: Vec<String> = rules
         .iter()
         .map(|rule| {
-            let labels = rule.label_selector.iter().flat_map(|selector| clauses("label", selector));
-            let properties = rule.property_selector.iter().flat_map(|selector| clauses("property", selector));
+            let labels = rule.label_selector.iter().flat_map(|selector| clauses(Subject::Label, selector));
+            let properties = rule.property_selector.iter().flat_map(|selector| clauses(Subject::Property, selector));
             labels.chain(properties).collect::<Vec<_>>().join(" and ")
         })
         .filter(|words| !words.is_empty())
@@ -243,28 +244,24 @@ fn needs(profile_type: ProfileType, constraints: Option<&DeviceConstraints>) -> 
     needs
 }
 
-fn clauses(noun: &str, selector: &Selector) -> Vec<String> {
-    selector.match_expressions.iter().map(|expression| clause(noun, expression)).collect()
+fn clauses(subject: Subject, selector: &Selector) -> impl Iterator<Item = String> + '_ {
+    selector.match_expressions.iter().map(move |expression| expression.needs(subject))
 }
 
-fn clause(noun: &str, expression: &MatchExpression) -> String {
-    let MatchExpression { key, operator, values, item_selector } = expression;
-    let plain = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let list = values.iter().map(plain).collect::<Vec<_>>().join(", ");
-    let words = match operator {
-        Operator::In if values.len() == 1 => format!("is {list}"),
-        Operator::In => format!("is one of {list}"),
-        Operator::NotIn => format!("is none of {list}"),
-        Operator::Exists => "is there".to_owned(),
-        Operator::DoesNotExist => "is not there".to_owned(),
-        Operator::Gt => format!("is above {list}"),
-        Operator::Lt => format!("is below {list}"),
-        Operator::ContainsAll => format!("has all of {list}"),
-        Operator::ContainsAny => format!("has one of {list}"),
+fn minutes(seconds: u64) -> String {
+    let count = |number: u64, noun: &str| match number {
+        0 => None,
+        1 => Some(format!("1 {noun}")),
+        number => Some(format!("{number} {noun}s")),
     };
-    let inner = item_selector.as_ref().map(|selector| clauses("its", selector).join(" and "));
-    let inner = inner.filter(|inner| !inner.is_empty()).map_or_else(String::new, |inner| format!(" where {inner}"));
-    format!("{noun} {key} {words}{inner}")
+    let parts: Vec<String> =
+        [count(seconds / 60, "minute"), count(seconds % 60, "second")].into_iter().flatten().collect();
+    parts.join(" ")
+}
+
+/// A quantity as people write it.
+fn readable(text: &str) -> String {
+    quantity::parse_bytes(text).map_or_else(|| text.to_owned(), quantity::words)
 }
 
 #[cfg(test)]
@@ -278,8 +275,8 @@ mod tests {
         let words = profile(&description.deployment_profiles[0]);
         assert_eq!(
             words.needs,
-            ["Kubernetes with Helm", "1 core, amd64 or arm64", "512Mi of memory", "2Gi of storage"]
+            ["Kubernetes with Helm", "1 core, amd64 or arm64", "512 MiB of memory", "2 GiB of storage"]
         );
-        assert_eq!(words.components[0].2.as_deref(), Some("5m0s"));
+        assert_eq!(words.components[0].2.as_deref(), Some("5 minutes"));
     }
 }

@@ -1,5 +1,6 @@
 //! A package in an OCI image layout: `oci-layout`, `index.json`, `blobs/sha256/...`. Every digest is verified (REG-09).
 
+use super::upload::refused;
 use super::{Found, texts};
 use crate::app::error::{AppError, AppResult, Code};
 use margo::archive::Entry;
@@ -49,6 +50,9 @@ pub(super) fn read(entries: &[Entry], reference: Option<&str>) -> AppResult<Foun
         if actual == *digest { Ok(bytes) } else { Err(broken(&format!("`{path}` has digest {actual}"))) }
     };
     let digest: Digest = chosen.digest.parse().map_err(|error| broken(&format!("`index.json`: {error}")))?;
+    if let Some(refusal) = refused::image(blob(&digest)?) {
+        return Err(refusal);
+    }
     let manifest = OciManifest::read(blob(&digest)?).map_err(|findings| AppError::broken_package(&findings))?;
     let mut layers: Vec<(Layer, Vec<u8>)> = Vec::with_capacity(manifest.document.layers.len());
     for layer in manifest.document.layers {

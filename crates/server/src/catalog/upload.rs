@@ -1,7 +1,11 @@
-//! An uploaded tar.gz: a package folder, or an OCI layout.
+//! An uploaded tar.gz or tar: a package folder, or an OCI layout.
+
+pub(super) mod refused;
+
+pub(crate) use refused::too_large;
 
 use super::{Found, layout, texts};
-use crate::app::error::{AppError, AppResult, Code};
+use crate::app::error::{AppError, AppResult};
 use margo::archive::{self, Entry, Limits};
 use margo::digest::Digest;
 use margo::package::{self, FILES_MAX, PackageFile, RESOURCE_BYTES_MAX};
@@ -34,9 +38,11 @@ impl UploadNote {
 }
 
 pub(super) fn read(bytes: &[u8], reference: Option<&str>) -> AppResult<Found> {
-    let entries = archive::unpack(bytes, LIMITS)
-        .map_err(|error| AppError::refused(Code::BrokenPackage, format!("the upload cannot be unpacked: {error}")))?;
+    let entries = archive::unpack_maybe_compressed(bytes, LIMITS).map_err(|error| refused::archive(bytes, &error))?;
     let entries = without_common_folder(entries);
+    if let Some(refusal) = refused::content(&entries) {
+        return Err(refusal);
+    }
     if entries.iter().any(|entry| entry.path == "oci-layout") {
         return layout::read(&entries, reference);
     }
@@ -47,15 +53,18 @@ pub(super) fn read(bytes: &[u8], reference: Option<&str>) -> AppResult<Found> {
     Ok(Found { digest: Digest::of(&manifest), warnings: texts(&read.warnings).collect(), package: read.document })
 }
 
-/// People pack a folder rather than what is in it; both are understood.
+/// People pack a folder rather than what is in it, or one further up; all are understood.
 fn without_common_folder(mut entries: Vec<Entry>) -> Vec<Entry> {
-    let folder = entries.first().and_then(|entry| entry.path.split_once('/')).map(|(folder, _)| format!("{folder}/"));
-    if let Some(folder) = folder.filter(|folder| entries.iter().all(|entry| entry.path.starts_with(folder))) {
+    loop {
+        let first = entries.first().and_then(|entry| entry.path.split_once('/'));
+        let Some(folder) = first.map(|(folder, _)| format!("{folder}/")) else { return entries };
+        if !entries.iter().all(|entry| entry.path.starts_with(&folder)) {
+            return entries;
+        }
         for entry in &mut entries {
             entry.path.drain(..folder.len());
         }
     }
-    entries
 }
 
 #[cfg(test)]
@@ -70,17 +79,13 @@ mod tests {
     #[test]
     fn a_folder_around_everything_is_taken_off() {
         assert_eq!(paths(&["app/margo.yaml", "app/resources/icon.png"]), ["margo.yaml", "resources/icon.png"]);
+        assert_eq!(paths(&["apps/app/margo.yaml", "apps/app/resources/a.md"]), ["margo.yaml", "resources/a.md"]);
+        assert_eq!(paths(&["app/margo.yaml"]), ["margo.yaml"]);
     }
 
     #[test]
     fn without_such_a_folder_paths_stay() {
         assert_eq!(paths(&["margo.yaml", "resources/icon.png"]), ["margo.yaml", "resources/icon.png"]);
         assert_eq!(paths(&["resources/icon.png", "margo.yaml"]), ["resources/icon.png", "margo.yaml"]);
-    }
-
-    #[test]
-    fn what_is_no_archive_is_a_broken_package() {
-        let Err(AppError::Refused { code, .. }) = read(b"hello", None) else { panic!("accepted") };
-        assert_eq!(code, Code::BrokenPackage);
     }
 }

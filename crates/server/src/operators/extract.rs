@@ -4,6 +4,7 @@ use super::problems::ApiError;
 use crate::app::access::Caller;
 use crate::app::error::{AppError, Code};
 use crate::body::BodyError;
+use crate::catalog::{self, UPLOAD_BYTES_MAX};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -62,6 +63,8 @@ fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
 pub(super) async fn read_body(request: Request, bytes_max: usize) -> Result<Bytes, ApiError> {
     crate::body::read(request, bytes_max).await.map_err(|error| {
         ApiError(match error {
+            // Nothing but a package may be as large.
+            BodyError::TooLong if bytes_max == UPLOAD_BYTES_MAX => catalog::too_large(),
             BodyError::TooLong => {
                 AppError::refused(Code::TooLarge, format!("the body is larger than the {bytes_max} bytes allowed here"))
             }

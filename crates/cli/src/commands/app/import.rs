@@ -9,12 +9,15 @@ use std::path::{Path, PathBuf};
 
 /// Real packages are a few hundred kilobytes; this only keeps a wrong folder from being read into memory.
 const PACKAGE_BYTES_MAX: u64 = 64 << 20;
+/// As much as the server takes of an archive.
+const ARCHIVE_BYTES_MAX: u64 = 32 << 20;
 /// The most files sent; a package has a handful.
 const PACKAGE_FILES_MAX: usize = 1000;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   margrave app import samples/line-monitor/1.0.0
+  margrave app import line-monitor.tar.gz            # `tar -czf line-monitor.tar.gz -C FOLDER .`
   margrave app import ./layout                       # a folder with an `oci-layout` file
   margrave app import oci://registry.example/apps/line-monitor:1.0.0
   margrave app import oci://127.0.0.1:5000/apps/line-monitor:1.0.0 --plain-http
@@ -27,7 +30,7 @@ With --with-images the server's own registry gets the package, its components an
 devices that use it as a mirror pull them by the names they have (`margrave client mirror-config`). What is there is
 skipped, so a copy that broke off goes on when it is run again.")]
 pub(crate) struct ImportArgs {
-    /// Folder, OCI layout folder, or oci://registry/repository:tag
+    /// Folder, archive of one, OCI layout folder, or oci://registry/repository:tag
     source: String,
     #[command(flatten)]
     registry: RegistryArgs,
@@ -47,9 +50,10 @@ pub(crate) async fn run(session: &Session, args: ImportArgs) -> Outcome {
     } else {
         let ImportArgs { source, registry, copy: _, reason } = args;
         if registry.is_given() {
-            return Err(Failure::usage(format!("`{source}` is a folder; registry options are for oci://… sources")));
+            return Err(Failure::usage(format!("`{source}` is here; registry options are for oci://… sources")));
         }
-        let archive = pack(Path::new(&source))?;
+        let path = Path::new(&source);
+        let archive = if path.is_file() { read_archive(path)? } else { pack(path)? };
         session.api.upload_application(archive, Some(&source), reason.reason.as_deref()).await?
     };
     report(session, &imported)
@@ -59,6 +63,9 @@ fn report(session: &Session, imported: &Imported) -> Outcome {
     let application = &imported.application;
     for warning in &application.warnings {
         session.out.say(format!("warning: {warning}"));
+    }
+    if let Some(line) = super::left_out(application) {
+        session.out.say(line);
     }
     session.out.show(imported, |_| {
         let (id, version) = (&application.id, &application.version);
@@ -80,12 +87,25 @@ async fn from_registry(session: &Session, args: ImportArgs) -> Outcome<Imported>
     Ok(session.api.import_application(&body).await?)
 }
 
+/// An archive as it is: the server says what is wrong with it, in the words of the pages.
+fn read_archive(file: &Path) -> Outcome<Vec<u8>> {
+    let shown = file.display();
+    let attempt = |error: std::io::Error| Failure::usage(format!("read the archive `{shown}`")).caused_by(&error);
+    if file.metadata().map_err(attempt)?.len() > ARCHIVE_BYTES_MAX {
+        return Err(Failure::usage(format!("`{shown}` is too large to be a package"))
+            .because(format!("an archive of a package has at most {} MiB", ARCHIVE_BYTES_MAX >> 20))
+            .next("container images are brought into the registry by `margrave app push IMAGE.tar`"));
+    }
+    std::fs::read(file).map_err(attempt)
+}
+
 /// A folder as tar.gz, names relative to it, in a stable order.
 pub(crate) fn pack(folder: &Path) -> Outcome<Vec<u8>> {
     let shown = folder.display();
     if !folder.is_dir() {
-        return Err(Failure::usage(format!("`{shown}` is not a folder"))
-            .because("a package is a folder with margo.yaml and resources/, an OCI layout, or oci://…"));
+        return Err(Failure::usage(format!("there is no folder or archive `{shown}`")).because(
+            "a package is a folder with margo.yaml and resources/, an archive of one, an OCI layout, or oci://…",
+        ));
     }
     let mut files = Vec::new();
     collect(folder, &mut files)?;

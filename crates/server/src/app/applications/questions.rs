@@ -50,14 +50,15 @@ fn to_wire(question: &parameters::Question<'_>) -> wire::Question {
         allow_empty: schema.allow_empty,
         // PRM-09: a sensitive default is used, not shown.
         default: default.filter(|_| !schema.sensitive).cloned(),
-        rules: rules(schema),
+        rules: rules(schema, default),
+        pattern: schema.regex_match.clone(),
         options: schema.options.clone(),
         multiselect: schema.multiselect,
     }
 }
 
-/// The rules in words.
-pub(crate) fn rules(schema: &Schema) -> Vec<String> {
+/// The rules in words. A pattern is not shown: there are words for it, or an example, and an error repeats it.
+pub(crate) fn rules(schema: &Schema, default: Option<&Value>) -> Vec<String> {
     let mut rules = Vec::new();
     match (schema.min_length, schema.max_length) {
         (Some(min), Some(max)) => rules.push(format!("{min} to {max} characters")),
@@ -78,8 +79,15 @@ pub(crate) fn rules(schema: &Schema) -> Vec<String> {
         (None, Some(max)) => rules.push(format!("at most {max} decimal places")),
         (None, None) => {}
     }
-    if let Some(pattern) = &schema.regex_match {
-        rules.push(format!("matches `{pattern}`"));
+    if schema.regex_match.is_some() {
+        let words = schema.pattern_in_words();
+        // PRM-09: a sensitive default is used, not shown.
+        let example = default.filter(|_| !schema.sensitive).and_then(example);
+        if words.is_none() && example.is_none() {
+            rules.push("in a form its supplier has set".to_owned());
+        }
+        rules.extend(words);
+        rules.extend(example.map(|example| format!("for example `{example}`")));
     }
     if let Some(options) = &schema.options {
         let options: Vec<String> = options.iter().map(plain).collect();
@@ -89,6 +97,12 @@ pub(crate) fn rules(schema: &Schema) -> Vec<String> {
     rules
 }
 
+/// A default as an example; of a list, its first.
+fn example(default: &Value) -> Option<&str> {
+    let one = default.as_array().map_or(Some(default), |items| items.first())?;
+    one.as_str().filter(|text| !text.is_empty())
+}
+
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -96,4 +110,41 @@ fn plain(value: &Value) -> String {
 fn is_array(data_type: DataType) -> bool {
     use DataType::{ArrayBoolean, ArrayDouble, ArrayInteger, ArrayString};
     matches!(data_type, ArrayString | ArrayInteger | ArrayDouble | ArrayBoolean)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn said(change: impl FnOnce(&mut Schema), default: &Value) -> String {
+        let yaml = include_bytes!("../../../../../samples/label-printer-bridge/0.9.2/margo.yaml");
+        let description = ApplicationDescription::read(yaml).unwrap().document;
+        let profile = &description.deployment_profiles[0].id;
+        let questions = parameters::questions(&description, profile);
+        let mut schema = questions.iter().find(|one| one.schema.regex_match.is_some()).unwrap().schema.clone();
+        (schema.min_length, schema.max_length) = (None, None);
+        change(&mut schema);
+        rules(&schema, Some(default)).join(", ")
+    }
+
+    #[test]
+    fn a_pattern_is_said_in_words_with_the_default_as_the_example() {
+        assert_eq!(said(|_| {}, &json!("/dev/usb0")), "`/dev/`, then letters and digits, for example `/dev/usb0`");
+        assert_eq!(said(|_| {}, &Value::Null), "`/dev/`, then letters and digits");
+    }
+
+    #[test]
+    fn without_words_there_is_the_example_and_never_the_pattern() {
+        let hard = |schema: &mut Schema| schema.regex_match = Some("(a|b)+[^c]{3}".to_owned());
+        assert_eq!(said(hard, &json!("Press 7")), "for example `Press 7`");
+        assert_eq!(said(hard, &json!(["Press 7", "Press 8"])), "for example `Press 7`");
+        assert_eq!(said(hard, &Value::Null), "in a form its supplier has set");
+    }
+
+    #[test]
+    fn a_sensitive_default_is_no_example() {
+        let secret = |schema: &mut Schema| schema.sensitive = true;
+        assert_eq!(said(secret, &json!("/dev/usb0")), "`/dev/`, then letters and digits");
+    }
 }

@@ -1,11 +1,12 @@
 //! New deployments: which profile goes where, and why not.
 
 use super::plan::{Planned, PlannedTarget, Request, refuse, refuse_answers, refuse_masks};
-use super::scope::{self, Candidate, place_name};
+use super::scope::{self, Candidate, Host, place_name};
 use super::{TARGETS_MAX, show};
 use crate::app::applications::described;
 use crate::app::compose::compose;
 use crate::app::error::{AppError, AppResult, Code};
+use crate::app::fit;
 use crate::app::mask::Sensitive;
 use crate::app::turns::Turns;
 use crate::state::ServerState;
@@ -123,8 +124,8 @@ pub(super) fn choose(
     if let Some(reason) = &candidate.barred {
         return Err(reason.clone());
     }
-    let placements: Vec<Placement> =
-        candidate.hosts.iter().map(|capabilities| place(description, capabilities, wanted)).collect();
+    let placements: Vec<(Placement, &Host)> =
+        candidate.hosts.iter().map(|host| (place(description, &host.capabilities, wanted), host)).collect();
     if placements.is_empty() {
         return Err(if candidate.target.is_autonomous() {
             "unknown: the gateway has reported no devices behind it".to_owned()
@@ -134,23 +135,24 @@ pub(super) fn choose(
     }
     // With several hosts (a gateway's children) the profile of the description's order that fits any of them.
     let order = |profile: &str| description.deployment_profiles.iter().position(|known| known.id == profile);
-    let fitting = placements.iter().filter_map(|placement| placement.profile.clone());
+    let fitting = placements.iter().filter_map(|(placement, _)| placement.profile.clone());
     fitting.min_by_key(|profile| order(profile)).ok_or_else(|| why_not(&placements))
 }
 
-fn why_not(placements: &[Placement]) -> String {
+fn why_not(placements: &[(Placement, &Host)]) -> String {
     let mut parts: Vec<String> = Vec::new();
     let several = placements.len() > 1;
-    for judged in placements.iter().flat_map(|placement| &placement.profiles) {
-        let reasons: Vec<&str> = judged
+    let all = placements.iter().flat_map(|(placement, host)| placement.profiles.iter().map(move |one| (one, host)));
+    for (judged, host) in all {
+        let reasons: Vec<String> = judged
             .fit
             .reasons
             .iter()
             .filter(|reason| reason.outcome == judged.fit.outcome)
-            .map(|reason| reason.message.as_str())
+            .map(|reason| fit::said(reason, &host.operator_labels))
             .collect();
         let word = if judged.fit.outcome == Outcome::Unknown { "unknown: " } else { "" };
-        let part = format!("profile `{}`: {word}{}", judged.profile, reasons.join(", "));
+        let part = format!("profile `{}`: {word}{}", judged.profile, reasons.join("; "));
         if !parts.contains(&part) {
             parts.push(part);
         }

@@ -5,6 +5,7 @@ use crate::app::error::{AppError, AppResult, Code};
 use crate::app::turns::Turns;
 use crate::app::{clients, groups};
 use crate::state::ServerState;
+use indexmap::IndexMap;
 use margo::capabilities::DeviceCapabilities;
 use margo::ids::{ClientId, DeviceId, DeviceTarget};
 use margrave_api::changes::Scope;
@@ -26,9 +27,25 @@ pub(super) struct Candidate {
     pub(super) client: ClientId,
     pub(super) target: DeviceTarget,
     /// What hosts it: the device itself, or for `gateway/*` each of the gateway's children. Empty when nobody can tell.
-    pub(super) hosts: Vec<DeviceCapabilities>,
+    pub(super) hosts: Vec<Host>,
     /// Why nothing may be placed there whatever it offers.
     pub(super) barred: Option<String>,
+}
+
+/// A device that could host something.
+#[derive(Debug)]
+pub(super) struct Host {
+    pub(super) capabilities: DeviceCapabilities,
+    /// What operators call it; nothing an application asks for.
+    pub(super) operator_labels: IndexMap<String, String>,
+}
+
+impl Host {
+    /// None when its report cannot be read.
+    fn of(device: &Device) -> Option<Self> {
+        let capabilities = devices::capabilities(device)?.document;
+        Some(Self { capabilities, operator_labels: device.operator_labels.clone() })
+    }
 }
 
 impl Candidate {
@@ -137,7 +154,7 @@ pub(super) async fn find(
     let hosts = children
         .iter()
         .filter(|child| child.key.device.parent().as_ref() == Some(&key.device))
-        .filter_map(|child| devices::capabilities(child).map(|read| read.document))
+        .filter_map(Host::of)
         .collect();
     Ok(Some(Candidate { client: client.clone(), target: target.clone(), hosts, barred: barred(state, client) }))
 }
@@ -151,7 +168,7 @@ pub(super) fn of_device(state: &ServerState, device: &Device) -> Candidate {
     Candidate {
         client: device.key.client.clone(),
         target: DeviceTarget::from(&device.key.device),
-        hosts: devices::capabilities(device).map(|read| read.document).into_iter().collect(),
+        hosts: Host::of(device).into_iter().collect(),
         barred: barred(state, &device.key.client),
     }
 }

@@ -8,10 +8,10 @@ use crate::state::ServerState;
 use axum::extract::{Request, State};
 use margrave_api::applications::{ImportApplication, Imported};
 
-/// Adds a package from a tar.gz of its folder or of an OCI layout.
+/// Adds a package from a tar.gz or tar of its folder or of an OCI layout.
 #[utoipa::path(post, path = "/api/applications", tag = "applications", params(UploadNote, Reason),
     request_body(content = [u8], content_type = "application/gzip",
-        description = "tar.gz of a package folder, or of an OCI layout (recognised by its `oci-layout` file)"),
+        description = "tar.gz or tar of a package folder, or of an OCI layout (recognised by its `oci-layout` file)"),
     responses((status = 201, body = Imported, description = "Added"),
         (status = 200, body = Imported, description = "Exactly this package was there already")))]
 pub(super) async fn upload_application(

@@ -67,6 +67,7 @@ fn way(fact: &Fact) -> Option<Way> {
         ("list-silent", "application") => {
             plain(link("/deployments", &[("state", "not-heard-of"), ("application", about)]), "Where they are")
         }
+        ("join", _) => plain("/devices/add".to_owned(), "Add a device"),
         ("show-fit", "application") => plain("/devices".to_owned(), "Devices and their labels"),
         _ => None,
     }

@@ -1,6 +1,7 @@
 //! Packages into the catalog and out of it.
 
 use super::packages::{ID, description, files, layout, pack, package, upload};
+use super::pages::Browser;
 use super::{Kind, api, deployed, press, problem, refused};
 use crate::support::TestServer;
 use margrave_api::client::PageQuery;
@@ -75,10 +76,50 @@ async fn a_broken_package_is_refused_with_all_its_problems_at_once() {
 async fn what_is_no_package_is_refused() {
     let server = TestServer::start().await;
     let api = api(&server);
-    assert_eq!(problem(api.upload_application(b"hello".to_vec(), None, None).await).code, "broken-package");
+    let text = problem(api.upload_application(b"hello".to_vec(), None, None).await);
+    assert_eq!(text.code, "broken-package");
+    assert_eq!(
+        text.detail,
+        "this is a text file, not an archive; pack the folder that holds `margo.yaml`: \
+         `tar -czf package.tar.gz -C FOLDER .`, or let `margrave app import FOLDER` do it"
+    );
     assert_eq!(problem(api.upload_application(pack(&[]), None, None).await).code, "broken-package");
+    assert_eq!(problem(api.upload_application(Vec::new(), None, None).await).code, "broken-package");
     let huge = vec![0; (32 << 20) + 1];
-    assert_eq!(problem(api.upload_application(huge, None, None).await).code, "too-large");
+    let huge = problem(api.upload_application(huge, None, None).await);
+    assert_eq!(huge.code, "too-large");
+    assert!(huge.detail.contains("larger than 32 MiB"), "{huge:?}");
+}
+
+#[tokio::test]
+async fn a_plain_tar_and_one_of_the_folder_itself_are_packages_too() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    let mut builder = tar::Builder::new(Vec::new());
+    for (path, bytes) in files("1.0.0") {
+        let mut header = tar::Header::new_gnu();
+        header.set_mode(0o644);
+        header.set_size(bytes.len() as u64);
+        builder.append_data(&mut header, format!("apps/press-vision/{path}"), bytes.as_slice()).unwrap();
+    }
+    let archive = builder.into_inner().unwrap();
+    assert!(api.upload_application(archive, None, None).await.unwrap().added);
+    assert!(!upload(&api, "1.0.0").await.added, "it is the same package");
+}
+
+#[tokio::test]
+async fn files_nobody_needs_are_one_line_beside_the_warnings() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    let mut all = files("1.0.0");
+    all.push(("components/web/compose.yaml".to_owned(), b"services: {}".to_vec()));
+    all.push(("README.md".to_owned(), b"# Read me".to_vec()));
+    let imported = api.upload_application(pack(&all), None, None).await.unwrap().application;
+    assert_eq!(imported.warnings, Vec::<String>::new());
+    assert_eq!(imported.left_out, ["README.md", "components/web/compose.yaml"]);
+    let page = Browser::signed_in(&server).await.get(&format!("/catalog/{ID}")).await.text().await.unwrap();
+    assert!(page.contains("<summary>2 files of the package are not needed by the catalog</summary>"), "{page}");
+    assert!(!page.contains("left out"), "{page}");
 }
 
 #[tokio::test]

@@ -1,10 +1,12 @@
 //! What fits where, and why (CON-02).
 
 use super::packages::{ID, files, pack, upload};
+use super::pages::Browser;
 use super::{Kind, all_deployments, api, create, finished, on, press, problem};
 use crate::support::TestServer;
 use margrave_api::applications::{DeviceFit, FitOutcome};
 use margrave_api::client::PageQuery;
+use margrave_api::devices::UpdateDevice;
 use serde_json::json;
 
 fn reasons(fit: &DeviceFit, profile: &str) -> String {
@@ -45,6 +47,25 @@ async fn every_device_fits_does_not_fit_or_is_unknown_with_the_reason_per_rule()
     assert!(reasons(&fits[2], "small").contains("memory=DoesNotFit"), "{}", reasons(&fits[2], "small"));
     assert!(reasons(&fits[2], "cluster").contains("deploymentType=DoesNotFit"), "{}", reasons(&fits[2], "cluster"));
     assert!(reasons(&fits[3], "cluster").contains("eligibilityRules"), "{}", reasons(&fits[3], "cluster"));
+}
+
+#[tokio::test]
+async fn a_label_an_operator_gave_does_not_count_and_everybody_says_so() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    upload(&api, "1.0.0").await;
+    let helm = Kind { architecture: "arm64", types: &["helm"], labels: json!({}), ..Kind::default() };
+    press(&server, "press", &helm).await;
+    let labels = [("site".to_owned(), Some("nord".to_owned()))].into_iter().collect();
+    api.update_device("press", "press", &UpdateDevice { labels, reason: None }, None).await.unwrap();
+    let said = "needs the label `site` (`nord`), which the device does not report (the operator's label `site=nord` \
+                does not count here: only labels the device reports do)";
+    let fits = api.application_fit(ID, "1.0.0", None, &PageQuery::default()).await.unwrap().items;
+    assert!(reasons(&fits[0], "cluster").contains(said), "{}", reasons(&fits[0], "cluster"));
+    let refused = problem(api.create_deployments(&create("1.0.0", on(&["press"]))).await);
+    assert!(refused.errors[0].message.contains(said), "{refused:?}");
+    let page = Browser::signed_in(&server).await.get("/devices/press/press").await.text().await.unwrap();
+    assert!(page.contains("an application that asks for a label counts only those from the device"), "{page}");
 }
 
 #[tokio::test]

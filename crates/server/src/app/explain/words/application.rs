@@ -122,7 +122,10 @@ fn known(facts: &Facts) -> Vec<Fact> {
         0 => format!(" and {unfit} cannot"),
         unknown => format!(", {unfit} cannot, and of {unknown} it is not known"),
     };
-    let sentence = format!("{which}, {fits} can run the newest version{rest}");
+    let sentence = match devices {
+        0 => "no device has joined yet".to_owned(),
+        _ => format!("{which}, {fits} can run the newest version{rest}"),
+    };
     known.push(
         fact("fit", sentence)
             .value("judged", *judged)
@@ -189,7 +192,7 @@ fn would_change_it(facts: &Facts) -> Vec<Fact> {
     }
     if facts.fit.unfit + facts.fit.unknown > 0 {
         would.push(
-            fact("show-fit", "other labels or capabilities of the devices that do not fit")
+            fact("show-fit", "other labels or capabilities, reported by the devices that do not fit")
                 .about(about())
                 .command(format!("margrave app fit {name} --reasons")),
         );
@@ -200,6 +203,9 @@ fn would_change_it(facts: &Facts) -> Vec<Fact> {
                 .about(about())
                 .command(format!("margrave deploy {name}")),
         );
+    }
+    if facts.of(|_| true) == 0 && facts.fit.devices == 0 {
+        would.push(fact("join", "a device that joins and can run it"));
     }
     if would.is_empty() {
         would.push(fact("operator", "a new version, other answers or a removal, by an operator"));

@@ -2,11 +2,10 @@
 
 use crate::app::error::{AppError, Code};
 use crate::app::idempotency::Call;
-use crate::catalog::{self, UPLOAD_BYTES_MAX, UploadNote};
+use crate::catalog::{self, UploadNote};
 use crate::copies;
 use crate::ui::form::Posted;
 use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
-use crate::ui::words;
 use askama::Template;
 use axum::extract::Multipart;
 use bytes::Bytes;
@@ -37,6 +36,15 @@ struct Wrong {
     errors: Vec<FieldProblem>,
 }
 
+impl Wrong {
+    fn new(code: Code, detail: String, errors: Vec<FieldProblem>) -> Self {
+        // What is no package at all cannot be a broken one.
+        let none = code == Code::BrokenPackage && errors.is_empty();
+        let title = if none { "Nothing was added" } else { code.title() };
+        Self { title: title.to_owned(), detail, errors }
+    }
+}
+
 pub(in crate::ui) async fn form(visit: Visit) -> Answer {
     let page = blank(&visit, "Add an application").await?;
     visit.show(&page)
@@ -58,9 +66,10 @@ async fn blank(visit: &Visit, title: &str) -> Result<AddPage, crate::ui::errors:
 pub(in crate::ui) async fn upload(mut visit: Visit, mut parts: Multipart) -> Answer {
     let (mut key, mut reason, mut name, mut archive) = (String::new(), None, String::new(), Bytes::new());
     let broken = |error: axum::extract::multipart::MultipartError| {
-        let code = if error.status() == StatusCode::PAYLOAD_TOO_LARGE { Code::TooLarge } else { Code::Malformed };
-        let max = words::bytes(UPLOAD_BYTES_MAX as u64);
-        AppError::refused(code, format!("the upload broke off or is larger than {max}; send it again"))
+        if error.status() == StatusCode::PAYLOAD_TOO_LARGE {
+            return catalog::too_large();
+        }
+        AppError::refused(Code::Malformed, "the upload broke off; send it again")
     };
     let read = async {
         while let Some(part) = parts.next_field().await.map_err(broken)? {
@@ -79,7 +88,7 @@ pub(in crate::ui) async fn upload(mut visit: Visit, mut parts: Multipart) -> Ans
     if let Err(error) = read.await {
         return again(&visit, error, &blank(&visit, "").await?.source).await;
     }
-    if archive.is_empty() {
+    if archive.is_empty() && name.is_empty() {
         return again(&visit, AppError::invalid("package", "choose the archive of the package first"), "").await;
     }
     if !key.is_empty() {
@@ -131,7 +140,7 @@ pub(in crate::ui) async fn import(posted: Posted) -> Answer {
             page.plain_http = plain_http;
             page.images = form.has("images");
             form.text("ca").clone_into(&mut page.ca);
-            page.wrong = Some(Wrong { title: code.title().to_owned(), detail, errors });
+            page.wrong = Some(Wrong::new(code, detail, errors));
             posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page)
         }
         Err(error) => Err(error.into()),
@@ -154,6 +163,6 @@ async fn again(visit: &Visit, error: AppError, source: &str) -> Answer {
     let AppError::Refused { code, detail, errors } = error else { return Err(error.into()) };
     let mut page = blank(visit, "Not added").await?;
     source.clone_into(&mut page.source);
-    page.wrong = Some(Wrong { title: code.title().to_owned(), detail, errors });
+    page.wrong = Some(Wrong::new(code, detail, errors));
     visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page)
 }

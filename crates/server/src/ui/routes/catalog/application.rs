@@ -13,6 +13,7 @@ use crate::ui::markup::Markup;
 use crate::ui::routes::query::{Asked, link};
 use crate::ui::routes::why::{Part, why};
 use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
+use crate::ui::words;
 use askama::Template;
 use axum::extract::Path;
 use axum::response::IntoResponse as _;
@@ -72,6 +73,19 @@ struct Could {
 impl ApplicationPage {
     fn is_under_way(&self) -> bool {
         self.could.as_ref().is_some_and(|could| could.under_way)
+    }
+
+    /// The description of a question says itself that the answer stays.
+    #[expect(clippy::unused_self, reason = "templates call it so")]
+    fn says_so(&self, question: &drafts::Asked) -> bool {
+        question.description.as_ref().is_some_and(|text| text.contains("cannot be changed"))
+    }
+
+    /// Nothing is lost by it, so it is one line.
+    fn left_out(&self) -> String {
+        let number = self.detail.version.left_out.len() as u64;
+        let are = if number == 1 { "is" } else { "are" };
+        format!("{} of the package {are} not needed by the catalog", words::count(number, "file"))
     }
 }
 

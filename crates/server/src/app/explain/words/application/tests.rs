@@ -15,7 +15,7 @@ fn facts(deployments: &[(Convergence, u64)], fits: u64, unfit: u64) -> Facts {
             fits,
             unfit,
             unknown: 0,
-            reasons: vec![("profile `small`: needs 2Gi of memory, has 1Gi".into(), unfit)],
+            reasons: vec![("profile `small`: has 1 GiB of memory, needs 2 GiB".into(), unfit)],
         },
         coming: Vec::new(),
         failed: Vec::new(),
@@ -57,6 +57,9 @@ fn what_failed_is_named_with_its_place() {
 #[test]
 fn an_application_nobody_runs_is_unused_or_blocked() {
     check(&facts(&[], 3, 1), "unused", "it is in the catalog and runs nowhere");
+    let alone = check(&facts(&[], 0, 0), "unused", "it is in the catalog and runs nowhere");
+    assert!(alone.known.iter().any(|fact| fact.sentence == "no device has joined yet"), "{alone:?}");
+    assert_eq!(alone.would_change_it[0].sentence, "a device that joins and can run it");
     let blocked = check(
         &facts(&[], 0, 4),
         "blocked",
@@ -66,7 +69,10 @@ fn an_application_nobody_runs_is_unused_or_blocked() {
         blocked.known.iter().any(|fact| { fact.sentence == "of 4 devices, 0 can run the newest version and 4 cannot" })
     );
     assert!(
-        blocked.known.iter().any(|fact| fact.sentence == "4 devices: profile `small`: needs 2Gi of memory, has 1Gi")
+        blocked
+            .known
+            .iter()
+            .any(|fact| fact.sentence == "4 devices: profile `small`: has 1 GiB of memory, needs 2 GiB")
     );
     assert_eq!(blocked.would_change_it[0].code, "show-fit");
 }
