@@ -1,5 +1,7 @@
 //! Drafts: a deployment in the making, step by step. What is kept here says nothing to any device; a change made of it does.
 
+mod open;
+
 use super::access::Caller;
 use super::applications::{application_id, described};
 use super::changes::{self, Request};
@@ -20,6 +22,8 @@ use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use uuid::Uuid;
+
+pub use open::{Open, open};
 
 /// Devices chosen one by one: more are chosen by what they have in common.
 pub const CHOSEN_MAX: usize = 2000;

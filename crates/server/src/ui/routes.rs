@@ -71,6 +71,8 @@ fn of_deploying() -> Router<ServerState> {
         .route("/deploy/{id}/devices", get(deploy::devices::show).post(deploy::devices::keep))
         .route("/deploy/{id}/answers", get(deploy::answers::show).post(deploy::answers::keep))
         .route("/deploy/{id}/check", post(deploy::answers::check))
+        .route("/deploy/{id}/own", get(deploy::own::show).post(deploy::own::keep))
+        .route("/deploy/{id}/own/check", post(deploy::own::check))
         .route("/deploy/{id}/review", get(deploy::review::show).post(deploy::review::deploy))
         .route("/deployments", get(deployments::list::show))
         .route("/deployments/{id}", get(deployments::detail::show).post(deployments::detail::act))

@@ -4,6 +4,8 @@
 pub(super) mod answers;
 pub(super) mod begin;
 pub(super) mod devices;
+pub(super) mod own;
+mod questions;
 pub(super) mod review;
 pub(super) mod version;
 
@@ -12,6 +14,7 @@ use crate::app::overview;
 use crate::state::ServerState;
 use crate::ui::errors::UiError;
 use margrave_api::devices::DeviceRef;
+use std::collections::HashMap;
 
 /// Where a person is, for the head of every step.
 pub(super) struct Steps {
@@ -42,17 +45,23 @@ pub(super) fn steps_of(draft: &Draft) -> Vec<(&'static str, &'static str)> {
     }
 }
 
+/// What a draft is about.
+pub(super) fn title(draft: &Draft, names: &HashMap<String, String>) -> String {
+    let name = names.get(&draft.application).unwrap_or(&draft.application);
+    match draft.kind {
+        Kind::Create => format!("Deploy {name}"),
+        Kind::Upgrade => format!("Change the version of {name}"),
+        Kind::Reconfigure => format!("Reconfigure {name}"),
+    }
+}
+
 pub(super) async fn steps(state: &ServerState, kept: &Kept, here: &str) -> Result<Steps, UiError> {
     let overview = overview::get(state).await?;
     let draft = &kept.draft;
     let name = overview.names.get(&draft.application).unwrap_or(&draft.application).clone();
+    let title = title(draft, &overview.names);
     let all = steps_of(draft);
     let place = all.iter().position(|(step, _)| *step == here).unwrap_or_default();
-    let title = match draft.kind {
-        Kind::Create => format!("Deploy {name}"),
-        Kind::Upgrade => format!("Change the version of {name}"),
-        Kind::Reconfigure => format!("Reconfigure {name}"),
-    };
     Ok(Steps {
         id: kept.id.to_string(),
         revision: kept.revision,

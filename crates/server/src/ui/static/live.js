@@ -150,6 +150,21 @@ const filter = later(FILTER_MS, (/** @type {HTMLFormElement} */ form) => {
   refresh(address);
 });
 
+/** A choice that is narrowed down keeps what is ticked: the form goes to the server as with its button, and is shown in place. */
+let narrowing = Promise.resolve();
+const narrow = later(FILTER_MS, (/** @type {HTMLFormElement} */ form) => {
+  narrowing = narrowing.then(async () => {
+    const body = new URLSearchParams(/** @type {any} */ (new FormData(form)));
+    body.delete('after');
+    body.set('go', 'filter');
+    const response = await fetch(form.action, { method: 'POST', body, headers: { 'X-Fragment': 'live' }, credentials: 'same-origin' }).catch(() => null);
+    if (!response?.ok) { mark(false); return; }
+    place(await response.text());
+    history.replaceState(null, '', response.url);
+    mark(true);
+  });
+});
+
 /** A form that is checked while it is filled in: the server says what is wrong, in its own words. */
 const check = later(CHECK_MS, async (/** @type {HTMLFormElement} */ form) => {
   const address = form.dataset.check;
@@ -230,6 +245,7 @@ document.addEventListener('input', (event) => {
   if (!form) return;
   if (form.dataset.filter !== undefined) filter(form);
   if (form.dataset.check) check(form);
+  if (event.target instanceof Element && event.target.closest('[data-narrow]')) narrow(form);
 });
 document.addEventListener('submit', (event) => {
   const form = event.target;

@@ -1,7 +1,9 @@
 //! All applications, with search and tags; for one device also whether they fit it.
 
 use crate::app::shelf::{self, Search, Shelved};
+use crate::app::{drafts, overview};
 use crate::ui::markup::{self, Markup};
+use crate::ui::routes::deploy;
 use crate::ui::routes::query::{Asked, device_link, link};
 use crate::ui::visit::{Answer, Section, Shell, Visit, pages};
 use crate::ui::words;
@@ -18,6 +20,8 @@ struct ShelfPage {
     device: Option<Device>,
     shelf: Vec<Card>,
     filtered: bool,
+    /// What was begun and not finished.
+    drafts: Vec<Begun>,
 }
 pages!(ShelfPage);
 
@@ -26,6 +30,12 @@ struct Device {
     value: String,
     name: String,
     link: String,
+}
+
+struct Begun {
+    title: String,
+    link: String,
+    at: Markup,
 }
 
 struct Card {
@@ -49,6 +59,13 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
     let (found, tags) = shelf::list(&visit.state, &search).await?;
     let shell = visit.shell(Section::Catalog, "Catalog").await?;
     let value = asked.text("device");
+    let names = &overview::get(&visit.state).await?.names;
+    let begun = drafts::open(&visit.state, visit.caller()).await?.into_iter().map(|open| Begun {
+        title: deploy::title(&open.kept.draft, names),
+        link: format!("/deploy/{}/{}", open.kept.id, open.kept.draft.step()),
+        at: shell.ago_at(&open.at),
+    });
+    let begun = begun.collect();
     let page = ShelfPage {
         filtered: search.text.is_some() || search.tag.is_some(),
         text: search.text.unwrap_or_default(),
@@ -62,6 +79,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
                 application,
             })
             .collect(),
+        drafts: begun,
         device: device.map(|(client, device)| Device { link: device_link(&client, &device), name: device, value }),
         shell,
     };

@@ -35,6 +35,8 @@ struct DevicesPage {
     chosen: u64,
     /// Everything that matches, instead of one by one.
     selector: Option<String>,
+    /// Where those that match are listed.
+    selected_link: String,
     /// What the filter comes to as a selector, where it does.
     offered: Option<String>,
     matching: u64,
@@ -142,7 +144,12 @@ async fn refused(visit: &Visit, kept: &Kept, device: &DeviceRef) -> Result<Optio
 }
 
 async fn page(visit: &Visit, kept: &Kept, filter: Filter, paging: &Paging) -> Result<DevicesPage, UiError> {
-    let (state, draft, search) = (&visit.state, &kept.draft, filter.search());
+    let (state, draft) = (&visit.state, &kept.draft);
+    // Once all of them are chosen, those are what is counted.
+    let search = match &draft.selector {
+        Some(selector) => Search { labels: Some(selector.clone()), ..Search::default() },
+        None => filter.search(),
+    };
     let wanted = wanted(draft);
     let found = fleet::candidates(state, &wanted, &search, paging).await;
     let (found, wrong) = match found {
@@ -158,7 +165,7 @@ async fn page(visit: &Visit, kept: &Kept, filter: Filter, paging: &Paging) -> Re
     let by_labels = search.text.is_none() && search.state.is_none() && wrong.is_none();
     let offered = if by_labels { Some(search.selector(state).await?.to_string()) } else { None };
     let takers = match &offered {
-        Some(_) if draft.selector.is_none() && matching <= TAKERS_MAX => fleet::takers(state, &wanted, &search).await?,
+        Some(_) if matching <= TAKERS_MAX => fleet::takers(state, &wanted, &search).await?,
         _ => None,
     };
     let rows: Vec<Row> = found.items.into_iter().map(|candidate| row(kept, candidate)).collect();
@@ -172,6 +179,7 @@ async fn page(visit: &Visit, kept: &Kept, filter: Filter, paging: &Paging) -> Re
         rows,
         known: overview::get(state).await?.devices.values().sum(),
         chosen: draft.devices.len() as u64,
+        selected_link: link("/devices", &[("labels", draft.selector.as_deref().unwrap_or_default())]),
         selector: draft.selector.clone(),
         offered,
         matching,

@@ -1,6 +1,7 @@
 //! Step one: which version, and how it is installed.
 
 use super::{Steps, next, steps};
+use crate::app::deployments;
 use crate::app::drafts::{self, Kept, Kind};
 use crate::app::shelf::{self, Detail};
 use crate::ui::errors::UiError;
@@ -19,6 +20,8 @@ struct VersionPage {
     profile: String,
     create: bool,
     reaches: Option<String>,
+    /// The version a single deployment is on.
+    present: Option<String>,
 }
 pages!(VersionPage);
 
@@ -30,11 +33,19 @@ pub(in crate::ui) async fn show(visit: Visit, Path(id): Path<String>) -> Answer 
         shell: visit.shell(Section::Catalog, format!("Version - {}", steps.title)).await?,
         detail: shelf::detail(&visit.state, &kept.draft.application, Some(&kept.draft.version)).await?,
         profile: kept.draft.profile.clone().unwrap_or_default(),
+        present: present(&visit, &kept).await?,
         reaches: if create { None } else { Some(reaches(&visit, &kept).await?) },
         create,
         steps,
     };
     visit.show(&page)
+}
+
+async fn present(visit: &Visit, kept: &Kept) -> Result<Option<String>, UiError> {
+    match kept.draft.deployments.as_slice() {
+        [only] => Ok(Some(deployments::get(&visit.state, only).await?.version)),
+        _ => Ok(None),
+    }
 }
 
 /// What changes, before a version is chosen.
@@ -47,8 +58,9 @@ async fn reaches(visit: &Visit, kept: &Kept) -> Result<String, UiError> {
             "This changes every device that runs it on another version: {devices} {verb} another than {}.",
             draft.version
         )
-    } else if reach == 1 {
-        format!("This changes {devices} that runs it now.")
+    } else if let [only] = draft.deployments.as_slice() {
+        let deployment = deployments::get(&visit.state, only).await?;
+        format!("This changes {}, which is on {} now.", deployment.device, deployment.version)
     } else {
         format!("This changes {devices} that run it now.")
     })
