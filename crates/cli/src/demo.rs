@@ -186,9 +186,9 @@ fn welcome(out: Output, url: &str, token: &str, data: &Path, demo: &Demo, real: 
     format!(
         "\n{title} ({state})\n
   Open         {url}/sign-in#token={token}
-{password}  Devices      simulated: they report what real ones would, and nothing is really installed{this_one}
-  Token        {token_file}
+{password}  Token        {token_file}
   Login        {program} login --data {data}   # then leave out --data below
+  Devices      simulated: they report what real ones would, and nothing is really installed{this_one}
 
 {try_it}
 

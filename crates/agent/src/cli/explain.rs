@@ -12,6 +12,9 @@ use rand::SeedableRng as _;
 use std::io::Write as _;
 use std::time::Duration;
 
+/// What a trouble is about that keeps a device from its server altogether.
+const IDENTITY: &str = "identity";
+
 /// The picture a running agent keeps fresh; a stopped one left its last. Without any, the records speak.
 pub(super) fn load(config: &AgentConfig, clock: &dyn Clock) -> anyhow::Result<Report> {
     let state_dir = &config.state_dir;
@@ -31,7 +34,7 @@ pub(super) fn load(config: &AgentConfig, clock: &dyn Clock) -> anyhow::Result<Re
     let mut report = Machine::new(Settings::default(), disk::load(state_dir).loaded, now, &mut rng).report(now);
     // No agent has run since: nobody else has noticed it.
     report.troubles.extend(waiting.map(|message| Trouble {
-        about: "identity".to_owned(),
+        about: IDENTITY.to_owned(),
         code: Code::IdentityUnusable,
         title: Code::IdentityUnusable.title().to_owned(),
         message,
@@ -120,9 +123,11 @@ pub(super) fn explain(report: &Report, wanted: Option<&str>, output: Output) -> 
             out,
             "  since {}; {}",
             trouble.since,
-            trouble
-                .retry_at
-                .map_or_else(|| "not tried again by itself".to_owned(), |at| format!("tried again at {at}"))
+            match trouble.retry_at {
+                Some(at) => format!("tried again at {at}"),
+                None if trouble.about == IDENTITY => "a running agent goes on by itself once it is there".to_owned(),
+                None => "not tried again by itself".to_owned(),
+            }
         )?;
         writeln!(out, "  docs/errors.md explains code {}", trouble.code)?;
     }
@@ -168,7 +173,7 @@ fn one(out: &mut impl std::io::Write, deployment: &DeploymentReport) -> anyhow::
 
 fn sentence(report: &Report) -> String {
     match (report.state, report.accepted_version) {
-        (Overall::WaitingForDesiredState, _) if report.troubles.iter().any(|one| one.about == "identity") => {
+        (Overall::WaitingForDesiredState, _) if report.troubles.iter().any(|one| one.about == IDENTITY) => {
             "No desired state is known yet: this device has no identity to ask for it with, and leaves everything as it is."
                 .to_owned()
         }

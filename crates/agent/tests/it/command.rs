@@ -190,7 +190,9 @@ async fn an_agent_without_an_identity_says_what_it_waits_for_and_without_colours
     assert!(status.contains(&waits), "{status}");
     let explain = text(&command(&["--config", &file, "explain"]).await.stdout);
     assert!(
-        explain.contains("this device has no identity to ask for it with") && explain.contains(&waits),
+        explain.contains("this device has no identity to ask for it with")
+            && explain.contains("goes on by itself once")
+            && explain.contains(&waits),
         "{explain}"
     );
     run.kill().await.unwrap();

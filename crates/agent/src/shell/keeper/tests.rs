@@ -34,7 +34,7 @@ async fn a_device_without_an_identity_says_now_and_then_what_it_waits_for() {
     let mut keeper = keeper(config, &clock);
     let first = told(keeper.check().await);
     assert!(first.len() == 1 && first[0].contains("no identity yet: waits for `margrave-agent enrol"), "{first:?}");
-    clock.turn(REMINDER - Duration::from_secs(1));
+    clock.turn(REMINDER.saturating_sub(Duration::from_secs(1)));
     assert_eq!(told(keeper.check().await), Vec::<String>::new(), "not at every look");
     clock.turn(Duration::from_secs(1));
     assert_eq!(told(keeper.check().await), first);
