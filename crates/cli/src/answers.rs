@@ -142,6 +142,7 @@ mod tests {
             allow_empty: false,
             default: None,
             rules: vec![],
+            pattern: None,
             options: None,
             multiselect: false,
         }

@@ -160,12 +160,12 @@ pub(super) fn elements(expression: &MatchExpression, items: &[Value]) -> String 
     }
     let more = known.len().saturating_sub(ITEMS_MAX);
     known.truncate(ITEMS_MAX);
-    let mut has = if known.is_empty() { "none that says".to_owned() } else { known.join(", ") };
-    if items.is_empty() {
-        has = "none".to_owned();
-    } else if more > 0 {
-        has = format!("{has} and {more} more");
-    }
+    let has = match (items.is_empty(), known.is_empty(), more) {
+        (true, ..) => "none".to_owned(),
+        (false, true, _) => "none that says".to_owned(),
+        (false, false, 0) => known.join(", "),
+        (false, false, more) => format!("{} and {more} more", known.join(", ")),
+    };
     format!("needs {}, has {has}", element(expression))
 }
 

@@ -67,7 +67,7 @@ fn way(fact: &Fact) -> Option<Way> {
         ("list-silent", "application") => {
             plain(link("/deployments", &[("state", "not-heard-of"), ("application", about)]), "Where they are")
         }
-        ("join", _) => plain("/devices/add".to_owned(), "Add a device"),
+        ("join", "application") => plain("/devices/add".to_owned(), "Add a device"),
         ("show-fit", "application") => plain("/devices".to_owned(), "Devices and their labels"),
         _ => None,
     }
@@ -93,6 +93,7 @@ mod tests {
     fn a_fact_leads_to_the_page_where_it_is_done() {
         check("accept-client", "client/press-07", "/clients/press-07?ask=accept", "Accept press-07");
         check("explain-deployment", "deployment/1-2", "/deployments/1-2", "Open it on press");
+        check("join", "application/vision", "/devices/add", "Add a device");
         check("deploy", "device/hall/hall/press", "/catalog?device=hall%2Fhall%2Fpress", "Choose an application");
         check(
             "list-silent",

@@ -205,7 +205,7 @@ fn would_change_it(facts: &Facts) -> Vec<Fact> {
         );
     }
     if facts.of(|_| true) == 0 && facts.fit.devices == 0 {
-        would.push(fact("join", "a device that joins and can run it"));
+        would.push(fact("join", "a device that joins and can run it").about(about()));
     }
     if would.is_empty() {
         would.push(fact("operator", "a new version, other answers or a removal, by an operator"));
