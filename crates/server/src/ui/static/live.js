@@ -151,19 +151,30 @@ const filter = later(FILTER_MS, (/** @type {HTMLFormElement} */ form) => {
 });
 
 /** A choice that is narrowed down keeps what is ticked: the form goes to the server as with its button, and is shown in place. */
-let narrowing = Promise.resolve();
+/** @type {Promise<void> | null} */
+let narrowing = null;
 const narrow = later(FILTER_MS, (/** @type {HTMLFormElement} */ form) => {
-  narrowing = narrowing.then(async () => {
+  const turn = (narrowing ?? Promise.resolve()).then(async () => {
     const body = new URLSearchParams(/** @type {any} */ (new FormData(form)));
     body.delete('after');
     body.set('go', 'filter');
     const response = await fetch(form.action, { method: 'POST', body, headers: { 'X-Fragment': 'live' }, credentials: 'same-origin' }).catch(() => null);
-    if (!response?.ok) { mark(false); return; }
+    if (!response?.ok) return mark(false);
     place(await response.text());
     history.replaceState(null, '', response.url);
     mark(true);
-  });
+  }).finally(() => { if (narrowing === turn) narrowing = null; });
+  narrowing = turn;
 });
+
+/** Two steps at once would be told as two people at work: the form waits for what is on its way. @param {SubmitEvent} event @param {HTMLFormElement} form */
+function inTurn(event, form) {
+  narrow.stop();
+  if (!narrowing) return;
+  event.preventDefault();
+  const pressed = event.submitter instanceof HTMLButtonElement ? `button[name="${CSS.escape(event.submitter.name)}"][value="${CSS.escape(event.submitter.value)}"]` : '';
+  narrowing.then(() => form.requestSubmit(pressed ? /** @type {HTMLButtonElement | null} */ (form.querySelector(pressed)) : null));
+}
 
 /** A form that is checked while it is filled in: the server says what is wrong, in its own words. */
 const check = later(CHECK_MS, async (/** @type {HTMLFormElement} */ form) => {
@@ -187,10 +198,12 @@ const check = later(CHECK_MS, async (/** @type {HTMLFormElement} */ form) => {
 /** @template T @param {number} ms @param {(value: T) => void} work */
 function later(ms, work) {
   let timer = 0;
-  return (/** @type {T} */ value, wait = ms) => {
+  const start = (/** @type {T} */ value, wait = ms) => {
     clearTimeout(timer);
     timer = window.setTimeout(() => work(value), wait);
   };
+  start.stop = () => clearTimeout(timer);
+  return start;
 }
 
 /** What asks before it acts comes as a dialog; without script the same address is a page. @param {HTMLAnchorElement} link */
@@ -251,6 +264,7 @@ document.addEventListener('submit', (event) => {
   const form = event.target;
   if (!(form instanceof HTMLFormElement)) return;
   if (form.dataset.filter !== undefined) { event.preventDefault(); filter(form, 0); }
+  if (form.querySelector('[data-narrow]')) inTurn(event, form);
   if (form.dataset.upload !== undefined) { event.preventDefault(); upload(form); }
 });
 document.addEventListener('click', (event) => {

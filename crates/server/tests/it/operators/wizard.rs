@@ -2,6 +2,7 @@
 
 use super::pages::Browser;
 use super::*;
+use margrave_api::access::CreateToken;
 use margrave_api::deployments::{Convergence, UpdateDeployment};
 use reqwest::StatusCode;
 use reqwest::header::LOCATION;
@@ -163,4 +164,124 @@ async fn a_secret_that_is_needed_cannot_be_taken_away() {
     let form = [ANSWERS.as_slice(), &[("p:password", ""), ("clear:password", "yes")]].concat();
     let kept = browser.post(&format!("{draft}/answers"), &form).await;
     assert_eq!(kept.status(), StatusCode::UNPROCESSABLE_ENTITY);
+}
+
+#[tokio::test]
+async fn one_device_gets_answers_of_its_own_with_the_same_questions() {
+    let server = TestServer::start().await;
+    let (api, browser) = (api(&server), Browser::signed_in(&server).await);
+    packages::upload(&api, "1.0.0").await;
+    for name in ["press-1", "press-2", "press-3"] {
+        press(&server, name, &Kind::default()).await;
+    }
+    let draft = begun(&browser).await;
+    browser.post(&format!("{draft}/devices"), &[("go", "all")]).await;
+    let common = [&ANSWERS[1..], &[("p:password", "s3cret-value")]].concat();
+    let own = async |device: &str| {
+        let form = [common.as_slice(), &[("go", "own"), ("own-device", device)]].concat();
+        browser.post(&format!("{draft}/answers"), &form).await
+    };
+    let nobody = own("press-9").await;
+    assert_eq!(nobody.status(), StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(nobody.text().await.unwrap().contains("is not among the devices that were chosen"));
+    let place = own("press-2").await.headers()[LOCATION].to_str().unwrap().to_owned();
+    let page = text(&browser, &place).await;
+    assert!(
+        page.contains("For press-2 alone.") && page.contains("value=\"hello\""),
+        "filled with what all get: {page}"
+    );
+    assert!(!page.contains("s3cret-value"), "{page}");
+
+    let value = [("device", "press-2/press-2")];
+    let with = |greeting: &'static str, interval: &'static str| {
+        let mut form = [&ANSWERS[1..], &value, &[("p:password", "")]].concat();
+        form[0].1 = greeting;
+        form[1].1 = interval;
+        form
+    };
+    let wrong = browser.post(&format!("{draft}/own"), &with("bonjour", "5")).await;
+    assert_eq!(wrong.status(), StatusCode::UNPROCESSABLE_ENTITY);
+    let wrong = wrong.text().await.unwrap();
+    assert!(wrong.contains("Interval: ") && wrong.contains("value=\"bonjour\""), "what was typed stays: {wrong}");
+    let kept = browser.post(&format!("{draft}/own"), &with("bonjour", "60")).await;
+    assert_eq!(kept.headers()[LOCATION].to_str().unwrap(), format!("{draft}/answers#own"));
+    let page = text(&browser, &format!("{draft}/answers")).await;
+    assert!(
+        page.contains("Greeting: bonjour") && !page.contains("Interval: 60"),
+        "only what differs is its own: {page}"
+    );
+    assert!(text(&browser, &place).await.contains("The others get: hello"));
+
+    let answers = [ANSWERS.as_slice(), &[("p:password", "s3cret-value")]].concat();
+    browser.post(&format!("{draft}/answers"), &answers).await;
+    let review = text(&browser, &format!("{draft}/review")).await;
+    assert!(review.contains("3 devices would change.") && review.contains("this makes 2 changes"), "{review}");
+    browser.post(&format!("{draft}/review"), &[("key", "k"), ("reason", "")]).await;
+    let found = eventually("all three are there", async || {
+        let found = all_deployments(&api).await;
+        (found.len() == 3).then_some(found)
+    })
+    .await;
+    let of = |name: &str| found.iter().find(|one| one.device == name).unwrap().values["greeting"].clone();
+    assert_eq!((of("press-1"), of("press-2"), of("press-3")), (json!("hello"), json!("bonjour"), json!("hello")));
+
+    // Made equal again, nothing is its own.
+    let draft = begun(&browser).await;
+    press(&server, "press-4", &Kind::default()).await;
+    press(&server, "press-5", &Kind::default()).await;
+    let two = [("go", "continue"), ("device", "press-4/press-4"), ("device", "press-5/press-5")];
+    browser.post(&format!("{draft}/devices"), &two).await;
+    browser
+        .post(
+            &format!("{draft}/answers"),
+            &[common.as_slice(), &[("go", "own"), ("own-device", "press-4/press-4")]].concat(),
+        )
+        .await;
+    for (greeting, has) in [("bonjour", true), ("hello", false)] {
+        let mut form = with(greeting, "60");
+        form.iter_mut().filter(|(name, _)| *name == "device").for_each(|field| field.1 = "press-4/press-4");
+        browser.post(&format!("{draft}/own"), &form).await;
+        let page = text(&browser, &format!("{draft}/answers")).await;
+        assert_eq!(page.contains("Greeting: bonjour"), has, "{page}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_begun_is_found_again_by_whoever_began_it() {
+    let server = TestServer::start().await;
+    let (api, browser) = (api(&server), Browser::signed_in(&server).await);
+    packages::upload(&api, "1.0.0").await;
+    assert!(!text(&browser, "/catalog").await.contains("Begun and not finished"));
+    let draft = begun(&browser).await;
+    let page = text(&browser, "/catalog").await;
+    assert!(page.contains(&format!("href=\"{draft}/version\">Go on: Deploy Press vision</a>")), "{page}");
+    let body = CreateToken { name: "other".to_owned(), valid_for_seconds: None, reason: None };
+    let other = api.create_token(&body).await.unwrap();
+    let mut somebody = Browser::new(&server);
+    somebody.sign_in(&[("token", other.secret.as_deref().unwrap())]).await;
+    assert!(!text(&somebody, "/catalog").await.contains("Begun and not finished"), "drafts are private");
+    browser.post(&format!("{draft}/drop"), &[]).await;
+    assert!(!text(&browser, "/catalog").await.contains("Begun and not finished"));
+}
+
+/// The first button of a form is what Enter in a field presses.
+#[tokio::test]
+async fn enter_in_a_field_goes_on_and_drops_nothing() {
+    let server = TestServer::start().await;
+    let (api, browser) = (api(&server), Browser::signed_in(&server).await);
+    packages::upload(&api, "1.0.0").await;
+    press(&server, "press-1", &Kind::default()).await;
+    let draft = begun(&browser).await;
+    browser.post(&format!("{draft}/devices"), &[("go", "continue"), ("device", "press-1/press-1")]).await;
+    browser.post(&format!("{draft}/answers"), &[ANSWERS.as_slice(), &[("p:password", "s3cret-value")]].concat()).await;
+    for (step, button) in
+        [("answers", "Review"), ("review", "Deploy to 1 device"), ("version", "Continue"), ("devices", "Filter")]
+    {
+        let page = text(&browser, &format!("{draft}/{step}")).await;
+        let form = page.split_once(&format!("action=\"{draft}/{step}\"")).expect("the form of the step").1;
+        // One that belongs to another form is none of this one.
+        let first = form.split("<button").skip(1).find(|button| !button.contains("form=\"drop\"")).expect("a button");
+        let words = first.split_once('>').unwrap().1.split_once('<').unwrap().0.trim();
+        assert_eq!(words, button, "{step}");
+    }
 }
