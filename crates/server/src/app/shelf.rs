@@ -199,7 +199,7 @@ fn profile(profile: &DeploymentProfile) -> Profile {
     }
 }
 
-fn kind(kind: ProfileType) -> &'static str {
+pub(crate) fn kind(kind: ProfileType) -> &'static str {
     match kind {
         ProfileType::Helm => "Helm chart",
         ProfileType::Compose => "Docker Compose",

@@ -52,6 +52,8 @@ fn word(sensitive: &Sensitive, parameter: &str, value: &Value) -> String {
     }
     let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     match value {
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
         Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
         other => plain(other),
     }
@@ -80,6 +82,7 @@ mod tests {
         for (parameter, value, said) in [
             ("name", json!("Press 7"), "Press 7"),
             ("rate", json!(7), "7"),
+            ("rejects", json!(true), "yes"),
             ("bearings", json!(["fan", "gearbox"]), "fan, gearbox"),
             ("name", json!(""), "not set"),
             ("password", json!("hunter2"), HIDDEN),

@@ -1,5 +1,6 @@
 //! Answers for one device alone: the same questions once more, filled with what all get. What differs is kept.
 
+use super::devices::wanted;
 use super::questions::{Known, Problems, Sheet, plain, read, sheets};
 use super::{Steps, device_value, read_device, steps};
 use crate::app::drafts::{self, Draft, Kept, OVERRIDES_MAX};
@@ -57,11 +58,18 @@ pub(super) async fn find(state: &ServerState, draft: &Draft, name: &str) -> Resu
             devices.map(|device| DeviceRef { client: device.client, device: device.device }).filter(named).collect()
         }
     };
-    Ok(match (found.pop(), found.is_empty()) {
-        (Some(only), true) => Ok(only),
-        (Some(_), false) => Err(format!("More than one device is called `{name}`: write it as client/device.")),
-        (None, _) => Err(format!("`{name}` is not among the devices that were chosen.")),
-    })
+    let only = match (found.pop(), found.is_empty()) {
+        (Some(only), true) => only,
+        (Some(_), false) => {
+            return Ok(Err(format!("More than one device is called `{name}`: write it as client/device.")));
+        }
+        (None, _) => return Ok(Err(format!("`{name}` is not among the devices that were chosen."))),
+    };
+    // Among all that have something in common may be some that are left out.
+    if !fleet::candidate(state, &wanted(draft), &only).await?.can_take(&wanted(draft)) {
+        return Ok(Err(format!("`{name}` is left out: it does not fit, or has the application already.")));
+    }
+    Ok(Ok(only))
 }
 
 pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<String>) -> Answer {

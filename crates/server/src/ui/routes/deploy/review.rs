@@ -8,6 +8,7 @@ use crate::app::error::{AppError, Code};
 use crate::app::idempotency::{self, Call};
 use crate::app::policies::{self, Choice};
 use crate::app::reviews::{self, Look, Refusal, Reviewed};
+use crate::app::shelf;
 use crate::ui::errors::UiError;
 use crate::ui::form::Posted;
 use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
@@ -91,6 +92,11 @@ async fn page(visit: &Visit, id: &str, wrong: Option<Refusal>, reason: String) -
         },
     };
     let Reviewed { reviews, at } = reviewed;
+    let description = drafts::description(state, &kept.draft).await?;
+    let same = |alike: Alike| {
+        let kind = description.profile(&alike.profile).map(|profile| shelf::kind(profile.profile_type));
+        same(alike, kind, &steps.version)
+    };
     let targets: u64 = reviews.iter().map(|review| review.targets).sum();
     let devices = words::count(targets, "device");
     let button = match kept.draft.kind {
@@ -105,7 +111,7 @@ async fn page(visit: &Visit, id: &str, wrong: Option<Refusal>, reason: String) -
         otherwise: reviews.iter().map(|review| review.otherwise).sum(),
         left_out: reviews.iter().map(|review| review.left_out).sum(),
         reasons: reviews.iter().flat_map(|review| &review.reasons).map(left).collect(),
-        groups: reviews.into_iter().flat_map(|review| review.alike).map(|alike| same(alike, &steps.version)).collect(),
+        groups: reviews.into_iter().flat_map(|review| review.alike).map(same).collect(),
         policies: policies::choices(&kept.draft, policies::before(state, &kept.draft).await?),
         at: at.to_string(),
         seen: drafts::revision(state, &kept.draft).await?,
@@ -118,8 +124,9 @@ async fn page(visit: &Visit, id: &str, wrong: Option<Refusal>, reason: String) -
     })
 }
 
-fn same(alike: Alike, version: &str) -> Same {
+fn same(alike: Alike, kind: Option<&str>, version: &str) -> Same {
     let Alike { count, devices, profile, from, answers, diff } = alike;
+    let profile = kind.map_or(profile, str::to_owned);
     let more = count.saturating_sub(devices.len() as u64);
     let moves = from.as_deref().is_some_and(|from| from != version);
     Same { more, devices, count, profile, from, moves, answers, lines: shorten(&diff) }
