@@ -20,6 +20,8 @@ pub struct AuditFilter {
     pub action: Option<String>,
     /// Part of what it is about, such as `press-07`.
     pub subject: Option<String>,
+    /// Together with `subject`: also what is about this application.
+    pub application: Option<String>,
     /// All of what it is about, such as `client/press-07`.
     pub of: Option<String>,
     /// Not older than this.
@@ -206,7 +208,10 @@ impl Store {
         let rows = sqlx::query(
             "SELECT * FROM audit WHERE seq < $1 AND seq > $8 AND at >= $2 AND at < $3 AND ($4 = '' OR actor = $4)
                AND ($5 = '' OR action = $5 OR SUBSTR(action, 1, LENGTH($5) + 1) = $5 || '.')
-               AND ($6 = '' OR LOWER(subject) LIKE $6 ESCAPE '\\') AND ($9 = '' OR subject = $9)
+               AND ($6 = '' OR LOWER(subject) LIKE $6 ESCAPE '\\' OR ($10 <> '' AND
+                    (subject LIKE 'application/' || $10 || '/%' OR COALESCE(after_state, before_state) 
+                     LIKE '%\"application\":\"' || $10 || '\"%')))
+               AND ($9 = '' OR subject = $9)
              ORDER BY seq DESC LIMIT $7",
         )
         .bind(before)
@@ -218,6 +223,7 @@ impl Store {
         .bind(i64::from(limit))
         .bind(above)
         .bind(filter.of.clone().unwrap_or_default())
+        .bind(filter.application.clone().unwrap_or_default())
         .fetch_all(&self.read)
         .await
         .during("search the audit chain")?;

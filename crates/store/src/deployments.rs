@@ -93,7 +93,7 @@ fn page_of(filter: &DeploymentFilter) -> &'static str {
 }
 
 /// Behind every id in any collation: ids are hexadecimal.
-const BEHIND_ALL: &str = "g";
+pub(crate) const BEHIND_ALL: &str = "g";
 
 #[derive(Debug, Clone, Default)]
 pub struct DeploymentFilter {
@@ -167,7 +167,7 @@ impl Display for RevisionName {
     }
 }
 
-fn read_view(row: &AnyRow, sealing: &Sealing) -> Result<DeploymentView> {
+pub(crate) fn read_view(row: &AnyRow, sealing: &Sealing) -> Result<DeploymentView> {
     let row = Columns::of("deployments", row);
     Ok(DeploymentView {
         deployment: read_deployment(row, sealing)?,

@@ -9,7 +9,7 @@ use crate::error::During;
 use crate::many::{Insert, Pile, Statement};
 use crate::open::{Writing, commit};
 use crate::retention::PRUNE_ROWS_MAX;
-use crate::rows::{Columns, to_json};
+use crate::rows::{Columns, containing, to_json};
 use crate::{Result, Store};
 use margrave_core::events::{About, Event, NewEvent};
 use margrave_core::time::Timestamp;
@@ -26,6 +26,8 @@ pub struct EventFilter {
     pub deployment: Option<String>,
     pub application: Option<String>,
     pub change: Option<String>,
+    /// Part of the name of the client or the device.
+    pub place: Option<String>,
     /// Not older than this.
     pub since: Option<Timestamp>,
 }
@@ -152,6 +154,7 @@ macro_rules! select_events {
                AND ($4 = '' OR kind = $4 OR SUBSTR(kind, 1, LENGTH($4) + 1) = $4 || '.')
                AND ($5 = '' OR client = $5) AND ($6 = '' OR device = $6) AND ($7 = '' OR deployment = $7)
                AND ($8 = '' OR application = $8) AND ($9 = '' OR change_id = $9)
+               AND ($11 = '' OR LOWER(client) LIKE $11 ESCAPE '\\' OR LOWER(device) LIKE $11 ESCAPE '\\')
              ORDER BY id ",
             $order,
             " LIMIT $10"
@@ -190,6 +193,7 @@ impl Store {
             .bind(text(&filter.application))
             .bind(text(&filter.change))
             .bind(i64::from(limit))
+            .bind(filter.place.as_deref().map(containing).unwrap_or_default())
             .fetch_all(&self.read)
             .await
             .during("read events")?;

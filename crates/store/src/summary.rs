@@ -34,7 +34,7 @@ pub struct SilentPlace {
     pub seen_at: Option<Timestamp>,
 }
 
-fn read_count(row: &AnyRow) -> Result<(Convergence, u64)> {
+pub(crate) fn read_count(row: &AnyRow) -> Result<(Convergence, u64)> {
     let row = Columns::of("deployments", row);
     Ok((row.named("convergence", Convergence::parse)?, row.unsigned("deployment_count")?))
 }

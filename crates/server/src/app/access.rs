@@ -105,6 +105,8 @@ pub struct AuditQuery {
     pub action: Option<String>,
     /// Part of what it is about.
     pub subject: Option<String>,
+    /// Together with `subject`: also what is about this application.
+    pub application: Option<String>,
     /// All of what it is about, as it is written.
     pub of: Option<String>,
     /// Not older than this time (RFC 3339).
@@ -130,6 +132,7 @@ pub async fn search_audit(
         actor: query.actor.clone(),
         action: query.action.clone(),
         subject: query.subject.clone(),
+        application: query.application.clone(),
         of: query.of.clone(),
         since: time("since", &query.since)?,
         until: time("until", &query.until)?,

@@ -190,6 +190,23 @@ pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::Change> {
     Ok(wire::Change { deployments: Some(counts), ..to_wire(&change) })
 }
 
+/// A change with the device it is for, when it is for one alone.
+#[derive(Debug, Clone)]
+pub struct Told {
+    pub change: wire::Change,
+    pub device: Option<String>,
+}
+
+/// The same as [`get`], by the name of its device where there is one only.
+pub async fn told(state: &ServerState, id: &str) -> AppResult<Told> {
+    let change = get(state, id).await?;
+    let device = match Uuid::try_parse(&change.id) {
+        Ok(id) if change.total == 1 => state.store.change_targets(id).await?.into_iter().next(),
+        _ => None,
+    };
+    Ok(Told { device: device.map(|target| target.target.to_string()), change })
+}
+
 /// A device a change could not reach.
 #[derive(Debug, Clone)]
 pub struct Skipped {

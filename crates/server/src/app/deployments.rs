@@ -19,7 +19,8 @@ use margrave_api::page::Page;
 use margrave_core::convergence::{Convergence, judge};
 use margrave_core::model::{ChangeKind, Deployment, Desired, DeviceKey, Reported};
 use margrave_core::policy::OnFailure;
-use margrave_store::{DeploymentFilter, DeploymentView};
+use margrave_core::time::Timestamp;
+use margrave_store::{DeploymentFilter, DeploymentView, RemovalFilter, RemovalPlace};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -61,13 +62,55 @@ pub async fn list(state: &ServerState, query: &Query, paging: &Paging) -> AppRes
     } else {
         looked_at
     };
+    Ok(Page { items: all_to_wire(state, rows).await?, next: next.map(|id| cursor(&id.to_string())) })
+}
+
+async fn all_to_wire(state: &ServerState, rows: Vec<DeploymentView>) -> AppResult<Vec<wire::Deployment>> {
     let mut known = Masks::default();
     for view in &rows {
         known.learn(state, &view.deployment.application, &view.deployment.version).await?;
     }
     let simulated = Simulated::among(state, &rows).await?;
-    let items = rows.into_iter().map(|view| to_wire(state, &known, &simulated, view)).collect();
-    Ok(Page { items, next: next.map(|id| cursor(&id.to_string())) })
+    Ok(rows.into_iter().map(|view| to_wire(state, &known, &simulated, view)).collect())
+}
+
+/// What is being removed, or what was (`over`), told last first. Only application and version of the query count.
+pub async fn removals(
+    state: &ServerState,
+    query: &Query,
+    over: bool,
+    paging: &Paging,
+) -> AppResult<Page<wire::Deployment>> {
+    let DeploymentFilter { application, version, .. } = filter(query)?;
+    let (limit, after) = (paging.limit()?, paging.after::<Told>()?);
+    let filter = RemovalFilter { over, application, version };
+    let after = after.map(|told| told.0);
+    let (mut rows, looked_at) = state.store.removals_look(&filter, after, limit + 1, LOOKED_AT_MAX).await?;
+    let next = if rows.len() > limit as usize {
+        rows.truncate(limit as usize);
+        rows.last().map(RemovalPlace::from)
+    } else {
+        looked_at
+    };
+    Ok(Page { items: all_to_wire(state, rows).await?, next: next.map(|place| cursor(&Told(place).to_string())) })
+}
+
+/// Where a page of removals ended.
+struct Told(RemovalPlace);
+
+impl std::fmt::Display for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let RemovalPlace(at, id) = self.0;
+        write!(f, "{}/{id}", at.0)
+    }
+}
+
+impl std::str::FromStr for Told {
+    type Err = ();
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (at, id) = text.split_once('/').ok_or(())?;
+        Ok(Self(RemovalPlace(Timestamp(at.parse().map_err(|_| ())?), id.parse().map_err(|_| ())?)))
+    }
 }
 
 pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::Deployment> {
@@ -253,7 +296,7 @@ fn to_wire(state: &ServerState, known: &Masks, simulated: &Simulated, view: Depl
     let DeploymentView { deployment, reported, last_seen_at } = view;
     let last_seen = state.heads.last_seen(&deployment.client).max(last_seen_at);
     let convergence = judge(&deployment, reported.as_ref(), last_seen, state.silent_since());
-    let explanation = explain::sentence(&deployment, reported.as_ref(), last_seen, convergence);
+    let explanation = explain::sentence(&deployment, reported.as_ref(), last_seen, convergence, None);
     let sensitive = known.get(&deployment.application, &deployment.version);
     let status = reported.as_ref().map(status_to_wire);
     let simulated = simulated.has(&deployment, status.as_ref().and_then(|status| status.hosted_by.as_deref()));

@@ -36,11 +36,15 @@ pub struct EventsFilter {
     pub change: Option<String>,
     /// Not older than this time (RFC 3339).
     pub since: Option<String>,
+    /// Part of the name of the client or the device; for people who look, so only pages ask by it.
+    #[serde(skip)]
+    #[param(ignore)]
+    pub place: Option<String>,
 }
 
 impl EventsFilter {
     fn read(self) -> AppResult<EventFilter> {
-        let Self { kind, client, device, deployment, application, change, since } = self;
+        let Self { kind, client, device, deployment, application, change, since, place } = self;
         let since = since.map(|text| time(&text)).transpose()?;
         Ok(EventFilter {
             kind: named("kind", kind)?,
@@ -49,6 +53,7 @@ impl EventsFilter {
             deployment: named("deployment", deployment)?,
             application: named("application", application)?,
             change: named("change", change)?,
+            place: named("device", place)?,
             since,
         })
     }

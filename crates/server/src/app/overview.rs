@@ -1,14 +1,13 @@
 //! The whole fleet at a glance. Counting a large one takes a while, so it is counted in the background and shown from memory.
 
 use super::applications;
-use super::changes;
-use super::error::AppResult;
+use super::changes::{self, Told};
+use super::error::{AppError, AppResult, Code};
 use super::explain;
 use super::paging::Paging;
 use super::summary;
 use crate::state::ServerState;
 use margo::status::DeploymentStatus;
-use margrave_api::changes::Change;
 use margrave_api::summary::{Counts, Summary};
 use margrave_core::convergence::Convergence;
 use margrave_core::model::DeviceState;
@@ -29,6 +28,8 @@ const OLD: Duration = Duration::from_mins(2);
 const REST: u32 = 10;
 /// Changes shown.
 const CHANGES_MAX: u32 = 8;
+/// Changes under way that are looked at: those that are shown, and how many more there are.
+const UNDER_WAY_MAX: u32 = 100;
 /// Failed deployments looked at for what they have in common.
 const FAILED_MAX: u32 = 200;
 /// Silent places named one by one.
@@ -43,8 +44,14 @@ pub struct Overview {
     pub at: Timestamp,
     pub devices: BTreeMap<DeviceState, u64>,
     pub summary: Summary,
-    /// The newest changes, with how their deployments do.
-    pub changes: Vec<Change>,
+    /// Changes some device is still at, newest first, and how many more there are.
+    pub under_way: Vec<Told>,
+    pub under_way_more: u64,
+    /// The newest changes that are over.
+    pub changes: Vec<Told>,
+    /// What devices have still to be rid of, and what they are rid of.
+    pub removing: u64,
+    pub removed: u64,
     pub failures: Vec<Failure>,
     pub silent: Vec<Silent>,
     /// Oldest hour first.
@@ -176,16 +183,26 @@ async fn make(state: &ServerState) -> AppResult<Arc<Overview>> {
     let newest = *state.store.events_newest().borrow();
     let (now, silent_since) = (state.now(), state.silent_since());
     let search = DeviceSearch { silent_since, ..DeviceSearch::default() };
-    let mut recent = changes::list(state, &Paging { limit: Some(CHANGES_MAX), after: None }).await?.items;
-    for change in &mut recent {
-        *change = changes::get(state, &change.id).await?;
+    let (under_way, not_over) = under_way(state, silent_since).await?;
+    let mut recent = Vec::new();
+    let newest_changes = Paging { limit: Some(CHANGES_MAX * 2), after: None };
+    for change in changes::list(state, &newest_changes).await?.items {
+        if !not_over.contains(&change.id) && recent.len() < CHANGES_MAX as usize {
+            recent.push(changes::told(state, &change.id).await?);
+        }
     }
+    let removals = state.store.removal_counts(silent_since).await?;
+    let removed = removals.get(&Convergence::Converged).copied().unwrap_or_default();
     let silent = state.store.silent_places(silent_since, SILENT_MAX).await?;
     let overview = Arc::new(Overview {
         at: now,
         devices: state.store.devices_counted(&search).await?,
         summary: summary::get(state).await?,
+        under_way_more: not_over.len().saturating_sub(CHANGES_MAX as usize) as u64,
+        under_way,
         changes: recent,
+        removing: removals.values().sum::<u64>() - removed,
+        removed,
         failures: failures(state).await?,
         silent: silent.into_iter().map(silent_to_shown).collect(),
         trend: trend(state, now).await?,
@@ -196,6 +213,23 @@ async fn make(state: &ServerState) -> AppResult<Arc<Overview>> {
     });
     *state.board.last.lock() = Some(Arc::clone(&overview));
     Ok(overview)
+}
+
+/// Those that are shown, and the ids of all.
+async fn under_way(state: &ServerState, silent_since: Timestamp) -> AppResult<(Vec<Told>, Vec<String>)> {
+    let ids = state.store.changes_under_way(silent_since, UNDER_WAY_MAX).await?;
+    let ids: Vec<String> = ids.iter().map(Uuid::to_string).collect();
+    let mut found = Vec::new();
+    for id in ids.iter().take(CHANGES_MAX as usize) {
+        // One that was forgotten while a device was still at it.
+        match changes::told(state, id).await {
+            Ok(told) => found.push(told),
+            Err(AppError::Refused { code: Code::NotFound, .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    found.sort_by(|one, other| other.change.created_at.cmp(&one.change.created_at));
+    Ok((found, ids))
 }
 
 async fn uses(state: &ServerState) -> AppResult<BTreeMap<String, BTreeMap<String, Counts>>> {

@@ -61,6 +61,9 @@ pub(super) fn hours(hours: &[Hour], tones: [(&str, &str); 2], of: impl Fn(&Hour)
     const HEIGHT: f64 = 84.0;
     const STEP: f64 = 20.0;
     const COLUMN: f64 = 14.0;
+    if hours.iter().all(|hour| of(hour) == [0, 0]) {
+        return Markup::trusted("<p class=\"soft\">Nothing yet.</p>".to_owned());
+    }
     let most = hours.iter().map(|hour| of(hour).iter().sum::<u64>()).max().unwrap_or_default();
     let mut drawn = String::new();
     for (index, hour) in hours.iter().enumerate() {
@@ -172,5 +175,7 @@ mod tests {
             hours(&day, [("good", "installed"), ("bad", "failed")], |hour| [hour.installed, hour.failed]).to_string();
         assert!(text.contains("The last 24 hours: 276 installed, 12 failed; at most 24 in one hour"), "{text}");
         assert!(!text.contains("style="), "nothing inline");
+        let quiet = hours(&[Hour::default(); 24], [("good", "installed"), ("bad", "failed")], |_| [0, 0]).to_string();
+        assert_eq!(quiet, "<p class=\"soft\">Nothing yet.</p>", "an empty picture says nothing");
     }
 }

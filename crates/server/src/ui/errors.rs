@@ -1,6 +1,10 @@
 //! Everything that goes wrong, as a page: what was attempted, why not, what to do, and the id to quote.
 
+mod place;
+
+use super::markup::Markup;
 use super::session::{cookie, cookie_name};
+use super::visit::Shell;
 use super::{assets, headers, visit};
 use crate::app::error::Code;
 use crate::app::sessions;
@@ -12,6 +16,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, Method, StatusCode, header};
 use margrave_api::problem::FieldProblem;
+use place::Place;
 use std::any::Any;
 use std::time::Duration;
 
@@ -39,21 +44,47 @@ impl IntoResponse for UiError {
     }
 }
 
+/// For somebody who is signed in: with the way to everything else.
 #[derive(Template)]
 #[template(path = "error.html")]
 struct ErrorPage {
+    shell: Shell,
     shown: Shown,
     request_id: Option<String>,
-    signed_in: bool,
-    /// Where the person was.
-    back: Option<String>,
+    /// What became of it.
+    became: Option<Markup>,
+    /// Where to go on, and what that is called.
+    ways: Vec<(String, String)>,
+}
+
+#[derive(Template)]
+#[template(path = "error_bare.html")]
+struct BarePage {
+    shown: Shown,
+    request_id: Option<String>,
     assets: &'static str,
+}
+
+/// What was asked for when it went wrong.
+struct Attempt {
+    headers: HeaderMap,
+    request_id: Option<String>,
+    place: Place,
+}
+
+impl Attempt {
+    fn of(request: &Request) -> Self {
+        Self {
+            headers: request.headers().clone(),
+            request_id: request.extensions().get::<RequestId>().map(|RequestId(id)| id.clone()),
+            place: Place::read(request.method(), request.uri().path()),
+        }
+    }
 }
 
 /// Makes pages of errors, whoever made them.
 pub(super) async fn finish(State(state): State<ServerState>, request: Request, next: Next) -> Response {
-    let request_id = request.extensions().get::<RequestId>().map(|RequestId(id)| id.clone());
-    let (headers, asset) = (request.headers().clone(), request.uri().path().starts_with("/assets/"));
+    let (attempt, asset) = (Attempt::of(&request), request.uri().path().starts_with("/assets/"));
     let response = next.run(request).await;
     let status = response.status();
     let wrong = status.is_client_error() || status.is_server_error();
@@ -63,21 +94,36 @@ pub(super) async fn finish(State(state): State<ServerState>, request: Request, n
     if !wrong || asset || (has_page && known.is_none()) {
         return response;
     }
-    page(&state, &headers, request_id, known.unwrap_or_else(|| plain(status))).await
+    page(&state, attempt, known.unwrap_or_else(|| plain(status))).await
 }
 
-async fn page(state: &ServerState, headers: &HeaderMap, request_id: Option<String>, shown: Shown) -> Response {
-    let signed_in = match cookie(headers, cookie_name(state)) {
-        Some(secret) => sessions::visitor(state, secret, None).await.is_ok_and(|visitor| visitor.is_some()),
-        None => false,
-    };
-    let back = headers.get(header::REFERER).and_then(|value| value.to_str().ok()).and_then(|text| {
-        let url = url::Url::parse(text).ok()?;
-        Some(url[url::Position::BeforePath..].to_owned())
-    });
+async fn page(state: &ServerState, attempt: Attempt, shown: Shown) -> Response {
     let status = shown.status;
-    let template = ErrorPage { shown, request_id, signed_in, back, assets: assets::base() };
-    visit::render(status, &template).unwrap_or_else(|UiError(shown)| (shown.status, shown.detail).into_response())
+    let visitor = match cookie(&attempt.headers, cookie_name(state)) {
+        Some(secret) => sessions::visitor(state, secret, None).await.ok().flatten(),
+        None => None,
+    };
+    let shell = match visitor {
+        Some(visitor) => Shell::of(state, &visitor.caller.name, attempt.place.section, &shown.title).await.ok(),
+        None => None,
+    };
+    let Attempt { headers, request_id, place } = attempt;
+    let rendered = match shell {
+        Some(shell) => {
+            let became = if status == StatusCode::NOT_FOUND { place.became(state, &shell).await } else { None };
+            let ways = place.ways(status, came_from(&headers));
+            visit::render(status, &ErrorPage { shell, shown, request_id, became, ways })
+        }
+        None => visit::render(status, &BarePage { shown, request_id, assets: assets::base() }),
+    };
+    rendered.unwrap_or_else(|UiError(shown)| (shown.status, shown.detail).into_response())
+}
+
+/// Where the person was, within this server.
+fn came_from(headers: &HeaderMap) -> Option<String> {
+    let text = headers.get(header::REFERER)?.to_str().ok()?;
+    let url = url::Url::parse(text).ok()?;
+    Some(url[url::Position::BeforePath..].to_owned())
 }
 
 fn plain(status: StatusCode) -> Shown {
@@ -97,9 +143,7 @@ fn plain(status: StatusCode) -> Shown {
 
 /// An address nobody knows.
 pub(crate) async fn lost(state: &ServerState, request: Request) -> Response {
-    let (parts, _) = request.into_parts();
-    let request_id = parts.extensions.get::<RequestId>().map(|RequestId(id)| id.clone());
-    let shown = page(state, &parts.headers, request_id, plain(StatusCode::NOT_FOUND)).await;
+    let shown = page(state, Attempt::of(&request), plain(StatusCode::NOT_FOUND)).await;
     headers::with(state, shown)
 }
 

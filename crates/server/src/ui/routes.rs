@@ -13,6 +13,8 @@ mod settings;
 mod sign_in;
 mod why;
 
+pub(super) use activity::about;
+
 use super::{assets, live};
 use crate::catalog::UPLOAD_BYTES_MAX;
 use crate::state::ServerState;

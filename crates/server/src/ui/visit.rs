@@ -16,6 +16,7 @@ use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode, header};
 use margrave_api::deployments::Convergence;
 use margrave_core::time::Timestamp;
+use std::collections::HashMap;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -149,6 +150,9 @@ impl Shell {
     pub(super) fn sentence(&self, text: &str) -> Markup {
         markup::prose(&words::capital(&words::named(text, &self.overview.names)))
     }
+    pub(super) fn place(&self, name: &str) -> String {
+        words::place(name).to_owned()
+    }
     pub(super) fn actor(&self, name: &str) -> String {
         words::actor(name)
     }
@@ -163,6 +167,35 @@ impl Shell {
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "templates hand over fields as they are")]
     pub(super) fn ago_at(&self, at: &Timestamp) -> Markup {
         words::ago(&at.to_string(), self.now)
+    }
+}
+
+impl Shell {
+    /// For somebody who is signed in by this name.
+    pub(super) async fn of(
+        state: &ServerState,
+        name: &str,
+        section: Section,
+        title: impl Into<String>,
+    ) -> AppResult<Self> {
+        let overview = overview::get(state).await?;
+        Ok(Self {
+            title: title.into(),
+            section,
+            who: words::actor(name),
+            failed: overview.summary.deployments.of(Convergence::Failed),
+            pending: overview.summary.clients.pending,
+            said: None,
+            assets: assets::base(),
+            now: state.now(),
+            key: Uuid::new_v4().to_string(),
+            overview,
+        })
+    }
+
+    /// What applications are called, by id.
+    pub(super) fn names(&self) -> &HashMap<String, String> {
+        &self.overview.names
     }
 }
 
@@ -198,20 +231,8 @@ impl Visit {
     }
 
     pub(super) async fn shell(&self, section: Section, title: impl Into<String>) -> AppResult<Shell> {
-        let overview = overview::get(&self.state).await?;
-        let name = self.visitor.caller.name.as_str();
-        Ok(Shell {
-            title: title.into(),
-            section,
-            who: words::actor(name),
-            failed: overview.summary.deployments.of(Convergence::Failed),
-            pending: overview.summary.clients.pending,
-            said: self.said.clone(),
-            assets: assets::base(),
-            now: self.state.now(),
-            key: Uuid::new_v4().to_string(),
-            overview,
-        })
+        let shell = Shell::of(&self.state, &self.visitor.caller.name, section, title).await?;
+        Ok(Shell { said: self.said.clone(), ..shell })
     }
 
     /// The page, or the part of it that was asked for.

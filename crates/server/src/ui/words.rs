@@ -1,7 +1,9 @@
 //! The words of the pages: states, times, sizes.
 
+pub(super) mod actions;
+
 use super::markup::{Markup, escape, state};
-use margrave_api::deployments::Convergence;
+use margrave_api::deployments::{Convergence, Deployment, Desired};
 use margrave_core::model::DeviceState;
 use margrave_core::time::Timestamp;
 use std::collections::HashMap;
@@ -36,8 +38,9 @@ pub(super) const fn of_convergence(convergence: Convergence, removing: bool) -> 
         (Convergence::Applying, false) => ("Applying", "busy", "turning"),
         (Convergence::Applying, true) => ("Removing", "busy", "turning"),
         (Convergence::Failed, _) => ("Failed", "bad", "cross"),
-        (Convergence::OlderRevision, _) => ("Still on an older revision", "busy", "history"),
-        (Convergence::Waiting, _) => ("Waiting for the device", "idle", "clock"),
+        (Convergence::OlderRevision, false) => ("Still on an older revision", "busy", "history"),
+        // What is to go has no newer revision to wait for.
+        (Convergence::OlderRevision, true) | (Convergence::Waiting, _) => ("Waiting for the device", "idle", "clock"),
         (Convergence::NotHeardOf, _) => ("Device not heard of", "warn", "unplugged"),
     };
     Look { word, tone, symbol }
@@ -46,6 +49,22 @@ pub(super) const fn of_convergence(convergence: Convergence, removing: bool) -> 
 pub(super) fn convergence(convergence: Convergence, removing: bool) -> Markup {
     let Look { word, tone, symbol } = of_convergence(convergence, removing);
     state(tone, symbol, word)
+}
+
+/// The same of one deployment, as its row has it. `again`: the device has the present revision and was told it once more.
+pub(super) fn of_deployment(deployment: &Deployment, again: bool) -> Look {
+    // What was never changed has no older revision.
+    let again = again || deployment.revision == 1;
+    match deployment.convergence {
+        Convergence::OlderRevision if again => of_convergence(Convergence::Waiting, false),
+        other => of_convergence(other, deployment.desired == Desired::Absent),
+    }
+}
+
+impl From<Look> for Markup {
+    fn from(Look { word, tone, symbol }: Look) -> Self {
+        state(tone, symbol, word)
+    }
 }
 
 /// A device whose agent only pretends: worth knowing, nothing to worry about.
@@ -127,13 +146,16 @@ pub(super) fn clear(at: Timestamp) -> String {
 }
 
 fn relative(at: Timestamp, now: Timestamp) -> String {
-    let (ahead, seconds) = if at > now { (true, at.since(now).as_secs()) } else { (false, now.since(at).as_secs()) };
-    let words = match seconds {
-        0..=4 if !ahead => return "just now".to_owned(),
-        0..60 => format!("{seconds} s"),
-        60..3_600 => format!("{} min", seconds / 60),
-        3_600..172_800 => format!("{} h", seconds / 3_600),
-        _ => format!("{} days", seconds / 86_400),
+    // To the nearest, as the script rounds (`times` in live.js): what is valid for 30 days says so from the first moment.
+    let (ahead, apart) = if at > now { (true, at.since(now)) } else { (false, now.since(at)) };
+    let seconds = (apart.as_millis() + 500) / 1_000;
+    let [minutes, hours, days] = [60, 3_600, 86_400].map(|unit| (seconds + unit / 2) / unit);
+    let words = match (seconds, minutes, hours) {
+        (0..=4, ..) if !ahead => return "just now".to_owned(),
+        (0..60, ..) => format!("{seconds} s"),
+        (_, 0..60, _) => format!("{minutes} min"),
+        (.., 0..48) => format!("{hours} h"),
+        _ => format!("{days} days"),
     };
     if ahead { format!("in {words}") } else { format!("{words} ago") }
 }
@@ -141,7 +163,16 @@ fn relative(at: Timestamp, now: Timestamp) -> String {
 /// A sentence of the application as people read it: applications by name, no ids, times to be read.
 pub(super) fn named(text: &str, names: &HashMap<String, String>) -> String {
     let mut said = String::with_capacity(text.len());
-    let parts: Vec<&str> = text.split('`').collect();
+    let (mut parts, mut kinds): (Vec<&str>, Vec<usize>) = (text.split('`').collect(), Vec::new());
+    // "profile `line-monitor-helm` (helm): ..." is "Helm: ..." to whoever knows no profiles.
+    for index in 1..parts.len().saturating_sub(1) {
+        let kind = parts[index + 1].strip_prefix(" (").and_then(|rest| rest.split_once("):"));
+        if let (Some(before), Some((kind, _))) = (parts[index - 1].strip_suffix("profile "), kind) {
+            let behind = &parts[index + 1][" (".len() + kind.len() + 1..];
+            (parts[index - 1], parts[index], parts[index + 1]) = (before, kind, behind);
+            kinds.push(index);
+        }
+    }
     for (index, part) in parts.iter().enumerate() {
         let quoted = index % 2 == 1 && index + 1 < parts.len();
         if !quoted {
@@ -149,6 +180,8 @@ pub(super) fn named(text: &str, names: &HashMap<String, String>) -> String {
                 said.push('`');
             }
             said.push_str(&readable(part));
+        } else if kinds.contains(&index) {
+            said.push_str(&capital(part));
         } else if let Some(name) = names.get(*part) {
             said.push_str(name);
         } else if Uuid::try_parse(part).is_ok() {
@@ -156,13 +189,18 @@ pub(super) fn named(text: &str, names: &HashMap<String, String>) -> String {
             said.truncate(said.trim_end().len());
         } else {
             let part = part.strip_prefix("token:").unwrap_or(part);
-            let part = part.split_once('/').filter(|(client, device)| client == device).map_or(part, |(one, _)| one);
+            let part = place(part);
             said.push('`');
             said.push_str(part);
             said.push('`');
         }
     }
     said
+}
+
+/// A device that is its own client has one name, not `press-07/press-07`.
+pub(super) fn place(name: &str) -> &str {
+    name.split_once('/').filter(|(client, device)| client == device).map_or(name, |(one, _)| one)
 }
 
 /// `2026-11-17T09:04:47Z` as [`clear`] has it.
@@ -199,7 +237,11 @@ mod tests {
         {
             assert_eq!(relative(at(seconds), now), words);
         }
-        assert_eq!(relative(now.plus(std::time::Duration::from_secs(90)), now), "in 1 min");
+        let ahead = |seconds: f64| relative(now.plus(std::time::Duration::from_secs_f64(seconds)), now);
+        assert_eq!((ahead(89.0), ahead(90.0)), ("in 1 min".to_owned(), "in 2 min".to_owned()));
+        let days = |days: u32| f64::from(days) * 86_400.0 - 0.3;
+        assert_eq!((ahead(days(30)), ahead(12.0 * 3_600.0 - 90.0)), ("in 30 days".to_owned(), "in 12 h".to_owned()));
+        assert_eq!((ahead(3_599.0), ahead(59.6)), ("in 1 h".to_owned(), "in 1 min".to_owned()));
         assert_eq!(clear(now), "2026-09-21 14:13:20 UTC");
         assert!(ago("<b>", now).to_string().starts_with("&lt;"));
     }
@@ -213,6 +255,11 @@ mod tests {
             ("`token:admin` asked for it", "`admin` asked for it"),
             ("heard of at 2026-11-17T13:24:06Z; waits", "heard of at 2026-11-17 13:24:06 UTC; waits"),
             ("an odd ` is left alone", "an odd ` is left alone"),
+            (
+                "2 devices: profile `lm-helm` (helm): no Helm; profile `b` (compose): no",
+                "2 devices: Helm: no Helm; Compose: no",
+            ),
+            ("profile `small` was asked for", "profile `small` was asked for"),
         ] {
             assert_eq!(named(said, &names), read);
         }

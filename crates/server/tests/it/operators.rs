@@ -16,6 +16,7 @@ mod gateways;
 mod idempotency;
 mod packages;
 mod pages;
+mod places;
 mod parity;
 mod passwords;
 mod policies;

@@ -53,7 +53,8 @@ conformance! {
         never_uses_an_id_again, keeps_what_became_of_a_change, shows_nothing_of_one_client_to_another, serves_replaced_documents_for_a_while;
     statuses: keeps_the_last_word, lets_the_newer_version_win, takes_version_zero_always, refuses_versions_beyond_the_database,
         tells_unknown_from_removed, bounds_the_history, keeps_many_reports_in_order, publishes_above_a_client_that_is_ahead;
-    summaries: counts_as_the_core_judges, filters_as_the_core_judges, summarises_the_fleet, filters_deployments;
+    summaries: counts_as_the_core_judges, filters_as_the_core_judges, summarises_the_fleet, filters_deployments,
+        lists_removals, finds_changes_under_way;
     audits: chains_every_record, finds_a_record_that_was_changed, finds_a_record_that_is_gone, finds_a_chain_cut_short,
         keeps_one_chain_with_many_writers, pages_newest_first;
     events: tells_of_everything_in_the_audit, tells_nothing_of_what_was_refused, tells_of_reports_only_when_they_are_news,

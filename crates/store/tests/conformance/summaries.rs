@@ -5,9 +5,9 @@ use crate::harness::Database;
 use margo::ids::DeploymentId;
 use margo::status::State;
 use margrave_core::convergence::{Convergence, judge};
-use margrave_core::model::{ChangeKind, ClientState};
+use margrave_core::model::{ChangeKind, ClientState, Desired};
 use margrave_core::time::Timestamp;
-use margrave_store::{DeploymentFilter, DeploymentView, SeenAt, Store};
+use margrave_store::{DeploymentFilter, DeploymentView, RemovalFilter, RemovalPlace, SeenAt, Store};
 use serde_json::json;
 use std::collections::BTreeMap;
 
@@ -142,4 +142,57 @@ pub(crate) async fn filters_deployments(db: Database) {
     let page = store.deployments_page(&any(), T0, Some(deployment(2)), 1).await.unwrap();
     assert_eq!(page.iter().map(|view| view.deployment.id).collect::<Vec<_>>(), [deployment(3)]);
     assert_eq!(store.deployment_get(deployment(9)).await.unwrap(), None);
+}
+
+pub(crate) async fn lists_removals(db: Database) {
+    let store = &db.store;
+    grid(store).await;
+    let everything = all(store, &DeploymentFilter { with_absent: true, ..DeploymentFilter::default() }).await;
+    let absent: Vec<&DeploymentView> =
+        everything.iter().filter(|view| view.deployment.desired == Desired::Absent).collect();
+    let mut expected: BTreeMap<Convergence, u64> = BTreeMap::new();
+    for view in &absent {
+        *expected.entry(judged(view)).or_default() += 1;
+    }
+    assert_eq!(store.removal_counts(silent_since()).await.unwrap(), expected);
+    for over in [true, false] {
+        let filter = RemovalFilter { over, ..RemovalFilter::default() };
+        // A few at a time, and looking at few at a time: the same come out, each once, newest first.
+        let (mut found, mut after): (Vec<DeploymentView>, Option<RemovalPlace>) = (Vec::new(), None);
+        loop {
+            let (page, next) = store.removals_look(&filter, after, 5, 7).await.unwrap();
+            found.extend(page);
+            after = next;
+            if after.is_none() {
+                break;
+            }
+        }
+        let told: Vec<_> =
+            found.iter().map(|view| (std::cmp::Reverse(view.deployment.updated_at), view.deployment.id)).collect();
+        assert!(told.is_sorted(), "newest first");
+        let mut ids: Vec<_> = found.iter().map(|view| view.deployment.id).collect();
+        ids.sort_unstable();
+        let wanted = |view: &&&DeploymentView| (judged(view) == Convergence::Converged) == over;
+        let expected: Vec<_> = absent.iter().filter(wanted).map(|view| view.deployment.id).collect();
+        assert_eq!(ids, expected, "over: {over}");
+    }
+    let other = RemovalFilter { application: Some("other".parse().unwrap()), ..RemovalFilter::default() };
+    assert_eq!(store.removals_look(&other, None, 5, 1_000).await.unwrap(), (vec![], None));
+}
+
+pub(crate) async fn finds_changes_under_way(db: Database) {
+    let store = &db.store;
+    let (one, gone) = (accept(store, 1).await, accept(store, 2).await);
+    let (first, _) = apply(store, ChangeKind::Create, &[put(target(&one, deployment(1), None), "a")], at(1)).await;
+    let (second, _) = apply(store, ChangeKind::Create, &[put(target(&one, deployment(2), None), "b")], at(2)).await;
+    apply(store, ChangeKind::Create, &[put(target(&gone, deployment(3), None), "c")], at(3)).await;
+    let open = crate::fixtures::change(ChangeKind::Create, vec![target(&one, deployment(4), None)], T0);
+    store.change_create(&open).await.unwrap();
+    store.client_set_state(&actor(), &gone, ClientState::Retired, None, at(4)).await.unwrap();
+    let found = store.changes_under_way(silent_since(), 10).await.unwrap();
+    assert_eq!(found, [open.id, second, first], "nobody waits for a client that was retired");
+    let adopted = store.deployment_get(deployment(1)).await.unwrap().unwrap().deployment.target_version;
+    store.statuses_put(&[report(&one, deployment(1), State::Installed, adopted, at(5))]).await.unwrap();
+    assert_eq!(store.changes_under_way(silent_since(), 10).await.unwrap(), [open.id, second]);
+    assert_eq!(store.changes_under_way(silent_since(), 1).await.unwrap(), [open.id]);
 }

@@ -152,7 +152,8 @@ fn why_not(placements: &[(Placement, &Host)]) -> String {
             .map(|reason| fit::said(reason, &host.operator_labels))
             .collect();
         let word = if judged.fit.outcome == Outcome::Unknown { "unknown: " } else { "" };
-        let part = format!("profile `{}`: {word}{}", judged.profile, reasons.join("; "));
+        let kind = judged.profile_type.as_str();
+        let part = format!("profile `{}` ({kind}): {word}{}", judged.profile, reasons.join("; "));
         if !parts.contains(&part) {
             parts.push(part);
         }

@@ -81,7 +81,7 @@ async fn failed(state: &ServerState, id: &ApplicationId) -> AppResult<Vec<Failed
         .map(|view| Failed {
             id: view.deployment.id.to_string(),
             place: format!("{}/{}", view.deployment.client, view.deployment.target),
-            why: sentence(&view.deployment, view.reported.as_ref(), view.last_seen_at, Convergence::Failed),
+            why: sentence(&view.deployment, view.reported.as_ref(), view.last_seen_at, Convergence::Failed, None),
         })
         .collect())
 }
@@ -166,7 +166,7 @@ fn judge(description: &ApplicationDescription, device: &Device, fit: &mut Fit, r
     for judged in profiles {
         let deciding = judged.fit.reasons.into_iter().filter(|reason| reason.outcome == judged.fit.outcome);
         for reason in deciding {
-            note(format!("profile `{}`: {}", judged.profile, reason.message));
+            note(format!("profile `{}` ({}): {}", judged.profile, judged.profile_type.as_str(), reason.message));
         }
     }
 }

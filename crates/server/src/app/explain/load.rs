@@ -105,7 +105,7 @@ fn placed(state: &ServerState, link: &Link, view: &DeploymentView) -> Option<dev
         what: format!("`{}` {}", deployment.application, deployment.version),
         desired: deployment.desired,
         convergence,
-        sentence: sentence(deployment, reported, link.last_seen, convergence),
+        sentence: sentence(deployment, reported, link.last_seen, convergence, None),
         since: deployment.updated_at,
     })
 }

@@ -11,6 +11,7 @@ pub(crate) fn sentence(
     reported: Option<&Reported>,
     last_seen: Option<Timestamp>,
     convergence: Convergence,
+    adopted_revision: Option<i64>,
 ) -> String {
     let what = match deployment.desired {
         Desired::Present => format!("revision {} ({})", deployment.revision, deployment.version),
@@ -21,7 +22,7 @@ pub(crate) fn sentence(
         Convergence::Converged => format!("{what} is installed"),
         Convergence::Applying => format!("the device is applying {what}{}", at(reported)),
         Convergence::Failed => format!("{what} failed{}", because(reported)),
-        Convergence::OlderRevision => older(deployment, reported, &what),
+        Convergence::OlderRevision => older(deployment, reported, &what, adopted_revision),
         Convergence::Waiting => {
             format!("{what} is published; waiting for the device to fetch it and report")
         }
@@ -50,7 +51,8 @@ fn because(reported: Option<&Reported>) -> String {
     }
 }
 
-fn older(deployment: &Deployment, reported: Option<&Reported>, what: &str) -> String {
+/// `adopted_revision` is the one the device says it has, where that was looked up.
+fn older(deployment: &Deployment, reported: Option<&Reported>, what: &str, adopted_revision: Option<i64>) -> String {
     let adopted = reported.map_or(0, |reported| reported.adopted_version);
     let state = reported.map_or("unknown", |reported| reported.state.as_str());
     if adopted == 0 {
@@ -58,6 +60,16 @@ fn older(deployment: &Deployment, reported: Option<&Reported>, what: &str) -> St
             "the device says `{state}` without saying of which manifest; waiting for a report about version {}",
             deployment.target_version
         );
+    }
+    if deployment.desired == Desired::Absent {
+        return format!(
+            "the device still has it (`{state}`); the removal is in manifest {} and waits for the device",
+            deployment.target_version
+        );
+    }
+    // What was never changed has no older revision.
+    if adopted_revision.unwrap_or(1) == deployment.revision {
+        return format!("the device was told {what} once more and has not answered yet; before, it said `{state}`");
     }
     format!(
         "the device is on an older revision (manifest {adopted}, `{state}`); {what} is in manifest {} and waits for it",

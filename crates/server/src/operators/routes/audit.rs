@@ -40,7 +40,7 @@ pub(super) async fn list_audit(
     Query(paging): Query<Paging>,
 ) -> Answer<Json<Page<AuditRecord>>> {
     let AuditQuery { subject, about, actor, action, since, until, before } = query;
-    let search = access::AuditQuery { actor, action, subject: about, of: None, since, until };
+    let search = access::AuditQuery { actor, action, subject: about, application: None, of: None, since, until };
     Ok(Json(if search == access::AuditQuery::default() {
         access::audit(&state, subject.as_deref(), before, &paging).await?
     } else {

@@ -8,6 +8,7 @@ use crate::app::paging::whole;
 use crate::ui::markup::Markup;
 use crate::ui::routes::query::{Asked, link};
 use crate::ui::visit::{Answer, Section, Shell, Visit, pages};
+use crate::ui::words::actions as words;
 use askama::Template;
 use margrave_api::access::AuditRecord;
 use margrave_api::events::Event;
@@ -52,7 +53,7 @@ struct EventsPage {
     events: Vec<Shown>,
     kind: String,
     kinds: Vec<(&'static str, &'static str)>,
-    client: String,
+    device: String,
     application: String,
     applications: Vec<(String, String)>,
     since: String,
@@ -65,8 +66,11 @@ pages!(EventsPage);
 
 struct Shown {
     event: Event,
+    /// Its kind in people's words.
+    what: String,
     sentence: Markup,
-    link: Option<String>,
+    /// Where it leads, and what that is called.
+    link: Option<(String, String)>,
     tone: &'static str,
 }
 
@@ -92,6 +96,8 @@ pages!(AuditPage);
 /// A record in people's words.
 struct Recorded {
     record: AuditRecord,
+    /// Its action in people's words.
+    what: String,
     about: String,
     link: Option<String>,
     text: String,
@@ -149,10 +155,11 @@ fn spans() -> Vec<(&'static str, &'static str)> {
 
 pub(in crate::ui) async fn events(visit: Visit, asked: Asked) -> Answer {
     let overview = overview::get(&visit.state).await?;
-    let narrowed = Narrowed::read(&asked, "/activity", &["kind", "client", "application", "since"]);
+    let narrowed = Narrowed::read(&asked, "/activity", &["kind", "device", "client", "application", "since"]);
     let filter = EventsFilter {
         kind: narrowed.given("kind"),
         client: narrowed.given("client"),
+        place: narrowed.given("device"),
         application: narrowed.given("application"),
         since: narrowed.since(&visit),
         ..EventsFilter::default()
@@ -167,13 +174,13 @@ pub(in crate::ui) async fn events(visit: Visit, asked: Asked) -> Answer {
     applications.sort_by(|one, other| one.1.cmp(&other.1));
     let shell = visit.shell(Section::Activity, "Activity").await?;
     let page = EventsPage {
-        events: page.items.into_iter().map(|event| shown(event, &shell)).collect(),
+        events: page.items.into_iter().map(|event| shown(event, &shell, &overview.names)).collect(),
         kinds: KINDS.to_vec(),
         spans: spans(),
         next: narrowed.next(page.next),
         first: narrowed.first(),
         kind: narrowed.text("kind"),
-        client: narrowed.text("client"),
+        device: narrowed.given("device").unwrap_or_else(|| narrowed.text("client")),
         application: narrowed.text("application"),
         since: narrowed.text("since"),
         applications,
@@ -183,27 +190,32 @@ pub(in crate::ui) async fn events(visit: Visit, asked: Asked) -> Answer {
     visit.show(&page)
 }
 
-fn shown(event: Event, shell: &Shell) -> Shown {
+fn shown(event: Event, shell: &Shell, names: &HashMap<String, String>) -> Shown {
     let tone = match event.kind.as_str() {
         "deployment.failed" => "bad",
         "client.silent" => "warn",
         "deployment.installed" | "client.back" | "client.heard" => "good",
         _ => "idle",
     };
+    let application = event.application.as_ref().map(|id| names.get(id).unwrap_or(id).clone());
     let link = if let Some(id) = &event.deployment {
-        Some(format!("/deployments/{id}"))
+        let place = event.device.as_ref().map(|device| format!(" on {device}")).unwrap_or_default();
+        let name = application.unwrap_or_else(|| "This deployment".to_owned());
+        Some((format!("/deployments/{id}"), format!("{name}{place}")))
     } else if let Some(id) = &event.change {
-        Some(format!("/changes/{id}"))
+        let name = application.map_or_else(|| "This change".to_owned(), |name| format!("This change of {name}"));
+        Some((format!("/changes/{id}"), name))
     } else if let (Some(client), Some(device)) = (&event.client, &event.device) {
-        Some(super::overview::place(client, device))
+        Some((super::overview::place(client, device), format!("Device {device}")))
     } else {
-        event.application.as_ref().map(|id| format!("/catalog/{id}"))
+        event.application.as_ref().map(|id| (format!("/catalog/{id}"), application.unwrap_or_else(|| id.clone())))
     };
-    Shown { sentence: shell.sentence(&event.message), link, tone, event }
+    let what = words::happened(&event.kind);
+    Shown { sentence: shell.sentence(&event.message), what, link, tone, event }
 }
 
 /// What a record is about, by name, and where it is shown.
-fn about(record: &AuditRecord, names: &HashMap<String, String>) -> (String, Option<String>) {
+pub(in crate::ui) fn about(record: &AuditRecord, names: &HashMap<String, String>) -> (String, Option<String>) {
     let state = record.after.as_ref().or(record.before.as_ref());
     let text = |member: &str| state.and_then(|state| state.get(member)).and_then(serde_json::Value::as_str);
     let name = |id: &str| names.get(id).cloned().unwrap_or_else(|| id.to_owned());
@@ -233,12 +245,20 @@ fn about(record: &AuditRecord, names: &HashMap<String, String>) -> (String, Opti
     }
 }
 
+/// The application somebody means by a part of its name: the one whose name is shortest.
+fn application_named(text: &str, names: &HashMap<String, String>) -> Option<String> {
+    let text = text.to_lowercase();
+    let meant = names.iter().filter(|(_, name)| name.to_lowercase().contains(&text));
+    meant.min_by_key(|(id, name)| (name.len(), (*id).clone())).map(|(id, _)| id.clone())
+}
+
 pub(in crate::ui) async fn audit(visit: Visit, asked: Asked) -> Answer {
     let overview = overview::get(&visit.state).await?;
     let narrowed = Narrowed::read(&asked, "/activity/audit", &["actor", "action", "subject", "since"]);
     let query = AuditQuery {
         actor: narrowed.given("actor"),
         action: narrowed.given("action"),
+        application: narrowed.given("subject").and_then(|text| application_named(&text, &overview.names)),
         subject: narrowed.given("subject"),
         since: narrowed.since(&visit),
         ..AuditQuery::default()
@@ -277,7 +297,7 @@ pub(in crate::ui) async fn audit(visit: Visit, asked: Asked) -> Answer {
             .into_iter()
             .map(|record| {
                 let (about, link) = about(&record, &overview.names);
-                Recorded { text: detail(&record), about, link, record }
+                Recorded { text: detail(&record), what: words::done(&record.action), about, link, record }
             })
             .collect(),
         checked,

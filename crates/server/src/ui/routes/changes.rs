@@ -1,7 +1,7 @@
 //! Changes: one intent over many devices, and how far it is, live.
 
 use super::deployments::list::{Row, row};
-use super::overview::{ShownChange, change_title, shown_change};
+use super::overview::{ShownChange, change_title, open, shown_change};
 use crate::app::changes;
 use crate::app::deployments::{self, Query};
 use crate::app::error::{AppError, Code};
@@ -64,7 +64,7 @@ pub(in crate::ui) async fn list(visit: Visit, asked: Asked) -> Answer {
     let page = changes::list(&visit.state, &paging).await?;
     let mut shown = Vec::with_capacity(page.items.len());
     for change in page.items {
-        shown.push(shown_change(&overview, changes::get(&visit.state, &change.id).await?));
+        shown.push(shown_change(&overview, changes::told(&visit.state, &change.id).await?));
     }
     let next = page.next.map(|next| link("/changes", &[("after", &next)]));
     visit.show(&ListPage { shell: visit.shell(Section::Deployments, "Changes").await?, changes: shown, next })
@@ -73,25 +73,12 @@ pub(in crate::ui) async fn list(visit: Visit, asked: Asked) -> Answer {
 pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<String>) -> Answer {
     let state = &visit.state;
     let overview = overview::get(state).await?;
-    let change = changes::get(state, &id).await?;
-    let name = overview.names.get(&change.application).unwrap_or(&change.application).clone();
+    let told = changes::told(state, &id).await?;
+    let name = overview.names.get(&told.change.application).unwrap_or(&told.change.application).clone();
+    let title = change_title(&name, &told);
+    let change = told.change.clone();
     if asked.get("ask").as_deref() == Some("cancel") {
-        let left = change.total.saturating_sub(change.published);
-        let question = Question {
-            title: format!("Cancel the rest of this change of {name}?"),
-            text: vec![format!(
-                "{} not told yet stay as they are. The {} told already go on; change or remove what they got if they should not.",
-                words::capital(&words::count(left, "device")),
-                words::count(change.published, "device")
-            )],
-            devices: Some(left),
-            action: format!("/changes/{id}"),
-            fields: vec![("action", "cancel".to_owned())],
-            button: "Cancel the rest".to_owned(),
-            danger: true,
-            back: format!("/changes/{id}"),
-        };
-        return ask(&visit, Section::Deployments, question).await;
+        return ask(&visit, Section::Deployments, cancelling(&name, &change)).await;
     }
     let word = asked.text("state");
     let convergence = Convergence::ALL.into_iter().find(|known| known.as_str() == word);
@@ -113,8 +100,11 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     let failed = counts.of(Convergence::Failed);
     let left = change.total.saturating_sub(change.published);
     let sentence = sentence(&change);
-    let title = change_title(&name, &change);
-    let head = if failed > 0 { format!("{} failed - {title}", words::thousands(failed)) } else { title };
+    let head = match (failed, change.finished && open(&change) == 0) {
+        (0, true) => format!("Finished - {title}"),
+        (0, false) => format!("Under way - {title}"),
+        (failed, _) => format!("{} failed - {title}", words::thousands(failed)),
+    };
     let mut rows: Vec<Row> = page.items.into_iter().map(|deployment| row(deployment, &overview.names)).collect();
     rows.sort_by_key(|row| row.deployment.convergence != Convergence::Failed);
     let under_way = !change.finished;
@@ -127,7 +117,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         skipped_more: change.skipped.len().saturating_sub(skipped.len()),
         skipped,
         shell: visit.shell(Section::Deployments, head).await?,
-        shown: shown_change(&overview, change),
+        shown: shown_change(&overview, told),
         tiles,
         rows,
         next: page.next.map(|next| at(&word, &next)),
@@ -140,10 +130,43 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     visit.show(&page)
 }
 
+/// What is asked before the rest of a change is cancelled; where nothing is left, only that.
+fn cancelling(name: &str, change: &Change) -> Question {
+    let left = if change.finished { 0 } else { change.total.saturating_sub(change.published) };
+    let goes_on = match change.published {
+        0 => String::new(),
+        1 => "The device told already goes on; change or remove what it got if it should not.".to_owned(),
+        told => format!(
+            "The {} told already go on; change or remove what they got if they should not.",
+            words::count(told, "device")
+        ),
+    };
+    let back = format!("/changes/{}", change.id);
+    if left == 0 {
+        let title = "Nothing is left to cancel".to_owned();
+        let every = "Every device this change is for was told already, or it was cancelled before.".to_owned();
+        return Question { title, text: vec![every, goes_on], back, ..Question::default() };
+    }
+    let stays = match left {
+        1 => "1 device not told yet stays as it is.".to_owned(),
+        left => format!("{} not told yet stay as they are.", words::count(left, "device")),
+    };
+    Question {
+        title: format!("Cancel the rest of this change of {name}?"),
+        text: vec![stays, goes_on],
+        devices: Some(left),
+        action: back.clone(),
+        fields: vec![("action", "cancel".to_owned())],
+        button: "Cancel the rest".to_owned(),
+        danger: true,
+        back,
+    }
+}
+
 /// What is going on, in one sentence; and in a second one what has become of it since.
 fn sentence(change: &Change) -> String {
     let counts = change.deployments.clone().unwrap_or_default();
-    let open = counts.total() - counts.of(Convergence::Failed) - counts.of(Convergence::Converged);
+    let open = open(change);
     let left = change.total.saturating_sub(change.published);
     let outcome = change.outcome();
     let (done, failed) = (outcome.of(Convergence::Converged), outcome.of(Convergence::Failed));
@@ -162,7 +185,10 @@ fn sentence(change: &Change) -> String {
             _ if silent == open => ", not heard of".to_owned(),
             _ => format!(", {} of them not heard of", words::thousands(silent)),
         };
-        format!("All devices are told; {} still at it{waits}.", words::count(open, "device"))
+        match change.total {
+            1 => format!("The device is told, and still at it{waits}."),
+            _ => format!("All devices are told; {} still at it{waits}.", words::count(open, "device")),
+        }
     } else if done == change.total {
         "Finished: done everywhere.".to_owned()
     } else {
@@ -195,6 +221,7 @@ pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> Answer
     let left = changes::cancel(posted.state(), posted.caller(), &id, posted.reason()).await?;
     let said = match left {
         0 => "Every device was told already; nothing was left to cancel.".to_owned(),
+        1 => "Cancelled: 1 device stays as it is.".to_owned(),
         left => format!("Cancelled: {} stay as they are.", words::count(left, "device")),
     };
     Ok(go(&format!("/changes/{id}"), Some(&said)))

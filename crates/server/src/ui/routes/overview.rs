@@ -1,5 +1,6 @@
 //! The landing page: how the fleet does, what is under way, what needs somebody.
 
+use crate::app::changes::Told;
 use crate::app::overview::{self, Failure, Hour, Overview};
 use crate::ui::chart;
 use crate::ui::markup::Markup;
@@ -21,7 +22,10 @@ struct OverviewPage {
     devices: u64,
     failures: Vec<ShownFailure>,
     silent: Vec<ShownSilent>,
+    under_way: Vec<ShownChange>,
     changes: Vec<ShownChange>,
+    /// Who is invited and has not come, when there is nobody else to show.
+    invited: Vec<String>,
     installs: Markup,
     contacts: Markup,
     /// Nothing to do for anybody.
@@ -56,6 +60,8 @@ pub(super) struct ShownChange {
     pub(super) link: String,
     pub(super) bar: Markup,
     pub(super) words: String,
+    /// What it waits for, while it is under way.
+    pub(super) waits: String,
     pub(super) change: Change,
 }
 
@@ -80,14 +86,17 @@ pub(in crate::ui) async fn show(visit: Visit) -> Answer {
             since: silent.since.map_or_else(|| Markup::text("never"), |at| shell.ago_at(&at)),
         })
         .collect();
-    let changes = overview.changes.iter().map(|change| shown_change(&overview, change.clone())).collect();
+    let shown = |told: &Told| shown_change(&overview, told.clone());
+    let devices = overview.devices.values().sum();
     let page = OverviewPage {
-        devices: overview.devices.values().sum(),
+        under_way: overview.under_way.iter().map(shown).collect(),
+        changes: overview.changes.iter().map(shown).collect(),
+        invited: if devices == 0 { super::devices::list::invited(&visit).await? } else { Vec::new() },
+        devices,
         tiles,
         calm: failures.is_empty() && silent.is_empty() && overview.summary.clients.pending == 0,
         failures,
         silent,
-        changes,
         installs: chart::hours(&overview.trend, [("good", "installed"), ("bad", "failed")], |hour: &Hour| {
             [hour.installed, hour.failed]
         }),
@@ -123,18 +132,44 @@ fn shown_failure(overview: &Overview, failure: &Failure) -> ShownFailure {
 }
 
 /// What a change does, in people's words.
-pub(super) fn change_title(name: &str, change: &Change) -> String {
-    let devices = words::count(change.total, "device");
+pub(super) fn change_title(name: &str, Told { change, device }: &Told) -> String {
+    let devices = device.clone().unwrap_or_else(|| words::count(change.total, "device"));
     match change.kind {
         ChangeKind::Create => format!("Deploy {name} {} to {devices}", change.version),
         ChangeKind::Reconfigure => format!("Reconfigure {name} on {devices}"),
-        ChangeKind::Upgrade => format!("Upgrade {name} to {} on {devices}", change.version),
+        ChangeKind::Upgrade => format!("Change {name} to {} on {devices}", change.version),
         ChangeKind::Remove => format!("Remove {name} from {devices}"),
     }
 }
 
-pub(super) fn shown_change(overview: &Overview, change: Change) -> ShownChange {
-    let name = overview.names.get(&change.application).unwrap_or(&change.application);
+/// Devices that are still at a change, of those that were told.
+pub(super) fn open(change: &Change) -> u64 {
+    let counts = change.deployments.clone().unwrap_or_default();
+    counts.total() - counts.of(Convergence::Failed) - counts.of(Convergence::Converged)
+}
+
+/// What a change waits for; nothing when it is over.
+fn waits(change: &Change) -> String {
+    let counts = change.deployments.clone().unwrap_or_default();
+    let (silent, at_it) = (counts.of(Convergence::NotHeardOf), counts.of(Convergence::Applying));
+    let fetching = counts.of(Convergence::Waiting) + counts.of(Convergence::OlderRevision);
+    let mut waits = Vec::new();
+    if silent > 0 {
+        waits.push(format!("waits for {} not heard of", words::count(silent, "device")));
+    }
+    if fetching > 0 {
+        waits.push(format!("waits for {} to fetch it", words::count(fetching, "device")));
+    }
+    if at_it > 0 {
+        waits.push(format!("{} at it", words::count(at_it, "device")));
+    }
+    words::capital(&waits.join(", "))
+}
+
+pub(super) fn shown_change(overview: &Overview, told: Told) -> ShownChange {
+    let name = overview.names.get(&told.change.application).unwrap_or(&told.change.application);
+    let title = change_title(name, &told);
+    let change = told.change;
     let (outcome, removing) = (change.outcome(), change.kind == ChangeKind::Remove);
     let (done, failed) = (outcome.of(Convergence::Converged), outcome.of(Convergence::Failed));
     let mut words = vec![format!("{} of {} done", words::thousands(done), words::thousands(change.total))];
@@ -154,7 +189,8 @@ pub(super) fn shown_change(overview: &Overview, change: Change) -> ShownChange {
         words.push(format!("{} still to be published", words::thousands(change.total - change.published)));
     }
     ShownChange {
-        title: change_title(name, &change),
+        title,
+        waits: waits(&change),
         link: format!("/changes/{}", change.id),
         bar: chart::convergence_bar(&outcome, removing),
         words: words.join(", "),

@@ -134,8 +134,10 @@ function times() {
     if (Number.isNaN(at.getTime())) continue;
     const title = at.toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'long' });
     if (element.getAttribute('title') !== title) element.setAttribute('title', title);
-    const seconds = Math.floor(Math.abs(now - at.getTime()) / 1000);
-    const words = seconds < 60 ? `${seconds} s` : seconds < 3600 ? `${Math.floor(seconds / 60)} min` : seconds < 172800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86400)} days`;
+    // To the nearest, as the server rounds (`relative` in words.rs): what is valid for 30 days says so from the first moment.
+    const seconds = Math.round(Math.abs(now - at.getTime()) / 1000);
+    const [minutes, hours, days] = [60, 3600, 86400].map((unit) => Math.round(seconds / unit));
+    const words = seconds < 60 ? `${seconds} s` : minutes < 60 ? `${minutes} min` : hours < 48 ? `${hours} h` : `${days} days`;
     const text = at.getTime() > now + 2000 ? `in ${words}` : seconds < 5 ? 'just now' : `${words} ago`;
     if (element.textContent !== text) element.textContent = text;
   }
@@ -209,7 +211,10 @@ function later(ms, work) {
 /** What asks before it acts comes as a dialog; without script the same address is a page. @param {HTMLAnchorElement} link */
 async function ask(link) {
   const response = await fetch(link.href, { headers: { 'X-Fragment': 'ask' }, credentials: 'same-origin' }).catch(() => null);
-  if (!response?.ok) return location.assign(link.href);
+  // Nobody answers: what is shown stays, and says that it is not live.
+  if (!response) { mark(false); return listen(); }
+  if (response.status === 401) return signedOut();
+  if (!response.ok) return location.assign(link.href);
   const parsed = new DOMParser().parseFromString(await response.text(), 'text/html');
   const content = parsed.querySelector('.ask');
   if (!content) return location.assign(link.href);
@@ -234,6 +239,8 @@ function upload(form) {
   const bar = /** @type {HTMLProgressElement} */ (form.querySelector('progress'));
   const words = form.querySelector('[data-progress]');
   request.open('POST', form.action);
+  // Only the part that changes is wanted: the page itself is opened below, and has still to say what was done.
+  request.setRequestHeader('X-Fragment', 'upload');
   request.upload.addEventListener('progress', (event) => {
     bar.hidden = false;
     bar.max = event.total;
@@ -241,11 +248,12 @@ function upload(form) {
     if (words) words.textContent = event.loaded < event.total ? `${Math.floor(event.loaded * 100 / event.total)} % sent` : 'Sent. Checking the package.';
   });
   request.addEventListener('load', () => {
-    if (request.status === 200) history.pushState(null, '', request.responseURL);
+    if (request.status === 401) return signedOut();
+    if (request.status === 200) return location.assign(request.responseURL);
     const parsed = new DOMParser().parseFromString(request.responseText, 'text/html');
     const main = parsed.querySelector('main');
     if (main) document.querySelector('main')?.replaceWith(document.adoptNode(main));
-    document.title = parsed.title;
+    else place(request.responseText);
     document.querySelector('.summary')?.focus();
     times();
   });

@@ -10,7 +10,7 @@ use crate::ui::ask::{Question, ask};
 use crate::ui::chart;
 use crate::ui::form::Posted;
 use crate::ui::markup::Markup;
-use crate::ui::routes::query::Asked;
+use crate::ui::routes::query::{Asked, link};
 use crate::ui::routes::why::{Part, why};
 use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
 use crate::ui::words;
@@ -27,6 +27,12 @@ struct DetailPage {
     row: Row,
     tone: &'static str,
     present: bool,
+    /// The device never had any of it.
+    nothing_yet: bool,
+    /// It is to be removed, and the device has not said that it is.
+    going: bool,
+    /// Where it can be deployed once more.
+    again: String,
     summary: String,
     why: Vec<Part>,
     troubles: Vec<Trouble>,
@@ -69,8 +75,13 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     let revisions = deployments::revisions(state, &id).await?.items;
     let history = deployments::status_history(state, &id).await?.items;
     let removing = deployment.desired == Desired::Absent;
-    let look = words::of_convergence(deployment.convergence, removing);
-    let differs = if deployment.convergence == Convergence::Converged {
+    // Told again after a failure: the device has the present revision, and only its word is awaited.
+    let adopted = deployment.status.as_ref().map(|status| status.adopted_version).unwrap_or_default();
+    let present = revisions.iter().find(|revision| revision.revision == deployment.revision);
+    let again = adopted > 0 && present.is_some_and(|revision| revision.manifest_version <= adopted);
+    let look = words::of_deployment(&deployment, again);
+    // A device that never had it differs in everything, and so does one that is to be rid of it: a sentence says as much.
+    let differs = if deployment.convergence == Convergence::Converged || removing || adopted == 0 {
         Vec::new()
     } else {
         let found = diff::deployment(state, &id, &DiffQuery { from: Some("reported".to_owned()), to: None }).await?;
@@ -90,11 +101,18 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     let shell = visit.shell(Section::Deployments, format!("{} - {name} on {}", look.word, deployment.device)).await?;
     let explanation = explain::deployment(state, &id).await?;
     let names = drafts::names(state, &deployment.application, &deployment.version).await;
+    let place = format!("{}/{}", deployment.client, deployment.device.trim_end_matches("/*"));
+    let mut shown_row = row(deployment.clone(), &overview.names);
+    let tone = look.tone;
+    shown_row.state = look.into();
     let page = DetailPage {
         why: why(&explanation, true),
         summary: explanation.summary,
-        tone: look.tone,
+        tone,
         present: !removing,
+        nothing_yet: !removing && adopted == 0,
+        going: removing && deployment.convergence != Convergence::Converged,
+        again: link(&format!("/catalog/{}", deployment.application), &[("device", &place)]),
         troubles: troubles(&deployment),
         history: chart::history(&history, shell.now),
         values: deployment
@@ -126,7 +144,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
             OnFailure::Hold => "The device has stopped, as its failure policy says. Try again when the cause is gone.",
             OnFailure::Rollback => "The device goes back to what ran before, as its failure policy says.",
         },
-        row: row(deployment, &overview.names),
+        row: shown_row,
         shell,
     };
     visit.show(&page)

@@ -1,16 +1,18 @@
 //! All deployments, a page at a time; what failed first.
 
 use crate::app::deployments::{self, Query};
-use crate::app::error::AppError;
+use crate::app::error::{AppError, AppResult};
 use crate::app::overview;
-use crate::app::paging::whole;
-use crate::ui::markup::Markup;
+use crate::app::paging::{Paging, whole};
+use crate::state::ServerState;
+use crate::ui::markup::{self, Markup};
 use crate::ui::routes::query::{Asked, device_link, link};
 use crate::ui::visit::{Answer, Section, Shell, Visit, pages};
 use crate::ui::words;
 use askama::Template;
 use margrave_api::deployments::{Convergence, Deployment, Desired, StatusError};
-use std::collections::HashMap;
+use margrave_api::page::Page;
+use std::collections::{HashMap, HashSet};
 
 #[derive(Template)]
 #[template(path = "deployments/list.html", blocks = ["live", "nav"])]
@@ -41,6 +43,8 @@ struct Tile {
 pub(in crate::ui::routes) struct Row {
     pub(in crate::ui::routes) name: String,
     pub(in crate::ui::routes) state: Markup,
+    /// It is to be gone, and is not yet.
+    pub(in crate::ui::routes) going: bool,
     pub(in crate::ui::routes) device_link: String,
     pub(in crate::ui::routes) error: Option<String>,
     pub(in crate::ui::routes) components: Vec<(String, Markup)>,
@@ -54,7 +58,8 @@ pub(in crate::ui::routes) fn row(deployment: Deployment, names: &HashMap<String,
     let components = deployment.status.iter().flat_map(|status| &status.components);
     Row {
         name: names.get(&deployment.application).unwrap_or(&deployment.application).clone(),
-        state: words::convergence(deployment.convergence, deployment.desired == Desired::Absent),
+        state: words::of_deployment(&deployment, false).into(),
+        going: deployment.desired == Desired::Absent && deployment.convergence != Convergence::Converged,
         device_link: device_link(&deployment.client, deployment.device.trim_end_matches("/*")),
         error: untold(&deployment.explanation, errors.next()),
         components: components.map(|component| (component.name.clone(), words::reported(&component.state))).collect(),
@@ -68,6 +73,25 @@ pub(in crate::ui::routes) fn untold(sentence: &str, error: Option<&StatusError>)
     Some(format!("{} (code {})", error.message, error.code))
 }
 
+/// What stands behind `state` beside how far a deployment is.
+const REMOVING: &str = "removing";
+const REMOVED: &str = "removed";
+/// Removals shown before everything else on the first page; a tile leads to all of them.
+const REMOVING_FIRST_MAX: u32 = 10;
+
+/// The first page of everything: what failed, what is being removed, then the rest.
+async fn beginning(state: &ServerState, query: &Query, asked: &Asked) -> AppResult<Page<Deployment>> {
+    let failed = Query { convergence: Some(Convergence::Failed), ..query.clone() };
+    let mut items = deployments::list(state, &failed, &asked.paging()).await?.items;
+    let going = Paging { limit: Some(REMOVING_FIRST_MAX), after: None };
+    items.extend(deployments::removals(state, query, false, &going).await?.items);
+    let rest = deployments::list(state, query, &asked.paging()).await?;
+    items.extend(rest.items.into_iter().filter(|deployment| deployment.convergence != Convergence::Failed));
+    let mut known = HashSet::new();
+    items.retain(|deployment| known.insert(deployment.id.clone()));
+    Ok(Page { items, next: rest.next })
+}
+
 pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
     let state = &visit.state;
     let overview = overview::get(state).await?;
@@ -75,7 +99,12 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
     let convergence = Convergence::ALL.into_iter().find(|known| known.as_str() == word);
     let query =
         Query { application: asked.get("application"), version: asked.get("version"), convergence, ..Query::default() };
-    let (page, wrong) = match deployments::list(state, &query, &asked.paging()).await {
+    let found = match word.as_str() {
+        REMOVING | REMOVED => deployments::removals(state, &query, word == REMOVED, &asked.paging()).await,
+        "" if asked.get("after").is_none() => beginning(state, &query, &asked).await,
+        _ => deployments::list(state, &query, &asked.paging()).await,
+    };
+    let (page, wrong) = match found {
         Ok(page) => (page, None),
         Err(AppError::Refused { detail, .. }) => (whole(Vec::new()), Some(detail)),
         Err(error) => return Err(error.into()),
@@ -88,7 +117,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
         )
     };
     let counts = &overview.summary.deployments.0;
-    let tiles = Convergence::ALL
+    let mut tiles: Vec<Tile> = Convergence::ALL
         .into_iter()
         .map(|one| {
             let look = words::of_convergence(one, false);
@@ -102,6 +131,16 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
         })
         .filter(|tile| tile.count > 0 || tile.chosen)
         .collect();
+    let going = [
+        (REMOVING, overview.removing, overview.removing > 0, markup::state("busy", "turning", "Being removed"), "busy"),
+        (REMOVED, overview.removed, false, markup::state("mute", "check", "Removed"), "mute"),
+    ];
+    for (known, count, shown, look, tone) in going {
+        let chosen = word == known;
+        if shown || chosen {
+            tiles.push(Tile { count, state: look, tone, link: at(if chosen { "" } else { known }, ""), chosen });
+        }
+    }
     let mut applications: Vec<(String, String)> =
         overview.names.iter().map(|(id, name)| (id.clone(), name.clone())).collect();
     applications.sort_by(|one, other| one.1.cmp(&other.1));
@@ -109,7 +148,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
         shell: visit.shell(Section::Deployments, "Deployments").await?,
         rows: page.items.into_iter().map(|deployment| row(deployment, &overview.names)).collect(),
         tiles,
-        total: counts.values().sum(),
+        total: counts.values().sum::<u64>() + overview.removing,
         next: page.next.map(|next| at(&word, &next)),
         first: asked.get("after").map(|_| at(&word, "")),
         state: word.clone(),

@@ -46,7 +46,7 @@ struct ListPage {
 pages!(ListPage);
 
 /// Names in the invitations that are open.
-async fn invited(visit: &Visit) -> Result<Vec<String>, UiError> {
+pub(in crate::ui::routes) async fn invited(visit: &Visit) -> Result<Vec<String>, UiError> {
     let all = clients::invitations(&visit.state).await?;
     let mut names: Vec<String> =
         all.into_iter().filter(|one| one.used_at.is_none() && !one.expired).map(|one| one.client.clone()).collect();

@@ -1,0 +1,106 @@
+//! Where an error happened: the list it belongs to, the thing it is about, and what became of that.
+
+use crate::app::access;
+use crate::app::paging::Paging;
+use crate::state::ServerState;
+use crate::ui::markup::{Markup, escape};
+use crate::ui::routes::about;
+use crate::ui::visit::{Section, Shell};
+use crate::ui::words;
+use http::{Method, StatusCode};
+use margrave_api::access::AuditRecord;
+
+/// An address, as far as it tells what it is about.
+pub(super) struct Place {
+    pub(super) section: Section,
+    /// The list it belongs to, and what that is called.
+    list: (&'static str, &'static str),
+    /// The page of the thing, when something was to be done with it there.
+    thing: Option<String>,
+    /// What the audit calls it.
+    subject: Option<String>,
+}
+
+impl Place {
+    pub(super) fn read(method: &Method, path: &str) -> Self {
+        let mut parts = path.trim_matches('/').splitn(2, '/');
+        let (first, rest) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let (section, list, noun) = match first {
+            "devices" | "clients" => (Section::Devices, ("/devices", "All devices"), "device"),
+            "groups" => (Section::Devices, ("/groups", "All groups"), "group"),
+            "catalog" => (Section::Catalog, ("/catalog", "Catalog"), ""),
+            "deployments" | "deploy" => (Section::Deployments, ("/deployments", "All deployments"), "deployment"),
+            "changes" => (Section::Deployments, ("/changes", "All changes"), "change"),
+            "activity" => (Section::Activity, ("/activity", "Activity"), ""),
+            "settings" => (Section::Settings, ("/settings", "Settings"), ""),
+            _ => (Section::Overview, ("/", "Overview"), ""),
+        };
+        let name = decoded(rest);
+        let named = !rest.is_empty() && !matches!(first, "deploy" | "clients");
+        let thing = matches!(first, "devices" | "groups" | "deployments" | "changes");
+        Self {
+            section,
+            list,
+            subject: (named && !noun.is_empty()).then(|| format!("{noun}/{name}")),
+            thing: (named && thing && *method != Method::GET).then(|| format!("/{first}/{rest}")),
+        }
+    }
+
+    /// Ways on from here, the nearest first.
+    pub(super) fn ways(&self, status: StatusCode, came_from: Option<String>) -> Vec<(String, String)> {
+        let (list, name) = self.list;
+        let mut ways = Vec::new();
+        if let Some(thing) = self.thing.clone().filter(|_| status != StatusCode::NOT_FOUND) {
+            ways.push((thing, "Look at it as it is now".to_owned()));
+        }
+        ways.push((list.to_owned(), name.to_owned()));
+        if let Some(back) = came_from.filter(|back| ways.iter().all(|(known, _)| known != back)) {
+            ways.push((back, "Back to where you were".to_owned()));
+        }
+        ways
+    }
+
+    /// What the audit knows of something that is not there.
+    pub(super) async fn became(&self, state: &ServerState, shell: &Shell) -> Option<Markup> {
+        let newest = Paging { limit: Some(1), after: None };
+        let found = access::audit(state, Some(self.subject.as_deref()?), None, &newest).await.ok()?;
+        found.items.first().map(|record| told(record, shell))
+    }
+}
+
+/// A part of a path as it was before it was put into an address.
+fn decoded(text: &str) -> String {
+    let pair = format!("name={}", text.replace('+', "%2B").replace('&', "%26"));
+    url::form_urlencoded::parse(pair.as_bytes()).next().map(|(_, name)| name.into_owned()).unwrap_or_default()
+}
+
+/// The last that was done with it.
+fn told(record: &AuditRecord, shell: &Shell) -> Markup {
+    let (what, _) = about(record, shell.names());
+    let what = escape(&words::capital(&what));
+    let (at, actor) = (shell.ago(&record.at), escape(&words::actor(&record.actor)));
+    let reason = record.reason.as_ref().map(|reason| format!(": {}", escape(reason))).unwrap_or_default();
+    let removed = [".remove", ".delete", ".retire"].iter().any(|end| record.action.ends_with(end));
+    Markup::trusted(if removed {
+        format!("{what} was removed {at} by {actor}{reason}.")
+    } else {
+        format!("{what} was there once: the last thing done with it was {at} by {actor}{reason}. It is no longer kept.")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_tells_what_it_is_about() {
+        let place = Place::read(&Method::POST, "/devices/hall-3/hall-3/camera%201");
+        assert_eq!(place.subject.as_deref(), Some("device/hall-3/hall-3/camera 1"));
+        let ways = place.ways(StatusCode::CONFLICT, Some("/devices".to_owned()));
+        assert_eq!(ways[0].0, "/devices/hall-3/hall-3/camera%201", "back to the thing first");
+        assert_eq!(ways[1], ("/devices".to_owned(), "All devices".to_owned()));
+        assert_eq!(ways.len(), 2, "no way twice");
+        assert_eq!(Place::read(&Method::GET, "/nothing").subject, None);
+        assert_eq!(Place::read(&Method::GET, "/deploy/1/version").subject, None);
+    }
+}
