@@ -19,6 +19,7 @@ use axum::extract::Path;
 use axum::response::IntoResponse as _;
 use http::{HeaderValue, header};
 use margrave_api::policies::PolicyWish;
+use margrave_api::summary::Counts;
 
 /// What an icon may be, by the last part of its media type (`application/vnd.margo.app.icon.v1+svg`).
 const PICTURES: [(&str, &str); 6] = [
@@ -161,15 +162,30 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
 
 async fn ask_to_delete(visit: &Visit, detail: &Detail) -> Answer {
     let (id, version) = (&detail.version.id, &detail.version.version);
+    let back = link(&format!("/catalog/{id}"), &[("version", version)]);
+    let used = detail.deployments.get(version).map(Counts::total).unwrap_or_default();
+    if used > 0 {
+        let question = Question {
+            title: format!("{} {version} cannot be removed from the catalog", detail.version.name),
+            text: vec![format!(
+                "{} of it {}. Bring those devices to another version, or remove it from them first; its page lists where it runs.",
+                words::capital(&words::count(used, "deployment")),
+                if used == 1 { "exists" } else { "exist" }
+            )],
+            back,
+            ..Question::default()
+        };
+        return ask(visit, Section::Catalog, question).await;
+    }
     let question = Question {
         title: format!("Remove {} {version} from the catalog?", detail.version.name),
-        text: vec!["Nobody can deploy it any more. It is refused while a device runs it.".to_owned()],
+        text: vec!["Nobody can deploy it any more.".to_owned()],
         devices: Some(0),
         action: format!("/catalog/{id}"),
         fields: vec![("action", "delete".to_owned()), ("version", version.clone())],
         button: "Remove from the catalog".to_owned(),
         danger: true,
-        back: link(&format!("/catalog/{id}"), &[("version", version)]),
+        back,
     };
     ask(visit, Section::Catalog, question).await
 }
