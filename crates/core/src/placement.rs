@@ -4,8 +4,8 @@
 mod tests;
 
 use margo::capabilities::DeviceCapabilities;
-use margo::constraints::{Fit, Outcome, evaluate};
-use margo::description::{ApplicationDescription, ProfileType};
+use margo::constraints::{Fit, Outcome, evaluate, outcome};
+use margo::description::{ApplicationDescription, DeploymentProfile, ProfileType};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Placement {
@@ -23,23 +23,45 @@ pub struct ProfileFit {
     pub fit: Fit,
 }
 
-/// Judges every profile, or only `wanted`. A `wanted` that the description does not have leaves `profiles` empty.
+/// Judges every profile, or only `wanted`, with a reason for each rule. A `wanted` that the description does not have leaves
+/// `profiles` empty.
+pub fn place_with_reasons(
+    description: &ApplicationDescription,
+    capabilities: &DeviceCapabilities,
+    wanted: Option<&str>,
+) -> Placement {
+    judge(description, wanted, |profile| {
+        evaluate(profile.profile_type, profile.device_constraints.as_ref(), capabilities)
+    })
+}
+
+/// The same where only what does not surely fit has to say why, as for a whole fleet: what fits has no reasons.
 pub fn place(
     description: &ApplicationDescription,
     capabilities: &DeviceCapabilities,
     wanted: Option<&str>,
 ) -> Placement {
-    let profiles: Vec<ProfileFit> = description
-        .deployment_profiles
-        .iter()
-        .filter(|profile| wanted.is_none_or(|wanted| profile.id == wanted))
-        .map(|profile| ProfileFit {
-            profile: profile.id.clone(),
-            profile_type: profile.profile_type,
-            fit: evaluate(profile.profile_type, profile.device_constraints.as_ref(), capabilities),
-        })
-        .collect();
-    decide(profiles)
+    judge(description, wanted, |profile| {
+        let constraints = profile.device_constraints.as_ref();
+        match outcome(profile.profile_type, constraints, capabilities) {
+            Outcome::Yes => Fit { outcome: Outcome::Yes, reasons: Vec::new() },
+            _ => evaluate(profile.profile_type, constraints, capabilities),
+        }
+    })
+}
+
+fn judge(
+    description: &ApplicationDescription,
+    wanted: Option<&str>,
+    fit: impl Fn(&DeploymentProfile) -> Fit,
+) -> Placement {
+    let wanted = |profile: &&DeploymentProfile| wanted.is_none_or(|wanted| profile.id == wanted);
+    let profiles = description.deployment_profiles.iter().filter(wanted).map(|profile| ProfileFit {
+        profile: profile.id.clone(),
+        profile_type: profile.profile_type,
+        fit: fit(profile),
+    });
+    decide(profiles.collect())
 }
 
 /// CON-02: only a profile that surely fits is chosen; one that might keeps the answer from being a plain no.

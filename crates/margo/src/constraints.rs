@@ -8,6 +8,7 @@ mod evaluate;
 pub(crate) mod read;
 mod words;
 
+use evaluate::Voice;
 pub use words::Subject;
 
 /// Constraints as the supplier wrote them. `raw` is what gets copied into a deployment, unmodified (CON-03).
@@ -122,7 +123,16 @@ pub fn evaluate(
     constraints: Option<&DeviceConstraints>,
     capabilities: &DeviceCapabilities,
 ) -> Fit {
-    evaluate::evaluate(profile_type, constraints, capabilities)
+    evaluate::evaluate(profile_type, constraints, capabilities, Voice::Speaking)
+}
+
+/// The same without a word: several times as fast, for a whole fleet.
+pub fn outcome(
+    profile_type: ProfileType,
+    constraints: Option<&DeviceConstraints>,
+    capabilities: &DeviceCapabilities,
+) -> Outcome {
+    evaluate::evaluate(profile_type, constraints, capabilities, Voice::Silent).outcome
 }
 
 #[cfg(test)]

@@ -10,20 +10,38 @@ use crate::description::ProfileType;
 use crate::quantity::parse_bytes;
 use serde_json::Value;
 
+/// Whether sentences are made. They cost more than the judging, and of a whole fleet hardly any is read.
+#[derive(Clone, Copy)]
+pub(super) enum Voice {
+    Silent,
+    Speaking,
+}
+
+impl Voice {
+    fn say(self, text: impl FnOnce() -> String) -> String {
+        match self {
+            Self::Silent => String::new(),
+            Self::Speaking => text(),
+        }
+    }
+}
+
 pub(super) fn evaluate(
     profile_type: ProfileType,
     constraints: Option<&DeviceConstraints>,
     capabilities: &DeviceCapabilities,
+    voice: Voice,
 ) -> Fit {
     let properties = &capabilities.properties;
     let Some(types) = &properties.supported_deployment_types else {
         // CAP-06
-        let message = "the device does not host workloads".to_owned();
-        return fit(vec![Reason { rule: "deploymentType".to_owned(), outcome: Outcome::No, message, label: None }]);
+        let message = voice.say(|| "the device does not host workloads".to_owned());
+        let rule = voice.say(|| "deploymentType".to_owned());
+        return fit(vec![Reason { rule, outcome: Outcome::No, message, label: None }]);
     };
-    let mut reasons = vec![deployment_type(profile_type, types)];
+    let mut reasons = vec![deployment_type(profile_type, types, voice)];
     let Some(constraints) = constraints else { return fit(reasons) };
-    let capacity = constraints.capacity.iter().flat_map(|capacity| capacity_reasons(capacity, properties));
+    let capacity = constraints.capacity.iter().flat_map(|capacity| capacity_reasons(capacity, properties, voice));
     reasons.extend(capacity);
     // CON-05: rules only for devices that pass. What is unknown may still pass, so the rules are worth a look.
     let capacity_fails = reasons.iter().skip(1).any(|reason| reason.outcome == Outcome::No);
@@ -31,7 +49,7 @@ pub(super) fn evaluate(
     else {
         return fit(reasons);
     };
-    let (outcome, rule_reasons) = rules_reasons(rules, capabilities);
+    let (outcome, rule_reasons) = rules_reasons(rules, capabilities, voice);
     let overall = all(reasons.iter().map(|reason| reason.outcome).chain([outcome]));
     reasons.extend(rule_reasons);
     Fit { outcome: overall, reasons }
@@ -63,28 +81,28 @@ fn yes_no(holds: bool) -> Outcome {
     if holds { Outcome::Yes } else { Outcome::No }
 }
 
-fn deployment_type(profile_type: ProfileType, types: &[String]) -> Reason {
+fn deployment_type(profile_type: ProfileType, types: &[String], voice: Voice) -> Reason {
     let wanted = profile_type.as_str();
     let outcome = yes_no(types.iter().any(|supported| supported == wanted));
-    let message = words::deployment_type(profile_type, types);
-    Reason { rule: "deploymentType".to_owned(), outcome, message, label: None }
+    let message = voice.say(|| words::deployment_type(profile_type, types));
+    Reason { rule: voice.say(|| "deploymentType".to_owned()), outcome, message, label: None }
 }
 
-fn capacity_reasons(capacity: &CapacityRequirements, properties: &DeviceProperties) -> Vec<Reason> {
+fn capacity_reasons(capacity: &CapacityRequirements, properties: &DeviceProperties, voice: Voice) -> Vec<Reason> {
     let mut reasons = Vec::new();
-    reasons.extend(capacity.cpu.as_ref().map(|cpu| cpu_reason(cpu, properties)));
+    reasons.extend(capacity.cpu.as_ref().map(|cpu| cpu_reason(cpu, properties, voice)));
     for (rule, needed, offered) in
         [("memory", &capacity.memory, &properties.memory), ("storage", &capacity.storage, &properties.storage)]
     {
-        reasons.extend(needed.as_ref().map(|needed| quantity_reason(rule, needed, offered.as_deref())));
+        reasons.extend(needed.as_ref().map(|needed| quantity_reason(rule, needed, offered.as_deref(), voice)));
     }
     reasons
 }
 
 /// One single entry must do it; entries are never added up (CON-06).
-fn cpu_reason(needed: &CpuRequirement, properties: &DeviceProperties) -> Reason {
-    let message = words::cpu(needed, properties.cpus.as_deref());
-    let reason = |outcome| Reason { rule: "cpu".to_owned(), outcome, message, label: None };
+fn cpu_reason(needed: &CpuRequirement, properties: &DeviceProperties, voice: Voice) -> Reason {
+    let message = voice.say(|| words::cpu(needed, properties.cpus.as_deref()));
+    let reason = |outcome| Reason { rule: voice.say(|| "cpu".to_owned()), outcome, message, label: None };
     let Some(cpus) = &properties.cpus else { return reason(Outcome::Unknown) };
     reason(any(cpus.iter().map(|cpu| {
         let architecture = match (&needed.architectures, &cpu.architecture) {
@@ -96,21 +114,21 @@ fn cpu_reason(needed: &CpuRequirement, properties: &DeviceProperties) -> Reason 
     })))
 }
 
-fn quantity_reason(rule: &str, needed: &str, offered: Option<&str>) -> Reason {
+fn quantity_reason(rule: &str, needed: &str, offered: Option<&str>, voice: Voice) -> Reason {
     let outcome = match (parse_bytes(needed), offered.and_then(parse_bytes)) {
         (Some(needed), Some(offered)) => yes_no(offered >= needed),
         _ => Outcome::Unknown,
     };
-    let message = words::capacity(rule, needed, offered, outcome);
-    Reason { rule: rule.to_owned(), outcome, message, label: None }
+    let message = voice.say(|| words::capacity(rule, needed, offered, outcome));
+    Reason { rule: voice.say(|| rule.to_owned()), outcome, message, label: None }
 }
 
 /// One rule suffices; within a rule everything must hold (CON-07).
-fn rules_reasons(rules: &[EligibilityRule], capabilities: &DeviceCapabilities) -> (Outcome, Vec<Reason>) {
+fn rules_reasons(rules: &[EligibilityRule], capabilities: &DeviceCapabilities, voice: Voice) -> (Outcome, Vec<Reason>) {
     let mut outcomes = Vec::new();
     let mut reasons = Vec::new();
     for (index, rule) in rules.iter().enumerate() {
-        let path = format!("eligibilityRules[{index}]");
+        let alternative = index;
         let mut found = Vec::new();
         for (name, source, selector) in [
             ("propertySelector", Source::Properties(&capabilities.raw_properties), &rule.property_selector),
@@ -118,10 +136,11 @@ fn rules_reasons(rules: &[EligibilityRule], capabilities: &DeviceCapabilities) -
         ] {
             let Some(selector) = selector else { continue };
             found.extend(selector.match_expressions.iter().enumerate().map(|(index, expression)| {
-                let (holds, message) = expression_holds(expression, source);
-                let rule = format!("{path}.{name}.matchExpressions[{index}]");
+                let holds = expression_holds(expression, source);
+                let message = voice.say(|| expression_words(expression, source));
+                let rule = voice.say(|| format!("eligibilityRules[{alternative}].{name}.matchExpressions[{index}]"));
                 let wants_label = name == "labelSelector" && expression.operator != Operator::DoesNotExist;
-                let label = wants_label.then(|| expression.key.clone());
+                let label = wants_label.then(|| voice.say(|| expression.key.clone()));
                 Reason { rule, outcome: yes_no(holds), message, label }
             }));
         }
@@ -130,11 +149,12 @@ fn rules_reasons(rules: &[EligibilityRule], capabilities: &DeviceCapabilities) -
     }
     let outcome = any(outcomes.iter().copied());
     if rules.len() > 1 {
-        let message = match outcomes.iter().position(|outcome| *outcome == Outcome::Yes) {
+        let message = voice.say(|| match outcomes.iter().position(|outcome| *outcome == Outcome::Yes) {
             Some(index) => format!("one of {} alternatives is enough, number {} holds", rules.len(), index + 1),
             None => format!("one of {} alternatives would be enough, none holds", rules.len()),
-        };
-        reasons.push(Reason { rule: "eligibilityRules".to_owned(), outcome, message, label: None });
+        });
+        let rule = voice.say(|| "eligibilityRules".to_owned());
+        reasons.push(Reason { rule, outcome, message, label: None });
     }
     (outcome, reasons)
 }
@@ -181,20 +201,22 @@ fn shape(value: &Value) -> Shape<'_> {
     }
 }
 
-fn expression_holds(expression: &MatchExpression, source: Source<'_>) -> (bool, String) {
+fn expression_words(expression: &MatchExpression, source: Source<'_>) -> String {
     let subject = source.subject();
-    let Some(value) = source.get(&expression.key) else {
-        return (expression.operator == Operator::DoesNotExist, words::missing(subject, expression));
-    };
+    let Some(value) = source.get(&expression.key) else { return words::missing(subject, expression) };
     let items = matches!(expression.operator, Operator::ContainsAll | Operator::ContainsAny);
-    let message = match shape(value) {
+    match shape(value) {
         Shape::Scalar(value) if !items => words::present(subject, expression, &[value]),
         Shape::Scalars(values) if !items => words::present(subject, expression, &values.iter().collect::<Vec<_>>()),
         Shape::Scalars([]) => words::elements(expression, &[]),
         Shape::Objects(values) if items => words::elements(expression, values),
         _ => words::unsuitable(subject, expression, value),
-    };
-    let holds = match (shape(value), expression.operator) {
+    }
+}
+
+fn expression_holds(expression: &MatchExpression, source: Source<'_>) -> bool {
+    let Some(value) = source.get(&expression.key) else { return expression.operator == Operator::DoesNotExist };
+    match (shape(value), expression.operator) {
         (Shape::Scalar(_) | Shape::Scalars(_), Operator::Exists) => true,
         (Shape::Scalar(value), Operator::In) => contains(&expression.values, value),
         (Shape::Scalars(items), Operator::In) => items.iter().any(|item| contains(&expression.values, item)),
@@ -206,13 +228,12 @@ fn expression_holds(expression: &MatchExpression, source: Source<'_>) -> (bool, 
         }),
         // Everything else is false, an array of objects under a plain operator too (CON-08).
         _ => false,
-    };
-    (holds, message)
+    }
 }
 
 fn item_holds(operator: Operator, selector: &Selector, item: &Value) -> bool {
     let mut holds =
-        selector.match_expressions.iter().map(|expression| expression_holds(expression, Source::Properties(item)).0);
+        selector.match_expressions.iter().map(|expression| expression_holds(expression, Source::Properties(item)));
     match operator {
         Operator::ContainsAll => holds.all(|holds| holds),
         _ => holds.any(|holds| holds),

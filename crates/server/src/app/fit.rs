@@ -12,7 +12,7 @@ use margrave_api::applications as wire;
 use margrave_api::devices::DeviceRef;
 use margrave_api::page::Page;
 use margrave_core::model::Device;
-use margrave_core::placement::{Placement, place};
+use margrave_core::placement::{Placement, place_with_reasons};
 use margrave_store::DeviceFilter;
 
 pub async fn list(
@@ -42,7 +42,7 @@ pub(crate) fn judge(description: &ApplicationDescription, device: &Device, wante
             profiles: Vec::new(),
         };
     };
-    let Placement { outcome, profile, profiles } = place(description, &capabilities.document, wanted);
+    let Placement { outcome, profile, profiles } = place_with_reasons(description, &capabilities.document, wanted);
     let profiles = profiles
         .into_iter()
         .map(|judged| wire::ProfileFit {
