@@ -67,7 +67,7 @@ pub(crate) async fn lists_and_withdraws_tokens(db: Database) {
     store.enrolment_use("a", "key", WINDOW, at(4)).await.unwrap();
     let listed = store.enrolments(at(5), 10).await.unwrap();
     let short: Vec<_> = listed.iter().map(|one| (one.client.clone(), one.created_at, one.used_at)).collect();
-    assert_eq!(short, [(two, at(3), None), (one.clone(), at(2), None), (one.clone(), at(1), Some(at(4)))]);
+    assert_eq!(short, [(two.clone(), at(3), None), (one.clone(), at(2), None), (one.clone(), at(1), Some(at(4)))]);
     store.enrolment_create(&actor(), "d", &two, at(6), at(5)).await.unwrap();
     let ended = store.enrolments(at(7), 10).await.unwrap();
     let made: Vec<_> = ended.iter().map(|one| one.created_at).collect();

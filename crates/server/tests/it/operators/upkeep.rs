@@ -8,7 +8,6 @@ use margrave_api::devices::{PutGroup, UpdateDevice};
 use margrave_core::model::ClientState;
 use margrave_core::time::Clock as _;
 use reqwest::StatusCode;
-use reqwest::header::LOCATION;
 use std::time::Duration;
 
 async fn text(browser: &Browser, path: &str) -> String {
