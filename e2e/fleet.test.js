@@ -289,7 +289,7 @@ test("a client is retired and accepted again, and the page says how many devices
   await page.getByRole("dialog").getByLabel("Reason, for the audit").fill("stolen");
   await page.getByRole("dialog").getByRole("button", { name: "Retire this client" }).click();
   await page.getByText("Client press-01 is retired.").waitFor();
-  await main().getByText("Shut out").first().waitFor();
+  await main().getByText("Retired").first().waitFor();
   // Where the page says what would change it, it leads there.
   await page.getByRole("listitem").filter({ hasText: "Accepting client press-01 lets it in" }).getByRole("link", { name: "Accept press-01" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Accept this client" }).click();
@@ -308,7 +308,8 @@ test("a device is invited, and the invitation can be withdrawn", async () => {
   await wellMade(page, "invitation");
   await go("/settings/invitations");
   await wellMade(page, "invitations");
-  await page.getByRole("button", { name: "Withdraw the invitation for press-99" }).click();
+  await page.getByRole("link", { name: "Withdraw the invitation for press-99" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Withdraw 1 invitation" }).click();
   await page.getByText("1 invitation for press-99 withdrawn.").waitFor();
 });
 

@@ -71,7 +71,8 @@ test("a session can be ended from elsewhere", async () => {
   await signIn(other, server);
   await page.goto(`${server.origin}/settings/sessions`);
   await wellMade(page, "sessions");
-  await page.getByRole("button", { name: "End the session of" }).first().click();
+  await page.getByRole("link", { name: "End the session of" }).first().click();
+  await page.getByRole("dialog").getByRole("button", { name: "End this session" }).click();
   await page.getByText("The session was ended.").waitFor();
   await other.goto(`${server.origin}/devices`);
   await other.getByRole("heading", { name: "Sign in" }).waitFor();

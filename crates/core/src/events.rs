@@ -100,7 +100,12 @@ pub fn of_audit(record: &AuditRecord) -> NewEvent {
             let (client, device) = rest.split_once('/').unwrap_or((rest, rest));
             about.client = Some(client.to_owned());
             about.device = Some(device.to_owned());
-            format!("device `{device}` of client `{client}`")
+            // Most devices are called like their client; the name once is enough.
+            if client == device {
+                format!("device `{device}`")
+            } else {
+                format!("device `{device}` of client `{client}`")
+            }
         }
         "deployment" => {
             about.deployment = Some(rest.to_owned());
@@ -170,6 +175,7 @@ fn detail(record: &AuditRecord, state: Option<&Value>) -> Value {
 fn name(action: &str) -> (String, String) {
     let (kind, verb) = match action {
         "client.create" => ("client.created", "was created"),
+        "client.ask" => ("client.asked", "asks to be let in"),
         "client.accept" => ("client.accepted", "was accepted"),
         "client.suspend" => ("client.suspended", "was suspended"),
         "client.retire" => ("client.retired", "was retired"),

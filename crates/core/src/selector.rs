@@ -44,6 +44,11 @@ impl LabelSelector {
     }
 }
 
+/// Whether a word can stand in a selector as it is, without quotes.
+pub fn is_plain(word: &str) -> bool {
+    parser::is_bare(word)
+}
+
 impl Requirement {
     pub fn key(&self) -> &str {
         match self {

@@ -4,6 +4,7 @@
 
 // Suggested reading order.
 mod caller;
+mod strangers;
 mod negotiate;
 mod capabilities;
 mod manifest;
@@ -17,6 +18,7 @@ pub use front::Front;
 pub use hold::Holds;
 pub(crate) use negotiate::none_match;
 pub use queue::{Capabilities, CapabilityQueue, StatusQueue, Statuses};
+pub use strangers::{Strangers, WAITING_MAX};
 
 use crate::problems;
 use crate::state::ServerState;

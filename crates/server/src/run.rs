@@ -17,7 +17,7 @@ use crate::app::passwords::{Hashing, Pace};
 use crate::app::publisher;
 use crate::catalog::Descriptions;
 use crate::config::{Config, Problem};
-use crate::devices::{self, Capabilities, CapabilityQueue, Holds, StatusQueue, Statuses};
+use crate::devices::{self, Capabilities, CapabilityQueue, Holds, StatusQueue, Statuses, Strangers};
 use crate::heads::Heads;
 use crate::identity::{Identity, IdentityError};
 use crate::net::serve::{CLOSE_GRACE, REST_AFTER};
@@ -146,6 +146,7 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
         config,
         heads,
         holds,
+        strangers: Strangers::default(),
         identity,
         publisher,
         descriptions,

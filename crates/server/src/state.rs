@@ -9,7 +9,7 @@ use crate::app::publisher::Publisher;
 use crate::app::reviews::Reviews;
 use crate::catalog::Descriptions;
 use crate::config::Config;
-use crate::devices::{CapabilityQueue, Holds, StatusQueue};
+use crate::devices::{CapabilityQueue, Holds, StatusQueue, Strangers};
 use crate::heads::Heads;
 use crate::identity::Identity;
 use crate::registry::hosted::Hosted;
@@ -33,6 +33,8 @@ pub struct Shared {
     pub heads: Arc<Heads>,
     /// Polls that wait for a change.
     pub holds: Arc<Holds>,
+    /// Records who asks and is not known.
+    pub strangers: Strangers,
     /// The embedded identity service.
     pub identity: Arc<Identity>,
     /// Carries out changes in batches.

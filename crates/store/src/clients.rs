@@ -37,6 +37,11 @@ macro_rules! select_client {
     };
 }
 
+mod search;
+mod strangers;
+
+pub use search::ClientSearch;
+
 fn read(row: &AnyRow) -> Result<(Client, Head)> {
     let row = Columns::of("clients", row);
     let id: ClientId = row.parsed("id")?;
@@ -134,6 +139,17 @@ pub(crate) async fn write_state(connection: &mut AnyConnection, id: &ClientId, s
     Ok(())
 }
 
+/// Writes the note of a client whose row is held; without one, what is there stays.
+async fn write_note(connection: &mut AnyConnection, id: &ClientId, note: Option<&str>) -> Result<()> {
+    sqlx::query("UPDATE clients SET note = COALESCE($2, note) WHERE id = $1")
+        .bind(id.as_str())
+        .bind(note)
+        .execute(connection)
+        .await
+        .during("write the note of a client")?;
+    Ok(())
+}
+
 fn state_action(state: ClientState) -> &'static str {
     match state {
         ClientState::Pending => "client.suspend",
@@ -147,7 +163,8 @@ fn missing(id: &ClientId) -> StoreError {
 }
 
 impl Store {
-    /// Creates a client with its first manifest (version 1, no deployments; DS-01, DS-02), or fails with `Exists`.
+    /// Creates a client with its first manifest (version 1, no deployments; DS-01, DS-02), or fails with `Exists`. One that is
+    /// wanted accepted and waits for just that is accepted: it may have asked before somebody let it in.
     pub async fn client_create(
         &self,
         actor: &Actor,
@@ -157,12 +174,19 @@ impl Store {
         now: Timestamp,
     ) -> Result<(Client, Head)> {
         let mut transaction = self.begin().await?;
+        let (mut action, mut before) = ("client.create", None);
         if !insert(&mut transaction, id, state, note, now).await? {
-            return Err(StoreError::Exists { what: format!("client `{id}`") });
+            let waits = lock(&mut transaction, id).await?.is_some_and(|(known, _)| known == ClientState::Pending);
+            if !waits || state != ClientState::Accepted {
+                return Err(StoreError::Exists { what: format!("client `{id}`") });
+            }
+            write_state(&mut transaction, id, state).await?;
+            write_note(&mut transaction, id, note).await?;
+            (action, before) = ("client.accept", Some(json!({ "state": ClientState::Pending.as_str() })));
         }
         let created = read_one(&mut transaction, id).await?.ok_or_else(|| missing(id))?;
         let after = Some(json!({ "state": state.as_str(), "note": note }));
-        let entry = Entry { actor, action: "client.create", subject: format!("client/{id}"), before: None, after };
+        let entry = Entry { actor, action, subject: format!("client/{id}"), before, after };
         audit::append(&mut transaction, vec![entry], now).await?;
         commit(transaction).await?;
         Ok(created)

@@ -103,12 +103,14 @@ impl Store {
         commit(transaction).await
     }
 
-    /// Newest first: those that can still be used, and those used or expired lately.
-    pub async fn enrolments(&self, limit: u32) -> Result<Vec<Enrolment>> {
+    /// Those that can still be used, then those used or expired lately; the newest first among each.
+    pub async fn enrolments(&self, now: Timestamp, limit: u32) -> Result<Vec<Enrolment>> {
         let rows = sqlx::query(
-            "SELECT client_id, created_at, expires_at, used_at FROM enrolments ORDER BY created_at DESC, client_id LIMIT $1",
+            "SELECT client_id, created_at, expires_at, used_at FROM enrolments
+             ORDER BY CASE WHEN used_at IS NULL AND expires_at > $2 THEN 0 ELSE 1 END, created_at DESC, client_id LIMIT $1",
         )
         .bind(i64::from(limit))
+        .bind(now.0)
         .fetch_all(&self.read)
         .await
         .during("list enrolment tokens")?;
@@ -122,6 +124,16 @@ impl Store {
             })
         };
         rows.iter().map(read).collect()
+    }
+
+    /// How many tokens of a client nobody has used yet: what [`Store::enrolments_withdraw`] would withdraw.
+    pub async fn enrolments_unused(&self, client: &ClientId) -> Result<u64> {
+        let row = sqlx::query("SELECT COUNT(*) AS tokens FROM enrolments WHERE client_id = $1 AND used_at IS NULL")
+            .bind(client.as_str())
+            .fetch_one(&self.read)
+            .await
+            .during("count the enrolment tokens of a client")?;
+        Columns::of("enrolments", &row).unsigned("tokens")
     }
 
     /// Withdraws the tokens of a client that nobody has used yet; gives how many.

@@ -68,7 +68,7 @@ mod retention;
 pub use applications::Named;
 pub use audit::AuditFilter;
 pub use changes::{BATCH_TARGETS_MAX, BatchItem, BatchWrite, Coming};
-pub use clients::Head;
+pub use clients::{ClientSearch, Head};
 pub use deployments::{DeploymentFilter, DeploymentView, Place};
 pub use devices::{DeviceFilter, DevicePut, DeviceSearch, DeviceWrite};
 pub use drafts::Draft;

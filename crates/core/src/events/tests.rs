@@ -26,6 +26,11 @@ fn a_record_names_what_it_is_about() {
     assert_eq!((event.about.client.as_deref(), event.about.device.as_deref()), (Some("gw"), Some("gw/camera-1")));
     assert_eq!(event.message, "device `gw/camera-1` of client `gw` reported its capabilities");
 
+    let event = of_audit(&record("device.label", "device/press/press", json!({})));
+    assert_eq!(event.message, "device `press` was labelled", "the name once is enough");
+    let event = of_audit(&record("client.ask", "client/press", json!({ "state": "pending" })));
+    assert_eq!((event.kind.as_str(), event.message.as_str()), ("client.asked", "client `press` asks to be let in"));
+
     let after = json!({ "client": "gw", "target": "gw/camera-1", "application": "vision", "version": "1.2", "change": "c",
                         "revision": 3, "secret": "hidden" });
     let event = of_audit(&record("deployment.create", "deployment/d", after));

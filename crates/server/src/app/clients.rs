@@ -11,7 +11,8 @@ use margrave_api::clients as wire;
 use margrave_api::page::Page;
 use margrave_core::model::{Client, ClientState};
 use margrave_core::time::Timestamp;
-use margrave_store::{Head, StoreError};
+use margrave_store::{ClientSearch, Head, StoreError};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ const FIRST_VERSION: u64 = 1;
 const INVITATIONS_MAX: u32 = 200;
 /// The longest note kept with a client.
 const NOTE_CHARS_MAX: usize = 500;
+/// The longest piece of an id that is looked for.
+const TEXT_CHARS_MAX: usize = 200;
 
 pub fn client_id(text: &str) -> AppResult<ClientId> {
     text.parse().map_err(|error: margo::IdError| AppError::invalid("client", error.to_string()))
@@ -42,16 +45,50 @@ pub async fn list_in(
     wanted: Option<wire::ClientState>,
     paging: &Paging,
 ) -> AppResult<Page<wire::Client>> {
-    let Some(wanted) = wanted else { return list(state, paging).await };
-    let wanted = match wanted {
+    search(state, wanted, None, paging).await
+}
+
+/// Those in one state whose id contains the text; what is not given is not asked about.
+pub async fn search(
+    state: &ServerState,
+    wanted: Option<wire::ClientState>,
+    text: Option<String>,
+    paging: &Paging,
+) -> AppResult<Page<wire::Client>> {
+    let wanted = wanted.map(|wanted| match wanted {
         wire::ClientState::Pending => ClientState::Pending,
         wire::ClientState::Accepted => ClientState::Accepted,
         wire::ClientState::Retired => ClientState::Retired,
-    };
+    });
     let limit = paging.limit()?;
     let after: Option<ClientId> = paging.after()?;
-    let rows = state.store.clients_in(wanted, after.as_ref(), limit + 1).await?;
+    let rows = match (wanted, sought(text)?) {
+        // An index leads to the few that wait among many.
+        (Some(wanted), None) => state.store.clients_in(wanted, after.as_ref(), limit + 1).await?,
+        (state_wanted, text) => {
+            let search = ClientSearch { state: state_wanted, text };
+            state.store.clients_search(&search, after.as_ref(), limit + 1).await?
+        }
+    };
     Ok(page(rows, limit, |client| client.id.to_string(), |client| to_wire(state, client)))
+}
+
+/// How many clients whose id contains the text are in each state, by its word.
+pub async fn counted(state: &ServerState, text: Option<String>) -> AppResult<BTreeMap<&'static str, u64>> {
+    Ok(state.store.clients_counted(sought(text)?.as_deref()).await?)
+}
+
+fn sought(text: Option<String>) -> AppResult<Option<String>> {
+    if text.as_ref().is_some_and(|text| text.chars().count() > TEXT_CHARS_MAX) {
+        return Err(AppError::invalid("text", format!("write at most {TEXT_CHARS_MAX} characters")));
+    }
+    Ok(text)
+}
+
+/// A device of each of these clients that has any, by client.
+pub async fn first_devices(state: &ServerState, clients: &[wire::Client]) -> AppResult<BTreeMap<String, String>> {
+    let ids: Vec<ClientId> = clients.iter().filter_map(|client| client.id.parse().ok()).collect();
+    Ok(state.store.devices_first(&ids).await?)
 }
 
 /// A token a device may join with, as it is shown: never the token itself.
@@ -64,12 +101,29 @@ pub struct Invitation {
     pub expired: bool,
 }
 
-/// The newest invitations, used and expired ones included while they are kept.
-pub async fn invitations(state: &ServerState) -> AppResult<Vec<Invitation>> {
+impl Invitation {
+    /// Whether a device can still join with it.
+    pub fn is_open(&self) -> bool {
+        self.used_at.is_none() && !self.expired
+    }
+}
+
+/// Invitations as far as they are shown.
+#[derive(Debug, Clone)]
+pub struct Invitations {
+    pub items: Vec<Invitation>,
+    /// There are others.
+    pub more: bool,
+}
+
+/// The open invitations, then used and expired ones while they are kept; the newest first among each.
+pub async fn invitations(state: &ServerState) -> AppResult<Invitations> {
     let now = state.now();
-    let kept = state.store.enrolments(INVITATIONS_MAX).await?;
-    Ok(kept
+    let kept = state.store.enrolments(now, INVITATIONS_MAX + 1).await?;
+    let more = kept.len() > INVITATIONS_MAX as usize;
+    let items = kept
         .into_iter()
+        .take(INVITATIONS_MAX as usize)
         .map(|one| Invitation {
             client: one.client.to_string(),
             created_at: one.created_at,
@@ -77,7 +131,8 @@ pub async fn invitations(state: &ServerState) -> AppResult<Vec<Invitation>> {
             used_at: one.used_at,
             expired: one.expires_at <= now,
         })
-        .collect())
+        .collect();
+    Ok(Invitations { items, more })
 }
 
 /// The same for programs.
@@ -93,7 +148,12 @@ pub async fn listed_invitations(state: &ServerState) -> AppResult<Page<wire::Inv
         expires_at: one.expires_at.to_string(),
         used_at: one.used_at.map(|at| at.to_string()),
     };
-    Ok(whole(invitations(state).await?.into_iter().map(shown).collect()))
+    Ok(whole(invitations(state).await?.items.into_iter().map(shown).collect()))
+}
+
+/// How many invitations of a client nobody has used yet.
+pub async fn unused_invitations(state: &ServerState, id: &str) -> AppResult<u64> {
+    Ok(state.store.enrolments_unused(&client_id(id)?).await?)
 }
 
 /// Ends what a client was invited with and has not used; gives how many.
@@ -126,7 +186,7 @@ pub async fn create(state: &ServerState, caller: &Caller, body: wire::CreateClie
     let actor = caller.actor(reason);
     let now = state.now();
     // As the store makes it: nothing assigned yet, never seen (DS-01).
-    let made = Client {
+    let new = Client {
         id: id.clone(),
         state: wanted,
         note: note.clone(),
@@ -134,6 +194,14 @@ pub async fn create(state: &ServerState, caller: &Caller, body: wire::CreateClie
         last_seen_at: None,
         manifest_version: FIRST_VERSION,
         revision: 1,
+    };
+    let waiting = find(state, &id).await?.filter(|known| known.state == ClientState::Pending);
+    let made = match waiting {
+        // It asked before somebody let it in; then this accepts it.
+        Some(known) if wanted == ClientState::Accepted => {
+            Client { state: wanted, note: note.clone().or(known.note), revision: known.revision + 1, ..known }
+        }
+        _ => new,
     };
     let store = caller.store(state, &to_wire(state, made));
     let written = async move { store.client_create(&actor, &id, wanted, note.as_deref(), now).await };

@@ -17,7 +17,7 @@ use margrave_api::changes::ChangeKind as WireKind;
 use margrave_api::deployments as wire;
 use margrave_api::page::Page;
 use margrave_core::convergence::{Convergence, judge};
-use margrave_core::model::{ChangeKind, Deployment, Desired, DeviceKey, Reported};
+use margrave_core::model::{ChangeKind, ClientState, Deployment, Desired, DeviceKey, Reported};
 use margrave_core::policy::OnFailure;
 use margrave_core::time::Timestamp;
 use margrave_store::{DeploymentFilter, DeploymentView, RemovalFilter, RemovalPlace};
@@ -296,7 +296,8 @@ fn to_wire(state: &ServerState, known: &Masks, simulated: &Simulated, view: Depl
     let DeploymentView { deployment, reported, last_seen_at } = view;
     let last_seen = state.heads.last_seen(&deployment.client).max(last_seen_at);
     let convergence = judge(&deployment, reported.as_ref(), last_seen, state.silent_since());
-    let explanation = explain::sentence(&deployment, reported.as_ref(), last_seen, convergence, None);
+    let client = state.heads.get(&deployment.client).map_or(ClientState::Retired, |head| head.state);
+    let explanation = explain::sentence(&deployment, reported.as_ref(), (client, last_seen), convergence, None);
     let sensitive = known.get(&deployment.application, &deployment.version);
     let status = reported.as_ref().map(status_to_wire);
     let simulated = simulated.has(&deployment, status.as_ref().and_then(|status| status.hosted_by.as_deref()));

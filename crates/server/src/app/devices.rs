@@ -11,8 +11,8 @@ use margrave_api::devices as wire;
 use margrave_api::page::Page;
 use margrave_api::problem::FieldProblem;
 use margrave_core::model::{Device, DeviceKey};
-use margrave_core::selector::LabelSelector;
-use margrave_store::{DeploymentFilter, DeviceFilter};
+use margrave_core::selector::{LabelSelector, is_plain};
+use margrave_store::{DeploymentFilter, DeploymentView, DeviceFilter};
 use std::fmt;
 
 const LABEL_KEY_CHARS_MAX: usize = 253;
@@ -107,14 +107,7 @@ pub async fn delete(
         let what = format!("device `{}`", KeyText(key));
         return Err(margrave_store::StoreError::Conflict { what, expected, current: found.revision }.into());
     }
-    let filter = DeploymentFilter { client: Some(key.client.clone()), ..DeploymentFilter::default() };
-    let deployments = state.store.deployments_page(&filter, state.silent_since(), None, DEPLOYMENTS_LOOKED_AT).await?;
-    let below = format!("{}/", key.device);
-    let on_it = deployments.iter().find(|view| {
-        let target = view.deployment.target.as_str();
-        target == key.device.as_str() || target.starts_with(&below)
-    });
-    if let Some(view) = on_it {
+    if let Some(view) = placed(state, &key).await?.first() {
         let detail = format!(
             "device `{}` still has deployment {} of `{}`; remove its deployments first",
             KeyText(key),
@@ -124,6 +117,41 @@ pub async fn delete(
         return Err(AppError::refused(Code::InUse, detail));
     }
     if state.store.device_delete(&caller.actor(reason), &key, state.now()).await? { Ok(()) } else { Err(missing(&key)) }
+}
+
+/// What is meant to run on a device and behind it: while there is any, it is not forgotten.
+async fn placed(state: &ServerState, key: &DeviceKey) -> AppResult<Vec<DeploymentView>> {
+    let filter = DeploymentFilter { client: Some(key.client.clone()), ..DeploymentFilter::default() };
+    let mut found = state.store.deployments_page(&filter, state.silent_since(), None, DEPLOYMENTS_LOOKED_AT).await?;
+    let below = format!("{}/", key.device);
+    found.retain(|view| {
+        let target = view.deployment.target.as_str();
+        target == key.device.as_str() || target.starts_with(&below)
+    });
+    Ok(found)
+}
+
+/// A deployment that keeps a device from being forgotten.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Keeps {
+    pub id: String,
+    pub application: String,
+    pub version: String,
+    pub device: String,
+}
+
+/// What keeps a device and those behind it from being forgotten.
+pub async fn kept_by(state: &ServerState, client: &str, device: &str) -> AppResult<Vec<Keeps>> {
+    let found = placed(state, &key(client, device)?).await?;
+    Ok(found
+        .into_iter()
+        .map(|view| Keeps {
+            id: view.deployment.id.to_string(),
+            application: view.deployment.application.to_string(),
+            version: view.deployment.version,
+            device: view.deployment.target.to_string(),
+        })
+        .collect())
 }
 
 pub(crate) fn missing(key: &DeviceKey) -> AppError {
@@ -137,13 +165,21 @@ fn check_labels(body: &wire::UpdateDevice) -> AppResult<()> {
     }
     for (name, value) in &body.labels {
         let bad = |text: &str, max: usize| text.chars().count() > max || text.chars().any(char::is_control);
-        if name.is_empty() || bad(name, LABEL_KEY_CHARS_MAX) {
+        // What has an odd name since before can still be taken away.
+        let field = || format!("labels.{name}");
+        if value.is_some() && !name.is_empty() && !is_plain(name) {
+            let message = format!(
+                "a name has no blanks and none of `,` `(` `)` `=` `!` `\"` `\\`, so that selectors can name it; write for example `{}`",
+                plain_name(name)
+            );
+            errors.push(FieldProblem { field: field(), message });
+        } else if name.is_empty() || bad(name, LABEL_KEY_CHARS_MAX) {
             let message = format!("a key has 1 to {LABEL_KEY_CHARS_MAX} characters");
-            errors.push(FieldProblem { field: format!("labels.{name}"), message });
+            errors.push(FieldProblem { field: field(), message });
         }
         if value.as_deref().is_some_and(|value| bad(value, LABEL_VALUE_CHARS_MAX)) {
             let message = format!("a value has at most {LABEL_VALUE_CHARS_MAX} characters");
-            errors.push(FieldProblem { field: format!("labels.{name}"), message });
+            errors.push(FieldProblem { field: field(), message });
         }
     }
     if errors.is_empty() {
@@ -151,6 +187,13 @@ fn check_labels(body: &wire::UpdateDevice) -> AppResult<()> {
     } else {
         Err(AppError::with_fields(Code::Invalid, "some labels cannot be set", errors))
     }
+}
+
+/// The nearest name a selector takes without quotes.
+fn plain_name(name: &str) -> String {
+    let words = name.split(|letter: char| !is_plain(letter.encode_utf8(&mut [0; 4])));
+    let name = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
+    if name.is_empty() { "line".to_owned() } else { name.chars().take(LABEL_KEY_CHARS_MAX).collect() }
 }
 
 /// Reads what a client reported; what was accepted once is read leniently ever after.
@@ -206,4 +249,16 @@ fn architectures(properties: Option<&margo::capabilities::DeviceProperties>) -> 
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain_name;
+
+    #[test]
+    fn a_name_that_selectors_cannot_take_leads_to_one_they_can() {
+        for (odd, plain) in [("bad label!", "bad-label"), ("a=b", "a-b"), ("!", "line"), ("  hall 3 ", "hall-3")] {
+            assert_eq!(plain_name(odd), plain);
+        }
+    }
 }

@@ -92,6 +92,9 @@ impl Code {
     }
 }
 
+/// What a program does about a conflict; pages say it in other words.
+pub const READ_AGAIN: &str = "read it again, then repeat the change";
+
 #[derive(Debug, thiserror::Error)]
 pub enum AppError {
     /// For the caller: what is wrong and what to do next.
@@ -159,9 +162,7 @@ impl From<StoreError> for AppError {
             StoreError::NotFound { .. } => Self::refused(Code::NotFound, error.to_string()),
             StoreError::Exists { .. } => Self::refused(Code::Exists, error.to_string()),
             StoreError::InUse { .. } => Self::refused(Code::InUse, error.to_string()),
-            StoreError::Conflict { .. } => {
-                Self::refused(Code::Conflict, format!("{error}; read it again, then repeat the change"))
-            }
+            StoreError::Conflict { .. } => Self::refused(Code::Conflict, format!("{error}; {READ_AGAIN}")),
             // Of two equal calls at once the slower one; it is answered by what the faster one kept.
             StoreError::Repeated => Self::refused(Code::Done, error.to_string()),
             StoreError::Full(_) => {

@@ -74,6 +74,8 @@ impl Search {
 pub struct Listed {
     pub device: wire::Device,
     pub state: DeviceState,
+    /// Its client waits to be accepted.
+    pub waiting: bool,
     pub placed: Vec<Placed>,
 }
 
@@ -228,7 +230,8 @@ async fn on(state: &ServerState, devices: &[Device]) -> AppResult<OnDevices> {
 }
 
 fn listed(state: &ServerState, device: Device, on: &mut OnDevices) -> Listed {
-    let accepted = state.heads.get(&device.key.client).is_some_and(|head| head.state == ClientState::Accepted);
+    let client = state.heads.get(&device.key.client).map_or(ClientState::Retired, |head| head.state);
+    let accepted = client == ClientState::Accepted;
     let here = on.remove(&(device.key.client.to_string(), device.key.device.to_string())).unwrap_or_default();
     let device = devices::to_wire(state, device, false);
     let mut placed: Vec<Placed> = here
@@ -260,5 +263,5 @@ fn listed(state: &ServerState, device: Device, on: &mut OnDevices) -> Listed {
     } else {
         DeviceState::Fine
     };
-    Listed { device, state, placed }
+    Listed { device, state, waiting: client == ClientState::Pending, placed }
 }

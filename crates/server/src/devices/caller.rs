@@ -60,10 +60,15 @@ async fn caller(state: &ServerState, peer: Option<Peer>, request_id: Option<Stri
         return Err(Refusal::not_authorized("The connection carries no client identity."));
     };
     let client = identity.client_id;
+    let any = state.config.clients.accept_any;
     let head = match state.heads.get(&client) {
-        Some(head) => head,
-        None if state.config.clients.accept_any => welcome(state, &client, request_id.clone()).await?,
-        None => return Err(denied()),
+        // Who asked before everybody was let in waits for nothing more.
+        Some(head) if !any || head.state != ClientState::Pending => head,
+        _ if any => welcome(state, &client, request_id.clone()).await?,
+        _ => {
+            state.strangers.note(state, &client, request_id);
+            return Err(denied());
+        }
     };
     match head.state {
         ClientState::Accepted => Ok(Caller { client, head, request_id }),

@@ -89,7 +89,7 @@ fn of_settings() -> Router<ServerState> {
         .route("/settings", get(settings::index))
         .route("/settings/tokens", get(settings::tokens::show).post(settings::tokens::act))
         .route("/settings/password", get(settings::password::show).post(settings::password::act))
-        .route("/settings/clients", get(settings::clients::show))
+        .route("/settings/clients", get(settings::clients::show).post(settings::clients::act))
         .route("/settings/invitations", get(settings::invitations::show).post(settings::invitations::act))
         .route("/settings/sessions", get(settings::sessions::show).post(settings::sessions::act))
         .route("/settings/registry", get(settings::registry::show).post(settings::registry::act))

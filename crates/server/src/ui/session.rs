@@ -3,7 +3,7 @@
 use super::assets;
 use super::errors::{Shown, UiError};
 use super::visit::{Answer, FRAGMENT, go, render};
-use crate::app::error::{AppError, Code};
+use crate::app::error::{AppError, Code, READ_AGAIN};
 use crate::app::sessions::{self, Origin};
 use crate::net::RemoteAddress;
 use crate::state::ServerState;
@@ -135,6 +135,13 @@ fn is_own(request: &Request) -> bool {
 impl From<AppError> for UiError {
     fn from(error: AppError) -> Self {
         match error {
+            // Revisions are for programs.
+            AppError::Refused { code: Code::Conflict, detail, errors } if detail.ends_with(READ_AGAIN) => Self(Shown {
+                status: StatusCode::PRECONDITION_FAILED,
+                title: Code::Conflict.title().to_owned(),
+                detail: "Somebody else changed it while you were looking at it, so nothing was done. Go back, look at it as it is now, and do it again if it should still be so.".to_owned(),
+                errors,
+            }),
             AppError::Refused { code, detail, errors } => Self(Shown {
                 status: StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
                 title: code.title().to_owned(),

@@ -18,7 +18,7 @@ pub(super) struct Look {
 
 pub(super) const fn of_device(device: DeviceState) -> Look {
     match device {
-        DeviceState::ShutOut => Look { word: "Shut out", tone: "mute", symbol: "lock" },
+        DeviceState::ShutOut => Look { word: "Retired", tone: "mute", symbol: "lock" },
         DeviceState::Failing => Look { word: "Failing", tone: "bad", symbol: "cross" },
         DeviceState::Silent => Look { word: "Silent", tone: "warn", symbol: "unplugged" },
         DeviceState::Working => Look { word: "Working", tone: "busy", symbol: "turning" },

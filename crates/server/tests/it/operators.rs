@@ -24,6 +24,8 @@ mod problems;
 mod registries;
 mod sealed;
 mod sensitive;
+mod upkeep;
+mod waiting;
 mod wizard;
 mod simulated;
 

@@ -18,7 +18,7 @@ use margrave_server::app::events::streams::Streams;
 use margrave_server::app::publisher::{self, Publisher};
 use margrave_server::catalog::Descriptions;
 use margrave_server::config::Config;
-use margrave_server::devices::{self, Capabilities, CapabilityQueue, Holds, StatusQueue, Statuses};
+use margrave_server::devices::{self, Capabilities, CapabilityQueue, Holds, StatusQueue, Statuses, Strangers};
 use margrave_server::heads::Heads;
 use margrave_server::identity::Identity;
 use margrave_server::precedence::Precedence;
@@ -155,6 +155,7 @@ impl Server {
             clock: Arc::clone(&clock),
             config: Arc::clone(&self.installation.config),
             heads: Arc::clone(&heads),
+            strangers: Strangers::default(),
             holds: Arc::new(Holds::new(&self.installation.config, Arc::clone(&metrics))),
             identity: Arc::clone(&self.installation.identity),
             publisher: Publisher::default(),

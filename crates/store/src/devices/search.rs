@@ -2,12 +2,14 @@
 
 use super::{read, select_device};
 use crate::error::During;
+use crate::many::select_in;
 use crate::rows::{Columns, containing};
 use crate::{Result, Store};
+use margo::ids::ClientId;
 use margrave_core::model::{Device, DeviceKey, DeviceState};
 use margrave_core::selector::{LabelSelector, Requirement};
 use margrave_core::time::Timestamp;
-use sqlx::any::AnyArguments;
+use sqlx::any::{AnyArguments, AnyRow};
 use sqlx::{Any, AssertSqlSafe};
 use std::collections::BTreeMap;
 
@@ -162,6 +164,23 @@ impl DeviceSearch {
 }
 
 impl Store {
+    /// The first device of each of these clients that has any: its own, where it is named like the client. One question for many.
+    pub async fn devices_first(&self, clients: &[ClientId]) -> Result<BTreeMap<String, String>> {
+        const ATTEMPT: &str = "look for the devices of clients";
+        let ids: Vec<String> = clients.iter().map(ToString::to_string).collect();
+        let mut connection = self.read.acquire().await.during(ATTEMPT)?;
+        // A place that is left over repeats the last client, which changes nothing about its group.
+        let select = "SELECT client_id, MIN(CASE WHEN device_id = client_id THEN '' ELSE device_id END) AS device
+                      FROM devices WHERE client_id IN";
+        let rows = select_in(&mut connection, select, &ids, "GROUP BY client_id", ATTEMPT).await?;
+        let first = |row: &AnyRow| {
+            let row = Columns::of("devices", row);
+            let (client, device) = (row.text("client_id")?, row.text("device")?);
+            Ok(if device.is_empty() { (client.clone(), client) } else { (client, device) })
+        };
+        rows.iter().map(first).collect()
+    }
+
     /// In order of key.
     pub async fn devices_search(
         &self,

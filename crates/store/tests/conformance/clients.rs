@@ -4,7 +4,7 @@ use crate::fixtures::{T0, accept, actor, at, client, deploy};
 use crate::harness::Database;
 use margo::digest::Digest;
 use margrave_core::model::ClientState;
-use margrave_store::{SeenAt, StoreError};
+use margrave_store::{ClientSearch, SeenAt, StoreError};
 
 // DS-01, DS-02
 pub(crate) async fn gives_a_new_client_its_first_manifest(db: Database) {
@@ -33,6 +33,49 @@ pub(crate) async fn refuses_a_client_twice(db: Database) {
     let error = db.store.client_create(&actor(), &id, ClientState::Pending, None, T0).await.unwrap_err();
     assert!(matches!(error, StoreError::Exists { .. }), "{error:?}");
     assert_eq!(db.store.client_get(&id).await.unwrap().unwrap().state, ClientState::Accepted);
+}
+
+pub(crate) async fn records_who_asks_once_and_not_without_end(db: Database) {
+    let (store, one, two) = (&db.store, client(1), client(2));
+    let head = store.client_meet(&actor(), &one, 1, T0).await.unwrap().unwrap();
+    assert_eq!((head.state, head.version), (ClientState::Pending, 1));
+    assert_eq!(store.client_meet(&actor(), &one, 1, at(1)).await.unwrap(), Some(head), "it is known already");
+    assert_eq!(store.client_meet(&actor(), &two, 1, at(1)).await.unwrap(), None, "no room");
+    assert_eq!(store.client_get(&two).await.unwrap(), None);
+    let (accepted, head) =
+        store.client_create(&actor(), &one, ClientState::Accepted, Some("hall 3"), at(2)).await.unwrap();
+    assert_eq!((accepted.state, accepted.revision, head.state), (ClientState::Accepted, 2, ClientState::Accepted));
+    assert_eq!(accepted.note.as_deref(), Some("hall 3"));
+    let actions: Vec<_> =
+        store.audit_page(Some("client/client-00001"), None, 10).await.unwrap().into_iter().map(|r| r.action).collect();
+    assert_eq!(actions, ["client.accept", "client.ask"]);
+    assert!(store.client_meet(&actor(), &two, 1, at(3)).await.unwrap().is_some(), "there is room again");
+    store.client_set_state(&actor(), &two, ClientState::Retired, None, at(4)).await.unwrap();
+    let kept = store.client_meet(&actor(), &two, 1, at(5)).await.unwrap().unwrap();
+    assert_eq!(kept.state, ClientState::Retired, "asking again brings nobody back");
+    let again = store.client_create(&actor(), &two, ClientState::Accepted, None, at(6)).await.unwrap_err();
+    assert!(matches!(again, StoreError::Exists { .. }), "{again:?}");
+}
+
+pub(crate) async fn finds_clients_by_state_and_part_of_their_id(db: Database) {
+    let store = &db.store;
+    for number in 1..=3 {
+        accept(store, number).await;
+    }
+    store.client_set_state(&actor(), &client(2), ClientState::Retired, None, at(1)).await.unwrap();
+    let found = async |state: Option<ClientState>, text: &str| {
+        let search = ClientSearch { state, text: Some(text.to_owned()).filter(|text| !text.is_empty()) };
+        let found = store.clients_search(&search, None, 10).await.unwrap();
+        found.into_iter().map(|client| client.id.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(found(None, "").await.len(), 3);
+    assert_eq!(found(Some(ClientState::Retired), "").await, ["client-00002"]);
+    assert_eq!(found(None, "ENT-00003").await, ["client-00003"]);
+    assert!(found(Some(ClientState::Retired), "00003").await.is_empty());
+    assert!(found(None, "_").await.is_empty(), "a letter like any other");
+    let counts = store.clients_counted(Some("client-")).await.unwrap();
+    assert_eq!(counts.into_iter().collect::<Vec<_>>(), [("accepted", 2), ("retired", 1)]);
+    assert!(store.devices_first(&[client(1), client(2)]).await.unwrap().is_empty());
 }
 
 pub(crate) async fn moves_a_client_between_states(db: Database) {

@@ -65,11 +65,16 @@ pub(crate) async fn lists_and_withdraws_tokens(db: Database) {
     store.enrolment_create(&actor(), "b", &one, at(100), at(2)).await.unwrap();
     store.enrolment_create(&actor(), "c", &two, at(100), at(3)).await.unwrap();
     store.enrolment_use("a", "key", WINDOW, at(4)).await.unwrap();
-    let listed = store.enrolments(10).await.unwrap();
+    let listed = store.enrolments(at(5), 10).await.unwrap();
     let short: Vec<_> = listed.iter().map(|one| (one.client.clone(), one.created_at, one.used_at)).collect();
-    assert_eq!(short, [(two, at(3), None), (one.clone(), at(2), None), (one.clone(), at(1), Some(at(4)))]);
+    assert_eq!(short, [(two.clone(), at(3), None), (one.clone(), at(2), None), (one.clone(), at(1), Some(at(4)))]);
+    store.enrolment_create(&actor(), "d", &two, at(6), at(5)).await.unwrap();
+    let ended = store.enrolments(at(7), 10).await.unwrap();
+    let made: Vec<_> = ended.iter().map(|one| one.created_at).collect();
+    assert_eq!(made, [at(3), at(2), at(5), at(1)], "those that can be used come first, then the newest");
+    assert_eq!(store.enrolments_unused(&one).await.unwrap(), 1);
     assert_eq!(store.enrolments_withdraw(&actor(), &one, at(5)).await.unwrap(), 1, "a used one stays for its history");
     assert_eq!(store.enrolments_withdraw(&actor(), &one, at(6)).await.unwrap(), 0);
     assert_eq!(store.enrolment_use("b", "key", WINDOW, at(7)).await.unwrap(), EnrolmentUse::Unknown);
-    assert_eq!(store.enrolments(1).await.unwrap().len(), 1);
+    assert_eq!(store.enrolments(at(5), 1).await.unwrap().len(), 1);
 }

@@ -37,7 +37,8 @@ macro_rules! conformance {
 conformance! {
     opening: finds_everything_again_after_reopening, answers_a_ping, refuses_what_it_cannot_open,
         moves_the_log_into_the_database_beside_others;
-    clients: gives_a_new_client_its_first_manifest, refuses_a_client_twice, moves_a_client_between_states,
+    clients: gives_a_new_client_its_first_manifest, refuses_a_client_twice, records_who_asks_once_and_not_without_end,
+        finds_clients_by_state_and_part_of_their_id, moves_a_client_between_states,
         refuses_a_state_for_an_older_revision, pages_clients_and_heads, reads_the_heads_of_some_clients, tells_whose_heads_have_changed_since, remembers_the_latest_time_a_client_was_seen;
     devices: creates_then_updates_a_device, knows_simulated_devices, writes_many_reports_in_one_transaction, keeps_devices_of_two_clients_apart, wants_the_gateway_before_its_children,
         removes_a_gateway_with_its_children_only, labels_a_device, indexes_many_labels, refuses_labels_for_an_older_revision,

@@ -14,7 +14,7 @@ use margo::ids::ApplicationId;
 use margrave_api::explain::Explanation;
 use margrave_api::summary::Counts;
 use margrave_core::convergence::Convergence;
-use margrave_core::model::Device;
+use margrave_core::model::{ClientState, Device};
 use margrave_core::placement::{Placement, place};
 use margrave_core::time::Timestamp;
 use margrave_store::{DeploymentFilter, DeviceFilter};
@@ -81,7 +81,13 @@ async fn failed(state: &ServerState, id: &ApplicationId) -> AppResult<Vec<Failed
         .map(|view| Failed {
             id: view.deployment.id.to_string(),
             place: format!("{}/{}", view.deployment.client, view.deployment.target),
-            why: sentence(&view.deployment, view.reported.as_ref(), view.last_seen_at, Convergence::Failed, None),
+            why: sentence(
+                &view.deployment,
+                view.reported.as_ref(),
+                (ClientState::Accepted, view.last_seen_at),
+                Convergence::Failed,
+                None,
+            ),
         })
         .collect())
 }

@@ -10,7 +10,7 @@ use deployment_words::Link;
 use margo::ids::{ClientId, DeviceTarget};
 use margrave_api::explain::Explanation;
 use margrave_core::convergence::judge;
-use margrave_core::model::{ClientState, Reported};
+use margrave_core::model::{ClientState, DeviceKey, Reported};
 use margrave_core::time::Timestamp;
 use margrave_store::{DeploymentFilter, DeploymentView};
 
@@ -26,6 +26,13 @@ pub async fn deployment(state: &ServerState, id: &str) -> AppResult<Explanation>
     let simulated = deployments::Simulated::among(state, std::slice::from_ref(&view)).await?;
     let simulated = simulated.has(&view.deployment, host.as_deref());
     let DeploymentView { deployment, reported, .. } = view;
+    let forgotten = match deployment.target.device().or_else(|| deployment.target.gateway()) {
+        Some(device) => {
+            let key = DeviceKey { client: deployment.client.clone(), device };
+            state.store.device_get(&key).await?.is_none()
+        }
+        None => false,
+    };
     let revisions = state.store.deployment_revisions(deployment.id).await?;
     let history = state.store.status_history(deployment.id).await?;
     let mut coming = state.store.changes_coming(&deployment.application, Some(deployment.id), COMING_MAX).await?;
@@ -45,6 +52,7 @@ pub async fn deployment(state: &ServerState, id: &str) -> AppResult<Explanation>
         client: link,
         coming: &coming,
         simulated,
+        forgotten,
         deployment: &deployment,
     }))
 }
@@ -105,7 +113,7 @@ fn placed(state: &ServerState, link: &Link, view: &DeploymentView) -> Option<dev
         what: format!("`{}` {}", deployment.application, deployment.version),
         desired: deployment.desired,
         convergence,
-        sentence: sentence(deployment, reported, link.last_seen, convergence, None),
+        sentence: sentence(deployment, reported, (link.state, link.last_seen), convergence, None),
         since: deployment.updated_at,
     })
 }

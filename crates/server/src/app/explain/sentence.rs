@@ -3,20 +3,52 @@
 use super::words::second;
 use margo::status::{DeploymentStatus, State};
 use margrave_core::convergence::Convergence;
-use margrave_core::model::{Deployment, Desired, Reported};
+use margrave_core::model::{ClientState, Deployment, Desired, Reported};
 use margrave_core::time::Timestamp;
 
 pub(crate) fn sentence(
+    deployment: &Deployment,
+    reported: Option<&Reported>,
+    (client, last_seen): (ClientState, Option<Timestamp>),
+    convergence: Convergence,
+) -> String {
+    let gone = deployment.desired == Desired::Absent && convergence == Convergence::Converged;
+    let out = match client {
+        ClientState::Retired => "is retired",
+        ClientState::Pending => "is not accepted",
+        ClientState::Accepted => return let_in(deployment, reported, last_seen, convergence),
+    };
+    // What comes and goes comes and goes through the client: while it is kept out, silence explains nothing.
+    match convergence {
+        Convergence::Converged if gone => let_in(deployment, reported, last_seen, convergence),
+        Convergence::Converged | Convergence::Failed => {
+            let said = let_in(deployment, reported, last_seen, convergence);
+            format!("{said}; client `{}` {out} and gets no changes", deployment.client)
+        }
+        Convergence::Applying | Convergence::OlderRevision | Convergence::Waiting | Convergence::NotHeardOf => {
+            let again = if client == ClientState::Retired { "accepted again" } else { "accepted" };
+            let what = what(deployment);
+            format!("client `{}` {out} and gets nothing; {what} waits until it is {again}", deployment.client)
+        }
+    }
+}
+
+fn what(deployment: &Deployment) -> String {
+    match deployment.desired {
+        Desired::Present => format!("revision {} ({})", deployment.revision, deployment.version),
+        Desired::Absent => "the removal".to_owned(),
+    }
+}
+
+/// The same where nobody is in the way.
+fn let_in(
     deployment: &Deployment,
     reported: Option<&Reported>,
     last_seen: Option<Timestamp>,
     convergence: Convergence,
     adopted_revision: Option<i64>,
 ) -> String {
-    let what = match deployment.desired {
-        Desired::Present => format!("revision {} ({})", deployment.revision, deployment.version),
-        Desired::Absent => "the removal".to_owned(),
-    };
+    let what = what(deployment);
     match convergence {
         Convergence::Converged if deployment.desired == Desired::Absent => "removed from the device".to_owned(),
         Convergence::Converged => format!("{what} is installed"),

@@ -30,7 +30,7 @@ pub(super) async fn list_clients(
     Ok(Json(clients::list_in(&state, query.state, &paging).await?))
 }
 
-/// Tokens that were made for devices to join with, newest first; never the tokens themselves.
+/// Tokens that were made for devices to join with, those still open first, the newest first among each; never the tokens themselves.
 #[utoipa::path(get, path = "/api/enrolment-tokens", tag = "clients",
     responses((status = 200, body = Page<Invitation>)))]
 pub(super) async fn list_enrolment_tokens(State(state): State<ServerState>) -> Answer<Json<Page<Invitation>>> {

@@ -3,12 +3,16 @@
 pub(super) mod add;
 pub(super) mod client;
 pub(super) mod detail;
+mod forget;
+mod label;
 pub(super) mod list;
 
 use crate::app::fleet::{Listed, Placed};
 use crate::ui::markup::{self, Markup};
 use crate::ui::routes::query::device_link;
 use crate::ui::words;
+use indexmap::IndexMap;
+use margrave_api::clients::ClientState;
 use std::collections::HashMap;
 
 /// A device as a row.
@@ -24,24 +28,20 @@ pub(super) struct Row {
 }
 
 /// One label, of the operator or of the device itself.
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Label {
     pub(super) text: String,
     pub(super) own: bool,
+    /// Whose it is, where both sides have one of this name and they differ.
+    pub(super) whose: Option<&'static str>,
 }
 
 pub(super) fn row(listed: Listed, names: &HashMap<String, String>) -> Row {
     let device = &listed.device;
-    let mut labels: Vec<Label> = device
-        .operator_labels
-        .iter()
-        .map(|(name, value)| Label { text: format!("{name}={value}"), own: true })
-        .collect();
-    labels.extend(
-        device.device_labels.iter().map(|(name, value)| Label { text: format!("{name}={}", plain(value)), own: false }),
-    );
+    let labels = labels(&device.operator_labels, &device.device_labels);
     let site = device.operator_labels.get("site").cloned().or_else(|| device.device_labels.get("site").map(plain));
     Row {
-        state: words::device_state(listed.state),
+        state: if listed.waiting { client_state(ClientState::Pending) } else { words::device_state(listed.state) },
         link: device_link(&device.client, &device.device),
         site,
         kind: device.made_by(),
@@ -49,6 +49,39 @@ pub(super) fn row(listed: Listed, names: &HashMap<String, String>) -> Row {
         labels,
         listed,
     }
+}
+
+/// Labels of both sides. The same from both stands once; where they differ, each says whose it is.
+pub(super) fn labels(own: &IndexMap<String, String>, reported: &IndexMap<String, serde_json::Value>) -> Vec<Label> {
+    let differs = |name: &String| {
+        let value = reported.get(name).map(plain);
+        own.get(name).zip(value).is_some_and(|(own, value)| *own != value)
+    };
+    let mut labels: Vec<Label> = own
+        .iter()
+        .map(|(name, value)| Label {
+            text: format!("{name}={value}"),
+            own: true,
+            whose: differs(name).then_some("by an operator"),
+        })
+        .collect();
+    labels.extend(reported.iter().filter(|(name, _)| !own.contains_key(*name) || differs(name)).map(
+        |(name, value)| {
+            let whose = differs(name).then_some("by the device");
+            Label { text: format!("{name}={}", plain(value)), own: false, whose }
+        },
+    ));
+    labels
+}
+
+/// How a client stands, in the words every page uses.
+pub(super) fn client_state(state: ClientState) -> Markup {
+    let (tone, symbol, word) = match state {
+        ClientState::Pending => ("warn", "clock", "Waiting to be accepted"),
+        ClientState::Accepted => ("good", "check", "Accepted"),
+        ClientState::Retired => ("mute", "lock", "Retired"),
+    };
+    markup::state(tone, symbol, word)
 }
 
 /// What runs, with how it does.
@@ -72,5 +105,20 @@ pub(super) fn plain(value: &serde_json::Value) -> String {
         serde_json::Value::String(text) => text.clone(),
         serde_json::Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn of_two_labels_that_differ_each_says_whose_it_is() {
+        let own = IndexMap::from([("line".to_owned(), "7".to_owned()), ("site".to_owned(), "graz".to_owned())]);
+        let reported = IndexMap::from([("line".to_owned(), json!(7)), ("site".to_owned(), json!("nord"))]);
+        let shown: Vec<_> = labels(&own, &reported).into_iter().map(|one| (one.text, one.whose)).collect();
+        let expected = [("line=7", None), ("site=graz", Some("by an operator")), ("site=nord", Some("by the device"))];
+        assert_eq!(shown, expected.map(|(text, whose)| (text.to_owned(), whose)));
     }
 }

@@ -34,9 +34,26 @@ struct EditPage {
     description: String,
     revision: String,
     members: Option<u64>,
-    wrong: Option<(String, Vec<(String, String)>)>,
+    reason: String,
+    wrong: Option<Wrong>,
 }
 pages!(EditPage);
+
+/// Why a group was not saved.
+struct Wrong {
+    title: String,
+    /// Field and message.
+    errors: Vec<(String, String)>,
+    /// What somebody else wrote in the meantime: field, what is there now, what was typed here.
+    differs: Vec<(&'static str, String, String)>,
+}
+
+impl EditPage {
+    /// Whether this field is one that is wrong.
+    fn is_wrong(&self, field: &str) -> bool {
+        self.wrong.as_ref().is_some_and(|wrong| wrong.errors.iter().any(|(known, _)| known == field))
+    }
+}
 
 pub(in crate::ui) async fn list(visit: Visit, asked: Asked) -> Answer {
     let page = groups::list(&visit.state, &asked.paging()).await?;
@@ -64,6 +81,7 @@ pub(in crate::ui) async fn new(visit: Visit) -> Answer {
         description: String::new(),
         revision: String::new(),
         members: None,
+        reason: String::new(),
         wrong: None,
     })
 }
@@ -93,6 +111,7 @@ pub(in crate::ui) async fn edit(visit: Visit, asked: Asked, Path(name): Path<Str
         revision: group.revision.to_string(),
         members: Some(members),
         group: Some(group),
+        reason: String::new(),
         wrong: None,
     })
 }
@@ -127,6 +146,16 @@ fn body(posted: &Posted) -> PutGroup {
     }
 }
 
+/// Every field that is another now than what was typed.
+fn differs(now: &Group, selector: &str, description: &str) -> Vec<(&'static str, String, String)> {
+    let described = now.description.as_deref().unwrap_or_default();
+    [("Labels its devices have", now.selector.as_str(), selector), ("Description", described, description)]
+        .into_iter()
+        .filter(|(_, now, typed)| now != typed)
+        .map(|(field, now, typed)| (field, now.to_owned(), typed.to_owned()))
+        .collect()
+}
+
 /// The form once more, with what is wrong.
 async fn again(posted: Posted, existing: Option<String>, error: AppError) -> Answer {
     let AppError::Refused { code, detail, errors } = error else { return Err(error.into()) };
@@ -134,9 +163,20 @@ async fn again(posted: Posted, existing: Option<String>, error: AppError) -> Ans
         Some(name) => Some(groups::get(posted.state(), name).await?),
         None => None,
     };
+    let form = &posted.form;
+    let differs = match &group {
+        Some(group) if code == Code::Conflict => differs(group, form.text("selector"), form.text("description")),
+        _ => Vec::new(),
+    };
     let title = match code {
+        Code::Conflict if differs.is_empty() => {
+            "Somebody else changed this group in the meantime, to what you have written. Save again to confirm it."
+                .to_owned()
+        }
         Code::Conflict => "Somebody else changed this group in the meantime. Compare, then save again.".to_owned(),
         Code::Exists => "There is a group of this name already. Choose another name.".to_owned(),
+        // The list below says the same, field by field.
+        _ if !errors.is_empty() => "The group was not saved.".to_owned(),
         _ => words::capital(&detail),
     };
     let shell = posted.visit.shell(Section::Devices, "Group not saved").await?;
@@ -148,7 +188,12 @@ async fn again(posted: Posted, existing: Option<String>, error: AppError) -> Ans
         revision: group.as_ref().map(|group| group.revision.to_string()).unwrap_or_default(),
         group,
         members: None,
-        wrong: Some((title, errors.into_iter().map(|error| (error.field, error.message)).collect())),
+        reason: form.text("reason").to_owned(),
+        wrong: Some(Wrong {
+            title,
+            errors: errors.into_iter().map(|error| (error.field, words::capital(&error.message))).collect(),
+            differs,
+        }),
     };
     let status = if code == Code::Conflict { StatusCode::CONFLICT } else { StatusCode::UNPROCESSABLE_ENTITY };
     posted.visit.show_with(status, &page)

@@ -1,6 +1,6 @@
 //! Why something is as it is, as a page shows it: the sentences every reader gets, and a link to where it can be done.
 
-use super::query::link;
+use super::query::{device_link, link};
 use margrave_api::explain::{Explanation, Fact};
 use serde_json::Value;
 
@@ -50,6 +50,11 @@ fn way(fact: &Fact) -> Option<Way> {
         ("accept-client", "client") => {
             Some(Way { link: format!("/clients/{about}?ask=accept"), words: format!("Accept {about}"), asks: true })
         }
+        ("forget-device", "device") => {
+            let (client, device) = about.split_once('/')?;
+            let link = format!("{}?ask=forget", device_link(client, device));
+            Some(Way { link, words: format!("Forget {device}"), asks: true })
+        }
         ("try-again", "deployment") => {
             Some(Way { link: format!("/deployments/{about}?ask=retry"), words: "Try again now".to_owned(), asks: true })
         }
@@ -92,6 +97,7 @@ mod tests {
     #[test]
     fn a_fact_leads_to_the_page_where_it_is_done() {
         check("accept-client", "client/press-07", "/clients/press-07?ask=accept", "Accept press-07");
+        check("forget-device", "device/hall/hall/press", "/devices/hall/hall/press?ask=forget", "Forget hall/press");
         check("explain-deployment", "deployment/1-2", "/deployments/1-2", "Open it on press");
         check("join", "application/vision", "/devices/add", "Add a device");
         check("deploy", "device/hall/hall/press", "/catalog?device=hall%2Fhall%2Fpress", "Choose an application");

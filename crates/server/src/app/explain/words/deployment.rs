@@ -1,6 +1,6 @@
 //! One deployment in words.
 
-use super::{SIMULATED, With as _, fact, next_action, second};
+use super::{SIMULATED, With, fact, next_action, second};
 use crate::app::explain::sentence;
 use crate::app::policies;
 use margo::status::{DeploymentStatus, State, StatusError};
@@ -25,6 +25,8 @@ pub(in crate::app::explain) struct Facts<'a> {
     pub(in crate::app::explain) adopted_revision: Option<i64>,
     /// The agent of its device only pretends to run workloads.
     pub(in crate::app::explain) simulated: bool,
+    /// Its device is not known any more.
+    pub(in crate::app::explain) forgotten: bool,
     /// Changes under way that will reach it.
     pub(in crate::app::explain) coming: &'a [Coming],
 }
@@ -110,7 +112,7 @@ pub(in crate::app::explain) fn explain(facts: &Facts<'_>) -> Explanation {
     Explanation {
         subject: format!("deployment/{}", deployment.id),
         state: convergence.as_str().to_owned(),
-        summary: sentence(deployment, *reported, client.last_seen, *convergence, facts.adopted_revision),
+        summary: sentence(deployment, *reported, (client.state, client.last_seen), *convergence, facts.adopted_revision),
         desired: desired(facts),
         known: known(facts),
         waiting_for: waiting_for(facts),
@@ -163,6 +165,10 @@ fn known(facts: &Facts<'_>) -> Vec<Fact> {
         let device = target.device().or_else(|| target.gateway());
         let about = device.map_or_else(|| format!("client/{client}"), |device| format!("device/{client}/{device}"));
         known.push(fact("simulated", SIMULATED).about(about));
+    }
+    if facts.forgotten {
+        let sentence = "its device was forgotten here, and comes back when its client reports it again";
+        known.push(fact("device-forgotten", sentence));
     }
     let status = status(facts.reported);
     if let Some(host) = status.as_ref().and_then(|status| status.device_id.as_ref()) {
@@ -261,6 +267,11 @@ fn would_change_it(facts: &Facts<'_>) -> Vec<Fact> {
             return would;
         }
         Convergence::Converged => {
+            // Nothing new reaches a client that is kept out.
+            if facts.client.state != ClientState::Accepted {
+                would.extend(facts.client.would_change_it());
+                return would;
+            }
             would.push(fact("new-revision", "another version, other answers or a removal, by an operator"));
             return would;
         }
@@ -290,6 +301,13 @@ fn would_change_it(facts: &Facts<'_>) -> Vec<Fact> {
         Convergence::OlderRevision | Convergence::Waiting | Convergence::NotHeardOf => {}
     }
     would.extend(facts.client.would_change_it());
+    if deployment.desired == Desired::Absent && facts.client.state == ClientState::Retired && !facts.forgotten {
+        let sentence =
+            "nobody hears of this removal while the client is retired; forget the device if it is gone for good";
+        let device = deployment.target.device().or_else(|| deployment.target.gateway());
+        let about = device.map(|device| format!("device/{}/{device}", deployment.client));
+        would.push(about.into_iter().fold(fact("forget-device", sentence), With::about));
+    }
     if would.is_empty() {
         would.push(fact("next-poll", "the device's next poll, which it makes by itself"));
     }

@@ -2,11 +2,13 @@
 
 use crate::app::clients;
 use crate::app::error::AppError;
+use crate::ui::errors::UiError;
 use crate::ui::form::Posted;
+use crate::ui::routes::query::{device_link, link};
 use crate::ui::visit::{Answer, Section, Shell, Visit, pages};
 use askama::Template;
 use http::StatusCode;
-use margrave_api::clients::{CreateEnrolmentToken, EnrolmentToken};
+use margrave_api::clients::{ClientState, CreateEnrolmentToken, EnrolmentToken};
 use margrave_api::problem::FieldProblem;
 
 #[derive(Template)]
@@ -17,10 +19,39 @@ struct AddPage {
     hours: String,
     wrong: Option<(String, Vec<FieldProblem>)>,
     made: Option<EnrolmentToken>,
+    /// There is such a client already, and what joining again would come to.
+    there: Option<There>,
+    reason: String,
     /// The address in it is one of this machine alone.
     only_here: bool,
 }
 pages!(AddPage);
+
+/// A client that exists.
+struct There {
+    link: String,
+    waiting: bool,
+    last_seen_at: Option<String>,
+}
+
+/// The client of this name, when it has been here: joining again would give its name to another key. One that was only accepted
+/// beforehand is just what an invitation is for.
+async fn there(visit: &Visit, client: &str) -> Result<Option<There>, UiError> {
+    let known = match clients::get(&visit.state, client).await {
+        Ok(known) => known,
+        // What is no name at all is told by whoever makes the invitation.
+        Err(AppError::Refused { .. }) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let device = clients::first_devices(&visit.state, std::slice::from_ref(&known)).await?.remove(client);
+    let waiting = known.state == ClientState::Pending;
+    if known.state == ClientState::Retired || (device.is_none() && known.last_seen_at.is_none() && !waiting) {
+        return Ok(None);
+    }
+    let link =
+        device.map_or_else(|| link("/settings/clients", &[("q", client)]), |device| device_link(client, &device));
+    Ok(Some(There { link, waiting, last_seen_at: known.last_seen_at }))
+}
 
 const HOUR_SECONDS: u64 = 3600;
 
@@ -32,12 +63,23 @@ pub(in crate::ui) async fn form(visit: Visit) -> Answer {
         hours: "1".to_owned(),
         wrong: None,
         made: None,
+        there: None,
+        reason: String::new(),
         only_here: false,
     })
 }
 
 pub(in crate::ui) async fn invite(posted: Posted) -> Answer {
     let (client, hours) = (posted.form.text("client").to_owned(), posted.form.text("hours").to_owned());
+    let reason = posted.form.text("reason").to_owned();
+    if posted.form.text("again") != client {
+        let there = there(&posted.visit, &client).await?;
+        if there.is_some() {
+            let shell = posted.visit.shell(Section::Devices, format!("{client} exists already")).await?;
+            let page = AddPage { shell, client, hours, wrong: None, made: None, there, reason, only_here: false };
+            return posted.visit.show_with(StatusCode::CONFLICT, &page);
+        }
+    }
     let body = CreateEnrolmentToken {
         valid_for_seconds: Some(hours.parse::<u64>().unwrap_or_default().saturating_mul(HOUR_SECONDS)),
         reason: posted.reason(),
@@ -52,7 +94,7 @@ pub(in crate::ui) async fn invite(posted: Posted) -> Answer {
     let title = if made.is_some() { format!("Invitation for {client}") } else { "Add a device".to_owned() };
     let shell = posted.visit.shell(Section::Devices, title).await?;
     let status = if wrong.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
-    posted.visit.show_with(status, &AddPage { shell, client, hours, wrong, made, only_here })
+    posted.visit.show_with(status, &AddPage { shell, client, hours, wrong, made, there: None, reason, only_here })
 }
 
 fn is_loopback(url: &str) -> bool {

@@ -1,11 +1,9 @@
 //! One device: what it is, what runs on it, what it belongs to, what happened.
 
-use super::{Row, plain, row};
-use crate::app::error::{AppError, Code};
+use super::{Row, client_state, forget, label, plain, row};
 use crate::app::events::{self, EventsFilter};
 use crate::app::paging::Paging;
-use crate::app::{clients, deployments, devices, explain, fleet, overview};
-use crate::ui::ask::{Question, ask};
+use crate::app::{clients, deployments, explain, fleet, overview};
 use crate::ui::chart;
 use crate::ui::errors::UiError;
 use crate::ui::form::{Form, Posted};
@@ -13,17 +11,15 @@ use crate::ui::markup::Markup;
 use crate::ui::routes::deployments::list::untold;
 use crate::ui::routes::query::{Asked, device_link};
 use crate::ui::routes::why::{Part, why};
-use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
+use crate::ui::visit::{Answer, Section, Shell, Visit, pages};
 use crate::ui::words;
 use askama::Template;
 use axum::extract::Path;
-use http::StatusCode;
 use indexmap::IndexMap;
 use margrave_api::clients::{Client, ClientState};
 use margrave_api::deployments::{Deployment, Desired};
-use margrave_api::devices::{UpdateDevice, known};
+use margrave_api::devices::known;
 use margrave_api::events::Event;
-use margrave_core::model::DeviceState;
 
 /// Relatives of a device shown; a gateway with more is looked at in the list.
 const FAMILY_MAX: u32 = 200;
@@ -32,11 +28,14 @@ const DEPLOYMENTS_MAX: u32 = 50;
 
 #[derive(Template)]
 #[template(path = "devices/detail.html", blocks = ["live", "nav"])]
-struct DetailPage {
+pub(super) struct DetailPage {
     shell: Shell,
     row: Row,
     client: Client,
     accepted: bool,
+    waiting: bool,
+    /// As the list of clients has it.
+    standing: Markup,
     tone: &'static str,
     summary: String,
     why: Vec<Part>,
@@ -45,18 +44,22 @@ struct DetailPage {
     device_labels: Vec<(String, String)>,
     operator_labels: Vec<(String, String)>,
     new_label: (String, String),
+    /// Names that both sides have given, with other values.
+    twice: Vec<String>,
+    reason: String,
     parent: Option<(String, String)>,
     children: Vec<Row>,
     events: Vec<Event>,
     raw: String,
-    wrong: Option<Wrong>,
+    pub(super) wrong: Option<Wrong>,
 }
 pages!(DetailPage);
 
 /// Why labels were not kept.
-struct Wrong {
-    title: String,
-    errors: Vec<String>,
+pub(super) struct Wrong {
+    pub(super) title: String,
+    /// Where in the page, and what is wrong.
+    pub(super) errors: Vec<(&'static str, String)>,
 }
 
 /// Something the device says of itself, in plain words.
@@ -78,13 +81,18 @@ struct Workload {
 
 pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path((client, device)): Path<(String, String)>) -> Answer {
     if asked.get("ask").as_deref() == Some("forget") {
-        return ask_to_forget(&visit, &client, &device).await;
+        return forget::ask(&visit, &client, &device).await;
     }
     let page = page(&visit, &client, &device, None).await?;
     visit.show(&page)
 }
 
-async fn page(visit: &Visit, client: &str, device: &str, typed: Option<&Form>) -> Result<DetailPage, UiError> {
+pub(super) async fn page(
+    visit: &Visit,
+    client: &str,
+    device: &str,
+    typed: Option<&Form>,
+) -> Result<DetailPage, UiError> {
     let state = &visit.state;
     let listed = fleet::get(state, client, device).await?;
     let overview = overview::get(state).await?;
@@ -127,6 +135,8 @@ async fn page(visit: &Visit, client: &str, device: &str, typed: Option<&Form>) -
         why: why(&explanation, false),
         summary: explanation.summary,
         accepted: identity.state == ClientState::Accepted,
+        waiting: identity.state == ClientState::Pending,
+        standing: client_state(identity.state),
         tone: words::of_device(listed.state).tone,
         client: identity,
         workloads,
@@ -134,6 +144,8 @@ async fn page(visit: &Visit, client: &str, device: &str, typed: Option<&Form>) -
         device_labels: listed.device.device_labels.iter().map(|(name, value)| (name.clone(), plain(value))).collect(),
         operator_labels,
         new_label,
+        twice: twice(&listed.device),
+        reason: typed.map(|form| form.text("reason").to_owned()).unwrap_or_default(),
         parent: device.rsplit_once('/').map(|(parent, _)| (parent.to_owned(), device_link(client, parent))),
         children,
         events,
@@ -152,6 +164,14 @@ async fn page(visit: &Visit, client: &str, device: &str, typed: Option<&Form>) -
 /// On the device itself, or placed by it as a gateway.
 fn is_here(deployment: &Deployment, device: &str) -> bool {
     deployment.device == device || deployment.device.strip_suffix("/*") == Some(device)
+}
+
+/// Labels that say one thing by the device and another by an operator.
+fn twice(device: &margrave_api::devices::Device) -> Vec<String> {
+    let differs = |(name, own): &(&String, &String)| {
+        device.device_labels.get(*name).is_some_and(|reported| plain(reported) != **own)
+    };
+    device.operator_labels.iter().filter(differs).map(|(name, _)| name.clone()).collect()
 }
 
 type Labels = Vec<(String, String)>;
@@ -211,81 +231,9 @@ fn facts(capabilities: Option<&serde_json::Value>) -> Vec<Offer> {
 
 pub(in crate::ui) async fn act(Path((client, device)): Path<(String, String)>, posted: Posted) -> Answer {
     match posted.form.text("action") {
-        "forget" => {
-            devices::delete(
-                posted.state(),
-                posted.caller(),
-                &client,
-                &device,
-                posted.reason(),
-                posted.form.number("revision"),
-            )
-            .await?;
-            Ok(go("/devices", Some(&format!("Device {device} was forgotten."))))
-        }
-        _ => label(&client, &device, posted).await,
+        "forget" => forget::act(&client, &device, posted).await,
+        _ => label::act(&client, &device, posted).await,
     }
-}
-
-/// Sets, changes and takes away labels of the operator, all at once.
-async fn label(client: &str, device: &str, posted: Posted) -> Answer {
-    let form = &posted.form;
-    let kept = fleet::get(posted.state(), client, device).await?.device.operator_labels;
-    let mut labels: IndexMap<String, Option<String>> = IndexMap::new();
-    for (name, value) in &kept {
-        if form.has(&format!("remove:{name}")) {
-            labels.insert(name.clone(), None);
-        } else if let Some(typed) = form.raw(&format!("label:{name}")).map(str::trim).filter(|typed| typed != value) {
-            labels.insert(name.clone(), Some(typed.to_owned()));
-        }
-    }
-    if let Some(name) = form.given("name") {
-        labels.insert(name, Some(form.text("value").to_owned()));
-    }
-    let link = device_link(client, device);
-    if labels.is_empty() {
-        return Ok(go(&link, Some("Nothing was changed.")));
-    }
-    let body = UpdateDevice { labels, reason: posted.reason() };
-    match devices::update(posted.state(), posted.caller(), client, device, body, form.number("revision")).await {
-        Ok(_) => Ok(go(&link, Some("The labels were changed."))),
-        Err(AppError::Refused { code, detail, errors }) if matches!(code, Code::Invalid | Code::Conflict) => {
-            let mut page = page(&posted.visit, client, device, Some(form)).await?;
-            page.wrong = Some(Wrong {
-                title: if code == Code::Conflict {
-                    "Somebody else changed these labels in the meantime. Compare with what is there now, then save again."
-                        .to_owned()
-                } else {
-                    detail
-                },
-                errors: errors.into_iter().map(|error| format!("{}: {}", error.field, error.message)).collect(),
-            });
-            let status = if code == Code::Conflict { StatusCode::CONFLICT } else { StatusCode::UNPROCESSABLE_ENTITY };
-            posted.visit.show_with(status, &page)
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-async fn ask_to_forget(visit: &Visit, client: &str, device: &str) -> Answer {
-    let listed = fleet::get(&visit.state, client, device).await?;
-    let mut text = vec![
-        "The device, its labels and everything behind it are forgotten until its client reports it again.".to_owned(),
-    ];
-    if listed.state != DeviceState::ShutOut {
-        text.push("Its client stays accepted, so a device that is still there comes back by itself. Retire the client to keep it out.".to_owned());
-    }
-    let question = Question {
-        title: format!("Forget device {device}?"),
-        text,
-        devices: Some(1),
-        action: device_link(client, device),
-        fields: vec![("action", "forget".to_owned()), ("revision", listed.device.revision.to_string())],
-        button: "Forget this device".to_owned(),
-        danger: true,
-        back: device_link(client, device),
-    };
-    ask(visit, Section::Devices, question).await
 }
 
 #[cfg(test)]

@@ -10,10 +10,13 @@ use crate::ui::routes::query::{Asked, link};
 use crate::ui::visit::{Answer, Section, Shell, Visit, pages};
 use crate::ui::words;
 use askama::Template;
+use margrave_api::clients::{Client, ClientState};
 use margrave_core::model::DeviceState;
 
 /// Groups offered in the filter.
 const GROUPS_MAX: u32 = 500;
+/// Clients that wait and are named; the page of clients has them all.
+const WAITING_MAX: u32 = 5;
 /// Invited devices that are named.
 const INVITED_MAX: usize = 10;
 
@@ -40,6 +43,8 @@ struct ListPage {
     wrong: Option<String>,
     filtered: bool,
     known: u64,
+    /// Some who ask and are not let in yet.
+    waiting: Vec<Client>,
     /// Who is invited and has not come, when there is nobody else to show.
     invited: Vec<String>,
 }
@@ -48,8 +53,7 @@ pages!(ListPage);
 /// Names in the invitations that are open.
 pub(in crate::ui::routes) async fn invited(visit: &Visit) -> Result<Vec<String>, UiError> {
     let all = clients::invitations(&visit.state).await?;
-    let mut names: Vec<String> =
-        all.into_iter().filter(|one| one.used_at.is_none() && !one.expired).map(|one| one.client.clone()).collect();
+    let mut names: Vec<String> = all.items.into_iter().filter(|one| one.is_open()).map(|one| one.client).collect();
     names.dedup();
     names.truncate(INVITED_MAX);
     Ok(names)
@@ -114,6 +118,8 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
     let total = counts.values().sum();
     let matching = search.state.map_or(total, |one| counts.get(&one).copied().unwrap_or_default());
     let names = groups::list(state, &Paging { limit: Some(GROUPS_MAX), after: None }).await?;
+    let few = Paging { limit: Some(WAITING_MAX), after: None };
+    let waiting = clients::list_in(state, Some(ClientState::Pending), &few).await?;
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     let shell = visit.shell(Section::Devices, format!("{} - Devices", words::count(matching, "device"))).await?;
     let listing = ListPage {
@@ -134,6 +140,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
         wrong,
         filtered: !search.is_everything(),
         known,
+        waiting: waiting.items,
         invited: if known == 0 { invited(&visit).await? } else { Vec::new() },
         shell,
     };

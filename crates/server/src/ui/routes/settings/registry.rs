@@ -4,6 +4,7 @@ use crate::app::error::AppError;
 use crate::app::paging::whole;
 use crate::app::{registry, trust};
 use crate::copies;
+use crate::ui::ask::{Question, ask};
 use crate::ui::form::Posted;
 use crate::ui::routes::query::{Asked, link};
 use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
@@ -29,6 +30,9 @@ pages!(RegistryPage);
 
 pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
     let state = &visit.state;
+    if asked.get("ask").as_deref() == Some("collect") {
+        return ask_to_collect(&visit).await;
+    }
     // Without a registry the rest of the page still says how the server is reached.
     let registry = match registry::get(state) {
         Ok(found) => {
@@ -58,6 +62,29 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
         version: env!("CARGO_PKG_VERSION"),
     };
     visit.show(&page)
+}
+
+async fn ask_to_collect(visit: &Visit) -> Answer {
+    let held = registry::get(&visit.state)?;
+    let question = Question {
+        title: "Collect what nothing refers to?".to_owned(),
+        text: vec![
+            format!(
+                "The registry holds {} in {}. Those that no tag and no other content leads to are deleted for good.",
+                words::bytes(held.bytes),
+                words::count(held.blobs, "blob")
+            ),
+            "What can be pulled by name stays. How many go is known only when they are gone; the page says it then."
+                .to_owned(),
+        ],
+        devices: Some(0),
+        action: "/settings/registry".to_owned(),
+        fields: Vec::new(),
+        button: "Collect them".to_owned(),
+        danger: true,
+        back: "/settings/registry".to_owned(),
+    };
+    ask(visit, Section::Settings, question).await
 }
 
 /// Collects what nothing refers to any more.

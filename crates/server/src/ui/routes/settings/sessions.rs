@@ -1,7 +1,10 @@
 //! Browsers that are signed in.
 
+use crate::app::error::AppError;
 use crate::app::sessions::{self, Session};
+use crate::ui::ask::{Question, ask};
 use crate::ui::form::Posted;
+use crate::ui::routes::query::Asked;
 use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
 use askama::Template;
 
@@ -10,27 +13,123 @@ use askama::Template;
 struct SessionsPage {
     shell: Shell,
     tab: &'static str,
-    sessions: Vec<(Session, bool)>,
+    sessions: Vec<Row>,
 }
 pages!(SessionsPage);
 
-pub(in crate::ui) async fn show(visit: Visit) -> Answer {
+struct Row {
+    session: Session,
+    mine: bool,
+    /// What the browser is, in words.
+    browser: String,
+}
+
+pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
     let sessions = sessions::list(&visit.state).await?;
+    if let Some(id) = asked.get("end") {
+        return ask_to_end(&visit, sessions, &id).await;
+    }
+    let row = |session: Session| Row {
+        mine: session.id == visit.visitor.session,
+        browser: browser(&session.browser),
+        session,
+    };
     let page = SessionsPage {
         shell: visit.shell(Section::Settings, "Web sessions - Settings").await?,
         tab: "sessions",
-        sessions: sessions
-            .into_iter()
-            .map(|session| {
-                let mine = session.id == visit.visitor.session;
-                (session, mine)
-            })
-            .collect(),
+        sessions: sessions.into_iter().map(row).collect(),
     };
     visit.show(&page)
+}
+
+async fn ask_to_end(visit: &Visit, sessions: Vec<Session>, id: &str) -> Answer {
+    let session = sessions.into_iter().find(|session| session.id.to_string() == id);
+    let session = session.ok_or_else(|| AppError::not_found(format_args!("web session `{id}`")))?;
+    let mut text = vec![format!(
+        "{}, signed in from `{}`, is signed out at once. What is being typed there is lost.",
+        browser(&session.browser),
+        session.address
+    )];
+    if session.id == visit.visitor.session {
+        text.push("It is the session you are using now.".to_owned());
+    }
+    let question = Question {
+        title: format!("End the session of {}?", session.name),
+        text,
+        devices: Some(0),
+        action: "/settings/sessions".to_owned(),
+        fields: vec![("id", id.to_owned())],
+        button: "End this session".to_owned(),
+        danger: true,
+        back: "/settings/sessions".to_owned(),
+    };
+    ask(visit, Section::Settings, question).await
 }
 
 pub(in crate::ui) async fn act(posted: Posted) -> Answer {
     sessions::end(posted.state(), posted.caller(), posted.form.text("id"), posted.reason()).await?;
     Ok(go("/settings/sessions", Some("The session was ended.")))
+}
+
+/// `Firefox on Windows`, from the story a browser writes about itself. Others are named by their first word.
+fn browser(agent: &str) -> String {
+    // Whoever is built on another names it as well, so the most particular come first.
+    let names = [
+        ("Edg", "Edge"),
+        ("OPR/", "Opera"),
+        ("SamsungBrowser/", "Samsung Internet"),
+        ("Firefox/", "Firefox"),
+        ("FxiOS/", "Firefox"),
+        ("CriOS/", "Chrome"),
+        ("HeadlessChrome/", "Chrome without a window"),
+        ("Chrome/", "Chrome"),
+        ("Safari/", "Safari"),
+    ];
+    let systems = [
+        ("Android", "Android"),
+        ("iPhone", "iPhone"),
+        ("iPad", "iPad"),
+        ("Windows", "Windows"),
+        ("Mac OS X", "macOS"),
+        ("CrOS", "ChromeOS"),
+        ("Linux", "Linux"),
+    ];
+    let of =
+        |known: &[(&str, &'static str)]| known.iter().find(|(mark, _)| agent.contains(mark)).map(|(_, name)| *name);
+    match (of(&names), of(&systems)) {
+        (Some(name), Some(system)) => format!("{name} on {system}"),
+        (Some(name), None) => name.to_owned(),
+        (None, _) => {
+            let word = agent.split([' ', '/', ';']).next().filter(|word| !word.is_empty());
+            word.unwrap_or("A browser that does not say what it is").to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::browser;
+
+    #[test]
+    fn browsers_are_called_as_people_call_them() {
+        for (agent, name) in [
+            (
+                "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/147.0.0.0 Safari/537.36",
+                "Chrome on Linux",
+            ),
+            (
+                "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/147.0.0.0 Safari/537.36 Edg/147.0.0.0",
+                "Edge on Windows",
+            ),
+            ("Mozilla/5.0 (Windows NT 10.0; rv:140.0) Gecko/20100101 Firefox/140.0", "Firefox on Windows"),
+            (
+                "Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) AppleWebKit/605.1.15 Version/19.0 Mobile/15E148 Safari/604.1",
+                "Safari on iPhone",
+            ),
+            ("curl/8.14.1", "curl"),
+            ("", "A browser that does not say what it is"),
+        ] {
+            assert_eq!(browser(agent), name, "{agent}");
+        }
+    }
 }

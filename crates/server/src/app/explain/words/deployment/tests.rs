@@ -76,6 +76,7 @@ fn facts<'a>(
         revision: None,
         adopted_revision: reported.map(|_| 3),
         simulated: false,
+        forgotten: false,
         coming,
     }
 }
@@ -210,6 +211,28 @@ fn a_client_that_is_not_let_in_needs_an_operator() {
         assert_eq!(accept.sentence, "accepting client `press-07` lets it in");
         assert_eq!(accept.command.as_deref(), Some("margrave client accept press-07"));
     }
+}
+
+#[test]
+fn what_is_on_a_retired_client_says_that_nothing_reaches_it() {
+    let retired = |seen| Link { state: ClientState::Retired, ..link(seen) };
+    let installed = said(State::Installed, 7, &one(State::Installed));
+    let shown = explained(&wanted(Desired::Present), Some(&installed), retired(HEARD), &[]);
+    check(&shown, "converged", &["last-report", "client-retired", "client-heard"], &[], &["accept-client"]);
+    let summary = "revision 3 (2.0.0) is installed; client `press-07` is retired and gets no changes";
+    assert_eq!(shown.summary, summary);
+    // The silence of a client that is not let in says nothing.
+    let shown =
+        explained(&wanted(Desired::Absent), Some(&said(State::Installed, 6, &json!([]))), retired(LONG_AGO), &[]);
+    let summary = "client `press-07` is retired and gets nothing; the removal waits until it is accepted again";
+    assert_eq!(shown.summary, summary);
+    let would: Vec<&str> = shown.would_change_it.iter().map(|fact| fact.code.as_str()).collect();
+    assert_eq!(would, ["accept-client", "check-device", "forget-device"]);
+    assert_eq!(shown.would_change_it[2].about.as_deref(), Some("device/press-07/press-07"));
+    let waiting = Link { state: ClientState::Pending, ..link(HEARD) };
+    let shown = explained(&wanted(Desired::Present), None, waiting, &[]);
+    let summary = "client `press-07` is not accepted and gets nothing; revision 3 (2.0.0) waits until it is accepted";
+    assert_eq!(shown.summary, summary);
 }
 
 #[test]

@@ -1,0 +1,143 @@
+//! Clients that ask with a valid identity before anybody has accepted them.
+
+use super::api;
+use super::pages::Browser;
+use crate::support::client::{Device, refused};
+use crate::support::{TestServer, client_id, eventually};
+use margrave_api::client::PageQuery;
+use margrave_api::clients::{Client, ClientState, CreateClient};
+use margrave_core::model;
+use margrave_server::devices::WAITING_MAX;
+use reqwest::StatusCode;
+use reqwest::header::LOCATION;
+
+const MANIFEST: &str = "/api/v1/deployments";
+
+/// Asks, is refused, and is there to be accepted.
+async fn asked(server: &TestServer, id: &str) -> Device {
+    let device = server.device(id);
+    refused(device.get(MANIFEST).await, 403, Some("not-authorized")).await;
+    eventually("it is recorded", async || server.state().heads.get(&client_id(id))).await;
+    device
+}
+
+async fn pending(server: &TestServer) -> Vec<Client> {
+    api(server).clients_in(ClientState::Pending, &PageQuery { limit: Some(1000), after: None }).await.unwrap().items
+}
+
+#[tokio::test]
+async fn who_asks_and_is_not_known_waits_to_be_accepted_and_is_recorded_once() {
+    // WID-05
+    let server = TestServer::start().await;
+    let api = api(&server);
+    let stranger = asked(&server, "press-09").await;
+    let place = api.audit(Some("client/press-09"), &PageQuery::default()).await.unwrap().items;
+    assert_eq!((place.len(), place[0].action.as_str()), (1, "client.ask"));
+    assert_eq!(place[0].actor, "client:press-09");
+    assert!(place[0].reason.as_deref().is_some_and(|reason| reason.contains("valid identity")), "{place:?}");
+    let known = pending(&server).await;
+    assert_eq!((known.len(), known[0].id.as_str()), (1, "press-09"));
+    for path in [MANIFEST, "/api/v1/capabilities/press-09", "/anything"] {
+        refused(stranger.get(path).await, 403, Some("not-authorized")).await;
+    }
+    let now = pending(&server).await;
+    assert_eq!((now.len(), now[0].revision), (1, known[0].revision), "asking again writes nothing");
+    assert_eq!(api.audit(Some("client/press-09"), &PageQuery::default()).await.unwrap().items.len(), 1);
+    // After a restart it is known still.
+    let server = server.restart().await;
+    assert_eq!(server.state().heads.get(&client_id("press-09")).unwrap().state, model::ClientState::Pending);
+}
+
+#[tokio::test]
+async fn a_client_that_waits_is_shown_accepted_and_refused_on_the_pages() {
+    let server = TestServer::start().await;
+    let browser = Browser::signed_in(&server).await;
+    let (good, bad) = (asked(&server, "press-09").await, asked(&server, "intruder").await);
+    for path in ["/devices", "/settings/clients", "/settings/clients?state=pending"] {
+        let text = browser.get(path).await.text().await.unwrap();
+        assert!(text.contains("Waiting to be accepted") && text.contains("/clients/press-09?ask=accept"), "{text}");
+        assert!(text.contains("/clients/intruder?ask=refuse"), "{text}");
+    }
+    let overview = eventually("the overview has counted", async || {
+        let text = browser.get("/").await.text().await.unwrap();
+        text.contains("2 clients waiting to be accepted").then_some(text)
+    })
+    .await;
+    assert!(overview.contains("/settings/clients?state=pending"));
+    let question = browser.get("/clients/intruder?ask=refuse").await.text().await.unwrap();
+    assert!(question.contains("Refuse client intruder?") && question.contains("counts as retired"), "{question}");
+    let form = [("state", "refused"), ("revision", "1"), ("reason", "not one of ours")];
+    let answer = browser.post("/clients/intruder", &form).await;
+    assert_eq!(
+        (answer.status(), &answer.headers()[LOCATION]),
+        (StatusCode::SEE_OTHER, &"/settings/clients".parse().unwrap())
+    );
+    let form = [("state", "accepted"), ("revision", "1"), ("reason", "hall 3")];
+    assert_eq!(browser.post("/clients/press-09", &form).await.status(), StatusCode::SEE_OTHER);
+    assert_eq!(good.get(MANIFEST).await.status(), 200);
+    refused(bad.get(MANIFEST).await, 403, Some("not-authorized")).await;
+    let refused = api(&server).client("intruder").await.unwrap();
+    assert_eq!(refused.state, ClientState::Retired, "it stays retired, however often it asks");
+    assert!(pending(&server).await.is_empty());
+    let records = api(&server).audit(Some("client/intruder"), &PageQuery::default()).await.unwrap().items;
+    assert_eq!((records[0].action.as_str(), records[0].reason.as_deref()), ("client.retire", Some("not one of ours")));
+}
+
+#[tokio::test]
+async fn a_client_is_accepted_by_its_id_before_or_after_it_has_asked() {
+    let server = TestServer::start().await;
+    let (api, browser) = (api(&server), Browser::signed_in(&server).await);
+    let early = asked(&server, "early").await;
+    for id in ["early", "late"] {
+        let answer = browser.post("/settings/clients", &[("key", id), ("id", id), ("reason", "ordered")]).await;
+        assert_eq!(answer.status(), StatusCode::SEE_OTHER, "{id}");
+        assert_eq!(api.client(id).await.unwrap().state, ClientState::Accepted, "{id}");
+    }
+    assert_eq!(early.get(MANIFEST).await.status(), 200);
+    assert_eq!(server.device("late").get(MANIFEST).await.status(), 200);
+    let again = browser.post("/settings/clients", &[("key", "b"), ("id", "late"), ("reason", "twice")]).await;
+    assert_eq!(again.status(), StatusCode::UNPROCESSABLE_ENTITY);
+    let text = again.text().await.unwrap();
+    assert!(text.contains("is accepted already") && text.contains("value=\"twice\""), "{text}");
+    let odd = browser.post("/settings/clients", &[("key", "c"), ("id", "not a name!")]).await;
+    assert_eq!(odd.status(), StatusCode::UNPROCESSABLE_ENTITY);
+    // The same through the API, with its note.
+    asked(&server, "third").await;
+    let body = CreateClient { id: "third".to_owned(), state: None, note: Some("hall 3".to_owned()), reason: None };
+    let made = api.create_client(&body).await.unwrap();
+    assert_eq!((made.state, made.revision, made.note.as_deref()), (ClientState::Accepted, 2, Some("hall 3")));
+}
+
+#[tokio::test]
+async fn there_is_an_end_to_who_is_recorded() {
+    let server = TestServer::start().await;
+    for number in 0..WAITING_MAX {
+        server.create(&format!("waiting-{number:04}"), model::ClientState::Pending).await;
+    }
+    let device = server.device("one-more");
+    for _ in 0..3 {
+        refused(device.get(MANIFEST).await, 403, Some("not-authorized")).await;
+    }
+    server.set_state("waiting-0000", model::ClientState::Retired).await;
+    // Looked at again only after a while; until then its requests cost no question to the database.
+    server.clock.advance(std::time::Duration::from_mins(3));
+    eventually("it is recorded once there is room", async || {
+        refused(device.get(MANIFEST).await, 403, Some("not-authorized")).await;
+        server.state().heads.get(&client_id("one-more"))
+    })
+    .await;
+    assert_eq!(pending(&server).await.len() as u64, WAITING_MAX);
+}
+
+#[tokio::test]
+async fn who_waited_comes_in_once_everybody_is_let_in() {
+    let server = TestServer::start().await;
+    let data = asked(&server, "press-09").await;
+    drop(data);
+    let mut config = margrave_server::config::Config::clone(&server.state().config);
+    config.clients.accept_any = true;
+    let (folder, clock) = server.stop().await;
+    let server = TestServer::start_in(folder, clock, config).await.unwrap();
+    assert_eq!(server.device("press-09").get(MANIFEST).await.status(), 200);
+    assert_eq!(api(&server).client("press-09").await.unwrap().state, ClientState::Accepted);
+}
