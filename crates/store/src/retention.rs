@@ -27,7 +27,7 @@ const DRAFT_KEPT: Duration = Duration::from_hours(24 * 7);
 /// What was removed long enough ago, by age.
 pub(crate) const SELECT_REMOVED: &str = "SELECT d.*, s.state, s.adopted_version
     FROM deployments d LEFT JOIN statuses s ON s.deployment_id = d.id
-    WHERE d.desired = 'absent' AND d.updated_at <= $1 ORDER BY d.id LIMIT $2";
+    WHERE d.desired = 'absent' AND d.updated_at <= $1 ORDER BY d.updated_at, d.id LIMIT $2";
 
 /// How much history is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

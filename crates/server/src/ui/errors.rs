@@ -97,8 +97,12 @@ pub(super) async fn finish(State(state): State<ServerState>, request: Request, n
     page(&state, attempt, known.unwrap_or_else(|| plain(status))).await
 }
 
-async fn page(state: &ServerState, attempt: Attempt, shown: Shown) -> Response {
+async fn page(state: &ServerState, attempt: Attempt, mut shown: Shown) -> Response {
     let status = shown.status;
+    // Details are parts of a sentence wherever else they are shown.
+    if !shown.detail.ends_with(['.', '!', '?']) {
+        shown.detail.push('.');
+    }
     let visitor = match cookie(&attempt.headers, cookie_name(state)) {
         Some(secret) => sessions::visitor(state, secret, None).await.ok().flatten(),
         None => None,

@@ -219,7 +219,7 @@ fn readable(text: &str) -> String {
 pub(super) fn actor(name: &str) -> String {
     match name.split_once(':') {
         Some(("token" | "operator", name)) => name.to_owned(),
-        Some(("client", name)) => format!("device client {name}"),
+        Some(("client", name)) => format!("device {name}"),
         _ => name.to_owned(),
     }
 }

@@ -1,0 +1,119 @@
+// Small windows and long words: nothing is wider than the window, nothing hides what has the focus. And what the script does by itself.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { Server, launch, onlyExpected, open, root, signIn, tabTo, until, wellMade } from "./support/margrave.js";
+
+const LONG = "Donaudampfschifffahrtselektrizitaetenhauptbetriebswerkbauunterbeamtengesellschaft";
+const server = new Server();
+let browser;
+let page;
+const go = (path) => page.goto(server.origin + path);
+
+/** A package as tar.gz with the longest word in its name, and a table in its description. */
+function packed() {
+  const folder = join(server.folder, "long");
+  mkdirSync(folder);
+  cpSync(join(root, "samples/line-monitor/1.0.0"), folder, { recursive: true });
+  const file = join(folder, "margo.yaml");
+  const text = readFileSync(file, "utf8").replace(/^( *)name: Line Monitor$/m, `$1name: ${LONG}`).replace(/^( *)tagline: .*$/m, `$1tagline: ${LONG}${LONG}`);
+  assert.ok(text.includes(LONG));
+  writeFileSync(file, text);
+  const archive = join(server.folder, "long.tar.gz");
+  execFileSync("tar", ["czf", archive, "-C", folder, "margo.yaml", "resources"]);
+  return archive;
+}
+
+before(async () => {
+  [browser] = await Promise.all([launch(), server.start()]);
+  page = await open(browser);
+  await signIn(page, server);
+  server.device("press-07-in-the-very-long-hall-of-the-northern-plant", "");
+  server.device("lathe-3");
+  await until("the devices have reported", async () => (await server.api("devices")).items.length === 2);
+});
+after(async () => {
+  await browser?.close();
+  server.stop();
+});
+
+test("after an upload the way back is the page before it", async () => {
+  await go("/catalog");
+  await go("/catalog/add");
+  await page.getByLabel("Archive of the package").setInputFiles(packed());
+  await page.getByRole("button", { name: "Upload" }).click();
+  await page.waitForURL(/\/catalog\/line-monitor/);
+  await page.getByRole("heading", { level: 1, name: LONG }).waitFor();
+  await page.getByRole("status").filter({ hasText: "is in the catalog" }).waitFor();
+  await page.goBack();
+  await page.getByRole("heading", { level: 1, name: "Add an application" }).waitFor();
+  assert.match(page.url(), /\/catalog\/add$/);
+});
+
+test("at 320 pixels, with the longest words, no page is wider than the window", async () => {
+  const device = (await server.api("devices")).items.find((one) => one.device.startsWith("press"));
+  const made = await server.api("deployments", "POST", { kind: "create", application: "line-monitor", version: "1.0.0", scope: { devices: [{ client: device.client, device: device.device }] }, answers: { lineName: "Press 7" }, reason: LONG });
+  const deployments = await until("it is published", async () => (await server.api("deployments")).items.at(0) && (await server.api("deployments")).items);
+  const paths = ["/", "/devices", `/devices/${device.client}/${device.device}`, "/devices/add", "/groups", "/catalog", "/catalog/line-monitor", "/catalog/add", "/deployments", "/deployments?state=removing", "/changes", "/activity", "/activity/audit", "/deployments/nothing", "/settings/tokens", "/settings/password", "/settings/sessions", "/settings/clients", "/settings/invitations", "/settings/registry"];
+  paths.push(`/changes/${made.id}`);
+  paths.push(`/deployments/${deployments[0].id}`);
+  for (const width of [320, 375]) {
+    await page.setViewportSize({ width, height: 700 });
+    for (const path of paths) {
+      await go(path);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      const who = await page.evaluate(() => [...document.querySelectorAll("main *")].filter((one) => one.getBoundingClientRect().right > innerWidth + 1 && !one.closest(".scroll, pre")).map((one) => `${one.tagName}.${one.className}`).slice(0, 5).join(", "));
+      assert.ok(wide <= 0, `${path} is ${wide} pixels wider than ${width}: ${who}`);
+    }
+  }
+  await go("/deployments/nothing");
+  await wellMade(page, "an error page");
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await go("/catalog");
+  const apart = await page.evaluate(() => [...document.querySelectorAll(".card")].every((card) => card.scrollWidth <= card.clientWidth));
+  assert.ok(apart, "what is in a card stays in it");
+});
+
+test("what stays at the lower edge never hides what has the focus", async () => {
+  await go("/catalog/line-monitor");
+  await page.getByRole("button", { name: "Deploy", exact: true }).click();
+  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByRole("checkbox", { disabled: false }).last().check();
+  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByLabel("Line name").waitFor();
+  await page.getByText("When something goes wrong, or it is removed").click();
+  for (const [width, height] of [[1280, 900], [1280, 600], [320, 225]]) {
+    await page.setViewportSize({ width, height });
+    await page.evaluate(() => { scrollTo(0, 0); });
+    await page.locator("main").focus();
+    for (let pressed = 0; pressed < 30; pressed++) {
+      await page.keyboard.press("Tab");
+      const hidden = await page.evaluate(() => {
+        const [here, bar] = [document.activeElement, document.querySelector(".sticky")];
+        if (!here?.closest("main") || bar.contains(here)) return "";
+        const [field, edge] = [here.getBoundingClientRect(), bar.getBoundingClientRect()];
+        const sticks = getComputedStyle(bar).position === "sticky";
+        return sticks && field.bottom > edge.top + 1 && field.top < edge.bottom ? here.outerHTML.slice(0, 120) : "";
+      });
+      assert.equal(hidden, "", `${width}x${height}`);
+    }
+  }
+  await page.setViewportSize({ width: 1280, height: 900 });
+});
+
+test("a question that cannot be asked leaves the page where it is, marked as not live", async () => {
+  await go("/devices");
+  await page.getByRole("link", { name: /^press-07/ }).first().click();
+  await page.getByText("Live", { exact: true }).waitFor();
+  const question = page.locator("a[data-ask]").first();
+  await tabTo(page, question);
+  const before = page.url();
+  server.kill();
+  await page.keyboard.press("Enter");
+  await page.getByText("Not live").waitFor();
+  await page.getByText("Connection lost").waitFor();
+  assert.equal(page.url(), before);
+  onlyExpected(page, /ERR_CONNECTION|ERR_EMPTY_RESPONSE|Failed to load resource|ERR_INCOMPLETE|422/);
+});
