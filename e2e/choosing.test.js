@@ -2,16 +2,13 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { Server, launch, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
+import { answerAlone, choose, drop, filtered, question, shown, tick } from "./support/wizard.js";
 
 const server = new Server();
 let browser;
 let page;
 let devices;
-const go = (path, on = page) => on.goto(server.origin + path);
-const asked = (name, on = page) => new URL(on.url()).searchParams.get(name) ?? "";
-const shown = (on = page) => on.getByRole("table", { name: "Devices to choose from" }).getByRole("rowheader").allInnerTexts();
-const tick = (name, on = page) => on.getByRole("checkbox", { name, exact: true });
-const finished = (on = page) => on.getByRole("status").filter({ hasText: "Finished: done everywhere." }).waitFor({ timeout: 60_000 });
+const finished = () => page.getByRole("status").filter({ hasText: "Finished: done everywhere." }).waitFor({ timeout: 60_000 });
 const wrong = (field) => field.evaluate((element) => {
   const box = element.matches("input,select,textarea") ? element : element.querySelector("input");
   return box.getAttribute("aria-invalid") === "true";
@@ -28,115 +25,66 @@ after(async () => {
   server.stop();
 });
 
-/** A draft at the step where devices are chosen. */
-async function choose(application, on = page) {
-  await go(`/catalog/${application}`, on);
-  await on.getByRole("button", { name: "Deploy", exact: true }).click();
-  await on.getByRole("button", { name: "Continue" }).click();
-  await on.getByRole("table", { name: "Devices to choose from" }).waitFor();
-}
-
-/** At the questions, for these devices. */
-async function question(application, names, on = page) {
-  await choose(application, on);
-  for (const name of names) await tick(name, on).check();
-  await on.getByRole("button", { name: "Continue" }).click();
-  await on.getByText(`These answers are for ${names.length} device`).waitFor();
-}
-
-async function drop(on = page) {
-  await on.getByRole("button", { name: "Drop this draft" }).click();
-  await on.getByText("The draft was dropped. Nothing was deployed.").waitFor();
-}
-
-/** Presses the button and waits for the page that comes of it. */
-async function filter(on = page) {
-  await Promise.all([on.waitForEvent("load"), on.getByRole("button", { name: "Filter", exact: true }).click()]);
-}
-
 const named = (keep) => devices.filter(keep).map((one) => one.device).sort();
 const label = (one, name) => one.operatorLabels[name] ?? one.deviceLabels[name];
 
 test("each filter narrows the list, stands in the address, and no tick is lost by any of them", async () => {
-  await choose("line-monitor");
-  const all = (await shown()).sort();
+  await choose(page, server, "line-monitor");
+  const all = await shown(page);
   assert.deepEqual(all, named(() => true));
-  await tick("pump-01").check();
-  const by = (name, role) => page.getByRole("group", { name: "Filter devices" }).getByRole(role, { name, exact: true });
-  const text = by("Name contains", "searchbox");
-  const labels = by("Labels", "textbox");
-  const list = (name) => by(name, "combobox");
+  await tick(page, "pump-01").check();
   const cases = [
-    [text, "q", "PACKER", named((one) => one.device.includes("packer"))],
-    [labels, "labels", "line=1", named((one) => label(one, "line") === "1")],
-    [labels, "labels", "!plant.example/zone", named((one) => label(one, "plant.example/zone") === undefined)],
-    [list("Site"), "site", "linz", named((one) => label(one, "site") === "linz")],
-    [list("Group"), "group", "packaging", named((one) => label(one, "plant.example/zone") === "packaging")],
+    ["q", "PACKER", named((one) => one.device.includes("packer"))],
+    ["labels", "line=1", named((one) => label(one, "line") === "1")],
+    ["labels", "plant.example/zone!=pressing,site", named((one) => label(one, "plant.example/zone") !== "pressing" && label(one, "site") !== undefined)],
+    ["site", "linz", named((one) => label(one, "site") === "linz")],
+    ["group", "packaging", named((one) => label(one, "plant.example/zone") === "packaging")],
   ];
-  let round = 0;
-  for (const [field, name, value, wanted] of cases) {
-    const set = (to) => (name === "q" || name === "labels" ? field.fill(to) : field.selectOption(to));
-    assert.ok(wanted.length < all.length, `${name}=${value} narrows nothing`);
-    await set(value);
-    await filter();
-    assert.equal(asked(name), value);
-    if (wanted.length) assert.deepEqual((await shown()).sort(), wanted, `${name}=${value}`);
-    else await page.getByRole("heading", { name: "No device matches" }).waitFor();
+  for (const [name, value, wanted] of cases) {
+    assert.ok(wanted.length > 0 && wanted.length < all.length, `${name}=${value} narrows nothing`);
+    await filtered(page, { [name]: value }, wanted);
     await page.getByText(/^1 device chosen/).waitFor();
-    if (round++ === 0) {
+    await page.reload();
+    assert.deepEqual(await shown(page), wanted, "what was asked for holds after loading again");
+    if (name === "q") {
+      assert.equal(await page.getByLabel("Name contains").inputValue(), value);
       await wellMade(page, "devices by name");
-      await page.reload();
-      assert.equal(await field.inputValue(), value, "what was asked for stands there after loading again");
-      assert.deepEqual((await shown()).sort(), wanted);
     }
-    await set("");
-    await filter();
-    assert.equal(asked(name), "");
-    assert.deepEqual((await shown()).sort(), all);
-    assert.equal(await tick("pump-01").isChecked(), true, `${name} has lost a tick`);
+    await filtered(page, { [name]: "" }, all);
+    assert.equal(await tick(page, "pump-01").isChecked(), true, `${name} has lost a tick`);
   }
-  await drop();
+  await drop(page);
 });
 
 test("filters go together, ticks from different ones add up, and one that is taken away stays away", async () => {
-  await choose("line-monitor");
-  await page.getByLabel("Name contains").fill("-01");
-  await page.getByRole("combobox", { name: "Site" }).selectOption("graz");
-  await filter();
-  assert.deepEqual((await shown()).sort(), named((one) => one.device.includes("-01") && label(one, "site") === "graz"));
-  assert.deepEqual([asked("q"), asked("site")], ["-01", "graz"]);
-  await tick("pump-01").check();
-  await tick("press-01").check();
-  await page.getByLabel("Name contains").fill("robot");
-  await filter();
-  await tick("robot-01").check();
-  await page.getByLabel("Name contains").fill("p");
-  await page.getByRole("combobox", { name: "Site" }).selectOption("");
-  await filter();
-  await tick("press-01").uncheck();
-  await page.getByLabel("Name contains").fill("");
-  await filter();
-  for (const [name, is] of [["pump-01", true], ["robot-01", true], ["press-01", false]]) assert.equal(await tick(name).isChecked(), is, name);
+  await choose(page, server, "line-monitor");
+  const all = await shown(page);
+  await filtered(page, { q: "-01", site: "graz" }, named((one) => one.device.includes("-01") && label(one, "site") === "graz"));
+  for (const name of ["pump-01", "press-01"]) await tick(page, name).check();
+  await filtered(page, { q: "robot" }, ["robot-01"]);
+  await tick(page, "robot-01").check();
+  await filtered(page, { q: "p", site: "" }, named((one) => one.device.includes("p")));
+  await tick(page, "press-01").uncheck();
+  await filtered(page, { q: "" }, all);
+  for (const [name, is] of [["pump-01", true], ["robot-01", true], ["press-01", false]]) assert.equal(await tick(page, name).isChecked(), is, name);
   await page.getByLabel("Labels").fill("a b");
-  await filter();
+  await page.getByRole("button", { name: "Filter", exact: true }).click();
   await page.getByRole("alert").filter({ hasText: "selector" }).waitFor();
   await wellMade(page, "a filter that cannot be read");
-  await page.getByLabel("Labels").fill("");
-  await filter();
-  assert.equal(await tick("robot-01").isChecked(), true, "a filter that cannot be read loses nothing");
+  await filtered(page, { labels: "" }, all);
+  assert.equal(await tick(page, "robot-01").isChecked(), true, "a filter that cannot be read loses nothing");
   await page.getByRole("button", { name: "Continue" }).click();
   await page.getByText("These answers are for 2 devices").waitFor();
-  await drop();
+  await drop(page);
 });
 
-test("a device that cannot take it says why, and the reason stands with it under every filter", async () => {
-  await choose("vibration-analytics");
-  await page.getByLabel("Name contains").fill("tiny");
-  await filter();
+test("a device that cannot take it says why, and the reason stands with it under a filter as well", async () => {
+  await choose(page, server, "vibration-analytics");
+  await filtered(page, { q: "tiny" }, ["tiny-01"]);
   const row = page.getByRole("row").filter({ hasText: "tiny-01" });
   assert.equal(await row.getByRole("checkbox").isDisabled(), true);
   await row.getByText(/memory/i).first().waitFor();
-  await drop();
+  await drop(page);
 });
 
 /** The fields of Vibration Analytics, one of each kind. */
@@ -150,7 +98,7 @@ const kinds = (on) => ({
 });
 
 test("wrong answers of every kind are said while they are typed, and the words go when they are right", async () => {
-  await question("vibration-analytics", ["pump-01"]);
+  await question(page, server, "vibration-analytics", ["pump-01"]);
   const fields = kinds(page);
   assert.equal(await fields.many.getByRole("checkbox", { name: "drive-end", exact: true }).isChecked(), true, "the default is ticked");
   const said = async (field, what) => {
@@ -175,13 +123,13 @@ test("wrong answers of every kind are said while they are typed, and the words g
   await fields.precision.fill("2.9");
   await fields.pattern.fill("me@plant.example");
   for (const field of [fields.range, fields.precision, fields.pattern]) await until("right again", async () => !(await wrong(field)));
-  await drop();
+  await drop(page);
 });
 
 test("without script the server says the same, field by field, and keeps what was answered", async () => {
   const plain = await open(browser, { javaScriptEnabled: false });
   await signIn(plain, server);
-  await question("vibration-analytics", ["pump-02"], plain);
+  await question(plain, server, "vibration-analytics", ["pump-02"]);
   let fields = kinds(plain);
   await fields.many.getByRole("checkbox", { name: "drive-end", exact: true }).uncheck();
   await fields.range.fill("731");
@@ -217,7 +165,7 @@ test("without script the server says the same, field by field, and keeps what wa
 });
 
 test("a box that is not ticked is a no, and is one when it comes to the device", async () => {
-  await question("line-monitor", ["pump-01"]);
+  await question(page, server, "line-monitor", ["pump-01"]);
   await page.getByLabel("Line name").fill("Boxes");
   const box = page.getByRole("checkbox", { name: "Show rejects" });
   assert.equal(await box.isChecked(), true, "the default");
@@ -238,29 +186,11 @@ test("a box that is not ticked is a no, and is one when it comes to the device",
   assert.deepEqual([values.showRejects, values.shiftModel, values.controllerAddress], [false, "two-shift", "opc.tcp://press-7.plant.example:4840"]);
 });
 
-/** Gives one device an answer of its own, at the place for it. */
-async function own(device, name, value) {
-  const place = page.getByRole("region", { name: "Answers for one device alone" });
-  await place.getByLabel("Device", { exact: true }).selectOption(device);
-  const here = await place.getByLabel("Its answer").count();
-  if (here) {
-    await place.getByLabel("Question").selectOption(name);
-    await place.getByLabel("Its answer").fill(value);
-  }
-  await place.getByRole("button").last().click();
-  if (!here) {
-    // A page of its own, with the questions as they are.
-    await page.getByLabel(name, { exact: true }).fill(value);
-    await page.getByLabel(name, { exact: true }).press("Enter");
-  }
-  await page.getByRole("region", { name: "Answers for one device alone" }).getByText(value).first().waitFor();
-}
-
 test("a device with an answer of its own gets it, and the others get the one for all", async () => {
-  await question("line-monitor", ["press-01", "packer-01"]);
+  await question(page, server, "line-monitor", ["press-01", "packer-01"]);
   await page.getByLabel("Line name").fill("Together");
   await page.getByLabel("Sampling interval").fill("7");
-  await own("packer-01", "Sampling interval", "33");
+  await answerAlone(page, "packer-01", "Sampling interval", "33");
   assert.equal(await page.getByLabel("Line name").inputValue(), "Together", "what was typed before is not lost");
   await page.getByRole("button", { name: "Review" }).click();
   await page.getByText("2 devices would change.").waitFor();
@@ -275,17 +205,14 @@ test("a device with an answer of its own gets it, and the others get the one for
 
 test("devices are narrowed by how they do, and a tick on one that is not shown is kept", async () => {
   await until("one device is silent", async () => (await server.api("devices?limit=100")).items.some((one) => one.silent));
-  await choose("shift-board");
-  const box = page.getByRole("row").filter({ hasText: "Fits" }).getByRole("checkbox").first();
-  await box.check();
-  await page.getByRole("combobox", { name: "State" }).selectOption("silent");
-  await filter();
-  assert.deepEqual([asked("state"), await shown()], ["silent", ["offline-01"]]);
+  await choose(page, server, "shift-board");
+  const all = await shown(page);
+  await page.getByRole("row").filter({ has: page.getByRole("rowheader") }).filter({ hasText: "Fits" }).getByRole("checkbox").first().check();
+  await filtered(page, { state: "silent" }, ["offline-01"]);
   await page.getByText(/^1 device chosen/).waitFor();
-  await page.getByRole("combobox", { name: "State" }).selectOption("");
-  await filter();
+  await filtered(page, { state: "" }, all);
   assert.equal(await page.getByRole("checkbox", { checked: true }).count(), 1);
-  await drop();
+  await drop(page);
 });
 
 test("nothing unexpected was logged in the console", () => {
