@@ -112,6 +112,32 @@ test("every usual page fits as narrow as it gets", async () => {
   assert.deepEqual(found, []);
 });
 
+test("deploying fits as narrow as it gets, step by step", async () => {
+  await page.setViewportSize({ width: 320, height: 800 });
+  const found = [];
+  const look = async (name) => {
+    const more = await wide(page);
+    if (more > 0) found.push(`${name} is ${more} pixels too wide`);
+  };
+  await question(page, server, "line-monitor", ["pump-01", "packer-01"]);
+  for (const name of ["version", "devices", "answers"]) {
+    await go(`/deploy/${draft(page)}/${name}`);
+    await page.getByRole("heading", { level: 1 }).waitFor();
+    await look(name);
+  }
+  await page.getByLabel("Line name").fill("x");
+  await page.getByRole("button", { name: "Review" }).click();
+  await page.getByRole("alert").waitFor();
+  await look("wrong answers");
+  await page.getByLabel("Line name").fill("Narrow");
+  await page.getByRole("button", { name: "Review" }).click();
+  await page.getByText("2 devices would change.").waitFor();
+  await look("review");
+  await drop(page);
+  await page.setViewportSize({ width: 1280, height: 900 });
+  assert.deepEqual(found, []);
+});
+
 const step = (on) => new URL(on.url()).pathname.split("/").at(-1);
 const draft = (on) => new URL(on.url()).pathname.split("/")[2];
 
@@ -176,7 +202,7 @@ for (const javaScriptEnabled of [true, false]) {
   test(`Enter in the reason of a review deploys, and drops nothing, ${how}`, async () => {
     const on = await open(browser, { javaScriptEnabled });
     await signIn(on, server);
-    const device = javaScriptEnabled ? "pump-01" : "packer-01";
+    const device = javaScriptEnabled ? "press-01" : "gateway-01/cell-1";
     await question(on, server, "line-monitor", [device]);
     await on.getByLabel("Line name").fill("By Enter");
     await on.getByRole("button", { name: "Review" }).click();
@@ -221,5 +247,5 @@ test("after signing out, Back shows nothing of the fleet", async () => {
 });
 
 test("nothing unexpected was logged in the console", () => {
-  onlyExpected(page, /404 \(Not Found\)/, /409 \(Conflict/);
+  onlyExpected(page, /404 \(Not Found\)/, /409 \(Conflict/, /422 \(Unprocessable/);
 });
