@@ -37,7 +37,7 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
     let mut contenders = Vec::new();
     for &size in sizes {
         let folder = super::scratch()?;
-        fleet::prepare(folder.path(), &[Fleet { prefix: "dev", size, hosts: FLEET, deployments: 1 }]).await?;
+        fleet::prepare(folder.path(), &[Fleet { prefix: "dev", size, hosts: FLEET, deployments: 1, sites: 0 }]).await?;
         let server = Server::start(folder.path(), setting.cores.server).await?;
         let (api, disk_before) = (server.api()?, fleet::disk_bytes(folder.path()));
         contenders.push(Contender { size, server, api, folder, micros: Vec::new(), enrolled: 0, disk_before });

@@ -27,6 +27,8 @@ pub struct Fleet<'f> {
     pub size: usize,
     pub hosts: &'f str,
     pub deployments: usize,
+    /// Sites the devices are spread over, `site-0` and so on; with none of them no device says where it is.
+    pub sites: usize,
 }
 
 fn actor() -> Actor {
@@ -54,7 +56,7 @@ pub async fn prepare(folder: &Path, fleets: &[Fleet<'_>]) -> anyhow::Result<()> 
     let work = if memory.is_dir() { tempfile::tempdir_in(memory)? } else { tempfile::tempdir_in(folder)? };
     let store = open(work.path()).await?;
     for name in ["alpha", "beta"] {
-        add_application(&store, name).await?;
+        add_version(&store, name, "1.0.0").await?;
     }
     for fleet in fleets {
         fill(&store, fleet).await?;
@@ -66,12 +68,12 @@ pub async fn prepare(folder: &Path, fleets: &[Fleet<'_>]) -> anyhow::Result<()> 
     Ok(())
 }
 
-pub async fn add_application(store: &Store, name: &str) -> anyhow::Result<()> {
-    let bytes = description(name, "1.0.0", 2).into_bytes();
+pub async fn add_version(store: &Store, name: &str, version: &str) -> anyhow::Result<()> {
+    let bytes = description(name, version, 2).into_bytes();
     let digest = Digest::of(&bytes);
     let version = ApplicationVersion {
         application: name.parse()?,
-        version: "1.0.0".to_owned(),
+        version: version.to_owned(),
         name: name.to_owned(),
         tagline: None,
         vendor: "bench".to_owned(),
@@ -95,7 +97,11 @@ pub async fn fill(store: &Store, fleet: &Fleet<'_>) -> anyhow::Result<()> {
         let client: ClientId = format!("{}-{index}", fleet.prefix).parse()?;
         store.client_create(&actor(), &client, ClientState::Accepted, None, NOW).await?;
         let device: DeviceId = client.as_str().parse()?;
-        let body = capabilities(device.as_str(), Some(fleet.hosts)).to_string().into_bytes();
+        let mut body = capabilities(device.as_str(), Some(fleet.hosts));
+        if let Some(site) = index.checked_rem(fleet.sites) {
+            body["labels"]["site"] = format!("site-{site}").into();
+        }
+        let body = body.to_string().into_bytes();
         let read = DeviceCapabilities::read(&body, UnknownTypes::Refuse).map_err(|error| anyhow::anyhow!("{error}"))?;
         let key = DeviceKey { client: client.clone(), device: device.clone() };
         store.device_put(&key, &read.document, &body, NOW).await?;
@@ -167,7 +173,7 @@ mod tests {
     #[tokio::test]
     async fn every_client_of_a_fleet_has_its_deployments_in_one_manifest() {
         let folder = tempfile::tempdir().expect("a folder");
-        let fleet = Fleet { prefix: "dev", size: 3, hosts: PROBES, deployments: 5 };
+        let fleet = Fleet { prefix: "dev", size: 3, hosts: PROBES, deployments: 5, sites: 2 };
         prepare(folder.path(), &[fleet]).await.expect("a fleet");
         assert!(disk_bytes(folder.path()) > 0);
         let store = open(folder.path()).await.expect("the store");
@@ -178,6 +184,7 @@ mod tests {
         let found = store.deployments_page(&filter, NOW, None, 10).await.expect("read");
         assert_eq!(found.len(), 5);
         assert!(found.iter().any(|view| view.deployment.id == deployment("dev-2", 4)));
+        assert_eq!(store.label_values("site", 10).await.expect("read"), ["site-0", "site-1"]);
         store.close().await;
     }
 }

@@ -41,7 +41,11 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
     let mut points = Vec::new();
     for &size in sizes {
         let folder = super::scratch()?;
-        fleet::prepare(folder.path(), &[Fleet { prefix: "dev", size, hosts: FLEET, deployments: DEPLOYMENTS }]).await?;
+        fleet::prepare(
+            folder.path(),
+            &[Fleet { prefix: "dev", size, hosts: FLEET, deployments: DEPLOYMENTS, sites: 0 }],
+        )
+        .await?;
         let disk = fleet::disk_bytes(folder.path()).saturating_sub(base_disk);
         let rss = resident(folder.path(), setting).await?;
         let per_device = rss.started.saturating_sub(base.started) as f64 / size as f64;

@@ -7,6 +7,8 @@ use super::{Setting, tell};
 use crate::chaos::site;
 use anyhow::Context as _;
 use futures_util::StreamExt as _;
+use margrave_api::clients::CreateEnrolmentToken;
+use margrave_api::devices::PutGroup;
 use reqwest::Client;
 use reqwest::header::{COOKIE, LOCATION, SET_COOKIE};
 use std::time::{Duration, Instant};
@@ -14,6 +16,16 @@ use std::time::{Duration, Instant};
 const SIZE: usize = 100_000;
 const SIZE_QUICK: usize = 1_000;
 const DEPLOYMENTS: usize = 1;
+/// Sites the devices are spread over.
+const SITES: usize = 20;
+/// Open invitations; the page shows all of them.
+const INVITED: usize = 100;
+/// A label every device has.
+const LABEL: &str = "sim.example/kind=compose";
+/// As a query says it.
+const LABEL_ASKED: &str = "sim.example%2Fkind%3Dcompose";
+/// A version of `beta` that no device has.
+const NEWER: &str = "1.1.0";
 /// What a person takes for "at once".
 const PAGE_TARGET: Duration = Duration::from_millis(200);
 /// Times each page is asked for; the slowest but one counts.
@@ -31,8 +43,13 @@ const LABELS: usize = 200;
 pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
     let (size, asked) = if setting.quick { (SIZE_QUICK, ASKED_QUICK) } else { (SIZE, ASKED) };
     let folder = super::scratch()?;
-    fleet::prepare(folder.path(), &[Fleet { prefix: "dev", size, hosts: FLEET, deployments: DEPLOYMENTS }]).await?;
+    let fleet = Fleet { prefix: "dev", size, hosts: FLEET, deployments: DEPLOYMENTS, sites: SITES };
+    fleet::prepare(folder.path(), &[fleet]).await?;
+    let store = fleet::open(folder.path()).await?;
+    fleet::add_version(&store, "beta", NEWER).await?;
+    store.close().await;
     let server = Server::start(folder.path(), setting.cores.server).await?;
+    furnish(&server).await?;
     let visitor = Visitor::sign_in(&server).await?;
     let mut rows = Vec::new();
     for (name, path) in addresses(&server, &visitor).await? {
@@ -50,6 +67,17 @@ fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1_000.0
 }
 
+/// What only somebody with a token makes: a group of every device, and invitations nobody has followed yet.
+async fn furnish(server: &Server) -> anyhow::Result<()> {
+    let api = server.api()?;
+    let everybody = PutGroup { selector: LABEL.to_owned(), description: None, reason: None };
+    api.put_group("everybody", &everybody, None).await?;
+    for number in 0..INVITED {
+        api.create_enrolment_token(&format!("dev-{number}"), &CreateEnrolmentToken::default()).await?;
+    }
+    Ok(())
+}
+
 /// Every page, each with the largest list it can show.
 async fn addresses(server: &Server, visitor: &Visitor) -> anyhow::Result<Vec<(&'static str, String)>> {
     let api = server.api()?;
@@ -57,37 +85,90 @@ async fn addresses(server: &Server, visitor: &Visitor) -> anyhow::Result<Vec<(&'
     let one = margrave_api::client::PageQuery { limit: Some(1), ..margrave_api::client::PageQuery::default() };
     let deployment =
         api.deployments(&query, &one).await?.items.into_iter().next().context("the fleet has deployments")?;
-    let draft = visitor.draft("alpha").await?;
-    let mut all = vec![
+    let mut all = of_devices();
+    all.extend([
         ("overview", "/".to_owned()),
-        ("devices, all", "/devices".to_owned()),
-        ("devices by a piece of a name", "/devices?q=dev-77".to_owned()),
-        ("devices by state, none", "/devices?state=failing".to_owned()),
-        ("devices by state, most", "/devices?state=silent".to_owned()),
-        ("one device", "/devices/dev-7/dev-7".to_owned()),
-        ("groups", "/groups".to_owned()),
         ("catalog", "/catalog".to_owned()),
         ("one application", "/catalog/beta".to_owned()),
         ("one application, where it could run", "/catalog/beta?where=yes".to_owned()),
+        ("removing a version, asked before", "/catalog/beta?version=1.0.0&ask=delete".to_owned()),
         ("deployments, all", "/deployments".to_owned()),
         ("deployments that failed", "/deployments?state=failed".to_owned()),
         ("deployments of one application", "/deployments?application=beta".to_owned()),
         ("one deployment", format!("/deployments/{}", deployment.id)),
+        ("removing a deployment, asked before", format!("/deployments/{}?ask=remove", deployment.id)),
         ("changes", "/changes".to_owned()),
         ("one change", format!("/changes/{}", deployment.change)),
-        ("activity", "/activity".to_owned()),
-        ("audit", "/activity/audit".to_owned()),
-    ];
-    all.push(("choosing devices", format!("{draft}/devices")));
-    all.push(("questions", format!("{draft}/answers")));
-    let everything = visitor.for_all("alpha").await?;
-    all.push(("review for all devices", format!("{everything}/review")));
-    for (name, tab) in
-        [("tokens", "tokens"), ("clients", "clients"), ("sessions", "sessions"), ("registry", "registry")]
-    {
+    ]);
+    all.extend(of_records());
+    all.extend(of_deploying(visitor).await?);
+    for (name, tab) in [
+        ("tokens", "tokens"),
+        ("password", "password"),
+        ("sessions", "sessions"),
+        ("clients", "clients"),
+        ("invitations", "invitations"),
+        ("registry", "registry"),
+    ] {
         all.push((name, format!("/settings/{tab}")));
     }
     Ok(all)
+}
+
+fn of_devices() -> Vec<(&'static str, String)> {
+    vec![
+        ("devices, all", "/devices".to_owned()),
+        ("devices by a piece of a name", "/devices?q=dev-77".to_owned()),
+        ("devices by state, none", "/devices?state=failing".to_owned()),
+        ("devices by state, most", "/devices?state=silent".to_owned()),
+        ("devices of one site", "/devices?site=site-7".to_owned()),
+        ("devices of a group of all", "/devices?group=everybody".to_owned()),
+        ("devices by a label all have", format!("/devices?labels={LABEL_ASKED}")),
+        ("one device", "/devices/dev-7/dev-7".to_owned()),
+        ("forgetting a device, asked before", "/devices/dev-7/dev-7?ask=forget".to_owned()),
+        ("retiring a client, asked before", "/clients/dev-7?ask=retire".to_owned()),
+        ("groups", "/groups".to_owned()),
+        ("a group of all", "/groups/everybody".to_owned()),
+        ("deleting a group, asked before", "/groups/everybody?ask=delete".to_owned()),
+    ]
+}
+
+/// The audit has a record of every client that was made.
+fn of_records() -> Vec<(&'static str, String)> {
+    vec![
+        ("activity", "/activity".to_owned()),
+        ("activity of one kind, most", "/activity?kind=deployment".to_owned()),
+        ("activity of one kind, none", "/activity?kind=deployment.failed".to_owned()),
+        ("activity of one client", "/activity?client=dev-7".to_owned()),
+        ("activity of one application", "/activity?application=beta".to_owned()),
+        ("activity of the last hour", "/activity?since=hour".to_owned()),
+        ("audit", "/activity/audit".to_owned()),
+        ("audit by who", "/activity/audit?actor=bench".to_owned()),
+        ("audit by what, most", "/activity/audit?action=client".to_owned()),
+        ("audit by what, few", "/activity/audit?action=group".to_owned()),
+        ("audit about one device", "/activity/audit?subject=dev-7".to_owned()),
+        ("audit of the last hour", "/activity/audit?since=hour".to_owned()),
+    ]
+}
+
+/// The steps of deploying, to the whole fleet where that can be.
+async fn of_deploying(visitor: &Visitor) -> anyhow::Result<Vec<(&'static str, String)>> {
+    let draft = visitor.draft("kind=create&application=alpha&version=1.0.0").await?;
+    let everything = visitor.for_all("alpha").await?;
+    let newer = visitor.draft(&format!("kind=upgrade&application=beta&version={NEWER}")).await?;
+    Ok(vec![
+        ("choosing a version", format!("{draft}/version")),
+        ("choosing devices", format!("{draft}/devices")),
+        ("choosing devices by a piece of a name", format!("{draft}/devices?q=dev-77")),
+        ("choosing devices of one site", format!("{draft}/devices?site=site-7")),
+        ("choosing devices of a group of all", format!("{draft}/devices?group=everybody")),
+        ("choosing devices by a label all have", format!("{draft}/devices?labels={LABEL_ASKED}")),
+        ("choosing devices by state, most", format!("{draft}/devices?state=silent")),
+        ("questions", format!("{draft}/answers")),
+        ("review for all devices", format!("{everything}/review")),
+        ("choosing a version for all that run another", format!("{newer}/version")),
+        ("review of another version for all devices", format!("{newer}/review")),
+    ])
 }
 
 /// Somebody with a browser.
@@ -138,16 +219,16 @@ impl Visitor {
         Ok(times)
     }
 
-    /// The address of a draft for this application.
-    async fn draft(&self, application: &str) -> anyhow::Result<String> {
-        let answer = self.post("/deploy", format!("kind=create&application={application}&version=1.0.0")).await?;
+    /// The address of a draft that begins with this form.
+    async fn draft(&self, form: &str) -> anyhow::Result<String> {
+        let answer = self.post("/deploy", form.to_owned()).await?;
         let place = answer.headers().get(LOCATION).context("a draft has an address")?.to_str()?;
         Ok(place.trim_end_matches("/version").to_owned())
     }
 
     /// The address of a draft for every device there is.
     async fn for_all(&self, application: &str) -> anyhow::Result<String> {
-        let draft = self.draft(application).await?;
+        let draft = self.draft(&format!("kind=create&application={application}&version=1.0.0")).await?;
         let answer = self.post(&format!("{draft}/devices"), "go=all".to_owned()).await?;
         anyhow::ensure!(answer.status() == 303, "choosing all devices was answered with {}", answer.status());
         Ok(draft)

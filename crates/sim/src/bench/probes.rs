@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 pub const PREFIX: &str = "probe";
 
 pub fn fleet() -> fleet::Fleet<'static> {
-    fleet::Fleet { prefix: PREFIX, size: CLIENTS, hosts: PROBES, deployments: 1 }
+    fleet::Fleet { prefix: PREFIX, size: CLIENTS, hosts: PROBES, deployments: 1, sites: 0 }
 }
 
 /// Milliseconds each request took.

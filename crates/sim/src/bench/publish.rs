@@ -46,7 +46,7 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
 
 async fn publish(setting: &Setting, size: usize) -> anyhow::Result<Point> {
     let folder = super::scratch()?;
-    let fleet = Fleet { prefix: "dev", size, hosts: FLEET, deployments: 1 };
+    let fleet = Fleet { prefix: "dev", size, hosts: FLEET, deployments: 1, sites: 0 };
     fleet::prepare(folder.path(), &[fleet, probes::fleet()]).await?;
     // Nothing is pinned: a server is meant to have two processors, and who watches takes little of them.
     let server = Server::start(folder.path(), None).await?;

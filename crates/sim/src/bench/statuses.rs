@@ -18,7 +18,7 @@ const CLIENTS: usize = 64;
 
 pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
     let folder = super::scratch()?;
-    let fleet = Fleet { prefix: "dev", size: CLIENTS, hosts: PROBES, deployments: 1 };
+    let fleet = Fleet { prefix: "dev", size: CLIENTS, hosts: PROBES, deployments: 1, sites: 0 };
     fleet::prepare(folder.path(), &[fleet]).await?;
     let server = Server::start(folder.path(), setting.cores.server).await?;
     let api = server.api()?;

@@ -1,0 +1,188 @@
+// What is written down and who may come in: activity and audit by address, tokens, sessions, invitations, the registry.
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { Server, fitsPhone, launch, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
+
+const server = new Server();
+let browser;
+let page;
+const go = (path, on = page) => on.goto(server.origin + path);
+const asked = (name) => new URL(page.url()).searchParams.get(name) ?? "";
+const choose = (name) => page.getByRole("main").getByRole("combobox", { name, exact: true });
+const entries = () => page.getByRole("list").locator(":scope > li").filter({ has: page.locator("time") });
+const records = () => page.getByRole("table", { name: /Audit/ }).getByRole("row").filter({ has: page.getByRole("cell") });
+
+before(async () => {
+  [browser] = await Promise.all([launch(), server.startDemo()]);
+  page = await open(browser);
+  await signIn(page, server);
+});
+after(async () => {
+  await browser?.close();
+  server.stop();
+});
+
+/** The column of the audit with this heading. */
+async function column(name) {
+  const at = (await page.getByRole("columnheader").allInnerTexts()).indexOf(name);
+  assert.ok(at >= 0, name);
+  return Promise.all((await records().all()).map((row) => row.getByRole("cell").nth(at).innerText()));
+}
+
+/** A row of a table of the settings. */
+const row = (text, on = page) => on.getByRole("row").filter({ hasText: text });
+
+test("activity is narrowed by application and time, and the address can be reloaded, sent on and left again", async () => {
+  await until("something was installed", async () => (await server.api("events?kind=deployment.installed&limit=1")).items.length > 0);
+  await go("/activity");
+  const all = await entries().count();
+  await choose("Application").selectOption("Vibration Analytics");
+  await until("only one application is left", async () => {
+    const texts = await entries().allInnerTexts();
+    return texts.length > 0 && texts.length < all && texts.some((text) => text.includes("Vibration Analytics")) && !texts.some((text) => text.includes("Line Monitor"));
+  });
+  assert.equal(asked("application"), "vibration-analytics");
+  await choose("When").selectOption("The last hour");
+  await until("the time is in the address", () => asked("since") !== "");
+  assert.ok((await entries().count()) > 0, "all of it was just now");
+  await wellMade(page, "activity of one application");
+  const address = page.url();
+  await page.reload();
+  assert.equal(page.url(), address);
+  assert.equal(await choose("Application").locator("option:checked").innerText(), "Vibration Analytics");
+  assert.equal(await choose("When").locator("option:checked").innerText(), "The last hour");
+  // Somebody else who is sent the address sees the same.
+  const other = await open(browser);
+  await signIn(other, server);
+  await other.goto(address);
+  await other.getByRole("main").getByRole("listitem").filter({ hasText: "Vibration Analytics" }).first().waitFor();
+  assert.equal(await other.getByRole("main").getByRole("listitem").filter({ hasText: "Line Monitor" }).count(), 0);
+  await other.context().close();
+  await entries().filter({ hasText: "Vibration Analytics" }).getByRole("link", { name: "Open" }).first().click();
+  await page.getByRole("heading", { name: /Vibration Analytics/, level: 1 }).waitFor();
+  await page.goBack();
+  await page.getByRole("heading", { name: "Activity", level: 1 }).waitFor();
+  assert.equal(page.url(), address, "back is where one was");
+  assert.equal(await choose("Application").locator("option:checked").innerText(), "Vibration Analytics");
+});
+
+test("activity of a kind and a device that never were says so and leads to all", async () => {
+  await go("/activity?kind=deployment.failed&client=gateway-01");
+  await page.getByRole("heading", { name: "Nothing like this is kept" }).waitFor();
+  await wellMade(page, "no activity");
+  await page.getByRole("link", { name: "Show everything" }).click();
+  await until("all of it", async () => (await entries().count()) > 1);
+});
+
+test("the audit is narrowed by who, what and time, and each is an address of its own", async () => {
+  // Somebody else does something, so that there are two.
+  const { secret } = await server.api("tokens", "POST", { name: "night shift" });
+  const made = await fetch(`${server.origin}/api/groups/by-night`, {
+    method: "PUT", headers: { Authorization: `Bearer ${secret}`, "Content-Type": "application/json" }, body: JSON.stringify({ selector: "line=1", reason: "so many of them" }),
+  });
+  assert.ok(made.ok, `${made.status}`);
+  await go("/activity/audit");
+  await choose("Who").selectOption("night shift");
+  await until("only that person is left", async () => {
+    const who = await column("Who");
+    return who.length > 0 && who.every((name) => name.includes("night shift"));
+  });
+  assert.ok(asked("actor").includes("night shift"));
+  await row("by-night").getByText("so many of them").waitFor();
+  await page.reload();
+  assert.equal((await column("Who")).length, 1);
+  await choose("Who").selectOption("Anybody");
+  await choose("What").selectOption("Groups");
+  await until("only groups are left", async () => {
+    const about = await column("About");
+    return about.length > 1 && about.every((text) => text.startsWith("group "));
+  });
+  assert.equal(asked("action"), "group");
+  await choose("When").selectOption("The last day");
+  await until("the time is in the address", () => asked("since") !== "");
+  const kept = await column("About");
+  assert.ok(kept.length > 1);
+  await wellMade(page, "audit of groups");
+  await fitsPhone(page, "audit of groups");
+  const address = page.url();
+  await records().getByRole("link", { name: "group by-night" }).click();
+  await page.getByRole("heading", { name: "by-night", level: 1 }).waitFor();
+  await page.goBack();
+  assert.equal(page.url(), address);
+  assert.deepEqual(await column("About"), kept);
+  assert.equal(await choose("What").locator("option:checked").innerText(), "Groups");
+  await page.reload();
+  assert.deepEqual(await column("About"), kept);
+});
+
+test("a token is made, works, is revoked, and works no more", async () => {
+  await go("/settings/tokens");
+  await page.getByLabel("Who will use it").fill("build server");
+  await page.getByRole("button", { name: "Make the token" }).click();
+  const secret = await page.getByText(/^mgv_/).innerText();
+  await wellMade(page, "a new token");
+  const use = async () => (await fetch(`${server.origin}/api/summary`, { headers: { Authorization: `Bearer ${secret}` } })).status;
+  assert.equal(await use(), 200);
+  await go("/settings/tokens");
+  assert.equal(await page.getByText(secret).count(), 0, "it was shown once");
+  await row("build server").getByText("Good", { exact: true }).waitFor();
+  await page.getByRole("link", { name: "Revoke build server" }).click();
+  await page.getByRole("dialog").getByLabel("Reason, for the audit").fill("not used any more");
+  await page.getByRole("dialog").getByRole("button", { name: "Revoke this token" }).click();
+  await page.getByText("The token was revoked.").waitFor();
+  await row("build server").getByText("Revoked", { exact: true }).waitFor();
+  assert.equal(await page.getByRole("link", { name: "Revoke build server" }).count(), 0);
+  assert.equal(await use(), 401);
+  await wellMade(page, "tokens");
+});
+
+test("sessions are listed with where they are from, one's own is marked, another is ended", async () => {
+  const { secret } = await server.api("tokens", "POST", { name: "visitor" });
+  const other = await open(browser);
+  await go(`/sign-in#token=${secret}`, other);
+  await other.getByRole("heading", { name: "Overview", level: 1 }).waitFor();
+  await go("/settings/sessions");
+  const mine = row("this one");
+  assert.equal(await mine.count(), 1);
+  assert.equal(await mine.getByRole("button").count(), 0, "one's own ends with signing out");
+  await row("visitor").getByText("127.0.0.1").waitFor();
+  await wellMade(page, "sessions");
+  await row("visitor").getByRole("button", { name: /End/ }).click();
+  await page.getByText("The session was ended.").waitFor();
+  assert.equal(await row("visitor").count(), 0);
+  await go("/devices", other);
+  await other.getByRole("heading", { name: "Sign in" }).waitFor();
+  await other.context().close();
+});
+
+test("an invitation is withdrawn, is not open any more, and lets nobody in", async () => {
+  for (const name of ["press-98", "press-99"]) {
+    await go("/devices/add");
+    await page.getByLabel("Name of the device").fill(name);
+    await page.getByRole("button", { name: "Make the invitation" }).click();
+    await page.getByText(/margrave-agent enrol --trust-url/).waitFor();
+  }
+  await go("/settings/invitations");
+  await page.getByRole("button", { name: "Withdraw the invitation for press-99" }).click();
+  await page.getByText(/invitation for press-99 withdrawn/).waitFor();
+  assert.equal(await page.getByRole("button", { name: "Withdraw the invitation for press-99" }).count(), 0);
+  await row("press-98").getByText("Open", { exact: true }).waitFor();
+  await wellMade(page, "invitations");
+  const { items } = await server.api("audit?limit=30");
+  assert.ok(items.some((record) => record.action.startsWith("enrolment") && JSON.stringify(record).includes("press-99")));
+});
+
+test("what nothing in the registry refers to is collected, and the page says how much", async () => {
+  const before = await server.api("registry");
+  await go("/settings/registry");
+  await wellMade(page, "registry");
+  await page.getByRole("button", { name: /^Collect/ }).click();
+  await page.getByRole("status").filter({ hasText: /collected, .* free again/ }).waitFor();
+  const after = await server.api("registry");
+  assert.ok(after.blobs <= before.blobs);
+  await page.getByRole("heading", { name: "Registry of this server" }).waitFor();
+});
+
+test("nothing unexpected was logged in the console", () => {
+  onlyExpected(page);
+});
