@@ -11,18 +11,19 @@ pub(crate) fn sentence(
     reported: Option<&Reported>,
     (client, last_seen): (ClientState, Option<Timestamp>),
     convergence: Convergence,
+    adopted_revision: Option<i64>,
 ) -> String {
     let gone = deployment.desired == Desired::Absent && convergence == Convergence::Converged;
     let out = match client {
         ClientState::Retired => "is retired",
         ClientState::Pending => "is not accepted",
-        ClientState::Accepted => return let_in(deployment, reported, last_seen, convergence),
+        ClientState::Accepted => return let_in(deployment, reported, last_seen, convergence, adopted_revision),
     };
     // What comes and goes comes and goes through the client: while it is kept out, silence explains nothing.
     match convergence {
-        Convergence::Converged if gone => let_in(deployment, reported, last_seen, convergence),
+        Convergence::Converged if gone => let_in(deployment, reported, last_seen, convergence, adopted_revision),
         Convergence::Converged | Convergence::Failed => {
-            let said = let_in(deployment, reported, last_seen, convergence);
+            let said = let_in(deployment, reported, last_seen, convergence, adopted_revision);
             format!("{said}; client `{}` {out} and gets no changes", deployment.client)
         }
         Convergence::Applying | Convergence::OlderRevision | Convergence::Waiting | Convergence::NotHeardOf => {

@@ -112,7 +112,13 @@ pub(in crate::app::explain) fn explain(facts: &Facts<'_>) -> Explanation {
     Explanation {
         subject: format!("deployment/{}", deployment.id),
         state: convergence.as_str().to_owned(),
-        summary: sentence(deployment, *reported, (client.state, client.last_seen), *convergence, facts.adopted_revision),
+        summary: sentence(
+            deployment,
+            *reported,
+            (client.state, client.last_seen),
+            *convergence,
+            facts.adopted_revision,
+        ),
         desired: desired(facts),
         known: known(facts),
         waiting_for: waiting_for(facts),
