@@ -82,7 +82,7 @@ test("without script the whole wizard is gone through, with a wrong answer on th
   await plain.getByRole("definition").filter({ hasText: "Stop until somebody changes it" }).waitFor();
   await plain.getByLabel("Reason, for the audit").fill("no script here");
   await plain.getByRole("button", { name: "Deploy to 1 device" }).click();
-  await plain.getByRole("heading", { name: "Deploy Line Monitor 1.0.0 to 1 device" }).waitFor();
+  await plain.getByRole("heading", { name: /^Deploy Line Monitor 1.0.0 to [a-z]/ }).waitFor();
   await until("the device has it", async () => {
     await plain.reload();
     return (await plain.getByRole("status").filter({ hasText: "Finished: done everywhere." }).count()) > 0;
@@ -93,7 +93,7 @@ test("without script the whole wizard is gone through, with a wrong answer on th
   await plain.getByRole("link", { name: "Remove", exact: true }).click();
   await plain.getByRole("heading", { name: `Remove Line Monitor from ${chosen}?` }).waitFor();
   await plain.getByRole("button", { name: "Remove from 1 device" }).click();
-  await plain.getByRole("heading", { name: "Remove Line Monitor from 1 device" }).waitFor();
+  await plain.getByRole("heading", { name: /^Remove Line Monitor from [a-z]/ }).waitFor();
 });
 
 test("without script labels are set and a device is invited", async () => {

@@ -71,7 +71,7 @@ test("the password is changed, the other browser is signed out, this one stays",
   await other.goto(`${server.origin}/devices`);
   await other.getByRole("heading", { name: "Sign in" }).waitFor();
   await page.goto(`${server.origin}/activity/audit?action=operator`);
-  await page.getByText("operator.password").first().waitFor();
+  await page.getByText("Set a password").first().waitFor();
   await other.context().close();
 });
 

@@ -40,7 +40,7 @@ async function deployTo(name, reason) {
   await page.getByText("1 device would change.").waitFor();
   await page.getByLabel("Reason, for the audit").fill(reason);
   await page.getByRole("button", { name: "Deploy to 1 device" }).click();
-  await page.getByRole("heading", { name: "Deploy Line Monitor 1.0.0 to 1 device" }).waitFor();
+  await page.getByRole("heading", { name: /^Deploy Line Monitor 1.0.0 to [a-z]/ }).waitFor();
 }
 
 /** The one deployment of a device. */
@@ -60,7 +60,7 @@ test("a device that goes offline in the middle of a deployment is waited for, an
   // As if somebody had pulled the plug of its network: it has begun, and nobody hears of it.
   process.kill("SIGSTOP");
   await row.getByText("Device not heard of", { exact: true }).waitFor({ timeout: 30_000 });
-  await page.getByRole("status").filter({ hasText: "1 device still at it, not heard of" }).waitFor();
+  await page.getByRole("status").filter({ hasText: "still at it, not heard of" }).waitFor();
   await wellMade(page, "a change that waits for a device");
   await row.getByRole("rowheader").getByRole("link").click();
   await page.getByRole("status").filter({ hasText: "Device not heard of" }).waitFor();
@@ -150,7 +150,7 @@ test("back to an earlier revision: what it changes is said before, and it comes 
   await go(`/deployments/${before.id}`);
   const revisions = page.getByRole("table", { name: "Revisions, newest first" });
   await revisions.getByRole("link", { name: "Go back to revision 1" }).click();
-  await page.getByRole("dialog").getByText(/of its document change/).waitFor();
+  await page.getByRole("dialog").getByText(/of its document/).waitFor();
   await page.getByRole("dialog").getByLabel("Reason, for the audit").fill("too slow");
   await page.getByRole("dialog").getByRole("button", { name: "Go back to revision 1" }).click();
   await finished();

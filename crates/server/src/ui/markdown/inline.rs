@@ -119,9 +119,9 @@ impl Inline<'_> {
         let target = target.split_whitespace().next().unwrap_or_default().trim_matches(['<', '>']);
         if picture || self.in_link || !may_lead(target) {
             if picture {
-                self.html.push_str(&escape(words))
+                self.html.push_str(&escape(words));
             } else {
-                self.within(words)
+                self.within(words);
             }
             return Some(after);
         }

@@ -27,10 +27,8 @@ struct DetailPage {
     row: Row,
     tone: &'static str,
     present: bool,
-    /// The device never had any of it.
-    nothing_yet: bool,
-    /// It is to be removed, and the device has not said that it is.
-    going: bool,
+    /// Why nothing is compared, where that is not plain to see.
+    no_difference: Option<&'static str>,
     /// Where it can be deployed once more.
     again: String,
     summary: String,
@@ -110,8 +108,8 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         summary: explanation.summary,
         tone,
         present: !removing,
-        nothing_yet: !removing && adopted == 0,
-        going: removing && deployment.convergence != Convergence::Converged,
+        no_difference: (!removing && adopted == 0)
+            .then_some("The device has not said that it has any of this yet, so there is nothing to compare."),
         again: link(&format!("/catalog/{}", deployment.application), &[("device", &place)]),
         troubles: troubles(&deployment),
         history: chart::history(&history, shell.now),
