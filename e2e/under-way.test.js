@@ -60,7 +60,7 @@ test("a device that goes offline in the middle of a deployment is waited for, an
   // As if somebody had pulled the plug of its network: it has begun, and nobody hears of it.
   process.kill("SIGSTOP");
   await row.getByText("Device not heard of", { exact: true }).waitFor({ timeout: 30_000 });
-  await page.getByRole("status").filter({ hasText: "still at it, not heard of" }).waitFor();
+  await page.getByRole("status").filter({ hasText: "does not call; it waits until it does" }).waitFor();
   await wellMade(page, "a change that waits for a device");
   await row.getByRole("rowheader").getByRole("link").click();
   await page.getByRole("status").filter({ hasText: "Device not heard of" }).waitFor();

@@ -369,6 +369,17 @@ pub async fn submit(
     Ok(made)
 }
 
+/// Begins with what another deployment has or had: its answers, and what its device does by itself.
+pub async fn like(state: &ServerState, draft: &mut Draft, id: &str) -> AppResult<()> {
+    let before = deployments::existing(state, id).await?.deployment;
+    let description = description(state, draft).await?;
+    let sections = sections(&description, None);
+    let asked = |name: &str| sections.iter().flat_map(|section| &section.questions).any(|one| one.parameter == name);
+    draft.answers = before.values.into_iter().filter(|(name, _)| asked(name)).collect();
+    draft.policy = before.policy.into();
+    Ok(())
+}
+
 /// How many devices a draft reaches at most.
 pub async fn reach(state: &ServerState, draft: &Draft) -> AppResult<u64> {
     if !draft.deployments.is_empty() {

@@ -266,7 +266,7 @@ async fn failures(state: &ServerState) -> AppResult<Vec<Failure>> {
         match found.iter_mut().find(same) {
             Some(known) => {
                 known.count += 1;
-                known.since = known.since.min(reported.received_at);
+                known.since = known.since.max(reported.received_at);
                 if known.places.len() < PLACES_MAX {
                     known.places.push(place);
                 }

@@ -180,15 +180,18 @@ fn sentence(change: &Change) -> String {
         format!("Cancelled with {} not told; the others go on.", words::count(left, "device"))
     } else if open > 0 {
         let silent = counts.of(Convergence::NotHeardOf);
-        let waits = match silent {
-            0 => String::new(),
-            _ if silent == open => ", not heard of".to_owned(),
-            _ => format!(", {} of them not heard of", words::thousands(silent)),
-        };
-        match change.total {
-            1 => format!("The device is told, and still at it{waits}."),
-            _ => format!("All devices are told; {} still at it{waits}.", words::count(open, "device")),
+        let busy = open - silent;
+        let mut parts = Vec::new();
+        if busy > 0 {
+            parts.push(format!("{} still at it", words::count(busy, "device")));
         }
+        if silent > 0 {
+            // What a device is to have is there for it to fetch; one that does not call knows nothing of it.
+            let verb = if silent == 1 { "does" } else { "do" };
+            parts.push(format!("{} {verb} not call; it waits for them", words::count(silent, "device")));
+        }
+        let text = parts.join(", ");
+        format!("{}.", if silent == 1 { text.replace("waits for them", "waits until it does") } else { text })
     } else if done == change.total {
         "Finished: done everywhere.".to_owned()
     } else {

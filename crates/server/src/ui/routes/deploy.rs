@@ -13,6 +13,7 @@ use crate::app::drafts::{Draft, Kept, Kind};
 use crate::app::overview;
 use crate::state::ServerState;
 use crate::ui::errors::UiError;
+use crate::ui::visit::Section;
 use margrave_api::devices::DeviceRef;
 use std::collections::HashMap;
 
@@ -43,6 +44,11 @@ pub(super) fn steps_of(draft: &Draft) -> Vec<(&'static str, &'static str)> {
         Kind::Upgrade => vec![("version", "Version"), ("answers", "Questions"), ("review", "Review")],
         Kind::Reconfigure => vec![("answers", "Questions"), ("review", "Review")],
     }
+}
+
+/// Where its pages belong: something new is of the catalog, a change of what exists of the deployments.
+pub(super) fn section(draft: &Draft) -> Section {
+    if draft.kind == Kind::Create { Section::Catalog } else { Section::Deployments }
 }
 
 /// What a draft is about.

@@ -16,6 +16,7 @@ let stream = null;
 let retry = 0;
 let asked = 0;
 let out = false;
+let leaving = false;
 
 const morph = {
   morphStyle: 'outerHTML',
@@ -29,6 +30,8 @@ const morph = {
 
 /** Asks for the changing part of a page and morphs each piece into the one of the same id. @param {string} [address] */
 async function refresh(address = location.href) {
+  // A form is on its way: what it brings is newer, and to load the page anew would call it back.
+  if (leaving) return true;
   const turn = ++asked;
   try {
     const response = await fetch(address, { headers: { 'X-Fragment': 'live' }, credentials: 'same-origin' });
@@ -274,6 +277,7 @@ document.addEventListener('submit', (event) => {
   if (form.dataset.filter !== undefined) { event.preventDefault(); filter(form, 0); }
   if (form.querySelector('[data-narrow]')) inTurn(event, form);
   if (form.dataset.upload !== undefined) { event.preventDefault(); upload(form); }
+  leaving = !event.defaultPrevented;
 });
 document.addEventListener('click', (event) => {
   if (!(event.target instanceof Element) || event.ctrlKey || event.metaKey || event.shiftKey) return;
@@ -292,7 +296,7 @@ document.addEventListener('click', (event) => {
 });
 document.addEventListener('visibilitychange', () => { if (!document.hidden && topics().length) refresh(); listen(); });
 window.addEventListener('pagehide', () => stream?.close());
-window.addEventListener('pageshow', (event) => { if (event.persisted) { refresh(); listen(); } });
+window.addEventListener('pageshow', (event) => { leaving = false; if (event.persisted) { refresh(); listen(); } });
 
 /** A link may bring a token behind `#token=`; it is shown to the server once, in the form, and leaves the address at once. */
 function takeToken() {

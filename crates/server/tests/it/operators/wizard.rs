@@ -285,3 +285,78 @@ async fn enter_in_a_field_goes_on_and_drops_nothing() {
         assert_eq!(words, button, "{step}");
     }
 }
+
+#[tokio::test]
+async fn of_two_who_answer_for_one_deployment_the_second_is_told_before_anything_is_undone() {
+    let server = TestServer::start().await;
+    let (api, browser) = (api(&server), Browser::signed_in(&server).await);
+    press(&server, "press", &Kind::default()).await;
+    let deployment = deployed(&server, "press").await;
+    let draft = reconfiguring(&browser, &deployment.id).await;
+    let questions = text(&browser, &format!("{draft}/answers")).await;
+    assert!(questions.contains("name=\"seen\" value=\"1\""), "{questions}");
+    finished(&api, &api.update_deployment(&deployment.id, &greeting("bonjour"), None).await.unwrap()).await;
+    // Only the interval was touched; the greeting is what it was when the page was opened.
+    let mut form = [ANSWERS.as_slice(), &[("p:password", "")]].concat();
+    form[2].1 = "90";
+    let told = browser.post(&format!("{draft}/answers"), &[form.as_slice(), &[("seen", "1")]].concat()).await;
+    assert_eq!(told.status(), StatusCode::UNPROCESSABLE_ENTITY);
+    let told = told.text().await.unwrap();
+    assert!(told.contains("Somebody else changed this deployment") && told.contains("Now: bonjour"), "{told}");
+    assert!(told.contains("value=\"90\""), "what was typed stays: {told}");
+    form[1].1 = "bonjour";
+    let kept = browser.post(&format!("{draft}/answers"), &[form.as_slice(), &[("seen", "2")]].concat()).await;
+    assert_eq!(kept.headers()[LOCATION].to_str().unwrap(), format!("{draft}/review"));
+    let made = browser.post(&format!("{draft}/review"), &[("key", "k"), ("seen", "2"), ("reason", "")]).await;
+    let change = made.headers()[LOCATION].to_str().unwrap().trim_start_matches("/changes/").to_owned();
+    finished(&api, &api.change(&change).await.unwrap()).await;
+    let page = text(&browser, &format!("/deployments/{}", deployment.id)).await;
+    assert!(
+        page.contains("Greeting: <del>hello</del> <ins>bonjour</ins>"),
+        "each revision says what it changed: {page}"
+    );
+    assert!(page.contains("Interval: <del>60</del> <ins>90</ins>"), "{page}");
+}
+
+#[tokio::test]
+async fn whoever_names_a_device_among_the_answers_and_goes_on_means_that_device() {
+    let server = TestServer::start().await;
+    let (api, browser) = (api(&server), Browser::signed_in(&server).await);
+    packages::upload(&api, "1.0.0").await;
+    press(&server, "press-1", &Kind::default()).await;
+    press(&server, "press-2", &Kind::default()).await;
+    let draft = begun(&browser).await;
+    browser.post(&format!("{draft}/devices"), &[("go", "all")]).await;
+    let form = [ANSWERS.as_slice(), &[("p:password", "s3cret-value")]].concat();
+    let named =
+        browser.post(&format!("{draft}/answers"), &[form.as_slice(), &[("own-device", "press-2")]].concat()).await;
+    assert!(named.headers()[LOCATION].to_str().unwrap().starts_with(&format!("{draft}/own?device=")));
+    let wrong =
+        browser.post(&format!("{draft}/answers"), &[form.as_slice(), &[("own-device", "press-9")]].concat()).await;
+    assert_eq!(wrong.status(), StatusCode::UNPROCESSABLE_ENTITY, "a name that is nobody's is not passed over");
+}
+
+#[tokio::test]
+async fn what_is_deployed_again_begins_with_the_answers_it_had() {
+    let server = TestServer::start().await;
+    let (api, browser) = (api(&server), Browser::signed_in(&server).await);
+    let client = press(&server, "press", &Kind::default()).await;
+    let deployment = deployed(&server, "press").await;
+    finished(&api, &api.update_deployment(&deployment.id, &greeting("bonjour"), None).await.unwrap()).await;
+    finished(&api, &api.remove_deployment(&deployment.id, None, None).await.unwrap()).await;
+    report(&client, &deployment.id, 4, "removed").await;
+    let page = text(&browser, &format!("/deployments/{}", deployment.id)).await;
+    assert!(page.contains("Deploy it again"), "{page}");
+    let form = [
+        ("kind", "create"),
+        ("application", packages::ID),
+        ("version", "1.0.0"),
+        ("device", "press/press"),
+        ("like", deployment.id.as_str()),
+    ];
+    let begun = browser.post("/deploy", &form).await;
+    let draft = begun.headers()[LOCATION].to_str().unwrap().trim_end_matches("/devices").to_owned();
+    let questions = text(&browser, &format!("{draft}/answers")).await;
+    assert!(questions.contains("value=\"bonjour\"") && questions.contains("A value is kept"), "{questions}");
+    assert!(!questions.contains("s3cret-value"), "{questions}");
+}

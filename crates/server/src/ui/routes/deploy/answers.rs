@@ -3,12 +3,12 @@
 
 use super::own;
 use super::questions::{Known, Problems, Sheet, hidden, label, read, sheets};
-use super::{Steps, device_value, next, read_device, steps};
+use super::{Steps, device_value, next, read_device, section, steps};
 use crate::app::drafts::{self, Kept, Kind};
 use crate::app::policies::{self, Choice};
 use crate::ui::errors::UiError;
 use crate::ui::form::{Form, Posted};
-use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
+use crate::ui::visit::{Answer, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
 use axum::extract::Path;
@@ -38,6 +38,8 @@ struct AnswersPage {
     create: bool,
     back: Option<String>,
     override_wrong: Option<String>,
+    /// What a single deployment is at while its questions are answered.
+    seen: Option<i64>,
 }
 pages!(AnswersPage);
 
@@ -78,7 +80,7 @@ async fn page(visit: &Visit, kept: &Kept, typed: Option<&Form>, problems: &Probl
         answers.iter().map(|(name, value)| (label(&sections, name), hidden(&sections, name, value))).collect()
     };
     Ok(AnswersPage {
-        shell: visit.shell(Section::Catalog, format!("{title} - {}", steps.title)).await?,
+        shell: visit.shell(section(&kept.draft), format!("{title} - {}", steps.title)).await?,
         overrides: draft
             .overrides
             .iter()
@@ -105,6 +107,7 @@ async fn page(visit: &Visit, kept: &Kept, typed: Option<&Form>, problems: &Probl
         sections: sheets,
         wrong,
         override_wrong: None,
+        seen: drafts::revision(state, draft).await?,
         steps,
     })
 }
@@ -158,7 +161,16 @@ pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> Answe
         drafts::put(posted.state(), posted.caller(), &kept).await?;
         return Ok(go(&format!("/deploy/{id}/answers#own"), None));
     }
-    if form.text("go") == "own" {
+    let present = drafts::revision(posted.state(), &kept.draft).await?;
+    if present.is_some() && form.number("seen").is_some_and(|seen| Some(seen) != present) {
+        let mut page = page(&posted.visit, &kept, Some(form), &problems).await?;
+        let text = "Somebody else changed this deployment in the meantime. Beside your answers stands what it has now; send them again if they should hold.";
+        page.wrong.insert(0, ("answers".to_owned(), text.to_owned()));
+        return posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page);
+    }
+    // Whoever names a device and presses Enter means that device.
+    let names_one = form.text("go") == "continue" && !form.text("own-device").is_empty();
+    if form.text("go") == "own" || names_one {
         return match own::find(posted.state(), &kept.draft, form.text("own-device")).await? {
             Ok(device) => {
                 // Kept as it is typed, right or wrong: somebody goes away to come back.

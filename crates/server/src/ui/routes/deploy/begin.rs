@@ -33,6 +33,9 @@ pub(in crate::ui) async fn begin(posted: Posted) -> Answer {
         answered: false,
     };
     let device = read_device(form.text("device"));
+    if let Some(before) = form.given("like") {
+        drafts::like(posted.state(), &mut draft, &before).await?;
+    }
     if let [only] = draft.deployments.as_slice() {
         let deployment = deployments::get(posted.state(), only).await?;
         draft.application = deployment.application;

@@ -1,6 +1,6 @@
 //! Step two: where to. Every device says whether it fits; one that does not cannot be chosen (CON-02).
 
-use super::{Steps, device_value, next, read_device, steps};
+use super::{Steps, device_value, next, read_device, section, steps};
 use crate::app::drafts::{self, CHOSEN_MAX, Kept};
 use crate::app::error::{AppError, Code};
 use crate::app::fleet::{self, Candidate, Search, TAKERS_MAX, Wanted};
@@ -11,7 +11,7 @@ use crate::ui::form::{Form, Posted};
 use crate::ui::markup::Markup;
 use crate::ui::routes::catalog::shelf::{Fit, fit};
 use crate::ui::routes::query::{Asked, device_link, link};
-use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
+use crate::ui::visit::{Answer, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
 use axum::extract::Path;
@@ -76,6 +76,7 @@ struct Row {
     device: String,
     site: String,
     state: Markup,
+    simulated: bool,
     fit: Fit,
     /// The version it has already.
     has: Option<String>,
@@ -172,7 +173,7 @@ async fn page(visit: &Visit, kept: &Kept, filter: Filter, paging: &Paging) -> Re
     let names = groups::list(state, &Paging { limit: Some(GROUPS_MAX), after: None }).await?;
     let steps = steps(state, kept, "devices").await?;
     Ok(DevicesPage {
-        shell: visit.shell(Section::Catalog, format!("Devices - {}", steps.title)).await?,
+        shell: visit.shell(section(&kept.draft), format!("Devices - {}", steps.title)).await?,
         sites: fleet::sites(state).await?,
         groups: names.items.into_iter().map(|group| group.name).collect(),
         fitting_here: rows.iter().filter(|row| row.open).count(),
@@ -214,6 +215,7 @@ fn row(kept: &Kept, candidate: Candidate) -> Row {
         site: site.unwrap_or_default(),
         state: words::device_state(listed.state),
         has: has.map(|placed| placed.version.clone()),
+        simulated: device.simulated,
         ticked: kept.draft.devices.contains(&reference),
         fit,
         open,

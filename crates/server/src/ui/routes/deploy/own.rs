@@ -2,7 +2,7 @@
 
 use super::devices::wanted;
 use super::questions::{Known, Problems, Sheet, plain, read, sheets};
-use super::{Steps, device_value, read_device, steps};
+use super::{Steps, device_value, read_device, section, steps};
 use crate::app::drafts::{self, Draft, Kept, OVERRIDES_MAX};
 use crate::app::error::{AppError, Code};
 use crate::app::fleet::{self, Search};
@@ -11,7 +11,7 @@ use crate::state::ServerState;
 use crate::ui::errors::UiError;
 use crate::ui::form::{Form, Posted};
 use crate::ui::routes::query::{Asked, link};
-use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
+use crate::ui::visit::{Answer, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
 use axum::extract::Path;
@@ -128,7 +128,7 @@ async fn page(
         format!("{} wrong", words::count(wrong.len() as u64, "answer"))
     };
     Ok(OwnPage {
-        shell: visit.shell(Section::Catalog, format!("{title} - {}", steps.title)).await?,
+        shell: visit.shell(section(&kept.draft), format!("{title} - {}", steps.title)).await?,
         steps,
         value: device_value(device),
         device: device.clone(),

@@ -171,7 +171,9 @@ fn field(
         before: present
             .filter(|_| !secret)
             .map(plain)
-            .filter(|before| draft.answers.contains_key(&question.parameter) && *before != values.join("\n"))
+            .filter(|before| {
+                (typed.is_some() || draft.answers.contains_key(&question.parameter)) && *before != values.join("\n")
+            })
             .map(|before| format!("Now: {before}")),
         clear: clear.map(|clear| {
             let chosen = typed.is_some_and(|form| form.has(&clear));

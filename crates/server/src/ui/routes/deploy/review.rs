@@ -1,6 +1,6 @@
 //! Step four: exactly what would change on each device, then a reason and one button.
 
-use super::{Steps, steps};
+use super::{Steps, section, steps};
 use crate::app::access::Caller;
 use crate::app::changes::{Alike, Answered, Reason};
 use crate::app::drafts::{self, Kind};
@@ -11,7 +11,7 @@ use crate::app::reviews::{self, Look, Refusal, Reviewed};
 use crate::app::shelf;
 use crate::ui::errors::UiError;
 use crate::ui::form::Posted;
-use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
+use crate::ui::visit::{Answer, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
 use axum::extract::Path;
@@ -105,7 +105,7 @@ async fn page(visit: &Visit, id: &str, wrong: Option<Refusal>, reason: String) -
         Kind::Reconfigure => format!("Reconfigure {devices}"),
     };
     Ok(ReviewPage {
-        shell: visit.shell(Section::Catalog, format!("Review - {}", steps.title)).await?,
+        shell: visit.shell(section(&kept.draft), format!("Review - {}", steps.title)).await?,
         under_way,
         changes: reviews.iter().filter(|review| review.targets > 0).count(),
         otherwise: reviews.iter().map(|review| review.otherwise).sum(),

@@ -1,12 +1,12 @@
 //! Step one: which version, and how it is installed.
 
-use super::{Steps, next, steps};
+use super::{Steps, next, section, steps};
 use crate::app::deployments;
 use crate::app::drafts::{self, Kept, Kind};
 use crate::app::shelf::{self, Detail};
 use crate::ui::errors::UiError;
 use crate::ui::form::Posted;
-use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
+use crate::ui::visit::{Answer, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
 use axum::extract::Path;
@@ -30,7 +30,7 @@ pub(in crate::ui) async fn show(visit: Visit, Path(id): Path<String>) -> Answer 
     let steps = steps(&visit.state, &kept, "version").await?;
     let create = kept.draft.kind == Kind::Create;
     let page = VersionPage {
-        shell: visit.shell(Section::Catalog, format!("Version - {}", steps.title)).await?,
+        shell: visit.shell(section(&kept.draft), format!("Version - {}", steps.title)).await?,
         detail: shelf::detail(&visit.state, &kept.draft.application, Some(&kept.draft.version)).await?,
         profile: kept.draft.profile.clone().unwrap_or_default(),
         present: present(&visit, &kept).await?,

@@ -10,7 +10,7 @@ use crate::ui::ask::{Question, ask};
 use crate::ui::chart;
 use crate::ui::form::Posted;
 use crate::ui::markup::Markup;
-use crate::ui::routes::query::{Asked, link};
+use crate::ui::routes::query::Asked;
 use crate::ui::routes::why::{Part, why};
 use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
 use crate::ui::words;
@@ -19,6 +19,7 @@ use axum::extract::Path;
 use margrave_api::changes::{ChangeKind, DiffSign};
 use margrave_api::deployments::{Convergence, Desired, Revision, StatusError};
 use margrave_api::policies::{OnFailure, OnRemoval};
+use std::collections::HashMap;
 
 #[derive(Template)]
 #[template(path = "deployments/detail.html", blocks = ["live", "nav"])]
@@ -30,13 +31,14 @@ struct DetailPage {
     /// Why nothing is compared, where that is not plain to see.
     no_difference: Option<&'static str>,
     /// Where it can be deployed once more.
-    again: String,
+    /// The device, as forms name it.
+    place: String,
     summary: String,
     why: Vec<Part>,
     troubles: Vec<Trouble>,
     history: Markup,
     values: Vec<(String, String)>,
-    revisions: Vec<(Revision, String, bool)>,
+    revisions: Vec<Shown>,
     document: String,
     /// How the device differs from what is wanted.
     differs: Vec<(&'static str, String)>,
@@ -48,6 +50,15 @@ struct DetailPage {
     after_failure: &'static str,
 }
 pages!(DetailPage);
+
+/// A revision, and what it changed.
+struct Shown {
+    revision: Revision,
+    what: &'static str,
+    /// In the words of the questions, beside what was before.
+    changed: Vec<(String, String, String)>,
+    present: bool,
+}
 
 /// Something a device says went wrong.
 struct Trouble {
@@ -110,7 +121,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         present: !removing,
         no_difference: (!removing && adopted == 0)
             .then_some("The device has not said that it has any of this yet, so there is nothing to compare."),
-        again: link(&format!("/catalog/{}", deployment.application), &[("device", &place)]),
+        place,
         troubles: troubles(&deployment),
         history: chart::history(&history, shell.now),
         values: deployment
@@ -118,19 +129,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
             .iter()
             .map(|(parameter, value)| (names.get(parameter).unwrap_or(parameter).clone(), shown(value)))
             .collect(),
-        revisions: revisions
-            .into_iter()
-            .map(|revision| {
-                let what = match revision.action {
-                    ChangeKind::Create => "deployed",
-                    ChangeKind::Reconfigure => "reconfigured",
-                    ChangeKind::Upgrade => "changed to another version",
-                    ChangeKind::Remove => "removed",
-                };
-                let present = revision.revision == deployment.revision;
-                (revision, what.to_owned(), present)
-            })
-            .collect(),
+        revisions: revisions_shown(&revisions, deployment.revision, &names),
         document: String::from_utf8_lossy(&deployments::document(state, &id, None).await.unwrap_or_default())
             .into_owned(),
         differs,
@@ -146,6 +145,34 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         shell,
     };
     visit.show(&page)
+}
+
+/// Newest first, each beside the one before it.
+fn revisions_shown(revisions: &[Revision], present: i64, names: &HashMap<String, String>) -> Vec<Shown> {
+    let before = |index: usize| revisions.get(index + 1);
+    let said = |(index, revision): (usize, &Revision)| Shown {
+        what: match revision.action {
+            ChangeKind::Create => "deployed",
+            ChangeKind::Reconfigure => "reconfigured",
+            ChangeKind::Upgrade => "changed to another version",
+            ChangeKind::Remove => "removed",
+        },
+        changed: before(index).map(|before| changed(before, revision, names)).unwrap_or_default(),
+        present: revision.revision == present,
+        revision: revision.clone(),
+    };
+    revisions.iter().enumerate().map(said).collect()
+}
+
+fn changed(before: &Revision, after: &Revision, names: &HashMap<String, String>) -> Vec<(String, String, String)> {
+    let differs = after.values.iter().filter(|(name, value)| before.values.get(*name) != Some(value));
+    differs
+        .filter_map(|(name, value)| {
+            let old = before.values.get(name).map_or_else(|| "not set".to_owned(), shown);
+            // What nobody is asked for follows the version.
+            Some((names.get(name)?.clone(), old, shown(value)))
+        })
+        .collect()
 }
 
 fn shown(value: &serde_json::Value) -> String {

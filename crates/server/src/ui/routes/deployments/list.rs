@@ -12,6 +12,7 @@ use crate::ui::words;
 use askama::Template;
 use margrave_api::deployments::{Convergence, Deployment, Desired, StatusError};
 use margrave_api::page::Page;
+use margrave_api::summary::Counts;
 use std::collections::{HashMap, HashSet};
 
 #[derive(Template)]
@@ -116,13 +117,26 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
             &[("state", state), ("application", &application), ("version", &version), ("after", after)],
         )
     };
-    let counts = &overview.summary.deployments.0;
+    // Of what is asked for; of all of them when nothing is.
+    let uses = query.application.as_ref().map(|id| overview.uses.get(id).cloned().unwrap_or_default());
+    let counts = match uses {
+        Some(versions) => {
+            let asked = |version: &String| query.version.as_ref().is_none_or(|wanted| wanted == version);
+            let mut sum = Counts::default();
+            for (one, count) in versions.iter().filter(|(name, _)| asked(name)).flat_map(|(_, counts)| &counts.0) {
+                *sum.0.entry(*one).or_default() += count;
+            }
+            sum
+        }
+        None => overview.summary.deployments.clone(),
+    };
+    let everything = query.application.is_none();
     let mut tiles: Vec<Tile> = Convergence::ALL
         .into_iter()
         .map(|one| {
             let look = words::of_convergence(one, false);
             Tile {
-                count: counts.get(&one).copied().unwrap_or_default(),
+                count: counts.of(one),
                 state: words::convergence(one, false),
                 tone: look.tone,
                 link: at(if convergence == Some(one) { "" } else { one.as_str() }, ""),
@@ -132,7 +146,13 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
         .filter(|tile| tile.count > 0 || tile.chosen)
         .collect();
     let going = [
-        (REMOVING, overview.removing, overview.removing > 0, markup::state("busy", "turning", "Being removed"), "busy"),
+        (
+            REMOVING,
+            overview.removing,
+            overview.removing > 0 && everything,
+            markup::state("busy", "turning", "Being removed"),
+            "busy",
+        ),
         (REMOVED, overview.removed, false, markup::state("mute", "check", "Removed"), "mute"),
     ];
     for (known, count, shown, look, tone) in going {
@@ -148,7 +168,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
         shell: visit.shell(Section::Deployments, "Deployments").await?,
         rows: page.items.into_iter().map(|deployment| row(deployment, &overview.names)).collect(),
         tiles,
-        total: counts.values().sum::<u64>() + overview.removing,
+        total: counts.total() + if everything { overview.removing } else { 0 },
         next: page.next.map(|next| at(&word, &next)),
         first: asked.get("after").map(|_| at(&word, "")),
         state: word.clone(),
