@@ -1,6 +1,7 @@
 //! All devices, a page at a time, filtered by what stands in the address.
 
 use super::{Row, row};
+use crate::app::clients::Invitation;
 use crate::app::fleet::{self, Search};
 use crate::app::paging::Paging;
 use crate::app::{clients, groups, overview};
@@ -53,7 +54,7 @@ pages!(ListPage);
 /// Names in the invitations that are open.
 pub(in crate::ui::routes) async fn invited(visit: &Visit) -> Result<Vec<String>, UiError> {
     let all = clients::invitations(&visit.state).await?;
-    let mut names: Vec<String> = all.items.into_iter().filter(|one| one.is_open()).map(|one| one.client).collect();
+    let mut names: Vec<String> = all.items.into_iter().filter(Invitation::is_open).map(|one| one.client).collect();
     names.dedup();
     names.truncate(INVITED_MAX);
     Ok(names)
