@@ -205,7 +205,7 @@ fn row(kept: &Kept, candidate: Candidate) -> Row {
     let has = listed.placed.iter().find(|placed| placed.application == kept.draft.application && !placed.removing);
     let mut fit = fit(&judged);
     if listed.state == DeviceState::ShutOut {
-        fit.reasons.push("Its client is shut out and gets nothing; accept it first.".to_owned());
+        fit.reasons.push("Its client is not accepted and gets nothing; accept it first.".to_owned());
     }
     let reference = DeviceRef { client: device.client.clone(), device: device.device.clone() };
     let label = device.operator_labels.get("site").cloned();
