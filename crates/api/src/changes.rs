@@ -79,6 +79,10 @@ pub struct Change {
     /// Its deployments by convergence; only where one change is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deployments: Option<Counts>,
+    /// The answers it gives, sensitive ones masked; only where one change is asked for.
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    #[schema(value_type = Object)]
+    pub answers: IndexMap<String, serde_json::Value>,
     /// Targets that are no longer this change's, because a later change took them over or because they were forgotten after
     /// their removal, by how far they were then.
     #[serde(default, skip_serializing_if = "Counts::is_empty")]

@@ -242,6 +242,14 @@ impl Store {
         Ok(left)
     }
 
+    /// The answers a change gives, as they were asked for, and whether something sensitive is among them.
+    pub async fn change_answers(&self, id: Uuid) -> Result<Option<(Answers, bool)>> {
+        let row = sqlx::query("SELECT answers FROM changes WHERE id = $1").bind(id.to_string());
+        let row = row.fetch_optional(&self.read).await.during("read the answers of a change")?;
+        let Some(row) = row else { return Ok(None) };
+        Columns::of("changes", &row).json_sealed("answers", answers_cell(&id), &self.sealing).map(Some)
+    }
+
     /// What a change reaches, in the order it is carried out.
     pub async fn change_targets(&self, id: Uuid) -> Result<Vec<ChangeTarget>> {
         let row = sqlx::query("SELECT targets FROM change_targets WHERE change_id = $1").bind(id.to_string());

@@ -115,6 +115,8 @@ pub(crate) fn render(out: Output, change: &Change) -> String {
         let counts = counts.0.iter().filter(|(_, count)| **count > 0);
         counts.map(|(state, count)| format!("{count} {}", state.as_str())).collect::<Vec<_>>().join(", ")
     };
+    let answers: Vec<String> = change.answers.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let answers = answers.join("\n");
     let past = if change.kind == ChangeKind::Remove { "Forgotten since" } else { "Changed again" };
     let skipped = change.skipped.iter().map(|skipped| format!("{}: {}", skipped.deployment, skipped.reason));
     out.fields(&[
@@ -123,6 +125,7 @@ pub(crate) fn render(out: Output, change: &Change) -> String {
         ("Published", format!("{} of {}", change.published, change.total)),
         ("Devices", change.deployments.as_ref().map(listed).unwrap_or_default()),
         (past, listed(&change.past)),
+        ("Answers", answers),
         ("Skipped", skipped.collect::<Vec<_>>().join("\n")),
         ("Who", change.actor.clone()),
         ("Why", change.reason.clone().unwrap_or_default()),

@@ -12,9 +12,11 @@ mod show;
 use super::access::Caller;
 use super::deployments::{self, kind_to_wire};
 use super::error::{AppError, AppResult, Code};
+use super::mask::Sensitive;
 use super::paging::{Paging, page};
 use super::{overview, summary};
 use crate::state::ServerState;
+use margo::parameters::Answers;
 use margrave_api::changes as wire;
 use margrave_api::deployments::UpdateDeployment;
 use margrave_api::page::Page;
@@ -187,7 +189,8 @@ pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::Change> {
     let uuid = Uuid::try_parse(id).map_err(|_| missing())?;
     let change = state.store.change_get(uuid).await?.ok_or_else(missing)?;
     let counts = overview::change_counts(state, uuid, change.total).await?;
-    Ok(wire::Change { deployments: Some(counts), ..to_wire(&change) })
+    let answers = answers(state, &change).await?;
+    Ok(wire::Change { deployments: Some(counts), answers, ..to_wire(&change) })
 }
 
 /// A change with the device it is for, when it is for one alone.
@@ -205,6 +208,24 @@ pub async fn told(state: &ServerState, id: &str) -> AppResult<Told> {
         _ => None,
     };
     Ok(Told { device: device.map(|target| target.target.to_string()), change })
+}
+
+/// What it gives, with what is marked sensitive hidden (PRM-09).
+async fn answers(state: &ServerState, change: &ChangeProgress) -> AppResult<Answers> {
+    let (given, sealed) = state.store.change_answers(change.id).await?.unwrap_or_default();
+    if given.is_empty() {
+        return Ok(given);
+    }
+    let mut sensitive = match state.store.version_get(&change.application, &change.version).await? {
+        Some(version) => Sensitive::of(Some(&*state.descriptions.get(&state.store, &version).await?)),
+        // Nobody can tell any more what was a secret.
+        None => Sensitive::All,
+    };
+    // Deployments of another version may have marked what this one does not.
+    if sealed && !sensitive.is_in(&given) {
+        sensitive = Sensitive::All;
+    }
+    Ok(sensitive.mask_values(given))
 }
 
 /// A device a change could not reach.
@@ -292,6 +313,7 @@ fn to_wire(change: &ChangeProgress) -> wire::Change {
         created_at: change.created_at.to_string(),
         finished_at: change.finished_at.map(|at| at.to_string()),
         deployments: None,
+        answers: indexmap::IndexMap::new(),
         past: summary::counts(change.past.clone()),
     }
 }

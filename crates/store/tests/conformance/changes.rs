@@ -33,6 +33,8 @@ pub(crate) async fn records_an_intent(db: Database) {
     db.store.change_create(&intent).await.unwrap();
     assert_eq!(db.store.change_get(intent.id).await.unwrap(), Some(intent.progress()));
     assert_eq!(db.store.change_get(Uuid::from_u128(1)).await.unwrap(), None);
+    assert_eq!(db.store.change_answers(intent.id).await.unwrap(), Some((intent.answers.clone(), false)));
+    assert_eq!(db.store.change_answers(Uuid::from_u128(1)).await.unwrap(), None);
     assert_eq!(db.store.changes_unfinished(10).await.unwrap(), std::slice::from_ref(&intent));
     let error = db.store.change_create(&intent).await.unwrap_err();
     assert!(matches!(error, StoreError::Exists { .. }), "{error:?}");

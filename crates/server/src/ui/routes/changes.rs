@@ -4,6 +4,7 @@ use super::deployments::list::{Row, row};
 use super::overview::{ShownChange, change_title, open, shown_change};
 use crate::app::changes;
 use crate::app::deployments::{self, Query};
+use crate::app::drafts;
 use crate::app::error::{AppError, Code};
 use crate::app::overview;
 use crate::app::paging::Paging;
@@ -44,6 +45,8 @@ struct ChangePage {
     sentence: String,
     under_way: bool,
     left: u64,
+    /// The answers it gives, in the words of the questions.
+    answers: Vec<(String, String)>,
     /// Device, where it is, and why it was skipped.
     skipped: Vec<(String, String, String)>,
     skipped_more: usize,
@@ -113,7 +116,12 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         (one.device, link, one.reason)
     });
     let skipped: Vec<_> = skipped.collect();
+    let names = drafts::names(state, &change.application, &change.version).await;
+    let said = |(name, value): (&String, &serde_json::Value)| {
+        (names.get(name).unwrap_or(name).clone(), super::devices::said(value))
+    };
     let page = ChangePage {
+        answers: change.answers.iter().map(said).collect(),
         skipped_more: change.skipped.len().saturating_sub(skipped.len()),
         skipped,
         shell: visit.shell(Section::Deployments, head).await?,

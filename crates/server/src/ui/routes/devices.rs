@@ -100,6 +100,15 @@ fn chip(placed: &Placed, names: &HashMap<String, String>) -> Markup {
     ))
 }
 
+/// An answer as people read it.
+pub(super) fn said(value: &serde_json::Value) -> String {
+    match plain(value) {
+        text if text.is_empty() || value.is_null() => "not set".to_owned(),
+        _ if value.is_boolean() => if value == true { "yes" } else { "no" }.to_owned(),
+        text => text,
+    }
+}
+
 pub(super) fn plain(value: &serde_json::Value) -> String {
     match value {
         serde_json::Value::String(text) => text.clone(),

@@ -55,6 +55,11 @@ async fn a_change_keeps_the_outcome_it_had_when_another_takes_over() {
     assert!(page.contains("Finished: done everywhere. All of it was changed again since"), "{page}");
     assert!(page.contains("1 of 1 done, 1 changed again since"), "{page}");
 
+    let page = text(&browser, &format!("/changes/{}", second.id)).await;
+    assert!(page.contains("<dt>Greeting</dt> <dd>bonjour</dd>"), "what it gives stands in words: {page}");
+    let given = api.change(&first).await.unwrap().answers;
+    assert_eq!(given["password"], json!("********"), "secrets stay hidden");
+
     // The second fails, and a third follows.
     let version = api.deployment(&deployment.id).await.unwrap().target_version;
     report(&client, &deployment.id, version, "failed").await;

@@ -10,6 +10,7 @@ use crate::ui::ask::{Question, ask};
 use crate::ui::chart;
 use crate::ui::form::Posted;
 use crate::ui::markup::Markup;
+use crate::ui::routes::devices::said;
 use crate::ui::routes::query::Asked;
 use crate::ui::routes::why::{Part, why};
 use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
@@ -127,7 +128,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         values: deployment
             .values
             .iter()
-            .map(|(parameter, value)| (names.get(parameter).unwrap_or(parameter).clone(), shown(value)))
+            .map(|(parameter, value)| (names.get(parameter).unwrap_or(parameter).clone(), said(value)))
             .collect(),
         revisions: revisions_shown(&revisions, deployment.revision, &names),
         document: String::from_utf8_lossy(&deployments::document(state, &id, None).await.unwrap_or_default())
@@ -168,16 +169,11 @@ fn changed(before: &Revision, after: &Revision, names: &HashMap<String, String>)
     let differs = after.values.iter().filter(|(name, value)| before.values.get(*name) != Some(value));
     differs
         .filter_map(|(name, value)| {
-            let old = before.values.get(name).map_or_else(|| "not set".to_owned(), shown);
+            let old = before.values.get(name).map_or_else(|| "not set".to_owned(), said);
             // What nobody is asked for follows the version.
-            Some((names.get(name)?.clone(), old, shown(value)))
+            Some((names.get(name)?.clone(), old, said(value)))
         })
         .collect()
-}
-
-fn shown(value: &serde_json::Value) -> String {
-    let text = crate::ui::routes::devices::plain(value);
-    if text.is_empty() { "not set".to_owned() } else { text }
 }
 
 fn troubles(deployment: &margrave_api::deployments::Deployment) -> Vec<Trouble> {
