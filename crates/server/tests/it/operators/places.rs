@@ -59,8 +59,8 @@ async fn a_removal_is_listed_until_the_device_is_rid_of_it_and_then_among_what_w
     has(&text(&browser, "/deployments").await, &["href=\"/deployments?state=removing\"> <b>1</b>"]);
     lacks(&text(&browser, "/deployments?state=removed").await, &[&row]);
     let page = text(&browser, &format!("/deployments/{}", deployment.id)).await;
-    has(&page, &["A removal that was told cannot be called off", ">Deploy it again</a>"]);
-    has(&page, &[&format!("href=\"/catalog/{}?device=press%2Fpress\"", packages::ID)]);
+    has(&page, &["A removal that was told cannot be called off", ">Deploy it again</button>"]);
+    has(&page, &["name=\"device\" value=\"press/press\"", &format!("name=\"like\" value=\"{}\"", deployment.id)]);
     lacks(&page, &["How the device differs", ">Reconfigure</button>"]);
 
     // A device nobody hears of: the removal is not forgotten.
@@ -74,7 +74,7 @@ async fn a_removal_is_listed_until_the_device_is_rid_of_it_and_then_among_what_w
     lacks(&text(&browser, "/deployments?state=removing").await, &[&row]);
     has(&text(&browser, "/deployments?state=removed").await, &[&row, "Removed"]);
     let page = text(&browser, &format!("/deployments/{}", deployment.id)).await;
-    has(&page, &[">Deploy it again</a>"]);
+    has(&page, &[">Deploy it again</button>"]);
     lacks(&page, &["cannot be called off"]);
 }
 
@@ -89,7 +89,10 @@ async fn changes_under_way_stand_before_those_that_are_over_and_name_their_devic
     has(under_way, &["id=\"under-way\"", "1.0.0 to press<", "Waits for 1 device "]);
     has(latest, &["None is over yet.", "Nothing yet."]);
     let change = format!("/changes/{}", deployment.change);
-    has(&text(&browser, &change).await, &["<title>Under way - Deploy ", "The device is told, and still at it"]);
+    has(
+        &text(&browser, &change).await,
+        &["<title>Under way - Deploy ", "1 device does not call; it waits until it does."],
+    );
 
     report(&client, &deployment.id, deployment.target_version, "installed").await;
     counted_anew(&server);
