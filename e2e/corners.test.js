@@ -85,9 +85,16 @@ test("pages one comes to seldom fit everywhere", async () => {
 
 test("a page that says no fits everywhere as well", async () => {
   await go("/catalog/line-monitor?version=1.0.0&ask=delete");
+  assert.deepEqual(await everywhere("a version in use, asked for"), []);
+  assert.equal(await page.getByRole("button", { name: "Remove from the catalog" }).count(), 0);
+  // Somebody whose page is older sends it all the same.
   const [answer] = await Promise.all([
     page.waitForResponse((response) => response.request().method() === "POST"),
-    page.getByRole("button", { name: "Remove from the catalog" }).click(),
+    page.locator("form.ask").evaluate((form) => {
+      form.insertAdjacentHTML("beforeend", '<input name="action" value="delete"><input name="version" value="1.0.0">');
+      form.action = "/catalog/line-monitor";
+      form.submit();
+    }),
   ]);
   assert.equal(answer.status(), 409);
   await page.getByRole("heading", { level: 1 }).waitFor();
@@ -209,7 +216,7 @@ for (const javaScriptEnabled of [true, false]) {
     await on.getByRole("button", { name: "Deploy to 1 device" }).waitFor();
     await on.getByLabel("Reason, for the audit").fill(`by Enter ${how}`);
     await on.getByLabel("Reason, for the audit").press("Enter");
-    await on.getByRole("heading", { name: /Deploy Line Monitor .* to 1 device/, level: 1 }).waitFor({ timeout: 10_000 });
+    await on.getByRole("heading", { name: /^Deploy Line Monitor .* to /, level: 1 }).waitFor({ timeout: 10_000 });
     const [change] = (await server.api("changes?limit=1")).items;
     assert.equal(change.reason, `by Enter ${how}`);
     await on.context().close();

@@ -169,8 +169,8 @@ test("what is removed from a device that is offline is waited for, and every pag
   await page.getByRole("link", { name: "Remove", exact: true }).click();
   await page.getByRole("dialog").getByText("as soon as it hears of it").waitFor();
   await page.getByRole("dialog").getByRole("button", { name: "Remove from 1 device" }).click();
-  await page.getByRole("heading", { name: "Remove Line Monitor from 1 device" }).waitFor();
-  await page.getByRole("status").filter({ hasText: "not heard of" }).waitFor();
+  await page.getByRole("heading", { name: "Remove Line Monitor from offline-01" }).waitFor();
+  await page.getByRole("status").filter({ hasText: "does not call; it waits until it does" }).waitFor();
   assert.equal(await page.getByRole("status").filter({ hasText: "done everywhere" }).count(), 0);
   await wellMade(page, "a removal that waits");
   await go(`/deployments/${id}`);

@@ -260,7 +260,7 @@ test("a device that goes offline while it is told shows as waited for", async ()
   const { items } = await server.api("deployments?client=offline-01");
   await go(`/changes/${items[0].change}`);
   await page.getByRole("table").getByText("Device not heard of").waitFor();
-  await page.getByRole("status").filter({ hasText: "not heard of" }).waitFor();
+  await page.getByRole("status").filter({ hasText: "not call" }).waitFor();
 });
 
 test("activity and audit are filtered, and the chain is checked", async () => {
