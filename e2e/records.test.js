@@ -58,7 +58,7 @@ test("activity is narrowed by application and time, and the address can be reloa
   await other.getByRole("main").getByRole("listitem").filter({ hasText: "Vibration Analytics" }).first().waitFor();
   assert.equal(await other.getByRole("main").getByRole("listitem").filter({ hasText: "Line Monitor" }).count(), 0);
   await other.context().close();
-  await entries().filter({ hasText: "Vibration Analytics" }).getByRole("link", { name: "Open" }).first().click();
+  await entries().filter({ hasText: "Vibration Analytics" }).getByRole("link").first().click();
   await page.getByRole("heading", { name: /Vibration Analytics/, level: 1 }).waitFor();
   await page.goBack();
   await page.getByRole("heading", { name: "Activity", level: 1 }).waitFor();
@@ -142,12 +142,13 @@ test("sessions are listed with where they are from, one's own is marked, another
   await go(`/sign-in#token=${secret}`, other);
   await other.getByRole("heading", { name: "Overview", level: 1 }).waitFor();
   await go("/settings/sessions");
-  const mine = row("this one");
+  const mine = row("this session");
   assert.equal(await mine.count(), 1);
-  assert.equal(await mine.getByRole("button").count(), 0, "one's own ends with signing out");
+  assert.equal(await mine.getByRole("link", { name: /End/ }).count(), 0, "one's own ends with signing out");
   await row("visitor").getByText("127.0.0.1").waitFor();
   await wellMade(page, "sessions");
-  await row("visitor").getByRole("button", { name: /End/ }).click();
+  await row("visitor").getByRole("link", { name: /End/ }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "End this session" }).click();
   await page.getByText("The session was ended.").waitFor();
   assert.equal(await row("visitor").count(), 0);
   await go("/devices", other);
@@ -155,7 +156,7 @@ test("sessions are listed with where they are from, one's own is marked, another
   await other.context().close();
 });
 
-test("an invitation is withdrawn, is not open any more, and lets nobody in", async () => {
+test("an invitation is withdrawn, and is not open any more", async () => {
   for (const name of ["press-98", "press-99"]) {
     await go("/devices/add");
     await page.getByLabel("Name of the device").fill(name);
@@ -163,9 +164,10 @@ test("an invitation is withdrawn, is not open any more, and lets nobody in", asy
     await page.getByText(/margrave-agent enrol --trust-url/).waitFor();
   }
   await go("/settings/invitations");
-  await page.getByRole("button", { name: "Withdraw the invitation for press-99" }).click();
+  await page.getByRole("link", { name: "Withdraw the invitation for press-99" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Withdraw 1 invitation" }).click();
   await page.getByText(/invitation for press-99 withdrawn/).waitFor();
-  assert.equal(await page.getByRole("button", { name: "Withdraw the invitation for press-99" }).count(), 0);
+  assert.equal(await page.getByRole("link", { name: "Withdraw the invitation for press-99" }).count(), 0);
   await row("press-98").getByText("Open", { exact: true }).waitFor();
   await wellMade(page, "invitations");
   const { items } = await server.api("audit?limit=30");
@@ -176,7 +178,8 @@ test("what nothing in the registry refers to is collected, and the page says how
   const before = await server.api("registry");
   await go("/settings/registry");
   await wellMade(page, "registry");
-  await page.getByRole("button", { name: /^Collect/ }).click();
+  await page.getByRole("link", { name: /^Collect/ }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Collect them" }).click();
   await page.getByRole("status").filter({ hasText: /collected, .* free again/ }).waitFor();
   const after = await server.api("registry");
   assert.ok(after.blobs <= before.blobs);
