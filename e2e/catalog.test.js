@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { Server, fitsPhone, launch, onlyExpected, open, root, signIn, until, wellMade } from "./support/margrave.js";
+import { Server, begin, end, fitsPhone, onlyExpected, open, root, signIn, until, wellMade } from "./support/margrave.js";
 
 const server = new Server();
 let browser;
@@ -15,13 +15,10 @@ const names = () => page.getByRole("article").getByRole("heading").allInnerTexts
 const asked = (name) => new URL(page.url()).searchParams.get(name) ?? "";
 
 before(async () => {
-  [browser] = await Promise.all([launch(), server.startDemo()]);
-  page = await open(browser);
-  await signIn(page, server);
+  ({ browser, page } = await begin(server));
 });
 after(async () => {
-  await browser?.close();
-  server.stop();
+  await end(server, browser);
 });
 
 /** Until these applications are shown and no others, in any order. */

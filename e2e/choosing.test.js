@@ -1,7 +1,7 @@
 // Deploying, looked at closely: which devices the filters leave, what becomes of ticks, and every kind of question with wrong answers.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Server, launch, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
+import { Server, begin, end, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
 import { answerAlone, choose, drop, filtered, question, shown, tick } from "./support/wizard.js";
 
 const server = new Server();
@@ -15,14 +15,11 @@ const wrong = (field) => field.evaluate((element) => {
 });
 
 before(async () => {
-  [browser] = await Promise.all([launch(), server.startDemo()]);
-  page = await open(browser);
-  await signIn(page, server);
+  ({ browser, page } = await begin(server));
   devices = (await server.api("devices?limit=100")).items;
 });
 after(async () => {
-  await browser?.close();
-  server.stop();
+  await end(server, browser);
 });
 
 const named = (keep) => devices.filter(keep).map((one) => one.device).sort();
@@ -76,6 +73,80 @@ test("filters go together, ticks from different ones add up, and one that is tak
   await page.getByRole("button", { name: "Continue" }).click();
   await page.getByText("These answers are for 2 devices").waitFor();
   await drop(page);
+});
+
+test("the number of those chosen follows every tick at once", async () => {
+  await choose(page, server, "line-monitor");
+  const chosen = page.getByText(/devices? chosen so far$/);
+  assert.equal(await chosen.innerText(), "0 devices chosen so far");
+  assert.equal(await chosen.getAttribute("aria-live"), "polite");
+  await tick(page, "pump-01").check();
+  assert.equal(await chosen.innerText(), "1 device chosen so far");
+  const all = page.getByRole("checkbox", { name: "Choose all on this page that fit" });
+  await all.check();
+  const ticked = await page.getByRole("checkbox", { checked: true }).count() - 1;
+  assert.equal(await chosen.innerText(), `${ticked} devices chosen so far`);
+  await all.uncheck();
+  assert.equal(await chosen.innerText(), "0 devices chosen so far");
+  await drop(page);
+});
+
+for (const javaScriptEnabled of [true, false]) {
+  test(`ticks and answers are there again after going back, right or wrong, ${javaScriptEnabled ? "with" : "without"} script`, async () => {
+    const on = await open(browser, { javaScriptEnabled });
+    await signIn(on, server);
+    await choose(on, server, "line-monitor");
+    await tick(on, "pump-01").check();
+    await on.getByRole("navigation", { name: "Steps" }).getByRole("button", { name: "Version" }).click();
+    await on.getByRole("button", { name: "Continue" }).click();
+    assert.equal(await tick(on, "pump-01").isChecked(), true, "a tick");
+    await on.getByRole("button", { name: "Continue" }).click();
+    await on.getByLabel("Line name").fill("Typed by me");
+    await on.getByLabel("Sampling interval").fill("lots");
+    await on.getByRole("button", { name: "Back", exact: true }).click();
+    await on.getByRole("button", { name: "Continue" }).click();
+    assert.equal(await on.getByLabel("Line name").inputValue(), "Typed by me");
+    assert.equal(await on.getByLabel("Sampling interval").inputValue(), "lots", "what is wrong as well");
+    assert.equal(await wrong(on.getByLabel("Sampling interval")), true);
+    if (javaScriptEnabled) await wellMade(on, "answers kept though wrong");
+    await drop(on);
+    await on.context().close();
+  });
+}
+
+test("a form that took longer than the session stays on the page, and goes on after signing in in another tab", async () => {
+  const on = await open(browser);
+  await signIn(on, server);
+  await question(on, server, "line-monitor", ["pump-01"]);
+  await on.getByLabel("Line name").fill("Typed for an hour");
+  const place = on.url();
+  await on.context().clearCookies();
+  await on.getByRole("button", { name: "Review" }).click();
+  await on.getByRole("alert").filter({ hasText: "Your session has ended" }).waitFor();
+  assert.equal(on.url(), place);
+  await wellMade(on, "a session that ended");
+  const other = await on.context().newPage();
+  await signIn(other, server);
+  await on.getByRole("button", { name: "Review" }).click();
+  await on.getByText("1 device would change.").waitFor();
+  await on.getByText("Typed for an hour").first().waitFor();
+  await drop(on);
+  await on.context().close();
+});
+
+test("without script a form after the session leads to sign-in, says so, and back", async () => {
+  const plain = await open(browser, { javaScriptEnabled: false });
+  await signIn(plain, server);
+  await question(plain, server, "line-monitor", ["pump-01"]);
+  const place = plain.url();
+  await plain.context().clearCookies();
+  await plain.getByRole("button", { name: "Review" }).click();
+  await plain.getByText("Your session has ended; what you sent was not done.").waitFor();
+  await plain.getByLabel("Access token").fill(server.token);
+  await plain.getByRole("button", { name: "Sign in" }).click();
+  await plain.waitForURL(place);
+  await drop(plain);
+  await plain.context().close();
 });
 
 test("a device that cannot take it says why, and the reason stands with it under a filter as well", async () => {
@@ -177,7 +248,7 @@ test("a box that is not ticked is a no, and is one when it comes to the device",
   await page.getByRole("button", { name: "Review" }).click();
   await page.getByText("1 device would change.").waitFor();
   // Back to the questions: the box is as it was left.
-  await page.getByRole("link", { name: "Back", exact: true }).click();
+  await page.getByRole("button", { name: "Back", exact: true }).click();
   assert.equal(await box.isChecked(), false);
   await page.getByRole("button", { name: "Review" }).click();
   await page.getByRole("button", { name: "Deploy to 1 device" }).click();

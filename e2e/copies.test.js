@@ -97,7 +97,7 @@ test("an application comes with its components and images, followed piece by pie
   await fitsPhone(page, "a copy");
   await page.getByRole("link", { name: "Press 1.0.0" }).click();
   await page.getByRole("heading", { name: "Press 1.0.0" }).waitFor();
-  await go("/settings/registry");
+  await go("/settings/registries");
   await page.getByRole("row").filter({ hasText: "images/web" }).waitFor();
   await page.getByRole("link", { name: `oci://${host}/apps/press:1.0.0` }).waitFor();
 });

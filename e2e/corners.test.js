@@ -1,7 +1,7 @@
 // Corners: pages one comes to seldom, in both themes and as narrow as it gets; Enter where somebody types; what is left after signing out.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Server, launch, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
+import { Server, begin, end, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
 import { answerAlone, choose, drop, filtered, hasAlone, question, shown, tick } from "./support/wizard.js";
 
 const WIDTHS = [1280, 375, 320];
@@ -12,13 +12,10 @@ const go = (path, on = page) => on.goto(server.origin + path);
 const wide = (on) => on.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
 
 before(async () => {
-  [browser] = await Promise.all([launch(), server.startDemo()]);
-  page = await open(browser);
-  await signIn(page, server);
+  ({ browser, page } = await begin(server));
 });
 after(async () => {
-  await browser?.close();
-  server.stop();
+  await end(server, browser);
 });
 
 /** Nothing to complain about in both themes at every width, and nothing to scroll to the side. All that is wrong is told at once. */
@@ -63,6 +60,8 @@ test("what asks before it acts is a page that fits everywhere", async () => {
     ["retiring a client", "/clients/press-01?ask=retire"],
     ["accepting a client", "/clients/press-01?ask=accept"],
     ["deleting a group", "/groups/pressing?ask=delete"],
+    ["labelling several devices", "/devices/several?do=label&all=yes"],
+    ["retiring several clients", "/settings/clients/several?do=retire&all=yes"],
     ["removing a version", "/catalog/line-monitor?version=1.1.0&ask=delete"],
     ["revoking a token", `/settings/tokens?revoke=${token.id}`],
   ]);
@@ -108,7 +107,7 @@ test("every usual page fits as narrow as it gets", async () => {
   for (const path of [
     "/", "/devices", "/devices/add", "/devices/press-01/press-01", "/groups", "/catalog", "/catalog/add", "/catalog/line-monitor",
     "/deployments", `/deployments/${deployment.id}`, "/changes", `/changes/${deployment.change}`, "/activity", "/activity/audit",
-    "/settings/tokens", "/settings/sessions", "/settings/clients", "/settings/invitations", "/settings/registry",
+    "/settings/tokens", "/settings/sessions", "/settings/clients", "/settings/invitations", "/settings/registries", "/settings/registries/add", "/settings/trust",
   ]) {
     await go(path);
     await page.getByRole("heading", { level: 1 }).waitFor();
@@ -200,7 +199,7 @@ for (const javaScriptEnabled of [true, false]) {
     await on.getByLabel("Line name").fill("By Enter");
     await answerAlone(on, "packer-01", "Sampling interval", "33");
     await enter(on, on.getByLabel("Line name"), "review");
-    await on.getByRole("link", { name: "Back", exact: true }).click();
+    await on.getByRole("button", { name: "Back", exact: true }).click();
     await hasAlone(on, "33");
     await drop(on);
     await on.context().close();

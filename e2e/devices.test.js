@@ -1,7 +1,7 @@
 // One device, closely: labels, its gateway, its past, leaving and coming back, what is on it; and groups with more than one person at them.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Server, fitsPhone, launch, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
+import { Server, begin, end, fitsPhone, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
 
 const server = new Server();
 let browser;
@@ -14,13 +14,10 @@ const finished = () => page.getByRole("status").filter({ hasText: "Finished: don
 const labelsOf = async (name) => (await server.api(`devices/${name.split("/")[0]}/${name}`)).operatorLabels;
 
 before(async () => {
-  [browser] = await Promise.all([launch(), server.startDemo()]);
-  page = await open(browser);
-  await signIn(page, server);
+  ({ browser, page } = await begin(server));
 });
 after(async () => {
-  await browser?.close();
-  server.stop();
+  await end(server, browser);
 });
 
 test("a label gets another value, another is removed, and a third is as it was", async () => {
@@ -119,6 +116,8 @@ test("the past of a device is there: what it said, drawn and in words, when it w
   await until("it has said something", async () => (await server.api("deployments?client=press-02&convergence=converged")).items.length > 0);
   await go(device("press-02"));
   const runs = page.getByRole("region", { name: "What runs here" });
+  await runs.getByText("reported running", { exact: true }).first().waitFor();
+  assert.ok((await runs.getByRole("definition").filter({ hasText: /Installed/ }).count()) > 0, "what is reported stands beside what should be");
   const chart = runs.getByRole("img", { name: /installed from/ }).first();
   await chart.waitFor();
   assert.match(await chart.getAttribute("aria-label"), /installing from .*, installed from /);
@@ -229,6 +228,7 @@ test("a group is edited, and of two people at it the second is told and loses no
   await wellMade(page, "group");
   await page.getByLabel("Labels its devices have").fill("plant.example/zone=packaging,site=graz");
   await page.getByLabel("Description").fill("Packaging in Graz");
+  await page.getByRole("status").filter({ hasText: /would be in it: none come and \d+ go/ }).waitFor();
   await page.getByRole("button", { name: "Save" }).click();
   await page.getByText("The group was changed.").waitFor();
   await other.getByLabel("Labels its devices have").fill("plant.example/zone=packaging,site=linz");
@@ -244,6 +244,100 @@ test("a group is edited, and of two people at it the second is told and loses no
   assert.equal((await server.api("groups/packaging")).selector, "plant.example/zone=packaging,site=linz");
   onlyExpected(other, /409 \(Conflict/, /412 \(Precondition/);
   await other.context().close();
+});
+
+test("a group lists its devices, and without script says who comes and goes before it is saved", async () => {
+  const plain = await open(browser, { javaScriptEnabled: false });
+  await signIn(plain, server);
+  await server.api("groups/counted", "PUT", { selector: "site=graz" });
+  const inside = (await server.api("devices?selector=site%3Dgraz")).items.map((one) => one.device).sort();
+  await go("/groups/counted", plain);
+  const members = plain.getByRole("region", { name: "Its devices" }).getByRole("listitem").getByRole("link");
+  assert.deepEqual((await members.allInnerTexts()).sort(), inside);
+  await plain.getByLabel("Labels its devices have").fill("site=linz");
+  await plain.getByRole("button", { name: "Save" }).click();
+  await plain.getByRole("alert").filter({ hasText: new RegExp(`Nothing is saved yet\\. .* and ${inside.length} go`) }).waitFor();
+  assert.equal((await server.api("groups/counted")).selector, "site=graz");
+  await plain.getByRole("button", { name: "Save" }).click();
+  await plain.getByText("The group was changed.").waitFor();
+  assert.equal((await server.api("groups/counted")).selector, "site=linz");
+  await plain.context().close();
+  await go("/groups/counted");
+  await wellMade(page, "a group with its devices");
+  await fitsPhone(page, "a group with its devices");
+  await page.getByLabel("Application").selectOption("Line Monitor");
+  await page.getByRole("button", { name: "Deploy to this group" }).click();
+  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByText("Chosen: every device with site=linz that fits").waitFor();
+  await page.getByRole("button", { name: "Drop this draft" }).click();
+  await page.getByRole("dialog").getByRole("link", { name: "Cancel" }).click();
+  assert.equal(await page.getByText("Chosen: every device with site=linz that fits").count(), 1, "the draft is there still");
+  await page.getByRole("button", { name: "Drop this draft" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Drop this draft" }).click();
+  await page.getByText("The draft was dropped. Nothing was deployed.").waitFor();
+});
+
+test("several devices are labelled and shut out at once, with and without script, and what is ticked outlasts a refresh", async () => {
+  const plain = await open(browser, { javaScriptEnabled: false });
+  await signIn(plain, server);
+  for (const [on, value] of [[page, "early"], [plain, "late"]]) {
+    await go("/devices?q=press", on);
+    for (const name of ["press-01", "press-02"]) await on.getByRole("checkbox", { name: `Choose ${name}`, exact: true }).check();
+    if (on === page) {
+      await server.api("devices/robot-02/robot-02", "PATCH", { labels: { touched: "yes" } });
+      await page.getByRole("checkbox", { name: "Choose all on this page" }).waitFor();
+      const fresh = page.waitForResponse((response) => response.request().headers()["x-fragment"] === "live");
+      await page.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
+      await fresh;
+      assert.equal(await page.getByRole("checkbox", { name: "Choose press-01", exact: true }).isChecked(), true);
+    }
+    await on.getByRole("button", { name: "Label", exact: true }).click();
+    await on.getByText("This touches 2 devices.").waitFor();
+    if (on === page) {
+      await wellMade(page, "labelling several");
+      await fitsPhone(page, "labelling several");
+    }
+    await on.getByLabel("Label", { exact: true }).fill("turn");
+    await on.getByLabel("Its value", { exact: true }).fill(value);
+    await on.getByLabel("Reason, for the audit").fill(`turn ${value}`);
+    await on.getByRole("button", { name: "Label 2 devices" }).click();
+    await on.getByText(`2 devices were labelled turn=${value}.`).waitFor();
+    assert.equal(new URL(on.url()).searchParams.get("q"), "press", "back where one was");
+    for (const name of ["press-01", "press-02"]) assert.equal((await labelsOf(name)).turn, value);
+  }
+  const { items } = await server.api("audit?limit=30");
+  for (const name of ["press-01", "press-02"]) assert.ok(items.some((one) => one.subject === `device/${name}/${name}` && one.reason === "turn late"));
+  await go("/devices?labels=turn%3Dlate");
+  await page.getByLabel("All 2 that match").check();
+  await page.getByRole("button", { name: "Retire", exact: true }).click();
+  await page.getByRole("heading", { name: "Retire 2 clients?" }).waitFor();
+  await wellMade(page, "retiring several");
+  await page.getByRole("button", { name: "Retire 2 clients" }).click();
+  await page.getByText("2 clients were retired.").waitFor();
+  await go("/settings/clients?state=retired");
+  await wellMade(page, "clients to tick");
+  for (const name of ["press-01", "press-02"]) await page.getByRole("checkbox", { name: `Choose ${name}`, exact: true }).check();
+  await page.getByRole("button", { name: "Accept", exact: true }).click();
+  await page.getByText("Of those chosen: 2 retired.").waitFor();
+  await page.getByRole("button", { name: "Accept 2 clients" }).click();
+  await page.getByText("2 clients were accepted.").waitFor();
+  assert.equal((await server.api("clients/press-01")).state, "accepted");
+  await plain.context().close();
+});
+
+test("on a phone the site stands under a device and the components under a deployment, and short names are not broken", async () => {
+  const phone = await open(browser, { viewport: { width: 375, height: 800 } });
+  await signIn(phone, server);
+  await go("/devices?q=robot-0", phone);
+  const row = phone.getByRole("row").filter({ has: phone.getByRole("link", { name: "robot-02", exact: true }) });
+  await row.getByRole("rowheader").getByText((await labelsOf("robot-02")).site ?? "graz").waitFor();
+  const lines = await row.getByRole("link", { name: "robot-02", exact: true }).evaluate((link) => link.getClientRects().length);
+  assert.equal(lines, 1, "a name in one line");
+  const [one] = (await server.api("deployments?limit=100")).items.filter((known) => known.status?.components?.length);
+  await go(`/deployments?device=${one.device}`, phone);
+  await phone.getByRole("cell").getByText(one.status.components[0].name).first().waitFor();
+  await fitsPhone(phone, "deployments of a device");
+  await phone.context().close();
 });
 
 test("devices are filtered by a group, in the address as well, and a group of that name is made once", async () => {

@@ -1,7 +1,7 @@
 // For everyone: without script, without a mouse, on a phone. Every page, and the whole way from the catalog to a device that runs it.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Server, fitsPhone, launch, onlyExpected, open, signIn, tabTo, until, wellMade } from "./support/margrave.js";
+import { Server, begin, end, fitsPhone, onlyExpected, open, signIn, tabTo, until, wellMade } from "./support/margrave.js";
 
 const server = new Server();
 let browser;
@@ -11,15 +11,12 @@ const go = (path, on = page) => on.goto(server.origin + path);
 const rowsThatFit = (on) => on.getByRole("row").filter({ has: on.getByRole("rowheader") }).filter({ hasText: "Fits" }).filter({ hasNotText: "already" });
 
 before(async () => {
-  [browser] = await Promise.all([launch(), server.startDemo()]);
-  page = await open(browser);
-  await signIn(page, server);
+  ({ browser, page } = await begin(server));
   plain = await open(browser, { javaScriptEnabled: false });
   await signIn(plain, server);
 });
 after(async () => {
-  await browser?.close();
-  server.stop();
+  await end(server, browser);
 });
 
 /** The address of every page there is, with something on it. */
@@ -32,7 +29,7 @@ async function everyPage() {
     "/catalog", "/catalog?q=nothing-like-it", "/catalog?device=press-01/press-01", "/catalog/add", "/catalog/line-monitor", "/catalog/line-monitor?where=yes",
     "/deployments", "/deployments?state=failed", ask, `${ask}?ask=remove`, "/changes", `/changes/${deployment.change}`,
     "/activity", "/activity?kind=client", "/activity/audit", "/activity/audit?check=yes",
-    "/settings/tokens", "/settings/sessions", "/settings/clients", "/settings/invitations", "/settings/registry", "/nothing/here",
+    "/settings/tokens", "/settings/sessions", "/settings/clients", "/settings/invitations", "/settings/registries", "/settings/registries/add", "/settings/trust", "/nothing/here",
   ];
 }
 
@@ -162,6 +159,7 @@ test("on a phone the wizard fits, step by step", async () => {
   await page.getByText("1 device would change.").waitFor();
   await wellMade(page, "review on a phone");
   await page.getByRole("button", { name: "Drop this draft" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Drop this draft" }).click();
   await page.setViewportSize({ width: 1280, height: 900 });
 });
 

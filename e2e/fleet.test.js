@@ -1,7 +1,7 @@
 // The operator's day with a fleet of simulated devices: overview, devices, labels, groups, catalog, deploying, watching, going back.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Server, launch, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
+import { Server, begin, end, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
 
 const server = new Server();
 let browser;
@@ -11,13 +11,10 @@ const main = () => page.getByRole("main");
 const go = (path) => page.goto(server.origin + path);
 
 before(async () => {
-  [browser] = await Promise.all([launch(), server.startDemo()]);
-  page = await open(browser);
-  await signIn(page, server);
+  ({ browser, page } = await begin(server));
 });
 after(async () => {
-  await browser?.close();
-  server.stop();
+  await end(server, browser);
 });
 
 test("the overview shows devices by state, what is under way and what needs somebody", async () => {
@@ -343,8 +340,8 @@ test("a device that only simulates says so, and so does what is deployed there; 
   await mark(page.getByRole("table")).first().waitFor();
 });
 
-test("settings show tokens, clients and the registry", async () => {
-  for (const [path, heading] of [["tokens", "New token"], ["clients", null], ["registry", "How devices trust this server"]]) {
+test("settings show tokens, clients, the registry and trust", async () => {
+  for (const [path, heading] of [["tokens", "New token"], ["clients", null], ["registries", "Registry of this server"], ["trust", "How devices trust this server"]]) {
     await go(`/settings/${path}`);
     if (heading) await main().getByRole("heading", { name: heading }).waitFor();
     await wellMade(page, `settings ${path}`);

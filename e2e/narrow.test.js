@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { Server, launch, onlyExpected, open, root, signIn, tabTo, until, wellMade } from "./support/margrave.js";
+import { Server, begin, end, onlyExpected, root, tabTo, until, wellMade } from "./support/margrave.js";
 
 const LONG = "Donaudampfschifffahrtselektrizitaetenhauptbetriebswerkbauunterbeamtengesellschaft";
 const server = new Server();
@@ -27,16 +27,13 @@ function packed() {
 }
 
 before(async () => {
-  [browser] = await Promise.all([launch(), server.start()]);
-  page = await open(browser);
-  await signIn(page, server);
+  ({ browser, page } = await begin(server, server.start()));
   server.device("press-07-in-the-very-long-hall-of-the-northern-plant", "");
   server.device("lathe-3");
   await until("the devices have reported", async () => (await server.api("devices")).items.length === 2);
 });
 after(async () => {
-  await browser?.close();
-  server.stop();
+  await end(server, browser);
 });
 
 test("after an upload the way back is the page before it", async () => {
@@ -56,7 +53,7 @@ test("at 320 pixels, with the longest words, no page is wider than the window", 
   const device = (await server.api("devices")).items.find((one) => one.device.startsWith("press"));
   const made = await server.api("deployments", "POST", { kind: "create", application: "line-monitor", version: "1.0.0", scope: { devices: [{ client: device.client, device: device.device }] }, answers: { lineName: "Press 7" }, reason: LONG });
   const deployments = await until("it is published", async () => (await server.api("deployments")).items.at(0) && (await server.api("deployments")).items);
-  const paths = ["/", "/devices", `/devices/${device.client}/${device.device}`, "/devices/add", "/groups", "/catalog", "/catalog/line-monitor", "/catalog/add", "/deployments", "/deployments?state=removing", "/changes", "/activity", "/activity/audit", "/deployments/nothing", "/settings/tokens", "/settings/password", "/settings/sessions", "/settings/clients", "/settings/invitations", "/settings/registry"];
+  const paths = ["/", "/devices", `/devices/${device.client}/${device.device}`, "/devices/add", "/groups", "/catalog", "/catalog/line-monitor", "/catalog/add", "/deployments", "/deployments?state=removing", "/changes", "/activity", "/activity/audit", "/deployments/nothing", "/settings/tokens", "/settings/password", "/settings/sessions", "/settings/clients", "/settings/invitations", "/settings/registries", "/settings/registries/add", "/settings/trust"];
   paths.push(`/changes/${made.id}`);
   paths.push(`/deployments/${deployments[0].id}`);
   for (const width of [320, 375]) {

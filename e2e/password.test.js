@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { Server, launch, onlyExpected, open, wellMade } from "./support/margrave.js";
+import { Server, end, launch, onlyExpected, open, wellMade } from "./support/margrave.js";
 
 const NEW = "three small words";
 const server = new Server();
@@ -24,8 +24,7 @@ before(async () => {
   page = await open(browser);
 });
 after(async () => {
-  await browser?.close();
-  server.stop();
+  await end(server, browser);
 });
 
 test("the fields are what password managers look for", async () => {
@@ -48,6 +47,10 @@ test("the first password lets the admin in", async () => {
   await enter(page, first());
   await page.getByRole("heading", { name: "Overview", level: 1 }).waitFor();
   await page.getByText("Signed in as admin").waitFor();
+  await page.getByText("The password of admin is still the first one").waitFor();
+  await wellMade(page, "overview with the first password");
+  await page.getByRole("link", { name: "Change the password" }).click();
+  await page.getByLabel("Present password").waitFor();
 });
 
 test("the password is changed, the other browser is signed out, this one stays", async () => {
@@ -68,6 +71,7 @@ test("the password is changed, the other browser is signed out, this one stays",
   await page.getByLabel("New password again").fill(NEW);
   await page.getByRole("button", { name: "Change the password" }).click();
   await page.getByText("The password was changed. Your other session was ended.").waitFor();
+  assert.equal(await page.getByText("is still the first one").count(), 0);
   await other.goto(`${server.origin}/devices`);
   await other.getByRole("heading", { name: "Sign in" }).waitFor();
   await page.goto(`${server.origin}/activity/audit?action=operator`);

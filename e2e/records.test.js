@@ -1,7 +1,7 @@
 // What is written down and who may come in: activity and audit by address, tokens, sessions, invitations, the registry.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Server, fitsPhone, launch, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
+import { Server, begin, end, fitsPhone, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
 
 const server = new Server();
 let browser;
@@ -13,13 +13,10 @@ const entries = () => page.getByRole("list").locator(":scope > li").filter({ has
 const records = () => page.getByRole("table", { name: /Audit/ }).getByRole("row").filter({ has: page.getByRole("cell") });
 
 before(async () => {
-  [browser] = await Promise.all([launch(), server.startDemo()]);
-  page = await open(browser);
-  await signIn(page, server);
+  ({ browser, page } = await begin(server));
 });
 after(async () => {
-  await browser?.close();
-  server.stop();
+  await end(server, browser);
 });
 
 /** The column of the audit with this heading. */
@@ -115,6 +112,49 @@ test("the audit is narrowed by who, what and time, and each is an address of its
   assert.deepEqual(await column("About"), kept);
 });
 
+test("activity and audit are narrowed by two dates, with and without script", async () => {
+  const day = (days) => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);
+  const plain = await open(browser, { javaScriptEnabled: false });
+  await signIn(plain, server);
+  for (const path of ["/activity", "/activity/audit"]) {
+    await go(path);
+    await page.getByLabel("From (UTC)").fill(day(1));
+    await until("nothing is from tomorrow on", async () => (await page.getByRole("heading", { name: /^(Nothing like this|Nobody did)/ }).count()) === 1);
+    assert.equal(asked("from"), day(1));
+    await page.getByLabel("From (UTC)").fill(day(-1));
+    await page.getByLabel("Until (UTC)").fill(day(1));
+    await until("it is there again", async () => (await page.getByRole("main").locator("time").count()) > 0);
+    assert.deepEqual([asked("from"), asked("until")], [day(-1), day(1)]);
+    await page.reload();
+    assert.equal(await page.getByLabel("Until (UTC)").inputValue(), day(1));
+    await wellMade(page, `${path} between two dates`);
+    await fitsPhone(page, `${path} between two dates`);
+
+    await go(path, plain);
+    await plain.getByLabel("From (UTC)").fill(day(1));
+    await plain.getByLabel("Until (UTC)").fill(day(-1));
+    await plain.getByRole("button", { name: "Filter" }).click();
+    await plain.getByRole("alert").filter({ hasText: "the end is before the beginning" }).waitFor();
+    const until_ = plain.getByLabel("Until (UTC)");
+    assert.equal(await until_.getAttribute("aria-invalid"), "true");
+    await plain.getByText("the end is before the beginning", { exact: true }).waitFor();
+    await go(`${path}?from=soon`, plain);
+    assert.equal(await plain.getByLabel("From (UTC)").inputValue(), "soon", "what was written stays to be mended");
+  }
+  await plain.context().close();
+});
+
+test("the audit finds what somebody did by the name of the device, the group or the application", async () => {
+  await go("/activity/audit");
+  for (const [text, named] of [["press-02", /press-02/], ["Line Monitor", /Line Monitor/], ["group by-night", /by-night/]]) {
+    await page.getByLabel("About").fill(text);
+    await until(`only ${text} is left`, async () => {
+      const about = await column("About").catch(() => []);
+      return about.length > 0 && about.every((one) => named.test(one));
+    });
+  }
+});
+
 test("a token is made, works, is revoked, and works no more", async () => {
   await go("/settings/tokens");
   await page.getByLabel("Who will use it").fill("build server");
@@ -176,7 +216,7 @@ test("an invitation is withdrawn, and is not open any more", async () => {
 
 test("what nothing in the registry refers to is collected, and the page says how much", async () => {
   const before = await server.api("registry");
-  await go("/settings/registry");
+  await go("/settings/registries");
   await wellMade(page, "registry");
   await page.getByRole("link", { name: /^Collect/ }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Collect them" }).click();

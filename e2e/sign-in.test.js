@@ -1,7 +1,7 @@
 // In and out: wrong token, right token, coming back to where one was, sessions that are ended elsewhere, requests from other sites.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Server, launch, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
+import { Server, end, launch, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
 
 const server = new Server();
 let browser;
@@ -12,8 +12,7 @@ before(async () => {
   page = await open(browser);
 });
 after(async () => {
-  await browser?.close();
-  server.stop();
+  await end(server, browser);
 });
 
 test("whoever is not signed in is asked to, and comes back to where they wanted", async () => {

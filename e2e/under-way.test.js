@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { Server, launch, onlyExpected, open, root, signIn, until, wellMade } from "./support/margrave.js";
+import { Server, end, launch, onlyExpected, open, root, signIn, until, wellMade } from "./support/margrave.js";
 
 const server = new Server();
 let browser;
@@ -19,8 +19,7 @@ before(async () => {
   await signIn(page, server);
 });
 after(async () => {
-  await browser?.close();
-  server.stop();
+  await end(server, browser);
 });
 
 async function joined(name) {
@@ -85,7 +84,7 @@ test("what fails is tried again on the spot when somebody asks for it", async ()
   await wellMade(page, "a change that failed");
   await page.getByRole("rowheader").getByRole("link").click();
   await page.getByText("image not found").first().waitFor();
-  await page.getByText("The device tries again by itself.").first().waitFor();
+  await page.getByText("The device tries again by itself, after pauses that grow; it does not report when").first().waitFor();
   device.behave("");
   await page.getByRole("status").filter({ hasText: "Up to date" }).waitFor({ timeout: 60_000 });
 });
@@ -136,7 +135,7 @@ test("of two operators who change one deployment the second is told, and loses n
   assert.equal((await server.api(`deployments/${id}`)).values.sampleSeconds, 20, "nothing was overwritten");
   await other.getByRole("link", { name: "Look again" }).click();
   await other.getByText("1 device would change.").waitFor();
-  await other.getByRole("link", { name: "Back", exact: true }).click();
+  await other.getByRole("button", { name: "Back", exact: true }).click();
   assert.equal(await other.getByLabel("Sampling interval").inputValue(), "30", "what was typed is not lost");
   await other.getByRole("button", { name: "Review" }).click();
   await other.getByRole("button", { name: "Reconfigure 1 device" }).click();
@@ -164,8 +163,11 @@ test("back to an earlier revision: what it changes is said before, and it comes 
 test("every device that runs an older version is brought to the new one by one change", async () => {
   await go("/catalog/line-monitor?version=1.1.0");
   await page.getByRole("button", { name: "Bring 3 devices to 1.1.0" }).click();
-  await page.getByText("3 devices run another than 1.1.0").waitFor();
+  await page.getByText("3 devices run another version than 1.1.0").waitFor();
   await wellMade(page, "bulk upgrade, version");
+  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByText("every device that runs it in another version than 1.1.0, 3 devices").waitFor();
+  await wellMade(page, "bulk upgrade, devices");
   await page.getByRole("button", { name: "Continue" }).click();
   await page.getByText("These answers are for 3 devices").waitFor();
   assert.equal(await page.getByLabel("Line name").getAttribute("readonly"), "", "what cannot change is locked");
@@ -199,6 +201,7 @@ test("a wizard goes on where it was when the server is restarted under it", asyn
   await page.getByRole("button", { name: "Review" }).click();
   await page.getByText("1 device would change.").waitFor();
   await page.getByRole("button", { name: "Drop this draft" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Drop this draft" }).click();
   await page.getByText("The draft was dropped. Nothing was deployed.").waitFor();
 });
 

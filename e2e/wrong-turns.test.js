@@ -1,10 +1,10 @@
 // What goes wrong: a broken package, no script, a form sent twice, a server that is gone and comes back, a stale draft.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { Server, launch, onlyExpected, open, root, signIn, until, wellMade } from "./support/margrave.js";
+import { Server, begin, end, onlyExpected, open, root, until, wellMade } from "./support/margrave.js";
 
 const server = new Server();
 let browser;
@@ -12,13 +12,10 @@ let page;
 const go = (path, on = page) => on.goto(server.origin + path);
 
 before(async () => {
-  [browser] = await Promise.all([launch(), server.start()]);
-  page = await open(browser);
-  await signIn(page, server);
+  ({ browser, page } = await begin(server, server.start()));
 });
 after(async () => {
-  await browser?.close();
-  server.stop();
+  await end(server, browser);
 });
 
 /** A package as tar.gz, with its description changed. */
@@ -33,16 +30,52 @@ function packed(name, change) {
 }
 
 test("a broken package is refused with every problem, and nothing is added", async () => {
-  const archive = packed("broken", (text) => text.replace("apiVersion: v1", "apiVersion: v9").replace("dataType: integer", "dataType: number"));
+  const archive = packed("broken", (text) => text
+    .replace("apiVersion: v1", "apiVersion: v9")
+    .replace("icon: ./resources/icon.svg", "icon: ./resources/no-icon.svg")
+    .replace("dataType: integer", "dataType: number")
+    .replace(/( +)schema: \S+/, "$1schema: nowhere"));
   await go("/catalog/add");
   await wellMade(page, "add an application");
   await page.getByLabel("Archive of the package").setInputFiles(archive);
   await page.getByRole("button", { name: "Upload" }).click();
   const summary = page.getByRole("alert").filter({ hasText: "The package is broken" });
   await summary.waitFor();
-  assert.ok((await summary.getByRole("listitem").count()) >= 1, await summary.innerText());
+  await summary.getByText("The package has 4 problems").waitFor();
+  // In the order of the lines: structure, a file that is not there, a reference to nothing.
+  const said = await summary.getByRole("listitem").allInnerTexts();
+  assert.equal(said.length, 4, said.join("\n"));
+  assert.match(said[0], /^apiVersion: line \d+: v9 is not a known version/);
+  assert.match(said[1], /^metadata\.catalog\.application\.icon: line \d+: names \.\/resources\/no-icon\.svg, which is not in the package/);
+  assert.match(said[2], /\.schema: line \d+: nowhere is not the name of a schema/);
+  assert.match(said[3], /\.dataType: line \d+: number is not a data type/);
   await wellMade(page, "broken package");
   assert.equal((await server.api("applications")).items.length, 0);
+});
+
+test("an archive over the limit is refused before it is sent", async () => {
+  await go("/catalog/add");
+  const large = join(server.folder, "large.tar.gz");
+  writeFileSync(large, "");
+  truncateSync(large, (32 << 20) + 1);
+  const sent = [];
+  const note = (request) => { if (request.method() === "POST") sent.push(request.url()); };
+  page.on("request", note);
+  await page.getByLabel("Archive of the package").setInputFiles(large);
+  await page.getByRole("button", { name: "Upload" }).click();
+  const summary = page.getByRole("alert").filter({ hasText: "The upload is larger than 32 MiB" });
+  await summary.waitFor();
+  assert.ok(await summary.evaluate((element) => element === document.activeElement));
+  assert.deepEqual(sent, []);
+  await wellMade(page, "an archive over the limit");
+  // Once more says it once, and another file goes its way.
+  await page.getByRole("button", { name: "Upload" }).click();
+  assert.equal(await page.getByRole("alert").count(), 1);
+  await page.getByLabel("Archive of the package").setInputFiles({ name: "notes.gz", mimeType: "application/gzip", buffer: Buffer.from("hello") });
+  await page.getByRole("button", { name: "Upload" }).click();
+  await page.getByRole("alert").filter({ hasText: "This is a text file" }).waitFor();
+  page.off("request", note);
+  assert.equal(sent.length, 1);
 });
 
 test("something that is no package at all is called what it is, with how to make one", async () => {
@@ -159,6 +192,24 @@ trust_bundle = "${join(out, "bundle.pem")}"
   await page.getByRole("table", { name: /Devices/ }).getByText("press-07").first().waitFor({ timeout: 40_000 });
 });
 
+test("a device without a runtime says that nothing can run there, and what would change it", async () => {
+  await go("/devices");
+  await page.getByRole("row", { name: /press-07/ }).getByText("no runtime is switched on").waitFor();
+  await page.getByRole("link", { name: "press-07", exact: true }).click();
+  await page.getByText("This device runs no applications: no runtime is switched on for its agent").waitFor();
+  assert.equal(await page.getByRole("link", { name: "Deploy to this device" }).count(), 0);
+  await wellMade(page, "device without a runtime");
+});
+
+test("what registries lack is said on the page of the application, and can be asked again", async () => {
+  await go("/catalog/line-monitor");
+  await page.getByRole("heading", { name: "Components that devices may not find" }).waitFor();
+  await page.getByText(/nobody has registry registry\.margrave\.example, which is a name for examples/).first().waitFor();
+  await wellMade(page, "application whose components nobody serves");
+  await page.getByRole("button", { name: "Ask again" }).click();
+  await page.getByText("The registries were asked again: not every component was found.").waitFor();
+});
+
 test("two windows of one draft: the second is told", async () => {
   await go("/catalog/line-monitor");
   await page.getByRole("button", { name: "Deploy", exact: true }).click();
@@ -171,6 +222,7 @@ test("two windows of one draft: the second is told", async () => {
   await other.getByRole("heading", { name: "It has changed in the meantime" }).waitFor();
   await other.close();
   await page.getByRole("button", { name: "Drop this draft" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Drop this draft" }).click();
   await page.getByText("The draft was dropped. Nothing was deployed.").waitFor();
 });
 

@@ -86,6 +86,19 @@ export class Server {
     return answer.status === 204 ? null : answer.json();
   }
 
+  /** Changes the database behind the back of the server, which goes on. */
+  sql(statement) {
+    const script = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=30, isolation_level=None).execute(sys.argv[2])";
+    execFileSync("python3", ["-c", script, join(this.folder, "margrave.db"), statement], { stdio: ["ignore", "pipe", "pipe"] });
+  }
+
+  /** The database takes no more deployments than these, whatever is asked of it. Gives what ends that. */
+  holdBack(deployments) {
+    this.sql(`CREATE TRIGGER held_back BEFORE INSERT ON deployments WHEN (SELECT COUNT(*) FROM deployments) >= ${deployments}
+      BEGIN SELECT RAISE(ABORT, 'held back'); END`);
+    return () => this.sql("DROP TRIGGER held_back");
+  }
+
   /** Another program of ours, ended with the server. */
   spawn(program, ...args) {
     const child = spawn(join(root, "target/debug", program), args, { stdio: "ignore" });
@@ -111,6 +124,7 @@ export class Server {
     writeFileSync(script, behaviour);
     writeFileSync(join(folder, "agent.toml"), `server = "${said("wfm-url")}"
 state_dir = "${join(folder, "state")}"
+runtime = "simulated"
 observe_period = "1s"
 [device]
 id = "${name}"
@@ -168,6 +182,19 @@ export async function signIn(page, server) {
   await page.getByLabel("Access token").fill(server.token);
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.getByRole("heading", { name: "Overview", level: 1 }).waitFor();
+}
+
+/** What nearly every journey begins with: a server as it starts, a browser, and a page of somebody who is signed in. */
+export async function begin(server, started = server.startDemo()) {
+  const [browser] = await Promise.all([launch(), started]);
+  const page = await open(browser);
+  await signIn(page, server);
+  return { browser, page };
+}
+
+export async function end(server, browser) {
+  await browser?.close();
+  server.stop();
 }
 
 /** No violation of accessibility rules, in both themes; nothing wider than the page. */

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { Server, launch, open, root, signIn, until } from "./margrave.js";
 
 /** Those that README and docs show; with a folder of your own you get all pages, wide and narrow, light and dark. */
-const MAIN = ["overview", "devices", "choose-devices", "change", "phone-dark"];
+const MAIN = ["overview", "devices", "device", "catalog", "application", "choose-devices", "questions", "review", "change", "deployment", "activity", "phone-dark"];
 const folder = process.argv[2] ?? join(root, "docs/screens");
 mkdirSync(folder, { recursive: true });
 const wanted = (name) => process.argv[2] !== undefined || MAIN.includes(name);
@@ -19,7 +19,7 @@ async function everything(failed) {
     retire: "/clients/press-01?ask=retire", groups: "/groups", group: "/groups/pressing", "group-new": "/groups/new", catalog: "/catalog", "catalog-device": "/catalog?device=tiny-01/tiny-01",
     "catalog-add": "/catalog/add", application: "/catalog/line-monitor", where: "/catalog/vibration-analytics?where=yes", deployments: "/deployments", deployment: `/deployments/${failed.id}`,
     retry: `/deployments/${failed.id}?ask=retry`, changes: "/changes", change: `/changes/${failed.change}`, activity: "/activity", audit: "/activity/audit",
-    tokens: "/settings/tokens", sessions: "/settings/sessions", clients: "/settings/clients", invitations: "/settings/invitations", registry: "/settings/registry", lost: "/nothing/here",
+    tokens: "/settings/tokens", sessions: "/settings/sessions", clients: "/settings/clients", invitations: "/settings/invitations", registries: "/settings/registries", trust: "/settings/trust", lost: "/nothing/here",
   };
   for (const [look, width, colorScheme] of [["wide", 1280, "light"], ["wide-dark", 1280, "dark"], ["phone", 375, "light"], ["phone-dark", 375, "dark"]]) {
     const page = await open(browser, { viewport: { width, height: 860 }, colorScheme });
@@ -92,6 +92,7 @@ try {
   await page.getByLabel("Reason, for the audit").fill("line 7 goes live");
   await page.getByRole("button", { name: /Deploy to/ }).click();
   await page.getByRole("status").waitFor();
+  await page.getByText(/[123] of 3 done/).waitFor();
   await take(page, "change");
   const { items } = await until("something has failed", async () => {
     const failed = await server.api("deployments?convergence=failed");

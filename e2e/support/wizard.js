@@ -71,5 +71,7 @@ export async function hasAlone(page, value) {
 
 export async function drop(page) {
   await page.getByRole("button", { name: "Drop this draft" }).click();
+  // A dialog, or without script a page; the button behind it has the same name.
+  await page.locator("form.ask").getByRole("button", { name: "Drop this draft" }).click();
   await page.getByText("The draft was dropped. Nothing was deployed.").waitFor();
 }

@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use margrave_agent::arguments::{Arguments, Command, Common, ConfigCommand, EnrolArguments, Output};
 use margrave_agent::config::{self, AgentConfig};
 use margrave_agent::machine::Settled;
+use margrave_agent::runtimes::absent::{self, Places};
 use margrave_agent::runtimes::{LogsWanted, Runtime};
 use margrave_agent::{SystemClock, enrol};
 use margrave_core::time::Clock;
@@ -39,7 +40,7 @@ async fn command(arguments: Arguments) -> anyhow::Result<u8> {
     let Arguments { command, common } = arguments;
     start_logging(&common)?;
     if let Command::Config { command } = command {
-        return settings(command, common.config);
+        return settings(command, common.config).await;
     }
     let mut config = load(&common)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -52,6 +53,9 @@ async fn command(arguments: Arguments) -> anyhow::Result<u8> {
             let enrolment = enrol::enrol(&config, &token, arguments.again, clock).await?;
             writeln!(anstream::stdout(), "enrolled as {}", enrolment.spiffe_id)?;
             writeln!(anstream::stdout(), "fleet manager is {}", enrolment.wfm_url)?;
+            if let Some(advice) = absent::advice(&config, &Places::of_this_machine()).await {
+                write!(anstream::stdout(), "\n{}", advice.for_a_terminal())?;
+            }
             Ok(EXIT_OK)
         }
         Command::Run => {
@@ -85,15 +89,15 @@ async fn command(arguments: Arguments) -> anyhow::Result<u8> {
             })
         }
         Command::Status { output } => {
-            explain::status(&explain::load(&config, &*clock)?, output)?;
+            explain::status(&explain::load(&config, &*clock).await?, output)?;
             Ok(EXIT_OK)
         }
         Command::Explain { deployment, output } => {
-            explain::explain(&explain::load(&config, &*clock)?, deployment.as_deref(), output)?;
+            explain::explain(&explain::load(&config, &*clock).await?, deployment.as_deref(), output)?;
             Ok(EXIT_OK)
         }
         Command::Logs { deployment, component, lines } => {
-            let report = explain::load(&config, &*clock)?;
+            let report = explain::load(&config, &*clock).await?;
             let deployment = explain::find(&report, &deployment)?;
             let wanted = LogsWanted { deployment, component, lines: lines as usize };
             let text = runtime(&config)?.logs(wanted).await.map_err(anyhow::Error::msg)?;
@@ -101,18 +105,21 @@ async fn command(arguments: Arguments) -> anyhow::Result<u8> {
             Ok(EXIT_OK)
         }
         Command::Hold { length, reason, end } => hold::command(&config.state_dir, length, reason, end, &*clock),
-        Command::ConfigExample => settings(ConfigCommand::Example, None),
+        Command::ConfigExample => settings(ConfigCommand::Example, None).await,
         Command::Config { .. } => unreachable!("handled before a configuration is read"),
     }
 }
 
-fn settings(command: ConfigCommand, given: Option<PathBuf>) -> anyhow::Result<u8> {
+async fn settings(command: ConfigCommand, given: Option<PathBuf>) -> anyhow::Result<u8> {
     match command {
         ConfigCommand::Example => write!(anstream::stdout(), "{}", config::EXAMPLE)?,
         ConfigCommand::Check { file } => {
             let path = file.or(given).unwrap_or_else(|| PathBuf::from(config::DEFAULT_PATH));
-            AgentConfig::check(&path)?;
+            let config = AgentConfig::check(&path)?;
             writeln!(anstream::stdout(), "`{}` can be used", path.display())?;
+            if let Some(advice) = absent::advice(&config, &Places::of_this_machine()).await {
+                write!(anstream::stdout(), "\n{}", advice.for_a_terminal())?;
+            }
         }
     }
     Ok(EXIT_OK)

@@ -44,7 +44,8 @@ pub struct AgentConfig {
     /// Base URL of the WFM, with a path if it has one (W-01). Left out: the one learnt at enrolment.
     pub server: Option<Url>,
     pub state_dir: PathBuf,
-    pub runtime: RuntimeKind,
+    /// Left out: what `compose` and `kubernetes` switch on, and nothing where there is neither.
+    pub runtime: Option<RuntimeKind>,
     pub device: DeviceConfig,
     /// Children of this gateway.
     pub child: Vec<ChildConfig>,
@@ -67,12 +68,15 @@ pub struct AgentConfig {
     pub compose: Option<ComposeConfig>,
     /// There: Helm releases and plain manifests run on Kubernetes.
     pub kubernetes: Option<KubernetesConfig>,
+    /// Where it was read from.
+    #[serde(skip)]
+    pub file: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RuntimeKind {
-    #[default]
+    /// Pretends: only for who asks for it.
     Simulated,
 }
 
@@ -196,7 +200,7 @@ impl Default for AgentConfig {
         Self {
             server: None,
             state_dir: PathBuf::from("/var/lib/margrave-agent"),
-            runtime: RuntimeKind::default(),
+            runtime: None,
             device: DeviceConfig { discover: true, ..DeviceConfig::default() },
             child: Vec::new(),
             poll: PollConfig::default(),
@@ -214,6 +218,7 @@ impl Default for AgentConfig {
             telemetry: TelemetryConfig::default(),
             compose: None,
             kubernetes: None,
+            file: None,
         }
     }
 }

@@ -15,6 +15,18 @@ use std::path::{Path, PathBuf};
 /// By which applications find devices that run plain Kubernetes manifests (CR-01).
 pub const MANIFESTS_LABEL: (&str, &str) = ("org.margrave/manifests", "v1");
 
+/// What a device reports that hosts workloads, and leaves out as a whole where it does not (CAP-06).
+const HOSTING: [&str; 8] = [
+    "cpus",
+    "memory",
+    "storage",
+    "peripherals",
+    "interfaces",
+    "otelCollector",
+    "supportedRuntimes",
+    "supportedDeploymentTypes",
+];
+
 /// More is not a description of a device.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -31,6 +43,7 @@ pub enum FactsError {
 /// What the runtime of this agent is, as far as it is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Host {
+    /// Empty: nothing is switched on to run workloads with.
     pub types: &'static [&'static str],
     /// It only pretends to run anything.
     pub simulated: bool,
@@ -82,6 +95,8 @@ fn report(id: DeviceId, mut value: Value, host: Host) -> Result<DeviceReport, Fa
         // The id is the path it is reported under (CAP-05).
         properties.insert("id".to_owned(), Value::String(id.as_str().to_owned()));
     }
+    // Whatever the file says: where nothing can run, nothing is offered.
+    let taken_away = host.types.is_empty() && take_hosting_away(&mut value);
     let text = serde_json::to_vec(&value)
         .map_err(|error| FactsError::Invalid { device: id.clone(), message: error.to_string() })?;
     let read = DeviceCapabilities::read(&text, UnknownTypes::Refuse)
@@ -92,7 +107,18 @@ fn report(id: DeviceId, mut value: Value, host: Host) -> Result<DeviceReport, Fa
         let (key, announcement) = margrave_core::runtime::simulated_announcement();
         merge(capabilities.extensions.entry(key).or_insert(Value::Null), announcement);
     }
+    if taken_away {
+        let (key, announcement) = margrave_core::runtime::none_announcement();
+        merge(capabilities.extensions.entry(key).or_insert(Value::Null), announcement);
+    }
     Ok(DeviceReport { id, json: capabilities.to_json(), capabilities })
+}
+
+/// Says whether there was anything to take away: what only relays has nothing.
+fn take_hosting_away(capabilities: &mut Value) -> bool {
+    let Some(properties) = capabilities.get_mut("properties").and_then(Value::as_object_mut) else { return false };
+    // Counted, so that all of them are gone.
+    HOSTING.iter().filter(|key| properties.remove(**key).is_some()).count() > 0
 }
 
 fn read_file(path: &Path) -> Result<Value, FactsError> {

@@ -256,10 +256,17 @@ impl Machine {
             && self.statuses.all_delivered();
         let carried_out = self.reconciled.as_ref().is_some_and(|reconciled| reconciled.version == goal.record.version);
         match (quiet, carried_out) {
+            // It was carried out once, or pretended to be, by a runtime that is not switched on any more.
+            (true, true) if self.nothing_runs() && !goal.manifest.deployments.is_empty() => Settled::Failed,
             (true, true) => Settled::Converged,
             (true, false) if self.work.only_failures_left(self.given_up()) => Settled::Failed,
             _ => Settled::Working,
         }
+    }
+
+    /// Whether this agent has nothing to run workloads with.
+    fn nothing_runs(&self) -> bool {
+        self.devices.own_capabilities().is_some_and(margrave_core::runtime::has_none)
     }
 
     fn next_wake(&self, now: Timestamp) -> Timestamp {

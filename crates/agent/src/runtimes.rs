@@ -4,6 +4,7 @@
 //! [`Runtime::observe`] finds it again after a restart of the agent, the engine or the machine.
 //! Every call may be repeated, and may be cut off at any point by dropping its future.
 
+pub mod absent;
 pub mod compose;
 pub mod engine;
 pub mod engines;
@@ -74,7 +75,7 @@ pub trait Runtime: Send + Sync + 'static {
     fn deployment_types(&self) -> &'static [&'static str];
 }
 
-/// The engines that the settings switch on; where there are none, what `runtime` says.
+/// The engines that the settings switch on. Where there are none, what `runtime` says; without a word, nothing runs.
 pub fn open(config: &AgentConfig) -> Result<Arc<dyn Runtime>, DiskError> {
     let artifacts = Arc::new(Artifacts::open(&config.state_dir, &config.registry, &config.artifacts)?);
     let mut engines: Vec<Box<dyn Engine>> = Vec::new();
@@ -91,12 +92,11 @@ pub fn open(config: &AgentConfig) -> Result<Arc<dyn Runtime>, DiskError> {
             engines.push(Box::new(kubernetes::Manifests::new(cluster)));
         }
     }
-    if !engines.is_empty() {
-        return Ok(Arc::new(engines::Engines::open(&config.state_dir, engines)?));
-    }
     match config.runtime {
-        RuntimeKind::Simulated => {
+        Some(RuntimeKind::Simulated) if engines.is_empty() => {
             Ok(Arc::new(simulated::Simulated::open(&config.state_dir, config.simulated.script.clone())?))
         }
+        // Without any, what an engine of before has begun is known and left alone.
+        _ => Ok(Arc::new(engines::Engines::open(&config.state_dir, engines)?)),
     }
 }

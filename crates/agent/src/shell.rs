@@ -12,10 +12,10 @@ use crate::config::{AgentConfig, ConfigError};
 use crate::disk::{DiskError, StateDir};
 use crate::facts::{FactsError, Host};
 use crate::machine::io::{Effect, Event, Input, Level, Preloaded, WorkId};
-use crate::machine::report::Report;
+use crate::machine::report::{Report, Trouble};
 use crate::machine::{Machine, Settled};
 use crate::preload::Preload;
-use crate::runtimes::{Future, Runtime};
+use crate::runtimes::{Future, Runtime, absent};
 use keeper::Keeper;
 use margrave_core::time::{Clock, Timestamp};
 use rand::SeedableRng as _;
@@ -74,9 +74,11 @@ pub async fn run(
     clock: Arc<dyn Clock>,
     cancel: CancellationToken,
 ) -> Result<(), AgentError> {
-    let mut agent = Agent::open(config, runtime, clock)?;
-    agent.drive(&cancel, |_| false).await;
-    agent.close().await;
+    let mut agent = Box::new(Agent::open(config, runtime, clock)?);
+    // On the heap: whoever runs many agents holds each of these.
+    Box::pin(agent.look_for_an_engine()).await;
+    Box::pin(agent.drive(&cancel, |_| false)).await;
+    Box::pin(agent.close()).await;
     Ok(())
 }
 
@@ -90,11 +92,14 @@ pub async fn once(
     config.poll.start_spread = Duration::ZERO;
     // It ends with what is there to do now.
     config.poll.hold = Duration::ZERO;
-    let mut agent = Agent::open(config, runtime, clock)?;
-    agent.drive(&cancel, |machine| machine.settled() != Settled::Working).await;
+    let mut agent = Box::new(Agent::open(config, runtime, clock)?);
+    Box::pin(agent.look_for_an_engine()).await;
+    Box::pin(agent.drive(&cancel, |machine| machine.settled() != Settled::Working)).await;
     let now = agent.clock.now();
-    let outcome = (agent.machine.settled(), agent.machine.report(now));
-    agent.close().await;
+    let mut report = agent.machine.report(now);
+    report.troubles.extend(agent.nothing_runs.clone());
+    let outcome = (agent.machine.settled(), report);
+    Box::pin(agent.close()).await;
     Ok(outcome)
 }
 
@@ -111,6 +116,8 @@ struct Agent {
     works: HashMap<WorkId, CancellationToken>,
     wake: Timestamp,
     reported: Option<Report>,
+    /// Why nothing runs here.
+    nothing_runs: Option<Trouble>,
 }
 
 impl Agent {
@@ -157,7 +164,20 @@ impl Agent {
             works: HashMap::new(),
             wake: now,
             reported: None,
+            nothing_runs: None,
         })
+    }
+
+    /// A device that cannot run anything says so in its log and to whoever asks, with what would change it.
+    async fn look_for_an_engine(&mut self) {
+        let places = absent::Places::of_this_machine();
+        let Some(advice) = absent::advice(&self.keeper.config, &places).await else { return };
+        if !self.runtime.deployment_types().is_empty() {
+            return;
+        }
+        let (code, message) = (Code::NoRuntime, advice.to_string());
+        log(&Event { level: Level::Warn, code: Some(code), deployment: None, message: message.clone() });
+        self.nothing_runs = Some(no_runtime(message, self.clock.now()));
     }
 
     async fn drive(&mut self, cancel: &CancellationToken, done: impl Fn(&Machine) -> bool) {
@@ -295,6 +315,7 @@ impl Agent {
             report.troubles.retain(|known| known.code != Code::IdentityUnusable);
             report.troubles.push(trouble);
         }
+        report.troubles.extend(self.nothing_runs.clone());
         let news = self.reported.as_ref().is_none_or(|old| {
             let old =
                 Report { at: report.at, next_poll_at: report.next_poll_at, polled_at: report.polled_at, ..old.clone() };
@@ -306,6 +327,12 @@ impl Agent {
             self.reported = Some(report);
         }
     }
+}
+
+/// Nothing is switched on to run workloads with.
+pub fn no_runtime(message: String, since: Timestamp) -> Trouble {
+    let (about, title) = ("runtime".to_owned(), Code::NoRuntime.title().to_owned());
+    Trouble { about, code: Code::NoRuntime, title, message, since, retry_at: None, security: false }
 }
 
 /// Passes on what the runtime notices by itself. A burst of events is one reason to look.

@@ -1,6 +1,7 @@
 //! The catalog and what fits where.
 
 use crate::devices::DeviceRef;
+use crate::registries::RegistryUse;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -30,12 +31,28 @@ pub struct ApplicationVersion {
     pub imported_at: String,
     pub profiles: Vec<Profile>,
     pub resources: Vec<Resource>,
-    /// What is odd about the package.
+    /// What is odd about the package, and which of its components no registry is known to have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// What registries said about its components; left out where they were not asked since the server was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub components_asked: Option<ComponentsAsked>,
     /// Files of the package that the catalog does not need, and has not kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
+}
+
+/// When registries were asked for the components of an application, and what they said. `warnings` says it in words.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ComponentsAsked {
+    pub at: String,
+    /// How many they were asked for.
+    pub artifacts: u64,
+    /// Those that are surely not where the package says.
+    pub missing: u64,
+    /// Those that nobody could be asked for; devices may reach what the server does not.
+    pub unknown: u64,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -76,6 +93,7 @@ pub struct ApplicationDetail {
 pub struct ImportApplication {
     /// `oci://registry/repository:tag` or `oci://registry/repository@sha256:...`.
     pub source: String,
+    /// Without user, password, CA or plain HTTP, those kept for the registry are used (`/api/registries`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,
     /// Used for this import only; never stored, logged or shown.
@@ -110,6 +128,9 @@ pub struct Imported {
     /// False when exactly this package was there already.
     pub added: bool,
     pub application: ApplicationVersion,
+    /// How the registry was asked, when it came from one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registry: Option<RegistryUse>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

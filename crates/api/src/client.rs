@@ -5,6 +5,7 @@ mod applications;
 mod changes;
 mod clients;
 mod keys;
+mod registries;
 mod registry;
 mod deployments;
 mod devices;

@@ -36,6 +36,9 @@ pub struct Client {
     pub created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_seen_at: Option<String>,
+    /// When it last asked and was not let in, where that is later; known since the server was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_asked_at: Option<String>,
     pub manifest_version: u64,
     pub revision: i64,
 }
@@ -91,6 +94,9 @@ pub struct IssuedSvid {
 pub struct CreateEnrolmentToken {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_for_seconds: Option<u64>,
+    /// Also when a client of this name has been here: whatever joins becomes it. Refused as `in-use` otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub again: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -1,6 +1,7 @@
 //! Copies: an application with its components and images, from another registry into the embedded one.
 
 use crate::applications::ApplicationVersion;
+use crate::registries::RegistryUse;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -10,6 +11,7 @@ use utoipa::ToSchema;
 pub struct CreateCopy {
     /// The package: `oci://registry/repository:tag` or `oci://registry/repository@sha256:...`.
     pub source: String,
+    /// Without user, password, CA or plain HTTP, those kept for a registry are used (`/api/registries`), also for further ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,
     /// Used for this copy and this registry only; never stored, logged or shown.
@@ -101,6 +103,9 @@ pub struct Copy {
     /// Bytes that were here already.
     pub bytes_present: u64,
     pub artifacts: Vec<CopiedArtifact>,
+    /// How each registry was asked, so far.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub registries: Vec<RegistryUse>,
     /// Images that are named by something only known where they run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,

@@ -12,6 +12,7 @@ pub enum Convergence {
     Applying,
     Failed,
     OlderRevision,
+    /// Nothing said yet, or told the same revision again and not answered yet.
     Waiting,
     NotHeardOf,
 }
@@ -77,10 +78,14 @@ pub struct Deployment {
     pub simulated: bool,
     /// One sentence: what is known and what is waited for.
     pub explanation: String,
-    /// Manifest version at which this revision was published.
+    /// Manifest version a report must be about to count: the one this revision was published with, or that of a later retry.
     pub target_version: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
+    /// It failed and tries again by itself: what it failed with. `convergence` stays `failed` until it succeeds; `status` is about
+    /// the present attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_with: Option<Status>,
     /// Resolved values; sensitive ones are masked.
     #[schema(value_type = Object)]
     pub values: IndexMap<String, serde_json::Value>,
@@ -91,6 +96,13 @@ pub struct Deployment {
     pub change: String,
     pub created_at: String,
     pub updated_at: String,
+}
+
+impl Deployment {
+    /// The report that says what is wrong: the last one, or the failure before an attempt that is under way.
+    pub fn said_wrong(&self) -> Option<&Status> {
+        self.failed_with.as_ref().or(self.status.as_ref())
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

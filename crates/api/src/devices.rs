@@ -4,6 +4,7 @@ use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+#[expect(clippy::struct_excessive_bools, reason = "four independent facts about a device")]
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Device {
@@ -17,6 +18,9 @@ pub struct Device {
     /// Its agent says that it runs with the simulated runtime: what it reports as installed does not really run.
     #[serde(default)]
     pub simulated: bool,
+    /// Its agent says that nothing is switched on to run applications with, so it hosts nothing.
+    #[serde(default)]
+    pub no_runtime: bool,
     pub deployment_types: Vec<String>,
     pub architectures: Vec<String>,
     /// Labels the device reported.

@@ -17,5 +17,6 @@ pub mod page;
 pub mod preload;
 pub mod policies;
 pub mod problem;
+pub mod registries;
 pub mod registry;
 pub mod summary;

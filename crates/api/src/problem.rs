@@ -25,5 +25,15 @@ pub struct ApiProblem {
 #[serde(rename_all = "camelCase")]
 pub struct FieldProblem {
     pub field: String,
+    /// For people.
     pub message: String,
+    /// The pattern a text does not match, as its supplier wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<String>,
+}
+
+impl FieldProblem {
+    pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { field: field.into(), message: message.into(), pattern: None }
+    }
 }

@@ -76,15 +76,36 @@ pub(crate) fn parse_span(text: &str) -> Result<std::time::Duration, String> {
         .ok_or_else(|| "write a number with a unit, such as 90s, 5m, 2h or 7d".to_owned())
 }
 
-/// Reads a time, or how long ago it was.
+/// Reads a time, the beginning of a day in UTC, or how long ago it was.
 pub(crate) fn parse_instant(text: &str) -> Result<Timestamp, String> {
     if let Ok(at) = text.parse::<Timestamp>() {
         return Ok(at);
     }
-    let span = parse_span(text)
-        .map_err(|_| "write a time such as 2026-09-21T08:00:00Z, or a span such as 90s, 5m, 2h or 7d".to_owned())?;
+    if let Some(begin) = parse_day(text).and_then(midnight) {
+        return Ok(begin);
+    }
+    let span = parse_span(text).map_err(|_| {
+        "write a time such as 2026-09-21T08:00:00Z, a day such as 2026-09-21, or a span such as 90s, 5m, 2h or 7d"
+            .to_owned()
+    })?;
     let span = SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX);
     Ok(now().saturating_sub(span).unwrap_or(Timestamp::MIN))
+}
+
+/// The same as the end of a stretch of time, which a day belongs to as a whole.
+pub(crate) fn parse_end(text: &str) -> Result<Timestamp, String> {
+    match parse_day(text).and_then(|day| midnight(day.tomorrow().ok()?)) {
+        Some(end) => Ok(end),
+        None => parse_instant(text),
+    }
+}
+
+fn parse_day(text: &str) -> Option<jiff::civil::Date> {
+    text.parse::<jiff::civil::Date>().ok().filter(|day| day.to_string() == text)
+}
+
+fn midnight(day: jiff::civil::Date) -> Option<Timestamp> {
+    day.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|begin| begin.timestamp())
 }
 
 #[cfg(test)]
@@ -122,6 +143,9 @@ mod tests {
     #[test]
     fn instants_are_times_or_spans_back() {
         assert_eq!(parse_instant("2026-09-21T08:00:00Z").unwrap().to_string(), "2026-09-21T08:00:00Z");
+        assert_eq!(parse_instant("2026-09-21").unwrap().to_string(), "2026-09-21T00:00:00Z");
+        assert_eq!(parse_end("2026-09-21").unwrap().to_string(), "2026-09-22T00:00:00Z", "all of that day");
+        assert_eq!(parse_end("2026-09-21T08:00:00Z").unwrap().to_string(), "2026-09-21T08:00:00Z");
         assert!(parse_instant("1h").unwrap() < now());
         assert!(parse_instant("yesterday").unwrap_err().contains("such as 2026-09-21T08:00:00Z"));
     }

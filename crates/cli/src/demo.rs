@@ -3,6 +3,7 @@
 use crate::connection::ConnectionArgs;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Output, paint};
+use crate::told::Told;
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use margrave_api::client::{ApiClient, ClientOptions};
@@ -17,7 +18,6 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
 
 const OPERATORS_PORT: u16 = 8080;
 const TRUST_PORT: u16 = 8443;
@@ -55,7 +55,9 @@ pub(crate) struct DemoArgs {
 
 pub(crate) async fn run(args: DemoArgs, connection: &ConnectionArgs, out: Output) -> Outcome {
     let data = connection.data.clone().unwrap_or_else(|| PathBuf::from("demo-data"));
-    let config = settings(&data, args.port);
+    let mut config = settings(&data, args.port);
+    // Where every device is simulated nobody fetches anything, and the samples name a registry that nobody serves.
+    config.catalog.ask_registries = args.samples.is_some();
     margrave_server::telemetry::init(&config.log)
         .map_err(|error| Failure::failed("set up logging").caused_by(&error))?;
     let mut told = Told::new()?;
@@ -306,26 +308,6 @@ async fn push(data: &Path, artifact: &Path) -> anyhow::Result<()> {
     }
     let told = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     anyhow::bail!("push {}: {told}", artifact.display())
-}
-
-/// Ctrl-C or SIGTERM.
-struct Told {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-}
-
-impl Told {
-    fn new() -> Outcome<Self> {
-        let listen = |kind| signal(kind).map_err(|error| Failure::failed("listen for signals").caused_by(&error));
-        Ok(Self { interrupt: listen(SignalKind::interrupt())?, terminate: listen(SignalKind::terminate())? })
-    }
-
-    async fn recv(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
 }
 
 /// What is going on while the demo starts: one line at a terminal, nothing in a pipe.

@@ -19,6 +19,7 @@ mod output;
 mod serve;
 mod shell;
 mod sim;
+mod told;
 mod watch;
 
 use arguments::{Cli, Command};

@@ -3,13 +3,14 @@
 use crate::connection::ConnectionArgs;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Output;
+use crate::told::{Told, listen};
 use margrave_server::clock::SystemClock;
 use margrave_server::config::{Config, LogFormat};
 use margrave_server::run::{self, Running, StartError};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind};
 
 /// What `serve` takes beside a file; `config check` and `config show` take the same.
 #[derive(Debug, clap::Args)]
@@ -51,12 +52,18 @@ pub(crate) async fn serve(args: ServeArgs, connection: &ConnectionArgs, out: Out
     margrave_server::telemetry::init(&config.log)
         .map_err(|error| Failure::usage("set up logging").caused_by(&error))?;
     let data = config.data_dir.clone();
-    let running = run::start(config, Arc::new(SystemClock)).await.map_err(not_started)?;
+    // Before anybody can find the server: whoever does may want to stop it at once.
+    let (mut told, mut hangup) = (Told::new()?, listen(SignalKind::hangup())?);
+    let running = tokio::select! {
+        started = run::start(config, Arc::new(SystemClock)) => started.map_err(not_started)?,
+        // Whatever was begun is gone through again at the next start.
+        () = told.recv() => return Ok(()),
+    };
     greet(out, &running, &data);
-    let outcome = until_told(&running).await;
+    until_told(&running, &mut told, &mut hangup).await;
     out.say("Stopping; requests under way are finished first.");
     running.shutdown().await;
-    outcome
+    Ok(())
 }
 
 fn settings(args: ServeArgs, connection: &ConnectionArgs, out: Output) -> Outcome<Config> {
@@ -155,17 +162,12 @@ fn greet(out: Output, running: &Running, data: &Path) {
     out.say(format!("  margrave --data {shown} doctor                   # check everything"));
 }
 
-/// Until SIGTERM or SIGINT; SIGHUP reloads.
-async fn until_told(running: &Running) -> Outcome {
-    let listen = |kind| signal(kind).map_err(|error| Failure::failed("listen for signals").caused_by(&error));
-    let mut terminate = listen(SignalKind::terminate())?;
-    let mut interrupt = listen(SignalKind::interrupt())?;
-    let mut hangup = listen(SignalKind::hangup())?;
+/// SIGHUP reloads.
+async fn until_told(running: &Running, told: &mut Told, hangup: &mut Signal) {
     loop {
         tokio::select! {
-            _ = terminate.recv() => return Ok(()),
-            _ = interrupt.recv() => return Ok(()),
-            () = running.wait() => return Ok(()),
+            () = told.recv() => return,
+            () = running.wait() => return,
             _ = hangup.recv() => match running.state.identity.refresh() {
                 Ok(true) => tracing::info!("reloaded certificates and trust anchors"),
                 Ok(false) => tracing::info!("certificates and trust anchors have not changed"),

@@ -3,6 +3,7 @@
 use crate::connection::{self, ConnectionArgs, Environment, read_token, saved};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Output;
+use crate::told::Told;
 use indicatif::{ProgressBar, ProgressStyle};
 use margrave_api::client::{ApiClient, ClientOptions};
 use margrave_server::clock::SystemClock;
@@ -18,7 +19,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 /// In a pipe, a line this often.
@@ -220,14 +220,9 @@ struct Shown<'a> {
 }
 
 fn stop_when_told(stop: CancellationToken) -> Outcome<impl Future<Output = ()>> {
-    let listen = |kind| signal(kind).map_err(|error| Failure::failed("listen for signals").caused_by(&error));
-    let mut interrupt = listen(SignalKind::interrupt())?;
-    let mut terminate = listen(SignalKind::terminate())?;
+    let mut told = Told::new()?;
     Ok(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
+        told.recv().await;
         stop.cancel();
     })
 }

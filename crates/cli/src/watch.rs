@@ -16,8 +16,20 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 /// Commands by these names only look at a fleet.
-const LOOKING: [&str; 11] =
-    ["list", "show", "status", "fit", "devices", "copies", "history", "questions", "document", "explain", "diff"];
+const LOOKING: [&str; 12] = [
+    "list",
+    "show",
+    "status",
+    "fit",
+    "devices",
+    "copies",
+    "others",
+    "history",
+    "questions",
+    "document",
+    "explain",
+    "diff",
+];
 /// These have nothing to do with a fleet.
 const LOCAL: [&str; 1] = ["config"];
 

@@ -14,6 +14,7 @@ pub mod plan;
 pub mod policy;
 pub mod preload;
 pub mod publish;
+pub mod registries;
 pub mod runtime;
 pub mod selector;
 pub mod settings;

@@ -163,7 +163,9 @@ pub struct Deployment {
     pub revision: i64,
     pub desired: Desired,
     pub yaml_digest: Digest,
-    /// Manifest version at which it last changed (ST-06).
+    /// Manifest version at which it last changed.
+    pub changed_version: u64,
+    /// Manifest version a report must be about to count (ST-06); above the other once the client was told the same again.
     pub target_version: u64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -222,6 +224,24 @@ pub struct Reported {
     /// The status document as received, for components and errors.
     pub body: Vec<u8>,
     pub received_at: Timestamp,
+    /// How it last failed, until it succeeds.
+    pub failed: Option<Failed>,
+}
+
+/// A failure that no success has followed yet, whatever was reported since: a device that tries again has still failed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failed {
+    pub adopted_version: u64,
+    /// The status document as received.
+    pub body: Vec<u8>,
+    pub received_at: Timestamp,
+}
+
+impl Reported {
+    /// It failed, and is at it again by itself: what it failed with.
+    pub fn tries_again(&self) -> Option<&Failed> {
+        self.failed.as_ref().filter(|_| self.state != State::Failed)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use crate::runtime::{self, NO_RUNTIME};
 use margo::capabilities::DeviceCapabilities;
 use margo::constraints::{Fit, Outcome, evaluate, outcome};
 use margo::description::{ApplicationDescription, DeploymentProfile, ProfileType};
@@ -30,9 +31,7 @@ pub fn place_with_reasons(
     capabilities: &DeviceCapabilities,
     wanted: Option<&str>,
 ) -> Placement {
-    judge(description, wanted, |profile| {
-        evaluate(profile.profile_type, profile.device_constraints.as_ref(), capabilities)
-    })
+    judge(description, wanted, |profile| in_words(profile, capabilities))
 }
 
 /// The same where only what does not surely fit has to say why, as for a whole fleet: what fits has no reasons.
@@ -42,12 +41,20 @@ pub fn place(
     wanted: Option<&str>,
 ) -> Placement {
     judge(description, wanted, |profile| {
-        let constraints = profile.device_constraints.as_ref();
-        match outcome(profile.profile_type, constraints, capabilities) {
+        match outcome(profile.profile_type, profile.device_constraints.as_ref(), capabilities) {
             Outcome::Yes => Fit { outcome: Outcome::Yes, reasons: Vec::new() },
-            _ => evaluate(profile.profile_type, constraints, capabilities),
+            _ => in_words(profile, capabilities),
         }
     })
+}
+
+/// The standard knows devices that host nothing; why one does not, only its agent can tell.
+fn in_words(profile: &DeploymentProfile, capabilities: &DeviceCapabilities) -> Fit {
+    let mut fit = evaluate(profile.profile_type, profile.device_constraints.as_ref(), capabilities);
+    if runtime::has_none(capabilities) {
+        fit.reasons.iter_mut().for_each(|reason| NO_RUNTIME.clone_into(&mut reason.message));
+    }
+    fit
 }
 
 fn judge(

@@ -8,8 +8,11 @@ use crate::{reader, yaml};
 use indexmap::IndexMap;
 use std::fmt;
 
+pub(crate) mod outline;
 pub(crate) mod read;
 pub(crate) mod write;
+
+pub use outline::{Outline, OutlinedComponent, OutlinedResource};
 
 /// `x-<name>-extensions` members, in the order of the document (EXT-01).
 pub type Extensions = IndexMap<String, serde_json::Value>;
@@ -78,6 +81,16 @@ impl ProfileType {
             Self::Custom => "custom",
         }
     }
+
+    /// The type with this name; `helm.v3` is the name of an older preview (W-22).
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        match name {
+            "helm" | "helm.v3" => Some(Self::Helm),
+            "compose" => Some(Self::Compose),
+            "custom" => Some(Self::Custom),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -137,6 +150,16 @@ impl ApplicationDescription {
     /// Reads YAML of generation B, or of A where it differs only in form.
     pub fn read(yaml: &[u8]) -> ReadResult<Self> {
         reader::read_yaml(yaml, read::description)
+    }
+
+    /// Reads it, and beside it what others need to go on checking, whether or not the description can be used.
+    pub fn read_with_outline(yaml: &[u8]) -> (ReadResult<Self>, Outline) {
+        let mut outline = Outline::default();
+        let read = reader::read_yaml(yaml, |root| {
+            outline = outline::outline(root);
+            read::description(root)
+        });
+        (read, outline)
     }
 
     /// Writes YAML of generation B.

@@ -34,6 +34,20 @@ impl fmt::Display for Finding {
     }
 }
 
+impl Finding {
+    /// The last word of a list that is not whole: how many problems are not listed.
+    pub(crate) fn closing(left_out: usize) -> Self {
+        let message = format!("{CLOSING}, which are not listed: {left_out}");
+        Self { severity: Severity::Error, path: String::new(), line: None, message }
+    }
+    /// Whether this is that word.
+    pub fn is_closing(&self) -> bool {
+        self.path.is_empty() && self.line.is_none() && self.message.starts_with(CLOSING)
+    }
+}
+
+const CLOSING: &str = "there are more problems like these";
+
 /// Everything found in a document that cannot be used: all problems at once, never just the first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Findings(pub Vec<Finding>);

@@ -1,8 +1,8 @@
 //! Application package: a description and its resources, as files or as OCI layers (requirements §3.1, §3.2).
 
-use crate::ReadResult;
-use crate::description::ApplicationDescription;
+use crate::description::{ApplicationDescription, Outline};
 use crate::digest::Digest;
+use crate::{Findings, Read, ReadResult};
 
 mod files;
 mod oci;
@@ -52,9 +52,24 @@ pub struct Package {
     pub resources: Vec<Resource>,
 }
 
+/// A package that cannot be used.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Broken {
+    /// Every problem, those of the package first, then those of its description in the order of its lines.
+    pub findings: Findings,
+    /// What could be read of its description, for checks of one's own.
+    pub outline: Outline,
+}
+
 /// Reads a package from its files (AP-01): exactly one description in the root; every resource the
-/// description names must be there. All problems at once.
+/// description names must be there. All problems at once, those of the description, of the references in it and of the
+/// files; a problem that keeps others from being found says so ([`crate::reader::MEND_FIRST`]).
 pub fn read(files: &[PackageFile]) -> ReadResult<Package> {
+    files::read(files).map_err(|broken| broken.findings)
+}
+
+/// The same, for those who have more to check than a package by itself.
+pub fn read_or_outline(files: &[PackageFile]) -> Result<Read<Package>, Broken> {
     files::read(files)
 }
 
@@ -85,7 +100,7 @@ impl OciManifest {
 
 /// Reads a package from its OCI layers, whose digests the caller has verified.
 pub fn read_layers(layers: &[(Layer, Vec<u8>)]) -> ReadResult<Package> {
-    oci::read_layers(layers)
+    oci::read_layers(layers).map_err(|broken| broken.findings)
 }
 
 /// The OCI manifest and blobs of a package, ready to be written to a layout or pushed.

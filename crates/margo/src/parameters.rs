@@ -2,7 +2,6 @@
 
 use crate::deployment::ParameterValue;
 use crate::description::ApplicationDescription;
-use crate::problem::FieldError;
 use indexmap::IndexMap;
 use serde_json::Value;
 
@@ -121,9 +120,42 @@ impl Schema {
         self.multiselect || self.data_type != self.data_type.element()
     }
 
-    /// The pattern of [`Schema::regex_match`] for people; `None` where it has no words that are certain.
-    pub fn pattern_in_words(&self) -> Option<String> {
-        self.regex_match.as_deref().and_then(pattern::words)
+    /// The pattern of [`Schema::regex_match`] for people: in words, as far as they are certain, and by an example.
+    pub fn form(&self, default: Option<&Value>) -> Form {
+        let Some(pattern) = &self.regex_match else { return Form::default() };
+        // PRM-09: a sensitive default is used, not shown.
+        let default = default.filter(|_| !self.sensitive);
+        let one = default.and_then(|default| default.as_array().map_or(Some(default), |items| items.first()));
+        let example = one.and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
+        Form { words: pattern::words(pattern), example }
+    }
+}
+
+/// The form a text must have, as people are told it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Form {
+    pub words: Option<String>,
+    /// The default; of a list, its first.
+    pub example: Option<String>,
+}
+
+/// An answer that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AnswerError {
+    /// The parameter; `profile` where that is what is wrong.
+    pub field: String,
+    /// For people, with the section and the name of the question.
+    pub message: String,
+    /// The same beside the question.
+    pub words: String,
+    /// For programs: the pattern it does not match.
+    pub pattern: Option<String>,
+}
+
+impl AnswerError {
+    pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Self { field: field.into(), words: message.clone(), message, pattern: None }
     }
 }
 
@@ -158,7 +190,7 @@ pub fn resolve(
     profile_id: &str,
     answers: &Answers,
     previous: Option<&Answers>,
-) -> Result<IndexMap<String, ParameterValue>, Vec<FieldError>> {
+) -> Result<IndexMap<String, ParameterValue>, Vec<AnswerError>> {
     resolve::resolve(description, profile_id, answers, previous)
 }
 

@@ -4,12 +4,16 @@ use crate::description::Extensions;
 use crate::finding::{Finding, Findings, Read, ReadResult, Severity};
 use crate::node::{Format, Kind, Limits, Member, Node, Scalar, Style, resolve};
 use serde_json::Value;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 use std::str::FromStr;
 
+pub(crate) mod names;
+
 /// The most findings kept of one document: nobody reads more, and a hostile document could make very many.
 pub const FINDINGS_MAX: usize = 500;
+/// What is said of a problem that keeps others from being found.
+pub const MEND_FIRST: &str = "further checks need this mended first";
 /// The longest piece of a document repeated in a path or a message.
 const SHOWN_CHARS_MAX: usize = 80;
 
@@ -18,6 +22,8 @@ const SHOWN_CHARS_MAX: usize = 80;
 pub struct Reader {
     format: Format,
     findings: RefCell<Vec<Finding>>,
+    /// Problems beyond those that are kept.
+    errors_left_out: Cell<usize>,
 }
 
 /// A place in a document.
@@ -38,19 +44,29 @@ pub struct Object<'r> {
 
 /// Parses YAML and hands its root to `read`, which gives `None` where a finding says why.
 pub fn read_yaml<T>(bytes: &[u8], read: impl FnOnce(&Cursor<'_>) -> Option<T>) -> ReadResult<T> {
-    read_node(&crate::yaml::parse(bytes, Limits::DOCUMENT)?, Format::Yaml, read)
+    let (node, found) = crate::yaml::parse_on(bytes, Limits::DOCUMENT)?;
+    read_node(&node, Format::Yaml, found, read)
 }
 
 /// The same for JSON.
 pub fn read_json<T>(bytes: &[u8], limits: Limits, read: impl FnOnce(&Cursor<'_>) -> Option<T>) -> ReadResult<T> {
-    read_node(&crate::json::parse(bytes, limits)?, Format::Json, read)
+    read_node(&crate::json::parse(bytes, limits)?, Format::Json, Vec::new(), read)
 }
 
-fn read_node<T>(node: &Node, format: Format, read: impl FnOnce(&Cursor<'_>) -> Option<T>) -> ReadResult<T> {
-    let reader = Reader { format, findings: RefCell::default() };
+fn read_node<T>(
+    node: &Node,
+    format: Format,
+    found: Vec<Finding>,
+    read: impl FnOnce(&Cursor<'_>) -> Option<T>,
+) -> ReadResult<T> {
+    let reader = Reader { format, findings: RefCell::new(found), errors_left_out: Cell::default() };
     let document = read(&Cursor { node, path: String::new(), reader: &reader });
+    let left_out = reader.errors_left_out.get();
     let mut findings = reader.findings.into_inner();
     findings.sort_by_key(|finding| finding.line);
+    if left_out > 0 {
+        findings.push(Finding::closing(left_out));
+    }
     let has_errors = findings.iter().any(|finding| finding.severity == Severity::Error);
     match document {
         Some(document) if !has_errors => Ok(Read { document, warnings: findings }),
@@ -87,7 +103,50 @@ impl<'r> Cursor<'r> {
         // Warnings give way first: the error that makes a document unusable must never be lost.
         if findings.len() < FINDINGS_MAX || (severity == Severity::Error && findings.len() < 2 * FINDINGS_MAX) {
             findings.push(Finding { severity, path: path.to_owned(), line: Some(line), message });
+        } else if severity == Severity::Error {
+            self.reader.errors_left_out.set(self.reader.errors_left_out.get() + 1);
         }
+    }
+
+    /// Says at the problem with this path that `what` can be checked only once it is mended.
+    pub(crate) fn needed_for(&self, path: &str, what: &str) {
+        if self.reader.errors_left_out.get() > 0 {
+            // A flood; looking through all of it for every place would cost too much.
+            return;
+        }
+        let mut findings = self.reader.findings.borrow_mut();
+        let at = |finding: &&mut Finding| finding.severity == Severity::Error && finding.path == path;
+        // Mostly it is the newest.
+        if let Some(finding) = findings.iter_mut().rev().find(at)
+            && !finding.message.contains(MEND_FIRST)
+        {
+            finding.message = format!("{}; {MEND_FIRST}: {what}", finding.message);
+        }
+    }
+
+    /// A member that is there and not null, without a finding where there is none.
+    pub(crate) fn peek(&self, key: &str) -> Option<Cursor<'r>> {
+        let Kind::Mapping(members) = &self.node.kind else { return None };
+        let member = members.iter().find(|member| member.key == key && !member.node.is_null())?;
+        Some(Cursor { node: &member.node, path: self.path_of(key), reader: self.reader })
+    }
+
+    /// The text of such a member.
+    pub(crate) fn peek_text(&self, key: &str) -> Option<&'r str> {
+        self.peek(key).and_then(|cursor| names::text_of(cursor.node))
+    }
+
+    /// The items of a list, none where it is something else, without a finding.
+    pub(crate) fn items(&self) -> Vec<Cursor<'r>> {
+        let Kind::Sequence(items) = &self.node.kind else { return Vec::new() };
+        let item = |(index, node)| Cursor { node, path: format!("{}[{index}]", self.path), reader: self.reader };
+        items.iter().enumerate().map(item).collect()
+    }
+
+    /// The path a member has, or would have.
+    fn path_of(&self, key: &str) -> String {
+        let key = shown(key);
+        if self.path.is_empty() { key } else { format!("{}.{key}", self.path) }
     }
 
     fn wrong_kind<T>(&self, expected: &str) -> Option<T> {
@@ -106,13 +165,7 @@ impl<'r> Cursor<'r> {
 
     pub fn list(&self) -> Option<Vec<Cursor<'r>>> {
         match &self.node.kind {
-            Kind::Sequence(items) => Some(
-                items
-                    .iter()
-                    .enumerate()
-                    .map(|(index, node)| Cursor { node, path: format!("{}[{index}]", self.path), reader: self.reader })
-                    .collect(),
-            ),
+            Kind::Sequence(_) => Some(self.items()),
             _ => self.wrong_kind("a list"),
         }
     }
@@ -196,13 +249,24 @@ impl<'r> Cursor<'r> {
 
     /// The value with its own type.
     pub fn value(&self) -> Option<Value> {
-        match self.node.to_value() {
-            Ok(value) => Some(value),
-            Err(line) => {
-                let message = "holds a number that does not fit 64 bits; put it in quotes if it is text".to_owned();
-                self.note(Severity::Error, &self.path, line, message);
-                None
+        let value = self.node.to_value().ok();
+        if value.is_none() {
+            self.unfit_numbers(self.node);
+        }
+        value
+    }
+
+    /// A problem for every number in a value that cannot be represented.
+    fn unfit_numbers(&self, node: &Node) {
+        match &node.kind {
+            Kind::Scalar { text, style } => {
+                if resolve(text, *style) == Scalar::OutOfRange {
+                    let message = "holds a number that does not fit 64 bits; put it in quotes if it is text".to_owned();
+                    self.note(Severity::Error, &self.path, node.line, message);
+                }
             }
+            Kind::Sequence(items) => items.iter().for_each(|item| self.unfit_numbers(item)),
+            Kind::Mapping(members) => members.iter().for_each(|member| self.unfit_numbers(&member.node)),
         }
     }
 
@@ -225,8 +289,7 @@ impl<'r> Object<'r> {
 
     /// The path a member has, or would have.
     pub fn path_of(&self, key: &str) -> String {
-        let key = shown(key);
-        if self.cursor.path.is_empty() { key } else { format!("{}.{key}", self.cursor.path) }
+        self.cursor.path_of(key)
     }
 
     /// The member, also when it is null.

@@ -7,8 +7,20 @@ use granit_parser::{Event, Parser, ScalarStyle, Tag};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
+/// Problems after which reading goes on; more of them are a flood, not mistakes.
+const FOUND_MAX: usize = 32;
+
 /// Parses exactly one YAML 1.2 document. Duplicate keys, merge keys, private tags and further documents are refused.
 pub fn parse(bytes: &[u8], limits: Limits) -> Result<Node, Findings> {
+    match parse_on(bytes, limits)? {
+        (node, found) if found.is_empty() => Ok(node),
+        (_, found) => Err(Findings(found)),
+    }
+}
+
+/// Parses on past what leaves the rest of the text readable, so that everything in it can be told at once. The document
+/// is to be refused unless nothing was found.
+pub(crate) fn parse_on(bytes: &[u8], limits: Limits) -> Result<(Node, Vec<Finding>), Findings> {
     if bytes.len() > limits.bytes_max {
         return Err(refuse(None, format!("the document is larger than {} bytes", limits.bytes_max)));
     }
@@ -22,12 +34,23 @@ pub fn parse(bytes: &[u8], limits: Limits) -> Result<Node, Findings> {
     };
     let mut builder = Builder::new(limits);
     for event in Parser::new_from_str_with_options(text, options) {
-        let (event, span) = event.map_err(|error| {
-            refuse(Some(error.marker().line().max(1)), format!("the text is not valid YAML: {}", error.info()))
-        })?;
-        builder.take(event, span.start.line().max(1))?;
+        let taken = match event {
+            Ok((event, span)) => builder.take(event, span.start.line().max(1)),
+            Err(error) => {
+                let line = error.marker().line().max(1);
+                Err(refuse(Some(line), format!("the text is not valid YAML: {}", error.info())))
+            }
+        };
+        if let Err(Findings(fatal)) = taken {
+            builder.found.extend(fatal);
+            return Err(Findings(builder.found));
+        }
+        if builder.documents > 1 {
+            break;
+        }
     }
-    builder.root.ok_or_else(|| refuse(None, "the document is empty"))
+    let found = builder.found;
+    builder.root.map(|root| (root, found)).ok_or_else(|| refuse(None, "the document is empty"))
 }
 
 /// Writes block YAML; every text that some YAML reader could take for something else is quoted.
@@ -70,11 +93,38 @@ struct Builder {
     open: Vec<Open>,
     anchors: HashMap<usize, Anchored>,
     root: Option<Node>,
+    /// Problems that left the rest readable.
+    found: Vec<Finding>,
 }
 
 impl Builder {
     fn new(limits: Limits) -> Self {
-        Self { limits, nodes: 0, bytes: 0, documents: 0, open: Vec::new(), anchors: HashMap::new(), root: None }
+        Self {
+            limits,
+            nodes: 0,
+            bytes: 0,
+            documents: 0,
+            open: Vec::new(),
+            anchors: HashMap::new(),
+            root: None,
+            found: Vec::new(),
+        }
+    }
+
+    /// Notes a problem and goes on, unless there are too many of them.
+    fn note(&mut self, problem: Findings) -> Result<(), Findings> {
+        if self.found.len() >= FOUND_MAX {
+            return Err(problem);
+        }
+        self.found.extend(problem.0);
+        Ok(())
+    }
+
+    fn check_tag(&mut self, tag: Option<&Tag>, expected: &str, line: usize) -> Result<(), Findings> {
+        match tag {
+            Some(tag) if tag.core_suffix() != Some(expected) => self.note(private_tag(tag, line)),
+            _ => Ok(()),
+        }
     }
 
     fn take(&mut self, event: Event<'_>, line: usize) -> Result<(), Findings> {
@@ -82,17 +132,18 @@ impl Builder {
             Event::DocumentStart(..) => {
                 self.documents += 1;
                 if self.documents > 1 {
-                    return Err(refuse(Some(line), "only one YAML document is allowed, here begins a second one"));
+                    return self
+                        .note(refuse(Some(line), "only one YAML document is allowed, here begins a second one"));
                 }
                 Ok(())
             }
             Event::Scalar(text, style, anchor, tag) => self.scalar(&text, style, anchor, tag, line),
             Event::SequenceStart(_, anchor, tag) => {
-                check_tag(tag.as_deref(), "seq", line)?;
+                self.check_tag(tag.as_deref(), "seq", line)?;
                 self.begin(Kind::Sequence(Vec::new()), anchor, line)
             }
             Event::MappingStart(_, anchor, tag) => {
-                check_tag(tag.as_deref(), "map", line)?;
+                self.check_tag(tag.as_deref(), "map", line)?;
                 self.begin(Kind::Mapping(Vec::new()), anchor, line)
             }
             Event::SequenceEnd | Event::MappingEnd => {
@@ -118,7 +169,7 @@ impl Builder {
             match tag.core_suffix() {
                 Some("str") => style = Style::Quoted,
                 Some("int" | "float" | "bool" | "null") => style = Style::Plain,
-                _ => return Err(private_tag(tag, line)),
+                _ => self.note(private_tag(tag, line))?,
             }
         }
         self.count(1, text.len(), line)?;
@@ -180,12 +231,12 @@ impl Builder {
             return Err(refuse(Some(line), "merge keys (`<<`) are not part of YAML 1.2, write the members out"));
         }
         let Some(open) = self.open.last_mut() else { return Ok(()) };
-        if !open.keys.insert(text.to_owned()) {
-            let shown: String = text.chars().take(80).collect();
-            return Err(refuse(Some(line), format!("the key `{shown}` occurs twice in the same object")));
-        }
         open.key = Some((text.to_owned(), line));
-        Ok(())
+        if open.keys.insert(text.to_owned()) {
+            return Ok(());
+        }
+        let shown: String = text.chars().take(80).collect();
+        self.note(refuse(Some(line), format!("the key `{shown}` occurs twice in the same object")))
     }
 
     fn place(&mut self, node: Node, anchor: usize, nodes: usize, bytes: usize) -> Result<(), Findings> {
@@ -228,13 +279,6 @@ fn depth(node: &Node) -> usize {
         Kind::Scalar { .. } => 0,
         Kind::Sequence(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
         Kind::Mapping(members) => 1 + members.iter().map(|member| depth(&member.node)).max().unwrap_or(0),
-    }
-}
-
-fn check_tag(tag: Option<&Tag>, expected: &str, line: usize) -> Result<(), Findings> {
-    match tag {
-        Some(tag) if tag.core_suffix() != Some(expected) => Err(private_tag(tag, line)),
-        _ => Ok(()),
     }
 }
 

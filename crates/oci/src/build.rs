@@ -15,7 +15,7 @@ pub use chart::{chart, chart_version};
 pub use compose::compose;
 pub use image::{IMAGE_BYTES_MAX, image};
 pub use manifests::{MANIFESTS_FOLDER, manifest_objects, manifests};
-pub use package::package;
+pub use package::{package, package_with_outline};
 
 pub(crate) fn chart_metadata(files: &[PackageFile]) -> Option<chart::Metadata> {
     chart::metadata(files, &mut Problems::new())

@@ -1,11 +1,13 @@
 //! A registry, asked over HTTP: distribution v1.1, with digests verified and every size bounded (REG-01, REG-09).
 
 mod auth;
+mod check;
 mod error;
 mod pull;
 mod push;
 
 pub use auth::Credentials;
+pub use check::Welcome;
 pub use error::{Kind, OciError, Result};
 pub use pull::Download;
 pub use push::Pushed;
@@ -87,8 +89,7 @@ impl<'a> Ask<'a> {
 impl Registry {
     pub fn new(host: &str, connection: &Connection) -> Result<Self> {
         let Connection { plain_http, ca, credentials } = connection.clone();
-        let loopback = Url::parse(&format!("http://{host}/")).is_ok_and(|url| reference::is_loopback_url(&url));
-        if plain_http && !loopback {
+        if plain_http && !reference::is_loopback_host(host) {
             let message =
                 "plain HTTP is accepted for loopback addresses only; use HTTPS, with a CA of your own if need be";
             return Err(OciError::new(Kind::Setup, message));
@@ -180,9 +181,10 @@ impl Registry {
 
     fn denied(&self, what: &str) -> String {
         let host = &self.host;
+        let what = if what.is_empty() { String::new() } else { format!(" for `{what}`") };
         match self.credentials {
-            Some(_) => format!("registry `{host}` refused the username and password for `{what}`"),
-            None => format!("registry `{host}` wants a username and password for `{what}`"),
+            Some(_) => format!("registry `{host}` refused the username and password{what}"),
+            None => format!("registry `{host}` wants a username and password{what}"),
         }
     }
 
@@ -195,11 +197,6 @@ impl Registry {
             bytes.extend_from_slice(&chunk);
         }
         Ok(bytes)
-    }
-
-    fn unreachable(&self, error: reqwest::Error) -> OciError {
-        let detail = chain(&error.without_url());
-        OciError::new(Kind::Unreachable, format!("registry `{}` cannot be reached: {detail}", self.host))
     }
 }
 

@@ -14,4 +14,4 @@ pub mod images;
 
 pub use client::{Connection, Credentials, Kind, OciError, Registry};
 pub use manifest::{Descriptor, Manifest, Platform};
-pub use reference::{Reference, Tag};
+pub use reference::{Reference, Tag, is_loopback_url};

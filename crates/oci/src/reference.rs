@@ -8,6 +8,8 @@ use url::{Host, Url};
 
 /// Host and name together must fit 255 characters for most clients.
 const REPOSITORY_CHARS_MAX: usize = 255;
+/// The longest name DNS has, and a port.
+const HOST_CHARS_MAX: usize = 253 + 6;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
@@ -93,8 +95,46 @@ impl Reference {
     }
 
     pub fn is_loopback(&self) -> bool {
-        Url::parse(&format!("http://{}/", self.host)).is_ok_and(|url| is_loopback_url(&url))
+        is_loopback_host(&self.host)
     }
+}
+
+/// Name and port of a registry, as somebody writes it: `registry.example`, `10.0.0.7:5000`, also with `https://` before it.
+pub fn parse_host(text: &str) -> Result<String, String> {
+    let example = "write its name and port, such as `registry.example` or `registry.example:5000`";
+    let text = text.trim();
+    let bare = text.strip_prefix("oci://").or_else(|| text.strip_prefix("https://")).unwrap_or(text);
+    let bare = bare.strip_suffix('/').unwrap_or(bare);
+    let bare = bare.strip_suffix("/v2").unwrap_or(bare);
+    if bare.is_empty() {
+        return Err(format!("names no registry; {example}"));
+    }
+    if bare.contains('@') {
+        return Err(format!("holds credentials; give them apart from the name, and {example}"));
+    }
+    if bare.contains("://") {
+        return Err(format!("`{text}` is not the name of a registry; {example}"));
+    }
+    if bare.contains('/') {
+        return Err(format!("`{text}` names more than a registry; {example}"));
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']');
+    let parsed = Url::parse(&format!("https://{bare}/")).ok().filter(|url| url.path() == "/" && url.query().is_none());
+    if bare.len() > HOST_CHARS_MAX || !bare.chars().all(plain) || parsed.is_none_or(|url| url.host().is_none()) {
+        return Err(format!("`{text}` is not the name of a registry; {example}"));
+    }
+    Ok(canonical_host(bare))
+}
+
+/// The one way to write the name of a registry: names know no capitals, and Docker's own has several.
+pub fn canonical_host(host: &str) -> String {
+    let host = host.to_ascii_lowercase();
+    if matches!(host.as_str(), "index.docker.io" | "registry-1.docker.io") { DOCKER_HUB.to_owned() } else { host }
+}
+
+/// Whether a host, with or without port, is this machine.
+pub fn is_loopback_host(host: &str) -> bool {
+    Url::parse(&format!("http://{host}/")).is_ok_and(|url| is_loopback_url(&url))
 }
 
 pub fn is_loopback_url(url: &Url) -> bool {
@@ -214,6 +254,24 @@ mod tests {
             assert!(Reference::parse_image(text).is_err(), "{text}");
         }
         assert_eq!(Reference::parse_image("nginx").unwrap().image(), "docker.io/library/nginx:latest");
+    }
+
+    #[test]
+    fn a_registry_is_named_by_host_and_port() {
+        for (text, host) in [
+            ("registry.example", "registry.example"),
+            (" Registry.Example:5000 ", "registry.example:5000"),
+            ("https://registry.example/", "registry.example"),
+            ("oci://registry.example/v2/", "registry.example"),
+            ("[::1]:5000", "[::1]:5000"),
+            ("index.docker.io", "docker.io"),
+        ] {
+            assert_eq!(parse_host(text).unwrap(), host);
+        }
+        for text in ["", " ", "http://registry.example", "registry.example/apps", "me:pass@registry.example", "a b"] {
+            assert!(parse_host(text).is_err(), "{text}");
+        }
+        assert!(!parse_host("me:pass@registry.example").unwrap_err().contains("pass"));
     }
 
     #[test]

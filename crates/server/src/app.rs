@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod applications;
+pub mod audit;
 pub mod beside;
 pub mod changes;
 pub mod clients;
@@ -22,13 +23,19 @@ pub mod notices;
 pub mod overview;
 pub mod paging;
 pub mod passwords;
+pub mod period;
+pub mod placed;
 pub mod policies;
 pub mod preload;
 pub mod publisher;
+pub mod registries;
 pub mod registry;
 pub mod reviews;
 pub mod sessions;
+pub mod several;
 pub mod shelf;
+pub mod shown;
 pub mod summary;
 pub mod trust;
 pub(crate) mod turns;
+pub mod versions;

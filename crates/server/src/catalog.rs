@@ -3,11 +3,13 @@
 mod descriptions;
 mod layout;
 pub(crate) mod registry;
+pub(crate) mod served;
 mod upload;
 
 pub use descriptions::Descriptions;
-pub(crate) use upload::too_large;
+pub use served::Served;
 pub use upload::{UPLOAD_BYTES_MAX, UploadNote};
+pub(crate) use upload::{too_large, too_large_words};
 
 use crate::app::access::Caller;
 use crate::app::applications;
@@ -18,6 +20,7 @@ use margo::digest::Digest;
 use margo::finding::Finding;
 use margo::package::{Package, ResourceKind};
 use margrave_api::applications::{ImportApplication, Imported};
+use margrave_api::registries::RegistryUse;
 use margrave_core::model::{Actor, ApplicationVersion, ResourceRef};
 use margrave_store::StoreError;
 
@@ -42,14 +45,24 @@ pub async fn upload(
     let found = tokio::task::spawn_blocking(move || upload::read(&archive, note.reference.as_deref()))
         .await
         .map_err(AppError::Task)??;
+    ask_for_components(state, &found, None).await;
     add_found(state, &caller.actor(reason), Some(caller), found, source).await
 }
 
-/// Pulls a package from a registry and adds it. Credentials are used for this and then forgotten.
+/// Pulls a package from a registry and adds it. Credentials that are given are used for this and then forgotten; without any,
+/// those kept for the registry are used.
 pub async fn import(state: &ServerState, caller: &Caller, body: ImportApplication) -> AppResult<Imported> {
     let reason = body.reason.clone();
-    let (reference, found) = registry::pull(body).await?;
-    add_found(state, &caller.actor(reason), Some(caller), found, reference).await
+    let (source, found) = registry::pull(state, body).await?;
+    ask_for_components(state, &found, Some(&source)).await;
+    let reference = source.reference.to_string();
+    add_found_from(state, &caller.actor(reason), Some(caller), found, reference, Some(source.used)).await
+}
+
+/// Whether registries have what a package names, for those who are told what is odd about it.
+pub(crate) async fn ask_for_components(state: &ServerState, found: &Found, source: Option<&registry::Source>) {
+    let Package { description, description_bytes, .. } = &found.package;
+    served::ask(state, &Digest::of(description_bytes), description, source, false).await;
 }
 
 /// Refuses what [`add_found`] would refuse, for those who have much to do before.
@@ -74,9 +87,21 @@ pub(crate) async fn add_found(
     found: Found,
     source: String,
 ) -> AppResult<Imported> {
+    add_found_from(state, actor, caller, found, source, None).await
+}
+
+async fn add_found_from(
+    state: &ServerState,
+    actor: &Actor,
+    caller: Option<&Caller>,
+    found: Found,
+    source: String,
+    registry: Option<RegistryUse>,
+) -> AppResult<Imported> {
     let description = found.package.description.clone();
     let (version, blobs) = version_of(state, found, source);
-    let made = Imported { added: true, application: applications::to_wire(version.clone(), &description) };
+    let made =
+        Imported { added: true, application: applications::to_wire(state, version.clone(), &description), registry };
     let store = caller.map_or_else(|| state.store.clone(), |caller| caller.store(state, &made));
     let added = match store.version_add(actor, &version, &blobs).await {
         // The same content from another place has another manifest, and is still the same package.
@@ -92,7 +117,7 @@ pub(crate) async fn add_found(
         return Ok(made);
     }
     let (kept, description) = applications::described(state, &version.application, &version.version).await?;
-    Ok(Imported { added, application: applications::to_wire(kept, &description) })
+    Ok(Imported { added, application: applications::to_wire(state, kept, &description), registry: made.registry })
 }
 
 /// The version a package is, and the blobs it consists of.

@@ -46,6 +46,7 @@ settings! {
         limits: Limits,
         retention: RetentionSettings,
         registry: RegistrySettings,
+        catalog: CatalogSettings,
         log: Log,
     }
 }
@@ -184,7 +185,7 @@ settings! {
         idle_timeout: Span = Span::seconds(150),
         /// Time for one request, from its head to the answer.
         request_timeout: Span = Span::seconds(30),
-        /// A poll with `Prefer: wait=N` is held until its manifest changes, at most this long and at most half of
+        /// A poll with `Prefer: wait=N` is held until its manifest changes, at most this long and at most two fifths of
         /// `silent_after`; `0s` holds none.
         hold_max: Span = Span::minutes(2),
         /// Polls held at the same time, one per client; further ones are answered at once.
@@ -243,6 +244,14 @@ settings! {
         unreferenced_blobs: Span = Span::days(1),
         /// How often garbage is collected.
         collect_every: Span = Span::hours(1),
+    }
+}
+
+settings! {
+    /// The catalog of applications.
+    pub struct CatalogSettings {
+        /// Ask the registries that a package names whether they have its components, when it is added and when an operator wants to know.
+        ask_registries: bool = true,
     }
 }
 

@@ -19,23 +19,24 @@ use job::Job;
 use margrave_api::applications::ImportApplication;
 use margrave_api::copies::{Copy, CreateCopy};
 use margrave_api::page::Page;
+use margrave_oci::reference::canonical_host;
 use margrave_oci::{Credentials, Platform, Reference, mirror};
 use serde_json::json;
 use std::collections::HashMap;
 use std::sync::Arc;
 use uuid::Uuid;
-use work::Work;
+use work::{Given, Work};
 
 /// Images named by hand; an application has a few.
 const IMAGES_MAX: usize = 200;
 const PLATFORMS_MAX: usize = 20;
 const LOGINS_MAX: usize = 20;
 
-/// Begins a copy. Credentials are used for it and then forgotten.
+/// Begins a copy. Credentials that are given are used for it and then forgotten; elsewhere those kept for a registry are used.
 pub async fn create(state: &ServerState, caller: &Caller, body: CreateCopy) -> AppResult<Copy> {
     let hosted = hosted(state)?;
     let reason = body.reason.clone();
-    let work = read(body)?;
+    let work = read(state, body).await?;
     let id = Uuid::new_v4();
     let actor = caller.actor(reason);
     let job =
@@ -88,9 +89,11 @@ fn hosted(state: &ServerState) -> AppResult<&Arc<Hosted>> {
 }
 
 /// Everything that can be seen to be wrong before anything is asked.
-fn read(body: CreateCopy) -> AppResult<Work> {
+async fn read(state: &ServerState, body: CreateCopy) -> AppResult<Work> {
     let CreateCopy { source, username, password, logins, plain_http, ca, images, platforms, reason: _ } = body;
-    let source = Source::of(&ImportApplication { source, username, password, plain_http, ca, reason: None })?;
+    let given = Given { plain_http, ca: ca.clone() };
+    let source = ImportApplication { source, username, password, plain_http, ca, reason: None };
+    let mut source = Source::of(state, &source).await?;
     // Certificates that cannot be used are told now.
     source.registry()?;
     if images.len() > IMAGES_MAX || platforms.len() > PLATFORMS_MAX || logins.len() > LOGINS_MAX {
@@ -113,13 +116,22 @@ fn read(body: CreateCopy) -> AppResult<Work> {
     for (index, login) in logins.into_iter().enumerate() {
         let credentials = Credentials::new(Some(login.username), Some(login.password))
             .map_err(|(field, message)| AppError::invalid(&format!("logins[{index}].{field}"), message))?;
-        known.insert(login.host, credentials);
+        known.insert(canonical_host(&login.host), credentials);
     }
-    Ok(Work { source, images: read, platforms, logins: known })
+    // A login for the registry of the package counts as given.
+    if source.used.username.is_none() || source.used.saved_login {
+        let login = known.get(&canonical_host(&source.reference.host)).cloned().flatten();
+        if let Some(credentials) = login {
+            source.used.username = Some(credentials.username().to_owned());
+            source.used.saved_login = false;
+            source.connection.credentials = Some(credentials);
+        }
+    }
+    Ok(Work { source, given, images: read, platforms, logins: known })
 }
 
 /// The repository a copy of this lies in.
-fn mirrored(reference: &Reference) -> Result<crate::registry::RepositoryName, String> {
+pub(crate) fn mirrored(reference: &Reference) -> Result<crate::registry::RepositoryName, String> {
     let name = mirror::repository(&reference.host, &reference.repository)
         .ok_or_else(|| format!("`{}` cannot be part of the name of a repository", reference.host))?;
     name.parse().map_err(|error: crate::registry::NameError| error.to_string())

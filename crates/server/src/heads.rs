@@ -57,6 +57,8 @@ impl Known {
 struct Entry {
     current: ArcSwap<Current>,
     seen: AtomicI64,
+    /// When it last asked and was not let in.
+    asked: AtomicI64,
     /// The seen time last handed out for writing.
     drained: AtomicI64,
     /// Who waits for the next head of this client; nobody, most of the time.
@@ -152,6 +154,19 @@ impl Heads {
         (seen != NEVER).then_some(Timestamp(seen))
     }
 
+    /// Remembers that a client asked and was not let in, while this server runs.
+    pub fn asked(&self, client: &ClientId, at: Timestamp) {
+        if let Some(entry) = self.shard(client).load().get(client) {
+            entry.asked.fetch_max(at.0, Ordering::Relaxed);
+        }
+    }
+
+    /// When a client last asked and was not let in.
+    pub fn last_asked(&self, client: &ClientId) -> Option<Timestamp> {
+        let asked = self.shard(client).load().get(client)?.asked.load(Ordering::Relaxed);
+        (asked != NEVER).then_some(Timestamp(asked))
+    }
+
     /// Seen times not yet written.
     pub fn drain_seen(&self) -> Vec<SeenAt> {
         let mut fresh = Vec::new();
@@ -179,6 +194,7 @@ impl Heads {
         let entry = Arc::new(Entry {
             current: ArcSwap::from_pointee(Current::from(head.clone())),
             seen: AtomicI64::new(NEVER),
+            asked: AtomicI64::new(NEVER),
             drained: AtomicI64::new(NEVER),
             waiter: ArcSwapOption::empty(),
         });

@@ -15,7 +15,7 @@ use crate::app::error::AppError;
 use crate::app::events::streams::Streams;
 use crate::app::passwords::{Hashing, Pace};
 use crate::app::publisher;
-use crate::catalog::Descriptions;
+use crate::catalog::{Descriptions, Served};
 use crate::config::{Config, Problem};
 use crate::devices::{self, Capabilities, CapabilityQueue, Holds, StatusQueue, Statuses, Strangers};
 use crate::heads::Heads;
@@ -160,6 +160,7 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
         pace: Pace::default(),
         reviews: Arc::default(),
         fits: Arc::default(),
+        served: Served::default(),
         registry,
         urls: Arc::new(place.urls),
         stopping: CancellationToken::new(),

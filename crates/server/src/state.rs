@@ -7,7 +7,7 @@ use crate::app::overview::Board;
 use crate::app::passwords::{Hashing, Pace};
 use crate::app::publisher::Publisher;
 use crate::app::reviews::Reviews;
-use crate::catalog::Descriptions;
+use crate::catalog::{Descriptions, Served};
 use crate::config::Config;
 use crate::devices::{CapabilityQueue, Holds, StatusQueue, Strangers};
 use crate::heads::Heads;
@@ -59,6 +59,8 @@ pub struct Shared {
     /// What drafts come to, as it was worked out last.
     pub reviews: Arc<Reviews>,
     pub fits: Arc<Fits>,
+    /// What registries said about the components of applications.
+    pub served: Served,
     /// The embedded OCI registry, unless it is off.
     pub registry: Option<Arc<Hosted>>,
     /// Addresses as seen from outside.

@@ -10,6 +10,7 @@ use margrave_core::events::of_audit;
 use margrave_core::model::{Actor, AuditRecord};
 use margrave_core::time::Timestamp;
 use serde_json::Value;
+use sqlx::AssertSqlSafe;
 use sqlx::any::AnyRow;
 
 /// Which records; what is not given is not asked about.
@@ -18,10 +19,10 @@ pub struct AuditFilter {
     pub actor: Option<String>,
     /// An action or its beginning up to a dot: `client` finds `client.retire`.
     pub action: Option<String>,
-    /// Part of what it is about, such as `press-07`.
-    pub subject: Option<String>,
-    /// Together with `subject`: also what is about this application.
-    pub application: Option<String>,
+    /// Part of what it is about or of what it says, such as `press-07`. Wider than what people mean: whoever asks looks again.
+    pub text: Option<String>,
+    /// Together with `text`: also what is about these applications.
+    pub applications: Vec<String>,
     /// All of what it is about, such as `client/press-07`.
     pub of: Option<String>,
     /// Not older than this.
@@ -196,6 +197,25 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
+    /// About where the records of this time begin: the first that is not older, found by halving, since later records are of
+    /// later times. A clock that was put back makes it a little wrong.
+    pub async fn audit_place_at(&self, at: Timestamp) -> Result<i64> {
+        let (mut low, mut high) = (1, self.audit_place().await? + 1);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let row = sqlx::query("SELECT at FROM audit WHERE seq = $1").bind(middle).fetch_optional(&self.read).await;
+            let row = row.during("find a time in the audit chain")?;
+            // A record somebody took away says nothing; verifying finds it.
+            let older = row.map(|row| Columns::of("audit", &row).time("at")).transpose()?.is_some_and(|one| one < at);
+            if older {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+
     /// Newest first, above `above` and below `before`, whatever the filter lets through.
     pub async fn audit_search(
         &self,
@@ -204,29 +224,37 @@ impl Store {
         before: i64,
         limit: u32,
     ) -> Result<Vec<AuditRecord>> {
+        let named: Vec<String> = (10..10 + filter.applications.len())
+            .map(|place| {
+                format!(
+                    " OR subject LIKE 'application/' || ${place} || '/%'
+                      OR COALESCE(after_state, before_state) LIKE '%\"application\":\"' || ${place} || '\"%'"
+                )
+            })
+            .collect();
+        let named = named.concat();
         // An empty text stands for "not asked about"; no name is empty.
-        let rows = sqlx::query(
+        let text = format!(
             "SELECT * FROM audit WHERE seq < $1 AND seq > $8 AND at >= $2 AND at < $3 AND ($4 = '' OR actor = $4)
                AND ($5 = '' OR action = $5 OR SUBSTR(action, 1, LENGTH($5) + 1) = $5 || '.')
-               AND ($6 = '' OR LOWER(subject) LIKE $6 ESCAPE '\\' OR ($10 <> '' AND
-                    (subject LIKE 'application/' || $10 || '/%' OR COALESCE(after_state, before_state) 
-                     LIKE '%\"application\":\"' || $10 || '\"%')))
+               AND ($6 = '' OR LOWER(subject) LIKE $6 ESCAPE '\\'
+                    OR LOWER(COALESCE(after_state, before_state)) LIKE $6 ESCAPE '\\'{named})
                AND ($9 = '' OR subject = $9)
-             ORDER BY seq DESC LIMIT $7",
-        )
-        .bind(before)
-        .bind(filter.since.map_or(i64::MIN, |since| since.0))
-        .bind(filter.until.map_or(i64::MAX, |until| until.0))
-        .bind(filter.actor.clone().unwrap_or_default())
-        .bind(filter.action.clone().unwrap_or_default())
-        .bind(filter.subject.as_deref().map(containing).unwrap_or_default())
-        .bind(i64::from(limit))
-        .bind(above)
-        .bind(filter.of.clone().unwrap_or_default())
-        .bind(filter.application.clone().unwrap_or_default())
-        .fetch_all(&self.read)
-        .await
-        .during("search the audit chain")?;
+             ORDER BY seq DESC LIMIT $7"
+        );
+        // The text is made of our own literals and numbers of places; values are bound.
+        let query = sqlx::query(AssertSqlSafe(text))
+            .bind(before)
+            .bind(filter.since.map_or(i64::MIN, |since| since.0))
+            .bind(filter.until.map_or(i64::MAX, |until| until.0))
+            .bind(filter.actor.clone().unwrap_or_default())
+            .bind(filter.action.clone().unwrap_or_default())
+            .bind(filter.text.as_deref().map(containing).unwrap_or_default())
+            .bind(i64::from(limit))
+            .bind(above)
+            .bind(filter.of.clone().unwrap_or_default());
+        let query = filter.applications.iter().fold(query, |query, id| query.bind(id.clone()));
+        let rows = query.fetch_all(&self.read).await.during("search the audit chain")?;
         self.settle().await?;
         rows.iter().map(read).collect()
     }

@@ -21,11 +21,14 @@ macro_rules! convergence_case {
     () => {
         "CASE
             WHEN d.desired = 'absent' AND s.state = 'removed' AND s.adopted_version <> 0 THEN 'converged'
+            WHEN d.desired = 'absent' AND s.state IS NULL AND c.seen_at > d.updated_at THEN 'converged'
             WHEN d.desired = 'present' AND s.state = 'installed' AND s.adopted_version <> 0
                  AND s.adopted_version >= d.target_version THEN 'converged'
-            WHEN s.state = 'failed' AND s.adopted_version <> 0 AND s.adopted_version >= d.target_version THEN 'failed'
+            WHEN s.failed_version IS NOT NULL AND s.failed_version >= d.target_version THEN 'failed'
             WHEN c.seen_at IS NULL OR c.seen_at < $1 THEN 'not-heard-of'
             WHEN s.state IS NULL THEN 'waiting'
+            WHEN s.adopted_version <> 0 AND s.adopted_version < d.target_version
+                 AND s.adopted_version >= d.changed_version THEN 'waiting'
             WHEN s.adopted_version = 0 OR s.adopted_version < d.target_version THEN 'older-revision'
             ELSE 'applying'
          END"
@@ -41,10 +44,18 @@ macro_rules! deployments_with_status {
 }
 pub(crate) use deployments_with_status;
 
+/// Of `s` (statuses), what [`read_view`] reads.
+macro_rules! reported_columns {
+    () => {
+        "s.state, s.adopted_version, s.body, s.received_at, s.failed_version, s.failed_body, s.failed_at"
+    };
+}
+pub(crate) use reported_columns;
+
 macro_rules! select_view {
     ($($rest:expr),+) => {
         concat!(
-            "SELECT d.*, s.state, s.adopted_version, s.body, s.received_at, c.seen_at FROM ",
+            "SELECT d.*, ", reported_columns!(), ", c.seen_at FROM ",
             deployments_with_status!(),
             $($rest),+
         )
@@ -72,9 +83,13 @@ macro_rules! page {
 macro_rules! failed_page {
     () => {
         page!(
-            "SELECT d.*, s.state, s.adopted_version, s.body, s.received_at, c.seen_at
+            concat!(
+                "SELECT d.*, ",
+                reported_columns!(),
+                ", c.seen_at
              FROM statuses s CROSS JOIN deployments d LEFT JOIN client_seen c ON c.client_id = d.client_id
-             WHERE s.state = 'failed' AND d.id = s.deployment_id",
+             WHERE s.failed_version IS NOT NULL AND d.id = s.deployment_id"
+            ),
             "s.deployment_id"
         )
     };
@@ -131,6 +146,7 @@ pub(crate) fn read_deployment(row: Columns<'_>, sealing: &Sealing) -> Result<Dep
         revision: row.number("revision")?,
         desired: row.named("desired", Desired::parse)?,
         yaml_digest: row.parsed("yaml_digest")?,
+        changed_version: row.unsigned("changed_version")?,
         target_version: row.unsigned("target_version")?,
         created_at: row.time("created_at")?,
         updated_at: row.time("updated_at")?,
@@ -345,6 +361,6 @@ mod tests {
         let explain = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {}", page_of(&filter))));
         let rows = explain.fetch_all(&store.read).await.unwrap();
         let first: String = rows[0].get("detail");
-        assert!(first.contains("statuses_failed_deployments"), "{first}");
+        assert!(first.contains("statuses_unsuccessful_deployments"), "{first}");
     }
 }

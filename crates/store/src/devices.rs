@@ -3,14 +3,14 @@
 mod page;
 mod search;
 
-pub use search::DeviceSearch;
+pub use search::{DeviceSearch, Runs, RunsVersion};
 
 use crate::audit::{self, Entry};
 use crate::error::During;
 use crate::many::{Insert, select_in};
 use crate::open::commit;
 use crate::rows::{Columns, to_json};
-use crate::{Result, Store, StoreError};
+use crate::{Result, Store, StoreError, seen};
 use indexmap::IndexMap;
 use margo::capabilities::DeviceCapabilities;
 use margo::digest::Digest;
@@ -257,7 +257,12 @@ impl Store {
         let mut changed = Vec::new();
         let mut transaction = self.begin().await?;
         for index in order {
+            let DeviceWrite { key, received_at, .. } = &reports[index];
             let (outcome, change) = put(&mut transaction, &reports[index]).await?;
+            if outcome == DevicePut::Created {
+                // Whoever looks at the new device at once should not find that it was never heard of.
+                seen::first(&mut transaction, &key.client, *received_at).await?;
+            }
             outcomes[index] = outcome;
             changed.extend(change);
         }

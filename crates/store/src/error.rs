@@ -13,6 +13,8 @@ pub enum StoreError {
     Conflict { what: String, expected: i64, current: i64 },
     #[error("{what} is still used: {by}")]
     InUse { what: String, by: String },
+    #[error("there are {max} {what} already, and no more are kept")]
+    TooMany { what: &'static str, max: usize },
     /// The idempotency key of the call is taken; nothing was written.
     #[error("a call with this idempotency key was carried out already")]
     Repeated,

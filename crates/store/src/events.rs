@@ -30,6 +30,8 @@ pub struct EventFilter {
     pub place: Option<String>,
     /// Not older than this.
     pub since: Option<Timestamp>,
+    /// Older than this.
+    pub until: Option<Timestamp>,
 }
 
 /// The ids a page is taken from; both ends are left out.
@@ -150,7 +152,7 @@ fn read(row: &AnyRow) -> Result<Event> {
 macro_rules! select_events {
     ($order:literal) => {
         concat!(
-            "SELECT * FROM events WHERE id > $1 AND id < $2 AND at >= $3
+            "SELECT * FROM events WHERE id > $1 AND id < $2 AND at >= $3 AND at < $12
                AND ($4 = '' OR kind = $4 OR SUBSTR(kind, 1, LENGTH($4) + 1) = $4 || '.')
                AND ($5 = '' OR client = $5) AND ($6 = '' OR device = $6) AND ($7 = '' OR deployment = $7)
                AND ($8 = '' OR application = $8) AND ($9 = '' OR change_id = $9)
@@ -194,6 +196,7 @@ impl Store {
             .bind(text(&filter.change))
             .bind(i64::from(limit))
             .bind(filter.place.as_deref().map(containing).unwrap_or_default())
+            .bind(filter.until.map_or(i64::MAX, |until| until.0))
             .fetch_all(&self.read)
             .await
             .during("read events")?;

@@ -7,6 +7,7 @@
 //! devices as they were reported, with the operator's labels; groups; the catalog;
 //! changes (intents over many devices, with how far they got), deployments and their revisions;
 //! the last word of each client about each deployment; API tokens, enrolment tokens, web sessions and passwords of operators, as hashes;
+//! other registries and what they are asked with;
 //! the audit chain and the events, in the same transaction as whatever they tell of.
 //!
 //! Kept for a while, then pruned: replaced artifacts, old revisions, the history of status reports, finished changes,
@@ -17,7 +18,7 @@
 //! converged, the heads the server keeps in memory (read page by page at start), the label index (from the device row).
 //!
 //! Sealed, wherever a value in it is marked sensitive: drafts, the answers of changes, deployments and revisions, and the blobs with
-//! their documents and bundles. The key is not in here, only its id.
+//! their documents and bundles. Sealed without exception: passwords of other registries. The key is not in here, only its id.
 //!
 //! # Which calls are hot?
 //!
@@ -55,6 +56,7 @@ mod enrolments;
 mod groups;
 mod idempotency;
 mod operators;
+mod registries;
 mod removals;
 mod seen;
 mod sessions;
@@ -70,7 +72,7 @@ pub use audit::AuditFilter;
 pub use changes::{BATCH_TARGETS_MAX, BatchItem, BatchWrite, Coming};
 pub use clients::{ClientSearch, Head};
 pub use deployments::{DeploymentFilter, DeploymentView, Place};
-pub use devices::{DeviceFilter, DevicePut, DeviceSearch, DeviceWrite};
+pub use devices::{DeviceFilter, DevicePut, DeviceSearch, DeviceWrite, Runs, RunsVersion};
 pub use drafts::Draft;
 pub use enrolments::{Enrolment, EnrolmentUse};
 pub use error::StoreError;
@@ -78,6 +80,7 @@ pub use events::{EventBounds, EventFilter, EventOrder, EventRange};
 pub use idempotency::{KEYS_PER_TOKEN_MAX, KeyEntry, KeyOwner, KeyWrite};
 pub use open::{Store, StoreOptions, without_password};
 pub use operators::{Credential, Operator};
+pub use registries::{LoginWrite, REGISTRIES_MAX, RegistryAccess, RegistryWrite};
 pub use removals::{RemovalFilter, RemovalPlace};
 pub use retention::{PRUNE_ROWS_MAX, Retention};
 pub use seal::{SEAL_KEY_BYTES, Seal, SealError};

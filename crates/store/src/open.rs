@@ -360,6 +360,9 @@ fn migrator() -> Migrator {
         step(10, "seals", include_str!("../migrations/0010_seals.sql")),
         step(11, "outcomes", include_str!("../migrations/0011_outcomes.sql")),
         step(12, "simulated devices", include_str!("../migrations/0012_simulated_devices.sql")),
+        step(13, "registries", include_str!("../migrations/0013_registries.sql")),
+        step(14, "told again", include_str!("../migrations/0014_told_again.sql")),
+        step(15, "failed until it succeeds", include_str!("../migrations/0015_failed_until_it_succeeds.sql")),
     ])
 }
 

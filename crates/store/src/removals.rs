@@ -1,6 +1,8 @@
 //! What is being removed and what was removed, the newest first: found through an index of their own, however large the fleet.
 
-use crate::deployments::{BEHIND_ALL, DeploymentView, convergence_case, deployments_with_status, read_view};
+use crate::deployments::{
+    BEHIND_ALL, DeploymentView, convergence_case, deployments_with_status, read_view, reported_columns,
+};
 use crate::error::During;
 use crate::rows::Columns;
 use crate::summary::read_count;
@@ -39,11 +41,14 @@ macro_rules! removed_behind {
 
 /// CROSS JOIN keeps SQLite from beginning with all statuses.
 const PAGE: &str = concat!(
-    "SELECT d.*, s.state, s.adopted_version, s.body, s.received_at, c.seen_at
+    "SELECT d.*, ",
+    reported_columns!(),
+    ", c.seen_at
      FROM deployments d CROSS JOIN statuses s LEFT JOIN client_seen c ON c.client_id = d.client_id WHERE",
     removed_behind!(),
     " AND d.updated_at >= $3 AND (d.updated_at > $3 OR d.id <= $4) AND s.deployment_id = d.id
-      AND $5 = CASE WHEN s.state = 'removed' AND s.adopted_version <> 0 THEN 1 ELSE 0 END
+      AND $5 = CASE WHEN s.state = 'removed' AND s.adopted_version <> 0 THEN 1
+                    WHEN s.state IS NULL AND c.seen_at > d.updated_at THEN 1 ELSE 0 END
       AND ($6 = '' OR d.application = $6) AND ($7 = '' OR d.version = $7)
       ORDER BY d.updated_at DESC, d.id LIMIT $8"
 );

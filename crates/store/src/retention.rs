@@ -8,6 +8,7 @@ use crate::many::Pile;
 use crate::open::commit;
 use crate::rows::Columns;
 use crate::{Result, Store};
+use margrave_core::convergence::{Convergence, never_begun};
 use margrave_core::time::Timestamp;
 use sqlx::AnyConnection;
 use sqlx::any::AnyRow;
@@ -25,8 +26,8 @@ const SESSION_KEPT: Duration = Duration::from_hours(24 * 7);
 const DRAFT_KEPT: Duration = Duration::from_hours(24 * 7);
 
 /// What was removed long enough ago, by age.
-pub(crate) const SELECT_REMOVED: &str = "SELECT d.*, s.state, s.adopted_version
-    FROM deployments d LEFT JOIN statuses s ON s.deployment_id = d.id
+pub(crate) const SELECT_REMOVED: &str = "SELECT d.*, s.state, s.adopted_version, s.failed_version, c.seen_at
+    FROM deployments d LEFT JOIN statuses s ON s.deployment_id = d.id LEFT JOIN client_seen c ON c.client_id = d.client_id
     WHERE d.desired = 'absent' AND d.updated_at <= $1 ORDER BY d.updated_at, d.id LIMIT $2";
 
 /// How much history is kept.
@@ -171,7 +172,12 @@ impl Store {
         for row in &rows {
             let row = Columns::of("deployments", row);
             let deployment = read_deployment(row, &self.sealing)?;
-            outcomes.add(deployment.change, read_last_word(row, &deployment)?);
+            let last_seen = row.number_maybe("seen_at")?.map(Timestamp);
+            let outcome = match row.text_maybe("state")? {
+                None if never_begun(&deployment, false, last_seen) => Convergence::Converged,
+                _ => read_last_word(row, &deployment)?,
+            };
+            outcomes.add(deployment.change, outcome);
             let id = deployment.id.to_string();
             for statement in [
                 "DELETE FROM status_history WHERE deployment_id = $1 RETURNING '' AS digest",

@@ -8,6 +8,7 @@ use crate::{Result, Store, events};
 use margo::ids::ClientId;
 use margrave_core::events::{About, NewEvent};
 use margrave_core::time::Timestamp;
+use sqlx::AnyConnection;
 use std::collections::BTreeMap;
 
 /// Clients found silent in one transaction; the caller comes again while there are that many.
@@ -76,6 +77,17 @@ impl Store {
         commit(transaction).await?;
         Ok(rows.len())
     }
+}
+
+/// A client that has just been heard of, where nothing is written of it yet. Told with the next batch.
+pub(crate) async fn first(connection: &mut AnyConnection, client: &ClientId, at: Timestamp) -> Result<()> {
+    sqlx::query("INSERT INTO client_seen (client_id, seen_at) VALUES ($1, $2) ON CONFLICT (client_id) DO NOTHING")
+        .bind(client.as_str())
+        .bind(at.0)
+        .execute(connection)
+        .await
+        .during("write when a client was first seen")?;
+    Ok(())
 }
 
 /// Tells what the rows just written have to tell, which in a fleet at rest is nothing.

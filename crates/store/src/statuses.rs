@@ -9,7 +9,7 @@ use crate::rows::Columns;
 use crate::{Result, Store, events};
 use margo::ids::{ClientId, DeploymentId};
 use margo::status::{DeploymentStatus, State};
-use margrave_core::model::Reported;
+use margrave_core::model::{Failed, Reported};
 use margrave_core::time::Timestamp;
 use news::{Changed, Previous};
 use sqlx::AnyConnection;
@@ -40,7 +40,22 @@ pub enum StatusOutcome {
     VersionOutOfRange,
 }
 
+/// The last word, with how it last failed.
 pub(crate) fn read_reported(row: Columns<'_>) -> Result<Option<Reported>> {
+    let Some(reported) = read_report(row)? else { return Ok(None) };
+    let failed = match row.number_maybe("failed_version")? {
+        Some(_) => Some(Failed {
+            adopted_version: row.unsigned("failed_version")?,
+            body: row.bytes("failed_body")?,
+            received_at: row.time("failed_at")?,
+        }),
+        None => None,
+    };
+    Ok(Some(Reported { failed, ..reported }))
+}
+
+/// One report by itself.
+fn read_report(row: Columns<'_>) -> Result<Option<Reported>> {
     if row.text_maybe("state")?.is_none() {
         return Ok(None);
     }
@@ -49,6 +64,7 @@ pub(crate) fn read_reported(row: Columns<'_>) -> Result<Option<Reported>> {
         adopted_version: row.unsigned("adopted_version")?,
         body: row.bytes("body")?,
         received_at: row.time("received_at")?,
+        failed: None,
     }))
 }
 
@@ -112,7 +128,7 @@ impl Store {
             .fetch_all(&self.read)
             .await
             .during("read the status history of a deployment")?;
-        let read = |row: &AnyRow| read_reported(Columns::of("status_history", row)).transpose();
+        let read = |row: &AnyRow| read_report(Columns::of("status_history", row)).transpose();
         rows.iter().filter_map(read).collect()
     }
 }
@@ -131,12 +147,23 @@ fn put<'a>(pile: &mut Pile<'a>, index: usize, report: &'a StatusWrite) -> Status
         return StatusOutcome::VersionOutOfRange;
     };
     // GEN-09: scoped to the caller. ST-12: desired or not makes no difference. W-12: version 0 is unknown and always taken.
-    // A report that repeats the last one adds nothing to the history.
+    // A report that repeats the last one adds nothing to the history. A failure stands until something succeeds; of which
+    // manifest must be known, or it says nothing about what is wanted.
     let text = |first: usize| {
         let [deployment, client, state, version, body, at, index] = std::array::from_fn(|place| first + place);
+        let until_it_succeeds = |what: &str, column: &str| {
+            format!(
+                "{column} = CASE WHEN ${state} = 'failed' AND ${version} <> 0 THEN {what}
+                            WHEN ${state} = 'installed' OR ${state} = 'removed' THEN NULL ELSE {column} END"
+            )
+        };
+        let failed_version = until_it_succeeds(&format!("${version}"), "failed_version");
+        let failed_body = until_it_succeeds(&format!("${body}"), "failed_body");
+        let failed_at = until_it_succeeds(&format!("${at}"), "failed_at");
         format!(
             "UPDATE statuses SET
                  reports = reports + CASE WHEN state = ${state} AND adopted_version = ${version} AND body = ${body} THEN 0 ELSE 1 END,
+                 {failed_version}, {failed_body}, {failed_at},
                  previous_state = state, previous_version = adopted_version,
                  state = ${state}, adopted_version = ${version}, body = ${body}, received_at = ${at}
              WHERE deployment_id = ${deployment} AND client_id = ${client}

@@ -34,6 +34,15 @@ pub struct SilentPlace {
     pub seen_at: Option<Timestamp>,
 }
 
+/// The label is compared as an expression, so that the labels of each device are found by the device. By the index of labels
+/// SQLite would go through every site of the fleet for each device of it.
+const SILENT_PLACES: &str = "SELECT site, COUNT(*) AS devices, MAX(seen_at) AS seen_at FROM (
+         SELECT s.seen_at, (SELECT MIN(l.label_value) FROM device_labels l WHERE l.client_id = d.client_id
+                            AND l.device_id = d.device_id AND l.label_key || '' = 'site') AS site
+         FROM clients c JOIN devices d ON d.client_id = c.id LEFT JOIN client_seen s ON s.client_id = c.id
+         WHERE c.state = 'accepted' AND (s.seen_at IS NULL OR s.seen_at < $1)) silent
+     GROUP BY site ORDER BY COUNT(*) DESC, site LIMIT $2";
+
 pub(crate) fn read_count(row: &AnyRow) -> Result<(Convergence, u64)> {
     let row = Columns::of("deployments", row);
     Ok((row.named("convergence", Convergence::parse)?, row.unsigned("deployment_count")?))
@@ -107,19 +116,12 @@ impl Store {
 
     /// Silent devices of accepted clients by site, most first.
     pub async fn silent_places(&self, silent_since: Timestamp, limit: u32) -> Result<Vec<SilentPlace>> {
-        let rows = sqlx::query(
-            "SELECT site, COUNT(*) AS devices, MAX(seen_at) AS seen_at FROM (
-                 SELECT s.seen_at, (SELECT MIN(l.label_value) FROM device_labels l WHERE l.client_id = d.client_id
-                                    AND l.device_id = d.device_id AND l.label_key = 'site') AS site
-                 FROM clients c JOIN devices d ON d.client_id = c.id LEFT JOIN client_seen s ON s.client_id = c.id
-                 WHERE c.state = 'accepted' AND (s.seen_at IS NULL OR s.seen_at < $1)) silent
-             GROUP BY site ORDER BY COUNT(*) DESC, site LIMIT $2",
-        )
-        .bind(silent_since.0)
-        .bind(i64::from(limit))
-        .fetch_all(&self.read)
-        .await
-        .during("look for sites that are silent")?;
+        let rows = sqlx::query(SILENT_PLACES)
+            .bind(silent_since.0)
+            .bind(i64::from(limit))
+            .fetch_all(&self.read)
+            .await
+            .during("look for sites that are silent")?;
         let read = |row| {
             let row = Columns::of("devices", row);
             Ok(SilentPlace {
@@ -177,5 +179,26 @@ impl Store {
         .await
         .during("count the deployments of a change")?;
         rows.iter().map(read_count).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::SILENT_PLACES;
+    use crate::{Store, StoreOptions};
+    use sqlx::{AssertSqlSafe, Row as _};
+
+    #[tokio::test]
+    async fn the_site_of_a_silent_device_is_found_by_the_device() {
+        let options = StoreOptions { url: "sqlite::memory:".to_owned(), readers: 1 };
+        let store = Store::open(&options).await.unwrap();
+        let explain = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {SILENT_PLACES}")));
+        let rows = explain.bind(0_i64).bind(6_i64).fetch_all(&store.read).await.unwrap();
+        let details: Vec<String> = rows.iter().map(|row| row.get("detail")).collect();
+        let labels: Vec<&String> = details.iter().filter(|detail| detail.contains(" l ")).collect();
+        assert!(!labels.is_empty(), "{details:?}");
+        for detail in labels {
+            assert!(detail.contains("(client_id=? AND device_id=?)"), "{detail}");
+        }
     }
 }

@@ -6,6 +6,7 @@ use margrave_agent::arguments::Output;
 use margrave_agent::config::AgentConfig;
 use margrave_agent::machine::report::{DeploymentReport, HoldReport, Overall, Report, Trouble};
 use margrave_agent::machine::{Machine, Settings};
+use margrave_agent::runtimes::absent::{self, Places};
 use margrave_agent::{Code, disk, identity, shell};
 use margrave_core::time::{Clock, Timestamp};
 use rand::SeedableRng as _;
@@ -15,8 +16,11 @@ use std::time::Duration;
 /// What a trouble is about that keeps a device from its server altogether.
 const IDENTITY: &str = "identity";
 
+/// The agent was started before its settings said what to run workloads with.
+const RESTART: &str = "this device runs no applications yet: its settings switch a runtime on since; restart the agent";
+
 /// The picture a running agent keeps fresh; a stopped one left its last. Without any, the records speak.
-pub(super) fn load(config: &AgentConfig, clock: &dyn Clock) -> anyhow::Result<Report> {
+pub(super) async fn load(config: &AgentConfig, clock: &dyn Clock) -> anyhow::Result<Report> {
     let state_dir = &config.state_dir;
     let waiting = identity::waits_for(config);
     anyhow::ensure!(
@@ -26,7 +30,12 @@ pub(super) fn load(config: &AgentConfig, clock: &dyn Clock) -> anyhow::Result<Re
         waiting.map(|waiting| format!("; {waiting}")).unwrap_or_default()
     );
     let picture = std::fs::read(state_dir.join(shell::REPORT_FILE)).ok();
-    if let Some(report) = picture.and_then(|json| serde_json::from_slice(&json).ok()) {
+    let advice = absent::advice(config, &Places::of_this_machine()).await;
+    if let Some(mut report) = picture.and_then(|json| serde_json::from_slice::<Report>(&json).ok()) {
+        for trouble in report.troubles.iter_mut().filter(|trouble| trouble.code == Code::NoRuntime) {
+            // What this machine has may have changed since the agent was started, and so may its settings.
+            trouble.message = advice.as_ref().map_or_else(|| RESTART.to_owned(), ToString::to_string);
+        }
         return Ok(report);
     }
     let now = clock.now();
@@ -42,6 +51,7 @@ pub(super) fn load(config: &AgentConfig, clock: &dyn Clock) -> anyhow::Result<Re
         retry_at: None,
         security: false,
     }));
+    report.troubles.extend(advice.map(|advice| shell::no_runtime(advice.to_string(), now)));
     Ok(report)
 }
 
@@ -125,6 +135,8 @@ pub(super) fn explain(report: &Report, wanted: Option<&str>, output: Output) -> 
             trouble.since,
             match trouble.retry_at {
                 Some(at) => format!("tried again at {at}"),
+                None if trouble.code == Code::NoRuntime =>
+                    "nothing is lost: what should run here is installed then".to_owned(),
                 None if trouble.about == IDENTITY => "a running agent goes on by itself once it is there".to_owned(),
                 None => "not tried again by itself".to_owned(),
             }

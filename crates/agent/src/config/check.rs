@@ -28,7 +28,7 @@ pub(super) fn read(path: &Path, text: &str, depth: Depth) -> Result<AgentConfig,
     }
     problems.sort_by_key(|problem| (problem.place.is_none(), problem.place));
     match settings {
-        Some(config) if problems.is_empty() => Ok(config),
+        Some(config) if problems.is_empty() => Ok(AgentConfig { file: Some(path.to_owned()), ..config }),
         _ => Err(ConfigError::Unusable { path: path.to_owned(), problems }),
     }
 }

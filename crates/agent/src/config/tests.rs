@@ -14,6 +14,13 @@ fn every_key_of_the_example_can_be_used() {
 }
 
 #[test]
+fn nothing_is_simulated_unless_somebody_writes_it() {
+    assert_eq!(AgentConfig::default().runtime, None);
+    let written: AgentConfig = toml::from_str("runtime = \"simulated\"").unwrap();
+    assert_eq!(written.runtime, Some(RuntimeKind::Simulated));
+}
+
+#[test]
 fn unknown_keys_are_refused_by_name() {
     for (text, key) in [("sevrer = \"https://x\"", "sevrer"), ("[poll]\nperoid = \"1s\"", "peroid")] {
         let error = toml::from_str::<AgentConfig>(text).unwrap_err().to_string();

@@ -127,6 +127,32 @@ fn a_runtime_that_runs_nothing_is_told_with_every_device_that_hosts() {
 }
 
 #[test]
+fn where_nothing_can_run_no_hosting_field_is_reported_whatever_a_file_says() {
+    // CAP-06
+    let folder = tempfile::tempdir().unwrap();
+    let child = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        ChildConfig { id: name.parse().unwrap(), capabilities: path }
+    };
+    let file = "properties:\n  vendor: Northstar\n  memory: 2Gi\n  supportedDeploymentTypes: [compose]\nlabels:\n  site: berlin\n";
+    let mut config = config(folder.path(), Some(("c.yaml", file)));
+    config.child = vec![
+        child("relay", "properties:\n  serialNumber: \"7\"\n"),
+        child("box", "properties:\n  supportedDeploymentTypes: [compose]\n"),
+    ];
+    let made = reports(&config, &own(), Host { types: &[], simulated: false }, None).unwrap();
+    for (report, announced) in made.iter().zip([true, false, true]) {
+        let json: Value = serde_json::from_slice(&report.json).unwrap();
+        let keys: Vec<_> = json["properties"].as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(keys, ["id", "modelNumber", "serialNumber", "vendor"], "{json}");
+        assert_eq!(margrave_core::runtime::has_none(&report.capabilities), announced, "{json}");
+    }
+    assert_eq!(made[0].capabilities.labels["site"], "berlin");
+    assert_eq!(made[0].capabilities.properties.vendor, "Northstar");
+}
+
+#[test]
 fn a_hold_and_the_runtime_stand_beside_each_other() {
     let folder = tempfile::tempdir().unwrap();
     let hold = Hold { reason: "fan".to_owned(), until: margrave_core::time::Timestamp(0) };

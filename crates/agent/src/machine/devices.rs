@@ -44,6 +44,9 @@ impl Devices {
     pub(super) fn own(&self) -> Option<&DeviceId> {
         self.reports.first().map(|report| &report.id)
     }
+    pub(super) fn own_capabilities(&self) -> Option<&DeviceCapabilities> {
+        self.reports.first().map(|report| &report.capabilities)
+    }
     pub(super) fn capabilities(&self, device: &DeviceId) -> Option<&DeviceCapabilities> {
         self.reports.iter().find(|report| report.id == *device).map(|report| &report.capabilities)
     }

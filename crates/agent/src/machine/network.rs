@@ -4,7 +4,7 @@ use super::Machine;
 use super::hold::{Hold, Wait};
 use super::io::{Answer, Effect, Level, Request, RequestId, Response};
 use super::report::Topic;
-use super::schedule::{Lane, problem_of};
+use super::schedule::{Lane, asked_for, problem_of};
 use crate::codes::Code;
 use margo::DeploymentId;
 use margo::problem::ProblemType;
@@ -27,6 +27,8 @@ pub(super) struct Network {
     pub(super) statuses: Lane,
     /// Set by a poke: polls now, within what the server allows.
     not_before: Timestamp,
+    /// Since when the server does not accept this client.
+    refused_since: Option<Timestamp>,
 }
 
 /// What is under way, so that its answer can be understood.
@@ -57,6 +59,7 @@ impl Network {
             desired: Lane::at(first_poll),
             statuses: Lane::at(first_poll),
             not_before: Timestamp::default(),
+            refused_since: None,
         }
     }
     pub(super) fn is_idle(&self) -> bool {
@@ -75,6 +78,7 @@ impl Network {
             lane.due = lane.due.minus(back);
         }
         self.not_before = self.not_before.minus(back);
+        self.refused_since = self.refused_since.map(|since| since.minus(back));
         self.hold.shift_back(back);
         if let Some((_, wait)) = &mut self.held {
             wait.sent_at = wait.sent_at.minus(back);
@@ -203,8 +207,11 @@ impl Machine {
                 None => return,
             },
         };
-        if let Answer::Response(_) = &answer {
+        if let Answer::Response(response) = &answer {
             self.clear_trouble(Topic::Server);
+            if response.status < 400 {
+                self.network.refused_since = None;
+            }
         }
         match sent {
             Sent::PutCapabilities(device) => self.capabilities_answered(device, answer, now, rng),
@@ -230,9 +237,10 @@ impl Machine {
         let (code, message) = explain_answer(what, answer);
         let mut due = self.network.lane(lane).due;
         if code == Code::NotAuthorized {
-            // An operator has to accept this client first: ask seldom.
-            due = due
-                .max(now.plus(self.settings.poll.forbidden_period.mul_f64(0.9 + 0.2 * super::schedule::fraction(rng))));
+            // An operator has to accept this client first, and may be about to: soon at first, then more and more seldom.
+            let since = *self.network.refused_since.get_or_insert(now);
+            let wait = self.settings.poll.after_refusal(now.since(since), rng);
+            due = now.plus(asked_for(answer, now, rng).map_or(wait, |asked| asked.max(wait)));
             self.network.lane(lane).due = due;
         }
         if matches!(

@@ -6,6 +6,7 @@ use margo::DeviceId;
 use margo::capabilities::DeviceCapabilities;
 use margo::constraints::{Outcome, evaluate};
 use margo::deployment::ApplicationDeployment;
+use margrave_core::runtime;
 
 /// Why a deployment cannot be begun.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,6 +94,9 @@ fn obstacle(code: Code, message: String) -> Obstacle {
 }
 
 fn eligible(document: &ApplicationDeployment, capabilities: &DeviceCapabilities) -> Result<(), (Code, String)> {
+    if runtime::has_none(capabilities) {
+        return Err((Code::NoRuntime, runtime::NO_RUNTIME.to_owned()));
+    }
     let profile = &document.spec.deployment_profile;
     let fit = evaluate(profile.profile_type, profile.device_constraints.as_ref(), capabilities);
     if fit.outcome != Outcome::No {

@@ -44,12 +44,25 @@ pub struct PollPolicy {
     pub jitter: f64,
     /// Upper bound of the random delay before the first poll, so that a plant after a power cut does not call at once.
     pub start_spread: Duration,
-    /// After a 403 the client is asked again this seldom; an operator has to do something first.
+    /// The longest wait after a 403; an operator has to do something first.
     pub forbidden_period: Duration,
     pub calendar: Calendar,
 }
 
+/// While somebody may just be accepting this client, it asks at least this often.
+const FORBIDDEN_SOON: Duration = Duration::from_secs(30);
+/// What share of the time since the first refusal it waits: half a minute for the first hour, five minutes after ten.
+const FORBIDDEN_SHARE: u32 = 120;
+
 impl PollPolicy {
+    /// How long to wait after a refusal, the first of which was so long ago: whoever is accepted comes back soon, and a device
+    /// that was forgotten does not knock for ever.
+    pub fn after_refusal(&self, refused_for: Duration, rng: &mut dyn RngCore) -> Duration {
+        let soon = FORBIDDEN_SOON.min(self.period).min(self.forbidden_period);
+        let wait = (refused_for / FORBIDDEN_SHARE).clamp(soon, self.forbidden_period);
+        wait.mul_f64(0.9 + 0.2 * fraction(rng))
+    }
+
     pub fn next(&self, now: Timestamp, rng: &mut dyn RngCore) -> Timestamp {
         let shift = 1.0 + self.jitter * (2.0 * fraction(rng) - 1.0);
         now.plus(self.period.mul_f64(shift.max(0.0)))
@@ -203,13 +216,17 @@ fn delay_after(answer: &Answer, attempts: u32, retry: RetryPolicy, now: Timestam
         (_, Some(BackoffStrategy::Fixed | BackoffStrategy::None)) => retry.delay(0, rng),
         _ => retry.delay(attempts, rng),
     };
+    asked_for(answer, now, rng).map_or(own, |asked| asked.max(own))
+}
+
+/// The break a server asks for, if it does.
+pub(super) fn asked_for(answer: &Answer, now: Timestamp, rng: &mut dyn RngCore) -> Option<Duration> {
+    let Answer::Response(response) = answer else { return None };
     let asked = response.retry_after.as_deref().and_then(|text| retry_after(text, now));
-    let advised = problem.and_then(|problem| problem.retry_after_seconds).map(Duration::from_secs);
+    let advised = || problem_of(response).and_then(|problem| problem.retry_after_seconds).map(Duration::from_secs);
     // A little later than asked, never earlier: those told the same moment should not all come at it.
-    match asked.or(advised) {
-        Some(asked) => asked.min(RETRY_AFTER_MAX).mul_f64(1.0 + 0.1 * fraction(rng)).max(own),
-        None => own,
-    }
+    let asked = asked.or_else(advised)?;
+    Some(asked.min(RETRY_AFTER_MAX).mul_f64(1.0 + 0.1 * fraction(rng)))
 }
 
 /// The problem document of an error answer, if it is one (PRB-03).

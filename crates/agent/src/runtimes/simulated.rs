@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use world::World;
 
+/// What would run.
+pub const WORLD_FILE: &str = "simulated-world.json";
+
 /// The simulated engine of one agent.
 #[derive(Debug)]
 pub struct Simulated {
@@ -31,7 +34,7 @@ enum Source {
 impl Simulated {
     /// Keeps its world in `folder/simulated-world.json`; behaves as `script` says, if that file exists.
     pub fn open(folder: &Path, script: Option<PathBuf>) -> Result<Self, DiskError> {
-        let world_path = folder.join("simulated-world.json");
+        let world_path = folder.join(WORLD_FILE);
         let mut damaged = None;
         let world = read_record::<World>(&world_path, &mut |error| damaged = Some(error));
         let world = match (world, damaged) {

@@ -2,6 +2,7 @@
 
 use crate::bench::{Device, REPOSITORY, Wish, web};
 use margo::status::State;
+use margrave_agent::machine::records::StatusBook;
 use margrave_testbed::images;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -118,6 +119,8 @@ async fn reboot(device: &mut Device) {
     let record = device.state_dir.join("revisions.json");
     let is_known = |text: &str| text.contains(now.trim());
     device.until("this boot is known", || is_known(&std::fs::read_to_string(&record).unwrap_or_default())).await;
+    // A report is on its way while it is written down: of what was told a moment before the power went nobody knows.
+    device.until("what was told is kept", || last_word_on_disk(device) == device.status().map(|told| told.state)).await;
     device.kill();
     device.docker.stop();
     // As if all of it had been written in an earlier one; the head of a record is the digest of the rest.
@@ -128,6 +131,13 @@ async fn reboot(device: &mut Device) {
     std::fs::write(&record, format!("{magic} {}\n{rest}\n", margo::Digest::of(rest.as_bytes()))).unwrap();
     device.docker.begin().await;
     device.start();
+}
+
+fn last_word_on_disk(device: &Device) -> Option<State> {
+    let text = std::fs::read_to_string(device.state_dir.join("statuses.json")).ok()?;
+    let (_, rest) = text.split_once('\n')?;
+    let book: StatusBook = serde_json::from_str(rest).ok()?;
+    book.entries.get(&device.id).map(|entry| entry.status.state)
 }
 
 #[tokio::test(flavor = "multi_thread")]

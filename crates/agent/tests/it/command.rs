@@ -22,7 +22,7 @@ fn write_config(world: &World, folder: &Path, script: &str) -> String {
     let (url, state) = (world.fake.url(), folder.join("state").display().to_string());
     let script = folder.join("script.toml").display().to_string();
     let config = format!(
-        "server = \"{url}\"\nstate_dir = \"{state}\"\nobserve_period = \"100ms\"\n\
+        "server = \"{url}\"\nstate_dir = \"{state}\"\nruntime = \"simulated\"\nobserve_period = \"100ms\"\n\
          poll = {{period = \"100ms\"}}\nretry = {{first = \"50ms\", max = \"10s\"}}\n\
          identity = {{certificate = \"{certificate}\", key = \"{key}\", trust_bundle = \"{bundle}\"}}\n\
          simulated = {{script = \"{script}\"}}\n"
@@ -165,7 +165,11 @@ async fn an_agent_without_an_identity_says_what_it_waits_for_and_without_colours
     let folder = tempfile::tempdir().unwrap();
     let (state, file) = (folder.path().join("state"), folder.path().join("agent.toml"));
     let token = folder.path().join("enrolment-token");
-    let config = format!("state_dir = \"{}\"\ntrust = {{token_file = \"{}\"}}\n", state.display(), token.display());
+    let config = format!(
+        "runtime = \"simulated\"\nstate_dir = \"{}\"\ntrust = {{token_file = \"{}\"}}\n",
+        state.display(),
+        token.display()
+    );
     std::fs::write(&file, config).unwrap();
     let file = file.display().to_string();
     let waits = format!("this device has no identity yet: waits for a token in `{}`, or for", token.display());
@@ -196,4 +200,50 @@ async fn an_agent_without_an_identity_says_what_it_waits_for_and_without_colours
         "{explain}"
     );
     run.kill().await.unwrap();
+}
+
+#[tokio::test]
+async fn without_a_runtime_every_deployment_fails_with_the_reason_and_is_installed_once_there_is_one() {
+    let world = World::new().await;
+    let wanted = set(2, "1.0.0");
+    world.fake.publish(&version(1, &wanted), &wanted);
+    let folder = tempfile::tempdir().unwrap();
+    let file = write_config(&world, folder.path(), "");
+    let simulated = std::fs::read_to_string(&file).unwrap();
+    let without = simulated.replace("runtime = \"simulated\"\n", "");
+    let last = |number: usize| world.fake.reported(wanted[number].id).pop().unwrap();
+    let failed = |number: usize| last(number).error.is_some_and(|error| error.code == "207");
+
+    // As after an update: it pretended before, and now says that nothing ever ran.
+    for before in [false, true] {
+        std::fs::write(&file, &without).unwrap();
+        let once = command(&["--config", &file, "once"]).await;
+        let said = text(&once.stderr);
+        assert_eq!(once.status.code(), Some(1), "{said}");
+        assert!(said.contains("this device runs no applications") && said.contains(&format!("`{file}`")), "{said}");
+        assert_eq!(said.contains("until now this agent only simulated"), before, "{said}");
+        assert!(failed(0) && failed(1), "{:?}", last(0));
+        let capabilities = world.fake.seen().into_iter().rfind(|seen| seen.path.contains("/capabilities/")).unwrap();
+        let capabilities: serde_json::Value = serde_json::from_slice(&capabilities.body).unwrap();
+        assert_eq!(capabilities["properties"]["supportedDeploymentTypes"], serde_json::Value::Null);
+        assert_eq!(capabilities["x-margrave-extensions"]["runtime"], "none");
+        let status = text(&command(&["--config", &file, "status"]).await.stdout);
+        assert!(status.contains("207 no runtime is switched on") && status.contains("[compose]"), "{status}");
+        let explain = text(&command(&["--config", &file, "explain"]).await.stdout);
+        assert!(explain.contains("what should run here is installed then"), "{explain}");
+
+        std::fs::write(&file, &simulated).unwrap();
+        let status = text(&command(&["--config", &file, "status"]).await.stdout);
+        assert!(status.contains("restart the agent"), "{status}");
+        let once = command(&["--config", &file, "once"]).await;
+        assert_eq!(once.status.code(), Some(0), "{}", text(&once.stderr));
+        assert_eq!(last(1).state, margo::status::State::Installed);
+        let status = text(&command(&["--config", &file, "status"]).await.stdout);
+        assert!(!status.contains("207"), "{status}");
+    }
+    let check = text(&command(&["config", "check", &file]).await.stdout);
+    assert!(check.contains("can be used") && !check.contains("no runtime"), "{check}");
+    std::fs::write(&file, &without).unwrap();
+    let check = text(&command(&["config", "check", &file]).await.stdout);
+    assert!(check.contains("can be used") && check.contains("no runtime is switched on"), "{check}");
 }

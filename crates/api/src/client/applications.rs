@@ -47,6 +47,12 @@ impl ApiClient {
         self.get(self.url(["applications", id, "versions", version]), &[]).await
     }
 
+    /// `POST /api/applications/{id}/versions/{version}/components`
+    pub async fn ask_application_components(&self, id: &str, version: &str) -> Result<ApplicationVersion> {
+        let url = self.url(["applications", id, "versions", version, "components"]);
+        self.send(Method::POST, url, Terms::default(), &()).await
+    }
+
     /// `GET /api/applications/{id}/diff`
     pub async fn application_diff(&self, id: &str, from: &str, to: &str) -> Result<ApplicationDiff> {
         let query = [("from", Some(from.to_owned())), ("to", Some(to.to_owned()))];

@@ -1,7 +1,7 @@
 //! Changes over one or many devices.
 
 use super::{ApiClient, PageQuery, Result, Terms};
-use crate::changes::{CancelChange, Cancelled, Change, CreateChange, Plan};
+use crate::changes::{CallOffChange, CalledOff, CancelChange, Cancelled, Change, CreateChange, Plan, RetryChange};
 use crate::page::Page;
 use reqwest::Method;
 
@@ -28,5 +28,15 @@ impl ApiClient {
     /// `POST /api/changes/{id}/cancel`: devices that are not told yet stay as they are.
     pub async fn cancel_change(&self, id: &str, body: &CancelChange) -> Result<Cancelled> {
         self.send(Method::POST, self.url(["changes", id, "cancel"]), Terms::default(), body).await
+    }
+
+    /// `POST /api/changes/{id}/call-off`: devices that do not call find what they had before instead.
+    pub async fn call_off_change(&self, id: &str, body: &CallOffChange) -> Result<CalledOff> {
+        self.send(Method::POST, self.url(["changes", id, "call-off"]), Terms::default(), body).await
+    }
+
+    /// `POST /api/changes/{id}/retry`: everything of it that has failed once more, as one change.
+    pub async fn retry_change(&self, id: &str, body: &RetryChange) -> Result<Change> {
+        self.send(Method::POST, self.url(["changes", id, "retry"]), Terms::default(), body).await
     }
 }

@@ -34,13 +34,15 @@ pub struct EventQuery {
     pub change: Option<String>,
     /// RFC 3339; not older than this.
     pub since: Option<String>,
+    /// RFC 3339; older than this.
+    pub until: Option<String>,
     /// Only events with a greater id. A stream starts with the present unless this is given; 0 means everything kept.
     pub after: Option<i64>,
 }
 
 impl EventQuery {
     fn pairs(&self) -> Vec<(&'static str, Option<String>)> {
-        let Self { kind, client, device, deployment, application, change, since, after: _ } = self.clone();
+        let Self { kind, client, device, deployment, application, change, since, until, after: _ } = self.clone();
         vec![
             ("kind", kind),
             ("client", client),
@@ -49,6 +51,7 @@ impl EventQuery {
             ("application", application),
             ("change", change),
             ("since", since),
+            ("until", until),
         ]
     }
 }

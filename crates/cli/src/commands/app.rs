@@ -44,6 +44,15 @@ pub(crate) enum AppCommand {
     Import(import::ImportArgs),
     /// Build a package, chart or compose archive from a folder and push it
     Push(push::PushArgs),
+    /// Ask the registries again whether they have the components
+    #[command(after_help = "Example:
+  margrave app check line-monitor")]
+    Check {
+        /// Id of the application
+        application: String,
+        /// Version; the newest one if left out
+        version: Option<String>,
+    },
     /// Tell for every device whether the application can run there, and why or why not
     #[command(after_help = "Examples:
   margrave app fit line-monitor
@@ -102,6 +111,7 @@ pub(crate) async fn run(command: AppCommand, session: &Session) -> Outcome {
         }
         AppCommand::Import(args) => import::run(session, args).await,
         AppCommand::Push(args) => push::run(session, args).await,
+        AppCommand::Check { application, version } => check(session, &application, version).await,
         AppCommand::Fit { application, version, selector, reasons, limit } => {
             fit(session, &application, version, selector.as_deref(), reasons, &limit).await
         }
@@ -118,6 +128,32 @@ pub(crate) async fn run(command: AppCommand, session: &Session) -> Outcome {
         }
     }
 }
+
+async fn check(session: &Session, application: &str, version: Option<String>) -> Outcome {
+    let version = version_or_newest(session, application, version).await?;
+    let checked = session.api.ask_application_components(application, &version).await?;
+    let Some(asked) = &checked.components_asked else {
+        return Err(Failure::failed("the server does not say what the registries answered"));
+    };
+    let (there, open) = (asked.artifacts - asked.missing - asked.unknown, asked.missing + asked.unknown);
+    session.out.show(&checked, |_| {
+        let mut text = format!("{there} of {} components are where {application} {version} says.\n", asked.artifacts);
+        for warning in &checked.warnings {
+            let _ = writeln!(text, "{warning}");
+        }
+        text
+    })?;
+    if open == 0 {
+        return Ok(());
+    }
+    session.out.say(BRING);
+    if asked.missing > 0 { Err(Failure::failed("devices cannot fetch every component")) } else { Ok(()) }
+}
+
+/// What helps where a registry lacks a component.
+pub(crate) const BRING: &str = "\
+The server's own registry can have them: `margrave app push FOLDER` pushes them from the folder of the package,
+`margrave app import oci://... --with-images` copies them from another registry.";
 
 async fn list(session: &Session, limit: &LimitArgs) -> Outcome {
     let applications = every(limit.get(), async |page| session.api.applications(&page).await).await?;

@@ -26,7 +26,7 @@ pub(crate) struct ListArgs {
     /// Only records about exactly this, such as client/press-01
     #[arg(long)]
     subject: Option<String>,
-    /// Only records about something with this in its name
+    /// Only records about something with this in its name: an application, a device, a client, a group
     #[arg(long, value_name = "TEXT")]
     about: Option<String>,
     /// Only what this actor did, such as operator:admin, token:ci or client:press-01
@@ -35,11 +35,11 @@ pub(crate) struct ListArgs {
     /// Only this action, or all that begin with it: `token.create`, `token`
     #[arg(long)]
     action: Option<String>,
-    /// Only what was done since: a time such as 2026-09-21T08:00:00Z, or a span such as 90s, 1h or 7d
+    /// Only what was done since: a time such as 2026-09-21T08:00:00Z, a day in UTC, or a span such as 90s, 1h or 7d
     #[arg(long, value_name = "TIME", value_parser = clock::parse_instant)]
     since: Option<jiff::Timestamp>,
-    /// Only what was done before: a time, or a span back from now
-    #[arg(long, value_name = "TIME", value_parser = clock::parse_instant)]
+    /// Only what was done before: a time, the end of a day in UTC, or a span back from now
+    #[arg(long, value_name = "TIME", value_parser = clock::parse_end)]
     until: Option<jiff::Timestamp>,
     #[command(flatten)]
     limit: LimitArgs,

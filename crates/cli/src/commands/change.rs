@@ -5,7 +5,8 @@ use super::{LimitArgs, ReasonArgs, Session, YesArgs, every, only};
 use crate::clock;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Output;
-use margrave_api::changes::{CancelChange, Change, ChangeKind};
+use margrave_api::changes::{CallOffChange, CancelChange, Change, ChangeKind, RetryChange};
+use margrave_api::deployments::Convergence;
 use margrave_api::summary::Counts;
 use std::time::Duration;
 
@@ -21,6 +22,24 @@ pub(crate) enum ChangeCommand {
     },
     /// Cancel the rest of a change: devices not told yet stay as they are, the others go on
     Cancel {
+        /// Id of the change, or enough of its first characters
+        id: String,
+        #[command(flatten)]
+        reason: ReasonArgs,
+        #[command(flatten)]
+        yes: YesArgs,
+    },
+    /// Try again at once what failed of a change, on all its devices together
+    Retry {
+        /// Id of the change, or enough of its first characters
+        id: String,
+        #[command(flatten)]
+        reason: ReasonArgs,
+        #[command(flatten)]
+        yes: YesArgs,
+    },
+    /// Call a change off where it waits for devices that do not call: they find what they had before instead
+    CallOff {
         /// Id of the change, or enough of its first characters
         id: String,
         #[command(flatten)]
@@ -82,6 +101,31 @@ pub(crate) async fn run(command: ChangeCommand, session: &Session) -> Outcome {
             session.out.show(&cancelled, |out| render(out, &cancelled.change))?;
             session.out.say(format!("Cancelled; {} device(s) stay as they are.", cancelled.left));
             Ok(())
+        }
+        ChangeCommand::Retry { id, reason, yes } => {
+            let change = find(session, &id).await?;
+            let failed = change.deployments.as_ref().map(|counts| counts.of(Convergence::Failed)).unwrap_or_default();
+            if failed == 0 {
+                return Err(Failure::new(Exit::Refused, "nothing of it has failed, so there is nothing to try again"));
+            }
+            session.sure(&format!("Try {} again on {failed} device(s)?", change.application), &yes)?;
+            let again = session.api.retry_change(&change.id, &RetryChange { reason: reason.reason }).await?;
+            session.out.show(&again, |out| render(out, &again))
+        }
+        ChangeCommand::CallOff { id, reason, yes } => {
+            let change = find(session, &id).await?;
+            let silent =
+                change.deployments.as_ref().map(|counts| counts.of(Convergence::NotHeardOf)).unwrap_or_default();
+            if silent == 0 {
+                let nothing = "it waits for no device that does not call, so there is nothing to call off";
+                return Err(Failure::new(Exit::Refused, nothing));
+            }
+            let question = format!("Call {} off on {silent} device(s) that do not call?", change.application);
+            session.sure(&question, &yes)?;
+            let called_off = session.api.call_off_change(&change.id, &CallOffChange { reason: reason.reason }).await?;
+            session.out.show(&called_off, |out| {
+                called_off.changes.iter().map(|change| render(out, change)).collect::<Vec<_>>().join("\n")
+            })
         }
         ChangeCommand::Wait { id, timeout } => {
             let id = find(session, &id).await?.id;

@@ -6,7 +6,7 @@ mod preload;
 
 use super::{LimitArgs, ReasonArgs, Session, YesArgs, every};
 use crate::clock;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use margrave_api::clients::{Client, ClientState, CreateClient, CreateEnrolmentToken, EnrolmentToken};
 use std::time::Duration;
@@ -59,6 +59,9 @@ pub(crate) enum ClientCommand {
         /// How long the token can be used, such as 1h or 7d
         #[arg(long, value_name = "TIME", value_parser = clock::parse_span)]
         valid_for: Option<Duration>,
+        /// Also when a client of this name has been here: whatever joins becomes it
+        #[arg(long)]
+        again: bool,
         #[command(flatten)]
         reason: ReasonArgs,
     },
@@ -90,10 +93,10 @@ pub(crate) async fn run(command: ClientCommand, session: &Session) -> Outcome {
         ClientCommand::Mint(args) => mint::run(session, args).await,
         ClientCommand::MirrorConfig(args) => mirror::run(session, args).await,
         ClientCommand::Preload(args) => preload::run(session, args).await,
-        ClientCommand::EnrolToken { id, valid_for, reason } => {
-            let body =
-                CreateEnrolmentToken { valid_for_seconds: valid_for.map(|time| time.as_secs()), reason: reason.reason };
-            let token = session.api.create_enrolment_token(&id, &body).await?;
+        ClientCommand::EnrolToken { id, valid_for, again, reason } => {
+            let valid_for_seconds = valid_for.map(|time| time.as_secs());
+            let body = CreateEnrolmentToken { valid_for_seconds, again, reason: reason.reason };
+            let token = invite(session, &id, body).await?;
             session.out.show(&token, |_| enrol_command(&token))?;
             session.out.say(format!(
                 "Run this on the device, once, until {}. The token is shown only here.",
@@ -105,11 +108,30 @@ pub(crate) async fn run(command: ClientCommand, session: &Session) -> Outcome {
     }
 }
 
+/// Asks once more for a name that is in use; where nobody can be asked, `--again` must be there.
+async fn invite(session: &Session, id: &str, body: CreateEnrolmentToken) -> Outcome<EnrolmentToken> {
+    match session.api.create_enrolment_token(id, &body).await {
+        Err(error) if error.code() == Some("in-use") => {
+            let refused = Failure::from(error);
+            if !session.out.interactive {
+                return Err(refused.next("add --again if that is what you want"));
+            }
+            session.out.say(&refused.what);
+            if !crate::ask::confirm(&format!("Invite {id} again?"), false)? {
+                return Err(Failure::failed("nothing was changed"));
+            }
+            Ok(session.api.create_enrolment_token(id, &CreateEnrolmentToken { again: true, ..body }).await?)
+        }
+        other => Ok(other?),
+    }
+}
+
 /// What somebody needs who has the command and nothing to run it with.
 const AGENT: &str = "\
 margrave-agent comes from the source of Margrave: `make dist` makes a Debian package and a container image,
 `cargo build --release -p margrave-agent` the program alone. Then start it with `margrave-agent run`.
-It runs real workloads with `[compose]` or `[kubernetes]` in its configuration; without, it only simulates.";
+It runs applications with `[compose]` or `[kubernetes]` in its configuration; without, it joins, runs none, and
+says which lines to add for what the device has.";
 
 /// Accepts a client whether or not it is known.
 async fn accept(session: &Session, id: &str, note: Option<String>, reason: Option<String>) -> Outcome<Client> {
@@ -163,6 +185,7 @@ fn render(out: Output, client: &Client) -> String {
         ("Note", client.note.clone().unwrap_or_default()),
         ("Created", clock::ago(&client.created_at, now)),
         ("Seen", clock::contact(client.last_seen_at.as_deref(), now)),
+        ("Asked, not let in", client.last_asked_at.as_deref().map(|at| clock::ago(at, now)).unwrap_or_default()),
         ("Manifest version", client.manifest_version.to_string()),
     ])
 }

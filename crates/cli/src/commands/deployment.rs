@@ -315,6 +315,17 @@ fn render(out: Output, deployment: &Deployment) -> String {
                 ),
             ]),
         );
+        if let Some(failed) = &deployment.failed_with {
+            text.push_str(&out.heading("Failed before, trying again"));
+            let errors = failed.components.iter().filter_map(|component| component.error.as_ref()).chain(&failed.error);
+            let error = errors.map(|error| format!("{} (code {})", error.message, error.code)).next();
+            text.push_str(
+                &out.fields(&[
+                    ("Received", clock::ago(&failed.received_at, now)),
+                    ("Error", error.unwrap_or_default()),
+                ]),
+            );
+        }
         text.push_str(&out.heading("Components"));
         text.push_str(&out.table(
             &["component", "state", "error"],

@@ -13,6 +13,9 @@ use margrave_api::devices::{Device, DeviceRef, UpdateDevice, known};
 pub(super) const SIMULATED: &str = "simulated: nothing is really installed on this device
 (configure `[compose]` or `[kubernetes]` for its agent to run real workloads)";
 
+const NO_RUNTIME: &str = "none is switched on: no applications run on this device
+(`margrave-agent status` there says which lines to add to its settings)";
+
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum DeviceCommand {
     /// Show every device
@@ -171,7 +174,7 @@ fn render(out: Output, device: &Device, deployments: &[Deployment]) -> String {
         ("Client", device.client.clone()),
         ("Made by", made_by(device)),
         ("Hosts", hosts(device, ", ", "nothing (gateway only)")),
-        ("Runtime", if device.simulated { SIMULATED.to_owned() } else { String::new() }),
+        ("Runtime", runtime(device).to_owned()),
         ("Architectures", device.architectures.join(", ")),
         ("Memory", part("/properties/memory")),
         ("Storage", part("/properties/storage")),
@@ -188,9 +191,20 @@ fn render(out: Output, device: &Device, deployments: &[Deployment]) -> String {
     text
 }
 
+fn runtime(device: &Device) -> &'static str {
+    match (device.simulated, device.no_runtime) {
+        (true, _) => SIMULATED,
+        (_, true) => NO_RUNTIME,
+        _ => "",
+    }
+}
+
 /// What runs there, as far as it does.
 fn hosts(device: &Device, between: &str, nothing: &str) -> String {
     let types = device.deployment_types.join(between);
+    if device.no_runtime {
+        return "nothing (no runtime)".to_owned();
+    }
     match (device.hosts_workloads, device.simulated) {
         (true, true) => format!("{types} (simulated)"),
         (true, false) => types,

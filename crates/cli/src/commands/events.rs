@@ -7,7 +7,6 @@ use crate::output::{Format, Output, to_yaml};
 use margrave_api::client::{EventQuery, Streamed};
 use margrave_api::events::{Event, EventGap};
 use serde::Serialize;
-use std::time::Duration;
 
 /// Enough for a screen.
 const EVENTS_DEFAULT: usize = 50;
@@ -18,6 +17,7 @@ const KIND_WIDTH: usize = 24;
 #[command(after_help = "Examples:
   margrave events --follow
   margrave events --since 1h --kind deployment.failed
+  margrave events --since 2026-09-21 --until 2026-09-21
   margrave events --follow --device press-07 -o json
   margrave events --follow --after 4711   # go on where another run stopped")]
 pub(crate) struct EventsArgs {
@@ -42,9 +42,12 @@ pub(crate) struct EventsArgs {
     /// Only about this change
     #[arg(long, value_name = "ID")]
     change: Option<String>,
-    /// Only what happened in this time, such as 90s, 1h or 7d
-    #[arg(long, value_name = "TIME", value_parser = clock::parse_span)]
-    since: Option<Duration>,
+    /// Only what happened since: a time such as 2026-09-21T08:00:00Z, a day in UTC, or a span such as 90s, 1h or 7d
+    #[arg(long, value_name = "TIME", value_parser = clock::parse_instant)]
+    since: Option<jiff::Timestamp>,
+    /// Only what happened before: a time, the end of a day in UTC, or a span back from now
+    #[arg(long, value_name = "TIME", value_parser = clock::parse_end, conflicts_with = "follow")]
+    until: Option<jiff::Timestamp>,
     /// Only what happened after the event with this id; 0 for everything the server keeps
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(i64).range(0..))]
     after: Option<i64>,
@@ -53,10 +56,7 @@ pub(crate) struct EventsArgs {
 }
 
 pub(crate) async fn run(args: EventsArgs, session: &Session) -> Outcome {
-    let since = args.since.map(|span| {
-        let span = jiff::SignedDuration::try_from(span).unwrap_or(jiff::SignedDuration::MAX);
-        clock::now().saturating_sub(span).unwrap_or(jiff::Timestamp::MIN).to_string()
-    });
+    let since = args.since.map(|at| at.to_string());
     let query = EventQuery {
         kind: args.kind,
         client: args.client,
@@ -66,6 +66,7 @@ pub(crate) async fn run(args: EventsArgs, session: &Session) -> Outcome {
         change: args.change,
         after: args.after.or_else(|| since.as_ref().filter(|_| args.follow).map(|_| 0)),
         since,
+        until: args.until.map(|at| at.to_string()),
     };
     if args.follow {
         let limit = args.limit.get();

@@ -1,4 +1,6 @@
-//! `margrave registry`: the registry inside the server, and copies from others into it.
+//! `margrave registry`: the registry inside the server, others that packages come from, and copies from them.
+
+mod others;
 
 use super::{LimitArgs, ReasonArgs, Session, YesArgs, every, only};
 use crate::clock;
@@ -15,6 +17,37 @@ pub(crate) enum RegistryCommand {
     List(LimitArgs),
     /// Take away what nothing refers to
     Collect,
+    /// Show other registries the server keeps, with what came of the last check
+    Others,
+    /// Keep another registry, so that imports and copies from it need no user and password
+    #[command(after_help = "Examples:
+  margrave registry add registry.example --username ci
+  margrave registry add registry.example:5000 --username ci --password-stdin < password.txt
+  margrave registry add registry.example --username ci --password-file token.txt --registry-ca ca.pem
+  margrave registry add 127.0.0.1:5000 --plain-http
+
+The password is asked for, or read from stdin or a file; it is never an argument, which others could see.
+The server keeps it sealed, sends it to this registry only, and shows it to nobody.
+The registry is asked at once; whatever it says, it is kept. `margrave registry check` asks it again.")]
+    Add(others::AddArgs),
+    /// Change how another registry is asked; what is not given stays
+    #[command(after_help = "Examples:
+  margrave registry change registry.example --password-stdin < password.txt
+  margrave registry change registry.example --username robot --password-file token.txt
+  margrave registry change registry.example --registry-ca ca.pem --reason \"new CA\"
+  margrave registry change registry.example --no-login")]
+    Change(others::ChangeArgs),
+    /// Ask another registry whether it is there and takes the user and password
+    #[command(after_help = "Examples:
+  margrave registry check registry.example
+  margrave registry check registry.example -o json
+
+The server asks, as it would for an import. Exit code 1 says that it cannot be used; the reason is in words:
+its name is not found, nothing listens there, its certificate is not trusted, the password is wrong, it is no registry.")]
+    Check(others::CheckArgs),
+    /// Forget another registry and its password; what came from it stays
+    #[command(visible_alias = "rm")]
+    Remove(others::RemoveArgs),
     /// Show copies of applications from other registries, as long as the server remembers them
     Copies,
     /// End a copy that is under way; what has come stays, and copying again goes on from there
@@ -73,6 +106,11 @@ pub(crate) async fn run(command: RegistryCommand, session: &Session) -> Outcome 
                 ])
             })
         }
+        RegistryCommand::Others => others::list(session).await,
+        RegistryCommand::Add(args) => others::add(session, args).await,
+        RegistryCommand::Change(args) => others::change(session, args).await,
+        RegistryCommand::Check(args) => others::check(session, args).await,
+        RegistryCommand::Remove(args) => others::remove(session, args).await,
         RegistryCommand::Copies => {
             let copies = session.api.copies().await?.items;
             let now = clock::now();

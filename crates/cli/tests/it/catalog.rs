@@ -27,6 +27,22 @@ fn a_package_is_imported_once() {
 }
 
 #[test]
+fn what_registries_lack_is_told_when_a_package_comes_and_whenever_somebody_asks() {
+    let server = Server::start_with("[catalog]\nask_registries = true");
+    let folder = samples().join("shift-board/1.0.0");
+    let missing = "nobody has registry `registry.margrave.example`, which is a name for examples";
+    let bring = "The server's own registry can have them: `margrave app push FOLDER` pushes them";
+    let seen = server.run(&["app", "import", folder.to_str().unwrap()]);
+    assert_eq!(seen.code, 0, "{}", seen.stderr);
+    assert!(seen.stderr.contains("warning: component `") && seen.stderr.contains(missing), "{}", seen.stderr);
+    assert!(seen.stderr.contains(bring), "{}", seen.stderr);
+    let seen = server.run(&["app", "check", "shift-board"]);
+    assert_eq!(seen.code, 1, "{}", seen.stderr);
+    assert!(seen.stdout.starts_with("0 of ") && seen.stdout.contains(missing), "{}", seen.stdout);
+    assert!(server.run(&["app", "show", "shift-board"]).stdout.contains(missing));
+}
+
+#[test]
 fn a_broken_package_is_refused_with_all_problems_at_once() {
     let server = Server::start();
     let folder = server.folder.path().join("broken");
@@ -35,7 +51,12 @@ fn a_broken_package_is_refused_with_all_problems_at_once() {
     std::fs::write(folder.join("margo.yaml"), text).unwrap();
     let seen = server.run(&["app", "import", folder.to_str().unwrap()]);
     assert_eq!((seen.code, &*seen.stdout), (6, ""), "{}", seen.stderr);
-    for problem in ["id: line 2", "organization[0].name: line 10", "deploymentProfiles: line 11"] {
+    for problem in [
+        "id: line 2",
+        "application.icon: line 8: names `./resources/none.png`",
+        "organization[0].name: line 10",
+        "deploymentProfiles: line 11",
+    ] {
         assert!(
             seen.stderr.lines().any(|line| line.starts_with("  - ") && line.contains(problem)),
             "{problem}: {}",
@@ -69,7 +90,7 @@ fn a_problem_of_the_package_as_a_whole_has_no_field_before_it() {
     std::fs::write(folder.join("margo.yaml"), "id: [1\n").unwrap();
     let seen = server.run(&["app", "import", folder.to_str().unwrap()]);
     assert_eq!(seen.code, 6, "{}", seen.stderr);
-    assert!(seen.stderr.contains("\n  - line 1: the text is not valid YAML"), "{}", seen.stderr);
+    assert!(seen.stderr.contains("\n  - margo.yaml: line 1: the text is not valid YAML"), "{}", seen.stderr);
 }
 
 #[test]

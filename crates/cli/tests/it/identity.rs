@@ -59,8 +59,33 @@ fn an_enrolment_token_comes_with_the_command_to_paste() {
         "Run this on the device, once, until <time>. The token is shown only here.
 margrave-agent comes from the source of Margrave: `make dist` makes a Debian package and a container image,
 `cargo build --release -p margrave-agent` the program alone. Then start it with `margrave-agent run`.
-It runs real workloads with `[compose]` or `[kubernetes]` in its configuration; without, it only simulates.\n",
+It runs applications with `[compose]` or `[kubernetes]` in its configuration; without, it joins, runs none, and
+says which lines to add for what the device has.\n",
     );
+}
+
+#[test]
+fn a_name_in_use_is_invited_again_only_when_somebody_says_so() {
+    let server = Server::start();
+    let _device = crate::support::Device::start(&server, "press", "8Gi", "");
+    let refused = server.run(&["client", "enrol-token", "press"]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (6, ""), "{}", refused.stderr);
+    for part in
+        ["client `press` exists already", "whatever joins with another invitation becomes `press`", "add --again"]
+    {
+        assert!(refused.stderr.contains(part), "`{part}` in {}", refused.stderr);
+    }
+    let again = server.run(&["client", "enrol-token", "press", "--again"]);
+    assert!(again.code == 0 && again.stdout.contains("margrave-agent enrol"), "{}", again.stderr);
+
+    // At a terminal it asks.
+    for (key, said, code) in [("n", "nothing was changed", 1), ("y", "margrave-agent enrol", 0)] {
+        let mut terminal = crate::terminal::Terminal::start(&server, &["client", "enrol-token", "press"]);
+        terminal.expect("exists already", "");
+        terminal.expect("Invite press again?", key);
+        terminal.expect(said, "");
+        assert_eq!(terminal.end(), code);
+    }
 }
 
 #[test]

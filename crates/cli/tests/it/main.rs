@@ -17,6 +17,7 @@ mod people;
 mod preload;
 mod programs;
 mod push;
+mod registries;
 mod removal;
 mod serve;
 mod shell;

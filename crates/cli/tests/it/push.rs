@@ -159,6 +159,22 @@ fn a_broken_folder_is_refused_with_all_problems_and_nothing_is_pushed() {
     ] {
         assert!(seen.stderr.contains(problem), "{problem}: {}", seen.stderr);
     }
+    // A description that is broken as well hides none of them, nor a version that cannot be a tag.
+    let description = std::fs::read_to_string(folder.join("margo.yaml")).unwrap();
+    let broken = description.replacen("\nid: ", "\nid: No_", 1).replacen("version: ", "version: of ", 1);
+    std::fs::write(folder.join("margo.yaml"), broken).unwrap();
+    let seen = server.run(&["app", "push", text(&folder)]);
+    for problem in [
+        "line 2: `id`: ",
+        "` cannot be a tag",
+        "resources/out.txt: is a link out of the folder",
+        "components/press/Chart.yaml: `apiVersion` must be `v2`",
+        "components/press-stack/compose.yaml: services.web.env_file: `web.env` is not in the folder",
+        "components/nobody: the description names no component `nobody`",
+        "has 6 problems; nothing was pushed",
+    ] {
+        assert!(seen.stderr.contains(problem), "{problem}: {}", seen.stderr);
+    }
     assert_eq!(repositories(&server), Vec::<String>::new());
     assert_eq!(server.json(&["app", "list"]), json!([]));
 

@@ -101,7 +101,9 @@ impl Server {
     /// Starts with other settings, as TOML.
     pub(crate) fn start_with(settings: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("config.toml"), settings).unwrap();
+        // The samples name a registry that nobody serves; who is to be told so asks for it.
+        let asks = if settings.contains("ask_registries") { "" } else { "[catalog]\nask_registries = false\n" };
+        std::fs::write(folder.path().join("config.toml"), format!("{settings}\n{asks}")).unwrap();
         let child = Self::spawn(&folder, ["127.0.0.1:0"; 3]);
         let server = Self { folder, child };
         server.until_ready();

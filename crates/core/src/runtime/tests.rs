@@ -13,6 +13,9 @@ fn read(extensions: &Value) -> DeviceCapabilities {
 fn what_is_announced_is_understood() {
     let (name, announcement) = simulated_announcement();
     assert!(is_simulated(&read(&json!({ name: announcement }))));
+    let (name, announcement) = none_announcement();
+    let read = read(&json!({ name: announcement }));
+    assert!(has_none(&read) && !is_simulated(&read));
 }
 
 #[test]
@@ -27,6 +30,16 @@ fn whatever_else_stands_there_is_no_announcement() {
         json!({"x-margrave-extensions": {"hold": {"reason": "fan"}}}),
         json!({"x-acme-extensions": {"runtime": "simulated"}}),
     ] {
-        assert!(!is_simulated(&read(&extensions)), "{extensions}");
+        assert!(!is_simulated(&read(&extensions)) && !has_none(&read(&extensions)), "{extensions}");
     }
+}
+
+#[test]
+fn a_device_that_hosts_is_believed_whatever_else_it_says() {
+    let document = json!({
+        "properties": {"id": "gw", "vendor": "v", "modelNumber": "m", "serialNumber": "s", "supportedDeploymentTypes": ["helm"]},
+        "x-margrave-extensions": {"runtime": "none"},
+    });
+    let read = DeviceCapabilities::read(document.to_string().as_bytes(), UnknownTypes::Refuse).unwrap().document;
+    assert!(!has_none(&read));
 }

@@ -3,6 +3,7 @@
 use super::{
     CapacityRequirements, CpuRequirement, DeviceConstraints, EligibilityRule, MatchExpression, Operator, Selector,
 };
+use crate::node::Kind;
 use crate::quantity;
 use crate::reader::{Cursor, Object, shown};
 use crate::tree::{Members, Tree};
@@ -150,18 +151,28 @@ fn match_expression(cursor: &Cursor<'_>, keys: Keys) -> Option<MatchExpression> 
     let item_cursor = object.get("itemSelector");
     let item_selector = item_cursor.as_ref().map(|cursor| selector(cursor, Keys::Pointers));
     object.warn_unread();
-    let (key, operator) = (key?, operator?);
-    let values = values.map_or(Some(Vec::new()), |values| values)?;
+    match operator {
+        Some(operator) => {
+            let given = match &values {
+                None => Given::Nothing,
+                Some(None) => Given::Unreadable,
+                Some(Some(values)) => Given::Values(values),
+            };
+            let is_empty = |list: Cursor<'_>| matches!(&list.node().kind, Kind::Sequence(items) if items.is_empty());
+            let items = item_cursor.as_ref().map(|cursor| !cursor.peek("matchExpressions").is_some_and(is_empty));
+            for problem in problems(operator, given, items, keys) {
+                cursor.error(problem);
+            }
+        }
+        None => cursor.needed_for(&object.path_of("operator"), "what it is compared with"),
+    }
+    let values = values.map_or(Some(Vec::new()), |values| values);
     let item_selector = match item_selector {
         Some(None) => return None,
         Some(Some(selector)) => Some(selector),
         None => None,
     };
-    let expression = MatchExpression { key, operator, values, item_selector };
-    for problem in problems(&expression, values_cursor.is_some(), keys) {
-        cursor.error(problem);
-    }
-    Some(expression)
+    Some(MatchExpression { key: key?, operator: operator?, values: values?, item_selector })
 }
 
 fn operator(cursor: &Cursor<'_>) -> Option<Operator> {
@@ -176,35 +187,52 @@ fn operator(cursor: &Cursor<'_>) -> Option<Operator> {
     found
 }
 
-/// What an expression must bring along (CON-11).
-fn problems(expression: &MatchExpression, has_values: bool, keys: Keys) -> Vec<&'static str> {
+/// What stands under `values`.
+#[derive(Clone, Copy)]
+enum Given<'a> {
+    Nothing,
+    /// It is there and has its own problem.
+    Unreadable,
+    Values(&'a [Value]),
+}
+
+/// What an expression must bring along (CON-11). `items` says whether there is an item selector, and whether it selects
+/// anything.
+fn problems(operator: Operator, given: Given<'_>, items: Option<bool>, keys: Keys) -> Vec<&'static str> {
     let mut problems = Vec::new();
-    let values = &expression.values;
-    let items = expression.item_selector.as_ref();
-    match expression.operator {
+    let is_there = !matches!(given, Given::Nothing);
+    let readable = match given {
+        Given::Nothing => Some(&[][..]),
+        Given::Unreadable => None,
+        Given::Values(values) => Some(values),
+    };
+    match operator {
         Operator::In | Operator::NotIn => {
-            let same_type = values.iter().all(Value::is_string)
-                || values.iter().all(Value::is_number)
-                || (values.len() == 1 && values[0].is_boolean());
-            if values.is_empty() || !same_type {
+            let same_type = |values: &[Value]| {
+                values.iter().all(Value::is_string)
+                    || values.iter().all(Value::is_number)
+                    || (values.len() == 1 && values[0].is_boolean())
+            };
+            if readable.is_some_and(|values| values.is_empty() || !same_type(values)) {
                 problems.push("`In` and `NotIn` need `values`: texts, or numbers, or exactly one boolean");
             }
         }
         Operator::Gt | Operator::Lt => {
-            if values.len() != 1 || super::evaluate::as_number(&values[0]).is_none() {
+            let number = |values: &[Value]| values.len() == 1 && super::evaluate::as_number(&values[0]).is_some();
+            if readable.is_some_and(|values| !number(values)) {
                 problems.push("`Gt` and `Lt` need `values` with exactly one number");
             }
         }
         Operator::Exists | Operator::DoesNotExist => {
-            if has_values {
+            if is_there {
                 problems.push("`Exists` and `DoesNotExist` take no `values`");
             }
         }
         Operator::ContainsAll | Operator::ContainsAny => {
-            if has_values {
+            if is_there {
                 problems.push("`ContainsAll` and `ContainsAny` take no `values`");
             }
-            if items.is_none_or(|items| items.match_expressions.is_empty()) {
+            if items != Some(true) {
                 problems.push("`ContainsAll` and `ContainsAny` need an `itemSelector` with at least one expression");
             }
             if keys == Keys::Labels {
@@ -212,7 +240,7 @@ fn problems(expression: &MatchExpression, has_values: bool, keys: Keys) -> Vec<&
             }
         }
     }
-    if items.is_some() && !matches!(expression.operator, Operator::ContainsAll | Operator::ContainsAny) {
+    if items.is_some() && !matches!(operator, Operator::ContainsAll | Operator::ContainsAny) {
         problems.push("`itemSelector` belongs to `ContainsAll` and `ContainsAny` only");
     }
     problems
@@ -244,10 +272,10 @@ fn required_resources(cursor: &Cursor<'_>) -> Option<DeviceConstraints> {
 
 fn item_fields(cursor: &Cursor<'_>, fields: &[&'static str]) -> Option<Vec<(&'static str, String)>> {
     let object = cursor.object()?;
-    object.required("type")?;
+    let has_type = object.required("type").is_some();
     let read = fields.iter().filter_map(|field| Some((*field, object.text(field)?))).collect();
     object.warn_unread();
-    Some(read)
+    has_type.then_some(read)
 }
 
 /// At least one element of the list has all these fields.

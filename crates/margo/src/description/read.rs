@@ -7,6 +7,7 @@ use super::{
 use crate::constraints;
 use crate::ids::ApplicationId;
 use crate::parameters;
+use crate::reader::names::Names;
 use crate::reader::{Cursor, Object, shown};
 use std::collections::HashSet;
 
@@ -21,24 +22,46 @@ pub(super) fn description(root: &Cursor<'_>) -> Option<ApplicationDescription> {
     let id = id(&object, metadata_object.as_ref());
     let metadata = metadata_object.as_ref().and_then(metadata);
     let profiles = object.required("deploymentProfiles").and_then(|cursor| deployment_profiles(&cursor));
-    let parameters = match object.get("parameters") {
-        Some(cursor) => parameters::read::parameters(&cursor, profiles.as_deref()),
-        None => Some(indexmap::IndexMap::new()),
+    // References are held against names that could be read, also where what bears them is broken.
+    let components = component_names(root);
+    let profile_ids: HashSet<&str> = root
+        .peek("deploymentProfiles")
+        .iter()
+        .flat_map(Cursor::items)
+        .filter_map(|item| item.peek_text("id"))
+        .collect();
+    let parameters_cursor = object.get("parameters");
+    let parameters = match &parameters_cursor {
+        Some(cursor) => parameters::read::parameters(cursor, &components, &profile_ids),
+        None => parameters::read::Parameters::none(),
     };
+    components.tell(root, "the components that `parameters` reach");
+    let parameter_names = Names::of_keys(parameters_cursor.as_ref());
     let configuration = match object.get("configuration") {
-        Some(cursor) => parameters::read::configuration(&cursor, parameters.as_ref()).map(Some),
+        Some(cursor) => parameters::read::configuration(&cursor, &parameters.read, &parameter_names).map(Some),
         None => Some(None),
     };
+    parameter_names.tell(root, "the parameters that settings ask for");
     let extensions = object.extensions();
     object.warn_unread();
     Some(ApplicationDescription {
         id: id?,
         metadata: metadata?,
         deployment_profiles: profiles?,
-        parameters: parameters?,
+        parameters: parameters.whole()?,
         configuration: configuration?,
         extensions,
     })
+}
+
+fn component_names<'r>(root: &Cursor<'r>) -> Names<'r> {
+    let mut names = Names::default();
+    for profile in names.items(root, "deploymentProfiles") {
+        for component in names.items(&profile, "components") {
+            names.take(&component, "name");
+        }
+    }
+    names
 }
 
 fn api_version(object: &Object<'_>) {
@@ -146,11 +169,13 @@ fn deployment_profiles(cursor: &Cursor<'_>) -> Option<Vec<DeploymentProfile>> {
     let read: Vec<Option<DeploymentProfile>> = items
         .iter()
         .map(|item| {
-            let profile = deployment_profile(item)?;
-            if !ids.insert(profile.id.clone()) {
-                item.error(format!("has the id `{}` of an earlier profile; ids must be unique", shown(&profile.id)));
+            let profile = deployment_profile(item);
+            if let Some(id) = item.peek_text("id")
+                && !ids.insert(id)
+            {
+                item.error(format!("has the id `{}` of an earlier profile; ids must be unique", shown(id)));
             }
-            Some(profile)
+            profile
         })
         .collect();
     read.into_iter().collect()
@@ -164,7 +189,15 @@ fn deployment_profile(cursor: &Cursor<'_>) -> Option<DeploymentProfile> {
         object.missing("id", "must not be empty");
     }
     let description = object.text("description");
-    let components = object.required("components").and_then(|cursor| components(&cursor, profile_type));
+    let components_cursor = object.required("components");
+    let components = components_cursor.as_ref().and_then(|cursor| components(cursor, profile_type));
+    let by_location = |component: &Cursor<'_>| {
+        let properties = component.peek("properties");
+        properties.is_some_and(|one| one.peek("packageLocation").is_some() && one.peek("repository").is_none())
+    };
+    if profile_type.is_none() && components_cursor.iter().flat_map(Cursor::items).any(|item| by_location(&item)) {
+        cursor.needed_for(&object.path_of("type"), "where its components come from");
+    }
     let device_constraints = constraints::read::of_profile(&object);
     let rules = device_constraints.as_ref().and_then(|constraints| constraints.eligibility_rules.as_deref());
     let labelled = rules.unwrap_or_default().iter().any(|rule| rule.label_selector.is_some());
@@ -188,19 +221,16 @@ fn deployment_profile(cursor: &Cursor<'_>) -> Option<DeploymentProfile> {
 }
 
 pub(crate) fn profile_type(cursor: &Cursor<'_>) -> Option<ProfileType> {
-    match cursor.text()?.as_str() {
-        "helm" => Some(ProfileType::Helm),
-        "compose" => Some(ProfileType::Compose),
-        "custom" => Some(ProfileType::Custom),
-        "helm.v3" => {
+    let text = cursor.text()?;
+    let found = ProfileType::of(&text);
+    match found {
+        Some(_) if text == "helm.v3" => {
             cursor.warning("`helm.v3` is the form of an older preview; write `helm`");
-            Some(ProfileType::Helm)
         }
-        other => {
-            cursor.error(format!("`{}` is not a deployment type; write helm, compose or custom", shown(other)));
-            None
-        }
+        Some(_) => {}
+        None => cursor.error(format!("`{}` is not a deployment type; write helm, compose or custom", shown(&text))),
     }
+    found
 }
 
 /// Components in installation order (AD-01).
@@ -213,11 +243,13 @@ pub(crate) fn components(cursor: &Cursor<'_>, profile_type: Option<ProfileType>)
     let read: Vec<Option<Component>> = items
         .iter()
         .map(|item| {
-            let component = component(item, profile_type)?;
-            if !names.insert(component.name.clone()) {
-                item.error(format!("has the name `{}` of an earlier component", shown(&component.name)));
+            let component = component(item, profile_type);
+            if let Some(name) = item.peek_text("name")
+                && !names.insert(name)
+            {
+                item.error(format!("has the name `{}` of an earlier component", shown(name)));
             }
-            Some(component)
+            component
         })
         .collect();
     read.into_iter().collect()
@@ -256,10 +288,8 @@ fn source(object: &Object<'_>, profile_type: Option<ProfileType>) -> Option<Comp
         && matches!(profile_type, None | Some(ProfileType::Compose))
     {
         location.warning("is the form of an older preview; publish the archive as an OCI artifact");
-        return Some(ComponentSource::Location {
-            package_location: location.text()?,
-            key_location: key_location.and_then(|cursor| cursor.text()),
-        });
+        let (package_location, key_location) = (location.text(), key_location.and_then(|cursor| cursor.text()));
+        return Some(ComponentSource::Location { package_location: package_location?, key_location });
     }
     for cursor in location.iter().chain(&key_location) {
         cursor.warning("is ignored, because components come from `repository` and `revision`");
@@ -278,21 +308,21 @@ fn source(object: &Object<'_>, profile_type: Option<ProfileType>) -> Option<Comp
 /// SemVer 2.0 with `_` for `+` (AD-04); a `+` is taken with a warning.
 fn revision(cursor: &Cursor<'_>) -> Option<String> {
     let text = cursor.text()?;
-    let valid = !(text.contains('_') && text.contains('+')) && text.matches('_').count() <= 1;
-    match semver::Version::parse(&text.replacen('_', "+", 1)) {
-        Ok(_) if valid => {
-            if text.contains('+') {
-                cursor.warning("write `_` for `+`, as tags in a registry need it");
-            }
-            Some(text.replace('+', "_"))
-        }
-        _ => {
-            let hint = if text.starts_with('v') { ", without the leading `v`" } else { "" };
-            let text = shown(&text);
-            cursor.error(format!("`{text}` is not a version: write SemVer 2.0 such as 1.4.2{hint}"));
-            None
-        }
+    let stored = stored_revision(&text);
+    if stored.is_none() {
+        let hint = if text.starts_with('v') { ", without the leading `v`" } else { "" };
+        let text = shown(&text);
+        cursor.error(format!("`{text}` is not a version: write SemVer 2.0 such as 1.4.2{hint}"));
+    } else if text.contains('+') {
+        cursor.warning("write `_` for `+`, as tags in a registry need it");
     }
+    stored
+}
+
+/// A revision as registries store it; `None` when it is not a version.
+pub(super) fn stored_revision(text: &str) -> Option<String> {
+    let valid = !(text.contains('_') && text.contains('+')) && text.matches('_').count() <= 1;
+    (valid && semver::Version::parse(&text.replacen('_', "+", 1)).is_ok()).then(|| text.replace('+', "_"))
 }
 
 /// `##m##s`; parts of it alone are taken with a warning (AD-03, W-22).

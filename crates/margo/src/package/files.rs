@@ -1,11 +1,9 @@
 //! A package as a folder: its description and the resources it names (AP-01).
 
-use super::{
-    DESCRIPTION_BYTES_MAX, FILES_MAX, LEFT_OUT, Package, PackageFile, RESOURCE_BYTES_MAX, Resource, ResourceKind,
-};
-use crate::description::ApplicationDescription;
-use crate::finding::{Finding, Findings, Read, ReadResult, Severity};
-use crate::reader::shown;
+use super::{Broken, DESCRIPTION_BYTES_MAX, FILES_MAX, LEFT_OUT, Package, PackageFile, RESOURCE_BYTES_MAX, Resource};
+use crate::description::{ApplicationDescription, Outline, OutlinedResource};
+use crate::finding::{Finding, Findings, Read, Severity};
+use crate::reader::{MEND_FIRST, shown};
 
 pub(super) fn note(severity: Severity, path: &str, message: impl Into<String>) -> Finding {
     Finding { severity, path: path.to_owned(), line: None, message: message.into() }
@@ -27,10 +25,10 @@ pub(super) fn inner_path(path: &str) -> Option<String> {
     (!segments.is_empty()).then(|| segments.join("/"))
 }
 
-pub(super) fn read(files: &[PackageFile]) -> ReadResult<Package> {
+pub(super) fn read(files: &[PackageFile]) -> Result<Read<Package>, Broken> {
     let mut findings = Vec::new();
     if files.len() > FILES_MAX {
-        return Err(Findings::one("", format!("the package holds more than {FILES_MAX} files")));
+        findings.push(note(Severity::Error, "", format!("the package holds more than {FILES_MAX} files")));
     }
     for file in files {
         if file.bytes.len() > RESOURCE_BYTES_MAX {
@@ -40,41 +38,66 @@ pub(super) fn read(files: &[PackageFile]) -> ReadResult<Package> {
             findings.push(note(Severity::Error, &file.path, "is not a path inside the package"));
         }
     }
-    let description_file = find_description(files, &mut findings);
-    let Some(file) = description_file else { return Err(Findings(findings)) };
-    let (description, warnings) = match ApplicationDescription::read(&file.bytes) {
+    let Some(file) = find_description(files, &mut findings) else {
+        return finish(None, Outline::default(), Vec::new(), Vec::new(), findings);
+    };
+    let (description, outline) = describe(&file.path, &file.bytes, &mut findings);
+    let mut resources = Vec::new();
+    if outline.is_read {
+        for named in &outline.resources {
+            resources.extend(find_resource(files, named, &mut findings));
+        }
+        let others = files.iter().filter(|other| other.path != file.path);
+        let unneeded = others.filter(|other| {
+            inner_path(&other.path)
+                .is_some_and(|path| resources.iter().all(|resource: &Resource| resource.path != path))
+        });
+        findings.extend(unneeded.take(FILES_MAX).map(|other| note(Severity::Warning, &other.path, LEFT_OUT)));
+    }
+    finish(description, outline, file.bytes.clone(), resources, findings)
+}
+
+/// Reads a description as part of a package: what concerns the whole text gets the name of the file.
+pub(super) fn describe(
+    name: &str,
+    bytes: &[u8],
+    findings: &mut Vec<Finding>,
+) -> (Option<ApplicationDescription>, Outline) {
+    let (read, outline) = ApplicationDescription::read_with_outline(bytes);
+    let (description, mut found) = match read {
         Ok(read) => (Some(read.document), read.warnings),
         Err(Findings(found)) => (None, found),
     };
-    findings.extend(warnings);
-    let mut resources = Vec::new();
-    if let Some(description) = &description {
-        for (kind, named) in named_resources(description) {
-            if let Some(resource) = find_resource(files, kind, named, &mut findings) {
-                resources.push(resource);
-            }
-        }
-        for file in files.iter().filter(|other| other.path != file.path) {
-            if inner_path(&file.path).is_some_and(|path| resources.iter().all(|resource| resource.path != path)) {
-                findings.push(note(Severity::Warning, &file.path, LEFT_OUT));
-            }
-        }
+    for finding in found.iter_mut().filter(|finding| finding.path.is_empty() && finding.line.is_some()) {
+        name.clone_into(&mut finding.path);
     }
-    finish(description, file.bytes.clone(), resources, findings)
+    if let Some(last) = found.last_mut().filter(|_| !outline.is_read) {
+        name.clone_into(&mut last.path);
+        last.message = format!("{}; {MEND_FIRST}", last.message);
+    }
+    findings.extend(found);
+    (description, outline)
 }
 
 pub(super) fn finish(
     description: Option<ApplicationDescription>,
+    outline: Outline,
     description_bytes: Vec<u8>,
     resources: Vec<Resource>,
     findings: Vec<Finding>,
-) -> ReadResult<Package> {
-    let findings = Findings(findings);
+) -> Result<Read<Package>, Broken> {
+    let mut findings = Findings(findings);
     match description {
         Some(description) if !findings.has_errors() => {
             Ok(Read { document: Package { description, description_bytes, resources }, warnings: findings.0 })
         }
-        _ => Err(findings),
+        _ => {
+            // The closing word on what is not listed stays last.
+            let closing = findings.0.iter().position(Finding::is_closing).map(|index| findings.0.remove(index));
+            findings.0.sort_by_key(|finding| finding.line);
+            findings.0.extend(closing);
+            Err(Broken { findings, outline })
+        }
     }
 }
 
@@ -99,11 +122,13 @@ fn find_description<'a>(files: &'a [PackageFile], findings: &mut Vec<Finding>) -
         _ => match in_root.iter().filter(fits).collect::<Vec<_>>()[..] {
             [only] => Some(*only),
             [] => {
-                findings.push(note(Severity::Error, "", "none of the YAML files in the root is a description"));
+                let message = format!("none of the YAML files in the root is a description; {MEND_FIRST}");
+                findings.push(note(Severity::Error, "", message));
                 None
             }
             _ => {
-                findings.push(note(Severity::Error, "", "more than one YAML file in the root is a description"));
+                let message = format!("more than one YAML file in the root is a description; {MEND_FIRST}");
+                findings.push(note(Severity::Error, "", message));
                 None
             }
         },
@@ -111,7 +136,8 @@ fn find_description<'a>(files: &'a [PackageFile], findings: &mut Vec<Finding>) -
     found.filter(|file| {
         let fits = file.bytes.len() <= DESCRIPTION_BYTES_MAX;
         if !fits {
-            findings.push(note(Severity::Error, &file.path, format!("is larger than {DESCRIPTION_BYTES_MAX} bytes")));
+            let message = format!("is larger than {DESCRIPTION_BYTES_MAX} bytes; {MEND_FIRST}");
+            findings.push(note(Severity::Error, &file.path, message));
         }
         fits
     })
@@ -122,36 +148,19 @@ fn looks_like_description(bytes: &[u8]) -> bool {
     bytes.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"deploymentProfiles:"))
 }
 
-/// The resources a description names, with the names as written.
-pub(super) fn named_resources(description: &ApplicationDescription) -> Vec<(ResourceKind, &str)> {
-    let Some(application) = &description.metadata.catalog.application else { return Vec::new() };
-    [
-        (ResourceKind::Icon, &application.icon),
-        (ResourceKind::DescriptionFile, &application.description_file),
-        (ResourceKind::LicenseFile, &application.license_file),
-        (ResourceKind::ReleaseNotes, &application.release_notes),
-    ]
-    .into_iter()
-    .filter_map(|(kind, named)| Some((kind, named.as_deref()?)))
-    .collect()
-}
-
-fn find_resource(
-    files: &[PackageFile],
-    kind: ResourceKind,
-    named: &str,
-    findings: &mut Vec<Finding>,
-) -> Option<Resource> {
-    let field = kind.field();
-    let Some(path) = inner_path(named) else {
-        findings.push(note(Severity::Error, field, format!("`{}` is not a path inside the package", shown(named))));
-        return None;
+fn find_resource(files: &[PackageFile], named: &OutlinedResource, findings: &mut Vec<Finding>) -> Option<Resource> {
+    let OutlinedResource { kind, name, line } = named;
+    let mut refuse = |message: String| {
+        findings.push(Finding { line: Some(*line), ..note(Severity::Error, kind.field(), message) });
+        None
+    };
+    let Some(path) = inner_path(name) else {
+        return refuse(format!("`{}` is not a path inside the package", shown(name)));
     };
     let Some(file) = files.iter().find(|file| inner_path(&file.path).as_deref() == Some(&path)) else {
-        findings.push(note(Severity::Error, field, format!("names `{}`, which is not in the package", shown(named))));
-        return None;
+        return refuse(format!("names `{}`, which is not in the package", shown(name)));
     };
-    Some(Resource { kind, media_type: kind.media_type(&path), path, bytes: file.bytes.clone() })
+    Some(Resource { kind: *kind, media_type: kind.media_type(&path), path, bytes: file.bytes.clone() })
 }
 
 /// What follows the last dot of the file name, in lower case.

@@ -1,16 +1,16 @@
 //! A package as an OCI artifact (REG-03 to REG-08, W-21).
 
-use super::files::{extension, finish, inner_path, named_resources, note};
+use super::files::{describe, extension, finish, inner_path, note};
 use super::{
-    APP_ARTIFACT_TYPE, DESCRIPTION_BYTES_MAX, DESCRIPTION_MEDIA_TYPE, FILES_MAX, Layer, OCI_MANIFEST_MEDIA_TYPE,
-    OciManifest, Package, RESOURCE_BYTES_MAX, Resource, ResourceKind,
+    APP_ARTIFACT_TYPE, Broken, DESCRIPTION_BYTES_MAX, DESCRIPTION_MEDIA_TYPE, FILES_MAX, Layer,
+    OCI_MANIFEST_MEDIA_TYPE, OciManifest, Package, RESOURCE_BYTES_MAX, Resource, ResourceKind,
 };
-use crate::description::ApplicationDescription;
+use crate::description::{Outline, OutlinedResource};
 use crate::digest::Digest;
-use crate::finding::{Finding, Findings, ReadResult, Severity};
+use crate::finding::{Finding, Findings, Read, ReadResult, Severity};
 use crate::json;
 use crate::node::Limits;
-use crate::reader::{Cursor, Object, shown};
+use crate::reader::{Cursor, MEND_FIRST, Object, shown};
 use crate::tree::{Members, Tree};
 
 const EMPTY_MEDIA_TYPE: &str = "application/vnd.oci.empty.v1+json";
@@ -97,37 +97,29 @@ fn layer(cursor: &Cursor<'_>) -> Option<Layer> {
     })
 }
 
-pub(super) fn read_layers(layers: &[(Layer, Vec<u8>)]) -> ReadResult<Package> {
+pub(super) fn read_layers(layers: &[(Layer, Vec<u8>)]) -> Result<Read<Package>, Broken> {
     let mut findings = Vec::new();
     let mut descriptions = layers.iter().filter(|(layer, _)| layer.media_type == DESCRIPTION_MEDIA_TYPE);
-    let (Some((_, bytes)), None) = (descriptions.next(), descriptions.next()) else {
-        return Err(Findings::one("layers", format!("exactly one layer of type {DESCRIPTION_MEDIA_TYPE} is needed")));
+    let (Some((layer, bytes)), None) = (descriptions.next(), descriptions.next()) else {
+        let message = format!("exactly one layer of type {DESCRIPTION_MEDIA_TYPE} is needed; {MEND_FIRST}");
+        return Err(Broken { findings: Findings::one("layers", message), outline: Outline::default() });
     };
-    let description = match ApplicationDescription::read(bytes) {
-        Ok(read) => {
-            findings.extend(read.warnings);
-            Some(read.document)
-        }
-        Err(Findings(found)) => {
-            findings.extend(found);
-            None
-        }
-    };
+    let name = layer.title.as_deref().unwrap_or(DESCRIPTION_TITLE);
+    let (description, outline) = describe(&shown(name), bytes, &mut findings);
     let mut resources = Vec::new();
-    if let Some(description) = &description {
-        let named = named_resources(description);
-        for (kind, name) in &named {
-            resources.extend(find_layer(layers, *kind, name, &mut findings));
+    if outline.is_read {
+        for named in &outline.resources {
+            resources.extend(find_layer(layers, named, &mut findings));
         }
         for (layer, _) in layers {
             let Some(kind) = layer.kind() else { continue };
-            if named.iter().all(|(known, _)| *known != kind) {
+            if outline.resources.iter().all(|named| named.kind != kind) {
                 let message = format!("a layer of type {} is not named by the description", shown(&layer.media_type));
                 findings.push(note(Severity::Warning, "layers", message));
             }
         }
     }
-    finish(description, bytes.clone(), resources, findings)
+    finish(description, outline, bytes.clone(), resources, findings)
 }
 
 impl Layer {
@@ -140,12 +132,9 @@ impl Layer {
     }
 }
 
-fn find_layer(
-    layers: &[(Layer, Vec<u8>)],
-    kind: ResourceKind,
-    name: &str,
-    findings: &mut Vec<Finding>,
-) -> Option<Resource> {
+fn find_layer(layers: &[(Layer, Vec<u8>)], named: &OutlinedResource, findings: &mut Vec<Finding>) -> Option<Resource> {
+    let OutlinedResource { kind, name, line } = named;
+    let kind = *kind;
     let path = inner_path(name);
     let titled = |layer: &Layer| path.is_some() && layer.title.as_deref().and_then(inner_path) == path;
     let of_kind: Vec<_> = layers.iter().filter(|(layer, _)| layer.kind() == Some(kind)).collect();
@@ -153,7 +142,7 @@ fn find_layer(
     let found = found.or_else(|| layers.iter().find(|(layer, _)| titled(layer)));
     let (Some((layer, bytes)), Some(path)) = (found, path) else {
         let message = format!("names `{}`, for which the package has no layer", shown(name));
-        findings.push(note(Severity::Error, kind.field(), message));
+        findings.push(Finding { line: Some(*line), ..note(Severity::Error, kind.field(), message) });
         return None;
     };
     let known = ResourceKind::of_media_type(&layer.media_type) == Some(kind);

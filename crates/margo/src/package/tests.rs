@@ -1,6 +1,8 @@
 use super::*;
 use crate::finding::Severity;
 
+mod all_at_once;
+
 const DESCRIPTION: &str = include_str!("../../tests/fixtures/description-b.yaml");
 
 fn file(path: &str, bytes: &[u8]) -> PackageFile {

@@ -1,6 +1,6 @@
 //! One value against one schema (PRM-07).
 
-use super::{DataType, Schema};
+use super::{DataType, Form, Schema};
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -73,12 +73,46 @@ pub(super) fn has_type(data_type: DataType, value: &Value) -> bool {
     }
 }
 
-/// Everything that is wrong with the value, each as a clause such as `must be at least 30`.
-/// A value that may be masked is never repeated.
-pub(super) fn value(schema: &Schema, value: &Value, patterns: &mut Patterns) -> Vec<String> {
+/// Something wrong with a value, such as `must be at least 30`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Clause {
+    pub(super) words: String,
+    /// The pattern that is not matched.
+    pub(super) pattern: Option<String>,
+}
+
+impl From<&str> for Clause {
+    fn from(words: &str) -> Self {
+        words.to_owned().into()
+    }
+}
+
+impl From<String> for Clause {
+    fn from(words: String) -> Self {
+        Self { words, pattern: None }
+    }
+}
+
+impl Clause {
+    /// For those who wrote the pattern.
+    pub(super) fn with_pattern(self) -> String {
+        let told = |pattern: &String| !self.words.contains(pattern.as_str());
+        match self.pattern.as_ref().filter(|pattern| told(pattern)) {
+            Some(pattern) => format!("{} (pattern {pattern})", self.words),
+            None => self.words,
+        }
+    }
+
+    fn map(self, words: impl FnOnce(String) -> String) -> Self {
+        Self { words: words(self.words), pattern: self.pattern }
+    }
+}
+
+/// Everything that is wrong with the value. One that may be masked is never repeated. The default is the example for people.
+pub(super) fn value(schema: &Schema, default: Option<&Value>, value: &Value, patterns: &mut Patterns) -> Vec<Clause> {
     if is_empty(value) {
         // PRM-08: true means that empty is accepted.
-        return if schema.allow_empty { Vec::new() } else { vec!["must not be empty".to_owned()] };
+        return if schema.allow_empty { Vec::new() } else { vec!["must not be empty".into()] };
     }
     let element = schema.data_type.element();
     match value {
@@ -86,13 +120,12 @@ pub(super) fn value(schema: &Schema, value: &Value, patterns: &mut Patterns) -> 
             .iter()
             .enumerate()
             .flat_map(|(index, item)| {
-                one(schema, element, item, patterns)
-                    .into_iter()
-                    .map(move |problem| format!("item {}: {problem}", index + 1))
+                let found = one(schema, default, item, patterns).into_iter();
+                found.map(move |problem| problem.map(|words| format!("item {}: {words}", index + 1)))
             })
             .collect(),
-        _ if schema.takes_list() => vec![format!("must be a list of {}", noun(element))],
-        single => one(schema, element, single, patterns),
+        _ if schema.takes_list() => vec![format!("must be a list of {}", noun(element)).into()],
+        single => one(schema, default, single, patterns),
     }
 }
 
@@ -105,7 +138,8 @@ fn noun(data_type: DataType) -> &'static str {
     }
 }
 
-fn one(schema: &Schema, element: DataType, value: &Value, patterns: &mut Patterns) -> Vec<String> {
+fn one(schema: &Schema, default: Option<&Value>, value: &Value, patterns: &mut Patterns) -> Vec<Clause> {
+    let element = schema.data_type.element();
     if !has_type(element, value) {
         let expected = match element {
             DataType::Integer => "a whole number",
@@ -113,10 +147,10 @@ fn one(schema: &Schema, element: DataType, value: &Value, patterns: &mut Pattern
             DataType::Boolean => "true or false",
             _ => "text",
         };
-        return vec![format!("must be {expected}{}", echo(schema, value))];
+        return vec![format!("must be {expected}{}", echo(schema, value)).into()];
     }
     let mut problems = match value {
-        Value::String(text) => text_rules(schema, text, patterns),
+        Value::String(text) => length_rules(schema, text),
         Value::Number(_) => number_rules(schema, value),
         _ => Vec::new(),
     };
@@ -130,7 +164,10 @@ fn one(schema: &Schema, element: DataType, value: &Value, patterns: &mut Pattern
             format!("must be one of {}", list.join(", "))
         });
     }
-    problems.into_iter().map(|problem| format!("{problem}{}", echo(schema, value))).collect()
+    let mut clauses: Vec<Clause> =
+        problems.into_iter().map(|problem| format!("{problem}{}", echo(schema, value)).into()).collect();
+    clauses.extend(value.as_str().and_then(|text| form_rule(schema, default, text, patterns)));
+    clauses
 }
 
 /// Numbers are the same when their values are: 1 and 1.0.
@@ -138,7 +175,7 @@ fn same(one: &Value, other: &Value) -> bool {
     one == other || matches!((one.as_f64(), other.as_f64()), (Some(one), Some(other)) if one.total_cmp(&other).is_eq())
 }
 
-fn text_rules(schema: &Schema, text: &str, patterns: &mut Patterns) -> Vec<String> {
+fn length_rules(schema: &Schema, text: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let length = text.chars().count() as u64;
     if let Some(min) = schema.min_length.filter(|min| length < *min) {
@@ -147,12 +184,30 @@ fn text_rules(schema: &Schema, text: &str, patterns: &mut Patterns) -> Vec<Strin
     if let Some(max) = schema.max_length.filter(|max| length > *max) {
         problems.push(format!("must have at most {max} characters"));
     }
-    if let Some(pattern) = &schema.regex_match
-        && patterns.matches(pattern, text) == Some(false)
-    {
-        problems.push(format!("must match the pattern {pattern}"));
-    }
     problems
+}
+
+/// The form in the words of the hint. The pattern itself is shown where nothing else would help.
+fn form_rule(schema: &Schema, default: Option<&Value>, text: &str, patterns: &mut Patterns) -> Option<Clause> {
+    let pattern = schema.regex_match.as_ref()?;
+    if patterns.matches(pattern, text) != Some(false) {
+        return None;
+    }
+    let Form { words, example } = schema.form(default);
+    let form = match (words, &example) {
+        // Words about one end of it only do not help whoever got that end right.
+        (Some(words), None) if is_about_one_end(&words) => format!("must be in this form: {words} (pattern {pattern})"),
+        (Some(words), _) => format!("must be in this form: {words}"),
+        (None, Some(_)) => "must be in the form its supplier has set".to_owned(),
+        (None, None) => format!("must match the pattern {pattern}"),
+    };
+    let example = example.map(|example| format!("; for example `{example}`")).unwrap_or_default();
+    let words = format!("{form}{}{example}", echo(schema, &Value::from(text)));
+    Some(Clause { words, pattern: Some(pattern.clone()) })
+}
+
+fn is_about_one_end(words: &str) -> bool {
+    words.starts_with("begins with") || words.starts_with("ends with")
 }
 
 fn number_rules(schema: &Schema, value: &Value) -> Vec<String> {

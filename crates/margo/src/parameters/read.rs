@@ -2,7 +2,9 @@
 
 use super::check;
 use super::{Configuration, DataType, Parameter, Schema, Section, Setting, Target};
-use crate::description::{Component, DeploymentProfile};
+use crate::description::Component;
+use crate::node::{Kind, Node};
+use crate::reader::names::{Known, Names};
 use crate::reader::{Cursor, Object, shown};
 use indexmap::IndexMap;
 use serde_json::Value;
@@ -16,58 +18,74 @@ pub(crate) fn known_components<'a>(components: impl Iterator<Item = &'a Componen
     components.map(|component| component.name.as_str()).collect()
 }
 
-/// `profiles` is `None` when they could not be read; then targets are not held against them.
-pub(crate) fn parameters(
-    cursor: &Cursor<'_>,
-    profiles: Option<&[DeploymentProfile]>,
-) -> Option<IndexMap<String, Parameter>> {
-    let known = profiles.map(|profiles| known_components(profiles.iter().flat_map(|profile| &profile.components)));
-    let profile_ids: HashSet<&str> = profiles.into_iter().flatten().map(|profile| profile.id.as_str()).collect();
-    let read: Vec<_> = cursor
-        .entries()?
-        .into_iter()
-        .map(|(name, cursor)| {
-            let object = cursor.object()?;
-            let value = object.get("value").map(|cursor| parameter_value(&cursor));
-            let targets = object.required("targets").and_then(|cursor| {
-                targets(&cursor, |cursor, component| {
-                    // PRM-01
-                    if known.as_ref().is_none_or(|known| known.contains(component)) {
-                        return;
-                    }
-                    let name = shown(component);
-                    if profile_ids.contains(component) {
-                        // W-23: seen in published packages; the target reaches nothing.
-                        cursor.warning(format!("`{name}` is a profile, not a component; the target has no effect"));
-                    } else {
-                        cursor.error(format!("`{name}` is not a component of any deployment profile"));
-                    }
-                })
-            });
-            object.warn_unread();
-            let value = match value {
-                Some(None) => return None,
-                Some(Some(value)) => Some(value),
-                None => None,
-            };
-            Some((name.to_owned(), Parameter { value, targets: targets? }))
+/// The parameters that could be read.
+pub(crate) struct Parameters {
+    pub(crate) read: IndexMap<String, Parameter>,
+    /// Whether these are all.
+    all: bool,
+}
+
+impl Parameters {
+    /// A description without parameters.
+    pub(crate) fn none() -> Self {
+        Self { read: IndexMap::new(), all: true }
+    }
+
+    /// `None` when some could not be read.
+    pub(crate) fn whole(self) -> Option<IndexMap<String, Parameter>> {
+        self.all.then_some(self.read)
+    }
+}
+
+pub(crate) fn parameters(cursor: &Cursor<'_>, components: &Names<'_>, profile_ids: &HashSet<&str>) -> Parameters {
+    let Some(entries) = cursor.entries() else { return Parameters { read: IndexMap::new(), all: false } };
+    let mut parameters = Parameters::none();
+    for (name, cursor) in entries {
+        match parameter(&cursor, components, profile_ids) {
+            Some(parameter) => {
+                parameters.read.insert(name.to_owned(), parameter);
+            }
+            None => parameters.all = false,
+        }
+    }
+    parameters
+}
+
+fn parameter(cursor: &Cursor<'_>, components: &Names<'_>, profile_ids: &HashSet<&str>) -> Option<Parameter> {
+    let object = cursor.object()?;
+    let value = object.get("value").map(|cursor| parameter_value(&cursor));
+    let targets = object.required("targets").and_then(|cursor| {
+        targets(&cursor, |cursor, component| {
+            // PRM-01
+            let known = components.holds(component);
+            let name = shown(component);
+            if known != Known::Yes && profile_ids.contains(component) {
+                // W-23: seen in published packages; the target reaches nothing.
+                cursor.warning(format!("`{name}` is a profile, not a component; the target has no effect"));
+            } else if known == Known::No {
+                cursor.error(format!("`{name}` is not a component of any deployment profile"));
+            }
         })
-        .collect();
-    read.into_iter().collect()
+    });
+    object.warn_unread();
+    let value = match value {
+        Some(None) => return None,
+        Some(Some(value)) => Some(value),
+        None => None,
+    };
+    Some(Parameter { value, targets: targets? })
 }
 
 fn parameter_value(cursor: &Cursor<'_>) -> Option<Value> {
-    let value = cursor.value()?;
-    let is_scalar = |value: &Value| matches!(value, Value::String(_) | Value::Number(_) | Value::Bool(_));
-    let valid = match &value {
-        Value::Array(items) => items.iter().all(is_scalar),
-        scalar => is_scalar(scalar),
+    let is_scalar = |node: &Node| matches!(node.kind, Kind::Scalar { .. }) && !node.is_null();
+    let valid = match &cursor.node().kind {
+        Kind::Sequence(items) => items.iter().all(is_scalar),
+        _ => is_scalar(cursor.node()),
     };
     if !valid {
         cursor.error("must be text, a number, true, false, or a list of these");
-        return None;
     }
-    Some(value)
+    cursor.value().filter(|_| valid)
 }
 
 /// Targets of one parameter; `check` judges each component name.
@@ -87,28 +105,38 @@ pub(crate) fn targets(cursor: &Cursor<'_>, check: impl Fn(&Cursor<'_>, &str)) ->
     })
 }
 
-/// `parameters` is `None` when they could not be read; then settings are not held against them.
+/// `parameters` are those that could be read, `parameter_names` the names of all.
 pub(crate) fn configuration(
     cursor: &Cursor<'_>,
-    parameters: Option<&IndexMap<String, Parameter>>,
+    parameters: &IndexMap<String, Parameter>,
+    parameter_names: &Names<'_>,
 ) -> Option<Configuration> {
     let object = cursor.object()?;
     let patterns = RefCell::new(check::Patterns::bounded());
-    let schema = object.required("schema").and_then(|cursor| schemas(&cursor, &patterns));
-    let by_name: Option<HashMap<&str, &Schema>> =
-        schema.as_ref().map(|schemas| schemas.iter().map(|schema| (schema.name.as_str(), schema)).collect());
-    let known = Known { parameters, schemas: by_name.as_ref(), patterns: &patterns };
-    let sections = object.required("sections").and_then(|cursor| cursor.list_of(|cursor| section(cursor, known)));
+    let schema: Option<Vec<Option<Schema>>> = object.required("schema").and_then(|cursor| schemas(&cursor, &patterns));
+    let schemas: HashMap<&str, &Schema> =
+        schema.iter().flatten().flatten().map(|schema| (schema.name.as_str(), schema)).collect();
+    let mut schema_names = Names::default();
+    for schema in schema_names.items(cursor, "schema") {
+        schema_names.take(&schema, "name");
+    }
+    let around =
+        Around { parameters, parameter_names, schemas: &schemas, schema_names: &schema_names, patterns: &patterns };
+    let sections = object.required("sections").and_then(|cursor| cursor.list_of(|cursor| section(cursor, around)));
+    schema_names.tell(cursor, "the schemas that settings name");
     object.warn_unread();
-    let configuration = Configuration { sections: sections?, schema: schema? };
+    let configuration = Configuration { sections: sections?, schema: schema?.into_iter().collect::<Option<_>>()? };
     repeated_settings(cursor, &configuration);
     Some(configuration)
 }
 
+/// What settings are held against.
 #[derive(Clone, Copy)]
-struct Known<'a> {
-    parameters: Option<&'a IndexMap<String, Parameter>>,
-    schemas: Option<&'a HashMap<&'a str, &'a Schema>>,
+struct Around<'a> {
+    parameters: &'a IndexMap<String, Parameter>,
+    parameter_names: &'a Names<'a>,
+    schemas: &'a HashMap<&'a str, &'a Schema>,
+    schema_names: &'a Names<'a>,
     patterns: &'a RefCell<check::Patterns>,
 }
 
@@ -121,19 +149,19 @@ fn repeated_settings(cursor: &Cursor<'_>, configuration: &Configuration) {
     }
 }
 
-fn section(cursor: &Cursor<'_>, known: Known<'_>) -> Option<Section> {
+fn section(cursor: &Cursor<'_>, around: Around<'_>) -> Option<Section> {
     let object = cursor.object()?;
     let name = object.required_text("name");
-    let settings = object.required("settings").and_then(|cursor| cursor.list_of(|cursor| setting(cursor, known)));
+    let settings = object.required("settings").and_then(|cursor| cursor.list_of(|cursor| setting(cursor, around)));
     object.warn_unread();
     Some(Section { name: name?, settings: settings? })
 }
 
-fn setting(cursor: &Cursor<'_>, known: Known<'_>) -> Option<Setting> {
+fn setting(cursor: &Cursor<'_>, around: Around<'_>) -> Option<Setting> {
     let object = cursor.object()?;
     let parameter = object.required("parameter").and_then(|cursor| {
         let text = cursor.text()?;
-        if known.parameters.is_some_and(|parameters| !parameters.contains_key(&text)) {
+        if around.parameter_names.holds(&text) == Known::No {
             cursor.error(format!("`{}` is not a parameter of this description", shown(&text)));
         }
         Some(text)
@@ -143,38 +171,39 @@ fn setting(cursor: &Cursor<'_>, known: Known<'_>) -> Option<Setting> {
     let immutable = object.optional("immutable", Cursor::lenient_boolean).unwrap_or(false);
     let schema = object.required("schema").and_then(|cursor| {
         let text = cursor.text()?;
-        if known.schemas.is_some_and(|schemas| !schemas.contains_key(text.as_str())) {
+        if around.schema_names.holds(&text) == Known::No {
             cursor.error(format!("`{}` is not the name of a schema in `configuration.schema`", shown(&text)));
         }
         Some(text)
     });
     object.warn_unread();
     let setting = Setting { parameter: parameter?, name: name?, description, immutable, schema: schema? };
-    default_fits(cursor, &setting, known);
+    default_fits(cursor, &setting, around);
     Some(setting)
 }
 
 /// W-23: a default outside its own schema is reported; the package stays usable with another value.
-fn default_fits(cursor: &Cursor<'_>, setting: &Setting, known: Known<'_>) {
-    let default = known.parameters.and_then(|parameters| parameters.get(&setting.parameter)?.value.as_ref());
-    let schema = known.schemas.and_then(|schemas| schemas.get(setting.schema.as_str()));
+fn default_fits(cursor: &Cursor<'_>, setting: &Setting, around: Around<'_>) {
+    let default = around.parameters.get(&setting.parameter).and_then(|parameter| parameter.value.as_ref());
+    let schema = around.schemas.get(setting.schema.as_str());
     if let (Some(default), Some(schema)) = (default, schema) {
-        for problem in check::value(schema, default, &mut known.patterns.borrow_mut()) {
-            let name = shown(&setting.parameter);
-            cursor.warning(format!("the default of `{name}` does not fit its own schema: {problem}"));
+        for problem in check::value(schema, None, default, &mut around.patterns.borrow_mut()) {
+            let (name, words) = (shown(&setting.parameter), problem.with_pattern());
+            cursor.warning(format!("the default of `{name}` does not fit its own schema: {words}"));
         }
     }
 }
 
-fn schemas(cursor: &Cursor<'_>, patterns: &RefCell<check::Patterns>) -> Option<Vec<Schema>> {
+/// Each schema, `None` where it could not be read.
+fn schemas(cursor: &Cursor<'_>, patterns: &RefCell<check::Patterns>) -> Option<Vec<Option<Schema>>> {
     let mut names = HashSet::new();
     let mut with_pattern = 0;
-    let read: Vec<Option<Schema>> = cursor
+    let read = cursor
         .list()?
         .iter()
         .map(|cursor| {
-            let schema = schema(cursor)?;
-            if let Some(pattern) = &schema.regex_match {
+            let schema = schema(cursor);
+            if let Some(pattern) = cursor.peek_text("regexMatch") {
                 with_pattern += 1;
                 if with_pattern > PATTERNS_MAX {
                     cursor.error(format!("is one schema with a pattern too many: {PATTERNS_MAX} are allowed"));
@@ -183,19 +212,24 @@ fn schemas(cursor: &Cursor<'_>, patterns: &RefCell<check::Patterns>) -> Option<V
                     cursor.warning(format!("`regexMatch` cannot be used here ({why}); it is not checked"));
                 }
             }
-            if !names.insert(schema.name.clone()) {
-                cursor.error(format!("has the name `{}` of an earlier schema", shown(&schema.name)));
+            if let Some(name) = cursor.peek_text("name")
+                && !names.insert(name)
+            {
+                cursor.error(format!("has the name `{}` of an earlier schema", shown(name)));
             }
-            Some(schema)
+            schema
         })
         .collect();
-    read.into_iter().collect()
+    Some(read)
 }
 
 fn schema(cursor: &Cursor<'_>) -> Option<Schema> {
     let object = cursor.object()?;
     let name = object.required_text("name");
     let data_type = object.required("dataType").and_then(|cursor| data_type(&cursor));
+    let options_cursor = object.get("options");
+    // There or not, and then readable or not.
+    let options = options_cursor.as_ref().map(|cursor| cursor.list_of(Cursor::value));
     let schema = Schema {
         name: name.clone().unwrap_or_default(),
         data_type: data_type.unwrap_or(DataType::String),
@@ -208,14 +242,26 @@ fn schema(cursor: &Cursor<'_>) -> Option<Schema> {
         min_precision: object.optional("minPrecision", Cursor::unsigned),
         max_precision: object.optional("maxPrecision", Cursor::unsigned),
         multiselect: object.optional("multiselect", Cursor::lenient_boolean).unwrap_or(false),
-        options: object.optional("options", |cursor| cursor.list_of(Cursor::value)),
+        options: options.clone().flatten(),
         // PRM-09
         sensitive: object.optional("sensitive", Cursor::lenient_boolean).unwrap_or(false),
     };
     object.warn_unread();
+    bounds_agree(&object, &schema);
+    match &options {
+        None if schema.multiselect => object.missing("options", "is missing: a multiple choice needs choices"),
+        Some(Some(options)) if options.is_empty() => object.missing("options", "must hold at least one option"),
+        _ => {}
+    }
+    let items: Vec<Value> =
+        options_cursor.iter().flat_map(Cursor::items).filter_map(|item| item.node().to_value().ok()).collect();
+    match data_type {
+        Some(data_type) => rules_apply(&object, &schema, data_type, &items),
+        None if !items.is_empty() => cursor.needed_for(&object.path_of("dataType"), "the options"),
+        None => {}
+    }
     name?;
     data_type?;
-    rules_agree(&object, &schema);
     Some(schema)
 }
 
@@ -229,8 +275,8 @@ fn data_type(cursor: &Cursor<'_>) -> Option<DataType> {
     found
 }
 
-/// Rules that contradict each other are errors, rules that cannot apply are warnings.
-fn rules_agree(object: &Object<'_>, schema: &Schema) {
+/// Rules that contradict each other are errors.
+fn bounds_agree(object: &Object<'_>, schema: &Schema) {
     let crossed = |lower: Option<f64>, upper: Option<f64>| matches!((lower, upper), (Some(l), Some(u)) if l > u);
     let float = |number: Option<u64>| number.map(|number| number as f64);
     for (upper_name, lower_name, lower, upper) in [
@@ -242,12 +288,16 @@ fn rules_agree(object: &Object<'_>, schema: &Schema) {
             object.missing(upper_name, &format!("is smaller than `{lower_name}`, so that no value can fit"));
         }
     }
-    let element = schema.data_type.element();
+}
+
+/// Options must be of the type; rules that cannot apply to it are warnings.
+fn rules_apply(object: &Object<'_>, schema: &Schema, data_type: DataType, options: &[Value]) {
+    let element = data_type.element();
     let text = element == DataType::String;
     let number = matches!(element, DataType::Integer | DataType::Double);
     let idle = |name: &str, present: bool, applies: bool| {
         if present && !applies {
-            let kind = schema.data_type.as_str();
+            let kind = data_type.as_str();
             object.cursor().warning(format!("`{name}` has no meaning for the data type {kind} and is ignored"));
         }
     };
@@ -258,14 +308,7 @@ fn rules_agree(object: &Object<'_>, schema: &Schema) {
     idle("maxValue", schema.max_value.is_some(), number);
     idle("minPrecision", schema.min_precision.is_some(), element == DataType::Double);
     idle("maxPrecision", schema.max_precision.is_some(), element == DataType::Double);
-    match &schema.options {
-        None if schema.multiselect => object.missing("options", "is missing: a multiple choice needs choices"),
-        Some(options) if options.is_empty() => object.missing("options", "must hold at least one option"),
-        Some(options) => {
-            for option in options.iter().filter(|option| !check::has_type(element, option)) {
-                object.missing("options", &format!("{option} is not of the data type {}", element.as_str()));
-            }
-        }
-        None => {}
+    for option in options.iter().filter(|option| !check::has_type(element, option)) {
+        object.missing("options", &format!("{option} is not of the data type {}", element.as_str()));
     }
 }

@@ -1,10 +1,9 @@
 //! Defaults and answers into the parameters of one deployment (PRM-03 to PRM-07).
 
-use super::check;
-use super::{Answers, DataType, Parameter, Question, Schema, Setting, Target};
+use super::check::{self, Clause};
+use super::{AnswerError, Answers, DataType, Parameter, Question, Schema, Setting, Target};
 use crate::deployment::ParameterValue;
 use crate::description::{ApplicationDescription, DeploymentProfile};
-use crate::problem::FieldError;
 use crate::reader::shown;
 use indexmap::IndexMap;
 use serde_json::Value;
@@ -93,16 +92,16 @@ pub(super) fn resolve(
     profile_id: &str,
     answers: &Answers,
     previous: Option<&Answers>,
-) -> Result<IndexMap<String, ParameterValue>, Vec<FieldError>> {
+) -> Result<IndexMap<String, ParameterValue>, Vec<AnswerError>> {
     let mut errors = Vec::new();
     let Some(profile) = description.profile(profile_id) else {
         let message = format!("`{}` is not a deployment profile of this application", shown(profile_id));
-        return Err(vec![FieldError { field: "profile".to_owned(), message }]);
+        return Err(vec![AnswerError::new("profile", message)]);
     };
     for name in answers.keys().filter(|name| !description.parameters.contains_key(*name)) {
         let known: Vec<_> = description.parameters.keys().map(String::as_str).collect();
         let message = format!("is not a parameter of this application; it has {}", list(&known));
-        errors.push(FieldError { field: shown(name), message });
+        errors.push(AnswerError::new(shown(name), message));
     }
     let mut patterns = check::Patterns::unbounded();
     let mut resolved = IndexMap::new();
@@ -117,7 +116,8 @@ pub(super) fn resolve(
         let answer = answers.get(name).filter(|answer| !answer.is_null());
         // A setting that may not change keeps its value even when the default of a newer package differs.
         let value = answer.or(before).or(parameter.value.as_ref());
-        let found = problems(name, &asked, value, before, &mut patterns);
+        let asked = Asked { name, settings: &asked, default: parameter.value.as_ref() };
+        let found = problems(&asked, value, before, &mut patterns);
         if !found.is_empty() {
             errors.extend(found);
             continue;
@@ -133,31 +133,39 @@ fn list(names: &[&str]) -> String {
     if names.is_empty() { "none".to_owned() } else { shown(&names.join(", ")) }
 }
 
+/// A parameter with the settings that ask for it.
+struct Asked<'a> {
+    name: &'a str,
+    settings: &'a [(&'a str, &'a Setting, &'a Schema)],
+    default: Option<&'a Value>,
+}
+
 /// Everything wrong with one parameter, for each setting that asks for it.
 fn problems(
-    name: &str,
-    asked: &[(&str, &Setting, &Schema)],
+    asked: &Asked<'_>,
     value: Option<&Value>,
     before: Option<&Value>,
     patterns: &mut check::Patterns,
-) -> Vec<FieldError> {
+) -> Vec<AnswerError> {
     let mut errors = Vec::new();
-    let mut note = |place: &str, problem: &str| {
-        errors.push(FieldError { field: name.to_owned(), message: format!("{place}: {problem}") });
+    let mut note = |place: &str, problem: Clause| {
+        let Clause { words, pattern } = problem;
+        let message = format!("{place}: {words}");
+        errors.push(AnswerError { field: asked.name.to_owned(), message, words, pattern });
     };
-    for (section, setting, schema) in asked {
+    for (section, setting, schema) in asked.settings {
         let place = format!("{} / {}", shown(section), shown(&setting.name));
         // PRM-07
-        for problem in check::value(schema, value.unwrap_or(&Value::Null), patterns) {
-            note(&place, &problem);
+        for problem in check::value(schema, asked.default, value.unwrap_or(&Value::Null), patterns) {
+            note(&place, problem);
         }
         // PRM-06
         if setting.immutable && before.is_some_and(|before| Some(before) != value) {
-            note(&place, "must not change after the first installation");
+            note(&place, "must not change after the first installation".into());
         }
     }
-    if asked.is_empty() && matches!(value, Some(Value::Object(_))) {
-        note("value", "must be text, a number, true, false, or a list of these");
+    if asked.settings.is_empty() && matches!(value, Some(Value::Object(_))) {
+        note("value", "must be text, a number, true, false, or a list of these".into());
     }
     errors
 }

@@ -116,7 +116,8 @@ fn values_are_held_against_type_and_rules() {
     );
     assert_eq!(problems("tolerance", json!(3)), [""; 0], "a whole number is a double too");
     assert_eq!(problems("plant", json!("No")), ["Plant / Name of the plant: must have at least 3 characters, is No"]);
-    assert_eq!(problems("plant", json!("nord")), ["Plant / Name of the plant: must match the pattern ^[A-Z], is nord"]);
+    let plant = "Plant / Name of the plant: must match the pattern ^[A-Z], is nord";
+    assert_eq!(problems("plant", json!("nord")), [plant], "there are no words for it, and no example");
     assert_eq!(problems("plant", json!("Ä".repeat(40))).len(), 1, "length counts characters, the pattern still fails");
     assert_eq!(
         problems("zones", json!(["top", "attic"])),
@@ -187,7 +188,8 @@ fn text_from_a_command_line_becomes_what_the_schema_asks_for() {
 }
 
 fn judged(schema: &Schema, value: &Value) -> Vec<String> {
-    check::value(schema, value, &mut check::Patterns::unbounded())
+    let found = check::value(schema, None, value, &mut check::Patterns::unbounded());
+    found.into_iter().map(|clause| clause.words).collect()
 }
 
 #[test]
@@ -212,6 +214,43 @@ fn options_compare_numbers_by_value() {
     assert_eq!(judged(&schema, &json!(2.25)), ["must be one of 1, 2.5, is 2.25"]);
     let arrays = Schema { data_type: DataType::ArrayBoolean, options: None, ..schema };
     assert_eq!(judged(&arrays, &json!([true, 1])), ["item 2: must be true or false, is 1"]);
+}
+
+#[test]
+fn a_form_is_asked_for_in_the_words_of_its_hint() {
+    let text = |pattern: &str, sensitive| Schema {
+        name: "s".to_owned(),
+        data_type: DataType::String,
+        allow_empty: false,
+        min_length: None,
+        max_length: None,
+        regex_match: Some(pattern.to_owned()),
+        min_value: None,
+        max_value: None,
+        min_precision: None,
+        max_precision: None,
+        multiselect: false,
+        options: None,
+        sensitive,
+    };
+    let said = |schema: &Schema, default: Option<Value>| {
+        let found = check::value(schema, default.as_ref(), &json!("?"), &mut check::Patterns::unbounded());
+        let [check::Clause { words, pattern }] = <[_; 1]>::try_from(found).unwrap();
+        assert_eq!(pattern, schema.regex_match, "programs get the pattern");
+        words
+    };
+    let (device, odd) = (text("^/dev/[a-z]+$", false), text("(a|b)+[^c]{3}", false));
+    let form = "must be in this form: `/dev/`, then small letters, is ?";
+    assert_eq!(said(&device, None), form);
+    assert_eq!(said(&device, Some(json!("/dev/usb"))), format!("{form}; for example `/dev/usb`"));
+    let example = "must be in the form its supplier has set, is ?; for example `aabc`";
+    assert_eq!(said(&odd, Some(json!("aabc"))), example);
+    assert_eq!(said(&odd, None), "must match the pattern (a|b)+[^c]{3}, is ?", "nothing else would help");
+    let begins = text("^opc://[a-z]+(:[0-9]+)?(/.*)?$", false);
+    let both = "must be in this form: begins with `opc://` (pattern ^opc://[a-z]+(:[0-9]+)?(/.*)?$), is ?";
+    assert_eq!(said(&begins, None), both);
+    let secret = text("^/dev/[a-z]+$", true);
+    assert_eq!(said(&secret, Some(json!("/dev/usb"))), "must be in this form: `/dev/`, then small letters");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! How a registry wants to be asked: not at all, by password, or with a token from elsewhere (REG-10).
 
+use super::check::meaning;
 use super::error::{Kind, OciError, Result, chain};
 use super::{Ask, Registry};
 use crate::reference;
@@ -35,6 +36,10 @@ impl Credentials {
             (None, Some(_)) => Err(("username", "give the username that goes with the password")),
             (Some(_), None) => Err(("password", "give the password that goes with the username")),
         }
+    }
+
+    pub fn username(&self) -> &str {
+        &self.username
     }
 
     fn basic(&self) -> HeaderValue {
@@ -134,9 +139,10 @@ impl Registry {
         }
         let actions = if ask.pushes { "pull,push" } else { "pull" };
         // What the registry asks for counts, except that a question before a push must not end in a token for pulling.
-        let own = format!("repository:{}:{actions}", ask.repository);
-        let scope = scope.filter(|scope| !ask.pushes || scope.contains("push")).unwrap_or(own);
-        url.query_pairs_mut().append_pair("scope", &scope);
+        let own = (!ask.repository.is_empty()).then(|| format!("repository:{}:{actions}", ask.repository));
+        if let Some(scope) = scope.filter(|scope| !ask.pushes || scope.contains("push")).or(own) {
+            url.query_pairs_mut().append_pair("scope", &scope);
+        }
         if let Some(service) = service {
             url.query_pairs_mut().append_pair("service", &service);
         }
@@ -148,7 +154,9 @@ impl Registry {
         }
         let response = request.send().await.map_err(|error| {
             let detail = chain(&error.without_url());
-            OciError::new(Kind::Unreachable, format!("the login service of the registry cannot be reached: {detail}"))
+            let (kind, means) = meaning(&detail, self.ca.is_some());
+            let means = means.map(|means| format!("{means}: ")).unwrap_or_default();
+            OciError::new(kind, format!("the login service of the registry cannot be reached: {means}{detail}"))
         })?;
         match response.status().as_u16() {
             200..=299 => {}

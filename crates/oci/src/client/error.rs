@@ -9,6 +9,12 @@ pub enum Kind {
     Ca,
     /// No answer, or one that says that it cannot answer now.
     Unreachable,
+    /// Nobody knows its name.
+    NameUnknown,
+    /// Its certificate is not good, or of nobody we trust.
+    Untrusted,
+    /// Something answers that is no registry.
+    NoRegistry,
     Denied,
     NotFound,
     Busy,
@@ -35,17 +41,22 @@ impl OciError {
     }
     /// Whether the same may go well a moment later.
     pub fn is_passing(&self) -> bool {
-        matches!(self.kind, Kind::Unreachable | Kind::Busy)
+        matches!(self.kind, Kind::Unreachable | Kind::NameUnknown | Kind::Untrusted | Kind::Busy)
     }
 }
 
-/// An error with its causes, in one line.
+/// An error with its causes, in one line, without what the client below says of every one.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
         text = format!("{text}: {cause}");
         source = cause.source();
+    }
+    for common in ["error sending request: ", "client error (Connect): "] {
+        if let Some(rest) = text.strip_prefix(common) {
+            text = rest.to_owned();
+        }
     }
     text
 }

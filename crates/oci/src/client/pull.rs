@@ -59,6 +59,19 @@ impl Registry {
         }
     }
 
+    /// Whether there is such a manifest, without fetching it.
+    pub async fn has(&mut self, reference: &Reference) -> Result<bool> {
+        let accept = format!("{OCI_MANIFEST}, {OCI_INDEX}, {DOCKER_MANIFEST}, {DOCKER_LIST}");
+        let url = self.url(&reference.repository, &format!("manifests/{}", reference.tag))?;
+        let mut ask = Ask::new(Method::HEAD, url, &reference.repository);
+        ask.accept = Some(&accept);
+        let response = self.ask(&ask).await?;
+        match response.status() {
+            StatusCode::NOT_FOUND => Ok(false),
+            _ => self.check(response, &reference.to_string()).await.map(|_| true),
+        }
+    }
+
     /// A small blob, whole and verified.
     pub async fn blob(&mut self, repository: &str, digest: &Digest, max: usize) -> Result<Vec<u8>> {
         let what = format!("layer {digest}");

@@ -3,9 +3,10 @@
 mod questions;
 
 use super::access::Caller;
-use super::error::{AppError, AppResult};
+use super::error::{AppError, AppResult, Code};
 use super::paging::{Paging, page};
 use super::summary;
+use crate::catalog::served;
 use crate::state::ServerState;
 use margo::description::ApplicationDescription;
 use margo::ids::ApplicationId;
@@ -68,7 +69,7 @@ pub async fn versions(state: &ServerState, id: &str) -> AppResult<Vec<wire::Appl
     let mut shown = Vec::with_capacity(versions.len());
     for version in versions {
         let description = state.descriptions.get(&state.store, &version).await?;
-        shown.push(to_wire(version, &description));
+        shown.push(to_wire(state, version, &description));
     }
     Ok(shown)
 }
@@ -84,7 +85,18 @@ pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::ApplicationDe
 
 pub async fn get_version(state: &ServerState, id: &str, version: &str) -> AppResult<wire::ApplicationVersion> {
     let (version, description) = described(state, &application_id(id)?, version).await?;
-    Ok(to_wire(version, &description))
+    Ok(to_wire(state, version, &description))
+}
+
+/// Asks the registries once more whether they have the components.
+pub async fn ask_for_components(state: &ServerState, id: &str, version: &str) -> AppResult<wire::ApplicationVersion> {
+    if !state.config.catalog.ask_registries {
+        let detail = "this server does not ask registries; `catalog.ask_registries` switches it on";
+        return Err(AppError::refused(Code::NotFound, detail));
+    }
+    let (version, description) = described(state, &application_id(id)?, version).await?;
+    served::ask(state, &version.description_digest, &description, None, true).await;
+    Ok(to_wire(state, version, &description))
 }
 
 pub async fn delete_version(
@@ -114,7 +126,12 @@ fn missing(application: &ApplicationId, version: &str) -> AppError {
     AppError::not_found(format_args!("version `{version}` of application `{application}`"))
 }
 
-pub(crate) fn to_wire(version: ApplicationVersion, description: &ApplicationDescription) -> wire::ApplicationVersion {
+pub(crate) fn to_wire(
+    state: &ServerState,
+    version: ApplicationVersion,
+    description: &ApplicationDescription,
+) -> wire::ApplicationVersion {
+    let asked = served::known(state, &version.description_digest);
     let profiles = description
         .deployment_profiles
         .iter()
@@ -130,8 +147,15 @@ pub(crate) fn to_wire(version: ApplicationVersion, description: &ApplicationDesc
         .into_iter()
         .map(|ResourceRef { kind, path, media_type, digest: _ }| wire::Resource { kind, path, media_type })
         .collect();
-    let (unneeded, warnings): (Vec<_>, Vec<_>) =
+    let (unneeded, mut warnings): (Vec<_>, Vec<_>) =
         version.warnings.into_iter().partition(|warning| left_out(warning).is_some());
+    warnings.extend(asked.iter().flat_map(|asked| asked.problems.iter().map(|problem| problem.text.clone())));
+    let components_asked = asked.map(|asked| wire::ComponentsAsked {
+        at: asked.at.to_string(),
+        artifacts: asked.artifacts as u64,
+        missing: asked.missing() as u64,
+        unknown: (asked.problems.len() - asked.missing()) as u64,
+    });
     wire::ApplicationVersion {
         id: version.application.to_string(),
         version: version.version,
@@ -145,6 +169,7 @@ pub(crate) fn to_wire(version: ApplicationVersion, description: &ApplicationDesc
         resources,
         left_out: unneeded.iter().filter_map(|warning| left_out(warning)).map(str::to_owned).collect(),
         warnings,
+        components_asked,
     }
 }
 

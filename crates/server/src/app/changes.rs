@@ -1,9 +1,12 @@
 //! Changes: one intent over one device or many. Planned without touching anything, then recorded as one row and carried out by
 //! the publisher.
 
+mod again;
 mod answered;
+mod call_off;
 mod create;
 mod existing;
+mod listed;
 mod plan;
 mod review;
 mod scope;
@@ -28,7 +31,10 @@ use plan::Planned;
 use std::collections::HashMap;
 use uuid::Uuid;
 
+pub use again::{again, touched};
 pub use answered::Answered;
+pub use call_off::call_off;
+pub use listed::{Wanted, list_wanted};
 pub use plan::Request;
 pub(crate) use review::review;
 pub use review::{Alike, Reason, Review};
@@ -203,11 +209,16 @@ pub struct Told {
 /// The same as [`get`], by the name of its device where there is one only.
 pub async fn told(state: &ServerState, id: &str) -> AppResult<Told> {
     let change = get(state, id).await?;
-    let device = match Uuid::try_parse(&change.id) {
+    let device = device(state, &change).await?;
+    Ok(Told { change, device })
+}
+
+async fn device(state: &ServerState, change: &wire::Change) -> AppResult<Option<String>> {
+    let target = match Uuid::try_parse(&change.id) {
         Ok(id) if change.total == 1 => state.store.change_targets(id).await?.into_iter().next(),
         _ => None,
     };
-    Ok(Told { device: device.map(|target| target.target.to_string()), change })
+    Ok(target.map(|target| target.target.to_string()))
 }
 
 /// What it gives, with what is marked sensitive hidden (PRM-09).

@@ -267,6 +267,45 @@ pub async fn issue_svid(
     Ok(made)
 }
 
+/// A name that a device has come with.
+#[derive(Debug, Clone)]
+pub struct InUse {
+    /// A device of the client, where it has said what it is.
+    pub device: Option<String>,
+    /// It has an identity and nobody has accepted it yet.
+    pub waiting: bool,
+    pub last_seen_at: Option<String>,
+}
+
+impl InUse {
+    fn words(&self, id: &ClientId) -> String {
+        let seen = self.last_seen_at.as_ref().map(|at| format!(", last heard of {at}")).unwrap_or_default();
+        let waiting = if self.waiting {
+            "; it has an identity and waits to be accepted, so accept it instead if it is the device you mean"
+        } else {
+            ""
+        };
+        format!(
+            "client `{id}` exists already{seen}{waiting}; whatever joins with another invitation becomes `{id}` and gets everything that \
+             should run there, while the identity it has now stays good until it expires: invite it again only if the same device was \
+             set up anew, or another takes its place"
+        )
+    }
+}
+
+/// Whether a client of this name has been here: joining again would give its name to another key. One that was only accepted
+/// beforehand is just what an invitation is for, and one that is retired gets none.
+pub async fn in_use(state: &ServerState, id: &str) -> AppResult<Option<InUse>> {
+    let Some(known) = find(state, &client_id(id)?).await? else { return Ok(None) };
+    let (waiting, retired) = (known.state == ClientState::Pending, known.state == ClientState::Retired);
+    let device = state.store.devices_first(std::slice::from_ref(&known.id)).await?.remove(id);
+    let last_seen_at = to_wire(state, known).last_seen_at;
+    if retired || (device.is_none() && last_seen_at.is_none() && !waiting) {
+        return Ok(None);
+    }
+    Ok(Some(InUse { device, waiting, last_seen_at }))
+}
+
 /// A one-time token with which a device fetches its first identity. The client need not be known yet.
 pub async fn create_enrolment_token(
     state: &ServerState,
@@ -277,6 +316,9 @@ pub async fn create_enrolment_token(
     let id = client_id(id)?;
     if let Some(client) = state.store.client_get(&id).await? {
         refuse_retired(&client)?;
+        if let Some(in_use) = in_use(state, id.as_str()).await?.filter(|_| !body.again) {
+            return Err(AppError::refused(Code::InUse, in_use.words(&id)));
+        }
     }
     let valid_for = body.valid_for_seconds.map_or(ENROLMENT_VALID_DEFAULT, Duration::from_secs);
     if valid_for.is_zero() || valid_for > ENROLMENT_VALID_MAX {
@@ -317,6 +359,7 @@ fn refuse_retired(client: &Client) -> AppResult<()> {
 
 fn to_wire(state: &ServerState, client: Client) -> wire::Client {
     let last_seen_at = state.heads.last_seen(&client.id).max(client.last_seen_at);
+    let last_asked_at = state.heads.last_asked(&client.id).filter(|asked| Some(*asked) > last_seen_at);
     wire::Client {
         spiffe_id: state.identity.wfm().client(client.id.clone()).to_string(),
         id: client.id.to_string(),
@@ -328,6 +371,7 @@ fn to_wire(state: &ServerState, client: Client) -> wire::Client {
         note: client.note,
         created_at: client.created_at.to_string(),
         last_seen_at: last_seen_at.map(|seen| seen.to_string()),
+        last_asked_at: last_asked_at.map(|asked| asked.to_string()),
         manifest_version: client.manifest_version,
         revision: client.revision,
     }

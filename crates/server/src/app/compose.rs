@@ -3,8 +3,7 @@
 use margo::deployment::ApplicationDeployment;
 use margo::description::ApplicationDescription;
 use margo::ids::{DeploymentId, DeviceTarget};
-use margo::parameters::{self, Answers};
-use margo::problem::FieldError;
+use margo::parameters::{self, AnswerError, Answers};
 use margrave_core::assemble::{Ingredients, assemble};
 use margrave_core::policy::{Policy, Wish};
 
@@ -34,12 +33,10 @@ pub(crate) fn compose(
     answers: &Answers,
     policy: Wish,
     before: Option<Before<'_>>,
-) -> Result<Composed, Vec<FieldError>> {
+) -> Result<Composed, Vec<AnswerError>> {
     let Some(chosen) = description.profile(profile) else {
-        return Err(vec![FieldError {
-            field: "profile".to_owned(),
-            message: format!("`{}` {} has no profile `{profile}`", description.id, description.metadata.version),
-        }]);
+        let message = format!("`{}` {} has no profile `{profile}`", description.id, description.metadata.version);
+        return Err(vec![AnswerError::new("profile", message)]);
     };
     let answers = with_kept(answers, description, before);
     let parameters = parameters::resolve(description, profile, &answers, before.map(|before| before.values))?;

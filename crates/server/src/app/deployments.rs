@@ -12,12 +12,12 @@ use crate::heads::to_the_end;
 use crate::state::ServerState;
 use margo::deployment::ApplicationDeployment;
 use margo::ids::{ApplicationId, DeploymentId};
-use margo::status::{DeploymentStatus, StatusError};
+use margo::status::{DeploymentStatus, State, StatusError};
 use margrave_api::changes::ChangeKind as WireKind;
 use margrave_api::deployments as wire;
 use margrave_api::page::Page;
 use margrave_core::convergence::{Convergence, judge};
-use margrave_core::model::{ChangeKind, ClientState, Deployment, Desired, DeviceKey, Reported};
+use margrave_core::model::{ChangeKind, ClientState, Deployment, Desired, DeviceKey, Failed, Reported};
 use margrave_core::policy::OnFailure;
 use margrave_core::time::Timestamp;
 use margrave_store::{DeploymentFilter, DeploymentView, RemovalFilter, RemovalPlace};
@@ -65,7 +65,7 @@ pub async fn list(state: &ServerState, query: &Query, paging: &Paging) -> AppRes
     Ok(Page { items: all_to_wire(state, rows).await?, next: next.map(|id| cursor(&id.to_string())) })
 }
 
-async fn all_to_wire(state: &ServerState, rows: Vec<DeploymentView>) -> AppResult<Vec<wire::Deployment>> {
+pub(super) async fn all_to_wire(state: &ServerState, rows: Vec<DeploymentView>) -> AppResult<Vec<wire::Deployment>> {
     let mut known = Masks::default();
     for view in &rows {
         known.learn(state, &view.deployment.application, &view.deployment.version).await?;
@@ -297,9 +297,14 @@ fn to_wire(state: &ServerState, known: &Masks, simulated: &Simulated, view: Depl
     let last_seen = state.heads.last_seen(&deployment.client).max(last_seen_at);
     let convergence = judge(&deployment, reported.as_ref(), last_seen, state.silent_since());
     let client = state.heads.get(&deployment.client).map_or(ClientState::Retired, |head| head.state);
-    let explanation = explain::sentence(&deployment, reported.as_ref(), (client, last_seen), convergence, None);
+    let explanation = explain::sentence(&deployment, reported.as_ref(), (client, last_seen), convergence);
     let sensitive = known.get(&deployment.application, &deployment.version);
     let status = reported.as_ref().map(status_to_wire);
+    let failed_with = (convergence == Convergence::Failed).then(|| reported.as_ref()?.tries_again()).flatten();
+    let failed_with = failed_with.map(|failed| {
+        let Failed { adopted_version, body, received_at } = failed.clone();
+        status_to_wire(&Reported { state: State::Failed, adopted_version, body, received_at, failed: None })
+    });
     let simulated = simulated.has(&deployment, status.as_ref().and_then(|status| status.hosted_by.as_deref()));
     wire::Deployment {
         id: deployment.id.to_string(),
@@ -318,6 +323,7 @@ fn to_wire(state: &ServerState, known: &Masks, simulated: &Simulated, view: Depl
         explanation,
         target_version: deployment.target_version,
         status,
+        failed_with,
         values: sensitive.mask_values(deployment.values),
         policy: deployment.policy.into(),
         digest: deployment.yaml_digest.to_string(),

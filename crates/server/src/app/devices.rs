@@ -158,10 +158,10 @@ pub(crate) fn missing(key: &DeviceKey) -> AppError {
     AppError::not_found(format_args!("device `{}` of client `{}`", key.device, key.client))
 }
 
-fn check_labels(body: &wire::UpdateDevice) -> AppResult<()> {
+pub(super) fn check_labels(body: &wire::UpdateDevice) -> AppResult<()> {
     let mut errors = Vec::new();
     if body.labels.is_empty() || body.labels.len() > LABELS_MAX {
-        errors.push(FieldProblem { field: "labels".to_owned(), message: format!("give 1 to {LABELS_MAX} labels") });
+        errors.push(FieldProblem::new("labels", format!("give 1 to {LABELS_MAX} labels")));
     }
     for (name, value) in &body.labels {
         let bad = |text: &str, max: usize| text.chars().count() > max || text.chars().any(char::is_control);
@@ -172,14 +172,14 @@ fn check_labels(body: &wire::UpdateDevice) -> AppResult<()> {
                 "a name has no blanks and none of `,` `(` `)` `=` `!` `\"` `\\`, so that selectors can name it; write for example `{}`",
                 plain_name(name)
             );
-            errors.push(FieldProblem { field: field(), message });
+            errors.push(FieldProblem::new(field(), message));
         } else if name.is_empty() || bad(name, LABEL_KEY_CHARS_MAX) {
             let message = format!("a key has 1 to {LABEL_KEY_CHARS_MAX} characters");
-            errors.push(FieldProblem { field: field(), message });
+            errors.push(FieldProblem::new(field(), message));
         }
         if value.as_deref().is_some_and(|value| bad(value, LABEL_VALUE_CHARS_MAX)) {
             let message = format!("a value has at most {LABEL_VALUE_CHARS_MAX} characters");
-            errors.push(FieldProblem { field: field(), message });
+            errors.push(FieldProblem::new(field(), message));
         }
     }
     if errors.is_empty() {
@@ -212,6 +212,7 @@ pub(crate) fn to_wire(state: &ServerState, device: Device, whole: bool) -> wire:
     let capabilities = read.map(|read| read.document);
     let labels = capabilities.as_ref().map(|known| known.labels.clone()).unwrap_or_default();
     let simulated = capabilities.as_ref().is_some_and(margrave_core::runtime::is_simulated);
+    let no_runtime = capabilities.as_ref().is_some_and(margrave_core::runtime::has_none);
     let properties = capabilities.map(|known| known.properties);
     let text = |field: fn(&margo::capabilities::DeviceProperties) -> &String| {
         properties.as_ref().map(|properties| field(properties).clone()).unwrap_or_default()
@@ -224,6 +225,7 @@ pub(crate) fn to_wire(state: &ServerState, device: Device, whole: bool) -> wire:
         serial_number: text(|properties| &properties.serial_number),
         hosts_workloads: properties.as_ref().is_some_and(margo::capabilities::DeviceProperties::hosts_workloads),
         simulated,
+        no_runtime,
         deployment_types: properties
             .as_ref()
             .and_then(|properties| properties.supported_deployment_types.clone())

@@ -2,7 +2,7 @@
 
 use crate::identity::IdentityError;
 use margo::Findings;
-use margo::problem::FieldError;
+use margo::parameters::AnswerError;
 use margrave_api::problem::FieldProblem;
 use margrave_store::StoreError;
 
@@ -126,7 +126,7 @@ impl AppError {
         Self::Refused {
             code: Code::Invalid,
             detail: format!("`{field}`: {message}"),
-            errors: vec![FieldProblem { field: field.to_owned(), message }],
+            errors: vec![FieldProblem::new(field, message)],
         }
     }
 
@@ -141,16 +141,18 @@ impl AppError {
             .0
             .iter()
             .filter(|finding| finding.severity == margo::Severity::Error)
-            .map(|finding| FieldProblem {
-                field: finding.path.clone(),
-                message: finding
+            .map(|finding| {
+                let message = finding
                     .line
-                    .map_or_else(|| finding.message.clone(), |line| format!("line {line}: {}", finding.message)),
+                    .map_or_else(|| finding.message.clone(), |line| format!("line {line}: {}", finding.message));
+                FieldProblem::new(finding.path.clone(), message)
             })
             .collect();
-        let detail = match errors.len() {
-            1 => "the package has a problem; correct it and import again".to_owned(),
-            count => format!("the package has {count} problems; correct them and import again"),
+        let not_listed = findings.0.iter().filter(|finding| finding.is_closing()).count();
+        let detail = match (errors.len() - not_listed, not_listed) {
+            (1, 0) => "the package has a problem; correct it and import again".to_owned(),
+            (count, 0) => format!("the package has {count} problems; correct them and import again"),
+            (count, _) => format!("the package has more than {count} problems; correct them and import again"),
         };
         Self::Refused { code: Code::BrokenPackage, detail, errors }
     }
@@ -187,8 +189,9 @@ impl From<IdentityError> for AppError {
 }
 
 /// Errors of the protocol library as errors of the API.
-pub fn field_problems(errors: Vec<FieldError>) -> Vec<FieldProblem> {
-    errors.into_iter().map(|error| FieldProblem { field: error.field, message: error.message }).collect()
+pub fn field_problems(errors: Vec<AnswerError>) -> Vec<FieldProblem> {
+    let problem = |AnswerError { field, message, pattern, .. }| FieldProblem { field, message, pattern };
+    errors.into_iter().map(problem).collect()
 }
 
 #[cfg(test)]

@@ -5,11 +5,11 @@ pub mod streams;
 
 use super::error::{AppError, AppResult};
 use super::paging::{Paging, page};
+use super::period::{End, Period};
 use crate::state::ServerState;
 use margrave_api::events as wire;
 use margrave_api::page::Page;
 use margrave_core::events::{About, Event, NewEvent};
-use margrave_core::time::Timestamp;
 use margrave_store::{EventFilter, EventOrder, EventRange};
 
 /// Events looked through for what happened lately.
@@ -34,8 +34,10 @@ pub struct EventsFilter {
     pub application: Option<String>,
     /// Only about this change.
     pub change: Option<String>,
-    /// Not older than this time (RFC 3339).
+    /// Not older than this time (RFC 3339, or a day in UTC).
     pub since: Option<String>,
+    /// Older than this time, or not younger than this day.
+    pub until: Option<String>,
     /// Part of the name of the client or the device; for people who look, so only pages ask by it.
     #[serde(skip)]
     #[param(ignore)]
@@ -44,8 +46,11 @@ pub struct EventsFilter {
 
 impl EventsFilter {
     fn read(self) -> AppResult<EventFilter> {
-        let Self { kind, client, device, deployment, application, change, since, place } = self;
-        let since = since.map(|text| time(&text)).transpose()?;
+        let Self { kind, client, device, deployment, application, change, since, until, place } = self;
+        let Period { since, until } = Period::read(
+            End { field: "since", text: since.as_deref() },
+            End { field: "until", text: until.as_deref() },
+        )?;
         Ok(EventFilter {
             kind: named("kind", kind)?,
             client: named("client", client)?,
@@ -55,6 +60,7 @@ impl EventsFilter {
             change: named("change", change)?,
             place: named("device", place)?,
             since,
+            until,
         })
     }
 }
@@ -66,12 +72,6 @@ fn named(field: &str, name: Option<String>) -> AppResult<Option<String>> {
         }
         name => Ok(name),
     }
-}
-
-pub(crate) fn time(text: &str) -> AppResult<Timestamp> {
-    let read = text.parse::<jiff::Timestamp>();
-    read.map(|time| Timestamp(time.as_microsecond()))
-        .map_err(|_| AppError::invalid("since", "write a time as RFC 3339, such as `2026-09-21T08:00:00Z`"))
 }
 
 /// Which end of the history comes first.

@@ -5,13 +5,14 @@ use super::error::{AppError, AppResult};
 use super::paging::{Paging, page};
 use super::{groups, overview};
 use crate::state::ServerState;
+use margo::status::State;
 use margrave_api::deployments::Convergence;
 use margrave_api::devices as wire;
 use margrave_api::page::Page;
 use margrave_core::convergence::{Convergence as Judged, judge};
-use margrave_core::model::{ClientState, Desired, Device, DeviceState};
+use margrave_core::model::{ClientState, Desired, Device, DeviceKey, DeviceState};
 use margrave_core::selector::{LabelSelector, Requirement};
-use margrave_store::{DeploymentView, DeviceSearch};
+use margrave_store::{DeploymentView, DeviceSearch, Runs, RunsVersion};
 use std::collections::{BTreeMap, HashMap};
 
 /// The longest piece of a name that is looked for.
@@ -21,6 +22,8 @@ const SITES_MAX: u32 = 500;
 /// Devices judged for how many can take an application; a larger number is not told before the review.
 pub const TAKERS_MAX: u64 = 300;
 const TAKERS_PAGE: u32 = 100;
+/// Devices judged for one page of those that fit.
+const LOOKED_AT_MAX: usize = 1000;
 /// The label that says where a device is.
 pub const SITE: &str = "site";
 
@@ -65,6 +68,7 @@ impl Search {
             text: self.text.clone(),
             state: self.state,
             silent_since: state.silent_since(),
+            runs: None,
         })
     }
 }
@@ -87,6 +91,43 @@ pub struct Placed {
     pub version: String,
     pub removing: bool,
     pub convergence: Convergence,
+    /// What the device last said of it; none: nothing ever.
+    pub reported: Option<State>,
+}
+
+/// What should run on a device, and what the device says of that: the one is no sign of the other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Running {
+    pub wanted: u64,
+    /// Of those wanted, by what was last said of each; together they are all of them.
+    pub running: u64,
+    pub failed: u64,
+    pub under_way: u64,
+    pub unheard: u64,
+    /// Is to go, and has not gone.
+    pub going: u64,
+}
+
+impl Running {
+    pub fn of(placed: &[Placed]) -> Self {
+        let mut running = Self::default();
+        for one in placed {
+            if one.removing {
+                running.going += 1;
+                continue;
+            }
+            running.wanted += 1;
+            *match one.reported {
+                None => &mut running.unheard,
+                Some(State::Installed) => &mut running.running,
+                Some(State::Failed) => &mut running.failed,
+                // It failed and tries again: nothing new before it has succeeded.
+                Some(_) if one.convergence == Convergence::Failed => &mut running.failed,
+                Some(State::Pending | State::Installing | State::Removing | State::Removed) => &mut running.under_way,
+            } += 1;
+        }
+        running
+    }
 }
 
 pub async fn list(state: &ServerState, search: &Search, paging: &Paging) -> AppResult<Page<Listed>> {
@@ -96,6 +137,14 @@ pub async fn list(state: &ServerState, search: &Search, paging: &Paging) -> AppR
     let rows = state.store.devices_search(&found, after.as_ref().map(|key| &key.0), limit + 1).await?;
     let mut placed = on(state, &rows).await?;
     Ok(page(rows, limit, |device| KeyText(device.key.clone()).to_string(), |device| listed(state, device, &mut placed)))
+}
+
+/// Only which devices match.
+pub async fn keys(state: &ServerState, search: &Search, paging: &Paging) -> AppResult<Page<DeviceKey>> {
+    let (limit, after) = (paging.limit()?, paging.after::<KeyText>()?);
+    let found = search.read(state).await?;
+    let rows = state.store.devices_search(&found, after.as_ref().map(|key| &key.0), limit + 1).await?;
+    Ok(page(rows, limit, |device| KeyText(device.key.clone()).to_string(), |device| device.key))
 }
 
 /// A device with whether an application fits it.
@@ -112,15 +161,73 @@ pub struct Wanted<'a> {
     pub version: &'a str,
     /// None: any that fits.
     pub profile: Option<&'a str>,
+    pub whom: Whom,
+}
+
+/// Which devices come into question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whom {
+    /// All that do not have the application yet.
+    Without,
+    /// Those that have it in another version.
+    OnAnother,
+    /// Those that have it in this version.
+    OnThis,
+    /// Those that have it.
+    With,
+}
+
+/// An application on this part of the devices or less is what leads to them.
+const FEW: u64 = 5;
+
+impl Wanted<'_> {
+    fn is_meant(&self, placed: &Placed) -> bool {
+        let here = placed.application == self.application && !placed.removing;
+        here && match self.whom {
+            Whom::Without | Whom::With => true,
+            Whom::OnAnother => placed.version != self.version,
+            Whom::OnThis => placed.version == self.version,
+        }
+    }
+
+    async fn runs(&self, state: &ServerState) -> AppResult<Option<Runs>> {
+        let version = match self.whom {
+            Whom::Without => return Ok(None),
+            Whom::OnAnother => RunsVersion::IsNot(self.version.to_owned()),
+            Whom::OnThis => RunsVersion::Is(self.version.to_owned()),
+            Whom::With => RunsVersion::Any,
+        };
+        let application = super::applications::application_id(self.application)?;
+        let overview = overview::get(state).await?;
+        let uses = overview.uses.get(self.application).into_iter().flatten();
+        let uses: u64 = uses.flat_map(|(_, counts)| counts.0.values()).sum();
+        let few = uses.saturating_mul(FEW) <= overview.devices.values().sum::<u64>();
+        Ok(Some(Runs { application, version, few }))
+    }
+
+    async fn search(&self, state: &ServerState, search: &Search) -> AppResult<DeviceSearch> {
+        Ok(DeviceSearch { runs: self.runs(state).await?, ..search.read(state).await? })
+    }
 }
 
 impl Candidate {
-    /// Whether the application may come here: it fits, is not here yet, and the client is not shut out.
+    /// Whether the application may come here: it fits, is not here yet, and the client is not shut out. Where it is here, whether
+    /// that may be changed.
     pub fn can_take(&self, wanted: &Wanted<'_>) -> bool {
-        let here = |placed: &Placed| placed.application == wanted.application && !placed.removing;
-        self.fit.outcome == margrave_api::applications::FitOutcome::Fits
-            && self.listed.state != DeviceState::ShutOut
-            && !self.listed.placed.iter().any(here)
+        let fits = self.fit.outcome == margrave_api::applications::FitOutcome::Fits
+            && self.listed.state != DeviceState::ShutOut;
+        let has = self.meant(wanted).next().is_some();
+        match wanted.whom {
+            Whom::Without => fits && !has,
+            Whom::OnAnother => fits && has,
+            Whom::OnThis | Whom::With => has,
+        }
+    }
+
+    /// What is here of what is wanted.
+    pub fn meant<'a>(&'a self, wanted: &Wanted<'a>) -> impl Iterator<Item = &'a Placed> + use<'a> {
+        let wanted = *wanted;
+        self.listed.placed.iter().filter(move |placed| wanted.is_meant(placed))
     }
 }
 
@@ -140,6 +247,26 @@ pub async fn takers(state: &ServerState, wanted: &Wanted<'_>, search: &Search) -
     }
 }
 
+/// As [`candidates`], only those that can take it. Looks at so many devices and no more; the next page goes on from there.
+pub async fn takers_page(
+    state: &ServerState,
+    wanted: &Wanted<'_>,
+    search: &Search,
+    paging: &Paging,
+) -> AppResult<Page<Candidate>> {
+    let (limit, mut paging) = (paging.limit()? as usize, paging.clone());
+    let (mut looked, mut items) = (0, Vec::new());
+    loop {
+        let page = candidates(state, wanted, search, &paging).await?;
+        looked += page.items.len();
+        items.extend(page.items.into_iter().filter(|candidate| candidate.can_take(wanted)));
+        if page.next.is_none() || items.len() >= limit || looked >= LOOKED_AT_MAX {
+            return Ok(Page { items, next: page.next });
+        }
+        paging.after = page.next;
+    }
+}
+
 /// As [`list`], each with whether this version fits.
 pub async fn candidates(
     state: &ServerState,
@@ -150,7 +277,7 @@ pub async fn candidates(
     let application = super::applications::application_id(wanted.application)?;
     let (_, description) = super::applications::described(state, &application, wanted.version).await?;
     let (limit, after) = (paging.limit()?, paging.after::<KeyText>()?);
-    let found = search.read(state).await?;
+    let found = wanted.search(state, search).await?;
     let rows = state.store.devices_search(&found, after.as_ref().map(|key| &key.0), limit + 1).await?;
     let mut placed = on(state, &rows).await?;
     Ok(page(
@@ -182,6 +309,59 @@ pub async fn counted(state: &ServerState, search: &Search) -> AppResult<BTreeMap
         return Ok(overview::get(state).await?.devices.clone());
     }
     Ok(state.store.devices_counted(&anything.read(state).await?).await?)
+}
+
+/// How many of each state match and come into question, whatever state the search asks for.
+pub async fn counted_for(
+    state: &ServerState,
+    wanted: &Wanted<'_>,
+    search: &Search,
+) -> AppResult<BTreeMap<DeviceState, u64>> {
+    if wanted.whom == Whom::Without {
+        return counted(state, search).await;
+    }
+    let anything = Search { state: None, ..search.clone() };
+    Ok(state.store.devices_counted(&wanted.search(state, &anything).await?).await?)
+}
+
+/// A device by name, with the deployments of what is wanted there.
+pub type Named = (wire::DeviceRef, Vec<String>);
+
+/// All that match, by name, as they are now; refused when they are more than `max`. Of few only those that can take it, of many
+/// those that cannot are left out by the review.
+pub async fn named(state: &ServerState, wanted: &Wanted<'_>, search: &Search, max: usize) -> AppResult<Vec<Named>> {
+    let limit = u32::try_from(max).unwrap_or(u32::MAX).saturating_add(1);
+    let found = state.store.devices_named(&wanted.search(state, search).await?, limit).await?;
+    if found.len() > max {
+        let detail =
+            format!("more than {max} devices match; narrow them down, or choose by site, group or labels alone");
+        return Err(AppError::invalid("filter", detail));
+    }
+    if found.len() as u64 <= TAKERS_MAX {
+        return takers_named(state, wanted, search).await;
+    }
+    let reference = |key: margrave_core::model::DeviceKey| wire::DeviceRef {
+        client: key.client.to_string(),
+        device: key.device.to_string(),
+    };
+    let named = found.into_iter().map(|(key, deployment)| (reference(key), deployment));
+    Ok(named.map(|(device, deployment)| (device, deployment.iter().map(ToString::to_string).collect())).collect())
+}
+
+async fn takers_named(state: &ServerState, wanted: &Wanted<'_>, search: &Search) -> AppResult<Vec<Named>> {
+    let (mut paging, mut named) = (Paging { limit: Some(TAKERS_PAGE), after: None }, Vec::new());
+    loop {
+        let page = candidates(state, wanted, search, &paging).await?;
+        for candidate in page.items.iter().filter(|candidate| candidate.can_take(wanted)) {
+            let device = &candidate.listed.device;
+            let device = wire::DeviceRef { client: device.client.clone(), device: device.device.clone() };
+            named.push((device, candidate.meant(wanted).map(|placed| placed.id.clone()).collect()));
+        }
+        if page.next.is_none() {
+            return Ok(named);
+        }
+        paging.after = page.next;
+    }
 }
 
 /// Where devices are, by their label.
@@ -247,6 +427,7 @@ fn listed(state: &ServerState, device: Device, on: &mut OnDevices) -> Listed {
                 version: view.deployment.version,
                 removing,
                 convergence: judged.into(),
+                reported: view.reported.map(|reported| reported.state),
             })
         })
         .collect();
@@ -264,4 +445,30 @@ fn listed(state: &ServerState, device: Device, on: &mut OnDevices) -> Listed {
         DeviceState::Fine
     };
     Listed { device, state, waiting: client == ClientState::Pending, placed }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_should_run_is_not_counted_as_running_before_the_device_says_so() {
+        let one = |removing, reported| Placed {
+            id: String::new(),
+            application: "line-monitor".to_owned(),
+            version: "1.0.0".to_owned(),
+            removing,
+            convergence: Convergence::Waiting,
+            reported,
+        };
+        let placed = [
+            one(false, None),
+            one(false, Some(State::Installed)),
+            one(false, Some(State::Failed)),
+            one(false, Some(State::Installing)),
+            one(true, Some(State::Installed)),
+        ];
+        let expected = Running { wanted: 4, running: 1, failed: 1, under_way: 1, unheard: 1, going: 1 };
+        assert_eq!(Running::of(&placed), expected);
+    }
 }

@@ -9,7 +9,7 @@ use margrave_api::devices as wire;
 use margrave_api::page::Page;
 use margrave_core::model::Group;
 use margrave_core::selector::LabelSelector;
-use margrave_store::{DeviceFilter, StoreError};
+use margrave_store::{DeviceFilter, DeviceSearch, StoreError};
 
 /// Whoever changes a group whatever its revision tries this often when others do the same.
 const CHANGE_ROUNDS_MAX: usize = 5;
@@ -90,6 +90,35 @@ pub async fn delete(
 pub async fn members(state: &ServerState, name: &str, paging: &Paging) -> AppResult<Page<wire::Device>> {
     let filter = DeviceFilter { client: None, selector: selector(state, name).await? };
     devices::list_filtered(state, &filter, paging).await
+}
+
+/// Who is in a group with these labels, and who comes and goes against what it is now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moved {
+    pub members: u64,
+    pub come: u64,
+    pub go: u64,
+}
+
+/// What a group would be with another selector; `name` is of one that exists, where it does. Three counts, no list.
+pub async fn moved(state: &ServerState, name: Option<&str>, text: &str) -> AppResult<Moved> {
+    let wanted = devices::selector(Some(text))?;
+    let count = async |selector: LabelSelector| {
+        let search = DeviceSearch { selector, silent_since: state.silent_since(), ..DeviceSearch::default() };
+        state.store.devices_matching(&search).await
+    };
+    let members = count(wanted.clone()).await?;
+    let present = match name {
+        Some(name) => match state.store.group_get(name).await? {
+            Some(_) => selector(state, name).await?,
+            None => return Ok(Moved { members, come: members, go: 0 }),
+        },
+        None => return Ok(Moved { members, come: members, go: 0 }),
+    };
+    let mut both = present.clone();
+    both.requirements.extend(wanted.requirements);
+    let (before, both) = (count(present).await?, count(both).await?);
+    Ok(Moved { members, come: members.saturating_sub(both), go: before.saturating_sub(both) })
 }
 
 pub(crate) async fn selector(state: &ServerState, name: &str) -> AppResult<LabelSelector> {

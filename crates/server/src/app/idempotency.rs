@@ -18,6 +18,7 @@ use margrave_api::clients::{Client, EnrolmentToken, IssuedSvid};
 use margrave_api::copies::Copy;
 use margrave_api::devices::Group;
 use margrave_api::preload::Preload;
+use margrave_api::registries::SavedRegistry;
 use margrave_core::time::Timestamp;
 use margrave_store::{KeyOwner, KeyWrite, Store};
 use serde::{Deserialize, Serialize};
@@ -66,6 +67,14 @@ impl Made for Client {
     }
 }
 impl Made for Group {
+    fn status(&self) -> u16 {
+        if self.revision == 1 { 201 } else { 200 }
+    }
+    fn revision(&self) -> Option<i64> {
+        Some(self.revision)
+    }
+}
+impl Made for SavedRegistry {
     fn status(&self) -> u16 {
         if self.revision == 1 { 201 } else { 200 }
     }
@@ -200,6 +209,14 @@ impl Caller {
             Some(call) => state.store.with_key(call.write(Some(&Kept::of(made)), state.now(), expired_before(state))),
             None => state.store.clone(),
         }
+    }
+}
+
+impl Caller {
+    /// The same caller, for a second effect of the call: the key stands for the first.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        Self { call: None, ..self.clone() }
     }
 }
 

@@ -41,7 +41,7 @@ impl Topic {
             "client" | "device" | "group" => Self::Devices,
             "deployment" | "change" => Self::Deployments,
             "application" | "copy" => Self::Catalog,
-            "token" | "session" | "operator" | "enrolment" => Self::Settings,
+            "token" | "session" | "operator" | "enrolment" | "registry" => Self::Settings,
             _ => Self::Activity,
         }
     }

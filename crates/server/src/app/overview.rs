@@ -1,7 +1,11 @@
 //! The whole fleet at a glance. Counting a large one takes a while, so it is counted in the background and shown from memory.
 
+mod keeper;
+
+pub(crate) use keeper::run;
+
 use super::applications;
-use super::changes::{self, Told};
+use super::changes::{self, Told, Wanted};
 use super::error::{AppError, AppResult, Code};
 use super::explain;
 use super::paging::Paging;
@@ -64,6 +68,27 @@ pub struct Overview {
     took: Duration,
 }
 
+impl Overview {
+    /// Ids and names of all applications, by name.
+    pub fn applications(&self) -> Vec<(String, String)> {
+        let mut all: Vec<_> = self.names.iter().map(|(id, name)| (id.clone(), name.clone())).collect();
+        all.sort_by(|one, other| one.1.cmp(&other.1));
+        all
+    }
+
+    /// How far deployments are: those of an application, or of one version of it, or all of them.
+    pub fn counts(&self, application: Option<&str>, version: Option<&str>) -> Counts {
+        let Some(application) = application else { return self.summary.deployments.clone() };
+        let versions = self.uses.get(application).into_iter().flatten();
+        let asked = versions.filter(|(name, _)| version.is_none_or(|wanted| wanted == **name));
+        let mut sum = Counts::default();
+        for (convergence, count) in asked.flat_map(|(_, counts)| &counts.0) {
+            *sum.0.entry(*convergence).or_default() += count;
+        }
+        sum
+    }
+}
+
 /// Deployments that failed in the same way.
 #[derive(Debug, Clone)]
 pub struct Failure {
@@ -77,6 +102,8 @@ pub struct Failure {
     /// Deployment, client and device of the first few.
     pub places: Vec<(String, String, String)>,
     pub count: u64,
+    /// Of those, how many are at it again just now.
+    pub trying: u64,
     pub since: Timestamp,
 }
 
@@ -110,33 +137,46 @@ pub struct Board {
 
 #[derive(Debug, Clone)]
 struct Counted {
+    /// The newest event when counting began: until there is another, nothing can have changed.
+    newest: i64,
     at: Instant,
     took: Duration,
     counts: Counts,
 }
 
-/// A change with more targets than this is not counted anew for every page that shows it.
+impl Counted {
+    fn holds(&self, newest: i64, targets: usize) -> bool {
+        let age = self.at.elapsed();
+        (self.newest == newest && age < OLD) || (targets > LARGE_CHANGE && age < self.took * REST)
+    }
+}
+
+/// A change with more targets than this is not counted anew for every event.
 const LARGE_CHANGE: usize = 2_000;
-/// Large changes whose counts are kept.
-const CHANGES_KEPT: usize = 64;
+/// A change with fewer is counted sooner than looked up.
+const SMALL_CHANGE: usize = 20;
+/// Changes whose counts are kept: some pages of them.
+const CHANGES_KEPT: usize = 256;
 
 /// How far the deployments of a change are.
 pub(crate) async fn change_counts(state: &ServerState, change: Uuid, targets: usize) -> AppResult<Counts> {
-    let large = targets > LARGE_CHANGE;
-    if large {
-        let known = state.board.changes.lock().get(&change).cloned();
-        if let Some(known) = known.filter(|known| known.at.elapsed() < known.took * REST) {
-            return Ok(known.counts);
-        }
+    // Before counting: what happens meanwhile is counted again.
+    let newest = *state.store.events_newest().borrow();
+    if targets > SMALL_CHANGE
+        && let Some(known) = state.board.changes.lock().get(&change)
+        && known.holds(newest, targets)
+    {
+        return Ok(known.counts.clone());
     }
     let begun = Instant::now();
     let counts = summary::counts(state.store.change_summary(change, state.silent_since()).await?);
-    if large {
+    if targets > SMALL_CHANGE {
         let mut kept = state.board.changes.lock();
         if kept.len() >= CHANGES_KEPT {
             kept.clear();
         }
-        kept.insert(change, Counted { at: Instant::now(), took: begun.elapsed(), counts: counts.clone() });
+        let counted = Counted { newest, at: Instant::now(), took: begun.elapsed(), counts: counts.clone() };
+        kept.insert(change, counted);
     }
     Ok(counts)
 }
@@ -186,9 +226,9 @@ async fn make(state: &ServerState) -> AppResult<Arc<Overview>> {
     let (under_way, not_over) = under_way(state, silent_since).await?;
     let mut recent = Vec::new();
     let newest_changes = Paging { limit: Some(CHANGES_MAX * 2), after: None };
-    for change in changes::list(state, &newest_changes).await?.items {
-        if !not_over.contains(&change.id) && recent.len() < CHANGES_MAX as usize {
-            recent.push(changes::told(state, &change.id).await?);
+    for told in changes::list_wanted(state, &Wanted::default(), &newest_changes).await?.items {
+        if !not_over.contains(&told.change.id) && recent.len() < CHANGES_MAX as usize {
+            recent.push(told);
         }
     }
     let removals = state.store.removal_counts(silent_since).await?;
@@ -252,7 +292,13 @@ async fn failures(state: &ServerState) -> AppResult<Vec<Failure>> {
     let mut found: Vec<Failure> = Vec::new();
     for view in views {
         let Some(reported) = view.reported else { continue };
-        let status = DeploymentStatus::read(&reported.body).ok().map(|read| read.document);
+        let trying = reported.tries_again().is_some();
+        // What it failed with stands while it tries again.
+        let (body, since) = match reported.failed {
+            Some(failed) => (failed.body, failed.received_at),
+            None => (reported.body, reported.received_at),
+        };
+        let status = DeploymentStatus::read(&body).ok().map(|read| read.document);
         let component = status.iter().flat_map(|status| &status.components).find_map(|one| one.error.clone());
         let error = component.or_else(|| status.as_ref().and_then(|status| status.error.clone()));
         let (code, source, message) =
@@ -266,7 +312,8 @@ async fn failures(state: &ServerState) -> AppResult<Vec<Failure>> {
         match found.iter_mut().find(same) {
             Some(known) => {
                 known.count += 1;
-                known.since = known.since.max(reported.received_at);
+                known.trying += u64::from(trying);
+                known.since = known.since.max(since);
                 if known.places.len() < PLACES_MAX {
                     known.places.push(place);
                 }
@@ -280,7 +327,8 @@ async fn failures(state: &ServerState) -> AppResult<Vec<Failure>> {
                 message,
                 places: vec![place],
                 count: 1,
-                since: reported.received_at,
+                trying: u64::from(trying),
+                since,
             }),
         }
     }

@@ -141,6 +141,12 @@ async fn write(
     Ok(wire::PasswordSet { name, sessions_ended: ended })
 }
 
+/// Whether the first password is still the one in the file: it is there for as long as nobody has changed it.
+pub async fn is_first(state: &ServerState) -> bool {
+    let path = state.config.data_dir.join(crate::run::ADMIN_PASSWORD_FILE);
+    tokio::fs::try_exists(path).await.unwrap_or_default()
+}
+
 /// The file with the first password is of no use any more.
 fn forget_first(state: &ServerState, name: &str) {
     if name != ADMIN {

@@ -35,6 +35,37 @@ impl Choice {
     }
 }
 
+/// One of them as it is, or as it would be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    pub question: &'static str,
+    /// None where each device may have another.
+    pub meaning: Option<&'static str>,
+    /// Somebody has just chosen it.
+    pub chosen: bool,
+    /// How it compares with what is there.
+    pub note: Option<String>,
+}
+
+impl From<(&'static str, &'static str)> for Rule {
+    fn from((question, meaning): (&'static str, &'static str)) -> Self {
+        Self { question, meaning: Some(meaning), chosen: false, note: None }
+    }
+}
+
+impl From<Choice> for Rule {
+    fn from(choice: Choice) -> Self {
+        let Choice { question, wanted, present, is_new, .. } = choice;
+        let meaning = wanted.or(present).map(|meaning| meaning.text);
+        let note = match (wanted, present.filter(|_| !is_new)) {
+            (Some(_), Some(present)) => Some(format!("instead of: {}", present.text)),
+            (None, Some(_)) => Some("as it is now".to_owned()),
+            (_, None) => None,
+        };
+        Self { question, meaning, chosen: wanted.is_some(), note }
+    }
+}
+
 /// One way to go about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Meaning {
@@ -115,9 +146,9 @@ pub fn shown(policy: Policy) -> [(&'static str, &'static str); 3] {
 
 /// What is there before a draft: of a new deployment the default, of several deployments nothing that could be told.
 pub async fn before(state: &ServerState, draft: &Draft) -> AppResult<Option<Policy>> {
-    match (draft.kind, draft.deployments.as_slice()) {
+    match (draft.kind, draft.single()) {
         (Kind::Create, _) => Ok(Some(Policy::default())),
-        (_, [only]) => Ok(Some(deployments::existing(state, only).await?.deployment.policy)),
+        (_, Some(only)) => Ok(Some(deployments::existing(state, only).await?.deployment.policy)),
         _ => Ok(None),
     }
 }

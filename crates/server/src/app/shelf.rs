@@ -112,6 +112,8 @@ fn tags(description: &ApplicationDescription) -> Vec<String> {
 #[derive(Debug, Clone)]
 pub struct Detail {
     pub version: wire::ApplicationVersion,
+    /// Which components no registry is known to have; not among its warnings.
+    pub unserved: Vec<String>,
     /// All versions, newest import first.
     pub versions: Vec<wire::ApplicationVersion>,
     pub tags: Vec<String>,
@@ -148,10 +150,14 @@ pub async fn detail(state: &ServerState, id: &str, version: Option<&str>) -> App
         Some(wanted) => versions.iter().find(|known| known.version == wanted).cloned(),
         None => versions.first().cloned(),
     };
-    let chosen = chosen.ok_or_else(|| {
+    let mut chosen = chosen.ok_or_else(|| {
         AppError::not_found(format_args!("version `{}` of application `{id}`", version.unwrap_or_default()))
     })?;
-    let (_, description) = applications::described(state, &application_id(id)?, &chosen.version).await?;
+    let (kept, description) = applications::described(state, &application_id(id)?, &chosen.version).await?;
+    let asked = crate::catalog::served::known(state, &kept.description_digest);
+    let unserved: Vec<String> =
+        asked.into_iter().flat_map(|asked| asked.problems).map(|problem| problem.text).collect();
+    chosen.warnings.retain(|warning| !unserved.contains(warning));
     let text = async |kind: &str| -> AppResult<Option<Vec<u8>>> {
         if chosen.resources.iter().any(|resource| resource.kind == kind) {
             return Ok(Some(applications::resource(state, id, &chosen.version, kind).await?.1));
@@ -173,6 +179,7 @@ pub async fn detail(state: &ServerState, id: &str, version: Option<&str>) -> App
         licence: text("licenseFile").await?,
         profiles: description.deployment_profiles.iter().map(profile).collect(),
         deployments: overview::get(state).await?.uses.get(id).cloned().unwrap_or_default(),
+        unserved,
         versions,
         version: chosen,
     })

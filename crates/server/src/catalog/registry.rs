@@ -3,47 +3,74 @@
 use super::layout::tag_warning;
 use super::{Found, texts};
 use crate::app::error::{AppError, AppResult, Code};
+use crate::app::registries;
+use crate::state::ServerState;
 use margo::package::{
     self, DESCRIPTION_BYTES_MAX, DESCRIPTION_MEDIA_TYPE, FILES_MAX, Layer, OciManifest, RESOURCE_BYTES_MAX,
 };
 use margrave_api::applications::ImportApplication;
+use margrave_api::problem::FieldProblem;
+use margrave_api::registries::RegistryUse;
 use margrave_oci::{Connection, Credentials, Kind, OciError, Reference, Registry, Tag};
 
 /// A registry and what is wanted of it, as an operator asked.
 pub(crate) struct Source {
     pub(crate) reference: Reference,
     pub(crate) connection: Connection,
+    /// What of the connection is kept, for whoever asked.
+    pub(crate) used: RegistryUse,
 }
 
 impl Source {
-    pub(crate) fn of(body: &ImportApplication) -> AppResult<Self> {
+    /// What is kept for the registry stands in for what is not given.
+    pub(crate) async fn of(state: &ServerState, body: &ImportApplication) -> AppResult<Self> {
         let reference = Reference::parse(&body.source).map_err(|problem| AppError::invalid("source", problem))?;
         if body.plain_http && !reference.is_loopback() {
-            let message =
-                "plain HTTP is accepted for loopback addresses only; use HTTPS, with `ca` for a CA of your own";
-            return Err(AppError::invalid("plainHttp", message));
+            return Err(AppError::invalid("plainHttp", registries::PLAIN_HTTP));
         }
         let credentials = Credentials::new(body.username.clone(), body.password.clone())
             .map_err(|(field, message)| AppError::invalid(field, message))?;
-        let connection = Connection { plain_http: body.plain_http, ca: body.ca.clone(), credentials };
-        Ok(Self { reference, connection })
+        let given = Connection { plain_http: body.plain_http, ca: body.ca.clone(), credentials };
+        let (connection, used) = with_saved(state, &reference.host, given).await?;
+        Ok(Self { reference, connection, used })
     }
 
     pub(crate) fn registry(&self) -> AppResult<Registry> {
-        Registry::new(&self.reference.host, &self.connection).map_err(failed)
+        Registry::new(&self.reference.host, &self.connection).map_err(|error| failed(error, &self.used))
     }
 }
 
-/// Pulls the package; returns the reference as it will be shown, which never holds credentials.
-pub(super) async fn pull(body: ImportApplication) -> AppResult<(String, Found)> {
-    let source = Source::of(&body)?;
-    let mut registry = source.registry()?;
-    let found = package(&mut registry, &source.reference).await?;
-    Ok((source.reference.to_string(), found))
+/// A connection completed by what is kept for the host: each part that is given wins.
+pub(crate) async fn with_saved(
+    state: &ServerState,
+    host: &str,
+    given: Connection,
+) -> AppResult<(Connection, RegistryUse)> {
+    let saved = registries::access(state, host).await?.map(registries::connection).transpose()?.unwrap_or_default();
+    let saved_login = given.credentials.is_none() && saved.credentials.is_some();
+    let saved_ca = given.ca.is_none() && saved.ca.is_some();
+    // Whoever gives a CA means HTTPS.
+    let saved_http = saved.plain_http && given.ca.is_none() && !given.plain_http;
+    let connection = Connection {
+        plain_http: given.plain_http || saved_http,
+        ca: given.ca.or(saved.ca),
+        credentials: given.credentials.or(saved.credentials),
+    };
+    let username = connection.credentials.as_ref().map(|credentials| credentials.username().to_owned());
+    let saved_connection = saved_ca || saved_http;
+    Ok((connection, RegistryUse { host: host.to_owned(), username, saved_login, saved_connection }))
 }
 
-pub(crate) async fn package(registry: &mut Registry, reference: &Reference) -> AppResult<Found> {
-    let fetched = registry.manifest(reference).await.map_err(failed)?;
+/// Pulls the package; the reference of what is returned never holds credentials.
+pub(super) async fn pull(state: &ServerState, body: ImportApplication) -> AppResult<(Source, Found)> {
+    let source = Source::of(state, &body).await?;
+    let mut registry = source.registry()?;
+    let found = package(&mut registry, &source.reference, &source.used).await?;
+    Ok((source, found))
+}
+
+pub(crate) async fn package(registry: &mut Registry, reference: &Reference, used: &RegistryUse) -> AppResult<Found> {
+    let fetched = registry.manifest(reference).await.map_err(|error| failed(error, used))?;
     let manifest = OciManifest::read(&fetched.bytes).map_err(|findings| AppError::broken_package(&findings))?;
     if manifest.document.layers.len() > FILES_MAX {
         return Err(AppError::refused(Code::BrokenPackage, format!("the package has more than {FILES_MAX} layers")));
@@ -55,7 +82,8 @@ pub(crate) async fn package(registry: &mut Registry, reference: &Reference) -> A
             let detail = format!("layer {} is larger than {max} bytes", layer.digest);
             return Err(AppError::refused(Code::BrokenPackage, detail));
         }
-        let bytes = registry.blob(&reference.repository, &layer.digest, max).await.map_err(failed)?;
+        let blob = registry.blob(&reference.repository, &layer.digest, max).await;
+        let bytes = blob.map_err(|error| failed(error, used))?;
         layers.push((layer, bytes));
     }
     let read = package::read_layers(&layers).map_err(|findings| AppError::broken_package(&findings))?;
@@ -68,9 +96,21 @@ pub(crate) async fn package(registry: &mut Registry, reference: &Reference) -> A
     Ok(Found { package: read.document, digest: fetched.digest, warnings })
 }
 
-pub(crate) fn failed(error: OciError) -> AppError {
-    match error.kind {
-        Kind::Ca => AppError::invalid("ca", error.message),
-        _ => AppError::refused(Code::Registry, error.message),
-    }
+/// What the registry says against it, and which field would change that.
+pub(crate) fn failed(error: OciError, used: &RegistryUse) -> AppError {
+    let host = &used.host;
+    let (field, fix) = match error.kind {
+        Kind::Ca => return AppError::invalid("ca", error.message),
+        Kind::Denied if used.saved_login => {
+            ("password", format!("the user and password kept for `{host}` were not taken; change them under Settings"))
+        }
+        Kind::Denied if used.username.is_some() => {
+            ("password", format!("check user and password of `{host}`, and that the user may read this"))
+        }
+        Kind::Denied => ("password", format!("give a user and password for `{host}`, or keep them under Settings")),
+        Kind::Untrusted => ("ca", format!("give the CA of `{host}`, or keep it under Settings")),
+        _ => return AppError::refused(Code::Registry, error.message),
+    };
+    let errors = vec![FieldProblem::new(field, fix)];
+    AppError::with_fields(Code::Registry, error.message, errors)
 }

@@ -2,7 +2,7 @@
 
 pub(super) mod refused;
 
-pub(crate) use refused::too_large;
+pub(crate) use refused::{too_large, too_large_words};
 
 use super::{Found, layout, texts};
 use crate::app::error::{AppError, AppResult};

@@ -5,6 +5,7 @@ use crate::registry::RepositoryName;
 use indexmap::IndexMap;
 use margrave_api::applications::ApplicationVersion;
 use margrave_api::copies::{CopiedArtifact, CopiedKind, CopiedState, Copy, CopyState};
+use margrave_api::registries::RegistryUse;
 use margrave_core::time::Timestamp;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -84,6 +85,7 @@ impl Job {
             bytes_copied: 0,
             bytes_present: 0,
             artifacts: Vec::new(),
+            registries: Vec::new(),
             unknown: Vec::new(),
             error: None,
             application: None,
@@ -156,6 +158,10 @@ impl Job {
 
     pub(super) fn unknown(&self, texts: impl IntoIterator<Item = String>) {
         self.copy.lock().unknown.extend(texts);
+    }
+
+    pub(super) fn used(&self, registry: RegistryUse) {
+        self.copy.lock().registries.push(registry);
     }
 
     pub(super) fn imported(&self, application: ApplicationVersion) {

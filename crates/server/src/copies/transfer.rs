@@ -31,7 +31,7 @@ impl From<OciError> for Trouble {
     fn from(error: OciError) -> Self {
         match error.kind {
             Kind::NotFound => Self::NotFound(error.message),
-            Kind::Unreachable | Kind::Busy => Self::Gone(error.message),
+            Kind::Unreachable | Kind::NameUnknown | Kind::Untrusted | Kind::Busy => Self::Gone(error.message),
             _ => Self::Source(error.message),
         }
     }

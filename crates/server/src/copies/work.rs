@@ -1,5 +1,7 @@
 //! Carrying out one copy: package, components, the images they name, and then the catalog.
 
+mod registries;
+
 use super::job::Job;
 use super::mirrored;
 use super::transfer::{Transfer, Trouble, clear};
@@ -13,7 +15,7 @@ use margrave_api::copies::{CopiedKind, CopiedState, CopyState};
 use margrave_core::model::Actor;
 use margrave_oci::build::{COMPOSE_LAYER_TYPE, HELM_CHART_TYPE, MANIFESTS_LAYER_TYPE};
 use margrave_oci::images::{self, Found as FoundImages};
-use margrave_oci::{Connection, Credentials, Descriptor, Manifest, Platform, Reference, Registry, Tag};
+use margrave_oci::{Credentials, Descriptor, Manifest, Platform, Reference, Registry, Tag};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -26,9 +28,16 @@ const ARCHIVE_BYTES_MAX: usize = 64 << 20;
 /// What a copy is asked to do.
 pub(super) struct Work {
     pub(super) source: Source,
+    pub(super) given: Given,
     pub(super) images: Vec<Reference>,
     pub(super) platforms: Vec<Platform>,
     pub(super) logins: HashMap<String, Option<Credentials>>,
+}
+
+/// What the caller said about connections, which is for every registry of the copy.
+pub(super) struct Given {
+    pub(super) plain_http: bool,
+    pub(super) ca: Option<String>,
 }
 
 /// Runs a copy to its end, whatever that is, and writes it down.
@@ -89,8 +98,9 @@ impl<'a> Worker<'a> {
 
     async fn carry_out(&mut self) -> Ended {
         let reference = self.work.source.reference.clone();
-        let registry = self.registry(&reference.host).map_err(words)?;
-        let found = catalog::registry::package(registry, &reference).await.map_err(told)?;
+        let used = self.work.source.used.clone();
+        let registry = self.registry(&reference.host).await.map_err(words)?;
+        let found = catalog::registry::package(registry, &reference, &used).await.map_err(told)?;
         catalog::check(self.state, &found, &reference.to_string()).await.map_err(told)?;
         let description = found.package.description.clone();
         self.artifact(CopiedKind::Package, &reference, &reference.to_string()).await?;
@@ -114,6 +124,7 @@ impl<'a> Worker<'a> {
         for (image, reference) in images {
             self.artifact(CopiedKind::Image, &reference, &image).await?;
         }
+        catalog::ask_for_components(self.state, &found, Some(&self.work.source)).await;
         let imported = catalog::add_found(self.state, self.actor, None, found, reference.to_string()).await;
         self.job.imported(imported.map_err(told)?.application);
         Ok(())
@@ -250,7 +261,7 @@ impl<'a> Worker<'a> {
         let ours = &self.hosted.registry;
         let platforms = std::mem::take(&mut self.work.platforms);
         let copied = async {
-            let theirs = self.registry(&reference.host)?;
+            let theirs = self.registry(&reference.host).await?;
             let transfer = Transfer { ours, repository, job, index };
             manifest(theirs, &transfer, reference, &platforms, 0).await
         };
@@ -275,20 +286,6 @@ impl<'a> Worker<'a> {
             })?;
         }
         Ok(read)
-    }
-
-    /// A registry, with the credentials that are for it and for no other.
-    fn registry(&mut self, host: &str) -> Result<&mut Registry, Trouble> {
-        if !self.registries.contains_key(host) {
-            let source = &self.work.source;
-            let own = (host == source.reference.host).then(|| source.connection.credentials.clone());
-            let credentials = own.flatten().or_else(|| self.work.logins.get(host).cloned().flatten());
-            let loopback = Reference { host: host.to_owned(), ..source.reference.clone() }.is_loopback();
-            let plain_http = source.connection.plain_http && loopback;
-            let connection = Connection { plain_http, ca: source.connection.ca.clone(), credentials };
-            self.registries.insert(host.to_owned(), Registry::new(host, &connection)?);
-        }
-        Ok(self.registries.get_mut(host).expect("it was just put there"))
     }
 }
 

@@ -72,7 +72,10 @@ async fn caller(state: &ServerState, peer: Option<Peer>, request_id: Option<Stri
     };
     match head.state {
         ClientState::Accepted => Ok(Caller { client, head, request_id }),
-        ClientState::Pending | ClientState::Retired => Err(denied()),
+        ClientState::Pending | ClientState::Retired => {
+            state.heads.asked(&client, state.now());
+            Err(denied())
+        }
     }
 }
 

@@ -34,10 +34,11 @@ pub(super) struct Room {
 }
 
 impl Holds {
-    /// Who waits is heard of only when the wait ends, so it ends well before a client counts as silent.
+    /// Who waits is heard of only when the wait ends, so it ends well before a client counts as silent: the pause until the next
+    /// poll comes on top, and the time until it is written down.
     pub fn new(config: &Config, metrics: Arc<Metrics>) -> Self {
         let Limits { hold_max, holds, .. } = &config.limits;
-        let longest = hold_max.0.min(config.silent_after() / 2);
+        let longest = hold_max.0.min(config.silent_after() * 2 / 5);
         Self { longest, most: *holds, held: AtomicUsize::new(0), begun: Notify::new(), metrics }
     }
 

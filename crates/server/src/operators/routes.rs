@@ -14,6 +14,7 @@ mod explain;
 mod events;
 mod groups;
 mod identities;
+mod registries;
 mod registry;
 mod uploads;
 mod versions;
@@ -51,6 +52,9 @@ pub(super) fn all() -> OpenApiRouter<ServerState> {
         .routes(routes!(copies::list_copies, copies::create_copy))
         .routes(routes!(copies::get_copy, copies::cancel_copy))
         .routes(routes!(registry::get_pull_credentials, registry::replace_pull_credentials))
+        .routes(routes!(registries::list_registries))
+        .routes(routes!(registries::get_saved_registry, registries::put_registry, registries::delete_registry))
+        .routes(routes!(registries::check_registry))
         .routes(routes!(devices::list_devices))
         .routes(routes!(devices::get_device, devices::update_device, devices::delete_device))
         .routes(routes!(groups::list_groups))
@@ -60,6 +64,7 @@ pub(super) fn all() -> OpenApiRouter<ServerState> {
         .routes(routes!(uploads::import_application))
         .routes(routes!(applications::get_application))
         .routes(routes!(versions::get_application_version, versions::delete_application_version))
+        .routes(routes!(versions::ask_application_components))
         .routes(routes!(versions::list_application_fit))
         .routes(routes!(versions::get_application_questions))
         .routes(routes!(versions::get_application_resource))
@@ -78,4 +83,6 @@ pub(super) fn all() -> OpenApiRouter<ServerState> {
         .routes(routes!(changes::list_changes, changes::create_change))
         .routes(routes!(changes::get_change))
         .routes(routes!(changes::cancel_change))
+        .routes(routes!(changes::retry_change))
+        .routes(routes!(changes::call_off_change))
 }

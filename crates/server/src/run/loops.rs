@@ -1,6 +1,6 @@
 //! What the server does without being asked: write seen times, notice silence, prune, renew and reload certificates.
 
-use crate::app::notices;
+use crate::app::{notices, overview};
 use crate::identity::watched_files;
 use crate::registry::run_collector;
 use crate::state::ServerState;
@@ -16,6 +16,10 @@ use tokio_util::task::TaskTracker;
 
 /// Seen times may be lost for this long when the machine goes down.
 const SEEN_EVERY: Duration = Duration::from_secs(5);
+/// Lists go by what is written: who is heard of must not look silent because that was not written down yet.
+const SEEN_SHARE: u32 = 5;
+/// However soon a client counts as silent.
+const SEEN_EVERY_MIN: Duration = Duration::from_millis(200);
 /// Silent clients are looked for this often; the shortest time to be silent that makes sense is longer.
 const SILENCE_EVERY: Duration = Duration::from_secs(15);
 /// On a shared database: how long a stream may not hear of what another server wrote.
@@ -36,6 +40,9 @@ const RENEWAL_EVERY: Duration = Duration::from_secs(15);
 pub(super) fn start(state: &ServerState, place_read: i64, stop: &CancellationToken, loops: &TaskTracker) {
     loops.spawn(seen(state.clone(), stop.clone()));
     loops.spawn(notices::run(state.clone(), stop.clone()));
+    if state.config.listeners.operators.enabled {
+        loops.spawn(overview::run(state.clone(), stop.clone()));
+    }
     if state.store.is_shared() {
         loops.spawn(heads(state.clone(), place_read, stop.clone()));
         loops.spawn(events(state.clone(), stop.clone()));
@@ -53,7 +60,7 @@ async fn seen(state: ServerState, stop: CancellationToken) {
     let mut unwritten: HashMap<ClientId, Timestamp> = HashMap::new();
     let started = state.now();
     let mut looked = started;
-    let mut ticks = interval(SEEN_EVERY);
+    let mut ticks = interval(seen_every(state.config.silent_after()));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let last = tokio::select! {
@@ -83,11 +90,15 @@ async fn seen(state: ServerState, stop: CancellationToken) {
     }
 }
 
+fn seen_every(silent_after: Duration) -> Duration {
+    (silent_after / SEEN_SHARE).clamp(SEEN_EVERY_MIN, SEEN_EVERY)
+}
+
 /// Notes who is silent. Not before this server has listened for that long itself: whoever could not reach it while it was
 /// down is no news.
 async fn silence(state: &ServerState, started: Timestamp) {
     // Other servers write their seen times as late as this one.
-    let late = if state.store.is_shared() { SEEN_EVERY } else { Duration::ZERO };
+    let late = if state.store.is_shared() { seen_every(state.config.silent_after()) } else { Duration::ZERO };
     let since = state.silent_since().minus(late);
     if since <= started {
         return;
@@ -276,4 +287,20 @@ async fn certificates(state: ServerState, stop: CancellationToken) {
 /// Size and time of each file; `None` for one that is not there.
 fn fingerprint(files: &[PathBuf]) -> Vec<Option<(u64, Option<SystemTime>)>> {
     files.iter().map(|path| std::fs::metadata(path).ok().map(|data| (data.len(), data.modified().ok()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_heard_of_is_written_down_before_it_counts_as_silent() {
+        let every = |seconds| seen_every(Duration::from_secs(seconds));
+        assert_eq!((every(300), every(15), every(4)), (SEEN_EVERY, Duration::from_secs(3), Duration::from_millis(800)));
+        // With the longest hold (two fifths) there is room for the pause between two polls.
+        for seconds in [4, 15, 300] {
+            let silent_after = Duration::from_secs(seconds);
+            assert!(silent_after * 2 / 5 + every(seconds) <= silent_after * 3 / 5, "{seconds} s");
+        }
+    }
 }

@@ -9,9 +9,12 @@ use margo::digest::Digest;
 use std::sync::LazyLock;
 
 /// Name, media type and content.
-const FILES: [(&str, &str, &str); 5] = [
+const FILES: [(&str, &str, &str); 8] = [
     ("app.css", "text/css; charset=utf-8", include_str!("static/app.css")),
     ("live.js", "text/javascript; charset=utf-8", include_str!("static/live.js")),
+    ("choose.js", "text/javascript; charset=utf-8", include_str!("static/choose.js")),
+    ("session.js", "text/javascript; charset=utf-8", include_str!("static/session.js")),
+    ("later.js", "text/javascript; charset=utf-8", include_str!("static/later.js")),
     ("idiomorph.js", "text/javascript; charset=utf-8", include_str!("static/idiomorph.js")),
     ("margrave.svg", "image/svg+xml", include_str!("static/margrave.svg")),
     ("manifest.webmanifest", "application/manifest+json", include_str!("static/manifest.webmanifest")),

@@ -4,6 +4,7 @@ use super::markup::{Markup, escape};
 use super::words;
 use crate::app::overview::Hour;
 use margrave_api::deployments::{Convergence, Status};
+use margrave_api::events::Event;
 use margrave_core::time::Timestamp;
 use std::fmt::Write as _;
 
@@ -61,13 +62,15 @@ pub(super) fn hours(hours: &[Hour], tones: [(&str, &str); 2], of: impl Fn(&Hour)
     const HEIGHT: f64 = 84.0;
     const STEP: f64 = 20.0;
     const COLUMN: f64 = 14.0;
+    /// Room for the number at the axis.
+    const LEFT: f64 = 40.0;
     if hours.iter().all(|hour| of(hour) == [0, 0]) {
         return Markup::trusted("<p class=\"soft\">Nothing yet.</p>".to_owned());
     }
     let most = hours.iter().map(|hour| of(hour).iter().sum::<u64>()).max().unwrap_or_default();
     let mut drawn = String::new();
     for (index, hour) in hours.iter().enumerate() {
-        let x = STEP * index as f64 + 3.0;
+        let x = LEFT + STEP * index as f64 + 3.0;
         let mut y = HEIGHT;
         let counts = of(hour);
         let clock = words::clear(hour.begins);
@@ -95,7 +98,9 @@ pub(super) fn hours(hours: &[Hour], tones: [(&str, &str); 2], of: impl Fn(&Hour)
         }
         drawn.push_str("</g>");
         if index % 6 == 0 {
-            let _ = write!(drawn, "<text x=\"{x}\" y=\"{}\">{clock}</text>", HEIGHT + 14.0);
+            let begins = hour.begins;
+            let y = HEIGHT + 14.0;
+            let _ = write!(drawn, "<text x=\"{x}\" y=\"{y}\" data-clock=\"{begins}\">{clock} UTC</text>");
         }
     }
     let totals = hours.iter().fold([0, 0], |sum, hour| [sum[0] + of(hour)[0], sum[1] + of(hour)[1]]);
@@ -107,10 +112,13 @@ pub(super) fn hours(hours: &[Hour], tones: [(&str, &str); 2], of: impl Fn(&Hour)
         totals[1],
         tones[1].1
     );
-    let width = STEP * hours.len() as f64;
+    let width = LEFT + STEP * hours.len() as f64;
+    let top = words::thousands(most);
     Markup::trusted(format!(
         "<svg class=\"chart\" viewBox=\"0 0 {width} {}\" role=\"img\" aria-label=\"{}\">\
-         <line x1=\"0\" x2=\"{width}\" y1=\"{HEIGHT}\" y2=\"{HEIGHT}\"/>{drawn}</svg>",
+         <text x=\"0\" y=\"14\">{top}</text><text x=\"0\" y=\"{HEIGHT}\">0</text>\
+         <line x1=\"{LEFT}\" x2=\"{width}\" y1=\"4\" y2=\"4\"/>\
+         <line x1=\"{LEFT}\" x2=\"{width}\" y1=\"{HEIGHT}\" y2=\"{HEIGHT}\"/>{drawn}</svg>",
         HEIGHT + 18.0,
         escape(&label)
     ))
@@ -122,25 +130,88 @@ pub(super) fn history(history: &[Status], now: Timestamp) -> Markup {
         |status: &Status| status.received_at.parse::<jiff::Timestamp>().map_or(now.0, jiff::Timestamp::as_microsecond);
     let Some(first) = history.last() else { return Markup::default() };
     let begins = at(first);
+    let stretches: Vec<Stretch<'_>> = history
+        .iter()
+        .rev()
+        .map(|status| Stretch { from: at(status), tone: tone(&status.state), word: &status.state })
+        .collect();
+    strip(&stretches, begins, now)
+}
+
+/// When the client of a device was heard of over the last day. `events` are of the client, newest first.
+pub(super) fn contact(events: &[Event], now: Timestamp, heard: bool) -> Markup {
+    let look = |from, heard| {
+        let (tone, word) = if heard { ("good", "heard of") } else { ("warn", "silent") };
+        Stretch { from, tone, word }
+    };
+    let day = now.minus(DAY).0;
+    let turns = events.iter().rev().filter_map(|event| {
+        let back = match event.kind.as_str() {
+            "client.silent" => false,
+            "client.back" | "client.heard" => true,
+            _ => return None,
+        };
+        let at = event.at.parse::<jiff::Timestamp>().ok()?.as_microsecond();
+        Some((at, back, event.kind == "client.heard"))
+    });
+    let (mut stretches, mut before): (Vec<Stretch<'_>>, Option<bool>) = (Vec::new(), None);
+    for (at, back, first) in turns {
+        if at <= day {
+            before = Some(back);
+            continue;
+        }
+        // Before it was first heard of there was nothing to hear.
+        if stretches.is_empty() && !first {
+            stretches.push(look(day, before.unwrap_or(!back)));
+        }
+        stretches.push(look(at, back));
+    }
+    if stretches.is_empty() {
+        stretches.push(look(day, heard));
+    }
+    strip(&stretches, day, now)
+}
+
+/// The stretch of time that is drawn of a device's contact.
+const DAY: std::time::Duration = std::time::Duration::from_hours(24);
+
+/// From an instant until the next one.
+struct Stretch<'a> {
+    from: i64,
+    tone: &'static str,
+    word: &'a str,
+}
+
+/// Stretches of time in order, up to now, with both ends and the colours named below.
+fn strip(stretches: &[Stretch<'_>], begins: i64, now: Timestamp) -> Markup {
     let span = (now.0 - begins).max(1) as f64;
-    let (mut rects, mut words) = (String::new(), Vec::new());
-    for (index, status) in history.iter().enumerate().rev() {
-        let from = at(status);
-        let to = if index == 0 { now.0 } else { at(&history[index - 1]) };
+    let (mut rects, mut said) = (String::new(), Vec::new());
+    let mut colours: Vec<(&str, &str)> = Vec::new();
+    for (index, Stretch { from, tone, word }) in stretches.iter().enumerate() {
+        let to = stretches.get(index + 1).map_or(now.0, |next| next.from);
         let x = (from - begins) as f64 / span * WIDTH;
         let width = ((to - from) as f64 / span * WIDTH).max(3.0);
-        let clock = words::clear(Timestamp(from));
+        let clock = words::clear(Timestamp(*from));
         let _ = write!(
             rects,
-            "<rect class=\"tone-{}\" x=\"{x:.1}\" y=\"0\" width=\"{width:.1}\" height=\"18\"><title>{} since {clock}</title></rect>",
-            tone(&status.state),
-            escape(&status.state)
+            "<rect class=\"tone-{tone}\" x=\"{x:.1}\" y=\"0\" width=\"{width:.1}\" height=\"18\"><title>{} since {clock}</title></rect>",
+            escape(word)
         );
-        words.push(format!("{} from {clock}", status.state));
+        said.push(format!("{word} from {clock}"));
+        if !colours.contains(&(*tone, *word)) {
+            colours.push((tone, word));
+        }
     }
+    let named = colours
+        .iter()
+        .map(|(tone, word)| format!("<span><i class=\"tone-{tone}\"></i>{}</span>", escape(&words::capital(word))));
     Markup::trusted(format!(
-        "<svg class=\"strip\" viewBox=\"0 0 {WIDTH} 18\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">{rects}</svg>",
-        escape(&words.join(", "))
+        "<div class=\"picture\">\
+         <svg class=\"strip\" viewBox=\"0 0 {WIDTH} 18\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">{rects}</svg>\
+         <p class=\"ends soft small\">{}<span>now</span></p><p class=\"legend\">{}</p></div>",
+        escape(&said.join(", ")),
+        words::moment(&Timestamp(begins).to_string()),
+        named.collect::<String>()
     ))
 }
 
@@ -165,6 +236,38 @@ mod tests {
         assert!(text.contains("aria-label=\"98,000 up to date, 1 failed\""), "{text}");
         assert_eq!(text.matches("<rect").count(), 2, "what is not there has no part");
         assert!(bar(&[]).to_string().contains("aria-label=\"nothing\""));
+    }
+
+    #[test]
+    fn contact_is_drawn_from_where_it_turned() {
+        let now = Timestamp(1_790_000_000_000_000);
+        let event = |kind: &str, hours: u64| Event {
+            id: 0,
+            at: now.minus(std::time::Duration::from_hours(hours)).to_string(),
+            kind: kind.to_owned(),
+            client: None,
+            device: None,
+            deployment: None,
+            application: None,
+            change: None,
+            actor: None,
+            message: String::new(),
+            detail: None,
+        };
+        let drawn = |events: &[Event], heard| {
+            let text = contact(events, now, heard).to_string();
+            ["good", "warn"].map(|tone| text.matches(&format!("<rect class=\"tone-{tone}\"")).count())
+        };
+        assert_eq!(drawn(&[], true), [1, 0]);
+        assert_eq!(drawn(&[], false), [0, 1]);
+        assert_eq!(drawn(&[event("client.silent", 30)], false), [0, 1], "it was silent all day");
+        assert_eq!(drawn(&[event("client.back", 2), event("client.silent", 5)], true), [2, 1]);
+        assert_eq!(drawn(&[event("client.heard", 3)], true), [1, 0], "before, there was nothing to hear");
+        let text = contact(&[event("client.silent", 5), event("client.accepted", 9)], now, false).to_string();
+        assert!(
+            text.contains("data-exact") && text.contains("now</span>") && text.contains("Heard of</span>"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
 //! `GET /ui/events`: the names of what has changed, as server-sent events; pages then ask for themselves again.
+//! `GET /ui/session`: whether somebody is still signed in.
 
 use super::errors::UiError;
 use super::visit::Visit;
@@ -8,7 +9,7 @@ use crate::app::sessions;
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
-use http::{HeaderValue, header};
+use http::{HeaderValue, StatusCode, header};
 use std::convert::Infallible;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -18,6 +19,11 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How long a browser waits before it connects again.
 const RETRY_MS: u32 = 1000;
+
+/// Somebody who is not signed in gets no further than the door.
+pub(super) async fn session(_visit: Visit) -> StatusCode {
+    StatusCode::NO_CONTENT
+}
 
 pub(super) async fn events(visit: Visit) -> Result<Response, UiError> {
     let place = visit.state.streams.take(visit.caller().id).map_err(|_| {

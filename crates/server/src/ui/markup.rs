@@ -2,7 +2,7 @@
 //! in is escaped here.
 
 use askama::filters::HtmlSafe;
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 /// HTML that is good as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,6 +25,12 @@ impl Markup {
     /// Pieces that are markup already, made of literals and of what went through [`escape`].
     pub(super) fn trusted(html: String) -> Self {
         Self(html)
+    }
+}
+
+impl Markup {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }
 
@@ -66,10 +72,37 @@ pub(super) fn prose(text: &str) -> Markup {
             html.push('`');
             html.push_str(&escape(part));
         } else {
-            html.push_str(&escape(part));
+            html.push_str(&times(&escape(part)));
         }
     }
     Markup(html)
+}
+
+/// Makes instants (`2026-11-17 09:04:47 UTC`) times, which the script shows as they are where the reader is.
+fn times(text: &str) -> String {
+    const SHAPE: &[u8] = b"0000-00-00 00:00:00";
+    let is_instant = |text: &str| {
+        let digit = |(found, shape): (u8, &u8)| if *shape == b'0' { found.is_ascii_digit() } else { found == *shape };
+        text.len() == SHAPE.len() && text.bytes().zip(SHAPE).all(digit)
+    };
+    let mut html = String::with_capacity(text.len());
+    let mut pieces = text.split(" UTC").peekable();
+    while let Some(piece) = pieces.next() {
+        let begins = piece.len().saturating_sub(SHAPE.len());
+        match (pieces.peek(), piece.get(begins..)) {
+            (Some(_), Some(instant)) if is_instant(instant) => {
+                html.push_str(&piece[..begins]);
+                let stamp = instant.replace(' ', "T");
+                let _ = write!(html, "<time datetime=\"{stamp}Z\" data-exact>{instant} UTC</time>");
+            }
+            (Some(_), _) => {
+                html.push_str(piece);
+                html.push_str(" UTC");
+            }
+            (None, _) => html.push_str(piece),
+        }
+    }
+    html
 }
 
 #[cfg(test)]
@@ -83,6 +116,14 @@ mod tests {
         assert_eq!(Markup::text(hostile).to_string(), escaped);
         assert!(!state("bad", "cross", hostile).to_string().contains("<script"));
         assert!(!prose(&format!("`{hostile}` {hostile}")).to_string().contains("<script"));
+    }
+
+    #[test]
+    fn instants_become_times() {
+        let text = "silent since 2026-11-17 09:04:47 UTC; what is UTC? <b>2026-11-17 09:04:47 UTC";
+        let time = "<time datetime=\"2026-11-17T09:04:47Z\" data-exact>2026-11-17 09:04:47 UTC</time>";
+        assert_eq!(prose(text).to_string(), format!("silent since {time}; what is UTC? &lt;b&gt;{time}"));
+        assert_eq!(prose("äöü UTC").to_string(), "äöü UTC");
     }
 
     #[test]

@@ -10,12 +10,16 @@ mod groups;
 mod overview;
 mod query;
 mod settings;
+mod several;
 mod sign_in;
+mod tiles;
 mod why;
 
 pub(super) use activity::about;
 
 use super::{assets, live};
+pub(super) use query::link;
+
 use crate::catalog::UPLOAD_BYTES_MAX;
 use crate::state::ServerState;
 use axum::Router;
@@ -36,6 +40,7 @@ pub(super) fn signed_in() -> Router<ServerState> {
         .route("/", get(overview::show))
         .route("/sign-out", post(sign_in::leave))
         .route("/ui/events", get(live::events))
+        .route("/ui/session", get(live::session))
         .merge(of_devices())
         .merge(of_catalog())
         .merge(of_deploying())
@@ -46,10 +51,12 @@ fn of_devices() -> Router<ServerState> {
     Router::new()
         .route("/devices", get(devices::list::show))
         .route("/devices/add", get(devices::add::form).post(devices::add::invite))
+        .route("/devices/several", get(several::devices::show).post(several::devices::act))
         .route("/devices/{client}/{*device}", get(devices::detail::show).post(devices::detail::act))
         .route("/clients/{client}", get(devices::client::ask).post(devices::client::act))
         .route("/groups", get(groups::list))
         .route("/groups/new", get(groups::new).post(groups::create))
+        .route("/groups/{name}/check", post(groups::check))
         .route("/groups/{name}", get(groups::edit).post(groups::change))
 }
 
@@ -68,7 +75,7 @@ fn of_catalog() -> Router<ServerState> {
 fn of_deploying() -> Router<ServerState> {
     Router::new()
         .route("/deploy", post(deploy::begin::begin))
-        .route("/deploy/{id}/drop", post(deploy::begin::abandon))
+        .route("/deploy/{id}/drop", get(deploy::begin::ask_to_abandon).post(deploy::begin::abandon))
         .route("/deploy/{id}/version", get(deploy::version::show).post(deploy::version::keep))
         .route("/deploy/{id}/devices", get(deploy::devices::show).post(deploy::devices::keep))
         .route("/deploy/{id}/answers", get(deploy::answers::show).post(deploy::answers::keep))
@@ -85,12 +92,24 @@ fn of_deploying() -> Router<ServerState> {
 fn of_settings() -> Router<ServerState> {
     Router::new()
         .route("/activity", get(activity::events))
-        .route("/activity/audit", get(activity::audit))
+        .route("/activity/audit", get(activity::records))
         .route("/settings", get(settings::index))
         .route("/settings/tokens", get(settings::tokens::show).post(settings::tokens::act))
         .route("/settings/password", get(settings::password::show).post(settings::password::act))
         .route("/settings/clients", get(settings::clients::show).post(settings::clients::act))
+        .route("/settings/clients/several", get(several::clients::show).post(several::clients::act))
         .route("/settings/invitations", get(settings::invitations::show).post(settings::invitations::act))
         .route("/settings/sessions", get(settings::sessions::show).post(settings::sessions::act))
-        .route("/settings/registry", get(settings::registry::show).post(settings::registry::act))
+        .route("/settings/registries", get(settings::registries::show).post(settings::registries::act))
+        .route(
+            "/settings/registries/add",
+            get(settings::registries::edit::new).post(settings::registries::edit::create),
+        )
+        .route(
+            "/settings/registries/change",
+            get(settings::registries::edit::edit).post(settings::registries::edit::change),
+        )
+        .route("/settings/trust", get(settings::trust::show))
+        // Where both were before.
+        .route("/settings/registry", get(settings::registries::moved).post(settings::registries::act))
 }

@@ -2,6 +2,7 @@
 
 use super::assets;
 use super::errors::{Shown, UiError};
+use super::routes::link;
 use super::visit::{Answer, FRAGMENT, go, render};
 use crate::app::error::{AppError, Code, READ_AGAIN};
 use crate::app::sessions::{self, Origin};
@@ -94,12 +95,29 @@ pub(super) async fn require(State(state): State<ServerState>, mut request: Reque
     if reads && elsewhere && secret.is_none() {
         return render(StatusCode::OK, &Continue { place, assets: assets::base() });
     }
-    let back = if reads { place } else { "/".to_owned() };
-    if back == "/" {
+    // Whoever wanted out is out.
+    if place == "/sign-out" {
         return Ok(go("/sign-in", None));
     }
-    let back: String = url::form_urlencoded::byte_serialize(back.as_bytes()).collect();
-    Ok(go(&format!("/sign-in?to={back}"), None))
+    let back = if reads { Some(place) } else { sent_from(request.headers(), request.uri()) };
+    let back = back.filter(|back| back != "/").unwrap_or_default();
+    Ok(go(&link("/sign-in", &[("to", &back), ("ended", if reads { "" } else { "yes" })]), None))
+}
+
+/// The page of our own a form was on; a browser says so to the same origin.
+fn sent_from(headers: &HeaderMap, uri: &http::Uri) -> Option<String> {
+    let page = url::Url::parse(headers.get(header::REFERER)?.to_str().ok()?).ok()?;
+    let host = host(headers, uri)?;
+    let own = page.host_str().is_some_and(|name| match page.port() {
+        Some(port) => format!("{name}:{port}") == host,
+        None => name == host,
+    });
+    own.then(|| page[url::Position::BeforePath..url::Position::AfterQuery].to_owned())
+}
+
+fn host<'a>(headers: &'a HeaderMap, uri: &'a http::Uri) -> Option<&'a str> {
+    let named = headers.get(header::HOST).and_then(|value| value.to_str().ok());
+    named.or_else(|| uri.authority().map(http::uri::Authority::as_str))
 }
 
 /// Refuses what another site makes a browser do.
@@ -124,10 +142,7 @@ fn is_own(request: &Request) -> bool {
         return site == "same-origin";
     }
     let Some(origin) = headers.get(header::ORIGIN).and_then(|value| value.to_str().ok()) else { return false };
-    let host = headers
-        .get(header::HOST)
-        .and_then(|value| value.to_str().ok())
-        .or_else(|| request.uri().authority().map(http::uri::Authority::as_str));
+    let host = host(headers, request.uri());
     let of_origin = origin.split_once("://").map(|(_, host)| host);
     host.is_some() && host == of_origin
 }
@@ -188,6 +203,21 @@ mod tests {
             (vec![("host", "127.0.0.1:8080")], false),
         ] {
             assert_eq!(is_own(&asked(&headers)), own, "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_page_of_our_own_is_gone_back_to() {
+        for (referer, back) in [
+            ("http://127.0.0.1:8080/deploy/1/answers?a=b#own", Some("/deploy/1/answers?a=b")),
+            ("http://127.0.0.1:8080", Some("/")),
+            ("http://127.0.0.1:8081/deploy/1/answers", None),
+            ("http://evil.example/deploy/1/answers", None),
+            ("http://127.0.0.1:8080@evil.example/x", None),
+            ("/deploy/1/answers", None),
+        ] {
+            let request = asked(&[("host", "127.0.0.1:8080"), ("referer", referer)]);
+            assert_eq!(sent_from(request.headers(), request.uri()).as_deref(), back, "{referer}");
         }
     }
 

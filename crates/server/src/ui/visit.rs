@@ -7,6 +7,7 @@ use super::{assets, words};
 use crate::app::access::Caller;
 use crate::app::error::{AppError, AppResult, Code};
 use crate::app::overview::{self, Overview};
+use crate::app::passwords;
 use crate::app::sessions::Visitor;
 use crate::state::ServerState;
 use askama::Template;
@@ -21,6 +22,9 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 pub(super) const FRAGMENT: HeaderName = HeaderName::from_static("x-fragment");
+
+/// The longest name that is not broken into lines, at a dash for example.
+const SHORT_CHARS_MAX: usize = 16;
 
 pub(super) type Answer = Result<Response, UiError>;
 
@@ -102,6 +106,8 @@ pub(super) struct Shell {
     pub(super) now: Timestamp,
     /// A key for the forms of this page.
     pub(super) key: String,
+    /// The first password of all is still in use, and this is a page that says so.
+    pub(super) first_password: bool,
     /// For what applications are called.
     overview: Arc<Overview>,
 }
@@ -135,6 +141,10 @@ impl Shell {
     pub(super) fn icon(&self, name: &str) -> Markup {
         markup::icon(name)
     }
+    /// For a name that is short enough to stand in one line however narrow the window is.
+    pub(super) fn short(&self, name: &str) -> &'static str {
+        if name.chars().count() <= SHORT_CHARS_MAX { "short" } else { "break" }
+    }
     pub(super) fn simulated(&self) -> Markup {
         words::simulated()
     }
@@ -155,6 +165,10 @@ impl Shell {
     }
     pub(super) fn actor(&self, name: &str) -> String {
         words::actor(name)
+    }
+    /// Day and time, for records.
+    pub(super) fn moment(&self, text: &str) -> Markup {
+        words::moment(text)
     }
     /// Relative for the eye, absolute in the title.
     pub(super) fn ago(&self, text: &str) -> Markup {
@@ -179,7 +193,9 @@ impl Shell {
         title: impl Into<String>,
     ) -> AppResult<Self> {
         let overview = overview::get(state).await?;
+        let says_so = matches!(section, Section::Overview | Section::Settings);
         Ok(Self {
+            first_password: says_so && passwords::is_first(state).await,
             title: title.into(),
             section,
             who: words::actor(name),

@@ -46,17 +46,11 @@ pub(super) const fn of_convergence(convergence: Convergence, removing: bool) -> 
     Look { word, tone, symbol }
 }
 
-pub(super) fn convergence(convergence: Convergence, removing: bool) -> Markup {
-    let Look { word, tone, symbol } = of_convergence(convergence, removing);
-    state(tone, symbol, word)
-}
-
-/// The same of one deployment, as its row has it. `again`: the device has the present revision and was told it once more.
-pub(super) fn of_deployment(deployment: &Deployment, again: bool) -> Look {
-    // What was never changed has no older revision.
-    let again = again || deployment.revision == 1;
+/// The same of one deployment.
+pub(super) fn of_deployment(deployment: &Deployment) -> Look {
     match deployment.convergence {
-        Convergence::OlderRevision if again => of_convergence(Convergence::Waiting, false),
+        // What was never changed has no older revision.
+        Convergence::OlderRevision if deployment.revision == 1 => of_convergence(Convergence::Waiting, false),
         other => of_convergence(other, deployment.desired == Desired::Absent),
     }
 }
@@ -82,6 +76,11 @@ pub(super) fn reported(word: &str) -> Markup {
         _ => ("idle", "clock"),
     };
     state(tone, symbol, &capital(word))
+}
+
+/// The same where nothing may have been said yet.
+pub(super) fn reported_maybe(word: Option<&str>) -> Markup {
+    word.map_or_else(|| state("idle", "clock", "Unknown: nothing reported yet"), reported)
 }
 
 pub(super) fn capital(text: &str) -> String {
@@ -137,6 +136,12 @@ pub(super) fn ago(text: &str, now: Timestamp) -> Markup {
         escape(&clear),
         escape(&short)
     ))
+}
+
+/// Day and time; the script shows them as they are where the reader is.
+pub(super) fn moment(text: &str) -> Markup {
+    let Some(at) = read(text) else { return Markup::text(text) };
+    Markup::trusted(format!("<time datetime=\"{}\" data-exact>{}</time>", escape(text), escape(&clear(at))))
 }
 
 /// `2026-11-17 09:04:47 UTC`

@@ -155,11 +155,11 @@ async fn a_client_retired_while_its_poll_is_held_is_told_so() {
 
 #[tokio::test]
 async fn who_waits_never_looks_silent() {
-    let server = TestServer::start_with(|config| config.silent_after = Span::seconds(4)).await;
+    let server = TestServer::start_with(|config| config.silent_after = Span::seconds(6)).await;
     let press = server.accepted("press").await;
     let etag = etag(&press).await;
     let response = poll(&press, &etag, LONG).await.unwrap();
-    assert_eq!(outcome(&response), (304, Some("wait=2")), "half of the time to be silent");
+    assert_eq!(outcome(&response), (304, Some("wait=2")), "two fifths of the time to be silent");
 }
 
 #[tokio::test]

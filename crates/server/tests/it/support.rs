@@ -57,6 +57,8 @@ pub(crate) fn config(data: &TempDir) -> Config {
     config.listeners.devices.address = free;
     config.listeners.trust.address = free;
     config.listeners.operators.address = free;
+    // Where it is not what a test is about, nobody is asked for what samples name.
+    config.catalog.ask_registries = false;
     config.limits.drain_timeout = Span(Duration::from_secs(2));
     config
 }

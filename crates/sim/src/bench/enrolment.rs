@@ -62,7 +62,7 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
 async fn enrol(http: &reqwest::Client, contender: &mut Contender) -> anyhow::Result<()> {
     contender.enrolled += 1;
     let id = format!("new-{}", contender.enrolled);
-    let body = CreateEnrolmentToken { valid_for_seconds: None, reason: None };
+    let body = CreateEnrolmentToken::default();
     let token = contender.api.create_enrolment_token(&id, &body).await?.token;
     let key = rcgen::KeyPair::generate()?;
     let csr = rcgen::CertificateParams::default().serialize_request(&key)?.pem()?;

@@ -105,7 +105,8 @@ pub(super) async fn accept(api: &ApiClient, id: &str, note: &str) -> anyhow::Res
 
 pub(super) async fn enrol_with_token(api: &ApiClient, id: &str, config: &AgentConfig) -> anyhow::Result<()> {
     let token = api
-        .create_enrolment_token(id, &CreateEnrolmentToken::default())
+        // The demo's own devices, whose files may have been thrown away.
+        .create_enrolment_token(id, &CreateEnrolmentToken { again: true, ..CreateEnrolmentToken::default() })
         .await
         .with_context(|| format!("make an enrolment token for {id}"))?;
     let enrolled = enrol(config, &token.token.into(), true, Arc::new(SystemClock)).await;

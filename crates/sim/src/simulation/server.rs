@@ -16,7 +16,7 @@ use margrave_core::model::{Actor, Change, ClientState, Reported};
 use margrave_core::time::{Clock, Timestamp};
 use margrave_server::app::events::streams::Streams;
 use margrave_server::app::publisher::{self, Publisher};
-use margrave_server::catalog::Descriptions;
+use margrave_server::catalog::{Descriptions, Served};
 use margrave_server::config::Config;
 use margrave_server::devices::{self, Capabilities, CapabilityQueue, Holds, StatusQueue, Statuses, Strangers};
 use margrave_server::heads::Heads;
@@ -171,6 +171,7 @@ impl Server {
             pace: margrave_server::app::passwords::Pace::default(),
             reviews: Arc::default(),
             fits: Arc::default(),
+            served: Served::default(),
             registry: None,
             urls: Arc::default(),
             stopping: CancellationToken::new(),

@@ -37,7 +37,7 @@ pub(super) struct Running {
     finished: bool,
 }
 
-/// One deployment as it will stand after the batch. `target_version` is filled in by publishing.
+/// One deployment as it will stand after the batch. Its versions are filled in by publishing.
 pub(super) struct Write {
     pub(super) before: Option<Deployment>,
     pub(super) after: Deployment,
@@ -45,6 +45,19 @@ pub(super) struct Write {
     pub(super) yaml: Option<Vec<u8>>,
     /// The manifest it is published with; also filled in by publishing.
     pub(super) manifest_version: u64,
+}
+
+impl Write {
+    /// Whether the device is to try the same once more, under another revision (ADR 41).
+    pub(super) fn is_told_again(&self) -> bool {
+        let after = &self.after;
+        self.before.as_ref().is_some_and(|before| {
+            let again = Policy { attempt: after.policy.attempt, ..before.policy };
+            before.policy.attempt != after.policy.attempt
+                && (before.desired, &before.version, &before.profile, &before.values, again)
+                    == (after.desired, &after.version, &after.profile, &after.values, after.policy)
+        })
+    }
 }
 
 impl Store {
@@ -216,6 +229,7 @@ fn judge(running: &Running, item: &BatchItem, current: Option<Deployment>) -> st
                 revision: current.as_ref().map_or(1, |current| current.revision + 1),
                 desired: Desired::Present,
                 yaml_digest: Digest::of(yaml),
+                changed_version: current.as_ref().map_or(0, |current| current.changed_version),
                 target_version: current.as_ref().map_or(0, |current| current.target_version),
                 created_at: current.as_ref().map_or(running.now, |current| current.created_at),
                 updated_at: running.now,

@@ -6,7 +6,7 @@ use crate::many::Pile;
 use crate::rows::Columns;
 use crate::{Result, Store};
 use margo::status::State;
-use margrave_core::convergence::{Convergence, last_word};
+use margrave_core::convergence::{Convergence, Word, last_word};
 use margrave_core::model::Deployment;
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -37,10 +37,14 @@ impl Outcomes {
     }
 }
 
-/// How far a deployment is by its row, with `state` and `adopted_version` of its status beside it.
+/// How far a deployment is by its row, with `state`, `adopted_version` and `failed_version` of its status beside it.
 pub(crate) fn read_last_word(row: Columns<'_>, deployment: &Deployment) -> Result<Convergence> {
     let reported = match row.text_maybe("state")? {
-        Some(_) => Some((row.named("state", State::parse)?, row.unsigned("adopted_version")?)),
+        Some(_) => Some(Word {
+            state: row.named("state", State::parse)?,
+            adopted_version: row.unsigned("adopted_version")?,
+            failed_version: row.number_maybe("failed_version")?.map(|_| row.unsigned("failed_version")).transpose()?,
+        }),
         None => None,
     };
     Ok(last_word(deployment, reported))

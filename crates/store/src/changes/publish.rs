@@ -116,7 +116,7 @@ const LOCK_MANIFESTS: &str = "ORDER BY m.client_id COLLATE \"C\" FOR UPDATE OF m
 
 /// By client, never by desire: nearly every deployment is present.
 const SELECT_STANDING: [&str; 2] = [
-    "SELECT d.*, b.body, b.sealed_with, s.state, s.adopted_version
+    "SELECT d.*, b.body, b.sealed_with, s.state, s.adopted_version, s.failed_version
      FROM deployments d LEFT JOIN blobs b ON b.digest = d.yaml_digest LEFT JOIN statuses s ON s.deployment_id = d.id
      WHERE (d.desired = 'present' AND d.client_id IN",
     ") OR d.id IN",
@@ -181,6 +181,9 @@ pub(super) fn publish(running: &Running, publishings: Vec<Publishing>) -> Result
             if publishing.published(write.after.id) != digest {
                 // ST-06: the version at which this deployment last changed.
                 write.after.target_version = version;
+                if !write.is_told_again() {
+                    write.after.changed_version = version;
+                }
             }
             artifacts.extend(document_artifacts(running, &write));
             writes.push(write);

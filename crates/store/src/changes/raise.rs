@@ -34,6 +34,7 @@ impl Store {
         load(&mut transaction, &mut publishings, &[]).await?;
         let publication = next(before + STEP - 1, &publishings[0].served())?;
         write(&mut transaction, client, &publication, publishings[0].is_sensitive(), now).await?;
+        ask(&mut transaction, ASK_AGAIN, client, &publication).await?;
         let entry = Entry {
             actor,
             action: "manifest.renew",
@@ -60,6 +61,7 @@ impl Store {
             load(&mut transaction, &mut publishings, &[]).await?;
             let publication = next(adopted + STEP - 1, &publishings[0].served())?;
             write(&mut transaction, client, &publication, publishings[0].is_sensitive(), now).await?;
+            ask(&mut transaction, ASK_ANEW, client, &publication).await?;
             let actor = Actor { name: format!("client:{client}"), reason: None, request_id: None };
             let entry = Entry {
                 actor: &actor,
@@ -73,6 +75,22 @@ impl Store {
         commit(transaction).await?;
         Ok(self.client_with_head(client).await?.map(|(_, head)| head))
     }
+}
+
+/// What the client said of the revisions it has still holds; only its word about this version is awaited.
+const ASK_AGAIN: &str = "UPDATE deployments SET target_version = $2 WHERE client_id = $1 AND desired = 'present'";
+/// ST-06: what was said about a version of before the restore says nothing about what is wanted now.
+const ASK_ANEW: &str =
+    "UPDATE deployments SET target_version = $2, changed_version = $2 WHERE client_id = $1 AND desired = 'present'";
+
+async fn ask(writing: &mut Writing, how: &'static str, client: &ClientId, publication: &Publication) -> Result<()> {
+    sqlx::query(how)
+        .bind(client.as_str())
+        .bind(version_column(publication.version)?)
+        .execute(&mut **writing)
+        .await
+        .during("raise the versions deployments wait for")?;
+    Ok(())
 }
 
 async fn write(
@@ -97,13 +115,6 @@ async fn write(
     .execute(&mut **writing)
     .await
     .during("raise a manifest")?;
-    // ST-06: what was said about a version of before the restore says nothing about what is wanted now.
-    sqlx::query("UPDATE deployments SET target_version = $2 WHERE client_id = $1 AND desired = 'present'")
-        .bind(client.as_str())
-        .bind(version)
-        .execute(&mut **writing)
-        .await
-        .during("raise the versions deployments wait for")?;
     let Some(((digest, bytes), name)) = publication.bundle.as_ref().zip(bundle) else { return Ok(()) };
     let bundle = BTreeMap::from([(digest.clone(), bytes.as_slice())]);
     if sensitive {

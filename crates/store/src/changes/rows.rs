@@ -60,21 +60,21 @@ impl<'a> Rows<'a> {
     fn write_deployments(&self, pile: &mut Pile<'a>, sealing: &Sealing) -> Result<()> {
         const INSERT: Insert = Insert {
             into: "deployments (id, client_id, target, application, version, profile, answers, policy, revision, desired, yaml_digest,
-                                target_version, created_at, updated_at, change_id)",
-            columns: 15,
+                                changed_version, target_version, created_at, updated_at, change_id)",
+            columns: 16,
             on_conflict: "ON CONFLICT (id) DO UPDATE SET target = excluded.target, application = excluded.application,
                           version = excluded.version, profile = excluded.profile, answers = excluded.answers,
                           policy = excluded.policy, revision = excluded.revision, desired = excluded.desired, yaml_digest = excluded.yaml_digest,
-                          target_version = excluded.target_version, updated_at = excluded.updated_at,
+                          changed_version = excluded.changed_version, target_version = excluded.target_version, updated_at = excluded.updated_at,
                           change_id = excluded.change_id",
             attempt: "write deployments",
         };
         let rows = self.writes.iter().map(|Write { after, .. }| {
             let sealed = sealed(sealing, after, answers_cell(&after.id))?;
-            Ok((after, version_column(after.target_version)?, sealed))
+            Ok((after, version_column(after.changed_version)?, version_column(after.target_version)?, sealed))
         });
         let rows = rows.collect::<Result<Vec<_>>>()?;
-        pile.insert(&INSERT, rows, |row, (deployment, target_version, sealed)| {
+        pile.insert(&INSERT, rows, |row, (deployment, changed_version, target_version, sealed)| {
             row.bind(deployment.id.to_string())
                 .bind(deployment.client.to_string())
                 .bind(deployment.target.to_string())
@@ -86,6 +86,7 @@ impl<'a> Rows<'a> {
                 .bind(deployment.revision)
                 .bind(deployment.desired.as_str())
                 .bind(deployment.yaml_digest.to_string())
+                .bind(*changed_version)
                 .bind(*target_version)
                 .bind(deployment.created_at.0)
                 .bind(deployment.updated_at.0)

@@ -5,7 +5,7 @@ use crate::error::During;
 use crate::many::select_in;
 use crate::rows::{Columns, containing};
 use crate::{Result, Store};
-use margo::ids::ClientId;
+use margo::ids::{ApplicationId, ClientId, DeploymentId};
 use margrave_core::model::{Device, DeviceKey, DeviceState};
 use margrave_core::selector::{LabelSelector, Requirement};
 use margrave_core::time::Timestamp;
@@ -22,7 +22,41 @@ pub struct DeviceSearch {
     pub state: Option<DeviceState>,
     /// A client last seen before this instant counts as silent.
     pub silent_since: Timestamp,
+    /// Only devices something is to run on.
+    pub runs: Option<Runs>,
 }
+
+/// What is to run on a device, or on what a gateway places by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Runs {
+    pub application: ApplicationId,
+    pub version: RunsVersion,
+    /// It runs on a small part of the devices, so that it leads to them sooner than they lead to it.
+    pub few: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunsVersion {
+    Any,
+    Is(String),
+    IsNot(String),
+}
+
+impl Runs {
+    /// What a deployment `r` must be.
+    fn condition(&self, sql: &mut Sql) -> String {
+        let application = sql.text(self.application.to_string());
+        let version = match &self.version {
+            RunsVersion::Any => String::new(),
+            RunsVersion::Is(version) => format!(" AND r.version = {}", sql.text(version.as_str())),
+            RunsVersion::IsNot(version) => format!(" AND r.version <> {}", sql.text(version.as_str())),
+        };
+        format!("r.application = {application} AND r.desired = 'present'{version}")
+    }
+}
+
+/// A deployment `r` is on the device at hand.
+const ON_DEVICE: &str = "r.client_id = k.client_id AND (r.target = k.device_id OR r.target = k.device_id || '/*')";
 
 /// A statement in the making: its text and what is bound to its places.
 #[derive(Default)]
@@ -71,11 +105,13 @@ impl Sql {
 
 const SHUT_OUT: &str = "EXISTS (SELECT 1 FROM clients x WHERE x.id = k.client_id AND x.state <> 'accepted')";
 const FAILING: &str = "EXISTS (SELECT 1 FROM statuses f JOIN deployments d ON d.id = f.deployment_id
-    WHERE f.client_id = k.client_id AND f.state = 'failed' AND f.adopted_version <> 0 AND f.adopted_version >= d.target_version
+    WHERE f.client_id = k.client_id AND f.failed_version IS NOT NULL AND f.failed_version >= d.target_version
       AND (d.target = k.device_id OR d.target = k.device_id || '/*'))";
 const WORKING: &str = "EXISTS (SELECT 1 FROM deployments d JOIN statuses s ON s.deployment_id = d.id
     WHERE d.client_id = k.client_id AND (d.target = k.device_id OR d.target = k.device_id || '/*')
       AND NOT (d.desired = 'absent' AND COALESCE(s.state, '') = 'removed' AND COALESCE(s.adopted_version, 0) <> 0)
+      AND NOT (d.desired = 'absent' AND s.state IS NULL
+               AND EXISTS (SELECT 1 FROM client_seen n WHERE n.client_id = d.client_id AND n.seen_at > d.updated_at))
       AND NOT (d.desired = 'present' AND COALESCE(s.state, '') = 'installed' AND COALESCE(s.adopted_version, 0) <> 0
                AND COALESCE(s.adopted_version, 0) >= d.target_version))";
 
@@ -146,7 +182,18 @@ fn source(sql: &mut Sql, selector: &LabelSelector) -> (String, Option<usize>) {
 impl DeviceSearch {
     /// The place keys come from and the conditions on them.
     fn begin(&self, sql: &mut Sql) -> String {
-        let (source, driver) = source(sql, &self.selector);
+        let (mut source, driver) = source(sql, &self.selector);
+        if let Some(runs) = &self.runs {
+            let condition = runs.condition(sql);
+            if runs.few && driver.is_none() {
+                source = format!(
+                    "(SELECT DISTINCT r.client_id, CASE WHEN r.target LIKE '%/*' THEN SUBSTR(r.target, 1, LENGTH(r.target) - 2)
+                             ELSE r.target END AS device_id FROM deployments r WHERE {condition})"
+                );
+            } else {
+                sql.and(format!("EXISTS (SELECT 1 FROM deployments r WHERE {ON_DEVICE} AND {condition})"));
+            }
+        }
         for (index, wanted) in self.selector.requirements.iter().enumerate() {
             if driver != Some(index) {
                 let condition = requirement(sql, wanted);
@@ -209,6 +256,40 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
+    /// The keys of all that match, up to `limit`, in order; with [`DeviceSearch::runs`] each with what is to run there.
+    pub async fn devices_named(
+        &self,
+        search: &DeviceSearch,
+        limit: u32,
+    ) -> Result<Vec<(DeviceKey, Option<DeploymentId>)>> {
+        let mut sql = Sql::default();
+        let source = search.begin(&mut sql);
+        if let Some(state) = search.state {
+            let since = sql.number(search.silent_since.0);
+            sql.and(state_condition(state, &since));
+        }
+        let (column, join) = match &search.runs {
+            Some(runs) => {
+                let condition = runs.condition(&mut sql);
+                (", r.id", format!(" JOIN deployments r ON {ON_DEVICE} AND {condition}"))
+            }
+            None => ("", String::new()),
+        };
+        let (conditions, limit) = (sql.conditions(), sql.number(i64::from(limit)));
+        let text = format!(
+            "SELECT k.client_id, k.device_id{column} FROM {source} k{join} WHERE {conditions}
+             ORDER BY k.client_id, k.device_id LIMIT {limit}"
+        );
+        let runs = search.runs.is_some();
+        let rows = sql.query(text).fetch_all(&self.read).await.during("name devices")?;
+        let read = |row| {
+            let row = Columns::of("devices", row);
+            let key = DeviceKey { client: row.parsed("client_id")?, device: row.parsed("device_id")? };
+            Ok((key, if runs { Some(row.parsed("id")?) } else { None }))
+        };
+        rows.iter().map(read).collect()
+    }
+
     /// How many devices there are of each state; `state` of the search is left aside.
     pub async fn devices_counted(&self, search: &DeviceSearch) -> Result<BTreeMap<DeviceState, u64>> {
         let mut sql = Sql::default();
@@ -226,6 +307,15 @@ impl Store {
             Ok((row.named("device_state", DeviceState::parse)?, row.unsigned("devices")?))
         };
         rows.iter().map(read).collect()
+    }
+
+    /// How many devices match, whatever their state; `state` of the search is left aside.
+    pub async fn devices_matching(&self, search: &DeviceSearch) -> Result<u64> {
+        let mut sql = Sql::default();
+        let source = search.begin(&mut sql);
+        let text = format!("SELECT COUNT(*) AS devices FROM {source} k WHERE {}", sql.conditions());
+        let row = sql.query(text).fetch_one(&self.read).await.during("count devices that match")?;
+        Columns::of("devices", &row).unsigned("devices")
     }
 
     /// The values a label has on any device, in order; at most `limit`.

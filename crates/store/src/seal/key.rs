@@ -10,12 +10,13 @@ use sqlx::AnyConnection;
 use std::sync::Arc;
 
 /// Each finds one sealed value, if there is any. They look at every row, so they are asked only when a key is missing.
-const ANY_SEALED: [&str; 5] = [
+const ANY_SEALED: [&str; 6] = [
     "SELECT 1 AS found FROM blobs WHERE sealed_with IS NOT NULL LIMIT 1",
     "SELECT 1 AS found FROM deployments WHERE answers LIKE 'sealed:%' LIMIT 1",
     "SELECT 1 AS found FROM deployment_revisions WHERE answers LIKE 'sealed:%' LIMIT 1",
     "SELECT 1 AS found FROM changes WHERE answers LIKE 'sealed:%' LIMIT 1",
     "SELECT 1 AS found FROM drafts WHERE body LIKE 'sealed:%' LIMIT 1",
+    "SELECT 1 AS found FROM registries WHERE password IS NOT NULL LIMIT 1",
 ];
 
 impl Store {

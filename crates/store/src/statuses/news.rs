@@ -4,6 +4,7 @@ use super::StatusWrite;
 use crate::Result;
 use crate::many::select_in;
 use crate::rows::Columns;
+use margo::status::State;
 use margrave_core::events::{About, NewEvent};
 use serde_json::json;
 use sqlx::AnyConnection;
@@ -31,6 +32,11 @@ impl Changed<'_> {
 
     fn is_another_state(&self) -> bool {
         self.previous.state.as_deref() != Some(self.report.status.state.as_str())
+    }
+
+    /// After a failure, with the same manifest.
+    fn tries_again(&self) -> bool {
+        self.previous.state.as_deref() == Some(State::Failed.as_str()) && self.previous.adopted == Some(self.adopted)
     }
 
     /// Some agents report everything they have with every manifest: only the first word about what is wanted now counts.
@@ -78,7 +84,13 @@ fn event(changed: &Changed<'_>, deployment: &Deployment) -> NewEvent {
     let Deployment { application, target, .. } = deployment;
     let state = status.state.as_str();
     let device = status.device_id.as_ref().map_or_else(|| target.clone(), ToString::to_string);
-    let mut message = format!("application `{application}` on `{device}` is {state}");
+    let does = match status.state {
+        State::Failed => "failed".to_owned(),
+        // A device that tries again on its own says the same words as one that begins.
+        State::Pending | State::Installing | State::Removing if changed.tries_again() => "is tried again".to_owned(),
+        _ => format!("is {state}"),
+    };
+    let mut message = format!("application `{application}` on `{device}` {does}");
     let component = status.components.iter().find_map(|component| component.error.as_ref());
     if let Some(error) = status.error.as_ref().or(component) {
         message = format!("{message}: {} ({})", error.message, error.code);

@@ -8,7 +8,7 @@ use margrave_store::StoreError;
 
 type Blobs = Vec<(Digest, Vec<u8>)>;
 
-fn version(application: &str, version: &str, imported: u64) -> (ApplicationVersion, Blobs) {
+pub(crate) fn version(application: &str, version: &str, imported: u64) -> (ApplicationVersion, Blobs) {
     let description = format!("{application} {version}").into_bytes();
     let icon = b"icon".to_vec();
     let resource = ResourceRef {

@@ -78,6 +78,11 @@ pub(crate) async fn keeps_one_chain_with_many_writers(db: Database) {
 
 pub(crate) async fn pages_newest_first(db: Database) {
     append(&db.store, 4).await;
+    // Records 1 to 4 are of the seconds 0 to 3.
+    for (second, place) in [(0, 1), (2, 3), (3, 4)] {
+        assert_eq!(db.store.audit_place_at(at(second)).await.unwrap(), place, "the first from second {second} on");
+    }
+    assert_eq!(db.store.audit_place_at(at(9)).await.unwrap(), 5, "behind all of them");
     accept(&db.store, 1).await;
     let seqs = async |subject: Option<&str>, before: Option<i64>, limit: u32| {
         let records = db.store.audit_page(subject, before, limit).await.unwrap();

@@ -195,7 +195,8 @@ pub(crate) async fn tells_a_client_again(db: Database) {
     // DS-02: only ever upwards, with the same content; the gap makes a client report about everything.
     assert_eq!((head.version, after.manifest_version), (before.manifest_version + 2, before.manifest_version + 2));
     assert_eq!(after.deployments, before.deployments);
-    assert_eq!(db.store.deployment_get(id).await.unwrap().unwrap().deployment.target_version, head.version);
+    let told = db.store.deployment_get(id).await.unwrap().unwrap().deployment;
+    assert_eq!((told.target_version, told.changed_version), (head.version, before.manifest_version), "the same revision");
     assert_eq!(db.store.manifest_renew(&actor, &crate::fixtures::client(7), at(9)).await.unwrap(), None);
     let record = &db.store.audit_page(Some("client/client-00001"), None, 1).await.unwrap()[0];
     assert_eq!((record.action.as_str(), record.actor.as_str()), ("manifest.renew", "token:test"));

@@ -28,6 +28,8 @@ pub(crate) async fn creates_then_updates_a_device(db: Database) {
     let key = key(&accept(&db.store, 1).await, "press-07");
     let (document, body) = capabilities("press-07", &json!({ "site": "berlin" }));
     assert_eq!(db.store.device_put(&key, &document, &body, at(1)).await.unwrap(), DevicePut::Created);
+    let seen = db.store.device_get(&key).await.unwrap().unwrap().last_seen_at;
+    assert_eq!(seen, Some(at(1)), "whoever reports is heard of");
     let subject = format!("device/{}/{}", key.client, key.device);
     assert_eq!(db.store.audit_page(Some(&subject), None, 10).await.unwrap().len(), 1);
     // The same again is noted, not recorded.

@@ -118,7 +118,7 @@ pub(crate) async fn tells_of_reports_only_when_they_are_news(db: Database) {
     db.store.statuses_put(&[failed]).await.unwrap();
     assert_eq!(kinds(&db.store, mark).await, ["deployment.installed", "deployment.failed"]);
     let last = all(&db.store).await.pop().unwrap();
-    assert_eq!(last.what.message, "application `digitron` on `client-00001` is failed: no image (E7)");
+    assert_eq!(last.what.message, "application `digitron` on `client-00001` failed: no image (E7)");
     assert_eq!(last.what.detail, Some(json!({ "manifestVersion": 4, "before": "installed" })));
 }
 
@@ -177,6 +177,8 @@ pub(crate) async fn finds_events_by_what_they_are_about(db: Database) {
     assert_eq!(found(by(|f, t| f.change = Some(t), &change), NewestFirst, 10).await, [5, 4, 3]);
     let since = EventFilter { since: Some(at(9)), ..EventFilter::default() };
     assert_eq!(found(since, OldestFirst, 10).await, [9]);
+    let until = EventFilter { until: Some(at(9)), ..EventFilter::default() };
+    assert_eq!(found(until, NewestFirst, 1).await, [8], "before that instant");
     let range = EventRange { above: 3, below: 6 };
     let page = db.store.events_page(&EventFilter::default(), range, NewestFirst, 10).await.unwrap();
     assert_eq!(page.into_iter().map(|event| event.id).collect::<Vec<_>>(), [5, 4]);

@@ -52,7 +52,7 @@ conformance! {
         refuses_batches_that_are_too_large, finishes_a_change_without_targets, goes_on_after_a_stop_between_batches, settles_what_is_told,
         leaves_nothing_of_a_batch_that_fails, publishes_nothing_when_a_document_is_lost, publishes_for_one_client_from_many_sides, carries_out_five_hundred_at_once,
         never_uses_an_id_again, keeps_what_became_of_a_change, shows_nothing_of_one_client_to_another, serves_replaced_documents_for_a_while;
-    statuses: keeps_the_last_word, lets_the_newer_version_win, takes_version_zero_always, refuses_versions_beyond_the_database,
+    statuses: keeps_the_last_word, keeps_a_failure_until_something_succeeds, lets_the_newer_version_win, takes_version_zero_always, refuses_versions_beyond_the_database,
         tells_unknown_from_removed, bounds_the_history, keeps_many_reports_in_order, publishes_above_a_client_that_is_ahead;
     summaries: counts_as_the_core_judges, filters_as_the_core_judges, summarises_the_fleet, filters_deployments,
         lists_removals, finds_changes_under_way;
@@ -64,6 +64,9 @@ conformance! {
         keeps_events_within_their_bounds;
     tokens: finds_valid_tokens_only, revokes_a_token_once;
     operators: finds_operators_by_name, sets_a_password_and_ends_the_other_sessions, tells_of_passwords_without_them;
+    registries: keeps_a_registry_with_its_password_sealed, changes_a_registry_and_keeps_its_password, refuses_a_registry_twice_or_out_of_turn,
+        notes_what_came_of_a_check, tells_of_registries_without_passwords, opens_a_password_only_where_it_stands, bounds_the_registries,
+        counts_what_came_from_a_registry;
     sessions: finds_good_sessions_only, lists_and_ends_sessions, forgets_old_sessions_and_drafts, keeps_drafts_apart;
     searches: tells_devices_by_state, finds_devices_by_name_and_labels, tells_which_sites_are_silent, lists_what_clients_have,
         counts_the_past_in_slots, searches_the_audit, looks_at_so_many_deployments_at_a_time;

@@ -7,7 +7,7 @@ use margrave_core::convergence::Convergence;
 use margrave_core::events::{About, NewEvent};
 use margrave_core::model::{ClientState, DeviceKey, DeviceState};
 use margrave_core::selector::LabelSelector;
-use margrave_store::{AuditFilter, DeploymentFilter, DeviceSearch, SeenAt, Slot, Store};
+use margrave_store::{AuditFilter, DeploymentFilter, DeviceSearch, Runs, RunsVersion, SeenAt, Slot, Store};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,6 +18,7 @@ fn search(selector: &str, text: Option<&str>, state: Option<DeviceState>) -> Dev
         text: text.map(str::to_owned),
         state,
         silent_since: at(100),
+        runs: None,
     }
 }
 
@@ -79,6 +80,28 @@ pub(crate) async fn tells_devices_by_state(db: Database) {
         assert_eq!(found(store, &search("", None, Some(state))).await, [name], "{state:?}");
         assert_eq!(found(store, &search("site=Graz", None, Some(state))).await, [name], "{state:?} by label");
     }
+    // By what is to run there, whichever way leads to them.
+    let on = store.deployment_get(deployment(1)).await.unwrap().unwrap().deployment;
+    for few in [true, false] {
+        let runs = |version| Some(Runs { application: on.application.clone(), version, few });
+        for (version, expected) in [
+            (RunsVersion::Any, vec!["fine", "working", "failing"]),
+            (RunsVersion::Is(on.version.clone()), vec!["fine", "working", "failing"]),
+            (RunsVersion::IsNot(on.version.clone()), vec![]),
+        ] {
+            for selector in ["", "site=Graz"] {
+                let search = DeviceSearch { runs: runs(version.clone()), ..search(selector, None, None) };
+                assert_eq!(found(store, &search).await, expected, "{few} {version:?}");
+                let counted: u64 = store.devices_counted(&search).await.unwrap().values().sum();
+                assert_eq!(counted, expected.len() as u64, "{few} {version:?}");
+            }
+        }
+        let failing =
+            DeviceSearch { runs: runs(RunsVersion::Any), ..search("", Some("ing"), Some(DeviceState::Failing)) };
+        let named = store.devices_named(&failing, 10).await.unwrap();
+        assert_eq!(named, [(key(&client(3), "failing"), Some(deployment(4)))]);
+    }
+    assert_eq!(store.devices_named(&search("", Some("in"), None), 2).await.unwrap().len(), 2);
 }
 
 pub(crate) async fn finds_devices_by_name_and_labels(db: Database) {
@@ -102,6 +125,7 @@ pub(crate) async fn finds_devices_by_name_and_labels(db: Database) {
         assert_eq!(found(store, &search).await, expected, "{selector} {text:?}");
         let counted: u64 = store.devices_counted(&search).await.unwrap().values().sum();
         assert_eq!(counted, expected.len() as u64, "{selector} {text:?}");
+        assert_eq!(store.devices_matching(&search).await.unwrap(), counted, "{selector} {text:?}");
     }
     assert_eq!(store.label_values("site", 10).await.unwrap(), ["Graz"]);
     assert_eq!(store.label_values("line", 2).await.unwrap(), ["0", "1"]);
@@ -112,7 +136,7 @@ pub(crate) async fn tells_which_sites_are_silent(db: Database) {
     one_of_each(store).await;
     let places = store.silent_places(at(100), 10).await.unwrap();
     assert_eq!(places.len(), 1);
-    assert_eq!((places[0].site.as_deref(), places[0].devices, places[0].seen_at), (Some("Graz"), 1, None));
+    assert_eq!((places[0].site.as_deref(), places[0].devices, places[0].seen_at), (Some("Graz"), 1, Some(T0)));
     let places = store.silent_places(at(500), 10).await.unwrap();
     assert_eq!((places[0].devices, places[0].seen_at), (4, Some(at(200))), "a client that is shut out is not missed");
 }
@@ -164,17 +188,28 @@ pub(crate) async fn searches_the_audit(db: Database) {
     assert_eq!(count(AuditFilter { action: Some("client".into()), ..filter.clone() }).await, 3);
     assert_eq!(count(AuditFilter { action: Some("client.retire".into()), ..filter.clone() }).await, 1);
     assert_eq!(count(AuditFilter { actor: Some("token:test".into()), ..filter.clone() }).await, 3);
-    assert_eq!(count(AuditFilter { subject: Some("CLIENT-00001".into()), ..filter.clone() }).await, 2);
+    assert_eq!(count(AuditFilter { text: Some("CLIENT-00001".into()), ..filter.clone() }).await, 2);
     let of = |subject: &str| AuditFilter { of: Some(subject.to_owned()), ..AuditFilter::default() };
     assert_eq!(count(of(&format!("client/{one}"))).await, 2);
     assert_eq!(count(of(&format!("client/{}", &one.as_str()[1..]))).await, 0, "all of it");
-    assert_eq!(count(AuditFilter { subject: Some("%".into()), ..filter.clone() }).await, 0);
+    assert_eq!(count(AuditFilter { text: Some("%".into()), ..filter.clone() }).await, 0);
     assert_eq!(count(AuditFilter { since: Some(at(5)), ..filter.clone() }).await, 1);
     assert_eq!(count(AuditFilter { until: Some(at(5)), ..filter.clone() }).await, 3);
     let page = store.audit_search(&filter, 0, 3, 100).await.unwrap();
     assert_eq!(page.iter().map(|record| record.seq).collect::<Vec<_>>(), [2, 1]);
     assert_eq!(store.audit_search(&filter, 1, 3, 100).await.unwrap().len(), 1);
     assert_eq!(store.audit_actors(100).await.unwrap(), ["token:test"], "devices are left aside");
+    let after = json!({ "application": "press_vision", "target": "lathe-3" });
+    store.audit_append(&actor(), "deployment.create", "deployment/1", Some(after), at(20)).await.unwrap();
+    store.audit_append(&actor(), "application.import", "application/press_vision/1.0.0", None, at(20)).await.unwrap();
+    let text = |text: &str, applications: &[&str]| AuditFilter {
+        text: Some(text.to_owned()),
+        applications: applications.iter().map(ToString::to_string).collect(),
+        ..AuditFilter::default()
+    };
+    assert_eq!(count(text("LATHE", &[])).await, 1, "also in what a record says");
+    assert_eq!(count(text("Press Vision", &["press_vision", "another"])).await, 2);
+    assert_eq!(count(text("Press Vision", &[])).await, 0);
 }
 
 pub(crate) async fn looks_at_so_many_deployments_at_a_time(db: Database) {

@@ -6,8 +6,8 @@ use crate::harness::Database;
 use margo::ids::DeploymentId;
 use margo::status::State;
 use margrave_core::convergence::{Convergence, judge};
-use margrave_core::model::{ChangeKind, Reported};
-use margrave_store::{STATUS_HISTORY_MAX, StatusOutcome, StatusWrite, Store};
+use margrave_core::model::{ChangeKind, Failed, Reported};
+use margrave_store::{DeploymentFilter, STATUS_HISTORY_MAX, SeenAt, StatusOutcome, StatusWrite, Store};
 
 async fn put(store: &Store, report: StatusWrite) -> StatusOutcome {
     store.statuses_put(&[report]).await.unwrap()[0]
@@ -20,6 +20,58 @@ async fn last_word(store: &Store, id: DeploymentId) -> Option<Reported> {
 async fn word(store: &Store, id: DeploymentId) -> (State, u64) {
     let reported = last_word(store, id).await.unwrap();
     (reported.state, reported.adopted_version)
+}
+
+// ST-06
+pub(crate) async fn keeps_a_failure_until_something_succeeds(db: Database) {
+    let client = accept(&db.store, 1).await;
+    let id = deploy(&db.store, &client, 1, "hello").await;
+    db.store.seen_write(&[SeenAt { client: client.clone(), at: at(1) }]).await.unwrap();
+    let version = db.store.deployment_get(id).await.unwrap().unwrap().deployment.target_version;
+    let seen = async || {
+        let view = db.store.deployment_get(id).await.unwrap().unwrap();
+        let judged = judge(&view.deployment, view.reported.as_ref(), view.last_seen_at, T0);
+        let filter = DeploymentFilter { convergence: Some(judged), with_absent: true, ..DeploymentFilter::default() };
+        let found = db.store.deployments_page(&filter, T0, None, 10).await.unwrap();
+        assert_eq!(found, std::slice::from_ref(&view), "found as it is judged");
+        let under_way = db.store.changes_under_way(T0, 10).await.unwrap().contains(&view.deployment.change);
+        (judged, under_way, view.reported.and_then(|reported| reported.failed))
+    };
+    put(&db.store, report(&client, id, State::Installing, version, at(1))).await;
+    assert_eq!(seen().await, (Convergence::Applying, true, None));
+    let first = report(&client, id, State::Failed, version, at(2));
+    put(&db.store, first.clone()).await;
+    let failed = Failed { adopted_version: version, body: first.body, received_at: at(2) };
+    for state in [State::Failed, State::Pending, State::Installing] {
+        assert_eq!(seen().await, (Convergence::Failed, false, Some(failed.clone())), "before {state:?}");
+        if state != State::Failed {
+            put(&db.store, report(&client, id, state, version, at(3))).await;
+        }
+    }
+    assert_eq!(word(&db.store, id).await, (State::Installing, version), "what it does now is known as well");
+    put(&db.store, report(&client, id, State::Installing, 0, at(4))).await;
+    assert_eq!(seen().await.0, Convergence::Failed, "a word about no manifest takes nothing back");
+    put(&db.store, report(&client, id, State::Installed, version, at(5))).await;
+    assert_eq!(seen().await, (Convergence::Converged, false, None));
+
+    put(&db.store, report(&client, id, State::Failed, version, at(6))).await;
+    apply(&db.store, ChangeKind::Reconfigure, &[crate::fixtures::put(target(&client, id, Some(1)), "two")], at(7)).await;
+    let next = db.store.deployment_get(id).await.unwrap().unwrap().deployment.target_version;
+    assert_eq!(seen().await.0, Convergence::OlderRevision, "another revision begins anew");
+    put(&db.store, report(&client, id, State::Installing, next, at(8))).await;
+    assert_eq!(seen().await.0, Convergence::Applying);
+    put(&db.store, report(&client, id, State::Failed, next, at(9))).await;
+    db.store.manifest_renew(&crate::fixtures::actor(), &client, at(10)).await.unwrap().unwrap();
+    assert_eq!(seen().await.0, Convergence::Waiting, "somebody asked for it anew");
+    let next = db.store.deployment_get(id).await.unwrap().unwrap().deployment.target_version;
+    put(&db.store, report(&client, id, State::Failed, next, at(11))).await;
+    apply(&db.store, ChangeKind::Remove, &[remove(target(&client, id, Some(2)))], at(12)).await;
+    let next = db.store.deployment_get(id).await.unwrap().unwrap().deployment.target_version;
+    put(&db.store, report(&client, id, State::Failed, next, at(13))).await;
+    put(&db.store, report(&client, id, State::Removing, next, at(14))).await;
+    assert_eq!(seen().await.0, Convergence::Failed);
+    put(&db.store, report(&client, id, State::Removed, next, at(15))).await;
+    assert_eq!(seen().await, (Convergence::Converged, false, None));
 }
 
 // W-10

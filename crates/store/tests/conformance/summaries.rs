@@ -16,10 +16,13 @@ fn silent_since() -> Timestamp {
     at(100)
 }
 
-/// One deployment for every mixture of what is desired, reported, adopted, and when the client was last seen.
+/// One deployment for every mixture of what is desired, reported, adopted, when the client was last seen, whether it had failed
+/// before, and whether it was told everything again since.
 async fn grid(store: &Store) -> usize {
     let mut number = 0;
-    for last_seen in [None, Some(at(99)), Some(at(100))] {
+    let seen = [None, Some(at(99)), Some(at(100))];
+    let before = [(false, false), (true, false), (false, true), (true, true)];
+    for (last_seen, (failed, again)) in seen.into_iter().flat_map(|seen| before.map(|before| (seen, before))) {
         let client = accept(store, number).await;
         if let Some(at) = last_seen {
             store.seen_write(&[SeenAt { client: client.clone(), at }]).await.unwrap();
@@ -36,10 +39,16 @@ async fn grid(store: &Store) -> usize {
                     // The last step stands for version 0.
                     let adopted = target_version.checked_add_signed(step).unwrap_or(0);
                     if let Some(state) = state {
+                        if failed {
+                            store.statuses_put(&[report(&client, id, State::Failed, adopted, T0)]).await.unwrap();
+                        }
                         store.statuses_put(&[report(&client, id, state, adopted, T0)]).await.unwrap();
                     }
                 }
             }
+        }
+        if again {
+            store.manifest_renew(&actor(), &client, T0).await.unwrap().unwrap();
         }
     }
     number

@@ -248,6 +248,25 @@ fn content_lost_on_disk_is_fetched_again_and_nothing_is_removed_meanwhile() {
 }
 
 #[test]
+fn a_part_of_what_is_wanted_is_not_taken_for_all_of_it_when_the_document_is_lost() {
+    // DS-24
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    let version = server.publish(vec![yaml(1, "gw", &["db", "web"], "1.0.0")]);
+    bench.script = toml::from_str("rule = [{component = \"web\", fail = \"always\"}]").unwrap();
+    bench.run_for(minutes(1), &mut server);
+    bench.world.deployments[&id(1)].components.shift_remove("web");
+    assert_eq!(bench.world.deployments[&id(1)].components.keys().collect::<Vec<_>>(), ["db"]);
+    bench.disk.contents.clear();
+    bench.crash();
+    server.twist = Some(Box::new(|_| Some(response(503, b""))));
+    bench.run_for(minutes(1), &mut server);
+    assert_ne!(bench.machine.reconciled_version(), Some(version), "what else belongs to it is not known");
+    (server.twist, bench.script) = (None, crate::runtimes::simulated::script::Script::default());
+    bench.converge(&mut server);
+    assert_eq!(bench.world.deployments[&id(1)].components.len(), 2);
+}
+
+#[test]
 fn nothing_is_applied_before_the_acceptance_is_durable() {
     // invariant 4
     let (mut bench, mut server) = (Bench::new(), Server::new());

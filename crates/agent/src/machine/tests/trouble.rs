@@ -92,7 +92,7 @@ fn the_problem_document_says_how_to_retry() {
 }
 
 #[test]
-fn a_client_that_is_not_accepted_asks_seldom_and_keeps_its_workloads() {
+fn a_client_that_is_not_accepted_asks_soon_then_seldom_and_keeps_its_workloads() {
     // GEN-14, W-26, invariant 6
     let (mut bench, mut server) = (Bench::new(), Server::new());
     server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
@@ -100,11 +100,44 @@ fn a_client_that_is_not_accepted_asks_seldom_and_keeps_its_workloads() {
     server.twist = Some(Box::new(|_| Some(problem(ProblemType::NotAuthorized, 403))));
     server.requests.clear();
     bench.run_for(60 * MINUTE, &mut server);
-    assert!((2..=20).contains(&server.requests.len()), "{}", server.requests.len());
+    assert!((100..=140).contains(&server.requests.len()), "every half minute: {}", server.requests.len());
+    bench.run_for(11 * 60 * MINUTE, &mut server);
+    server.requests.clear();
+    bench.run_for(60 * MINUTE, &mut server);
+    assert!((10..=14).contains(&server.requests.len()), "every five minutes: {}", server.requests.len());
     assert_eq!(bench.running(), [id(1)]);
     assert!(bench.codes().contains(&"703"));
     server.twist = None;
     bench.converge(&mut server);
+}
+
+#[test]
+fn a_client_that_is_accepted_after_a_few_minutes_is_back_within_half_a_minute() {
+    let (mut bench, mut server) = (Bench::new(), Server::new());
+    server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
+    bench.converge(&mut server);
+    // As our server says it: asking again helps nobody before somebody has changed something.
+    let refusal = Problem { retryable: Some(false), ..Problem::new(ProblemType::NotAuthorized, 403, "not accepted") };
+    server.twist = Some(Box::new(move |_| Some(response(403, &refusal.to_json()))));
+    bench.run_for(9 * MINUTE, &mut server);
+    server.twist = None;
+    server.requests.clear();
+    bench.run_for(Duration::from_secs(34), &mut server);
+    assert!(!server.polls().is_empty(), "{:?}", server.requests);
+    // Refused again later, it begins anew.
+    server.twist = Some(Box::new(|_| Some(problem(ProblemType::NotAuthorized, 403))));
+    server.requests.clear();
+    bench.run_for(5 * MINUTE, &mut server);
+    assert!((7..=12).contains(&server.requests.len()), "{}", server.requests.len());
+}
+
+#[test]
+fn a_break_the_server_asks_for_is_kept_by_who_is_not_accepted_too() {
+    // RTY-01
+    let refusal =
+        Problem { retry_after_seconds: Some(200), ..Problem::new(ProblemType::NotAuthorized, 403, "not accepted") };
+    let polls = polls_answered(response(403, &refusal.to_json()), 20 * MINUTE);
+    assert!((4..=7).contains(&polls.len()), "{}", polls.len());
 }
 
 #[test]

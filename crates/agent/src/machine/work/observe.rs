@@ -123,10 +123,13 @@ impl Machine {
 
     fn seen(&self, goal: &Goal, observation: &Observation) -> Observed {
         let seen = observation.deployments.iter().map(|(id, seen)| (*id, self.seen_one(goal, *id, seen)));
+        // Where nothing can run, nothing was taken away: what was told of it is to be told anew, whatever the policy is.
+        let nothing_runs = self.nothing_runs();
         // What ran and is not there at all was taken away by a hand, or lost with the engine's disk.
         let gone = goal.manifest.deployments.iter().map(|deployment| deployment.deployment_id).filter_map(|id| {
             let wanted = goal.wanted(id).filter(|wanted| self.installed(goal, id) == Some(*wanted))?;
-            (!observation.deployments.contains_key(&id)).then(|| (id, Seen::Drifted(wanted.clone())))
+            let gone = !nothing_runs && !observation.deployments.contains_key(&id);
+            gone.then(|| (id, Seen::Drifted(wanted.clone())))
         });
         seen.chain(gone).collect()
     }
@@ -145,7 +148,12 @@ impl Machine {
         let Some(wanted) = wanted else { return Seen::Unknown };
         let Some(Document::Ready(document)) = goal.document(id) else {
             let all = components.values().all(|seen| is_as_wanted(seen, wanted));
-            return if all && !components.is_empty() { Seen::Running(wanted.clone()) } else { Seen::Unknown };
+            // Without the document nobody knows what else belongs to it: only what was installed once is known to be whole.
+            return if all && !components.is_empty() && installed == Some(wanted) {
+                Seen::Running(wanted.clone())
+            } else {
+                Seen::Unknown
+            };
         };
         let names = &document.spec.deployment_profile.components;
         let good = names

@@ -21,6 +21,12 @@ const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// A kubeconfig with its certificates is a few kilobytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
+/// Whether the agent runs in a pod that may speak to its cluster.
+pub fn in_a_pod() -> bool {
+    std::env::var_os("KUBERNETES_SERVICE_HOST").is_some_and(|host| !host.is_empty())
+        && Path::new(ACCOUNT).join("token").exists()
+}
+
 /// Where to look for the way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {

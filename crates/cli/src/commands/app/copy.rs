@@ -6,6 +6,7 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Output;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use margrave_api::copies::{CopiedArtifact, CopiedKind, CopiedState, Copy, CopyState, CreateCopy, RegistryLogin};
+use margrave_api::registries::RegistryUse;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -87,6 +88,9 @@ async fn follow(session: &Session, mut copy: Copy) -> Outcome<Copy> {
 }
 
 fn end(session: &Session, copy: &Copy) -> Outcome {
+    for used in copy.registries.iter().filter_map(RegistryUse::sentence) {
+        session.out.say(used);
+    }
     for text in &copy.unknown {
         session.out.say(format!("warning: {text}; name it with --image if devices need it"));
     }

@@ -5,6 +5,7 @@ use super::copy::{self, CopyArgs};
 use super::registry_args::RegistryArgs;
 use crate::failure::{Failure, Outcome};
 use margrave_api::applications::{ImportApplication, Imported};
+use margrave_api::registries::RegistryUse;
 use std::path::{Path, PathBuf};
 
 /// Real packages are a few hundred kilobytes; this only keeps a wrong folder from being read into memory.
@@ -22,10 +23,11 @@ const PACKAGE_FILES_MAX: usize = 1000;
   margrave app import oci://registry.example/apps/line-monitor:1.0.0
   margrave app import oci://127.0.0.1:5000/apps/line-monitor:1.0.0 --plain-http
   pass show registry | margrave app import oci://… --username ci --password-stdin
+  margrave registry add registry.example --username ci         # kept, so that no import asks again
   margrave app import oci://registry.example/apps/line-monitor:1.0.0 --with-images --platform linux/amd64
 
 A package that breaks a rule of the standard is refused, with all problems at once.
-Folders are read here; registries are read by the server.
+Folders are read here; registries are read by the server, with what it keeps for them (`margrave registry others`).
 With --with-images the server's own registry gets the package, its components and the container images they name, and
 devices that use it as a mirror pull them by the names they have (`margrave client mirror-config`). What is there is
 skipped, so a copy that broke off goes on when it is run again.")]
@@ -64,6 +66,9 @@ fn report(session: &Session, imported: &Imported) -> Outcome {
     for warning in &application.warnings {
         session.out.say(format!("warning: {warning}"));
     }
+    if application.components_asked.as_ref().is_some_and(|asked| asked.missing + asked.unknown > 0) {
+        session.out.say(super::BRING);
+    }
     if let Some(line) = super::left_out(application) {
         session.out.say(line);
     }
@@ -75,6 +80,9 @@ fn report(session: &Session, imported: &Imported) -> Outcome {
             format!("{id} {version} was there already, exactly the same.\n")
         }
     })?;
+    if let Some(used) = imported.registry.as_ref().and_then(RegistryUse::sentence) {
+        session.out.say(used);
+    }
     session.out.say(format!("See where it fits: margrave app fit {}", application.id));
     Ok(())
 }

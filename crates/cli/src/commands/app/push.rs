@@ -123,6 +123,9 @@ pub(crate) async fn run(session: &Session, args: PushArgs) -> Outcome {
     if let Some(package) = &package {
         report.imported = Some(import(session, package, &steps, &target.host, &args.reason).await?);
     }
+    for warning in report.imported.iter().flat_map(|imported| &imported.application.warnings) {
+        session.out.say(format!("warning: {warning}"));
+    }
     for component in &report.components_elsewhere {
         session.out.say(format!("component {component} is not in components/ and was not pushed"));
     }
@@ -272,7 +275,7 @@ fn render(report: &Report, dry_run: bool) -> String {
 fn failure(error: OciError) -> Failure {
     let exit = match error.kind {
         Kind::Setup | Kind::Ca => Exit::Usage,
-        Kind::Unreachable | Kind::Busy => Exit::Unreachable,
+        Kind::Unreachable | Kind::NameUnknown | Kind::Untrusted | Kind::NoRegistry | Kind::Busy => Exit::Unreachable,
         Kind::Denied => Exit::Unauthorised,
         Kind::NotFound => Exit::NotFound,
         Kind::Refused | Kind::TooLarge => Exit::Refused,

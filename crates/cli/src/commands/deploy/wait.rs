@@ -156,7 +156,7 @@ fn name_each(mut failure: Failure, deployments: &[&Deployment]) -> Failure {
 /// Device, and each component that failed with its error.
 fn troubles(deployment: &Deployment) -> String {
     let mut text = device_name(&deployment.client, &deployment.device);
-    let Some(status) = &deployment.status else { return format!("{text}: {}", deployment.explanation) };
+    let Some(status) = deployment.said_wrong() else { return format!("{text}: {}", deployment.explanation) };
     let components: Vec<_> = status
         .components
         .iter()
@@ -203,6 +203,7 @@ fn state_word(deployment: &Deployment) -> String {
         (Convergence::Converged, Desired::Present) => "installed".to_owned(),
         (Convergence::Converged, Desired::Absent) => "removed".to_owned(),
         (Convergence::Applying, _) => deployment.status.as_ref().map_or("applying", |status| &status.state).to_owned(),
+        (Convergence::Failed, _) if deployment.failed_with.is_some() => "failed, trying again".to_owned(),
         (other, _) => other.as_str().to_owned(),
     }
 }

@@ -2,9 +2,10 @@
 
 use super::{application_id, described};
 use crate::app::error::{AppError, AppResult};
+use crate::app::shown::plain;
 use crate::state::ServerState;
 use margo::description::ApplicationDescription;
-use margo::parameters::{self, DataType, Schema};
+use margo::parameters::{self, DataType, Form, Schema};
 use margrave_api::applications as wire;
 use serde_json::Value;
 
@@ -57,7 +58,7 @@ fn to_wire(question: &parameters::Question<'_>) -> wire::Question {
     }
 }
 
-/// The rules in words. A pattern is not shown: there are words for it, or an example, and an error repeats it.
+/// The rules in words. A pattern is not shown: there are words for it, or an example, and an error repeats them.
 pub(crate) fn rules(schema: &Schema, default: Option<&Value>) -> Vec<String> {
     let mut rules = Vec::new();
     match (schema.min_length, schema.max_length) {
@@ -80,9 +81,7 @@ pub(crate) fn rules(schema: &Schema, default: Option<&Value>) -> Vec<String> {
         (None, None) => {}
     }
     if schema.regex_match.is_some() {
-        let words = schema.pattern_in_words();
-        // PRM-09: a sensitive default is used, not shown.
-        let example = default.filter(|_| !schema.sensitive).and_then(example);
+        let Form { words, example } = schema.form(default);
         if words.is_none() && example.is_none() {
             rules.push("in a form its supplier has set".to_owned());
         }
@@ -95,16 +94,6 @@ pub(crate) fn rules(schema: &Schema, default: Option<&Value>) -> Vec<String> {
         rules.push(format!("{how} {}", options.join(", ")));
     }
     rules
-}
-
-/// A default as an example; of a list, its first.
-fn example(default: &Value) -> Option<&str> {
-    let one = default.as_array().map_or(Some(default), |items| items.first())?;
-    one.as_str().filter(|text| !text.is_empty())
-}
-
-fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn is_array(data_type: DataType) -> bool {

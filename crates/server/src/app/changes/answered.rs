@@ -3,6 +3,7 @@
 use super::plan::{PlannedTarget, Request};
 use super::show::composed;
 use crate::app::mask::{Sensitive, is_nothing};
+use crate::app::shown;
 use margo::description::ApplicationDescription;
 use serde_json::Value;
 
@@ -44,19 +45,10 @@ pub(super) fn answered(request: &Request, planned: &PlannedTarget) -> Vec<Answer
 const HIDDEN: &str = "set, hidden";
 
 fn word(sensitive: &Sensitive, parameter: &str, value: &Value) -> String {
-    if is_nothing(value) {
-        return "not set".to_owned();
-    }
-    if sensitive.has(parameter) {
+    if sensitive.has(parameter) && !is_nothing(value) {
         return HIDDEN.to_owned();
     }
-    let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    match value {
-        Value::Bool(true) => "yes".to_owned(),
-        Value::Bool(false) => "no".to_owned(),
-        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
-        other => plain(other),
-    }
+    shown::answer(value)
 }
 
 /// Parameters that are asked for, with the question, each once and in order.

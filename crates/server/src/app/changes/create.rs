@@ -75,6 +75,7 @@ pub(super) async fn plan(state: &ServerState, request: &Request) -> AppResult<Pl
             from: None,
             to: Some(description.clone()),
             convergence: None,
+            silent: candidate.silent,
         })
         .collect();
     Ok(Planned { version: version.to_owned(), targets, left_out })
@@ -171,10 +172,7 @@ fn left_out(
     if !request.may_leave_out() {
         let problems = |list: &[(&Candidate, String)]| -> Vec<FieldProblem> {
             list.iter()
-                .map(|(candidate, reason)| FieldProblem {
-                    field: place_name(&candidate.client, &candidate.target),
-                    message: reason.clone(),
-                })
+                .map(|(candidate, reason)| FieldProblem::new(place_name(&candidate.client, &candidate.target), reason))
                 .collect()
         };
         if !unfit.is_empty() {
@@ -191,10 +189,8 @@ fn left_out(
 }
 
 fn nothing_left(left_out: Vec<LeftOut>) -> AppError {
-    let errors = left_out
-        .into_iter()
-        .map(|left| FieldProblem { field: show::device_name(&left.device), message: left.reason })
-        .collect();
+    let errors =
+        left_out.into_iter().map(|left| FieldProblem::new(show::device_name(&left.device), left.reason)).collect();
     refuse(Code::Unplaceable, "cannot take it and none is left", "choose other devices", errors)
 }
 

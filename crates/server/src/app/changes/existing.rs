@@ -29,7 +29,7 @@ type Described = HashMap<String, Arc<ApplicationDescription>>;
 type Hosts = HashMap<DeviceKey, Device>;
 
 pub(super) async fn plan(state: &ServerState, request: &Request) -> AppResult<Planned> {
-    let views = in_scope(state, request).await?;
+    let (views, gone) = in_scope(state, request).await?;
     if views.is_empty() {
         let detail = format!("no deployment of `{}` is in scope; nothing would change", request.application);
         return Err(AppError::refused(Code::Unchanged, detail));
@@ -43,7 +43,7 @@ pub(super) async fn plan(state: &ServerState, request: &Request) -> AppResult<Pl
             descriptions.insert(known.to_owned(), description);
         }
     }
-    let (mut outcome, mut turns) = (Outcome::default(), Turns::begin());
+    let (mut outcome, mut turns) = (Outcome { unchanged: gone, ..Outcome::default() }, Turns::begin());
     let mut views = views.into_iter().peekable();
     while views.peek().is_some() {
         let batch: Vec<DeploymentView> = views.by_ref().take(PAGE as usize).collect();
@@ -82,10 +82,8 @@ impl Outcome {
     fn finish(self, request: &Request, version: String) -> AppResult<Planned> {
         let Self { targets, unfit, unchanged } = self;
         if !unfit.is_empty() && (!request.may_leave_out() || targets.is_empty()) {
-            let errors = unfit
-                .into_iter()
-                .map(|left| FieldProblem { field: show::device_name(&left.device), message: left.reason })
-                .collect();
+            let errors =
+                unfit.into_iter().map(|left| FieldProblem::new(show::device_name(&left.device), left.reason)).collect();
             // Where none is left, leaving out is no way.
             let next = if targets.is_empty() {
                 "choose another version or other devices"
@@ -154,6 +152,7 @@ async fn plan_one(
         from,
         to,
         convergence: Some(convergence),
+        silent: last_seen.is_none_or(|seen| seen < state.silent_since()),
     });
     Ok(())
 }
@@ -204,8 +203,8 @@ async fn hosts(state: &ServerState, request: &Request, views: &[DeploymentView])
     Ok(devices.into_iter().map(|device| (device.key.clone(), device)).collect())
 }
 
-/// The deployments a scope means.
-async fn in_scope(state: &ServerState, request: &Request) -> AppResult<Vec<DeploymentView>> {
+/// The deployments a scope means, and what was named and is gone meanwhile, where that may be.
+async fn in_scope(state: &ServerState, request: &Request) -> AppResult<(Vec<DeploymentView>, Vec<LeftOut>)> {
     if let Some(ids) = &request.scope.deployments {
         return by_id(state, request, ids).await;
     }
@@ -215,7 +214,7 @@ async fn in_scope(state: &ServerState, request: &Request) -> AppResult<Vec<Deplo
     if let Some(selector) = scope::selector(state, &request.scope).await? {
         let moves = |deployment: &Deployment| !request.movers || request.version.as_ref() != Some(&deployment.version);
         if selector.requirements.is_empty() {
-            return all(state, &filter, moves).await;
+            return Ok((all(state, &filter, moves).await?, Vec::new()));
         }
         let devices = scope::matching(state, &DeviceFilter { client: None, selector }, TARGETS_MAX).await?;
         let keys: HashSet<DeviceKey> = devices.into_iter().map(|device| device.key).collect();
@@ -223,10 +222,10 @@ async fn in_scope(state: &ServerState, request: &Request) -> AppResult<Vec<Deplo
             let key = DeviceKey { client: deployment.client.clone(), device: scope::base(&deployment.target) };
             moves(deployment) && keys.contains(&key)
         };
-        return all(state, &filter, hit).await;
+        return Ok((all(state, &filter, hit).await?, Vec::new()));
     }
     let places = scope::named(request.scope.devices.as_deref().unwrap_or_default())?;
-    by_place(state, request, &filter, &places).await
+    Ok((by_place(state, request, &filter, &places).await?, Vec::new()))
 }
 
 async fn all(
@@ -260,7 +259,7 @@ async fn by_place(
         let views = state.store.deployments_page(&filter, state.silent_since(), None, PAGE).await?;
         if views.is_empty() {
             let message = format!("`{}` has no deployment of `{}`", place_name(client, target), request.application);
-            errors.push(FieldProblem { field: format!("scope.devices[{index}]"), message });
+            errors.push(FieldProblem::new(format!("scope.devices[{index}]"), message));
         }
         found.extend(views);
     }
@@ -271,36 +270,65 @@ async fn by_place(
     }
 }
 
-async fn by_id(state: &ServerState, request: &Request, ids: &[String]) -> AppResult<Vec<DeploymentView>> {
+async fn by_id(
+    state: &ServerState,
+    request: &Request,
+    ids: &[String],
+) -> AppResult<(Vec<DeploymentView>, Vec<LeftOut>)> {
     let mut found: Vec<DeploymentView> = Vec::with_capacity(ids.len());
-    let mut errors = Vec::new();
+    let (mut errors, mut gone, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
     for (index, text) in ids.iter().enumerate() {
         let view = match text.parse::<DeploymentId>() {
             Ok(id) => state.store.deployment_get(id).await?,
             Err(_) => None,
         };
+        // Of many that were chosen, some may be elsewhere by the time it is done.
+        if let Some(view) = view.as_ref().filter(|_| request.may_leave_out())
+            && let Some(reason) = elsewhere(request, &view.deployment)
+        {
+            let device = &view.deployment;
+            let device = DeviceRef { client: device.client.to_string(), device: device.target.to_string() };
+            gone.push(LeftOut { device, reason });
+            continue;
+        }
         let problem = match &view {
+            None if request.may_leave_out() => continue,
             None => Some("does not exist".to_owned()),
             Some(view) if view.deployment.desired == Desired::Absent => Some("was removed".to_owned()),
             Some(view) if view.deployment.application != request.application => {
                 Some(format!("is a deployment of `{}`", view.deployment.application))
             }
-            Some(view) if found.iter().any(|known| known.deployment.id == view.deployment.id) => {
-                Some("is named twice".to_owned())
-            }
+            Some(view) if !seen.insert(view.deployment.id) => Some("is named twice".to_owned()),
             Some(_) => None,
         };
         match (problem, view) {
             (None, Some(view)) => found.push(view),
-            (problem, _) => errors.push(FieldProblem {
-                field: format!("scope.deployments[{index}]"),
-                message: format!("`{text}` {}", problem.unwrap_or_default()),
-            }),
+            (problem, _) => errors.push(FieldProblem::new(
+                format!("scope.deployments[{index}]"),
+                format!("`{text}` {}", problem.unwrap_or_default()),
+            )),
         }
     }
     if errors.is_empty() {
-        Ok(found)
+        Ok((found, gone))
     } else {
         Err(AppError::with_fields(Code::Invalid, "some deployments cannot be changed", errors))
+    }
+}
+
+/// Why a deployment is not what was meant when it was chosen.
+fn elsewhere(request: &Request, deployment: &Deployment) -> Option<String> {
+    let on = |version: &String| *version == deployment.version;
+    if deployment.desired == Desired::Absent {
+        return Some("it was removed meanwhile".to_owned());
+    }
+    match request.kind {
+        ChangeKind::Upgrade if request.movers && request.version.as_ref().is_some_and(on) => {
+            Some("nothing would change".to_owned())
+        }
+        ChangeKind::Reconfigure if request.version.as_ref().is_some_and(|version| !on(version)) => {
+            Some(format!("it is on {} now", deployment.version))
+        }
+        _ => None,
     }
 }

@@ -5,8 +5,7 @@ use crate::app::error::{AppError, AppResult, Code, field_problems};
 use crate::app::mask::{MASK, Sensitive};
 use margo::description::ApplicationDescription;
 use margo::ids::ApplicationId;
-use margo::parameters::Answers;
-use margo::problem::FieldError;
+use margo::parameters::{AnswerError, Answers};
 use margrave_api::changes as wire;
 use margrave_api::problem::FieldProblem;
 use margrave_core::model::{ChangeKind, ChangeTarget, Deployment};
@@ -56,7 +55,7 @@ impl Request {
     fn problems(&self) -> Vec<FieldProblem> {
         let mut errors = Vec::new();
         let mut note = |field: &str, message: &str| {
-            errors.push(FieldProblem { field: field.to_owned(), message: message.to_owned() });
+            errors.push(FieldProblem::new(field, message));
         };
         let (create, upgrade) = (self.kind == ChangeKind::Create, self.kind == ChangeKind::Upgrade);
         if (create || upgrade) && self.version.is_none() {
@@ -110,6 +109,8 @@ pub(super) struct PlannedTarget {
     /// Description of the version it will be on; none for a removal.
     pub(super) to: Option<Arc<ApplicationDescription>>,
     pub(super) convergence: Option<margrave_core::convergence::Convergence>,
+    /// The device has not been heard of for a while.
+    pub(super) silent: bool,
 }
 
 impl PlannedTarget {
@@ -132,7 +133,7 @@ pub(super) fn refuse(code: Code, what: &str, next: &str, mut errors: Vec<FieldPr
 }
 
 /// Answers that are wrong, each under the name of its parameter; values of sensitive ones are not repeated.
-pub(super) fn refuse_answers(errors: Vec<FieldError>, sensitive: &Sensitive) -> AppError {
+pub(super) fn refuse_answers(errors: Vec<AnswerError>, sensitive: &Sensitive) -> AppError {
     let mut errors = field_problems(errors);
     for error in &mut errors {
         if error.field == "profile" {
@@ -151,10 +152,9 @@ pub(super) fn refuse_masks(answers: &Answers, sensitive: &Sensitive) -> AppResul
     let errors: Vec<FieldProblem> = answers
         .iter()
         .filter(|(name, value)| sensitive.has(name) && value.as_str() == Some(MASK))
-        .map(|(name, _)| FieldProblem {
-            field: format!("answers.{name}"),
-            message: "this is what a hidden value is shown as; give the value itself, or leave it out to keep it"
-                .to_owned(),
+        .map(|(name, _)| {
+            let message = "this is what a hidden value is shown as; give the value itself, or leave it out to keep it";
+            FieldProblem::new(format!("answers.{name}"), message)
         })
         .collect();
     if errors.is_empty() {

@@ -24,6 +24,8 @@ const REASONS_MAX: usize = 50;
 #[derive(Debug, Clone, Default)]
 pub struct Review {
     pub targets: u64,
+    /// Of those, the ones not heard of for a while: they get it when they call.
+    pub silent: u64,
     /// The largest first.
     pub alike: Vec<Alike>,
     /// Devices that change in one of the ways that are not shown.
@@ -60,6 +62,7 @@ pub struct Reason {
 pub(crate) async fn review(state: &ServerState, request: &Request, except: &HashSet<DeviceRef>) -> AppResult<Review> {
     let planned = super::plan(state, request).await?;
     let mut turns = Turns::begin();
+    let mut silent = 0;
     let mut groups: BTreeMap<Key, (u64, Vec<String>, PlannedTarget)> = BTreeMap::new();
     for target in planned.targets {
         turns.next().await;
@@ -68,6 +71,7 @@ pub(crate) async fn review(state: &ServerState, request: &Request, except: &Hash
         if except.contains(&DeviceRef { client, device: device.clone() }) {
             continue;
         }
+        silent += u64::from(target.silent);
         let group = groups.entry(Key::of(&target)).or_insert_with(|| (0, Vec::new(), target));
         group.0 += 1;
         if group.1.len() < NAMED_MAX {
@@ -87,7 +91,7 @@ pub(crate) async fn review(state: &ServerState, request: &Request, except: &Hash
     }
     let left_out = planned.left_out.into_iter().filter(|left| !except.contains(&left.device));
     let (left_out, reasons) = reasons(left_out);
-    Ok(Review { targets, alike, otherwise, left_out, reasons })
+    Ok(Review { targets, silent, alike, otherwise, left_out, reasons })
 }
 
 /// What decides how a document changes, whatever the device is called.

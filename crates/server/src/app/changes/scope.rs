@@ -30,6 +30,7 @@ pub(super) struct Candidate {
     pub(super) hosts: Vec<Host>,
     /// Why nothing may be placed there whatever it offers.
     pub(super) barred: Option<String>,
+    pub(super) silent: bool,
 }
 
 /// A device that could host something.
@@ -80,7 +81,7 @@ pub(super) fn named(references: &[DeviceRef]) -> AppResult<Vec<(ClientId, Device
 }
 
 fn problem(index: usize, message: &str) -> FieldProblem {
-    FieldProblem { field: format!("scope.devices[{index}]"), message: message.to_owned() }
+    FieldProblem::new(format!("scope.devices[{index}]"), message)
 }
 
 /// The label selector of a scope that has one, by itself or through a group.
@@ -156,7 +157,7 @@ pub(super) async fn find(
         .filter(|child| child.key.device.parent().as_ref() == Some(&key.device))
         .filter_map(Host::of)
         .collect();
-    Ok(Some(Candidate { client: client.clone(), target: target.clone(), hosts, barred: barred(state, client) }))
+    Ok(Some(Candidate { target: target.clone(), hosts, ..of_device(state, &device) }))
 }
 
 /// The device of a target; for `gateway/*` the gateway.
@@ -165,11 +166,13 @@ pub(super) fn base(target: &DeviceTarget) -> DeviceId {
 }
 
 pub(super) fn of_device(state: &ServerState, device: &Device) -> Candidate {
+    let seen = state.heads.last_seen(&device.key.client).max(device.last_seen_at);
     Candidate {
         client: device.key.client.clone(),
         target: DeviceTarget::from(&device.key.device),
         hosts: Host::of(device).into_iter().collect(),
         barred: barred(state, &device.key.client),
+        silent: seen.is_none_or(|seen| seen < state.silent_since()),
     }
 }
 

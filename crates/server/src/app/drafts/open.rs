@@ -34,6 +34,8 @@ impl Draft {
             _ if self.answered => "review",
             Kind::Create if !placed => "version",
             Kind::Upgrade => "version",
+            Kind::Remove => "devices",
+            Kind::Reconfigure if self.is_wide() => "devices",
             Kind::Create | Kind::Reconfigure => "answers",
         }
     }

@@ -86,7 +86,6 @@ async fn failed(state: &ServerState, id: &ApplicationId) -> AppResult<Vec<Failed
                 view.reported.as_ref(),
                 (ClientState::Accepted, view.last_seen_at),
                 Convergence::Failed,
-                None,
             ),
         })
         .collect())

@@ -26,12 +26,14 @@ pub async fn deployment(state: &ServerState, id: &str) -> AppResult<Explanation>
     let simulated = deployments::Simulated::among(state, std::slice::from_ref(&view)).await?;
     let simulated = simulated.has(&view.deployment, host.as_deref());
     let DeploymentView { deployment, reported, .. } = view;
-    let forgotten = match deployment.target.device().or_else(|| deployment.target.gateway()) {
+    let (forgotten, held) = match deployment.target.device().or_else(|| deployment.target.gateway()) {
         Some(device) => {
             let key = DeviceKey { client: deployment.client.clone(), device };
-            state.store.device_get(&key).await?.is_none()
+            let found = state.store.device_get(&key).await?;
+            let read = found.as_ref().and_then(devices::capabilities);
+            (found.is_none(), read.and_then(|read| margrave_core::hold::announced(&read.document)))
         }
-        None => false,
+        None => (false, None),
     };
     let revisions = state.store.deployment_revisions(deployment.id).await?;
     let history = state.store.status_history(deployment.id).await?;
@@ -52,6 +54,7 @@ pub async fn deployment(state: &ServerState, id: &str) -> AppResult<Explanation>
         client: link,
         coming: &coming,
         simulated,
+        held,
         forgotten,
         deployment: &deployment,
     }))
@@ -86,6 +89,7 @@ pub async fn device(state: &ServerState, client: &str, device: &str) -> AppResul
     let capabilities = devices::capabilities(&found).map(|read| read.document);
     let hosts_workloads = capabilities.as_ref().is_some_and(|read| read.properties.hosts_workloads());
     let simulated = capabilities.as_ref().is_some_and(margrave_core::runtime::is_simulated);
+    let no_runtime = capabilities.as_ref().is_some_and(margrave_core::runtime::has_none);
     let held = capabilities.as_ref().and_then(margrave_core::hold::announced);
     Ok(device_words::explain(&device_words::Facts {
         key: &key,
@@ -93,6 +97,7 @@ pub async fn device(state: &ServerState, client: &str, device: &str) -> AppResul
         reported_at: found.reported_at,
         hosts_workloads,
         simulated,
+        no_runtime,
         held,
         deployments: placed,
         more,
@@ -113,7 +118,7 @@ fn placed(state: &ServerState, link: &Link, view: &DeploymentView) -> Option<dev
         what: format!("`{}` {}", deployment.application, deployment.version),
         desired: deployment.desired,
         convergence,
-        sentence: sentence(deployment, reported, (link.state, link.last_seen), convergence, None),
+        sentence: sentence(deployment, reported, (link.state, link.last_seen), convergence),
         since: deployment.updated_at,
     })
 }

@@ -11,19 +11,18 @@ pub(crate) fn sentence(
     reported: Option<&Reported>,
     (client, last_seen): (ClientState, Option<Timestamp>),
     convergence: Convergence,
-    adopted_revision: Option<i64>,
 ) -> String {
     let gone = deployment.desired == Desired::Absent && convergence == Convergence::Converged;
     let out = match client {
         ClientState::Retired => "is retired",
         ClientState::Pending => "is not accepted",
-        ClientState::Accepted => return let_in(deployment, reported, last_seen, convergence, adopted_revision),
+        ClientState::Accepted => return let_in(deployment, reported, last_seen, convergence),
     };
     // What comes and goes comes and goes through the client: while it is kept out, silence explains nothing.
     match convergence {
-        Convergence::Converged if gone => let_in(deployment, reported, last_seen, convergence, adopted_revision),
+        Convergence::Converged if gone => let_in(deployment, reported, last_seen, convergence),
         Convergence::Converged | Convergence::Failed => {
-            let said = let_in(deployment, reported, last_seen, convergence, adopted_revision);
+            let said = let_in(deployment, reported, last_seen, convergence);
             format!("{said}; client `{}` {out} and gets no changes", deployment.client)
         }
         Convergence::Applying | Convergence::OlderRevision | Convergence::Waiting | Convergence::NotHeardOf => {
@@ -47,15 +46,21 @@ fn let_in(
     reported: Option<&Reported>,
     last_seen: Option<Timestamp>,
     convergence: Convergence,
-    adopted_revision: Option<i64>,
 ) -> String {
     let what = what(deployment);
     match convergence {
+        Convergence::Converged if deployment.desired == Desired::Absent && reported.is_none() => {
+            "taken back before the device had begun it".to_owned()
+        }
         Convergence::Converged if deployment.desired == Desired::Absent => "removed from the device".to_owned(),
         Convergence::Converged => format!("{what} is installed"),
         Convergence::Applying => format!("the device is applying {what}{}", at(reported)),
+        Convergence::Failed if reported.is_some_and(|reported| reported.tries_again().is_some()) => {
+            format!("{what} failed{}; the device is trying again now", because(reported))
+        }
         Convergence::Failed => format!("{what} failed{}", because(reported)),
-        Convergence::OlderRevision => older(deployment, reported, &what, adopted_revision),
+        Convergence::OlderRevision => older(deployment, reported, &what),
+        Convergence::Waiting if reported.is_some() => told_again(reported, &what),
         Convergence::Waiting => {
             format!("{what} is published; waiting for the device to fetch it and report")
         }
@@ -71,7 +76,9 @@ fn at(reported: Option<&Reported>) -> String {
 }
 
 fn because(reported: Option<&Reported>) -> String {
-    let Some(status) = reported.and_then(|reported| DeploymentStatus::read(&reported.body).ok()) else {
+    // Of an attempt that is under way nothing is wrong yet.
+    let body = reported.map(|reported| reported.tries_again().map_or(&reported.body, |failed| &failed.body));
+    let Some(status) = body.and_then(|body| DeploymentStatus::read(body).ok()) else {
         return String::new();
     };
     let status = status.document;
@@ -84,10 +91,18 @@ fn because(reported: Option<&Reported>) -> String {
     }
 }
 
-/// `adopted_revision` is the one the device says it has, where that was looked up.
-fn older(deployment: &Deployment, reported: Option<&Reported>, what: &str, adopted_revision: Option<i64>) -> String {
+fn said(reported: Option<&Reported>) -> &'static str {
+    reported.map_or("unknown", |reported| reported.state.as_str())
+}
+
+fn told_again(reported: Option<&Reported>, what: &str) -> String {
+    let state = said(reported);
+    format!("the device was told {what} once more and has not answered yet; before, it said `{state}`")
+}
+
+fn older(deployment: &Deployment, reported: Option<&Reported>, what: &str) -> String {
     let adopted = reported.map_or(0, |reported| reported.adopted_version);
-    let state = reported.map_or("unknown", |reported| reported.state.as_str());
+    let state = said(reported);
     if adopted == 0 {
         return format!(
             "the device says `{state}` without saying of which manifest; waiting for a report about version {}",
@@ -101,8 +116,8 @@ fn older(deployment: &Deployment, reported: Option<&Reported>, what: &str, adopt
         );
     }
     // What was never changed has no older revision.
-    if adopted_revision.unwrap_or(1) == deployment.revision {
-        return format!("the device was told {what} once more and has not answered yet; before, it said `{state}`");
+    if deployment.revision == 1 {
+        return told_again(reported, what);
     }
     format!(
         "the device is on an older revision (manifest {adopted}, `{state}`); {what} is in manifest {} and waits for it",

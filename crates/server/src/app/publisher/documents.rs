@@ -5,7 +5,7 @@ use crate::app::compose::{Before, compose};
 use crate::app::mask::Sensitive;
 use margo::description::ApplicationDescription;
 use margo::ids::{ApplicationId, ClientId, DeploymentId, DeviceTarget};
-use margo::problem::FieldError;
+use margo::parameters::AnswerError;
 use margrave_core::model::{Change, ChangeKind, ChangeTarget, Deployment};
 use margrave_store::{BatchItem, BatchWrite, StoreError};
 use std::collections::{BTreeSet, HashMap};
@@ -104,7 +104,7 @@ fn put(
             values: composed.values,
         },
         Err(errors) => {
-            let say = |error: &FieldError| {
+            let say = |error: &AnswerError| {
                 let hidden = sensitive.has(&error.field);
                 let message = if hidden { "its value is not accepted" } else { &error.message };
                 format!("{}: {message}", error.field)

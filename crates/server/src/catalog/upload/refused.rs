@@ -11,13 +11,15 @@ const IMAGE: &str = "this is a container image archive, not an application packa
 
 /// More than is accepted.
 pub(crate) fn too_large() -> AppError {
+    AppError::refused(Code::TooLarge, too_large_words())
+}
+
+/// Also said by pages, before anything is sent.
+pub(crate) fn too_large_words() -> String {
     let max = UPLOAD_BYTES_MAX >> 20;
-    AppError::refused(
-        Code::TooLarge,
-        format!(
-            "the upload is larger than {max} MiB; a package holds its description and a few texts and pictures, and \
-             container images are brought into the registry by `margrave app push IMAGE.tar`"
-        ),
+    format!(
+        "the upload is larger than {max} MiB; a package holds its description and a few texts and pictures, and \
+         container images are brought into the registry by `margrave app push IMAGE.tar`"
     )
 }
 

@@ -10,7 +10,9 @@ use crate::state::ServerState;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use margrave_api::changes::{CancelChange, Cancelled, Change, CreateChange, Plan};
+use margrave_api::changes::{
+    CallOffChange, CalledOff, CancelChange, Cancelled, Change, CreateChange, Plan, RetryChange,
+};
 use margrave_api::page::Page;
 
 /// Changes, newest first.
@@ -55,6 +57,33 @@ pub(super) async fn cancel_change(
 ) -> Answer<Json<Cancelled>> {
     let left = changes::cancel(&state, &caller, &id, body.reason).await?;
     Ok(Json(Cancelled { left, change: changes::get(&state, &id).await? }))
+}
+
+/// Has everything of a change that has failed tried again at once: each device gets the same as a new revision, all in one change.
+#[utoipa::path(post, path = "/api/changes/{id}/retry", tag = "changes", params(("id" = String, Path)),
+    request_body = RetryChange,
+    responses((status = 202, body = Change, description = "Recorded durably; being published",
+            headers(("Location" = String, description = "Address of the change")))))]
+pub(super) async fn retry_change(
+    State(state): State<ServerState>,
+    By(caller): By,
+    Path(id): Path<String>,
+    JsonBody(body): JsonBody<RetryChange>,
+) -> Answer<Response> {
+    Ok(Created(changes::again(&state, &caller, &id, body.reason).await?).into_response())
+}
+
+/// Calls a change off where it waits for devices that are not heard of: what it deployed is removed there, what it changed goes
+/// back to the revision before, and that is what they find when they come back.
+#[utoipa::path(post, path = "/api/changes/{id}/call-off", tag = "changes", params(("id" = String, Path)),
+    request_body = CallOffChange, responses((status = 200, body = CalledOff)))]
+pub(super) async fn call_off_change(
+    State(state): State<ServerState>,
+    By(caller): By,
+    Path(id): Path<String>,
+    JsonBody(body): JsonBody<CallOffChange>,
+) -> Answer<Json<CalledOff>> {
+    Ok(Json(CalledOff { changes: changes::call_off(&state, &caller, &id, body.reason).await? }))
 }
 
 /// The plan of a dry run, or the recorded change with its address.

@@ -38,6 +38,16 @@ pub(super) async fn get_application_version(
     Ok(Json(applications::get_version(&state, &id, &version).await?))
 }
 
+/// Asks the registries again whether they have the components; `warnings` says which ones they have not.
+#[utoipa::path(post, path = "/api/applications/{id}/versions/{version}/components", tag = "applications",
+    params(("id" = String, Path), ("version" = String, Path)), responses((status = 200, body = ApplicationVersion)))]
+pub(super) async fn ask_application_components(
+    State(state): State<ServerState>,
+    Path((id, version)): Path<(String, String)>,
+) -> Answer<Json<ApplicationVersion>> {
+    Ok(Json(applications::ask_for_components(&state, &id, &version).await?))
+}
+
 /// Takes a version out of the catalog, unless a deployment is on it.
 #[utoipa::path(delete, path = "/api/applications/{id}/versions/{version}", tag = "applications",
     params(("id" = String, Path), ("version" = String, Path), Reason), responses((status = 204)))]

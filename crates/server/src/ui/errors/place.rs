@@ -1,6 +1,6 @@
 //! Where an error happened: the list it belongs to, the thing it is about, and what became of that.
 
-use crate::app::access;
+use crate::app::audit;
 use crate::app::paging::Paging;
 use crate::state::ServerState;
 use crate::ui::markup::{Markup, escape};
@@ -63,7 +63,7 @@ impl Place {
     /// What the audit knows of something that is not there.
     pub(super) async fn became(&self, state: &ServerState, shell: &Shell) -> Option<Markup> {
         let newest = Paging { limit: Some(1), after: None };
-        let found = access::audit(state, Some(self.subject.as_deref()?), None, &newest).await.ok()?;
+        let found = audit::list(state, Some(self.subject.as_deref()?), None, &newest).await.ok()?;
         found.items.first().map(|record| told(record, shell))
     }
 }

@@ -1,10 +1,11 @@
 //! Everything that happened, and who did what to what and why.
 
-use crate::app::access::{self, AuditQuery};
-use crate::app::error::AppError;
+use crate::app::audit;
+use crate::app::error::{AppError, AppResult};
 use crate::app::events::{self, EventsFilter, Order};
 use crate::app::overview;
 use crate::app::paging::whole;
+use crate::app::period::{End, Period};
 use crate::ui::markup::Markup;
 use crate::ui::routes::query::{Asked, link};
 use crate::ui::visit::{Answer, Section, Shell, Visit, pages};
@@ -12,6 +13,8 @@ use crate::ui::words::actions as words;
 use askama::Template;
 use margrave_api::access::AuditRecord;
 use margrave_api::events::Event;
+use margrave_api::page::Page;
+use margrave_api::problem::FieldProblem;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -27,13 +30,14 @@ const KINDS: [(&str, &str); 9] = [
     ("group", "Groups"),
     ("session", "Signing in"),
 ];
-const ACTIONS: [(&str, &str); 10] = [
+const ACTIONS: [(&str, &str); 11] = [
     ("change", "Changes"),
     ("deployment", "Deployments"),
     ("client", "Clients"),
     ("device", "Devices"),
     ("group", "Groups"),
     ("application", "Catalog"),
+    ("registry", "Registries"),
     ("token", "Tokens"),
     ("session", "Sessions"),
     ("operator", "Passwords"),
@@ -46,6 +50,9 @@ const SPANS: [(&str, &str, u64); 4] = [
     ("month", "The last 30 days", 24 * 30),
 ];
 
+/// The fields of a stretch of time.
+const ENDS: [(&str, &str); 2] = [("from", "From (UTC)"), ("until", "Until (UTC)")];
+
 #[derive(Template)]
 #[template(path = "activity.html", blocks = ["live", "nav"])]
 struct EventsPage {
@@ -56,8 +63,7 @@ struct EventsPage {
     device: String,
     application: String,
     applications: Vec<(String, String)>,
-    since: String,
-    spans: Vec<(&'static str, &'static str)>,
+    when: When,
     next: Option<String>,
     first: Option<String>,
     wrong: Option<String>,
@@ -69,6 +75,9 @@ struct Shown {
     /// Its kind in people's words.
     what: String,
     sentence: Markup,
+    /// What stands behind the link.
+    rest: Markup,
+    actor: Option<String>,
     /// Where it leads, and what that is called.
     link: Option<(String, String)>,
     tone: &'static str,
@@ -84,10 +93,10 @@ struct AuditPage {
     action: String,
     actions: Vec<(&'static str, &'static str)>,
     subject: String,
-    since: String,
-    spans: Vec<(&'static str, &'static str)>,
+    when: When,
     next: Option<String>,
     first: Option<String>,
+    wrong: Option<String>,
     checked: Option<(bool, String)>,
     check_link: String,
 }
@@ -141,49 +150,108 @@ impl Narrowed {
         self.later.then(|| self.with("after", ""))
     }
 
-    /// The beginning of the span that was chosen, as RFC 3339.
-    fn since(&self, visit: &Visit) -> Option<String> {
+    /// The stretch of time that was chosen: how far back, and the two ends; all of it holds.
+    fn period(&self, visit: &Visit) -> AppResult<Period> {
+        let (from, until) = (self.given("from"), self.given("until"));
+        let mut period =
+            Period::read(End { field: "from", text: from.as_deref() }, End { field: "until", text: until.as_deref() })?;
         let word = self.text("since");
-        let (_, _, hours) = SPANS.into_iter().find(|(known, _, _)| *known == word)?;
-        Some(visit.state.now().minus(Duration::from_hours(hours)).to_string())
+        if let Some((_, _, hours)) = SPANS.into_iter().find(|(known, _, _)| *known == word) {
+            period.since = period.since.max(Some(visit.state.now().minus(Duration::from_hours(hours))));
+        }
+        Ok(period)
+    }
+
+    fn when(&self, wrong: &[FieldProblem]) -> When {
+        let end = |name: &'static str, label| {
+            let value = self.text(name);
+            let wrong = wrong.iter().find(|error| error.field == name).map(|error| error.message.clone());
+            EndField { name, label, kind: input_kind(&value), value, wrong }
+        };
+        When {
+            since: self.text("since"),
+            spans: SPANS.map(|(word, name, _)| (word, name)),
+            ends: ENDS.map(|(name, label)| end(name, label)),
+        }
     }
 }
 
-fn spans() -> Vec<(&'static str, &'static str)> {
-    SPANS.iter().map(|(word, name, _)| (*word, *name)).collect()
+/// The fields for when something happened.
+struct When {
+    since: String,
+    spans: [(&'static str, &'static str); SPANS.len()],
+    ends: [EndField; 2],
+}
+
+struct EndField {
+    name: &'static str,
+    label: &'static str,
+    kind: &'static str,
+    value: String,
+    wrong: Option<String>,
+}
+
+/// A day is chosen; a time that came by the address stays one. What is neither stays to be seen and mended.
+fn input_kind(value: &str) -> &'static str {
+    if value.is_empty() || value.parse::<jiff::civil::Date>().is_ok_and(|day| day.to_string() == value) {
+        "date"
+    } else if value.parse::<jiff::civil::DateTime>().is_ok() {
+        "datetime-local"
+    } else {
+        "text"
+    }
+}
+
+/// A list, or an empty one with what is wrong with the question.
+type Found<T> = (Page<T>, Option<String>, Vec<FieldProblem>);
+
+fn or_wrong<T>(found: AppResult<Page<T>>) -> AppResult<Found<T>> {
+    match found {
+        Ok(page) => Ok((page, None, Vec::new())),
+        Err(AppError::Refused { detail, errors, .. }) => {
+            let ends = errors.iter().filter_map(|error| {
+                let (_, label) = ENDS.into_iter().find(|(name, _)| *name == error.field)?;
+                Some(format!("{label}: {}", error.message))
+            });
+            let ends: Vec<String> = ends.collect();
+            let words = if ends.is_empty() { detail } else { ends.join("; ") };
+            Ok((whole(Vec::new()), Some(words), errors))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 pub(in crate::ui) async fn events(visit: Visit, asked: Asked) -> Answer {
     let overview = overview::get(&visit.state).await?;
-    let narrowed = Narrowed::read(&asked, "/activity", &["kind", "device", "client", "application", "since"]);
-    let filter = EventsFilter {
-        kind: narrowed.given("kind"),
-        client: narrowed.given("client"),
-        place: narrowed.given("device"),
-        application: narrowed.given("application"),
-        since: narrowed.since(&visit),
-        ..EventsFilter::default()
+    let narrowed =
+        Narrowed::read(&asked, "/activity", &["kind", "device", "client", "application", "since", "from", "until"]);
+    let found = match narrowed.period(&visit) {
+        Ok(Period { since, until }) => {
+            let filter = EventsFilter {
+                kind: narrowed.given("kind"),
+                client: narrowed.given("client"),
+                place: narrowed.given("device"),
+                application: narrowed.given("application"),
+                since: since.map(|at| at.to_string()),
+                until: until.map(|at| at.to_string()),
+                ..EventsFilter::default()
+            };
+            events::history(&visit.state, filter, None, Order::Newest, &asked.paging()).await
+        }
+        Err(error) => Err(error),
     };
-    let (page, wrong) = match events::history(&visit.state, filter, None, Order::Newest, &asked.paging()).await {
-        Ok(page) => (page, None),
-        Err(AppError::Refused { detail, .. }) => (whole(Vec::new()), Some(detail)),
-        Err(error) => return Err(error.into()),
-    };
-    let mut applications: Vec<(String, String)> =
-        overview.names.iter().map(|(id, name)| (id.clone(), name.clone())).collect();
-    applications.sort_by(|one, other| one.1.cmp(&other.1));
+    let (page, wrong, errors) = or_wrong(found)?;
     let shell = visit.shell(Section::Activity, "Activity").await?;
     let page = EventsPage {
         events: page.items.into_iter().map(|event| shown(event, &shell, &overview.names)).collect(),
         kinds: KINDS.to_vec(),
-        spans: spans(),
+        when: narrowed.when(&errors),
         next: narrowed.next(page.next),
         first: narrowed.first(),
         kind: narrowed.text("kind"),
         device: narrowed.given("device").unwrap_or_else(|| narrowed.text("client")),
         application: narrowed.text("application"),
-        since: narrowed.text("since"),
-        applications,
+        applications: overview.applications(),
         wrong,
         shell,
     };
@@ -211,61 +279,65 @@ fn shown(event: Event, shell: &Shell, names: &HashMap<String, String>) -> Shown 
         event.application.as_ref().map(|id| (format!("/catalog/{id}"), application.unwrap_or_else(|| id.clone())))
     };
     let what = words::happened(&event.kind);
-    Shown { sentence: shell.sentence(&event.message), what, link, tone, event }
+    // The mark says the state, the link what and where, and the device is the one that said so: only the rest is news.
+    let (sentence, rest, actor) = match rest(&event) {
+        Some(rest) => (Markup::default(), shell.prose(&rest), None),
+        None => (shell.sentence(&event.message), Markup::default(), event.actor.clone()),
+    };
+    Shown { event, what, sentence, rest, actor, link, tone }
+}
+
+/// Of a device's word about a deployment, what its state does not say.
+fn rest(event: &Event) -> Option<String> {
+    let (state, device) = (event.kind.strip_prefix("deployment.")?, event.device.as_ref()?);
+    let by_itself = event.actor.as_deref()?.strip_prefix("client:") == event.client.as_deref();
+    let (_, said) = event.message.split_once(&format!("on `{device}` ")).filter(|_| by_itself)?;
+    let known = said.strip_prefix("is ").and_then(|said| said.strip_prefix(state)).or_else(|| said.strip_prefix(state));
+    Some(known.unwrap_or(said).trim_start_matches([':', ' ']).to_owned())
 }
 
 /// What a record is about, by name, and where it is shown.
 pub(in crate::ui) fn about(record: &AuditRecord, names: &HashMap<String, String>) -> (String, Option<String>) {
     let state = record.after.as_ref().or(record.before.as_ref());
-    let text = |member: &str| state.and_then(|state| state.get(member)).and_then(serde_json::Value::as_str);
-    let name = |id: &str| names.get(id).cloned().unwrap_or_else(|| id.to_owned());
     let (noun, rest) = record.subject.split_once('/').unwrap_or((record.subject.as_str(), ""));
-    match noun {
-        "deployment" => {
-            let application = text("application").map_or_else(|| "a deployment".to_owned(), name);
-            let place = text("target").map(|target| format!(" on {target}")).unwrap_or_default();
-            (format!("{application}{place}"), Some(format!("/deployments/{rest}")))
-        }
-        "change" => {
-            let application = text("application").map_or_else(String::new, |id| format!(" of {}", name(id)));
-            (format!("change{application}"), Some(format!("/changes/{rest}")))
-        }
+    let link = match noun {
+        "deployment" => Some(format!("/deployments/{rest}")),
+        "change" => Some(format!("/changes/{rest}")),
         "device" => {
             let (client, device) = rest.split_once('/').unwrap_or((rest, rest));
-            (format!("device {device}"), Some(super::overview::place(client, device)))
+            Some(super::overview::place(client, device))
         }
         "application" => {
             let (id, version) = rest.split_once('/').unwrap_or((rest, ""));
-            (format!("{} {version}", name(id)), Some(link(&format!("/catalog/{id}"), &[("version", version)])))
+            Some(link(&format!("/catalog/{id}"), &[("version", version)]))
         }
-        "group" => (format!("group {rest}"), Some(format!("/groups/{rest}"))),
-        "token" | "session" => (format!("{noun} of {}", text("name").unwrap_or("somebody")), None),
-        _ if rest.is_empty() => (noun.to_owned(), None),
-        noun => (format!("{noun} {rest}"), None),
-    }
-}
-
-/// The application somebody means by a part of its name: the one whose name is shortest.
-fn application_named(text: &str, names: &HashMap<String, String>) -> Option<String> {
-    let text = text.to_lowercase();
-    let meant = names.iter().filter(|(_, name)| name.to_lowercase().contains(&text));
-    meant.min_by_key(|(id, name)| (name.len(), (*id).clone())).map(|(id, _)| id.clone())
-}
-
-pub(in crate::ui) async fn audit(visit: Visit, asked: Asked) -> Answer {
-    let overview = overview::get(&visit.state).await?;
-    let narrowed = Narrowed::read(&asked, "/activity/audit", &["actor", "action", "subject", "since"]);
-    let query = AuditQuery {
-        actor: narrowed.given("actor"),
-        action: narrowed.given("action"),
-        application: narrowed.given("subject").and_then(|text| application_named(&text, &overview.names)),
-        subject: narrowed.given("subject"),
-        since: narrowed.since(&visit),
-        ..AuditQuery::default()
+        "group" => Some(format!("/groups/{rest}")),
+        "registry" => Some("/settings/registries".to_owned()),
+        _ => None,
     };
-    let page = access::search_audit(&visit.state, &query, None, &asked.paging()).await?;
+    (audit::about(&record.subject, state, names), link)
+}
+
+pub(in crate::ui) async fn records(visit: Visit, asked: Asked) -> Answer {
+    let overview = overview::get(&visit.state).await?;
+    let narrowed = Narrowed::read(&asked, "/activity/audit", &["actor", "action", "subject", "since", "from", "until"]);
+    let found = match narrowed.period(&visit) {
+        Ok(Period { since, until }) => {
+            let query = audit::Query {
+                actor: narrowed.given("actor"),
+                action: narrowed.given("action"),
+                about: narrowed.given("subject"),
+                of: None,
+                since: since.map(|at| at.to_string()),
+                until: until.map(|at| at.to_string()),
+            };
+            audit::search(&visit.state, &query, None, &asked.paging()).await
+        }
+        Err(error) => Err(error),
+    };
+    let (page, wrong, errors) = or_wrong(found)?;
     let checked = if asked.get("check").is_some() {
-        let found = access::verify_audit(&visit.state).await?;
+        let found = audit::verify(&visit.state).await?;
         let words = match found.broken_at {
             None => format!("All {} records fit together; none was changed or taken away.", found.records),
             Some(seq) => format!("Record {seq} does not fit: it, or one before it, was changed or taken away."),
@@ -286,9 +358,10 @@ pub(in crate::ui) async fn audit(visit: Visit, asked: Asked) -> Answer {
     };
     let page = AuditPage {
         shell: visit.shell(Section::Activity, "Audit").await?,
-        actors: access::audit_actors(&visit.state).await?,
+        actors: audit::actors(&visit.state).await?,
         actions: ACTIONS.to_vec(),
-        spans: spans(),
+        when: narrowed.when(&errors),
+        wrong,
         next: narrowed.next(page.next),
         first: narrowed.first(),
         check_link: narrowed.with("check", "yes"),
@@ -304,7 +377,6 @@ pub(in crate::ui) async fn audit(visit: Visit, asked: Asked) -> Answer {
         actor: narrowed.text("actor"),
         action: narrowed.text("action"),
         subject: narrowed.text("subject"),
-        since: narrowed.text("since"),
     };
     visit.show(&page)
 }

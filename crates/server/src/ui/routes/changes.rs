@@ -1,16 +1,18 @@
 //! Changes: one intent over many devices, and how far it is, live.
 
+mod asks;
+
 use super::deployments::list::{Row, row};
 use super::overview::{ShownChange, change_title, open, shown_change};
-use crate::app::changes;
+use super::tiles::Tile;
+use crate::app::changes::{self, Wanted};
 use crate::app::deployments::{self, Query};
 use crate::app::drafts;
 use crate::app::error::{AppError, Code};
-use crate::app::overview;
 use crate::app::paging::Paging;
-use crate::ui::ask::{Question, ask};
+use crate::app::{overview, shown};
+use crate::ui::ask::ask;
 use crate::ui::form::Posted;
-use crate::ui::markup::Markup;
 use crate::ui::routes::query::{Asked, device_link, link};
 use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
 use crate::ui::words;
@@ -27,6 +29,10 @@ const CHANGES_MAX: u32 = 25;
 struct ListPage {
     shell: Shell,
     changes: Vec<ShownChange>,
+    application: String,
+    applications: Vec<(String, String)>,
+    /// Under way, over, or either.
+    state: String,
     next: Option<String>,
 }
 pages!(ListPage);
@@ -44,7 +50,17 @@ struct ChangePage {
     /// What is going on, in one sentence.
     sentence: String,
     under_way: bool,
+    /// Somebody is still to be told or to answer.
+    goes_on: bool,
     left: u64,
+    /// Devices that do not call, where something can still be done about it.
+    silent: u64,
+    /// It can be called off on them.
+    can_call_off: bool,
+    /// Failed, and can be tried again together.
+    failed: u64,
+    /// Deployments of it that can be changed or removed together.
+    these: u64,
     /// The answers it gives, in the words of the questions.
     answers: Vec<(String, String)>,
     /// Device, where it is, and why it was skipped.
@@ -53,24 +69,27 @@ struct ChangePage {
 }
 pages!(ChangePage);
 
-struct Tile {
-    count: u64,
-    state: Markup,
-    tone: &'static str,
-    link: String,
-    chosen: bool,
-}
-
 pub(in crate::ui) async fn list(visit: Visit, asked: Asked) -> Answer {
     let overview = overview::get(&visit.state).await?;
     let paging = Paging { limit: Some(CHANGES_MAX), after: asked.get("after") };
-    let page = changes::list(&visit.state, &paging).await?;
-    let mut shown = Vec::with_capacity(page.items.len());
-    for change in page.items {
-        shown.push(shown_change(&overview, changes::told(&visit.state, &change.id).await?));
-    }
-    let next = page.next.map(|next| link("/changes", &[("after", &next)]));
-    visit.show(&ListPage { shell: visit.shell(Section::Deployments, "Changes").await?, changes: shown, next })
+    let (application, state) = (asked.text("application"), asked.text("state"));
+    let over = match state.as_str() {
+        "under-way" => Some(false),
+        "over" => Some(true),
+        _ => None,
+    };
+    let wanted = Wanted { application: asked.get("application"), over };
+    let page = changes::list_wanted(&visit.state, &wanted, &paging).await?;
+    let at = |after: &str| link("/changes", &[("application", &application), ("state", &state), ("after", after)]);
+    let listing = ListPage {
+        shell: visit.shell(Section::Deployments, "Changes").await?,
+        changes: page.items.into_iter().map(|told| shown_change(&overview, told)).collect(),
+        next: page.next.map(|next| at(&next)),
+        applications: overview.applications(),
+        application: application.clone(),
+        state: state.clone(),
+    };
+    visit.show(&listing)
 }
 
 pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<String>) -> Answer {
@@ -80,8 +99,11 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     let name = overview.names.get(&told.change.application).unwrap_or(&told.change.application).clone();
     let title = change_title(&name, &told);
     let change = told.change.clone();
-    if asked.get("ask").as_deref() == Some("cancel") {
-        return ask(&visit, Section::Deployments, cancelling(&name, &change)).await;
+    match asked.get("ask").as_deref() {
+        Some("cancel") => return ask(&visit, Section::Deployments, asks::cancelling(&name, &change)).await,
+        Some("again") => return ask(&visit, Section::Deployments, asks::trying_again(&name, &change)).await,
+        Some("call-off") => return ask(&visit, Section::Deployments, asks::calling_off(&name, &change)).await,
+        _ => {}
     }
     let word = asked.text("state");
     let convergence = Convergence::ALL.into_iter().find(|known| known.as_str() == word);
@@ -90,14 +112,18 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     let removing = change.kind == ChangeKind::Remove;
     let counts = change.deployments.clone().unwrap_or_default();
     let at = |state: &str, after: &str| link(&format!("/changes/{id}"), &[("state", state), ("after", after)]);
+    // What can occur has its place from the beginning: a tile that comes and goes moves all the others.
+    let never = |one: Convergence| {
+        let pair = (one, change.kind);
+        matches!(pair, (Convergence::OlderRevision, ChangeKind::Create) | (Convergence::Waiting, ChangeKind::Remove))
+    };
     let tiles = Convergence::ALL
         .into_iter()
-        .filter(|one| counts.of(*one) > 0 || convergence == Some(*one))
+        .filter(|one| !never(*one) || counts.of(*one) > 0 || convergence == Some(*one))
         .map(|one| {
-            let look = words::of_convergence(one, removing);
             let chosen = convergence == Some(one);
             let link = at(if chosen { "" } else { one.as_str() }, "");
-            Tile { count: counts.of(one), state: words::convergence(one, removing), tone: look.tone, link, chosen }
+            Tile::new(counts.of(one), words::of_convergence(one, removing), link, chosen)
         })
         .collect();
     let failed = counts.of(Convergence::Failed);
@@ -110,16 +136,15 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     };
     let mut rows: Vec<Row> = page.items.into_iter().map(|deployment| row(deployment, &overview.names)).collect();
     rows.sort_by_key(|row| row.deployment.convergence != Convergence::Failed);
-    let under_way = !change.finished;
+    let (under_way, goes_on) = (!change.finished, !change.finished || open(&change) > 0);
     let skipped = changes::skipped(state, &change).await?.into_iter().map(|one| {
         let link = device_link(&one.client, one.device.trim_end_matches("/*"));
         (one.device, link, one.reason)
     });
     let skipped: Vec<_> = skipped.collect();
     let names = drafts::names(state, &change.application, &change.version).await;
-    let said = |(name, value): (&String, &serde_json::Value)| {
-        (names.get(name).unwrap_or(name).clone(), super::devices::said(value))
-    };
+    let said =
+        |(name, value): (&String, &serde_json::Value)| (names.get(name).unwrap_or(name).clone(), shown::answer(value));
     let page = ChangePage {
         answers: change.answers.iter().map(said).collect(),
         skipped_more: change.skipped.len().saturating_sub(skipped.len()),
@@ -133,45 +158,18 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         state: word.clone(),
         sentence,
         under_way,
+        goes_on,
         left,
+        silent: counts.of(Convergence::NotHeardOf),
+        can_call_off: !removing && !under_way,
+        failed: if removing { 0 } else { failed },
+        these: if removing || under_way || counts.total() > drafts::CHOSEN_MAX as u64 { 0 } else { counts.total() },
     };
     visit.show(&page)
 }
 
-/// What is asked before the rest of a change is cancelled; where nothing is left, only that.
-fn cancelling(name: &str, change: &Change) -> Question {
-    let left = if change.finished { 0 } else { change.total.saturating_sub(change.published) };
-    let goes_on = match change.published {
-        0 => String::new(),
-        1 => "The device told already goes on; change or remove what it got if it should not.".to_owned(),
-        told => format!(
-            "The {} told already go on; change or remove what they got if they should not.",
-            words::count(told, "device")
-        ),
-    };
-    let back = format!("/changes/{}", change.id);
-    if left == 0 {
-        let title = "Nothing is left to cancel".to_owned();
-        let every = "Every device this change is for was told already, or it was cancelled before.".to_owned();
-        return Question { title, text: vec![every, goes_on], back, ..Question::default() };
-    }
-    let stays = match left {
-        1 => "1 device not told yet stays as it is.".to_owned(),
-        left => format!("{} not told yet stay as they are.", words::count(left, "device")),
-    };
-    Question {
-        title: format!("Cancel the rest of this change of {name}?"),
-        text: vec![stays, goes_on],
-        devices: Some(left),
-        action: back.clone(),
-        fields: vec![("action", "cancel".to_owned())],
-        button: "Cancel the rest".to_owned(),
-        danger: true,
-        back,
-    }
-}
-
-/// What is going on, in one sentence; and in a second one what has become of it since.
+/// What is going on, in one sentence; and in a second one what has become of it since. Spoken when it changes, so what changes
+/// with every device is left to the counts beside it.
 fn sentence(change: &Change) -> String {
     let counts = change.deployments.clone().unwrap_or_default();
     let open = open(change);
@@ -179,11 +177,7 @@ fn sentence(change: &Change) -> String {
     let outcome = change.outcome();
     let (done, failed) = (outcome.of(Convergence::Converged), outcome.of(Convergence::Failed));
     let mut said = if !change.finished {
-        format!(
-            "Telling the devices: {} of {} told.",
-            words::thousands(change.published),
-            words::thousands(change.total)
-        )
+        "Telling the devices.".to_owned()
     } else if left > 0 {
         format!("Cancelled with {} not told; the others go on.", words::count(left, "device"))
     } else if open > 0 {
@@ -191,15 +185,19 @@ fn sentence(change: &Change) -> String {
         let busy = open - silent;
         let mut parts = Vec::new();
         if busy > 0 {
-            parts.push(format!("{} still at it", words::count(busy, "device")));
+            let told = match change.total {
+                1 => "Told; waiting for the device to finish",
+                _ => "All devices are told; waiting for some to finish",
+            };
+            parts.push(told.to_owned());
         }
-        if silent > 0 {
-            // What a device is to have is there for it to fetch; one that does not call knows nothing of it.
-            let verb = if silent == 1 { "does" } else { "do" };
-            parts.push(format!("{} {verb} not call; it waits for them", words::count(silent, "device")));
+        // What a device is to have is there for it to fetch; one that does not call knows nothing of it.
+        match silent {
+            0 => {}
+            1 => parts.push("1 device does not call; it waits until it does".to_owned()),
+            many => parts.push(format!("{} devices do not call; it waits for them", words::thousands(many))),
         }
-        let text = parts.join(", ");
-        format!("{}.", if silent == 1 { text.replace("waits for them", "waits until it does") } else { text })
+        format!("{}.", parts.join(", "))
     } else if done == change.total {
         "Finished: done everywhere.".to_owned()
     } else {
@@ -226,14 +224,34 @@ fn sentence(change: &Change) -> String {
 }
 
 pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> Answer {
-    if posted.form.text("action") != "cancel" {
-        return Err(AppError::refused(Code::Invalid, "say what should be done with the change").into());
+    let (state, caller, reason) = (posted.state(), posted.caller(), posted.reason());
+    match posted.form.text("action") {
+        "again" => {
+            let change = posted.once(changes::again(state, caller, &id, reason)).await?;
+            Ok(go(&format!("/changes/{}", change.id), None))
+        }
+        "call-off" => {
+            let made = match changes::call_off(state, caller, &id, reason).await {
+                // The same form once more, or everybody is back by now.
+                Err(AppError::Refused { code: Code::Unchanged, .. }) => {
+                    let said = "It waits for no device that does not call any more.";
+                    return Ok(go(&format!("/changes/{id}"), Some(said)));
+                }
+                made => made?,
+            };
+            Ok(match made.as_slice() {
+                [only] => go(&format!("/changes/{}", only.id), None),
+                _ => go("/changes", Some(&format!("{} changes were made, one for each kind of before.", made.len()))),
+            })
+        }
+        "cancel" => {
+            let said = match changes::cancel(state, caller, &id, reason).await? {
+                0 => "Every device was told already; nothing was left to cancel.".to_owned(),
+                1 => "Cancelled: 1 device stays as it is.".to_owned(),
+                left => format!("Cancelled: {} stay as they are.", words::count(left, "device")),
+            };
+            Ok(go(&format!("/changes/{id}"), Some(&said)))
+        }
+        _ => Err(AppError::refused(Code::Invalid, "say what should be done with the change").into()),
     }
-    let left = changes::cancel(posted.state(), posted.caller(), &id, posted.reason()).await?;
-    let said = match left {
-        0 => "Every device was told already; nothing was left to cancel.".to_owned(),
-        1 => "Cancelled: 1 device stays as it is.".to_owned(),
-        left => format!("Cancelled: {} stay as they are.", words::count(left, "device")),
-    };
-    Ok(go(&format!("/changes/{id}"), Some(&said)))
 }

@@ -3,11 +3,13 @@
 pub(super) mod add;
 pub(super) mod client;
 pub(super) mod detail;
+pub(super) mod filter;
 mod forget;
 mod label;
 pub(super) mod list;
 
-use crate::app::fleet::{Listed, Placed};
+use crate::app::fleet::{Listed, Placed, Running};
+use crate::app::shown::plain;
 use crate::ui::markup::{self, Markup};
 use crate::ui::routes::query::device_link;
 use crate::ui::words;
@@ -23,7 +25,9 @@ pub(super) struct Row {
     pub(super) site: Option<String>,
     /// Vendor and model, where the device knows them.
     pub(super) kind: Option<String>,
+    /// What should run, each with how it does.
     pub(super) placed: Vec<Markup>,
+    pub(super) running: Running,
     pub(super) labels: Vec<Label>,
 }
 
@@ -36,6 +40,32 @@ pub(super) struct Label {
     pub(super) whose: Option<&'static str>,
 }
 
+impl Row {
+    /// How much of what should run the device says it runs; none where nothing should.
+    pub(super) fn runs(&self) -> Option<String> {
+        let Running { wanted, running, .. } = self.running;
+        match (wanted, running) {
+            (0, _) => None,
+            (wanted, running) if wanted == running => Some("reported running".to_owned()),
+            (1, _) => Some("not reported running".to_owned()),
+            (wanted, running) => Some(format!("{running} of {wanted} reported running")),
+        }
+    }
+
+    /// What the device says of what should run, kind by kind.
+    pub(super) fn reported(&self) -> Vec<Markup> {
+        let Running { running, failed, under_way, unheard, .. } = self.running;
+        let kinds = [
+            (running, "good", "check", "reported running"),
+            (under_way, "busy", "turning", "reported under way"),
+            (failed, "bad", "cross", "reported failed"),
+            (unheard, "idle", "clock", "unknown: nothing reported yet"),
+        ];
+        let said = kinds.into_iter().filter(|(count, ..)| *count > 0);
+        said.map(|(count, tone, symbol, words)| markup::state(tone, symbol, &format!("{count} {words}"))).collect()
+    }
+}
+
 pub(super) fn row(listed: Listed, names: &HashMap<String, String>) -> Row {
     let device = &listed.device;
     let labels = labels(&device.operator_labels, &device.device_labels);
@@ -46,6 +76,7 @@ pub(super) fn row(listed: Listed, names: &HashMap<String, String>) -> Row {
         site,
         kind: device.made_by(),
         placed: listed.placed.iter().map(|placed| chip(placed, names)).collect(),
+        running: Running::of(&listed.placed),
         labels,
         listed,
     }
@@ -84,7 +115,7 @@ pub(super) fn client_state(state: ClientState) -> Markup {
     markup::state(tone, symbol, word)
 }
 
-/// What runs, with how it does.
+/// What should run, with how it does.
 fn chip(placed: &Placed, names: &HashMap<String, String>) -> Markup {
     let name = names.get(&placed.application).unwrap_or(&placed.application);
     let look = words::of_convergence(placed.convergence, placed.removing);
@@ -98,23 +129,6 @@ fn chip(placed: &Placed, names: &HashMap<String, String>) -> Markup {
         markup::escape(&placed.version),
         markup::escape(look.word)
     ))
-}
-
-/// An answer as people read it.
-pub(super) fn said(value: &serde_json::Value) -> String {
-    match plain(value) {
-        text if text.is_empty() || value.is_null() => "not set".to_owned(),
-        _ if value.is_boolean() => if value == true { "yes" } else { "no" }.to_owned(),
-        text => text,
-    }
-}
-
-pub(super) fn plain(value: &serde_json::Value) -> String {
-    match value {
-        serde_json::Value::String(text) => text.clone(),
-        serde_json::Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(", "),
-        other => other.to_string(),
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use crate::app::changes::Told;
 use crate::app::overview::{self, Failure, Hour, Overview};
 use crate::ui::chart;
 use crate::ui::markup::Markup;
+use crate::ui::routes::deploy::{Begun, begun};
 use crate::ui::routes::query::{device_link, link};
 use crate::ui::visit::{Answer, Section, Shell, Visit, pages};
 use crate::ui::words;
@@ -24,6 +25,8 @@ struct OverviewPage {
     silent: Vec<ShownSilent>,
     under_way: Vec<ShownChange>,
     changes: Vec<ShownChange>,
+    /// What whoever looks has begun to deploy and not finished.
+    drafts: Vec<Begun>,
     /// Who is invited and has not come, when there is nobody else to show.
     invited: Vec<String>,
     installs: Markup,
@@ -45,6 +48,8 @@ struct ShownFailure {
     link: String,
     places: Vec<(String, String)>,
     more: u64,
+    /// Whether it is being tried again just now.
+    trying: String,
     failure: Failure,
 }
 
@@ -93,6 +98,7 @@ pub(in crate::ui) async fn show(visit: Visit) -> Answer {
         changes: overview.changes.iter().map(shown).collect(),
         invited: if devices == 0 { super::devices::list::invited(&visit).await? } else { Vec::new() },
         devices,
+        drafts: begun(&visit, &shell).await?,
         tiles,
         calm: failures.is_empty() && silent.is_empty() && overview.summary.clients.pending == 0,
         failures,
@@ -126,6 +132,10 @@ fn shown_failure(overview: &Overview, failure: &Failure) -> ShownFailure {
         title: format!("{name} {} failed on {}", failure.version, words::count(failure.count, "device")),
         link: link("/deployments", &[("state", "failed"), ("application", &failure.application)]),
         places: places.collect(),
+        trying: match (failure.trying, failure.count) {
+            (_, 1) => "trying again now".to_owned(),
+            (trying, _) => format!("{} trying again now", words::thousands(trying)),
+        },
         more: failure.count.saturating_sub(failure.places.len() as u64),
         failure: failure.clone(),
     }

@@ -31,13 +31,18 @@ impl Asked {
         self.0.text(name).to_owned()
     }
 
+    /// Every value of this name.
+    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.all(name)
+    }
+
     pub(super) fn paging(&self) -> Paging {
         Paging { limit: Some(ROWS), after: self.get("after") }
     }
 }
 
 /// An address with these members that are not empty.
-pub(super) fn link(path: &str, members: &[(&str, &str)]) -> String {
+pub(in crate::ui) fn link(path: &str, members: &[(&str, &str)]) -> String {
     let mut query = url::form_urlencoded::Serializer::new(String::new());
     for (name, value) in members.iter().filter(|(_, value)| !value.is_empty()) {
         query.append_pair(name, value);

@@ -3,9 +3,10 @@
 pub(super) mod clients;
 pub(super) mod invitations;
 pub(super) mod password;
-pub(super) mod registry;
+pub(super) mod registries;
 pub(super) mod sessions;
 pub(super) mod tokens;
+pub(super) mod trust;
 
 use crate::ui::visit::go;
 use axum::response::Response;

@@ -28,6 +28,8 @@ struct SignIn {
     name: String,
     /// Where to go afterwards.
     to: String,
+    /// A form came after the session had ended.
+    ended: bool,
     assets: &'static str,
 }
 
@@ -61,8 +63,8 @@ impl Wrong {
 }
 
 pub(in crate::ui) async fn form(asked: Asked) -> Answer {
-    let to = own(&asked.text("to"));
-    render(StatusCode::OK, &SignIn { wrong: None, name: String::new(), to, assets: assets::base() })
+    let (to, ended) = (own(&asked.text("to")), asked.get("ended").is_some());
+    render(StatusCode::OK, &SignIn { wrong: None, name: String::new(), to, ended, assets: assets::base() })
 }
 
 pub(in crate::ui) async fn enter(State(state): State<ServerState>, request: Request) -> Answer {
@@ -79,7 +81,8 @@ pub(in crate::ui) async fn enter(State(state): State<ServerState>, request: Requ
         }
         Err(wrong) => {
             let (status, wait) = (wrong.status, wrong.wait);
-            let mut response = render(status, &SignIn { wrong: Some(wrong), name, to, assets: assets::base() })?;
+            let page = SignIn { wrong: Some(wrong), name, to, ended: false, assets: assets::base() };
+            let mut response = render(status, &page)?;
             if let Some(wait) = wait {
                 response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait));
             }

@@ -1,6 +1,9 @@
 // What the browser does by itself: live regions, filters, dialogs, checks while typing, an upload's progress, times that go on.
 // Every page works without it.
+import { choosing, recount, tickAll } from './choose.js';
 import { Idiomorph } from './idiomorph.js';
+import { later } from './later.js';
+import { whileSignedIn } from './session.js';
 
 const FILTER_MS = 250;
 const CHECK_MS = 350;
@@ -60,7 +63,14 @@ function place(html) {
   }
   const title = document.querySelector('[data-title]');
   if (title instanceof HTMLElement) document.title = `${title.dataset.title} - Margrave`;
+  scripted();
+  recount();
   times();
+}
+
+/** What only works with script is shown where there is some. */
+function scripted() {
+  for (const one of document.querySelectorAll('[data-script]')) /** @type {HTMLElement} */ (one).hidden = false;
 }
 
 /** @param {boolean} live */
@@ -68,7 +78,7 @@ function mark(live) {
   const badge = $('mark');
   const stale = $('stale');
   if (badge) {
-    badge.hidden = false;
+    badge.classList.remove('unknown');
     badge.textContent = live ? 'Live' : 'Not live';
     badge.classList.toggle('off', !live);
   }
@@ -79,16 +89,22 @@ function mark(live) {
   if (stale.textContent !== text) stale.textContent = text;
 }
 
-function signedOut() {
+/** What was typed is still there when somebody signs in elsewhere. @param {boolean} [typed] */
+function signedOut(typed = false) {
   out = true;
   stream?.close();
   const stale = $('stale');
   if (stale) {
     stale.hidden = false;
-    stale.replaceChildren('You are signed out. ', Object.assign(document.createElement('a'), { href: `/sign-in?to=${encodeURIComponent(location.pathname + location.search)}`, textContent: 'Sign in again' }));
+    const link = document.createElement('a');
+    link.href = `/sign-in?to=${encodeURIComponent(typed ? '/' : location.pathname + location.search)}`;
+    link.textContent = typed ? 'Sign in in another tab' : 'Sign in again';
+    if (typed) link.target = '_blank';
+    stale.replaceChildren(typed ? 'Your session has ended; nothing was sent. ' : 'You are signed out. ', link, typed ? ', then go on here: what you typed and ticked is still on this page.' : '');
+    if (typed) stale.scrollIntoView({ block: 'nearest' });
   }
   const badge = $('mark');
-  if (badge) badge.hidden = true;
+  badge?.classList.add('unknown');
   return true;
 }
 
@@ -131,18 +147,33 @@ function pulse() {
 
 /** Relative for the eye, local time in the title. */
 function times() {
+  clocks();
   const now = Date.now();
   for (const element of document.querySelectorAll('time[datetime]')) {
     const at = new Date(element.getAttribute('datetime') ?? '');
     if (Number.isNaN(at.getTime())) continue;
     const title = at.toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'long' });
     if (element.getAttribute('title') !== title) element.setAttribute('title', title);
+    if (element.hasAttribute('data-exact')) {
+      const exact = at.toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+      if (element.textContent !== exact) element.textContent = exact;
+      continue;
+    }
     // To the nearest, as the server rounds (`relative` in words.rs): what is valid for 30 days says so from the first moment.
     const seconds = Math.round(Math.abs(now - at.getTime()) / 1000);
     const [minutes, hours, days] = [60, 3600, 86400].map((unit) => Math.round(seconds / unit));
     const words = seconds < 60 ? `${seconds} s` : minutes < 60 ? `${minutes} min` : hours < 48 ? `${hours} h` : `${days} days`;
     const text = at.getTime() > now + 2000 ? `in ${words}` : seconds < 5 ? 'just now' : `${words} ago`;
     if (element.textContent !== text) element.textContent = text;
+  }
+}
+
+/** Hours of a picture, as they are where the reader is. */
+function clocks() {
+  for (const element of document.querySelectorAll('[data-clock]')) {
+    const at = new Date(element.getAttribute('data-clock') ?? '');
+    const text = at.toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit' });
+    if (!Number.isNaN(at.getTime()) && element.textContent !== text) element.textContent = text;
   }
 }
 
@@ -155,39 +186,19 @@ const filter = later(FILTER_MS, (/** @type {HTMLFormElement} */ form) => {
   refresh(address);
 });
 
-/** A choice that is narrowed down keeps what is ticked: the form goes to the server as with its button, and is shown in place. */
-/** @type {Promise<void> | null} */
-let narrowing = null;
-const narrow = later(FILTER_MS, (/** @type {HTMLFormElement} */ form) => {
-  const turn = (narrowing ?? Promise.resolve()).then(async () => {
-    const body = new URLSearchParams(/** @type {any} */ (new FormData(form)));
-    body.delete('after');
-    body.set('go', 'filter');
-    const response = await fetch(form.action, { method: 'POST', body, headers: { 'X-Fragment': 'live' }, credentials: 'same-origin' }).catch(() => null);
-    if (!response?.ok) return mark(false);
-    place(await response.text());
-    history.replaceState(null, '', response.url);
-    mark(true);
-  }).finally(() => { if (narrowing === turn) narrowing = null; });
-  narrowing = turn;
-});
-
-/** Two steps at once would be told as two people at work: the form waits for what is on its way. @param {SubmitEvent} event @param {HTMLFormElement} form */
-function inTurn(event, form) {
-  narrow.stop();
-  if (!narrowing) return;
-  event.preventDefault();
-  const pressed = event.submitter instanceof HTMLButtonElement ? `button[name="${CSS.escape(event.submitter.name)}"][value="${CSS.escape(event.submitter.value)}"]` : '';
-  narrowing.then(() => form.requestSubmit(pressed ? /** @type {HTMLButtonElement | null} */ (form.querySelector(pressed)) : null));
-}
-
 /** A form that is checked while it is filled in: the server says what is wrong, in its own words. */
 const check = later(CHECK_MS, async (/** @type {HTMLFormElement} */ form) => {
   const address = form.dataset.check;
   if (!address) return;
   const response = await fetch(address, { method: 'POST', body: new URLSearchParams(/** @type {any} */ (new FormData(form))), headers: { 'X-Fragment': 'check' }, credentials: 'same-origin' }).catch(() => null);
+  if (response?.status === 401) return signedOut(true);
   if (!response?.ok) return;
   const parsed = new DOMParser().parseFromString(await response.text(), 'text/html');
+  for (const piece of parsed.querySelectorAll('[data-told]')) {
+    const here = $(piece.id);
+    if (here instanceof HTMLInputElement && piece instanceof HTMLInputElement) here.value = piece.value;
+    else if (here) here.textContent = piece.textContent;
+  }
   for (const piece of parsed.querySelectorAll('[data-wrong]')) {
     const here = piece.id && $(piece.id);
     if (!here) continue;
@@ -200,27 +211,16 @@ const check = later(CHECK_MS, async (/** @type {HTMLFormElement} */ form) => {
   }
 });
 
-/** @template T @param {number} ms @param {(value: T) => void} work */
-function later(ms, work) {
-  let timer = 0;
-  const start = (/** @type {T} */ value, wait = ms) => {
-    clearTimeout(timer);
-    timer = window.setTimeout(() => work(value), wait);
-  };
-  start.stop = () => clearTimeout(timer);
-  return start;
-}
-
-/** What asks before it acts comes as a dialog; without script the same address is a page. @param {HTMLAnchorElement} link */
-async function ask(link) {
-  const response = await fetch(link.href, { headers: { 'X-Fragment': 'ask' }, credentials: 'same-origin' }).catch(() => null);
+/** What asks before it acts comes as a dialog; without script the same address is a page. @param {string} address @param {HTMLElement} opener */
+async function ask(address, opener) {
+  const response = await fetch(address, { headers: { 'X-Fragment': 'ask' }, credentials: 'same-origin' }).catch(() => null);
   // Nobody answers: what is shown stays, and says that it is not live.
   if (!response) { mark(false); return listen(); }
   if (response.status === 401) return signedOut();
-  if (!response.ok) return location.assign(link.href);
+  if (!response.ok) return location.assign(address);
   const parsed = new DOMParser().parseFromString(await response.text(), 'text/html');
   const content = parsed.querySelector('.ask');
-  if (!content) return location.assign(link.href);
+  if (!content) return location.assign(address);
   const dialog = document.createElement('dialog');
   const title = content.querySelector('h1, h2');
   if (title) {
@@ -229,15 +229,22 @@ async function ask(link) {
   }
   dialog.append(document.adoptNode(content));
   document.body.append(dialog);
-  dialog.addEventListener('close', () => { dialog.remove(); link.focus(); });
+  dialog.addEventListener('close', () => { dialog.remove(); opener.focus(); });
   dialog.addEventListener('click', (event) => {
     if (event.target instanceof Element && event.target.closest('[data-cancel]')) { event.preventDefault(); dialog.close(); }
   });
   dialog.showModal();
 }
 
-/** An upload says how far it is. @param {HTMLFormElement} form */
+/** An upload says how far it is, and is not begun where it would be refused for its size. @param {HTMLFormElement} form */
 function upload(form) {
+  const chosen = form.querySelector('input[type=file]');
+  const file = chosen instanceof HTMLInputElement && chosen.files?.[0];
+  if (file && file.size > Number(form.dataset.upload)) {
+    document.querySelector('.summary')?.remove();
+    form.parentElement?.before(form.querySelector('template')?.content.cloneNode(true) ?? '');
+    return document.querySelector('.summary')?.focus();
+  }
   const request = new XMLHttpRequest();
   const bar = /** @type {HTMLProgressElement} */ (form.querySelector('progress'));
   const words = form.querySelector('[data-progress]');
@@ -264,27 +271,43 @@ function upload(form) {
   request.send(new FormData(form));
 }
 
+/** Says whom the server signs in as when the address that is typed begins with a registry that is kept. @param {HTMLInputElement} field */
+function known(field) {
+  const line = field.form?.querySelector('[data-known-words]');
+  if (!line) return;
+  const host = field.value.trim().replace(/^oci:\/\//, '').split('/')[0].toLowerCase();
+  const option = [...(field.form?.querySelectorAll('option') ?? [])].find((one) => one.value && one.value === host);
+  line.textContent = field.value.includes('/') && option ? `${option.value}: ${option.getAttribute('data-words')}, kept under Settings.` : '';
+}
+
+const choice = choosing(place, mark);
+
+const stillIn = whileSignedIn(mark, () => signedOut(true), () => { out = false; const stale = $('stale'); if (stale) stale.hidden = true; });
+
 document.addEventListener('input', (event) => {
+  if (event.target instanceof HTMLInputElement && event.target.matches('[data-known]')) known(event.target);
   const form = event.target instanceof Element && event.target.closest('form');
   if (!form) return;
   if (form.dataset.filter !== undefined) filter(form);
   if (form.dataset.check) check(form);
-  if (event.target instanceof Element && event.target.closest('[data-narrow]')) narrow(form);
+  recount();
+  if (event.target instanceof Element && event.target.closest('[data-narrow]')) choice.narrow(form);
 });
 document.addEventListener('submit', (event) => {
   const form = event.target;
   if (!(form instanceof HTMLFormElement)) return;
   if (form.dataset.filter !== undefined) { event.preventDefault(); filter(form, 0); }
-  if (form.querySelector('[data-narrow]')) inTurn(event, form);
+  if (form.querySelector('[data-narrow]')) choice.inTurn(event, form);
+  if (form.dataset.ask !== undefined) { event.preventDefault(); ask(form.action, event.submitter ?? form); }
   if (form.dataset.upload !== undefined) { event.preventDefault(); upload(form); }
+  if (form.dataset.typed !== undefined && !event.defaultPrevented) stillIn(event, form);
   leaving = !event.defaultPrevented;
 });
 document.addEventListener('click', (event) => {
   if (!(event.target instanceof Element) || event.ctrlKey || event.metaKey || event.shiftKey) return;
   const link = event.target.closest('a[data-ask]');
-  if (link instanceof HTMLAnchorElement) { event.preventDefault(); ask(link); }
-  const all = event.target.closest('input[data-all]');
-  if (all instanceof HTMLInputElement) for (const box of document.querySelectorAll(`input[name="${CSS.escape(all.dataset.all ?? '')}"]:not(:disabled)`)) /** @type {HTMLInputElement} */ (box).checked = all.checked;
+  if (link instanceof HTMLAnchorElement) { event.preventDefault(); ask(link.href, link); }
+  tickAll(event.target);
   const button = event.target.closest('button[data-copy]');
   if (button instanceof HTMLButtonElement) {
     const before = button.textContent;
@@ -296,7 +319,7 @@ document.addEventListener('click', (event) => {
 });
 document.addEventListener('visibilitychange', () => { if (!document.hidden && topics().length) refresh(); listen(); });
 window.addEventListener('pagehide', () => stream?.close());
-window.addEventListener('pageshow', (event) => { leaving = false; if (event.persisted) { refresh(); listen(); } });
+window.addEventListener('pageshow', (event) => { leaving = false; recount(); if (event.persisted) { refresh(); listen(); } });
 
 /** A link may bring a token behind `#token=`; it is shown to the server once, in the form, and leaves the address at once. */
 function takeToken() {
@@ -309,7 +332,7 @@ function takeToken() {
 }
 window.addEventListener('hashchange', takeToken);
 takeToken();
-for (const button of document.querySelectorAll('[data-script]')) /** @type {HTMLElement} */ (button).hidden = false;
+scripted();
 document.querySelector('.summary')?.focus();
 times();
 setInterval(times, TICK_MS);

@@ -67,9 +67,38 @@ async fn a_broken_package_is_refused_with_all_its_problems_at_once() {
     assert_eq!((problem.code.as_str(), problem.status), ("broken-package", 422));
     let fields: Vec<&str> = problem.errors.iter().map(|error| error.field.as_str()).collect();
     let schema = "configuration.sections[0].settings[1].schema";
-    assert_eq!(fields, ["id", "metadata.version", "deploymentProfiles[1].type", schema], "{problem:?}");
+    let icon = "metadata.catalog.application.icon";
+    assert_eq!(fields, ["id", "metadata.version", icon, "deploymentProfiles[1].type", schema], "{problem:?}");
     assert!(problem.errors.iter().all(|error| error.message.starts_with("line ")), "{problem:?}");
+    assert!(problem.detail.contains("has 5 problems"), "{problem:?}");
     assert!(api.applications(&PageQuery::default()).await.unwrap().items.is_empty());
+}
+
+#[tokio::test]
+async fn structure_references_and_files_are_checked_in_one_round() {
+    // AP-01
+    let server = TestServer::start().await;
+    let api = api(&server);
+    let broken = description("1.0.0")
+        .replace("id: press-vision", "id: Press_Vision")
+        .replace("    organization:", "    organizations:")
+        .replace("schema: seconds", "schema: minutes");
+    let archive = pack(&[("margo.yaml".to_owned(), broken.into_bytes())]);
+    let refused = problem(api.upload_application(archive, None, None).await);
+    let fields: Vec<&str> = refused.errors.iter().map(|error| error.field.as_str()).collect();
+    for field in [
+        "id",
+        "metadata.catalog.application.icon",
+        "metadata.catalog.organization",
+        "configuration.sections[0].settings[1].schema",
+    ] {
+        assert!(fields.contains(&field), "{field}: {refused:?}");
+    }
+    let archive = pack(&[("margo.yaml".to_owned(), b"id: a\ndeploymentProfiles: [1\n".to_vec())]);
+    let refused = problem(api.upload_application(archive, None, None).await);
+    assert_eq!(refused.errors.len(), 1, "{refused:?}");
+    assert_eq!(refused.errors[0].field, "margo.yaml");
+    assert!(refused.errors[0].message.ends_with("further checks need this mended first"), "{refused:?}");
 }
 
 #[tokio::test]

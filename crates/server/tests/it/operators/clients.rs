@@ -94,7 +94,7 @@ async fn an_enrolment_token_names_where_to_go_and_whom_to_trust() {
     assert_eq!((&token.trust_url, &token.pin), (&trust.trust_url, &trust.pin));
     assert!(trust.wfm_spiffe_id.starts_with(&format!("spiffe://{}/", trust.trust_domain)));
     assert!(trust.trust_bundle.contains("BEGIN CERTIFICATE") && trust.https_ca.contains("BEGIN CERTIFICATE"));
-    let endless = CreateEnrolmentToken { valid_for_seconds: Some(u64::MAX), reason: None };
+    let endless = CreateEnrolmentToken { valid_for_seconds: Some(u64::MAX), ..CreateEnrolmentToken::default() };
     assert_eq!(problem(api.create_enrolment_token("lathe", &endless).await).code, "invalid");
     let records = api.audit(None, &PageQuery::default()).await.unwrap().items;
     let told = serde_json::to_string(&records).unwrap();
@@ -123,4 +123,28 @@ async fn a_caller_who_goes_away_leaves_the_row_and_the_memory_agreeing() {
     })
     .await;
     assert_eq!(api.client("press").await.unwrap().state, ClientState::Retired);
+}
+
+#[tokio::test]
+async fn a_name_that_a_device_has_come_with_is_invited_again_only_on_purpose() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    // Accepted beforehand is what an invitation is for.
+    let expected = CreateClient { id: "lathe".to_owned(), state: None, note: None, reason: None };
+    api.create_client(&expected).await.unwrap();
+    api.create_enrolment_token("lathe", &CreateEnrolmentToken::default()).await.unwrap();
+
+    super::press(&server, "press", &super::Kind::default()).await;
+    let refused = super::problem(api.create_enrolment_token("press", &CreateEnrolmentToken::default()).await);
+    assert_eq!((refused.code.as_str(), refused.status), ("in-use", 409));
+    assert!(refused.detail.contains("whatever joins with another invitation becomes `press`"), "{refused:?}");
+    let again = CreateEnrolmentToken { again: true, ..CreateEnrolmentToken::default() };
+    assert!(!api.create_enrolment_token("press", &again).await.unwrap().token.is_empty());
+
+    let stranger = server.device("stranger");
+    crate::support::client::refused(stranger.get("/api/v1/deployments").await, 403, Some("not-authorized")).await;
+    let id = crate::support::client_id("stranger");
+    crate::support::eventually("it is recorded", async || server.state().heads.get(&id)).await;
+    let refused = super::problem(api.create_enrolment_token("stranger", &CreateEnrolmentToken::default()).await);
+    assert!(refused.code == "in-use" && refused.detail.contains("accept it instead"), "{refused:?}");
 }

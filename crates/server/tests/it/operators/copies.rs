@@ -4,6 +4,7 @@ mod front;
 mod supplier;
 
 use super::registries::registry::{Access, PASSWORD, Registry, USER};
+use super::registries::saved::kept;
 use super::{api, problem, refused};
 use crate::support::{TestServer, eventually};
 use CopiedKind::{Component, Image, Package};
@@ -262,4 +263,42 @@ async fn a_copy_can_be_cancelled() {
         eventually("the copy is over", async || api.copy(&begun.id).await.ok().filter(|copy| copy.state.is_over()))
             .await;
     assert_eq!(copy.state, CopyState::Cancelled);
+}
+
+#[tokio::test]
+async fn a_copy_asks_every_registry_as_it_is_kept() {
+    let server = TestServer::start().await;
+    let api = api(&server);
+    // The package in one registry, a further image in another: each with a CA and a password of its own.
+    let (supplier, other) = (Supplier::start(Access::Tls).await, Supplier::start(Access::Tls).await);
+    other.image("images/more", "3", &layer("more", 1_000)).await;
+    let body = CreateCopy {
+        source: format!("oci://{}/apps/press:1.0.0", supplier.host),
+        images: vec![format!("{}/images/more:3", other.host)],
+        ..CreateCopy::default()
+    };
+    let blind = over(&api, &body).await;
+    assert_eq!(blind.state, CopyState::Failed, "{blind:?}");
+    assert!(blind.error.as_ref().unwrap().contains("certificate is not trusted"), "{blind:?}");
+
+    api.put_registry(&supplier.host, &kept(&supplier.registry), None).await.unwrap();
+    let half = over(&api, &body).await;
+    assert_eq!(half.state, CopyState::Incomplete, "a CA kept for one registry is not trusted for another: {half:?}");
+    assert!(named(&half, "images/more").message.as_ref().unwrap().contains("not trusted"), "{half:?}");
+
+    api.put_registry(&other.host, &kept(&other.registry), None).await.unwrap();
+    let copy = over(&api, &body).await;
+    assert_eq!(copy.state, CopyState::Done, "{copy:?}");
+    assert_eq!(copy.registries.len(), 2, "{copy:?}");
+    assert!(copy.registries.iter().all(|used| used.saved_login && used.username.as_deref() == Some(USER)), "{copy:?}");
+
+    // What is given counts before what is kept.
+    let login =
+        |host: &str| RegistryLogin { host: host.to_owned(), username: USER.to_owned(), password: "guess".to_owned() };
+    let wrong = over(&api, &CreateCopy { logins: vec![login(&other.host)], ..body.clone() }).await;
+    assert!(named(&wrong, "images/more").message.as_ref().unwrap().contains("refused the username"), "{wrong:?}");
+    let wrong = over(&api, &CreateCopy { logins: vec![login(&supplier.host)], ..body }).await;
+    assert_eq!(wrong.state, CopyState::Failed, "{wrong:?}");
+    let told = serde_json::to_string(&api.copies().await.unwrap()).unwrap();
+    assert!(!told.contains(PASSWORD) && !told.contains("guess"), "{told}");
 }

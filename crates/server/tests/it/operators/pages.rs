@@ -42,7 +42,16 @@ impl Browser {
         request.header(COOKIE, &self.cookie).send().await.unwrap()
     }
 
+    /// As [`Browser::post`], from a page that is named.
+    pub(super) async fn post_from(&self, path: &str, form: &[(&str, &str)], page: &str) -> Response {
+        self.sending(path, form).header(reqwest::header::REFERER, page).send().await.unwrap()
+    }
+
     pub(super) async fn post(&self, path: &str, form: &[(&str, &str)]) -> Response {
+        self.sending(path, form).send().await.unwrap()
+    }
+
+    fn sending(&self, path: &str, form: &[(&str, &str)]) -> reqwest::RequestBuilder {
         let mut body = url::form_urlencoded::Serializer::new(String::new());
         let body = body.extend_pairs(form).finish();
         self.http
@@ -51,9 +60,6 @@ impl Browser {
             .header("sec-fetch-site", "same-origin")
             .header("content-type", "application/x-www-form-urlencoded")
             .body(body)
-            .send()
-            .await
-            .unwrap()
     }
 }
 
@@ -158,7 +164,9 @@ async fn every_page_answers_and_says_where_it_is() {
         "/settings/sessions",
         "/settings/clients",
         "/settings/invitations",
-        "/settings/registry",
+        "/settings/registries",
+        "/settings/registries/add",
+        "/settings/trust",
     ] {
         let answer = browser.get(path).await;
         assert_eq!(answer.status(), StatusCode::OK, "{path}");

@@ -126,7 +126,7 @@ async fn invitations_are_listed_without_their_tokens_and_withdrawn() {
     let server = TestServer::start().await;
     let api = api(&server);
     let made = api.create_enrolment_token("press", &CreateEnrolmentToken::default()).await.unwrap();
-    let short = CreateEnrolmentToken { valid_for_seconds: Some(60), reason: None };
+    let short = CreateEnrolmentToken { valid_for_seconds: Some(60), ..CreateEnrolmentToken::default() };
     api.create_enrolment_token("lathe", &short).await.unwrap();
     server.clock.advance(Duration::from_secs(61));
     let listed = api.invitations().await.unwrap().items;

@@ -1,6 +1,7 @@
 //! Packages from a real registry: Debian's `docker-registry`, started here.
 
 pub(super) mod registry;
+pub(super) mod saved;
 
 use super::packages::{ID, package};
 use super::{api, problem, refused};

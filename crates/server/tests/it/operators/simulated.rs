@@ -138,10 +138,51 @@ async fn an_invitation_says_where_the_agent_comes_from_and_what_it_needs() {
     let browser = Browser::signed_in(&server).await;
     let made = browser.post("/devices/add", &[("key", "k"), ("client", "press"), ("hours", "1"), ("reason", "")]).await;
     for text in [page(&browser, "/devices/add").await, made.text().await.unwrap()] {
-        for part in
-            ["cargo build --release -p margrave-agent", "make dist", "[compose]", "[kubernetes]", "only simulates"]
-        {
+        for part in [
+            "cargo build --release -p margrave-agent",
+            "make dist",
+            "[compose]",
+            "[kubernetes]",
+            "runs no applications",
+        ] {
             assert!(text.contains(part), "`{part}` in {text}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_device_without_a_runtime_joins_fits_nothing_and_everybody_says_why() {
+    let server = TestServer::start().await;
+    let (api, browser) = (api(&server), Browser::signed_in(&server).await);
+    packages::upload(&api, "1.0.0").await;
+    let client = server.accepted("press").await;
+    let capabilities = json!({
+        "properties": { "id": "press", "vendor": "Example", "modelNumber": "1", "serialNumber": "7" },
+        "x-margrave-extensions": { "runtime": "none" },
+    });
+    let response = client.put("/api/v1/capabilities/press", capabilities.to_string()).await;
+    assert_eq!(response.status(), 201, "{}", response.text().await.unwrap());
+    let device = api.device("press", "press").await.unwrap();
+    assert!(device.no_runtime && !device.hosts_workloads && device.warnings.is_empty(), "{device:?}");
+
+    let why = "this device runs no applications: no runtime is switched on; add `[compose]` or `[kubernetes]` to the settings \
+               of its agent";
+    let fits = api.application_fit(packages::ID, "1.0.0", None, &PageQuery::default()).await.unwrap().items;
+    let reasons = fits[0].profiles.iter().flat_map(|profile| &profile.reasons).map(|reason| reason.message.as_str());
+    assert!(reasons.collect::<Vec<_>>().iter().all(|reason| *reason == why), "{:?}", fits[0]);
+    let refused = problem(api.create_deployments(&create("1.0.0", on(&["press"]))).await);
+    assert!(format!("{refused:?}").contains("no runtime is switched on"), "{refused:?}");
+    let explained = api.explain_device("press", "press").await.unwrap();
+    assert!(explained.known.iter().any(|fact| fact.code == "no-runtime" && fact.sentence == why), "{explained:?}");
+
+    let shown = page(&browser, "/devices/press/press").await;
+    assert!(shown.contains("This device runs no applications: no runtime is switched on for its agent"), "{shown}");
+    assert!(!shown.contains("It is a gateway") && !shown.contains("Deploy to this device"), "{shown}");
+    let list = page(&browser, "/devices").await;
+    assert!(list.contains("no runtime is switched on") && !list.contains("gateway only"), "{list}");
+
+    Kind::default().report(&client, "press").await;
+    let device = api.device("press", "press").await.unwrap();
+    assert!(!device.no_runtime && device.hosts_workloads);
+    assert!(!page(&browser, "/devices/press/press").await.contains("no runtime is switched on"));
 }

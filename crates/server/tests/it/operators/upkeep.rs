@@ -195,7 +195,7 @@ async fn what_ends_something_for_others_asks_first_and_names_it() {
     let question = text(&browser, &format!("/settings/sessions?end={}", theirs.id)).await;
     says(&question, &["End the session of admin?", "End this session"]);
     assert_eq!(other.get("/devices").await.status(), StatusCode::OK, "asking ends nothing");
-    let question = text(&browser, "/settings/registry?ask=collect").await;
+    let question = text(&browser, "/settings/registries?ask=collect").await;
     says(&question, &["Collect what nothing refers to?", "0 blobs"]);
 }
 

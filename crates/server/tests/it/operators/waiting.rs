@@ -141,3 +141,36 @@ async fn who_waited_comes_in_once_everybody_is_let_in() {
     assert_eq!(server.device("press-09").get(MANIFEST).await.status(), 200);
     assert_eq!(api(&server).client("press-09").await.unwrap().state, ClientState::Accepted);
 }
+
+#[tokio::test]
+async fn pages_say_when_a_client_that_is_not_let_in_last_asked() {
+    let server = TestServer::start().await;
+    let (api, browser) = (api(&server), Browser::signed_in(&server).await);
+    let waiting = asked(&server, "press-09").await;
+    let shut_out = super::press(&server, "lathe", &super::Kind::default()).await;
+    api.retire_client("lathe", None).await.unwrap();
+    assert_eq!(api.client("lathe").await.unwrap().last_asked_at, None, "it has not asked since");
+    server.clock.advance(std::time::Duration::from_mins(1));
+    for device in [&waiting, &shut_out] {
+        refused(device.get(MANIFEST).await, 403, Some("not-authorized")).await;
+    }
+    let now = server.state().now().to_string();
+    for id in ["press-09", "lathe"] {
+        assert_eq!(api.client(id).await.unwrap().last_asked_at.as_deref(), Some(now.as_str()), "{id}");
+    }
+    let page = async |path: &str| browser.get(path).await.text().await.unwrap();
+    let list = page("/devices").await;
+    assert!(list.contains("first asked") && list.contains(", last <time"), "{list}");
+    let device = page("/devices/lathe/lathe").await;
+    assert!(device.contains("It asked <time") && device.contains("and was not let in"), "{device}");
+    assert!(page("/settings/clients").await.contains("asked <time"));
+
+    // Let in again, it says that it comes back by itself, until it has.
+    api.accept_client("lathe", None).await.unwrap();
+    let device = page("/devices/lathe/lathe").await;
+    assert!(device.contains("asks again by itself, as a rule within half a minute"), "{device}");
+    server.clock.advance(std::time::Duration::from_secs(1));
+    assert_eq!(shut_out.get(MANIFEST).await.status(), 200);
+    assert_eq!(api.client("lathe").await.unwrap().last_asked_at, None);
+    assert!(!page("/devices/lathe/lathe").await.contains("asks again by itself"));
+}

@@ -1,7 +1,7 @@
 //! What a folder becomes and where it goes, before anything is sent.
 
 use super::folder::Folder;
-use margo::description::{ComponentSource, ProfileType};
+use margo::description::{ComponentSource, Outline, OutlinedComponent, ProfileType};
 use margo::package::{Package, PackageFile};
 use margrave_oci::build::{self, Artifact, ArtifactKind, IMAGE_BYTES_MAX};
 use margrave_oci::reference::is_repository;
@@ -75,13 +75,22 @@ pub(super) fn plan(path: &Path, target: &Target, options: &Options<'_>) -> Resul
     let built = match kind {
         ArtifactKind::Package => {
             let components = folder.take(COMPONENTS);
-            build::package(&folder.files).map(|(artifact, package)| {
-                if options.components {
-                    add_components(&package, components, target, &mut plan, &mut problems);
+            let (built, outline) = build::package_with_outline(&folder.files);
+            let mut of_components = Vec::new();
+            if options.components && outline.is_read {
+                add_components(&outline, components, target, &mut plan, &mut of_components);
+            }
+            match built {
+                Ok((artifact, package)) => {
+                    problems.append(&mut of_components);
+                    plan.package = Some(package);
+                    Ok(artifact)
                 }
-                plan.package = Some(package);
-                artifact
-            })
+                Err(mut found) => {
+                    found.append(&mut of_components);
+                    Err(found)
+                }
+            }
         }
         ArtifactKind::Chart => build::chart(&folder.files),
         ArtifactKind::Compose => {
@@ -181,9 +190,9 @@ fn place(artifact: Artifact, target: &Target, problems: &mut Vec<String>) -> Opt
     Some(Planned { artifact, repository, stands_for: None })
 }
 
-/// Builds what is in `components/` and finds its place in what the description says.
+/// Builds what is in `components/` and finds its place in what the description says, as far as that could be read.
 fn add_components(
-    package: &Package,
+    outline: &Outline,
     files: Vec<PackageFile>,
     target: &Target,
     plan: &mut Plan,
@@ -191,47 +200,55 @@ fn add_components(
 ) {
     let mut left = Folder::of(files);
     let mut taken: Vec<(String, Vec<PackageFile>)> = Vec::new();
-    for profile in &package.description.deployment_profiles {
-        for component in &profile.components {
-            let ComponentSource::Oci { repository, revision } = &component.properties.source else { continue };
-            let kind = profile.profile_type;
-            // A name that occurs in profiles of both types needs a folder for each.
-            let own = [format!("{}/{}/", kind.as_str(), component.name), format!("{}/", component.name)];
-            for folder in &own {
-                if taken.iter().all(|(known, _)| known != folder) {
-                    let files = left.take(folder);
-                    if !files.is_empty() {
-                        taken.push((folder.clone(), files));
-                    }
+    for OutlinedComponent { name, profile_type, source } in &outline.components {
+        // A name that occurs in profiles of both types needs a folder for each.
+        let types: &[ProfileType] = match profile_type {
+            Some(kind) => std::slice::from_ref(kind),
+            None => &[ProfileType::Helm, ProfileType::Compose, ProfileType::Custom],
+        };
+        let mut own: Vec<String> = types.iter().map(|kind| format!("{}/{name}/", kind.as_str())).collect();
+        own.push(format!("{name}/"));
+        if matches!(source, Some(ComponentSource::Location { .. })) {
+            continue;
+        }
+        for folder in &own {
+            if taken.iter().all(|(known, _)| known != folder) {
+                let files = left.take(folder);
+                if !files.is_empty() {
+                    taken.push((folder.clone(), files));
                 }
             }
-            let fits = |files: &[PackageFile]| {
-                let paths: Vec<String> = files.iter().map(|file| file.path.clone()).collect();
-                matches!(
-                    (build::recognise(&paths), kind),
-                    (Ok(ArtifactKind::Chart), ProfileType::Helm)
-                        | (Ok(ArtifactKind::Compose), ProfileType::Compose)
-                        | (Ok(ArtifactKind::Manifests), ProfileType::Custom)
-                )
-            };
-            let found = taken.iter().filter(|(folder, _)| own.contains(folder));
-            let found: Vec<&(String, Vec<PackageFile>)> = found.collect();
-            match found.iter().find(|(_, files)| fits(files)) {
-                Some((folder, files)) => {
-                    let place = format!("{COMPONENTS}{}", folder.trim_end_matches('/'));
-                    let built = match kind {
-                        ProfileType::Helm => build::chart(files),
-                        ProfileType::Custom => build::manifests(files, &component.name, revision),
-                        ProfileType::Compose => build::compose(files, &component.name, revision),
-                    };
-                    match built {
-                        Ok(artifact) => add(artifact, &place, repository, revision, target, plan, problems),
-                        Err(found) => problems.extend(found.iter().map(|problem| format!("{place}/{problem}"))),
-                    }
+        }
+        // What is wrong with the description here is told already; its folder is only looked at.
+        let (Some(kind), Some(ComponentSource::Oci { repository, revision })) = (*profile_type, source) else {
+            continue;
+        };
+        let fits = |files: &[PackageFile]| {
+            let paths: Vec<String> = files.iter().map(|file| file.path.clone()).collect();
+            matches!(
+                (build::recognise(&paths), kind),
+                (Ok(ArtifactKind::Chart), ProfileType::Helm)
+                    | (Ok(ArtifactKind::Compose), ProfileType::Compose)
+                    | (Ok(ArtifactKind::Manifests), ProfileType::Custom)
+            )
+        };
+        let found = taken.iter().filter(|(folder, _)| own.contains(folder));
+        let found: Vec<&(String, Vec<PackageFile>)> = found.collect();
+        match found.iter().find(|(_, files)| fits(files)) {
+            Some((folder, files)) => {
+                let place = format!("{COMPONENTS}{}", folder.trim_end_matches('/'));
+                let built = match kind {
+                    ProfileType::Helm => build::chart(files),
+                    ProfileType::Custom => build::manifests(files, name, revision),
+                    ProfileType::Compose => build::compose(files, name, revision),
+                };
+                match built {
+                    Ok(artifact) => add(artifact, &place, repository, revision, target, plan, problems),
+                    Err(found) => problems.extend(found.iter().map(|problem| format!("{place}/{problem}"))),
                 }
-                // It may be for another profile; whether anybody took it is seen at the end.
-                None => plan.elsewhere.push(format!("{} ({repository}:{revision})", component.name)),
             }
+            // It may be for another profile; whether anybody took it is seen at the end.
+            None => plan.elsewhere.push(format!("{name} ({repository}:{revision})")),
         }
     }
     let mut unused: Vec<String> = left.files.iter().map(|file| file.path.clone()).collect();
@@ -242,7 +259,8 @@ fn add_components(
         }
     }
     unused.dedup_by_key(|path| path.split('/').next().map(str::to_owned));
-    for path in unused {
+    // A component whose name cannot be read may be the one that a folder is for.
+    for path in unused.into_iter().filter(|_| outline.has_all_components) {
         let folder = path.split('/').next().unwrap_or_default();
         problems.push(format!("{COMPONENTS}{folder}: the description names no component `{folder}`"));
     }

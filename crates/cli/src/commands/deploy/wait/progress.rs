@@ -103,7 +103,9 @@ fn news(deployment: &Deployment) -> String {
     let state = state_word(deployment);
     let over = deployment.convergence == Convergence::Converged;
     let components = deployment.status.as_ref().map(|status| status.components.as_slice()).unwrap_or_default();
-    if over || components.is_empty() || deployment.convergence == Convergence::OlderRevision {
+    // What was said before it was told this is not about this.
+    let before = matches!(deployment.convergence, Convergence::OlderRevision | Convergence::Waiting);
+    if over || before || deployment.failed_with.is_some() || components.is_empty() {
         return state;
     }
     let parts = components.iter().map(|component| format!("{} {}", component.name, component.state));

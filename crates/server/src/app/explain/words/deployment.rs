@@ -6,6 +6,7 @@ use crate::app::policies;
 use margo::status::{DeploymentStatus, State, StatusError};
 use margrave_api::explain::{Explanation, Fact};
 use margrave_core::convergence::Convergence;
+use margrave_core::hold::Announced;
 use margrave_core::model::{ClientState, Deployment, DeploymentRevision, Desired, Reported};
 use margrave_core::policy::{OnFailure, Policy};
 use margrave_core::time::Timestamp;
@@ -25,6 +26,8 @@ pub(in crate::app::explain) struct Facts<'a> {
     pub(in crate::app::explain) adopted_revision: Option<i64>,
     /// The agent of its device only pretends to run workloads.
     pub(in crate::app::explain) simulated: bool,
+    /// A technician keeps its device from changes.
+    pub(in crate::app::explain) held: Option<Announced>,
     /// Its device is not known any more.
     pub(in crate::app::explain) forgotten: bool,
     /// Changes under way that will reach it.
@@ -112,13 +115,7 @@ pub(in crate::app::explain) fn explain(facts: &Facts<'_>) -> Explanation {
     Explanation {
         subject: format!("deployment/{}", deployment.id),
         state: convergence.as_str().to_owned(),
-        summary: sentence(
-            deployment,
-            *reported,
-            (client.state, client.last_seen),
-            *convergence,
-            facts.adopted_revision,
-        ),
+        summary: sentence(deployment, *reported, (client.state, client.last_seen), *convergence),
         desired: desired(facts),
         known: known(facts),
         waiting_for: waiting_for(facts),
@@ -195,8 +192,19 @@ fn known(facts: &Facts<'_>) -> Vec<Fact> {
         let what = if failed { "the deployment failed" } else { "the device says about it" };
         known.push(with_error(fact("error", what), error));
     }
+    known.extend(before_this_attempt(facts));
     known.extend(facts.client.known());
     known
+}
+
+/// What it failed with, while the device is at it again.
+fn before_this_attempt(facts: &Facts<'_>) -> Option<Fact> {
+    let failed = facts.reported?.tries_again().filter(|_| facts.convergence == Convergence::Failed)?;
+    let before = fact("failed-before", "it failed, and the device is trying again now").since(failed.received_at);
+    Some(match errors(facts.reported).first() {
+        Some(error) => with_error(before, error),
+        None => before,
+    })
 }
 
 fn last_report(facts: &Facts<'_>, reported: &Reported) -> Fact {
@@ -232,12 +240,10 @@ fn waiting_for(facts: &Facts<'_>) -> Vec<Fact> {
         Convergence::Converged => {}
         Convergence::Applying => waiting.push(fact("next-report", "the device to finish and report")),
         Convergence::Failed => {
-            let sentence = match deployment.policy.on_failure {
-                OnFailure::KeepPartial => "the cause to go away; the device tries again by itself",
-                OnFailure::Rollback => "the cause to go away, then somebody to try again; the device went back",
-                OnFailure::Hold => "the cause to go away, then somebody to try again; the device has stopped",
-            };
-            waiting.push(fact("cause-removed", sentence));
+            let next_try = next_try(deployment, facts.held.as_ref());
+            let then = if tries_by_itself(deployment) { "" } else { ", then somebody to try again" };
+            let sentence = format!("the cause to go away{then}; {next_try}");
+            waiting.push(fact("cause-removed", sentence).value("nextTry", next_try));
         }
         Convergence::OlderRevision | Convergence::Waiting | Convergence::NotHeardOf => {
             let sentence = format!("the device to fetch manifest {version} and report about it");
@@ -245,6 +251,29 @@ fn waiting_for(facts: &Facts<'_>) -> Vec<Fact> {
         }
     }
     waiting
+}
+
+/// Rollback without anything to go back to does as the default does.
+fn tries_by_itself(deployment: &Deployment) -> bool {
+    match deployment.policy.on_failure {
+        OnFailure::KeepPartial => true,
+        OnFailure::Rollback => deployment.revision == 1,
+        OnFailure::Hold => false,
+    }
+}
+
+/// What the device does about a failure. When it tries next is its own matter and not reported, but for a hold.
+fn next_try(deployment: &Deployment, held: Option<&Announced>) -> String {
+    match (tries_by_itself(deployment), held, deployment.policy.on_failure) {
+        (true, Some(Announced { until, .. }), _) => {
+            format!("the device tries again by itself when the technician's hold ends, at {until}")
+        }
+        (true, None, _) => "the device tries again by itself, after pauses that grow; it does not report when, \
+                            `margrave-agent explain` on it tells"
+            .to_owned(),
+        (false, _, OnFailure::Hold) => "the device has stopped, as its failure policy says".to_owned(),
+        (false, ..) => "the device went back to what ran before, as its failure policy says".to_owned(),
+    }
 }
 
 pub(in crate::app::explain) fn publishing(change: &Coming) -> Fact {
@@ -322,7 +351,12 @@ fn would_change_it(facts: &Facts<'_>) -> Vec<Fact> {
 
 /// Each code once, components first: they say more.
 fn errors(reported: Option<&Reported>) -> Vec<StatusError> {
-    let Some(status) = status(reported) else { return Vec::new() };
+    let failed = reported.and_then(Reported::tries_again).map(|failed| &failed.body);
+    let status = match failed {
+        Some(body) => DeploymentStatus::read(body).ok().map(|read| read.document),
+        None => status(reported),
+    };
+    let Some(status) = status else { return Vec::new() };
     let mut found: Vec<StatusError> = Vec::new();
     for error in status.components.into_iter().filter_map(|component| component.error).chain(status.error) {
         if !found.iter().any(|known| known.code == error.code) {

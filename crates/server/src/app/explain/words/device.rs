@@ -9,6 +9,7 @@ use margrave_core::model::{ClientState, Desired, DeviceKey};
 use margrave_core::time::Timestamp;
 
 /// What is known of a device.
+#[expect(clippy::struct_excessive_bools, reason = "four independent facts about a device")]
 pub(in crate::app::explain) struct Facts<'a> {
     pub(in crate::app::explain) key: &'a DeviceKey,
     pub(in crate::app::explain) client: Link,
@@ -16,6 +17,8 @@ pub(in crate::app::explain) struct Facts<'a> {
     pub(in crate::app::explain) hosts_workloads: bool,
     /// Its agent only pretends to run workloads.
     pub(in crate::app::explain) simulated: bool,
+    /// Its agent has nothing to run workloads with.
+    pub(in crate::app::explain) no_runtime: bool,
     /// A technician at the device has stopped changes.
     pub(in crate::app::explain) held: Option<Announced>,
     pub(in crate::app::explain) deployments: Vec<Placed>,
@@ -70,6 +73,9 @@ fn summary(facts: &Facts<'_>) -> (&'static str, String) {
         return ("waiting", format!("{open} of {total} deployments are not there yet"));
     }
     match total {
+        0 if facts.no_runtime => {
+            ("fine", "the device is heard of, and runs no applications: no runtime is switched on".to_owned())
+        }
         0 => ("fine", "nothing should run here, and the device is heard of".to_owned()),
         total => ("fine", all_fine(total)),
     }
@@ -102,7 +108,9 @@ fn desired(facts: &Facts<'_>) -> Vec<Fact> {
 
 fn known(facts: &Facts<'_>) -> Vec<Fact> {
     let mut known = vec![fact("capabilities", "the device has reported what it can do").since(facts.reported_at)];
-    if !facts.hosts_workloads {
+    if facts.no_runtime {
+        known.push(fact("no-runtime", margrave_core::runtime::NO_RUNTIME));
+    } else if !facts.hosts_workloads {
         known.push(fact("hosts-nothing", "by its own report the device hosts no workloads, so nothing fits it"));
     }
     if facts.simulated {
@@ -149,6 +157,11 @@ fn would_change_it(facts: &Facts<'_>) -> Vec<Fact> {
                 .about(format!("device/{}/{}", facts.key.client, facts.key.device))
                 .command(format!("margrave deploy APPLICATION --device {}", facts.key.device)),
         );
+    }
+    if facts.no_runtime {
+        let sentence = "`[compose]` or `[kubernetes]` in the settings of its agent, and a restart of the agent; `margrave-agent \
+                        status` on the device says which lines";
+        would.push(fact("real-runtime", sentence));
     }
     if would.is_empty() {
         would.push(fact("next-poll", "the device's next poll, or a change by an operator"));

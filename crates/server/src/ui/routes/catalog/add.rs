@@ -1,21 +1,28 @@
 //! Adding an application: an archive from this machine, or a package in a registry.
 
-use crate::app::error::{AppError, Code};
+use crate::app::error::{AppError, AppResult, Code};
 use crate::app::idempotency::Call;
-use crate::catalog::{self, UploadNote};
+use crate::app::registries;
+use crate::catalog::{self, UPLOAD_BYTES_MAX, UploadNote};
 use crate::copies;
 use crate::ui::form::Posted;
+use crate::ui::routes::query::{Asked, link};
 use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
 use askama::Template;
 use axum::extract::Multipart;
+use axum::response::Response;
 use bytes::Bytes;
 use http::StatusCode;
 use margo::digest::Digest;
 use margrave_api::applications::{ImportApplication, Imported};
 use margrave_api::copies::CreateCopy;
 use margrave_api::problem::FieldProblem;
+use margrave_api::registries::{PutRegistry, RegistryUse, SavedRegistry};
+use margrave_oci::Reference;
+use margrave_oci::reference::canonical_host;
 use std::sync::Arc;
 
+#[expect(clippy::struct_excessive_bools, reason = "three boxes to tick, and whether there is a registry here")]
 #[derive(Template)]
 #[template(path = "catalog/add.html", blocks = ["live", "nav"])]
 struct AddPage {
@@ -26,6 +33,14 @@ struct AddPage {
     images: bool,
     ca: String,
     hosts: bool,
+    /// Registries that are kept, and which of them is chosen.
+    saved: Vec<SavedRegistry>,
+    chosen: String,
+    keep: bool,
+    /// The largest archive taken.
+    bytes_max: usize,
+    /// What is said of a larger one, which the script says before it is sent.
+    too_large: Wrong,
     wrong: Option<Wrong>,
 }
 pages!(AddPage);
@@ -34,6 +49,8 @@ struct Wrong {
     title: String,
     detail: String,
     errors: Vec<FieldProblem>,
+    /// Where it is put right: an address, and what is done there.
+    way: Option<(String, String)>,
 }
 
 impl Wrong {
@@ -41,12 +58,17 @@ impl Wrong {
         // What is no package at all cannot be a broken one.
         let none = code == Code::BrokenPackage && errors.is_empty();
         let title = if none { "Nothing was added" } else { code.title() };
-        Self { title: title.to_owned(), detail, errors }
+        Self { title: title.to_owned(), detail, errors, way: None }
+    }
+
+    fn too_large() -> Self {
+        Self::new(Code::TooLarge, catalog::too_large_words(), Vec::new())
     }
 }
 
-pub(in crate::ui) async fn form(visit: Visit) -> Answer {
-    let page = blank(&visit, "Add an application").await?;
+pub(in crate::ui) async fn form(visit: Visit, asked: Asked) -> Answer {
+    let mut page = blank(&visit, "Add an application").await?;
+    page.chosen = asked.text("registry");
     visit.show(&page)
 }
 
@@ -59,6 +81,11 @@ async fn blank(visit: &Visit, title: &str) -> Result<AddPage, crate::ui::errors:
         images: false,
         ca: String::new(),
         hosts: visit.state.registry.is_some(),
+        saved: registries::list(&visit.state).await?.items,
+        chosen: String::new(),
+        keep: false,
+        bytes_max: UPLOAD_BYTES_MAX,
+        too_large: Wrong::too_large(),
         wrong: None,
     })
 }
@@ -105,57 +132,121 @@ pub(in crate::ui) async fn upload(mut visit: Visit, mut parts: Multipart) -> Ans
     }
 }
 
-pub(in crate::ui) async fn import(posted: Posted) -> Answer {
-    let form = &posted.form;
-    let (source, username) = (form.text("source").to_owned(), form.given("username"));
-    let (password, ca, plain_http) = (
-        form.raw("password").filter(|text| !text.is_empty()).map(str::to_owned),
-        form.given("ca"),
-        form.has("plainHttp"),
-    );
-    let full = if source.contains("://") { source.clone() } else { format!("oci://{source}") };
-    let outcome = if form.has("images") {
-        let body = CreateCopy {
-            source: full,
-            username,
-            password,
-            plain_http,
-            ca,
+/// What was typed into the form for a registry.
+struct Typed {
+    source: String,
+    username: Option<String>,
+    password: Option<String>,
+    plain_http: bool,
+    ca: Option<String>,
+    reason: Option<String>,
+}
+
+impl Typed {
+    fn read(posted: &Posted) -> Self {
+        let form = &posted.form;
+        Self {
+            source: whole(form.text("source"), form.text("registry")),
+            username: form.given("username"),
+            password: form.raw("password").filter(|text| !text.is_empty()).map(str::to_owned),
+            plain_http: form.has("plainHttp"),
+            ca: form.given("ca"),
             reason: posted.reason(),
-            ..CreateCopy::default()
-        };
-        let work = copies::create(posted.state(), posted.caller(), body);
-        posted.once(work).await.map(|copy| go(&format!("/catalog/copies/{}", copy.id), None))
-    } else {
-        let body = ImportApplication { source: full, username, password, plain_http, ca, reason: posted.reason() };
-        let work = catalog::import(posted.state(), posted.caller(), body);
-        posted.once(work).await.map(|imported| added(&imported))
-    };
-    match outcome {
+        }
+    }
+
+    fn host(&self) -> Option<String> {
+        Reference::parse(&self.source).ok().map(|reference| reference.host)
+    }
+
+    fn registry(&self) -> PutRegistry {
+        let (username, password, ca) = (self.username.clone(), self.password.clone(), self.ca.clone());
+        PutRegistry { username, password, ca, plain_http: self.plain_http, reason: self.reason.clone() }
+    }
+
+    fn import(self) -> ImportApplication {
+        let Self { source, username, password, plain_http, ca, reason } = self;
+        ImportApplication { source, username, password, plain_http, ca, reason }
+    }
+
+    fn copy(self) -> CreateCopy {
+        let Self { source, username, password, plain_http, ca, reason } = self;
+        CreateCopy { source, username, password, plain_http, ca, reason, ..CreateCopy::default() }
+    }
+}
+
+/// The address of a package, of which a registry that is chosen need not be typed. One that is typed counts.
+fn whole(typed: &str, chosen: &str) -> String {
+    if typed.contains("://") {
+        return typed.to_owned();
+    }
+    let first = typed.split_once('/').map(|(first, _)| first);
+    let named = first.is_some_and(|first| first.contains(['.', ':']) || first == "localhost");
+    if chosen.is_empty() || named { format!("oci://{typed}") } else { format!("oci://{chosen}/{typed}") }
+}
+
+pub(in crate::ui) async fn import(posted: Posted) -> Answer {
+    let typed = Typed::read(&posted);
+    let (host, keep) = (typed.host(), posted.form.has("keep"));
+    match outcome(&posted, typed, host.as_deref().filter(|_| keep)).await {
         Ok(response) => Ok(response),
         Err(AppError::Refused { code, detail, errors }) => {
+            let form = &posted.form;
             let mut page = blank(&posted.visit, "Not added").await?;
-            page.source = source;
+            form.text("source").clone_into(&mut page.source);
             form.text("username").clone_into(&mut page.username);
-            page.plain_http = plain_http;
+            form.text("registry").clone_into(&mut page.chosen);
+            page.plain_http = form.has("plainHttp");
             page.images = form.has("images");
+            page.keep = keep;
             form.text("ca").clone_into(&mut page.ca);
-            page.wrong = Some(Wrong::new(code, detail, errors));
+            let gone = detail.contains("cannot be reached");
+            let way = host.filter(|_| code == Code::Registry).and_then(|host| way(&page.saved, &host, gone, &errors));
+            page.wrong = Some(Wrong { way, ..Wrong::new(code, detail, errors) });
             posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page)
         }
         Err(error) => Err(error.into()),
     }
 }
 
-fn added(imported: &Imported) -> axum::response::Response {
+async fn outcome(posted: &Posted, typed: Typed, keep: Option<&str>) -> AppResult<Response> {
+    // First, so that nobody types it again should something else be wrong.
+    if let Some(host) = keep {
+        registries::keep(posted.state(), posted.caller(), host, typed.registry()).await?;
+    }
+    if posted.form.has("images") {
+        let work = copies::create(posted.state(), posted.caller(), typed.copy());
+        posted.once(work).await.map(|copy| go(&format!("/catalog/copies/{}", copy.id), None))
+    } else {
+        let work = catalog::import(posted.state(), posted.caller(), typed.import());
+        posted.once(work).await.map(|imported| added(&imported))
+    }
+}
+
+/// Where somebody goes whom a registry does not let in, or who does not trust it.
+fn way(saved: &[SavedRegistry], host: &str, gone: bool, errors: &[FieldProblem]) -> Option<(String, String)> {
+    let host = canonical_host(host);
+    let known = saved.iter().any(|registry| registry.host == host);
+    let of_access = errors.iter().any(|error| matches!(error.field.as_str(), "password" | "ca"));
+    let at = |page: &str| link(&format!("/settings/registries{page}"), &[("host", &host)]);
+    match (known, of_access) {
+        (true, true) => Some((at("/change"), format!("Change how {host} is kept under Settings"))),
+        (true, false) if gone => Some(("/settings/registries".to_owned(), format!("Check {host} under Settings"))),
+        (false, true) => Some((at("/add"), format!("Keep {host} with user, password and CA under Settings"))),
+        (_, false) => None,
+    }
+}
+
+fn added(imported: &Imported) -> Response {
     let application = &imported.application;
     let said = if imported.added {
         format!("{} {} is in the catalog.", application.name, application.version)
     } else {
         format!("Exactly this package of {} {} was in the catalog already.", application.name, application.version)
     };
-    let query =
-        crate::ui::routes::query::link(&format!("/catalog/{}", application.id), &[("version", &application.version)]);
+    let used = imported.registry.as_ref().and_then(RegistryUse::sentence);
+    let said = used.map_or_else(|| said.clone(), |used| format!("{said} {used}"));
+    let query = link(&format!("/catalog/{}", application.id), &[("version", &application.version)]);
     go(&query, Some(&said))
 }
 
@@ -165,4 +256,19 @@ async fn again(visit: &Visit, error: AppError, source: &str) -> Answer {
     source.clone_into(&mut page.source);
     page.wrong = Some(Wrong::new(code, detail, errors));
     visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::whole;
+
+    #[test]
+    fn a_chosen_registry_need_not_be_typed() {
+        assert_eq!(whole("apps/press:1.0", "registry.example"), "oci://registry.example/apps/press:1.0");
+        assert_eq!(whole("press:1.0", "registry.example"), "oci://registry.example/press:1.0");
+        assert_eq!(whole("registry.example/press:1.0", "registry.example"), "oci://registry.example/press:1.0");
+        assert_eq!(whole("other.example:5000/press:1.0", "registry.example"), "oci://other.example:5000/press:1.0");
+        assert_eq!(whole("oci://other.example/press:1.0", "registry.example"), "oci://other.example/press:1.0");
+        assert_eq!(whole("registry.example/press:1.0", ""), "oci://registry.example/press:1.0");
+    }
 }

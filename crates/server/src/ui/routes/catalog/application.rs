@@ -4,12 +4,12 @@ use super::shelf::{Fit, fit};
 use crate::app::beside::PAGE_WAITS;
 use crate::app::error::AppError;
 use crate::app::shelf::{self, Detail};
-use crate::app::{applications, drafts, explain};
+use crate::app::{applications, drafts, explain, shown, versions};
 use crate::ui::ask::{Question, ask};
 use crate::ui::chart;
 use crate::ui::form::Posted;
 use crate::ui::markdown;
-use crate::ui::markup::Markup;
+use crate::ui::markup::{Markup, prose};
 use crate::ui::routes::query::{Asked, link};
 use crate::ui::routes::why::{Part, why};
 use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
@@ -18,7 +18,6 @@ use askama::Template;
 use axum::extract::Path;
 use axum::response::IntoResponse as _;
 use http::{HeaderValue, header};
-use margrave_api::policies::PolicyWish;
 use margrave_api::summary::Counts;
 
 /// What an icon may be, by the last part of its media type (`application/vnd.margo.app.icon.v1+svg`).
@@ -35,6 +34,7 @@ const PICTURE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; san
 
 #[derive(Template)]
 #[template(path = "catalog/application.html", blocks = ["live", "nav"])]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts a template asks for")]
 struct ApplicationPage {
     shell: Shell,
     detail: Detail,
@@ -46,6 +46,10 @@ struct ApplicationPage {
     total: u64,
     /// Deployments on other versions than this one.
     older: u64,
+    /// They are all newer: to come here is to go back.
+    back: bool,
+    /// Deployments on this version.
+    this: u64,
     icon: bool,
     device: String,
     fit: Option<Fit>,
@@ -53,6 +57,12 @@ struct ApplicationPage {
     /// Why it could not elsewhere.
     why: Vec<Part>,
     where_link: String,
+    /// What registries lack: a component may be called as the application is, and means itself.
+    unserved: Vec<Markup>,
+    /// Registries are asked here whether they have components.
+    asks: bool,
+    /// This server has a registry that components could be copied to.
+    hosts: bool,
 }
 pages!(ApplicationPage);
 
@@ -74,6 +84,12 @@ struct Could {
 impl ApplicationPage {
     fn is_under_way(&self) -> bool {
         self.could.as_ref().is_some_and(|could| could.under_way)
+    }
+
+    /// What it is without an answer, as far as it is shown.
+    #[expect(clippy::unused_self, reason = "templates call it so")]
+    fn default_of(&self, question: &drafts::Asked) -> Option<String> {
+        question.default.as_ref().filter(|value| !shown::plain(value).is_empty()).map(shown::answer)
     }
 
     /// The description of a question says itself that the answer stays.
@@ -99,19 +115,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     }
     let name = detail.version.name.clone();
     let shown = detail.version.version.clone();
-    let draft = drafts::Draft {
-        kind: drafts::Kind::Create,
-        application: id.clone(),
-        version: shown.clone(),
-        profile: None,
-        devices: Vec::new(),
-        selector: None,
-        deployments: Vec::new(),
-        answers: indexmap::IndexMap::new(),
-        overrides: indexmap::IndexMap::new(),
-        policy: PolicyWish::default(),
-        answered: false,
-    };
+    let draft = drafts::Draft::new(drafts::Kind::Create, id.clone(), shown.clone());
     let described = drafts::description(state, &draft).await?;
     let running: Vec<Running> = detail
         .deployments
@@ -139,6 +143,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         Some(_) => Some(explain::application(state, &id, PAGE_WAITS).await?),
         None => None,
     };
+    let unserved = detail.unserved.iter().map(|text| prose(&words::capital(text))).collect();
     let page = ApplicationPage {
         shell: visit.shell(Section::Catalog, format!("{name} {shown}")).await?,
         description: detail.description.as_deref().map(markdown::html),
@@ -146,6 +151,8 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         licence: detail.licence.as_deref().map(|bytes| String::from_utf8_lossy(bytes).into_owned()),
         sections: drafts::sections(&described, None),
         total: running.iter().map(|one| one.count).sum(),
+        back: running.iter().filter(|one| one.version != shown).all(|one| versions::is_older(&shown, &one.version)),
+        this: running.iter().filter(|one| one.version == shown).map(|one| one.count).sum(),
         older: running.iter().filter(|one| one.version != shown).map(|one| one.count).sum(),
         running,
         icon: detail.version.resources.iter().any(|resource| resource.kind == "icon"),
@@ -156,6 +163,9 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         device,
         fit: fits,
         detail,
+        unserved,
+        asks: state.config.catalog.ask_registries,
+        hosts: state.registry.is_some(),
     };
     visit.show(&page)
 }
@@ -192,6 +202,14 @@ async fn ask_to_delete(visit: &Visit, detail: &Detail) -> Answer {
 
 pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> Answer {
     let version = posted.form.text("version").to_owned();
+    if posted.form.text("action") == "ask" {
+        let asked = applications::ask_for_components(posted.state(), &id, &version).await?;
+        let said = match asked.components_asked.filter(|asked| asked.missing + asked.unknown > 0) {
+            Some(_) => "The registries were asked again: not every component was found.",
+            None => "The registries were asked again: they have every component.",
+        };
+        return Ok(go(&link(&format!("/catalog/{id}"), &[("version", &version)]), Some(said)));
+    }
     applications::delete_version(posted.state(), posted.caller(), &id, &version, posted.reason()).await?;
     let said = format!("Version {version} was removed from the catalog.");
     let left = applications::versions(posted.state(), &id).await.is_ok();

@@ -8,6 +8,7 @@ use crate::ui::words;
 use askama::Template;
 use axum::extract::Path;
 use margrave_api::copies::{CopiedArtifact, CopiedState, Copy, CopyState};
+use margrave_api::registries::RegistryUse;
 
 #[derive(Template)]
 #[template(path = "catalog/copy.html", blocks = ["live", "nav"])]
@@ -18,6 +19,8 @@ struct CopyPage {
     over: bool,
     artifacts: Vec<(Markup, CopiedArtifact, String)>,
     bytes: String,
+    /// What was used of what is kept for its registries.
+    used: Vec<String>,
 }
 pages!(CopyPage);
 
@@ -47,6 +50,7 @@ pub(in crate::ui) async fn show(visit: Visit, Path(id): Path<String>) -> Answer 
     let page = CopyPage {
         artifacts: artifacts.collect(),
         bytes: words::bytes(copy.bytes_copied),
+        used: copy.registries.iter().filter_map(RegistryUse::sentence).collect(),
         over: copy.state.is_over(),
         state: markup::state(tone, symbol, word),
         copy,

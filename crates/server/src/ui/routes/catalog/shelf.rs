@@ -1,9 +1,8 @@
 //! All applications, with search and tags; for one device also whether they fit it.
 
 use crate::app::shelf::{self, Search, Shelved};
-use crate::app::{drafts, overview};
 use crate::ui::markup::{self, Markup};
-use crate::ui::routes::deploy;
+use crate::ui::routes::deploy::{self, Begun};
 use crate::ui::routes::query::{Asked, device_link, link};
 use crate::ui::visit::{Answer, Section, Shell, Visit, pages};
 use crate::ui::words;
@@ -32,12 +31,6 @@ struct Device {
     link: String,
 }
 
-struct Begun {
-    title: String,
-    link: String,
-    at: Markup,
-}
-
 struct Card {
     application: Shelved,
     fit: Option<Fit>,
@@ -59,13 +52,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
     let (found, tags) = shelf::list(&visit.state, &search).await?;
     let shell = visit.shell(Section::Catalog, "Catalog").await?;
     let value = asked.text("device");
-    let names = &overview::get(&visit.state).await?.names;
-    let begun = drafts::open(&visit.state, visit.caller()).await?.into_iter().map(|open| Begun {
-        title: deploy::title(&open.kept.draft, names),
-        link: format!("/deploy/{}/{}", open.kept.id, open.kept.draft.step()),
-        at: shell.ago_at(&open.at),
-    });
-    let begun = begun.collect();
+    let begun = deploy::begun(&visit, &shell).await?;
     let page = ShelfPage {
         filtered: search.text.is_some() || search.tag.is_some(),
         text: search.text.unwrap_or_default(),

@@ -3,7 +3,7 @@
 
 use super::own;
 use super::questions::{Known, Problems, Sheet, hidden, label, read, sheets};
-use super::{Steps, device_value, next, read_device, section, steps};
+use super::{Steps, device_value, elsewhere, next, read_device, section, steps};
 use crate::app::drafts::{self, Kept, Kind};
 use crate::app::policies::{self, Choice};
 use crate::ui::errors::UiError;
@@ -36,7 +36,6 @@ struct AnswersPage {
     policies: [Choice; 3],
     reaches: String,
     create: bool,
-    back: Option<String>,
     override_wrong: Option<String>,
     /// What a single deployment is at while its questions are answered.
     seen: Option<i64>,
@@ -59,9 +58,26 @@ struct Override {
 
 pub(in crate::ui) async fn show(visit: Visit, Path(id): Path<String>) -> Answer {
     let kept = drafts::get(&visit.state, visit.caller(), &id).await?;
-    let problems = Problems::new();
+    let problems = kept_problems(&visit, &kept).await?;
     let page = page(&visit, &kept, None, &problems).await?;
     visit.show(&page)
+}
+
+/// What is wrong with answers that were kept as they were typed.
+async fn kept_problems(visit: &Visit, kept: &Kept) -> Result<Problems, UiError> {
+    let draft = &kept.draft;
+    if draft.answers.is_empty() {
+        return Ok(Problems::new());
+    }
+    let description = drafts::description(&visit.state, draft).await?;
+    let sections = drafts::sections(&description, draft.profile.as_deref());
+    let mut problems = drafts::problems(&visit.state, draft, &draft.answers).await?;
+    // What was not answered yet is not complained about, nor what another version has asked.
+    problems.retain(|name, _| {
+        let asked = sections.iter().flat_map(|section| &section.questions).any(|one| one.parameter == *name);
+        asked && draft.answers.contains_key(name)
+    });
+    Ok(problems)
 }
 
 async fn page(visit: &Visit, kept: &Kept, typed: Option<&Form>, problems: &Problems) -> Result<AnswersPage, UiError> {
@@ -100,10 +116,6 @@ async fn page(visit: &Visit, kept: &Kept, typed: Option<&Form>, problems: &Probl
         policies: policies::choices(draft, policies::before(state, draft).await?),
         reaches: reaches(draft, drafts::reach(state, draft).await?),
         create: draft.kind == Kind::Create,
-        back: (draft.kind != Kind::Reconfigure).then(|| {
-            let step = if draft.kind == Kind::Create { "devices" } else { "version" };
-            format!("/deploy/{}/{step}", kept.id)
-        }),
         sections: sheets,
         wrong,
         override_wrong: None,
@@ -160,6 +172,12 @@ pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> Answe
         kept.draft.overrides.shift_remove(device);
         drafts::put(posted.state(), posted.caller(), &kept).await?;
         return Ok(go(&format!("/deploy/{id}/answers#own"), None));
+    }
+    if let Some(place) = elsewhere(&kept, form.text("go")) {
+        // Somebody goes away to come back: kept as it is typed, right or wrong.
+        kept.draft.answered &= problems.is_empty();
+        drafts::put(posted.state(), posted.caller(), &kept).await?;
+        return Ok(go(&place, None));
     }
     let present = drafts::revision(posted.state(), &kept.draft).await?;
     if present.is_some() && form.number("seen").is_some_and(|seen| Some(seen) != present) {

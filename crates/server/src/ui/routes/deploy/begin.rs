@@ -1,42 +1,45 @@
 //! The beginning of a draft, from an application or from a deployment; and its end without a deployment.
 
-use super::devices::wanted;
-use super::{device_value, read_device, steps_of};
-use crate::app::drafts::{self, Draft, Kind};
+use super::{device_value, read_device, section, steps_of, title};
+use crate::app::drafts::{self, CHOSEN_MAX, Draft, Kind};
 use crate::app::error::{AppError, Code};
-use crate::app::{applications, deployments, fleet};
+use crate::app::{applications, changes, deployments, fleet, groups, overview};
 use crate::ui::form::Posted;
 use crate::ui::routes::query::link;
-use crate::ui::visit::{Answer, go};
+use crate::ui::visit::{Answer, Shell, Visit, go, pages};
+use askama::Template;
 use axum::extract::Path;
-use indexmap::IndexMap;
-use margrave_api::policies::PolicyWish;
+
+/// Nothing of a draft is in the audit, so there is no reason to give.
+#[derive(Template)]
+#[template(path = "deploy/drop.html", blocks = ["live", "nav"])]
+struct DropPage {
+    shell: Shell,
+    what: String,
+    id: String,
+    back: String,
+}
+pages!(DropPage);
 
 pub(in crate::ui) async fn begin(posted: Posted) -> Answer {
     let form = &posted.form;
     let kind = match form.text("kind") {
         "upgrade" => Kind::Upgrade,
         "reconfigure" => Kind::Reconfigure,
+        "remove" => Kind::Remove,
         _ => Kind::Create,
     };
-    let mut draft = Draft {
-        kind,
-        application: form.text("application").to_owned(),
-        version: form.text("version").to_owned(),
-        profile: None,
-        devices: Vec::new(),
-        selector: None,
-        deployments: form.all("deployment").map(str::to_owned).collect(),
-        answers: IndexMap::new(),
-        overrides: IndexMap::new(),
-        policy: PolicyWish::default(),
-        answered: false,
-    };
+    let mut draft = Draft::new(kind, form.text("application").to_owned(), form.text("version").to_owned());
+    draft.deployments = form.all("deployment").map(str::to_owned).collect();
     let device = read_device(form.text("device"));
     if let Some(before) = form.given("like") {
         drafts::like(posted.state(), &mut draft, &before).await?;
     }
-    if let [only] = draft.deployments.as_slice() {
+    if let Some(change) = form.given("change") {
+        draft.deployments = changes::touched(posted.state(), &change, CHOSEN_MAX).await?;
+    }
+    draft.wide = kind != Kind::Create && (form.has("change") || draft.deployments.is_empty());
+    if let Some(only) = draft.single() {
         let deployment = deployments::get(posted.state(), only).await?;
         draft.application = deployment.application;
         if draft.version.is_empty() {
@@ -47,18 +50,27 @@ pub(in crate::ui) async fn begin(posted: Posted) -> Answer {
             };
         }
     }
-    if draft.is_for_all() {
-        // One change for all of them, however many they are.
-        draft.selector = Some(String::new());
+    if let Some(group) = form.given("group") {
+        if draft.version.is_empty() {
+            draft.version = other_version(&posted, &draft.application, "").await?;
+        }
+        draft.selector = Some(groups::selector(posted.state(), &group).await?.to_string());
+    }
+    if draft.is_wide() {
+        // One change for all of them, however many they are, unless others are chosen.
+        draft.selector = (!form.has("change")).then(String::new);
         if drafts::reach(posted.state(), &draft).await? == 0 {
-            let detail = "every deployment of it is on this version already";
+            let detail = match kind {
+                Kind::Upgrade => "every deployment of it is on this version already",
+                _ => "it runs on no device",
+            };
             return Err(AppError::refused(Code::Unchanged, detail).into());
         }
     }
     let mut refused = None;
     if let Some(device) = device {
         // A device that cannot take it is never chosen for somebody (CON-02); the next page says why it is not.
-        if fleet::candidate(posted.state(), &wanted(&draft), &device).await?.can_take(&wanted(&draft)) {
+        if fleet::candidate(posted.state(), &draft.wanted(), &device).await?.can_take(&draft.wanted()) {
             draft.devices.push(device);
         } else {
             refused = Some(device);
@@ -76,6 +88,14 @@ pub(in crate::ui) async fn begin(posted: Posted) -> Answer {
     Ok(go(&format!("/deploy/{id}/{first}"), None))
 }
 
+/// A change of version for one deployment, begun from elsewhere.
+pub(super) async fn moving(posted: &Posted, deployment: &str, like: &Draft) -> Result<String, AppError> {
+    let mut draft = Draft::new(Kind::Upgrade, like.application.clone(), like.version.clone());
+    draft.deployments.push(deployment.to_owned());
+    let id = drafts::create(posted.state(), posted.caller(), &draft).await?;
+    Ok(format!("/deploy/{id}/version"))
+}
+
 /// The newest version that is not the present one.
 async fn other_version(posted: &Posted, application: &str, present: &str) -> Result<String, AppError> {
     let versions = applications::versions(posted.state(), application).await?;
@@ -83,6 +103,16 @@ async fn other_version(posted: &Posted, application: &str, present: &str) -> Res
     other
         .map(|version| version.version)
         .ok_or_else(|| AppError::refused(Code::NotFound, "the catalog has no other version of it; add one first"))
+}
+
+/// What was answered is gone afterwards, so somebody is asked first.
+pub(in crate::ui) async fn ask_to_abandon(visit: Visit, Path(id): Path<String>) -> Answer {
+    let kept = drafts::get(&visit.state, visit.caller(), &id).await?;
+    let names = &overview::get(&visit.state).await?.names;
+    let what = title(&kept.draft, names);
+    let shell = visit.shell(section(&kept.draft), format!("Drop the draft? {what}")).await?;
+    let back = format!("/deploy/{id}/{}", kept.draft.step());
+    visit.show(&DropPage { shell, what, id, back })
 }
 
 /// Nothing of it is kept.

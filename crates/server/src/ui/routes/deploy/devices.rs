@@ -1,44 +1,53 @@
 //! Step two: where to. Every device says whether it fits; one that does not cannot be chosen (CON-02).
 
-use super::{Steps, device_value, next, read_device, section, steps};
-use crate::app::drafts::{self, CHOSEN_MAX, Kept};
+use super::begin::moving;
+use super::{Steps, device_value, elsewhere, next, read_device, section, steps};
+use crate::app::drafts::{self, CHOSEN_MAX, Draft, Kept, Kind};
 use crate::app::error::{AppError, Code};
-use crate::app::fleet::{self, Candidate, Search, TAKERS_MAX, Wanted};
+use crate::app::fleet::{self, Candidate, Search, TAKERS_MAX};
 use crate::app::paging::{Paging, whole};
-use crate::app::{groups, overview};
+use crate::app::{overview, shown};
 use crate::ui::errors::UiError;
 use crate::ui::form::{Form, Posted};
 use crate::ui::markup::Markup;
 use crate::ui::routes::catalog::shelf::{Fit, fit};
-use crate::ui::routes::query::{Asked, device_link, link};
+use crate::ui::routes::devices::filter::{Filter, Offers};
+use crate::ui::routes::query::{Asked, ROWS, device_link, link};
 use crate::ui::visit::{Answer, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
 use axum::extract::Path;
 use http::StatusCode;
+use margrave_api::applications::FitOutcome;
 use margrave_api::devices::DeviceRef;
 use margrave_core::model::DeviceState;
-
-/// Groups offered in the filter.
-const GROUPS_MAX: u32 = 500;
+use std::collections::HashSet;
 
 #[derive(Template)]
 #[template(path = "deploy/devices.html", blocks = ["live", "nav"])]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts a template asks for")]
 struct DevicesPage {
     shell: Shell,
     steps: Steps,
     filter: Filter,
-    sites: Vec<String>,
-    groups: Vec<String>,
+    /// Only those that can take it are listed.
+    fits: bool,
+    offers: Offers,
     rows: Vec<Row>,
     /// Chosen one by one, on this page and others.
     chosen: u64,
+    /// Of those, the ones that are not on this page.
+    elsewhere: u64,
     /// Everything that matches, instead of one by one.
     selector: Option<String>,
     /// Where those that match are listed.
     selected_link: String,
-    /// What the filter comes to as a selector, where it does.
-    offered: Option<String>,
+    /// Who comes into question, of a change of what exists.
+    who: Option<String>,
+    /// Whether a device fits matters.
+    judged: bool,
+    /// The filter holds as long as devices have what it asks for; a piece of a name or a state is looked up once.
+    lasting: bool,
     matching: u64,
     /// Of those that match, how many can take it; none when too many match to tell here.
     takers: Option<u64>,
@@ -62,15 +71,6 @@ struct Refused {
     has: Option<(String, String)>,
 }
 
-#[derive(Default)]
-struct Filter {
-    text: String,
-    labels: String,
-    site: String,
-    group: String,
-    state: String,
-}
-
 struct Row {
     value: String,
     device: String,
@@ -80,43 +80,17 @@ struct Row {
     fit: Fit,
     /// The version it has already.
     has: Option<String>,
+    /// What it has can be brought to the version that is deployed.
+    moves: Option<String>,
     /// It can be chosen.
     open: bool,
     ticked: bool,
 }
 
-impl Filter {
-    fn of(read: impl Fn(&str) -> String) -> Self {
-        Self { text: read("q"), labels: read("labels"), site: read("site"), group: read("group"), state: read("state") }
-    }
-
-    fn search(&self) -> Search {
-        let some = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
-        Search {
-            text: some(&self.text),
-            labels: some(&self.labels),
-            site: some(&self.site),
-            group: some(&self.group),
-            state: DeviceState::parse(&self.state),
-        }
-    }
-
-    fn link(&self, id: &str, after: &str) -> String {
-        let members = [
-            ("q", self.text.as_str()),
-            ("labels", &self.labels),
-            ("site", &self.site),
-            ("group", &self.group),
-            ("state", &self.state),
-            ("after", after),
-        ];
-        link(&format!("/deploy/{id}/devices"), &members)
-    }
-}
-
 pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<String>) -> Answer {
     let kept = drafts::get(&visit.state, visit.caller(), &id).await?;
-    let mut page = page(&visit, &kept, Filter::of(|name| asked.text(name)), &asked.paging()).await?;
+    let (filter, fits) = (Filter::of(|name| asked.text(name)), asked.get("fits").is_some());
+    let mut page = page(&visit, &kept, filter, fits, &asked.paging()).await?;
     if let Some(device) = read_device(&asked.text("for")) {
         page.refused = refused(&visit, &kept, &device).await?;
     }
@@ -124,13 +98,13 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
 }
 
 async fn refused(visit: &Visit, kept: &Kept, device: &DeviceRef) -> Result<Option<Refused>, UiError> {
-    let candidate = match fleet::candidate(&visit.state, &wanted(&kept.draft), device).await {
+    let candidate = match fleet::candidate(&visit.state, &kept.draft.wanted(), device).await {
         Ok(candidate) => candidate,
         // It may be gone by now.
         Err(AppError::Refused { .. }) => return Ok(None),
         Err(other) => return Err(other.into()),
     };
-    if candidate.can_take(&wanted(&kept.draft)) {
+    if candidate.can_take(&kept.draft.wanted()) {
         return Ok(None);
     }
     let here = |placed: &&fleet::Placed| placed.application == kept.draft.application && !placed.removing;
@@ -144,79 +118,117 @@ async fn refused(visit: &Visit, kept: &Kept, device: &DeviceRef) -> Result<Optio
     }))
 }
 
-async fn page(visit: &Visit, kept: &Kept, filter: Filter, paging: &Paging) -> Result<DevicesPage, UiError> {
+async fn page(visit: &Visit, kept: &Kept, filter: Filter, fits: bool, paging: &Paging) -> Result<DevicesPage, UiError> {
     let (state, draft) = (&visit.state, &kept.draft);
     // Once all of them are chosen, those are what is counted.
     let search = match &draft.selector {
         Some(selector) => Search { labels: Some(selector.clone()), ..Search::default() },
         None => filter.search(),
     };
-    let wanted = wanted(draft);
-    let found = fleet::candidates(state, &wanted, &search, paging).await;
+    let wanted = draft.wanted();
+    let found = if fits {
+        fleet::takers_page(state, &wanted, &search, paging).await
+    } else {
+        fleet::candidates(state, &wanted, &search, paging).await
+    };
     let (found, wrong) = match found {
         Ok(page) => (page, None),
         Err(AppError::Refused { detail, .. }) => (whole(Vec::new()), Some(detail)),
         Err(other) => return Err(other.into()),
     };
-    let matching =
-        if wrong.is_none() { fleet::counted(state, &search).await? } else { std::collections::BTreeMap::new() };
-    let matching =
-        search.state.map_or_else(|| matching.values().sum(), |one| matching.get(&one).copied().unwrap_or_default());
-    // A piece of a name or a state is nothing a group of devices can have in common for long.
-    let by_labels = search.text.is_none() && search.state.is_none() && wrong.is_none();
-    let offered = if by_labels { Some(search.selector(state).await?.to_string()) } else { None };
-    let takers = match &offered {
-        Some(_) if matching <= TAKERS_MAX => fleet::takers(state, &wanted, &search).await?,
+    let matching = if wrong.is_some() {
+        0
+    } else if draft.is_wide() && search.is_everything() {
+        drafts::meant(state, draft).await?
+    } else {
+        let counted = fleet::counted_for(state, &wanted, &search).await?;
+        search.state.map_or_else(|| counted.values().sum(), |one| counted.get(&one).copied().unwrap_or_default())
+    };
+    let takers = match wrong {
+        None if matching <= TAKERS_MAX => fleet::takers(state, &wanted, &search).await?,
         _ => None,
     };
     let rows: Vec<Row> = found.items.into_iter().map(|candidate| row(kept, candidate)).collect();
-    let names = groups::list(state, &Paging { limit: Some(GROUPS_MAX), after: None }).await?;
+    let chosen = if draft.is_wide() { draft.deployments.len() } else { draft.devices.len() };
+    let here: usize = rows.iter().filter(|row| row.ticked).map(|row| values(&row.value).count()).sum();
+    let elsewhere = chosen.saturating_sub(here) as u64;
     let steps = steps(state, kept, "devices").await?;
     Ok(DevicesPage {
         shell: visit.shell(section(&kept.draft), format!("Devices - {}", steps.title)).await?,
-        sites: fleet::sites(state).await?,
-        groups: names.items.into_iter().map(|group| group.name).collect(),
+        offers: Offers::read(state, false).await?,
         fitting_here: rows.iter().filter(|row| row.open).count(),
         rows,
         known: overview::get(state).await?.devices.values().sum(),
-        chosen: draft.devices.len() as u64,
+        chosen: chosen as u64,
+        who: who(draft),
+        judged: matches!(draft.kind, Kind::Create | Kind::Upgrade),
+        lasting: is_lasting(&search),
+        elsewhere,
         selected_link: link("/devices", &[("labels", draft.selector.as_deref().unwrap_or_default())]),
         selector: draft.selector.clone(),
-        offered,
         matching,
         takers,
         next: found.next,
         first: paging.after.is_none(),
         wrong,
         filter,
+        fits,
         steps,
         refused: None,
     })
 }
 
-pub(super) fn wanted(draft: &drafts::Draft) -> Wanted<'_> {
-    Wanted { application: &draft.application, version: &draft.version, profile: draft.profile.as_deref() }
+/// What the devices have that come into question, for a change of what exists.
+fn who(draft: &Draft) -> Option<String> {
+    match draft.kind {
+        Kind::Create => None,
+        Kind::Upgrade => Some(format!("runs it in another version than {}", draft.version)),
+        Kind::Reconfigure => Some(format!("runs {}", draft.version)),
+        Kind::Remove => Some("runs it".to_owned()),
+    }
+}
+
+/// A piece of a name or a state is nothing a group of devices can have in common for long.
+fn is_lasting(search: &Search) -> bool {
+    search.text.is_none() && search.state.is_none()
+}
+
+/// What a box stands for: one device, or of what exists its deployments.
+fn values(value: &str) -> impl Iterator<Item = &str> {
+    value.split(',')
 }
 
 fn row(kept: &Kept, candidate: Candidate) -> Row {
-    let open = candidate.can_take(&wanted(&kept.draft));
+    let (draft, wanted) = (&kept.draft, kept.draft.wanted());
+    let open = candidate.can_take(&wanted);
+    let meant: Vec<String> = candidate.meant(&wanted).map(|placed| placed.id.clone()).collect();
     let Candidate { listed, fit: judged } = candidate;
     let device = &listed.device;
-    let has = listed.placed.iter().find(|placed| placed.application == kept.draft.application && !placed.removing);
+    let has = listed.placed.iter().find(|placed| placed.application == draft.application && !placed.removing);
+    let fits = judged.outcome == FitOutcome::Fits && listed.state != DeviceState::ShutOut;
     let mut fit = fit(&judged);
+    if !matches!(draft.kind, Kind::Create | Kind::Upgrade) {
+        fit.reasons.clear();
+    }
     if listed.state == DeviceState::ShutOut {
         fit.reasons.push("Its client is not accepted and gets nothing; accept it first.".to_owned());
     }
     let reference = DeviceRef { client: device.client.clone(), device: device.device.clone() };
     let label = device.operator_labels.get("site").cloned();
-    let site = label.or_else(|| device.device_labels.get("site").map(crate::ui::routes::devices::plain));
+    let site = label.or_else(|| device.device_labels.get("site").map(shown::plain));
+    let moves = has.filter(|placed| draft.kind == Kind::Create && fits && placed.version != draft.version);
     Row {
-        value: device_value(&reference),
+        moves: moves.map(|placed| placed.id.clone()),
+        ticked: if draft.is_wide() {
+            !meant.is_empty() && meant.iter().all(|id| draft.deployments.contains(id))
+        } else {
+            draft.devices.contains(&reference)
+        },
+        value: if draft.is_wide() { meant.join(",") } else { device_value(&reference) },
         site: site.unwrap_or_default(),
         state: words::device_state(listed.state),
         has: has.map(|placed| placed.version.clone()),
         simulated: device.simulated,
-        ticked: kept.draft.devices.contains(&reference),
         fit,
         open,
         device: device.device.clone(),
@@ -230,11 +242,17 @@ pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> Answe
     take(&mut kept, form);
     let filter = Filter::of(|name| form.text(name).to_owned());
     match form.text("go") {
-        "all" => kept.draft.selector = Some(filter.search().selector(posted.state()).await?.to_string()),
+        "all" if is_lasting(&filter.search()) => {
+            kept.draft.selector = Some(filter.search().selector(posted.state()).await?.to_string());
+        }
+        "all" => {
+            let found = fleet::named(posted.state(), &kept.draft.wanted(), &filter.search(), CHOSEN_MAX).await?;
+            add(&mut kept.draft, found);
+        }
         "named" => kept.draft.selector = None,
         _ => {}
     }
-    if kept.draft.devices.len() > CHOSEN_MAX {
+    if kept.draft.devices.len().max(kept.draft.deployments.len()) > CHOSEN_MAX {
         let detail = format!(
             "choose at most {} one by one; for more, choose all that match a filter",
             words::thousands(CHOSEN_MAX as u64)
@@ -242,22 +260,58 @@ pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> Answe
         return Err(AppError::refused(Code::Invalid, detail).into());
     }
     kept.revision = drafts::put(posted.state(), posted.caller(), &kept).await?;
+    if let Some(place) = elsewhere(&kept, form.text("go")) {
+        return Ok(go(&place, None));
+    }
+    if let Some(deployment) = form.text("go").strip_prefix("move:") {
+        return Ok(go(&moving(&posted, deployment, &kept.draft).await?, None));
+    }
     if form.text("go") != "continue" {
         let after = if form.text("go") == "next" { form.text("after") } else { "" };
-        return Ok(go(&filter.link(&id, after), None));
+        let mut place = filter.link(&format!("/deploy/{id}/devices"), after);
+        if form.has("fits") {
+            place.push_str(if place.contains('?') { "&fits=yes" } else { "?fits=yes" });
+        }
+        return Ok(go(&place, None));
     }
-    if kept.draft.devices.is_empty() && kept.draft.selector.is_none() {
-        let mut page =
-            page(&posted.visit, &kept, filter, &Paging { limit: Some(crate::ui::routes::query::ROWS), after: None })
-                .await?;
-        page.wrong = Some("No device is chosen yet. Tick at least one that fits.".to_owned());
+    let chosen = !kept.draft.devices.is_empty() || !kept.draft.deployments.is_empty();
+    if !chosen && kept.draft.selector.is_none() {
+        let paging = Paging { limit: Some(ROWS), after: None };
+        let mut page = page(&posted.visit, &kept, filter, form.has("fits"), &paging).await?;
+        page.wrong = Some(
+            if kept.draft.is_wide() {
+                "No device is chosen yet. Tick at least one."
+            } else {
+                "No device is chosen yet. Tick at least one that fits."
+            }
+            .to_owned(),
+        );
         return posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page);
     }
     Ok(go(&next(&kept, "devices"), None))
 }
 
+/// Those that were found are chosen as well, each once.
+fn add(draft: &mut Draft, found: Vec<fleet::Named>) {
+    let (devices, deployments): (Vec<DeviceRef>, Vec<Vec<String>>) = found.into_iter().unzip();
+    if draft.is_wide() {
+        let known: HashSet<String> = draft.deployments.iter().cloned().collect();
+        draft.deployments.extend(deployments.into_iter().flatten().filter(|id| !known.contains(id)));
+    } else {
+        let known: HashSet<String> = draft.devices.iter().map(device_value).collect();
+        draft.devices.extend(devices.into_iter().filter(|device| !known.contains(&device_value(device))));
+    }
+}
+
 /// What was ticked on this page; what other pages had stays.
 fn take(kept: &mut Kept, form: &Form) {
+    if kept.draft.is_wide() {
+        let shown: HashSet<&str> = form.all("shown").flat_map(values).collect();
+        kept.draft.deployments.retain(|id| !shown.contains(id.as_str()));
+        let ticked = form.all("device").flat_map(values).filter(|id| shown.contains(id));
+        kept.draft.deployments.extend(ticked.map(str::to_owned));
+        return;
+    }
     let shown: Vec<DeviceRef> = form.all("shown").filter_map(read_device).collect();
     kept.draft.devices.retain(|device| !shown.contains(device));
     for device in form.all("device").filter_map(read_device) {

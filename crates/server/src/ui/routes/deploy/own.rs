@@ -1,12 +1,12 @@
 //! Answers for one device alone: the same questions once more, filled with what all get. What differs is kept.
 
-use super::devices::wanted;
-use super::questions::{Known, Problems, Sheet, plain, read, sheets};
-use super::{Steps, device_value, read_device, section, steps};
+use super::questions::{Known, Problems, Sheet, read, sheets};
+use super::{Steps, device_value, elsewhere, read_device, section, steps};
 use crate::app::drafts::{self, Draft, Kept, OVERRIDES_MAX};
 use crate::app::error::{AppError, Code};
 use crate::app::fleet::{self, Search};
 use crate::app::paging::Paging;
+use crate::app::shown;
 use crate::state::ServerState;
 use crate::ui::errors::UiError;
 use crate::ui::form::{Form, Posted};
@@ -66,7 +66,7 @@ pub(super) async fn find(state: &ServerState, draft: &Draft, name: &str) -> Resu
         (None, _) => return Ok(Err(format!("`{name}` is not among the devices that were chosen."))),
     };
     // Among all that have something in common may be some that are left out.
-    if !fleet::candidate(state, &wanted(draft), &only).await?.can_take(&wanted(draft)) {
+    if !fleet::candidate(state, &draft.wanted(), &only).await?.can_take(&draft.wanted()) {
         return Ok(Err(format!("`{name}` is left out: it does not fit, or has the application already.")));
     }
     Ok(Ok(only))
@@ -75,7 +75,12 @@ pub(super) async fn find(state: &ServerState, draft: &Draft, name: &str) -> Resu
 pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<String>) -> Answer {
     let kept = drafts::get(&visit.state, visit.caller(), &id).await?;
     let device = chosen(&visit.state, &kept.draft, &asked.text("device")).await?;
-    let page = page(&visit, &kept, &device, None, &Problems::new()).await?;
+    // What was kept as it was typed may be wrong.
+    let alone = with_own(&kept.draft, &device).answers;
+    let mut problems = drafts::problems(&visit.state, &kept.draft, &alone).await?;
+    let own = kept.draft.overrides.get(&device_value(&device));
+    problems.retain(|name, _| own.is_some_and(|own| own.contains_key(name)));
+    let page = page(&visit, &kept, &device, None, &problems).await?;
     visit.show(&page)
 }
 
@@ -116,7 +121,7 @@ async fn page(
     for (field, question) in sections.iter_mut().flat_map(|sheet| &mut sheet.fields).zip(asked) {
         let differs = own.is_some_and(|own| own.contains_key(&question.parameter));
         if differs && !question.schema.sensitive {
-            let common = kept.draft.answers.get(&question.parameter).or(question.default.as_ref()).map(plain);
+            let common = kept.draft.answers.get(&question.parameter).or(question.default.as_ref()).map(shown::lines);
             let common = common.filter(|text| !text.is_empty()).unwrap_or_else(|| "nothing".to_owned());
             field.before = Some(format!("The others get: {common}"));
         }
@@ -185,7 +190,8 @@ pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> Answe
     let (all, own) = read_own(&posted.form, &description, &kept.draft, &device);
     let mut problems = drafts::problems(posted.state(), &kept.draft, &all).await?;
     problems.retain(|name, _| own.contains_key(name));
-    if !problems.is_empty() {
+    let elsewhere = elsewhere(&kept, posted.form.text("go"));
+    if !problems.is_empty() && elsewhere.is_none() {
         let page = page(&posted.visit, &kept, &device, Some(&posted.form), &problems).await?;
         return posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page);
     }
@@ -199,5 +205,5 @@ pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> Answe
         kept.draft.overrides.insert(value, own);
     }
     drafts::put(posted.state(), posted.caller(), &kept).await?;
-    Ok(go(&format!("/deploy/{id}/answers#own"), None))
+    Ok(go(&elsewhere.unwrap_or_else(|| format!("/deploy/{id}/answers#own")), None))
 }

@@ -2,6 +2,7 @@
 
 use crate::app::drafts::{self, Asked, Draft, Kind};
 use crate::app::mask::is_nothing;
+use crate::app::shown::lines;
 use crate::state::ServerState;
 use crate::ui::errors::UiError;
 use crate::ui::form::Form;
@@ -106,8 +107,8 @@ fn field(
         // A secret is never sent back to a browser.
         None if secret => Vec::new(),
         None => match known {
-            Some(Value::Array(items)) => items.iter().map(plain).collect(),
-            Some(value) => vec![plain(value)],
+            Some(Value::Array(items)) => items.iter().map(lines).collect(),
+            Some(value) => vec![lines(value)],
             None => Vec::new(),
         },
     };
@@ -126,7 +127,7 @@ fn field(
     };
     let both = [Value::Bool(true), Value::Bool(false)];
     let boolean = if kind == "select" && question.schema.options.is_none() { &both[..] } else { &[] };
-    let options = question.schema.options.iter().flatten().chain(boolean).map(plain).map(|option| {
+    let options = question.schema.options.iter().flatten().chain(boolean).map(lines).map(|option| {
         let chosen = values.contains(&option);
         (option, chosen)
     });
@@ -170,7 +171,7 @@ fn field(
             .unwrap_or_default(),
         before: present
             .filter(|_| !secret)
-            .map(plain)
+            .map(lines)
             .filter(|before| {
                 (typed.is_some() || draft.answers.contains_key(&question.parameter)) && *before != values.join("\n")
             })
@@ -257,14 +258,5 @@ pub(super) fn hidden(sections: &[drafts::Section], parameter: &str, value: &Valu
         .iter()
         .flat_map(|section| &section.questions)
         .any(|question| question.parameter == parameter && question.schema.sensitive);
-    if secret { "hidden".to_owned() } else { plain(value) }
-}
-
-pub(super) fn plain(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join("\n"),
-        other => other.to_string(),
-    }
+    if secret { "hidden".to_owned() } else { lines(value) }
 }

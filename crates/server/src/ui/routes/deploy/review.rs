@@ -1,14 +1,14 @@
 //! Step four: exactly what would change on each device, then a reason and one button.
 
-use super::{Steps, section, steps};
+use super::{Steps, elsewhere, section, steps};
 use crate::app::access::Caller;
-use crate::app::changes::{Alike, Answered, Reason};
+use crate::app::changes::{Alike, Answered, Reason, Review};
 use crate::app::drafts::{self, Kind};
 use crate::app::error::{AppError, Code};
 use crate::app::idempotency::{self, Call};
-use crate::app::policies::{self, Choice};
+use crate::app::policies::{self, Rule};
 use crate::app::reviews::{self, Look, Refusal, Reviewed};
-use crate::app::shelf;
+use crate::app::{shelf, versions};
 use crate::ui::errors::UiError;
 use crate::ui::form::Posted;
 use crate::ui::visit::{Answer, Shell, Visit, go, pages};
@@ -30,13 +30,17 @@ struct ReviewPage {
     otherwise: u64,
     targets: u64,
     changes: usize,
+    /// Of the targets, those that are not heard of now.
+    silent: u64,
     left_out: u64,
     reasons: Vec<Left>,
     /// What devices do by themselves afterwards.
-    policies: [Choice; 3],
+    policies: [Rule; 3],
+    policies_hint: Option<&'static str>,
     /// When it was worked out.
     at: String,
     button: String,
+    removes: bool,
     back: String,
     reason: String,
     /// What a single deployment is at, as it is reviewed here.
@@ -65,20 +69,20 @@ struct Left {
     reason: String,
 }
 
-struct Line {
-    class: &'static str,
-    text: String,
+pub(in crate::ui::routes) struct Line {
+    pub(in crate::ui::routes) class: &'static str,
+    pub(in crate::ui::routes) text: String,
 }
 
 pub(in crate::ui) async fn show(visit: Visit, Path(id): Path<String>) -> Answer {
-    let page = page(&visit, &id, None, String::new()).await?;
+    let page = page(&visit, &id, None, None).await?;
     visit.show(&page)
 }
 
-async fn page(visit: &Visit, id: &str, wrong: Option<Refusal>, reason: String) -> Result<ReviewPage, UiError> {
+async fn page(visit: &Visit, id: &str, wrong: Option<Refusal>, reason: Option<String>) -> Result<ReviewPage, UiError> {
     let state = &visit.state;
     let kept = drafts::get(state, visit.caller(), id).await?;
-    let steps = steps(state, &kept, "review").await?;
+    let mut steps = steps(state, &kept, "review").await?;
     let look = match wrong {
         Some(refusal) => Look::Done(Arc::new(Err(refusal))),
         None => reviews::look(state, &kept).await?,
@@ -91,18 +95,26 @@ async fn page(visit: &Visit, id: &str, wrong: Option<Refusal>, reason: String) -
             Err(refusal) => (nothing(), None, Some(refusal.clone())),
         },
     };
+    if reviewed.reviews.iter().all(|review| review.targets == 0) {
+        // Nothing to fill in, so plain links.
+        steps.enter = None;
+    }
     let Reviewed { reviews, at } = reviewed;
     let description = drafts::description(state, &kept.draft).await?;
     let same = |alike: Alike| {
         let kind = description.profile(&alike.profile).map(|profile| shelf::kind(profile.profile_type));
         same(alike, kind, &steps.version)
     };
+    let silent = reviews.iter().map(|review| review.silent).sum();
     let targets: u64 = reviews.iter().map(|review| review.targets).sum();
     let devices = words::count(targets, "device");
+    let back = goes_back(&reviews, &kept.draft.version);
     let button = match kept.draft.kind {
         Kind::Create => format!("Deploy to {devices}"),
+        Kind::Upgrade if back => format!("Bring {devices} back to {}", kept.draft.version),
         Kind::Upgrade => format!("Change {devices} to {}", kept.draft.version),
         Kind::Reconfigure => format!("Reconfigure {devices}"),
+        Kind::Remove => format!("Remove from {devices}"),
     };
     Ok(ReviewPage {
         shell: visit.shell(section(&kept.draft), format!("Review - {}", steps.title)).await?,
@@ -112,16 +124,25 @@ async fn page(visit: &Visit, id: &str, wrong: Option<Refusal>, reason: String) -
         left_out: reviews.iter().map(|review| review.left_out).sum(),
         reasons: reviews.iter().flat_map(|review| &review.reasons).map(left).collect(),
         groups: reviews.into_iter().flat_map(|review| review.alike).map(same).collect(),
-        policies: policies::choices(&kept.draft, policies::before(state, &kept.draft).await?),
+        policies: policies::choices(&kept.draft, policies::before(state, &kept.draft).await?).map(Rule::from),
+        policies_hint: None,
         at: at.to_string(),
         seen: drafts::revision(state, &kept.draft).await?,
         targets,
         button,
-        back: format!("/deploy/{id}/answers"),
-        reason,
+        removes: kept.draft.kind == Kind::Remove,
+        back: format!("/deploy/{id}/{}", steps.back.unwrap_or("answers")),
+        reason: reason.unwrap_or(kept.draft.reason),
+        silent,
         wrong,
         steps,
     })
+}
+
+/// Everything it changes is on a newer version now.
+fn goes_back(reviews: &[Review], version: &str) -> bool {
+    let mut before = reviews.iter().flat_map(|review| &review.alike).map(|alike| alike.from.as_deref()).peekable();
+    before.peek().is_some() && before.all(|before| before.is_some_and(|before| versions::is_older(version, before)))
 }
 
 fn same(alike: Alike, kind: Option<&str>, version: &str) -> Same {
@@ -140,7 +161,7 @@ fn left(reason: &Reason) -> Left {
 }
 
 /// Lines that stay are shown only beside those that do not.
-fn shorten(diff: &[DiffLine]) -> Vec<Line> {
+pub(in crate::ui::routes) fn shorten(diff: &[DiffLine]) -> Vec<Line> {
     const AROUND: usize = 2;
     let near = |index: usize| {
         let from = index.saturating_sub(AROUND);
@@ -171,7 +192,12 @@ pub(in crate::ui) async fn deploy(Path(id): Path<String>, posted: Posted) -> Ans
     {
         return Ok(go(&format!("/changes/{}", change.id), None));
     }
-    let kept = drafts::get(posted.state(), posted.caller(), &id).await?;
+    let mut kept = drafts::get(posted.state(), posted.caller(), &id).await?;
+    if let Some(place) = elsewhere(&kept, posted.form.text("go")) {
+        posted.form.text("reason").clone_into(&mut kept.draft.reason);
+        drafts::put(posted.state(), posted.caller(), &kept).await?;
+        return Ok(go(&place, None));
+    }
     let caller_of = |index: usize| Caller { call: call(&posted, index).map(Arc::new), ..posted.caller().clone() };
     match drafts::submit(posted.state(), caller_of, &kept.draft, posted.form.number("seen"), posted.reason()).await {
         Ok(changes) => {
@@ -185,9 +211,7 @@ pub(in crate::ui) async fn deploy(Path(id): Path<String>, posted: Posted) -> Ans
             }
         }
         Err(AppError::Refused { code, detail, errors }) if code != Code::Done => {
-            let page =
-                page(&posted.visit, &id, Some(Refusal { detail, errors }), posted.form.text("reason").to_owned())
-                    .await?;
+            let page = page(&posted.visit, &id, Some(Refusal { detail, errors }), posted.reason()).await?;
             posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page)
         }
         Err(error) => Err(error.into()),

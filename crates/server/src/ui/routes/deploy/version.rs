@@ -42,9 +42,9 @@ pub(in crate::ui) async fn show(visit: Visit, Path(id): Path<String>) -> Answer 
 }
 
 async fn present(visit: &Visit, kept: &Kept) -> Result<Option<String>, UiError> {
-    match kept.draft.deployments.as_slice() {
-        [only] => Ok(Some(deployments::get(&visit.state, only).await?.version)),
-        _ => Ok(None),
+    match kept.draft.single() {
+        Some(only) => Ok(Some(deployments::get(&visit.state, only).await?.version)),
+        None => Ok(None),
     }
 }
 
@@ -52,13 +52,10 @@ async fn present(visit: &Visit, kept: &Kept) -> Result<Option<String>, UiError> 
 async fn reaches(visit: &Visit, kept: &Kept) -> Result<String, UiError> {
     let (draft, reach) = (&kept.draft, drafts::reach(&visit.state, &kept.draft).await?);
     let devices = words::count(reach, "device");
-    Ok(if draft.is_for_all() {
+    Ok(if draft.is_wide() && draft.selector.is_some() {
         let verb = if reach == 1 { "runs" } else { "run" };
-        format!(
-            "This changes every device that runs it on another version: {devices} {verb} another than {}.",
-            draft.version
-        )
-    } else if let [only] = draft.deployments.as_slice() {
+        format!("{devices} {verb} another version than {}; the next step chooses which of them change.", draft.version)
+    } else if let Some(only) = draft.single() {
         let deployment = deployments::get(&visit.state, only).await?;
         format!("This changes {}, which is on {} now.", deployment.device, deployment.version)
     } else {

@@ -1,16 +1,16 @@
 //! One deployment: how it does and why, what it consists of, what it was before, and what can be done about it.
 
+use super::asks;
 use super::list::{Row, row};
 use crate::app::changes;
 use crate::app::deployments;
 use crate::app::diff::{self, DiffQuery};
 use crate::app::error::{AppError, Code};
-use crate::app::{applications, drafts, explain, overview, policies};
-use crate::ui::ask::{Question, ask};
+use crate::app::policies::Rule;
+use crate::app::{applications, drafts, explain, overview, policies, shown};
 use crate::ui::chart;
 use crate::ui::form::Posted;
 use crate::ui::markup::Markup;
-use crate::ui::routes::devices::said;
 use crate::ui::routes::query::Asked;
 use crate::ui::routes::why::{Part, why};
 use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
@@ -18,12 +18,13 @@ use crate::ui::words;
 use askama::Template;
 use axum::extract::Path;
 use margrave_api::changes::{ChangeKind, DiffSign};
-use margrave_api::deployments::{Convergence, Desired, Revision, StatusError};
-use margrave_api::policies::{OnFailure, OnRemoval};
+use margrave_api::deployments::{Convergence, Desired, Revision, StatusError, UpdateDeployment};
+use margrave_api::policies::{OnRemoval, PolicyWish};
 use std::collections::HashMap;
 
 #[derive(Template)]
 #[template(path = "deployments/detail.html", blocks = ["live", "nav"])]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts a template asks for")]
 struct DetailPage {
     shell: Shell,
     row: Row,
@@ -31,7 +32,6 @@ struct DetailPage {
     present: bool,
     /// Why nothing is compared, where that is not plain to see.
     no_difference: Option<&'static str>,
-    /// Where it can be deployed once more.
     /// The device, as forms name it.
     place: String,
     summary: String,
@@ -45,10 +45,13 @@ struct DetailPage {
     differs: Vec<(&'static str, String)>,
     other_versions: bool,
     failed: bool,
+    /// The device is at it, or will be.
+    goes_on: bool,
     /// What the device does by itself.
-    policies: [(&'static str, &'static str); 3],
+    policies: [Rule; 3],
+    policies_hint: Option<&'static str>,
     /// What the device does about a failure.
-    after_failure: &'static str,
+    after_failure: Option<Markup>,
 }
 pages!(DetailPage);
 
@@ -74,22 +77,16 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     let overview = overview::get(state).await?;
     let name = overview.names.get(&deployment.application).unwrap_or(&deployment.application).clone();
     match asked.get("ask").as_deref() {
-        Some("retry") => return ask_to_retry(&visit, &name, &deployment).await,
-        Some("remove") => return ask_to_remove(&visit, &name, &deployment).await,
-        Some("back") => {
-            let revision = asked.text("revision");
-            return ask_to_go_back(&visit, &name, &deployment, &revision).await;
-        }
+        Some("retry") => return asks::to_retry(&visit, &name, &deployment).await,
+        Some("remove") => return asks::to_remove(&visit, &name, &deployment).await,
+        Some("back") => return asks::to_go_back(&visit, &name, &deployment, &asked.text("revision")).await,
         _ => {}
     }
     let revisions = deployments::revisions(state, &id).await?.items;
     let history = deployments::status_history(state, &id).await?.items;
     let removing = deployment.desired == Desired::Absent;
-    // Told again after a failure: the device has the present revision, and only its word is awaited.
     let adopted = deployment.status.as_ref().map(|status| status.adopted_version).unwrap_or_default();
-    let present = revisions.iter().find(|revision| revision.revision == deployment.revision);
-    let again = adopted > 0 && present.is_some_and(|revision| revision.manifest_version <= adopted);
-    let look = words::of_deployment(&deployment, again);
+    let look = words::of_deployment(&deployment);
     // A device that never had it differs in everything, and so does one that is to be rid of it: a sentence says as much.
     let differs = if deployment.convergence == Convergence::Converged || removing || adopted == 0 {
         Vec::new()
@@ -115,6 +112,8 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     let mut shown_row = row(deployment.clone(), &overview.names);
     let tone = look.tone;
     shown_row.state = look.into();
+    let after_failure = explanation.waiting_for.iter().find_map(|fact| fact.values.get("nextTry")?.as_str());
+    let after_failure = after_failure.map(|text| format!("{}.", words::capital(text)));
     let page = DetailPage {
         why: why(&explanation, true),
         summary: explanation.summary,
@@ -128,7 +127,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         values: deployment
             .values
             .iter()
-            .map(|(parameter, value)| (names.get(parameter).unwrap_or(parameter).clone(), said(value)))
+            .map(|(parameter, value)| (names.get(parameter).unwrap_or(parameter).clone(), shown::answer(value)))
             .collect(),
         revisions: revisions_shown(&revisions, deployment.revision, &names),
         document: String::from_utf8_lossy(&deployments::document(state, &id, None).await.unwrap_or_default())
@@ -136,12 +135,11 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         differs,
         other_versions: versions > 1,
         failed: deployment.convergence == Convergence::Failed,
-        policies: policies::shown(deployment.policy.into()),
-        after_failure: match deployment.policy.on_failure {
-            OnFailure::KeepPartial => "The device tries again by itself.",
-            OnFailure::Hold => "The device has stopped, as its failure policy says. Try again when the cause is gone.",
-            OnFailure::Rollback => "The device goes back to what ran before, as its failure policy says.",
-        },
+        goes_on: deployment.failed_with.is_some()
+            || !matches!(deployment.convergence, Convergence::Converged | Convergence::Failed),
+        policies: policies::shown(deployment.policy.into()).map(Rule::from),
+        policies_hint: (!removing).then_some("The device does it by itself. Reconfigure it to choose otherwise."),
+        after_failure: after_failure.map(|text| shell.sentence(&text)),
         row: shown_row,
         shell,
     };
@@ -169,15 +167,15 @@ fn changed(before: &Revision, after: &Revision, names: &HashMap<String, String>)
     let differs = after.values.iter().filter(|(name, value)| before.values.get(*name) != Some(value));
     differs
         .filter_map(|(name, value)| {
-            let old = before.values.get(name).map_or_else(|| "not set".to_owned(), said);
+            let old = before.values.get(name).map_or_else(|| "not set".to_owned(), shown::answer);
             // What nobody is asked for follows the version.
-            Some((names.get(name)?.clone(), old, said(value)))
+            Some((names.get(name)?.clone(), old, shown::answer(value)))
         })
         .collect()
 }
 
 fn troubles(deployment: &margrave_api::deployments::Deployment) -> Vec<Trouble> {
-    let Some(status) = &deployment.status else { return Vec::new() };
+    let Some(status) = deployment.said_wrong() else { return Vec::new() };
     let of_components = status.components.iter().filter_map(|component| {
         let error = component.error.clone()?;
         Some((Some(component.name.clone()), error))
@@ -194,76 +192,6 @@ fn troubles(deployment: &margrave_api::deployments::Deployment) -> Vec<Trouble> 
     all.map(|(component, error)| Trouble { next: explain::next_action(&error.code), component, error }).collect()
 }
 
-async fn ask_to_retry(visit: &Visit, name: &str, deployment: &margrave_api::deployments::Deployment) -> Answer {
-    let question = Question {
-        title: format!("Try {name} on {} again now?", deployment.device),
-        text: vec![
-            match deployment.policy.on_failure {
-                OnFailure::KeepPartial => "The device tries again by itself with growing pauses. This tells it once more what to run, so that it tries at once and reports anew about everything it has.",
-                OnFailure::Hold => "The device has stopped after the failure, as its failure policy says, and does nothing until something changes here. This gives it the same once more as a new revision, so that it tries again. What runs already is left alone.",
-                OnFailure::Rollback => "The device went back to what ran before, as its failure policy says. This gives it the same once more as a new revision, so that it tries again; if it fails again, it goes back again.",
-            }
-            .to_owned(),
-        ],
-        devices: Some(1),
-        action: format!("/deployments/{}", deployment.id),
-        fields: vec![("action", "retry".to_owned())],
-        button: "Try again now".to_owned(),
-        danger: false,
-        back: format!("/deployments/{}", deployment.id),
-    };
-    ask(visit, Section::Deployments, question).await
-}
-
-async fn ask_to_remove(visit: &Visit, name: &str, deployment: &margrave_api::deployments::Deployment) -> Answer {
-    let data = match deployment.policy.on_removal {
-        OnRemoval::Keep => "Its data stays on the device; to delete it as well, reconfigure it before.",
-        OnRemoval::Purge => "Its data on the device is deleted as well, as was chosen for it.",
-    };
-    let question = Question {
-        title: format!("Remove {name} from {}?", deployment.device),
-        text: vec![format!("The device stops it and takes it away as soon as it hears of it. {data}")],
-        devices: Some(1),
-        action: format!("/deployments/{}", deployment.id),
-        fields: vec![("action", "remove".to_owned()), ("revision", deployment.revision.to_string())],
-        button: "Remove from 1 device".to_owned(),
-        danger: true,
-        back: format!("/deployments/{}", deployment.id),
-    };
-    ask(visit, Section::Deployments, question).await
-}
-
-async fn ask_to_go_back(
-    visit: &Visit,
-    name: &str,
-    deployment: &margrave_api::deployments::Deployment,
-    revision: &str,
-) -> Answer {
-    let number = revision.parse().map_err(|_| AppError::not_found(format_args!("revision `{revision}`")))?;
-    let request = drafts::back_to(&visit.state, &deployment.id, number).await?;
-    let plan = changes::dry_run(&visit.state, request).await?;
-    let lines = plan.targets.first().map(|target| target.diff.clone()).unwrap_or_default();
-    let changed = lines.iter().filter(|line| line.sign != DiffSign::Same).count();
-    let question = Question {
-        title: format!("Go back to revision {revision} of {name} on {}?", deployment.device),
-        text: vec![format!(
-            "The device gets version {} with the answers of that revision, and with what it did then when something goes wrong, as a new revision. {} of its document.",
-            plan.version,
-            match changed {
-                1 => "This changes 1 line".to_owned(),
-                _ => format!("This changes {} lines", words::thousands(changed as u64)),
-            }
-        )],
-        devices: Some(1),
-        action: format!("/deployments/{}", deployment.id),
-        fields: vec![("action", "back".to_owned()), ("to", revision.to_owned())],
-        button: format!("Go back to revision {revision}"),
-        danger: false,
-        back: format!("/deployments/{}", deployment.id),
-    };
-    ask(visit, Section::Deployments, question).await
-}
-
 pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> Answer {
     let state = posted.state();
     if posted.form.text("action") == "retry" {
@@ -271,6 +199,12 @@ pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> Answer
         return Ok(go(&format!("/deployments/{id}"), Some("The device is told to try again.")));
     }
     let request = match posted.form.text("action") {
+        // Only what a device was told while it had the deployment holds when that goes: so this comes before the removal.
+        "remove" if posted.form.text("instead") == "purge" => {
+            let policy = PolicyWish { on_removal: Some(OnRemoval::Purge), ..PolicyWish::default() };
+            let body = UpdateDeployment { policy, ..UpdateDeployment::default() };
+            changes::update_request(state, &id, body, posted.form.number("revision")).await.map(|(request, _)| request)
+        }
         "remove" => changes::remove_request(state, &id, posted.form.number("revision")).await,
         "back" => drafts::back_to(state, &id, posted.form.number("to").unwrap_or_default()).await,
         _ => Err(AppError::refused(Code::Invalid, "say what should be done with the deployment")),

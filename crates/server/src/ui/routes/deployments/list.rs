@@ -2,17 +2,19 @@
 
 use crate::app::deployments::{self, Query};
 use crate::app::error::{AppError, AppResult};
+use crate::app::fleet::{self, Search};
 use crate::app::overview;
 use crate::app::paging::{Paging, whole};
+use crate::app::placed::{self, Part};
 use crate::state::ServerState;
-use crate::ui::markup::{self, Markup};
+use crate::ui::markup::Markup;
 use crate::ui::routes::query::{Asked, device_link, link};
+use crate::ui::routes::tiles::Tile;
 use crate::ui::visit::{Answer, Section, Shell, Visit, pages};
-use crate::ui::words;
+use crate::ui::words::{self, Look};
 use askama::Template;
 use margrave_api::deployments::{Convergence, Deployment, Desired, StatusError};
 use margrave_api::page::Page;
-use margrave_api::summary::Counts;
 use std::collections::{HashMap, HashSet};
 
 #[derive(Template)]
@@ -26,19 +28,16 @@ struct ListPage {
     application: String,
     version: String,
     applications: Vec<(String, String)>,
+    device: String,
+    site: String,
+    sites: Vec<String>,
+    /// How many there are like this, where that is known without counting.
+    matching: Option<u64>,
     next: Option<String>,
     first: Option<String>,
     wrong: Option<String>,
 }
 pages!(ListPage);
-
-struct Tile {
-    count: u64,
-    state: Markup,
-    tone: &'static str,
-    link: String,
-    chosen: bool,
-}
 
 /// A deployment as a row.
 pub(in crate::ui::routes) struct Row {
@@ -53,13 +52,13 @@ pub(in crate::ui::routes) struct Row {
 }
 
 pub(in crate::ui::routes) fn row(deployment: Deployment, names: &HashMap<String, String>) -> Row {
-    let mut errors = deployment.status.iter().flat_map(|status| {
+    let mut errors = deployment.said_wrong().into_iter().flat_map(|status| {
         status.components.iter().filter_map(|component| component.error.as_ref()).chain(status.error.as_ref())
     });
     let components = deployment.status.iter().flat_map(|status| &status.components);
     Row {
         name: names.get(&deployment.application).unwrap_or(&deployment.application).clone(),
-        state: words::of_deployment(&deployment, false).into(),
+        state: words::of_deployment(&deployment).into(),
         going: deployment.desired == Desired::Absent && deployment.convergence != Convergence::Converged,
         device_link: device_link(&deployment.client, deployment.device.trim_end_matches("/*")),
         error: untold(&deployment.explanation, errors.next()),
@@ -100,7 +99,16 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
     let convergence = Convergence::ALL.into_iter().find(|known| known.as_str() == word);
     let query =
         Query { application: asked.get("application"), version: asked.get("version"), convergence, ..Query::default() };
+    let search = Search { text: asked.get("device"), site: asked.get("site"), ..Search::default() };
     let found = match word.as_str() {
+        _ if !search.is_everything() => {
+            let part = match word.as_str() {
+                REMOVING => Part::Going,
+                REMOVED => Part::Gone,
+                _ => Part::Present,
+            };
+            placed::list(state, &search, &query, part, &asked.paging()).await
+        }
         REMOVING | REMOVED => deployments::removals(state, &query, word == REMOVED, &asked.paging()).await,
         "" if asked.get("after").is_none() => beginning(state, &query, &asked).await,
         _ => deployments::list(state, &query, &asked.paging()).await,
@@ -111,70 +119,63 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
         Err(error) => return Err(error.into()),
     };
     let (application, version) = (asked.text("application"), asked.text("version"));
+    let (device, site) = (asked.text("device"), asked.text("site"));
     let at = |state: &str, after: &str| {
-        link(
-            "/deployments",
-            &[("state", state), ("application", &application), ("version", &version), ("after", after)],
-        )
+        let members: [(&str, &str); 6] = [
+            ("state", state),
+            ("application", &application),
+            ("version", &version),
+            ("device", &device),
+            ("site", &site),
+            ("after", after),
+        ];
+        link("/deployments", &members)
     };
-    // Of what is asked for; of all of them when nothing is.
-    let uses = query.application.as_ref().map(|id| overview.uses.get(id).cloned().unwrap_or_default());
-    let counts = match uses {
-        Some(versions) => {
-            let asked = |version: &String| query.version.as_ref().is_none_or(|wanted| wanted == version);
-            let mut sum = Counts::default();
-            for (one, count) in versions.iter().filter(|(name, _)| asked(name)).flat_map(|(_, counts)| &counts.0) {
-                *sum.0.entry(*one).or_default() += count;
-            }
-            sum
-        }
-        None => overview.summary.deployments.clone(),
-    };
+    let counts = overview.counts(query.application.as_deref(), query.version.as_deref());
     let everything = query.application.is_none();
     let mut tiles: Vec<Tile> = Convergence::ALL
         .into_iter()
         .map(|one| {
-            let look = words::of_convergence(one, false);
-            Tile {
-                count: counts.of(one),
-                state: words::convergence(one, false),
-                tone: look.tone,
-                link: at(if convergence == Some(one) { "" } else { one.as_str() }, ""),
-                chosen: convergence == Some(one),
-            }
+            let chosen = convergence == Some(one);
+            let link = at(if chosen { "" } else { one.as_str() }, "");
+            Tile::new(counts.of(one), words::of_convergence(one, false), link, chosen)
         })
-        .filter(|tile| tile.count > 0 || tile.chosen)
         .collect();
     let going = [
-        (
-            REMOVING,
-            overview.removing,
-            overview.removing > 0 && everything,
-            markup::state("busy", "turning", "Being removed"),
-            "busy",
-        ),
-        (REMOVED, overview.removed, false, markup::state("mute", "check", "Removed"), "mute"),
+        (REMOVING, overview.removing, everything, Look { word: "Being removed", tone: "busy", symbol: "turning" }),
+        (REMOVED, overview.removed, false, words::of_convergence(Convergence::Converged, true)),
     ];
-    for (known, count, shown, look, tone) in going {
+    for (known, count, shown, look) in going {
         let chosen = word == known;
         if shown || chosen {
-            tiles.push(Tile { count, state: look, tone, link: at(if chosen { "" } else { known }, ""), chosen });
+            tiles.push(Tile::new(count, look, at(if chosen { "" } else { known }, ""), chosen));
         }
     }
-    let mut applications: Vec<(String, String)> =
-        overview.names.iter().map(|(id, name)| (id.clone(), name.clone())).collect();
-    applications.sort_by(|one, other| one.1.cmp(&other.1));
+    let total = counts.total() + if everything { overview.removing } else { 0 };
+    let here = page.items.len() as u64;
+    let matching = match (search.is_everything(), word.as_str()) {
+        _ if asked.get("after").is_none() && page.next.is_none() => Some(here),
+        (false, _) => None,
+        (true, REMOVING) => everything.then_some(overview.removing),
+        (true, REMOVED) => everything.then_some(overview.removed),
+        (true, _) => Some(convergence.map_or(total, |one| counts.of(one))),
+    };
     let listing = ListPage {
         shell: visit.shell(Section::Deployments, "Deployments").await?,
+        // Counts are some seconds old, and what is on the page is not.
+        matching: matching.map(|matching| matching.max(here)),
+        sites: fleet::sites(state).await?,
+        device: device.clone(),
+        site: site.clone(),
         rows: page.items.into_iter().map(|deployment| row(deployment, &overview.names)).collect(),
-        tiles,
-        total: counts.total() + if everything { overview.removing } else { 0 },
+        tiles: if search.is_everything() { tiles } else { Vec::new() },
+        total,
         next: page.next.map(|next| at(&word, &next)),
         first: asked.get("after").map(|_| at(&word, "")),
         state: word.clone(),
         application: application.clone(),
         version: version.clone(),
-        applications,
+        applications: overview.applications(),
         wrong,
     };
     visit.show(&listing)

@@ -1,6 +1,6 @@
 //! Inviting a device: a token that works once, and the command to use it with.
 
-use crate::app::clients;
+use crate::app::clients::{self, InUse};
 use crate::app::error::AppError;
 use crate::ui::errors::UiError;
 use crate::ui::form::Posted;
@@ -8,7 +8,7 @@ use crate::ui::routes::query::{device_link, link};
 use crate::ui::visit::{Answer, Section, Shell, Visit, pages};
 use askama::Template;
 use http::StatusCode;
-use margrave_api::clients::{ClientState, CreateEnrolmentToken, EnrolmentToken};
+use margrave_api::clients::{CreateEnrolmentToken, EnrolmentToken};
 use margrave_api::problem::FieldProblem;
 
 #[derive(Template)]
@@ -34,23 +34,17 @@ struct There {
     last_seen_at: Option<String>,
 }
 
-/// The client of this name, when it has been here: joining again would give its name to another key. One that was only accepted
-/// beforehand is just what an invitation is for.
+/// The client of this name, when it has been here.
 async fn there(visit: &Visit, client: &str) -> Result<Option<There>, UiError> {
-    let known = match clients::get(&visit.state, client).await {
-        Ok(known) => known,
+    let InUse { device, waiting, last_seen_at } = match clients::in_use(&visit.state, client).await {
+        Ok(Some(in_use)) => in_use,
         // What is no name at all is told by whoever makes the invitation.
-        Err(AppError::Refused { .. }) => return Ok(None),
+        Ok(None) | Err(AppError::Refused { .. }) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let device = clients::first_devices(&visit.state, std::slice::from_ref(&known)).await?.remove(client);
-    let waiting = known.state == ClientState::Pending;
-    if known.state == ClientState::Retired || (device.is_none() && known.last_seen_at.is_none() && !waiting) {
-        return Ok(None);
-    }
     let link =
         device.map_or_else(|| link("/settings/clients", &[("q", client)]), |device| device_link(client, &device));
-    Ok(Some(There { link, waiting, last_seen_at: known.last_seen_at }))
+    Ok(Some(There { link, waiting, last_seen_at }))
 }
 
 const HOUR_SECONDS: u64 = 3600;
@@ -72,7 +66,8 @@ pub(in crate::ui) async fn form(visit: Visit) -> Answer {
 pub(in crate::ui) async fn invite(posted: Posted) -> Answer {
     let (client, hours) = (posted.form.text("client").to_owned(), posted.form.text("hours").to_owned());
     let reason = posted.form.text("reason").to_owned();
-    if posted.form.text("again") != client {
+    let again = posted.form.text("again") == client;
+    if !again {
         let there = there(&posted.visit, &client).await?;
         if there.is_some() {
             let shell = posted.visit.shell(Section::Devices, format!("{client} exists already")).await?;
@@ -82,6 +77,7 @@ pub(in crate::ui) async fn invite(posted: Posted) -> Answer {
     }
     let body = CreateEnrolmentToken {
         valid_for_seconds: Some(hours.parse::<u64>().unwrap_or_default().saturating_mul(HOUR_SECONDS)),
+        again,
         reason: posted.reason(),
     };
     let work = clients::create_enrolment_token(posted.state(), posted.caller(), &client, body);

@@ -1,8 +1,9 @@
 //! One device: what it is, what runs on it, what it belongs to, what happened.
 
-use super::{Row, client_state, forget, label, plain, row};
+use super::{Row, client_state, forget, label, row};
 use crate::app::events::{self, EventsFilter};
 use crate::app::paging::Paging;
+use crate::app::shown::plain;
 use crate::app::{clients, deployments, explain, fleet, overview};
 use crate::ui::chart;
 use crate::ui::errors::UiError;
@@ -24,6 +25,8 @@ use margrave_api::events::Event;
 /// Relatives of a device shown; a gateway with more is looked at in the list.
 const FAMILY_MAX: u32 = 200;
 const EVENTS_MAX: u32 = 15;
+/// Times a client fell silent or came back that are drawn; one that does so more often is drawn from the oldest of these.
+const CONTACTS_MAX: u32 = 200;
 const DEPLOYMENTS_MAX: u32 = 50;
 
 #[derive(Template)]
@@ -31,6 +34,8 @@ const DEPLOYMENTS_MAX: u32 = 50;
 pub(super) struct DetailPage {
     shell: Shell,
     row: Row,
+    /// When it was heard of, over the last day.
+    contact: Markup,
     client: Client,
     accepted: bool,
     waiting: bool,
@@ -74,6 +79,10 @@ struct Offer {
 struct Workload {
     name: String,
     state: Markup,
+    /// It should run here; else it is to go.
+    wanted: bool,
+    /// What the device last said of it.
+    reported: Markup,
     history: Markup,
     error: Option<String>,
     deployment: Deployment,
@@ -108,12 +117,14 @@ pub(super) async fn page(
             continue;
         }
         let history = deployments::status_history(state, &deployment.id).await?.items;
-        let mut errors = deployment.status.iter().flat_map(|status| {
+        let mut errors = deployment.said_wrong().into_iter().flat_map(|status| {
             status.components.iter().filter_map(|component| component.error.as_ref()).chain(status.error.as_ref())
         });
         workloads.push(Workload {
             name: overview.names.get(&deployment.application).unwrap_or(&deployment.application).clone(),
-            state: words::convergence(deployment.convergence, removing),
+            state: words::of_deployment(&deployment).into(),
+            wanted: !removing,
+            reported: words::reported_maybe(deployment.status.as_ref().map(|status| status.state.as_str())),
             history: chart::history(&history, shell.now),
             error: untold(&deployment.explanation, errors.next()),
             deployment,
@@ -128,7 +139,16 @@ pub(super) async fn page(
         .collect();
     let filter =
         EventsFilter { client: Some(client.to_owned()), device: Some(device.to_owned()), ..EventsFilter::default() };
-    let events = events::lately(state, filter, EVENTS_MAX).await?;
+    let mut events = events::lately(state, filter, EVENTS_MAX).await?;
+    // That it fell silent and came back is told of its client.
+    let of_client =
+        EventsFilter { client: Some(client.to_owned()), kind: Some("client".to_owned()), ..EventsFilter::default() };
+    let contacts = events::lately(state, of_client, CONTACTS_MAX).await?;
+    let contact = chart::contact(&contacts, shell.now, !listed.device.silent);
+    events.extend(contacts.into_iter().take(EVENTS_MAX as usize));
+    events.sort_by_key(|event| std::cmp::Reverse(event.id));
+    events.dedup_by_key(|event| event.id);
+    events.truncate(EVENTS_MAX as usize);
     let explanation = explain::device(state, client, device).await?;
     let (operator_labels, new_label) = labels(&listed.device.operator_labels, typed);
     Ok(DetailPage {
@@ -141,6 +161,7 @@ pub(super) async fn page(
         client: identity,
         workloads,
         facts: facts(listed.device.capabilities.as_ref()),
+        contact,
         device_labels: listed.device.device_labels.iter().map(|(name, value)| (name.clone(), plain(value))).collect(),
         operator_labels,
         new_label,

@@ -1,21 +1,20 @@
 //! All devices, a page at a time, filtered by what stands in the address.
 
+use super::filter::{Filter, Offers};
 use super::{Row, row};
 use crate::app::clients::Invitation;
-use crate::app::fleet::{self, Search};
+use crate::app::fleet;
 use crate::app::paging::Paging;
-use crate::app::{clients, groups, overview};
+use crate::app::{clients, overview};
 use crate::ui::errors::UiError;
-use crate::ui::markup::Markup;
-use crate::ui::routes::query::{Asked, link};
+use crate::ui::routes::query::Asked;
+use crate::ui::routes::tiles::Tile;
 use crate::ui::visit::{Answer, Section, Shell, Visit, pages};
 use crate::ui::words;
 use askama::Template;
 use margrave_api::clients::{Client, ClientState};
 use margrave_core::model::DeviceState;
 
-/// Groups offered in the filter.
-const GROUPS_MAX: u32 = 500;
 /// Clients that wait and are named; the page of clients has them all.
 const WAITING_MAX: u32 = 5;
 /// Invited devices that are named.
@@ -25,13 +24,8 @@ const INVITED_MAX: usize = 10;
 #[template(path = "devices/list.html", blocks = ["live", "nav"])]
 struct ListPage {
     shell: Shell,
-    text: String,
-    labels: String,
-    site: String,
-    group: String,
-    state: String,
-    sites: Vec<String>,
-    groups: Vec<String>,
+    filter: Filter,
+    offers: Offers,
     tiles: Vec<Tile>,
     /// Of all states together.
     total: u64,
@@ -46,6 +40,8 @@ struct ListPage {
     known: u64,
     /// Some who ask and are not let in yet.
     waiting: Vec<Client>,
+    /// How many they are.
+    waiting_all: u64,
     /// Who is invited and has not come, when there is nobody else to show.
     invited: Vec<String>,
 }
@@ -60,23 +56,10 @@ pub(in crate::ui::routes) async fn invited(visit: &Visit) -> Result<Vec<String>,
     Ok(names)
 }
 
-struct Tile {
-    count: u64,
-    state: Markup,
-    tone: &'static str,
-    link: String,
-    chosen: bool,
-}
-
 pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
     let state = &visit.state;
-    let search = Search {
-        text: asked.get("q"),
-        labels: asked.get("labels"),
-        site: asked.get("site"),
-        group: asked.get("group"),
-        state: asked.get("state").and_then(|word| DeviceState::parse(&word)),
-    };
+    let filter = Filter::of(|name| asked.text(name));
+    let search = filter.search();
     let overview = overview::get(state).await?;
     let known: u64 = overview.devices.values().sum();
     let found = fleet::list(state, &search, &asked.paging()).await;
@@ -90,47 +73,24 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
     };
     let counts =
         if wrong.is_none() { fleet::counted(state, &search).await? } else { std::collections::BTreeMap::new() };
-    let at = |state_word: &str, after: &str| {
-        let text = |value: &Option<String>| value.clone().unwrap_or_default();
-        let (q, labels, site, group) =
-            (text(&search.text), text(&search.labels), text(&search.site), text(&search.group));
-        let members = [
-            ("q", q.as_str()),
-            ("labels", &labels),
-            ("site", &site),
-            ("group", &group),
-            ("state", state_word),
-            ("after", after),
-        ];
-        link("/devices", &members)
-    };
-    let chosen = search.state.map_or("", DeviceState::as_str);
+    let at = |state: &str, after: &str| Filter { state: state.to_owned(), ..filter.clone() }.link("/devices", after);
+    let chosen = filter.state.as_str();
     let tiles = DeviceState::ALL
         .into_iter()
-        .map(|one| Tile {
-            count: counts.get(&one).copied().unwrap_or_default(),
-            state: words::device_state(one),
-            tone: words::of_device(one).tone,
-            link: at(if search.state == Some(one) { "" } else { one.as_str() }, ""),
-            chosen: search.state == Some(one),
+        .map(|one| {
+            let chosen = search.state == Some(one);
+            let link = at(if chosen { "" } else { one.as_str() }, "");
+            Tile::new(counts.get(&one).copied().unwrap_or_default(), words::of_device(one), link, chosen)
         })
         .filter(|tile| tile.count > 0 || tile.chosen)
         .collect();
     let total = counts.values().sum();
     let matching = search.state.map_or(total, |one| counts.get(&one).copied().unwrap_or_default());
-    let names = groups::list(state, &Paging { limit: Some(GROUPS_MAX), after: None }).await?;
     let few = Paging { limit: Some(WAITING_MAX), after: None };
     let waiting = clients::list_in(state, Some(ClientState::Pending), &few).await?;
-    let text = |value: &Option<String>| value.clone().unwrap_or_default();
     let shell = visit.shell(Section::Devices, format!("{} - Devices", words::count(matching, "device"))).await?;
     let listing = ListPage {
-        text: text(&search.text),
-        labels: text(&search.labels),
-        site: text(&search.site),
-        group: text(&search.group),
-        state: chosen.to_owned(),
-        sites: fleet::sites(state).await?,
-        groups: names.items.into_iter().map(|group| group.name).collect(),
+        offers: Offers::read(state, true).await?,
         tiles,
         total,
         all_link: at("", ""),
@@ -140,7 +100,9 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
         first: asked.get("after").map(|_| at(chosen, "")),
         wrong,
         filtered: !search.is_everything(),
+        filter: filter.clone(),
         known,
+        waiting_all: if waiting.next.is_some() { shell.pending } else { waiting.items.len() as u64 },
         waiting: waiting.items,
         invited: if known == 0 { invited(&visit).await? } else { Vec::new() },
         shell,

@@ -87,6 +87,10 @@ impl Registry {
         self.access != Access::Tls
     }
 
+    pub(crate) fn is_open(&self) -> bool {
+        self.access == Access::Open
+    }
+
     pub(crate) fn ca(&self) -> Option<String> {
         self.ca.clone()
     }

@@ -4,7 +4,7 @@ use margo::digest::Digest;
 use margo::ids::DeploymentId;
 use margo::parameters::Answers;
 use margrave_core::convergence::judge;
-use margrave_core::model::ChangeKind;
+use margrave_core::model::{ChangeKind, Failed};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -27,6 +27,7 @@ fn wanted(desired: Desired) -> Deployment {
         revision: 3,
         desired,
         yaml_digest: Digest::of(b""),
+        changed_version: 7,
         target_version: 7,
         created_at: NOW,
         updated_at: NOW,
@@ -39,7 +40,10 @@ fn said(state: State, adopted: u64, components: &Value) -> Reported {
         "deploymentId": Uuid::from_u128(1), "adoptedManifestVersion": adopted,
         "status": { "state": state.as_str() }, "components": components,
     });
-    Reported { state, adopted_version: adopted, body: body.to_string().into_bytes(), received_at: NOW }
+    let body = body.to_string().into_bytes();
+    let failed = Failed { adopted_version: adopted, body: body.clone(), received_at: NOW };
+    let failed = (state == State::Failed && adopted != 0).then_some(failed);
+    Reported { state, adopted_version: adopted, body, received_at: NOW, failed }
 }
 
 fn one(state: State) -> Value {
@@ -76,6 +80,7 @@ fn facts<'a>(
         revision: None,
         adopted_revision: reported.map(|_| 3),
         simulated: false,
+        held: None,
         forgotten: false,
         coming,
     }
@@ -150,18 +155,34 @@ fn a_failure_says_code_source_and_what_to_do() {
 fn who_tries_again_after_a_failure_is_a_matter_of_policy() {
     let reported = said(State::Failed, 7, &one(State::Failed));
     for (on_failure, sentence) in [
-        (OnFailure::KeepPartial, "the cause to go away; the device tries again by itself"),
-        (OnFailure::Hold, "the cause to go away, then somebody to try again; the device has stopped"),
-        (OnFailure::Rollback, "the cause to go away, then somebody to try again; the device went back"),
+        (OnFailure::KeepPartial, "the cause to go away; the device tries again by itself, after pauses that grow; "),
+        (OnFailure::Hold, "the cause to go away, then somebody to try again; the device has stopped, "),
+        (OnFailure::Rollback, "the cause to go away, then somebody to try again; the device went back "),
     ] {
         let mut deployment = wanted(Desired::Present);
         deployment.policy.on_failure = on_failure;
         let shown = explained(&deployment, Some(&reported), link(HEARD), &[]);
-        assert_eq!(shown.waiting_for[0].sentence, sentence);
+        assert!(shown.waiting_for[0].sentence.starts_with(sentence), "{:?}", shown.waiting_for);
         let policy = shown.desired.iter().find(|fact| fact.code == "policy");
         let told = policy.is_some_and(|fact| fact.sentence.contains(on_failure.meaning()));
         assert_eq!(told, on_failure != OnFailure::default(), "{policy:?}");
     }
+}
+
+#[test]
+fn a_device_that_tries_again_by_itself_says_when_only_where_that_is_known() {
+    let reported = said(State::Failed, 7, &one(State::Failed));
+    let mut deployment = wanted(Desired::Present);
+    let next_try = |deployment: &Deployment, held: Option<Announced>| {
+        let shown = explain(&Facts { held, ..facts(deployment, Some(&reported), link(HEARD), &[]) });
+        shown.waiting_for[0].values["nextTry"].as_str().unwrap().to_owned()
+    };
+    assert!(next_try(&deployment, None).contains("it does not report when"));
+    let held = Announced { reason: "changing the fan".into(), until: "2026-09-21T15:00:00Z".into() };
+    let until = "the device tries again by itself when the technician's hold ends, at 2026-09-21T15:00:00Z";
+    assert_eq!(next_try(&deployment, Some(held)), until);
+    (deployment.policy.on_failure, deployment.revision) = (OnFailure::Rollback, 1);
+    assert!(next_try(&deployment, None).starts_with("the device tries again by itself"), "nothing to go back to");
 }
 
 #[test]
@@ -261,4 +282,18 @@ fn what_is_installed_on_a_device_that_only_pretends_is_said_not_to_run() {
         "nothing is really installed on this device: its agent runs with the simulated runtime"
     );
     assert_eq!(shown.known[1].about.as_deref(), Some("device/press-07/press-07"));
+}
+
+#[test]
+fn what_failed_and_is_tried_again_keeps_its_reason() {
+    let error = json!({ "code": "E301", "source": "runtime", "message": "image not found" });
+    let before = said(State::Failed, 7, &json!([{ "name": "camera", "state": "failed", "error": error }]));
+    let now = Reported { failed: before.failed, ..said(State::Installing, 7, &one(State::Installing)) };
+    let shown = explained(&wanted(Desired::Present), Some(&now), link(HEARD), &[]);
+    let known = ["last-report", "component", "failed-before", "client-heard"];
+    check(&shown, "failed", &known, &["cause-removed"], &["next-action", "try-again", "new-revision"]);
+    let sentence =
+        "revision 3 (2.0.0) failed in component `camera`: image not found (E301); the device is trying again now";
+    assert_eq!(shown.summary, sentence);
+    assert!(shown.known[2].sentence.contains("image not found (code E301"), "{}", shown.known[2].sentence);
 }

@@ -32,6 +32,7 @@ fn facts<'a>(
         reported_at: NOW,
         hosts_workloads,
         simulated: false,
+        no_runtime: false,
         held: None,
         deployments: deployments.iter().copied().map(placed).collect(),
         more: false,
@@ -82,4 +83,15 @@ fn a_device_that_only_pretends_says_so_and_what_would_make_it_real() {
     assert_eq!(said.sentence, "nothing is really installed on this device: its agent runs with the simulated runtime");
     let real = explained(ClientState::Accepted, false, &[Convergence::Converged], true);
     assert!(!real.known.iter().any(|fact| fact.code == "simulated"), "{real:?}");
+}
+
+#[test]
+fn a_device_without_a_runtime_says_why_it_hosts_nothing_and_what_would_change_it() {
+    let key = DeviceKey { client: "hall".parse().unwrap(), device: "press".parse().unwrap() };
+    let facts = Facts { no_runtime: true, ..facts(&key, ClientState::Accepted, false, &[], false) };
+    let explained = explain(&facts);
+    check(&explained, "fine", &[], &["real-runtime"]);
+    assert!(explained.summary.contains("no runtime is switched on"), "{}", explained.summary);
+    let known: Vec<_> = explained.known.iter().map(|fact| fact.code.as_str()).collect();
+    assert!(known.contains(&"no-runtime") && !known.contains(&"hosts-nothing"), "{known:?}");
 }

@@ -1,0 +1,154 @@
+//! What an agent says that has nothing to run workloads with: which lines to add to which file, by what this machine has.
+//!
+//! Nothing is switched on unasked: an engine belongs to whoever set it up, and speaking to it is as much as being root.
+
+use super::compose::socket::Socket;
+use super::kubernetes::access::{self, Source};
+use super::simulated;
+use crate::config::{AgentConfig, ComposeConfig, DEFAULT_PATH};
+use std::fmt::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A look is for people who wait for it.
+const LOOK_MAX: Duration = Duration::from_secs(2);
+
+/// Where distributions of Kubernetes leave a kubeconfig for whoever administers the machine.
+const KUBECONFIGS: [&str; 4] = [
+    "/etc/rancher/k3s/k3s.yaml",
+    "/etc/rancher/rke2/rke2.yaml",
+    "/var/lib/k0s/pki/admin.conf",
+    "/etc/kubernetes/admin.conf",
+];
+
+/// Where engines are looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Places {
+    pub sockets: Vec<PathBuf>,
+    pub kubeconfigs: Vec<PathBuf>,
+    /// The agent runs in a pod with a service account.
+    pub pod: bool,
+}
+
+/// Something that could run workloads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Found {
+    /// ``a container engine answers at `/var/run/docker.sock` ``
+    what: String,
+    /// The lines that switch it on.
+    lines: Vec<String>,
+}
+
+/// What to say and what to add.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advice {
+    found: Vec<Found>,
+    /// The file to add it to.
+    file: PathBuf,
+    /// It has pretended until now.
+    pretended: bool,
+}
+
+impl Places {
+    pub fn of_this_machine() -> Self {
+        let variable = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+        let named = variable("DOCKER_HOST").and_then(|host| host.strip_prefix("unix://").map(PathBuf::from));
+        let own = variable("XDG_RUNTIME_DIR").map(PathBuf::from);
+        let own = own.iter().flat_map(|folder| [folder.join("docker.sock"), folder.join("podman/podman.sock")]);
+        let usual = [ComposeConfig::default().socket, PathBuf::from("/run/podman/podman.sock")];
+        let kubeconfig = variable("KUBECONFIG").map(PathBuf::from);
+        let home = variable("HOME").map(|home| Path::new(&home).join(".kube/config"));
+        Self {
+            sockets: named.into_iter().chain(usual).chain(own).collect(),
+            kubeconfigs: kubeconfig.into_iter().chain(KUBECONFIGS.map(PathBuf::from)).chain(home).collect(),
+            pod: access::in_a_pod(),
+        }
+    }
+}
+
+/// Nothing where the settings say what runs workloads.
+pub async fn advice(config: &AgentConfig, places: &Places) -> Option<Advice> {
+    if config.compose.is_some() || config.kubernetes.is_some() || config.runtime.is_some() {
+        return None;
+    }
+    let mut found = Vec::new();
+    for socket in &places.sockets {
+        if answers(socket).await {
+            let mut lines = vec!["[compose]".to_owned()];
+            if *socket != ComposeConfig::default().socket {
+                lines.push(format!("socket = \"{}\"", socket.display()));
+            }
+            found.push(Found { what: format!("a container engine answers at `{}`", socket.display()), lines });
+            break;
+        }
+    }
+    if places.pod {
+        let what = "the agent runs in a pod with a service account".to_owned();
+        found.push(Found { what, lines: vec!["[kubernetes]".to_owned()] });
+    } else if let Some(path) = places.kubeconfigs.iter().find(|path| is_usable(path)) {
+        let what = format!("there is a kubeconfig `{}`", path.display());
+        let lines = vec!["[kubernetes]".to_owned(), format!("kubeconfig = \"{}\"", path.display())];
+        found.push(Found { what, lines });
+    }
+    let file = config.file.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_PATH));
+    let pretended = config.state_dir.join(simulated::WORLD_FILE).exists();
+    Some(Advice { found, file, pretended })
+}
+
+async fn answers(socket: &Path) -> bool {
+    let asked = Socket::new(socket);
+    let answer = asked.bytes("/_ping");
+    matches!(tokio::time::timeout(LOOK_MAX, answer).await, Ok(Ok(_)))
+}
+
+fn is_usable(path: &Path) -> bool {
+    Source::File { path: path.to_owned(), context: None }.read().is_ok()
+}
+
+impl Advice {
+    fn before(&self) -> &'static str {
+        if self.pretended {
+            "; until now this agent only simulated, and what it reported as installed never ran \
+             (`runtime = \"simulated\"` brings that back)"
+        } else {
+            ""
+        }
+    }
+
+    /// Several lines for a terminal, with what can be pasted standing apart.
+    pub fn for_a_terminal(&self) -> String {
+        let file = self.file.display();
+        let mut text = format!("This device runs no applications yet: no runtime is switched on{}.\n", self.before());
+        for Found { what, lines } in &self.found {
+            let lines: Vec<_> = lines.iter().map(|line| format!("  {line}\n")).collect();
+            let _ = writeln!(text, "Found: {what}. To use it, add to {file}:\n\n{}", lines.concat());
+        }
+        if self.found.is_empty() {
+            let _ = writeln!(
+                text,
+                "Nothing to run them with was found here: install Docker or Podman with Compose and add `[compose]` to {file},\n\
+                 or name a cluster there with `[kubernetes]`."
+            );
+        }
+        text + "An agent that runs already has to be restarted for it.\n"
+    }
+}
+
+/// One line, for logs and reports.
+impl fmt::Display for Advice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = self.file.display();
+        write!(f, "this device runs no applications, every deployment for it fails{}: ", self.before())?;
+        for Found { what, lines } in &self.found {
+            let lines: Vec<_> = lines.iter().map(|line| format!("`{line}`")).collect();
+            write!(f, "{what}, add {} to `{file}`; ", lines.join(" and below it "))?;
+        }
+        if self.found.is_empty() {
+            write!(f, "install Docker or Podman with Compose and add `[compose]` to `{file}`, or `[kubernetes]`; ")?;
+        }
+        f.write_str("then restart the agent")
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! What a draft comes to: changes, one for each set of answers.
+
+use super::{Draft, Kind};
+use crate::app::access::Caller;
+use crate::app::changes::{self, Request};
+use crate::app::deployments;
+use crate::app::error::{AppError, AppResult, Code};
+use crate::state::ServerState;
+use margo::deployment::ApplicationDeployment;
+use margo::parameters::Answers;
+use margrave_api::changes as wire;
+use margrave_api::devices::DeviceRef;
+use margrave_api::policies::PolicyWish;
+use margrave_core::policy::Policy;
+
+/// The changes a draft comes to: one for each set of answers, those of single devices first, so that the last takes the rest.
+pub(in crate::app) fn requests(draft: &Draft) -> AppResult<Vec<Request>> {
+    let kind = match draft.kind {
+        Kind::Create => wire::ChangeKind::Create,
+        Kind::Upgrade => wire::ChangeKind::Upgrade,
+        Kind::Reconfigure => wire::ChangeKind::Reconfigure,
+        Kind::Remove => wire::ChangeKind::Remove,
+    };
+    let make = |scope: wire::Scope, answers: Answers| {
+        let body = wire::CreateChange {
+            kind,
+            application: draft.application.clone(),
+            version: match draft.kind {
+                Kind::Create | Kind::Upgrade => Some(draft.version.clone()),
+                Kind::Reconfigure => draft.is_wide().then(|| draft.version.clone()),
+                Kind::Remove => None,
+            },
+            profile: (kind == wire::ChangeKind::Create).then(|| draft.profile.clone()).flatten(),
+            scope,
+            answers,
+            policy: draft.policy,
+            skip_unfit: true,
+            reason: None,
+        };
+        Request::read(body)
+            .map(|(request, _)| Request { movers: draft.is_wide() && draft.kind == Kind::Upgrade, ..request })
+    };
+    let mut requests = Vec::new();
+    let mut rest = draft.devices.clone();
+    let mut sets: Vec<(Answers, Vec<DeviceRef>)> = Vec::new();
+    for (device, own) in draft.overrides.iter().filter(|(_, own)| !own.is_empty()) {
+        let Some((client, device)) = device.split_once('/') else { continue };
+        let device = DeviceRef { client: client.to_owned(), device: device.to_owned() };
+        rest.retain(|known| *known != device);
+        let mut answers = draft.answers.clone();
+        answers.extend(own.iter().map(|(name, value)| (name.clone(), value.clone())));
+        match sets.iter_mut().find(|(known, _)| *known == answers) {
+            Some((_, devices)) => devices.push(device),
+            None => sets.push((answers, vec![device])),
+        }
+    }
+    for (answers, devices) in sets {
+        requests.push(make(wire::Scope { devices: Some(devices), ..wire::Scope::default() }, answers)?);
+    }
+    let all = draft.selector.as_ref().filter(|_| draft.is_wide());
+    let scope = if let Some(selector) = all {
+        Some(wire::Scope { selector: Some(selector.clone()), ..wire::Scope::default() })
+    } else if !draft.deployments.is_empty() {
+        Some(wire::Scope { deployments: Some(draft.deployments.clone()), ..wire::Scope::default() })
+    } else if let Some(selector) = &draft.selector {
+        Some(wire::Scope { selector: Some(selector.clone()), ..wire::Scope::default() })
+    } else {
+        (!rest.is_empty()).then(|| wire::Scope { devices: Some(rest), ..wire::Scope::default() })
+    };
+    if let Some(scope) = scope {
+        requests.push(make(scope, draft.answers.clone())?);
+    }
+    if requests.is_empty() {
+        return Err(AppError::refused(Code::Invalid, "no device is chosen; choose at least one"));
+    }
+    Ok(requests)
+}
+
+/// With others before it, a change may find nothing left to do.
+pub(in crate::app) fn is_nothing_left(error: &AppError) -> bool {
+    matches!(error, AppError::Refused { code: Code::Unplaceable | Code::Unchanged | Code::Exists, .. })
+}
+
+/// The revision of the one deployment a draft is about.
+pub async fn revision(state: &ServerState, draft: &Draft) -> AppResult<Option<i64>> {
+    match draft.single() {
+        Some(only) => Ok(Some(deployments::existing(state, only).await?.deployment.revision)),
+        None => Ok(None),
+    }
+}
+
+/// Makes it so; gives the changes. What a single deployment was when it was reviewed is `seen`: it must not have changed since.
+/// `caller_of` gives each its own place in the record of repeats.
+pub async fn submit(
+    state: &ServerState,
+    caller_of: impl Fn(usize) -> Caller,
+    draft: &Draft,
+    seen: Option<i64>,
+    reason: Option<String>,
+) -> AppResult<Vec<wire::Change>> {
+    if let (Some(only), Some(seen)) = (draft.single(), seen) {
+        let present = deployments::existing(state, only).await?.deployment;
+        if present.revision != seen {
+            let detail = format!(
+                "somebody else changed it in the meantime (it is at revision {} now): look again at what your answers come to",
+                present.revision
+            );
+            return Err(AppError::refused(Code::Conflict, detail));
+        }
+    }
+    let requests = requests(draft)?;
+    if requests.len() > 1 {
+        // All of it or nothing, as far as it can be told before. One alone is checked when it is made.
+        for (index, request) in requests.iter().enumerate() {
+            match changes::check(state, request).await {
+                Err(error) if index == 0 || !is_nothing_left(&error) => return Err(error),
+                _ => {}
+            }
+        }
+    }
+    let mut made = Vec::new();
+    for (index, request) in requests.into_iter().enumerate() {
+        match changes::submit(state, &caller_of(index), request, reason.clone()).await {
+            Ok(change) => made.push(change),
+            Err(error) if !made.is_empty() && is_nothing_left(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(made)
+}
+
+/// What a deployment would be like at an earlier revision, as a change of one.
+pub async fn back_to(state: &ServerState, id: &str, revision: i64) -> AppResult<Request> {
+    let view = deployments::existing(state, id).await?;
+    let known = state.store.deployment_revisions(view.deployment.id).await?;
+    let wanted = known
+        .into_iter()
+        .find(|known| known.revision == revision)
+        .ok_or_else(|| AppError::not_found(format_args!("revision {revision} of deployment `{id}`")))?;
+    let upgrade = wanted.version != view.deployment.version;
+    // What the device does by itself goes back as well; it stands in the document of that revision.
+    let document = state.store.deployment_document(view.deployment.id, revision).await?;
+    let document = document.and_then(|bytes| ApplicationDeployment::read(&bytes).ok());
+    let policy = document.map(|read| PolicyWish::from(Policy::of(&read.document))).unwrap_or_default();
+    let body = wire::CreateChange {
+        kind: if upgrade { wire::ChangeKind::Upgrade } else { wire::ChangeKind::Reconfigure },
+        application: view.deployment.application.to_string(),
+        version: upgrade.then(|| wanted.version.clone()),
+        profile: upgrade.then(|| wanted.profile.clone()),
+        scope: wire::Scope { deployments: Some(vec![id.to_owned()]), ..wire::Scope::default() },
+        answers: wanted.values,
+        policy,
+        skip_unfit: false,
+        reason: None,
+    };
+    Ok(Request::read(body)?.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use indexmap::IndexMap;
+    use margrave_api::policies::OnFailure;
+    use serde_json::json;
+
+    #[test]
+    fn each_set_of_answers_is_a_change_and_the_rest_comes_last() {
+        let device = |name: &str| DeviceRef { client: name.to_owned(), device: name.to_owned() };
+        let own = |value: i64| Answers::from([("retentionDays".to_owned(), json!(value))]);
+        let draft = Draft {
+            kind: Kind::Create,
+            application: "vibration-analytics".to_owned(),
+            version: "2.3.0".to_owned(),
+            profile: None,
+            devices: ["a", "b", "c", "d"].map(device).to_vec(),
+            selector: None,
+            deployments: Vec::new(),
+            answers: Answers::from([("machineClass".to_owned(), json!("class-1"))]),
+            overrides: IndexMap::from([
+                ("a/a".to_owned(), own(5)),
+                ("b/b".to_owned(), own(5)),
+                ("c/c".to_owned(), own(7)),
+            ]),
+            policy: PolicyWish { on_failure: Some(OnFailure::Hold), ..PolicyWish::default() },
+            answered: true,
+            reason: String::new(),
+            wide: false,
+        };
+        let requests = requests(&draft).unwrap();
+        let devices: Vec<Vec<String>> = requests
+            .iter()
+            .map(|request| request.scope.devices.iter().flatten().map(|device| device.client.clone()).collect())
+            .collect();
+        assert_eq!(devices, [vec!["a", "b"], vec!["c"], vec!["d"]]);
+        assert_eq!(requests[0].answers["retentionDays"], json!(5));
+        assert_eq!(requests[2].answers.len(), 1);
+        assert!(requests.iter().all(|request| request.policy.to_text() == "onFailure=hold"), "one policy for all");
+    }
+}

@@ -1,0 +1,63 @@
+//! Which of two versions is the older one, as Semantic Versioning has it.
+
+use std::cmp::Ordering;
+
+/// Whether somebody who goes from `other` to `one` goes back. What cannot be read is not older than anything.
+pub fn is_older(one: &str, other: &str) -> bool {
+    let (Some(one), Some(other)) = (read(one), read(other)) else { return false };
+    let by_number = one.0.cmp(&other.0);
+    let ordering = by_number.then_with(|| match (one.1, other.1) {
+        ("", "") => Ordering::Equal,
+        // What comes before a release is older than it.
+        ("", _) => Ordering::Greater,
+        (_, "") => Ordering::Less,
+        (one, other) => before(one, other),
+    });
+    ordering == Ordering::Less
+}
+
+/// The numbers, and what comes before the release; what stands behind `+` (in tags `_`) does not count.
+fn read(version: &str) -> Option<(Vec<u64>, &str)> {
+    let version = version.split(['+', '_']).next().unwrap_or_default();
+    let (numbers, before) = version.split_once('-').unwrap_or((version, ""));
+    let numbers: Option<Vec<u64>> = numbers.split('.').map(|number| number.parse().ok()).collect();
+    Some((numbers?, before))
+}
+
+fn before(one: &str, other: &str) -> Ordering {
+    for (one, other) in one.split('.').zip(other.split('.')) {
+        let ordering = match (one.parse::<u64>(), other.parse::<u64>()) {
+            (Ok(one), Ok(other)) => one.cmp(&other),
+            (Ok(_), Err(_)) => Ordering::Less,
+            (Err(_), Ok(_)) => Ordering::Greater,
+            (Err(_), Err(_)) => one.cmp(other),
+        };
+        if ordering != Ordering::Equal {
+            return ordering;
+        }
+    }
+    one.split('.').count().cmp(&other.split('.').count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_older;
+
+    #[test]
+    fn versions_are_compared_by_number_and_not_by_letter() {
+        for (one, other, older) in [
+            ("1.0.0", "1.1.0", true),
+            ("1.9.0", "1.10.0", true),
+            ("1.10.0", "1.9.0", false),
+            ("1.0.0", "1.0.0", false),
+            ("1.0.0-rc.1", "1.0.0", true),
+            ("1.0.0-rc.2", "1.0.0-rc.10", true),
+            ("1.0.0-alpha", "1.0.0-alpha.1", true),
+            ("1.0.0", "1.0.0-rc.1", false),
+            ("1.0.0+1", "1.0.0_2", false),
+            ("first", "second", false),
+        ] {
+            assert_eq!(is_older(one, other), older, "{one} {other}");
+        }
+    }
+}

@@ -1,0 +1,18 @@
+// A form that took long to fill in is sent only by somebody who is still signed in. Every page works without it.
+
+/** Asks first; where the session has ended, the form stays as it is. @param {(live: boolean) => void} mark @param {() => void} ended @param {() => void} again */
+export function whileSignedIn(mark, ended, again) {
+  let sure = false;
+  let out = false;
+  return async (/** @type {SubmitEvent} */ event, /** @type {HTMLFormElement} */ form) => {
+    if (sure) { sure = false; return; }
+    event.preventDefault();
+    const pressed = event.submitter;
+    const response = await fetch('/ui/session', { credentials: 'same-origin' }).catch(() => null);
+    if (!response) return mark(false);
+    if (response.status === 401) { out = true; return ended(); }
+    if (out) again();
+    sure = true;
+    form.requestSubmit(pressed instanceof HTMLElement && pressed.isConnected ? pressed : null);
+  };
+}
