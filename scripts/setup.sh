@@ -51,7 +51,7 @@ scripts/tools.sh
 # The cluster the agent's Kubernetes engines are tested with.
 scripts/kubernetes.sh
 
-if [ ! -d e2e/node_modules/playwright-core ] || [ ! -d e2e/node_modules/axe-core ]; then
+if [ ! -d e2e/node_modules/playwright-core ] || [ ! -d e2e/node_modules/axe-core ] || [ ! -d e2e/node_modules/typescript ]; then
   (cd e2e && npm ci --no-audit --no-fund --silent)
 fi
 

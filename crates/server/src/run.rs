@@ -156,6 +156,7 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
         streams,
         notices: Arc::default(),
         board: Arc::default(),
+        fleet_counts: Arc::default(),
         hashing,
         pace: Pace::default(),
         reviews: Arc::default(),

@@ -2,6 +2,7 @@
 
 use crate::app::events::streams::Streams;
 use crate::app::explain::Fits;
+use crate::app::fleet::KeptCounts;
 use crate::app::notices::Notices;
 use crate::app::overview::Board;
 use crate::app::passwords::{Hashing, Pace};
@@ -52,6 +53,8 @@ pub struct Shared {
     pub notices: Arc<Notices>,
     /// The fleet at a glance, as it was counted last.
     pub board: Arc<Board>,
+    /// How many devices match what was looked for, where that takes long to count.
+    pub fleet_counts: Arc<KeptCounts>,
     /// Hashes passwords, a few at a time.
     pub hashing: Hashing,
     /// How often passwords may be tried.

@@ -10,7 +10,7 @@ use crate::error::During;
 use crate::many::{Insert, select_in};
 use crate::open::commit;
 use crate::rows::{Columns, to_json};
-use crate::{Result, Store, StoreError, seen};
+use crate::{Result, Store, StoreError, events, seen};
 use indexmap::IndexMap;
 use margo::capabilities::DeviceCapabilities;
 use margo::digest::Digest;
@@ -254,14 +254,14 @@ impl Store {
         // order they came in, a gateway before its children.
         let mut order: Vec<usize> = (0..reports.len()).collect();
         order.sort_by_key(|index| &reports[*index].key.client);
-        let mut changed = Vec::new();
+        let (mut changed, mut heard) = (Vec::new(), Vec::new());
         let mut transaction = self.begin().await?;
         for index in order {
             let DeviceWrite { key, received_at, .. } = &reports[index];
             let (outcome, change) = put(&mut transaction, &reports[index]).await?;
             if outcome == DevicePut::Created {
                 // Whoever looks at the new device at once should not find that it was never heard of.
-                seen::first(&mut transaction, &key.client, *received_at).await?;
+                heard.extend(seen::first(&mut transaction, &key.client, *received_at).await?);
             }
             outcomes[index] = outcome;
             changed.extend(change);
@@ -269,6 +269,7 @@ impl Store {
         let now = reports.iter().map(|report| report.received_at).max().unwrap_or(Timestamp(0));
         let entries = changed.iter().map(ReportChange::entry).collect();
         audit::append(&mut transaction, entries, now).await?;
+        events::append(&mut transaction, heard, now).await?;
         commit(transaction).await?;
         Ok(outcomes)
     }

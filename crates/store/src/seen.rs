@@ -79,16 +79,27 @@ impl Store {
     }
 }
 
-/// A client that has just been heard of, where nothing is written of it yet. Told with the next batch.
-pub(crate) async fn first(connection: &mut AnyConnection, client: &ClientId, at: Timestamp) -> Result<()> {
-    sqlx::query("INSERT INTO client_seen (client_id, seen_at) VALUES ($1, $2) ON CONFLICT (client_id) DO NOTHING")
-        .bind(client.as_str())
-        .bind(at.0)
-        .execute(connection)
-        .await
-        .during("write when a client was first seen")?;
-    Ok(())
+/// A client that has just been heard of; gives what there is to tell of it when nothing was written of it before. Told by whoever
+/// writes it: what a batch tells is only what it wrote itself.
+pub(crate) async fn first(
+    connection: &mut AnyConnection,
+    client: &ClientId,
+    at: Timestamp,
+) -> Result<Option<NewEvent>> {
+    let written = sqlx::query(
+        "INSERT INTO client_seen (client_id, seen_at, news) VALUES ($1, $2, NULL) ON CONFLICT (client_id) DO NOTHING",
+    )
+    .bind(client.as_str())
+    .bind(at.0)
+    .execute(connection)
+    .await
+    .during("write when a client was first seen")?;
+    let (kind, verb) = FIRST;
+    let told = || NewEvent::new(kind, about(client.to_string()), format!("client `{client}` {verb}"));
+    Ok((written.rows_affected() == 1).then(told))
 }
+
+const FIRST: (&str, &str) = ("client.heard", "was heard of for the first time");
 
 /// Tells what the rows just written have to tell, which in a fleet at rest is nothing.
 async fn tell(transaction: &mut Writing, now: Timestamp) -> Result<()> {
@@ -105,7 +116,7 @@ async fn tell(transaction: &mut Writing, now: Timestamp) -> Result<()> {
         let client = row.text("client_id")?;
         let (kind, verb) = match row.text("news")?.as_str() {
             "back" => ("client.back", "is heard of again"),
-            _ => ("client.heard", "was heard of for the first time"),
+            _ => FIRST,
         };
         let message = format!("client `{client}` {verb}");
         told.push(NewEvent::new(kind, about(client), message));

@@ -120,7 +120,14 @@ pub(crate) async fn run(command: ChangeCommand, session: &Session) -> Outcome {
                 let nothing = "it waits for no device that does not call, so there is nothing to call off";
                 return Err(Failure::new(Exit::Refused, nothing));
             }
-            let question = format!("Call {} off on {silent} device(s) that do not call?", change.application);
+            let find = match change.kind {
+                ChangeKind::Create => "it is removed there",
+                _ => "they go back to what they had before",
+            };
+            let question = format!(
+                "Call {} off on {silent} device(s) that do not call? When they come back, {find}.",
+                change.application
+            );
             session.sure(&question, &yes)?;
             let called_off = session.api.call_off_change(&change.id, &CallOffChange { reason: reason.reason }).await?;
             session.out.show(&called_off, |out| {

@@ -133,6 +133,7 @@ pub async fn update_request(
         policy: policy.into(),
         skip_unfit: false,
         movers: false,
+        called_off: None,
     };
     Ok((request, reason))
 }
@@ -151,6 +152,7 @@ pub async fn remove_request(state: &ServerState, id: &str, expected: Option<i64>
         policy: Wish::default(),
         skip_unfit: false,
         movers: false,
+        called_off: None,
     })
 }
 
@@ -167,6 +169,7 @@ pub(super) fn retry_request(deployment: &Deployment) -> Request {
         policy: Wish { attempt: Some(deployment.policy.attempt.saturating_add(1)), ..Wish::default() },
         skip_unfit: false,
         movers: false,
+        called_off: None,
     }
 }
 

@@ -23,7 +23,7 @@ use uuid::Uuid;
 pub use open::{Open, open};
 pub use questions::{Asked, Section, answer, before, kept_by_each, names, problems, sections};
 pub use submit::{back_to, revision, submit};
-pub(super) use submit::{is_nothing_left, requests};
+pub(super) use submit::{is_nothing_left, policy_at, requests};
 
 /// Devices chosen one by one: more are chosen by what they have in common.
 pub const CHOSEN_MAX: usize = 10_000;

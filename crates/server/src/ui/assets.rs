@@ -9,11 +9,13 @@ use margo::digest::Digest;
 use std::sync::LazyLock;
 
 /// Name, media type and content.
-const FILES: [(&str, &str, &str); 8] = [
+const FILES: [(&str, &str, &str); 10] = [
     ("app.css", "text/css; charset=utf-8", include_str!("static/app.css")),
     ("live.js", "text/javascript; charset=utf-8", include_str!("static/live.js")),
+    ("add.js", "text/javascript; charset=utf-8", include_str!("static/add.js")),
     ("choose.js", "text/javascript; charset=utf-8", include_str!("static/choose.js")),
     ("session.js", "text/javascript; charset=utf-8", include_str!("static/session.js")),
+    ("times.js", "text/javascript; charset=utf-8", include_str!("static/times.js")),
     ("later.js", "text/javascript; charset=utf-8", include_str!("static/later.js")),
     ("idiomorph.js", "text/javascript; charset=utf-8", include_str!("static/idiomorph.js")),
     ("margrave.svg", "image/svg+xml", include_str!("static/margrave.svg")),

@@ -94,6 +94,19 @@ impl Posted {
         self.form.given("reason")
     }
 
+    /// The call of one of several effects of the form, each with a key of its own.
+    pub(super) fn call(&self, index: usize) -> Option<Call> {
+        let key = self.form.given("key")?;
+        let place = self.visit.place.clone();
+        let key = format!("{key}-{index}");
+        Some(Call::new(self.caller().id, &self.visit.secret.0, &key, &[b"POST", place.as_bytes()]))
+    }
+
+    /// The caller for one of several effects of the form.
+    pub(super) fn caller_of(&self, index: usize) -> Caller {
+        Caller { call: self.call(index).map(Arc::new), ..self.caller().clone() }
+    }
+
     /// Does it, or says what it came to when the same form came before.
     pub(super) async fn once<T: Made + DeserializeOwned>(
         &self,

@@ -82,7 +82,7 @@ async fn furnish(server: &Server) -> anyhow::Result<()> {
         api.put_registry(&format!("registry-{number}.example"), &PutRegistry::default(), None).await?;
     }
     for number in 0..INVITED {
-        api.create_enrolment_token(&format!("dev-{number}"), &CreateEnrolmentToken::default()).await?;
+        api.create_enrolment_token(&format!("guest-{number}"), &CreateEnrolmentToken::default()).await?;
     }
     Ok(())
 }
@@ -104,10 +104,16 @@ async fn addresses(server: &Server, visitor: &Visitor) -> anyhow::Result<Vec<(&'
         ("deployments, all", "/deployments".to_owned()),
         ("deployments that failed", "/deployments?state=failed".to_owned()),
         ("deployments of one application", "/deployments?application=beta".to_owned()),
+        ("deployments by a piece of a device's name", "/deployments?device=dev-77".to_owned()),
+        ("deployments of one site", "/deployments?site=site-7".to_owned()),
+        ("removals under way", "/deployments?state=removing".to_owned()),
         ("one deployment", format!("/deployments/{}", deployment.id)),
         ("removing a deployment, asked before", format!("/deployments/{}?ask=remove", deployment.id)),
         ("changes", "/changes".to_owned()),
+        ("changes under way", "/changes?state=under-way".to_owned()),
         ("one change", format!("/changes/{}", deployment.change)),
+        ("its devices that do not call", format!("/changes/{}?state=not-heard-of", deployment.change)),
+        ("calling a change off, asked before", format!("/changes/{}?ask=call-off", deployment.change)),
     ]);
     all.extend(of_records());
     all.extend(of_deploying(visitor).await?);
@@ -132,6 +138,7 @@ fn of_devices() -> Vec<(&'static str, String)> {
         ("devices by a piece of a name", "/devices?q=dev-77".to_owned()),
         ("devices by state, none", "/devices?state=failing".to_owned()),
         ("devices by state, most", "/devices?state=silent".to_owned()),
+        ("devices at work, few", "/devices?state=working".to_owned()),
         ("devices of one site", "/devices?site=site-7".to_owned()),
         ("devices of a group of all", "/devices?group=everybody".to_owned()),
         ("devices by a label all have", format!("/devices?labels={LABEL_ASKED}")),
@@ -178,6 +185,8 @@ async fn of_deploying(visitor: &Visitor) -> anyhow::Result<Vec<(&'static str, St
         ("questions", format!("{draft}/answers")),
         ("review for all devices", format!("{everything}/review")),
         ("choosing a version for all that run another", format!("{newer}/version")),
+        ("choosing who gets another version, of all", format!("{newer}/devices")),
+        ("the same by a piece of a name", format!("{newer}/devices?q=dev-77")),
         ("review of another version for all devices", format!("{newer}/review")),
     ])
 }

@@ -167,6 +167,7 @@ impl Server {
             streams: Arc::new(Streams::new(0, 0)),
             notices: Arc::default(),
             board: Arc::default(),
+            fleet_counts: Arc::default(),
             hashing: margrave_server::app::passwords::Hashing::default(),
             pace: margrave_server::app::passwords::Pace::default(),
             reviews: Arc::default(),

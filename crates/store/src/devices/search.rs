@@ -43,15 +43,17 @@ pub enum RunsVersion {
 }
 
 impl Runs {
-    /// What a deployment `r` must be.
-    fn condition(&self, sql: &mut Sql) -> String {
+    /// What a deployment `r` must be. Its application leads to it only where the devices do not: of an application that runs nearly
+    /// everywhere all deployments would be gone through for each device.
+    fn condition(&self, sql: &mut Sql, leads: bool) -> String {
         let application = sql.text(self.application.to_string());
         let version = match &self.version {
             RunsVersion::Any => String::new(),
             RunsVersion::Is(version) => format!(" AND r.version = {}", sql.text(version.as_str())),
             RunsVersion::IsNot(version) => format!(" AND r.version <> {}", sql.text(version.as_str())),
         };
-        format!("r.application = {application} AND r.desired = 'present'{version}")
+        let column = if leads { "r.application" } else { "r.application || ''" };
+        format!("{column} = {application} AND r.desired = 'present'{version}")
     }
 }
 
@@ -135,8 +137,8 @@ fn state_condition(state: DeviceState, since: &str) -> String {
         DeviceState::ShutOut => SHUT_OUT.to_owned(),
         DeviceState::Failing => format!("{FAILING} AND NOT {SHUT_OUT}"),
         DeviceState::Silent => format!("{silent} AND NOT {SHUT_OUT} AND NOT {FAILING}"),
-        DeviceState::Working => format!("{WORKING} AND NOT ({silent}) AND NOT {SHUT_OUT} AND NOT {FAILING}"),
-        DeviceState::Fine => format!("NOT {WORKING} AND NOT ({silent}) AND NOT {SHUT_OUT} AND NOT {FAILING}"),
+        DeviceState::Working => format!("NOT ({silent}) AND {WORKING} AND NOT {SHUT_OUT} AND NOT {FAILING}"),
+        DeviceState::Fine => format!("NOT ({silent}) AND NOT {WORKING} AND NOT {SHUT_OUT} AND NOT {FAILING}"),
     }
 }
 
@@ -184,8 +186,9 @@ impl DeviceSearch {
     fn begin(&self, sql: &mut Sql) -> String {
         let (mut source, driver) = source(sql, &self.selector);
         if let Some(runs) = &self.runs {
-            let condition = runs.condition(sql);
-            if runs.few && driver.is_none() {
+            let leads = runs.few && driver.is_none();
+            let condition = runs.condition(sql, leads);
+            if leads {
                 source = format!(
                     "(SELECT DISTINCT r.client_id, CASE WHEN r.target LIKE '%/*' THEN SUBSTR(r.target, 1, LENGTH(r.target) - 2)
                              ELSE r.target END AS device_id FROM deployments r WHERE {condition})"
@@ -228,11 +231,49 @@ impl Store {
         rows.iter().map(first).collect()
     }
 
-    /// In order of key.
-    pub async fn devices_search(
+    /// In order of key. Of a large fleet only `looked_at_max` are looked at where nothing leads to those in a state. Also gives
+    /// where to go on when there may be more.
+    pub async fn devices_look(
         &self,
         search: &DeviceSearch,
         after: Option<&DeviceKey>,
+        limit: u32,
+        looked_at_max: u32,
+    ) -> Result<(Vec<Device>, Option<DeviceKey>)> {
+        let last = match search.state {
+            None | Some(DeviceState::Failing) => None,
+            Some(_) => self.device_behind(after, looked_at_max).await?,
+        };
+        let mut found = self.devices_between(search, after, last.as_ref(), limit.saturating_add(1)).await?;
+        let more = found.len() > limit as usize;
+        found.truncate(limit as usize);
+        let next = if more { found.last().map(|device| device.key.clone()) } else { last };
+        Ok((found, next))
+    }
+
+    /// So many places behind it, if there are so many.
+    async fn device_behind(&self, after: Option<&DeviceKey>, places: u32) -> Result<Option<DeviceKey>> {
+        let row = sqlx::query(
+            "SELECT client_id, device_id FROM devices WHERE (client_id, device_id) > ($1, $2)
+             ORDER BY client_id, device_id LIMIT 1 OFFSET $3",
+        )
+        .bind(after.map(|key| key.client.to_string()).unwrap_or_default())
+        .bind(after.map(|key| key.device.to_string()).unwrap_or_default())
+        .bind(i64::from(places) - 1)
+        .fetch_optional(&self.read)
+        .await
+        .during("find where to stop looking")?;
+        let Some(row) = &row else { return Ok(None) };
+        let row = Columns::of("devices", row);
+        Ok(Some(DeviceKey { client: row.parsed("client_id")?, device: row.parsed("device_id")? }))
+    }
+
+    /// Behind `after`, up to `last`.
+    async fn devices_between(
+        &self,
+        search: &DeviceSearch,
+        after: Option<&DeviceKey>,
+        last: Option<&DeviceKey>,
         limit: u32,
     ) -> Result<Vec<Device>> {
         let mut sql = Sql::default();
@@ -244,6 +285,10 @@ impl Store {
         if let Some(after) = after {
             let (client, device) = (sql.text(after.client.as_str()), sql.text(after.device.as_str()));
             sql.and(format!("(k.client_id, k.device_id) > ({client}, {device})"));
+        }
+        if let Some(last) = last {
+            let (client, device) = (sql.text(last.client.as_str()), sql.text(last.device.as_str()));
+            sql.and(format!("(k.client_id, k.device_id) <= ({client}, {device})"));
         }
         let (conditions, limit) = (sql.conditions(), sql.number(i64::from(limit)));
         let text = format!(
@@ -270,7 +315,7 @@ impl Store {
         }
         let (column, join) = match &search.runs {
             Some(runs) => {
-                let condition = runs.condition(&mut sql);
+                let condition = runs.condition(&mut sql, false);
                 (", r.id", format!(" JOIN deployments r ON {ON_DEVICE} AND {condition}"))
             }
             None => ("", String::new()),
@@ -329,5 +374,27 @@ impl Store {
         .await
         .during("list the values of a label")?;
         rows.iter().map(|row| Columns::of("device_labels", row).text("label_value")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::StoreOptions;
+    use sqlx::Row as _;
+
+    #[tokio::test]
+    async fn devices_lead_to_what_runs_on_them_where_it_runs_nearly_everywhere() {
+        let store = Store::open(&StoreOptions { url: "sqlite::memory:".to_owned(), readers: 1 }).await.unwrap();
+        for (few, index) in [(false, "deployments_by_client"), (true, "deployments_by_application")] {
+            let runs = Runs { application: "beta".parse().unwrap(), version: RunsVersion::Any, few };
+            let search = DeviceSearch { runs: Some(runs), ..DeviceSearch::default() };
+            let mut sql = Sql::default();
+            let source = search.begin(&mut sql);
+            let text = format!("EXPLAIN QUERY PLAN SELECT k.client_id FROM {source} k WHERE {}", sql.conditions());
+            let rows = sql.query(text).fetch_all(&store.read).await.unwrap();
+            let plan: Vec<String> = rows.iter().map(|row| row.get("detail")).collect();
+            assert!(plan.iter().any(|step| step.contains(index)), "{few}: {plan:?}");
+        }
     }
 }

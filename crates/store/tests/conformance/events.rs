@@ -39,6 +39,7 @@ pub(crate) async fn tells_of_everything_in_the_audit(db: Database) {
         [
             "client.created",
             "device.reported",
+            "client.heard",
             "change.created",
             "deployment.assigned",
             "change.finished",
@@ -48,8 +49,8 @@ pub(crate) async fn tells_of_everything_in_the_audit(db: Database) {
             "change.finished",
         ]
     );
-    assert_eq!(events.iter().map(|event| event.id).collect::<Vec<_>>(), (1..=9).collect::<Vec<_>>());
-    let Event { at: when, what, .. } = &events[7];
+    assert_eq!(events.iter().map(|event| event.id).collect::<Vec<_>>(), (1..=10).collect::<Vec<_>>());
+    let Event { at: when, what, .. } = &events[8];
     assert_eq!(*when, at(3));
     assert_eq!(what.actor.as_deref(), Some("token:test"));
     let (name, change) = (Some("client-00001".to_owned()), Some(change.to_string()));
@@ -62,8 +63,8 @@ pub(crate) async fn tells_of_everything_in_the_audit(db: Database) {
     };
     assert_eq!(what.about, about);
     assert_eq!(what.detail.as_ref().unwrap()["reason"], "to see");
-    assert_eq!(events[8].what.about.change, change);
-    assert_eq!(events[8].what.detail, Some(json!({ "published": 1, "skipped": 0 })));
+    assert_eq!(events[9].what.about.change, change);
+    assert_eq!(events[9].what.detail, Some(json!({ "published": 1, "skipped": 0 })));
     let answers = events.iter().any(|event| format!("{event:?}").contains("hello"));
     assert!(!answers, "values of parameters stay out");
 }

@@ -25,11 +25,13 @@ fn search(selector: &str, text: Option<&str>, state: Option<DeviceState>) -> Dev
 async fn found(store: &Store, search: &DeviceSearch) -> Vec<String> {
     let (mut names, mut after): (Vec<String>, Option<DeviceKey>) = (Vec::new(), None);
     loop {
-        let page = store.devices_search(search, after.as_ref(), 2).await.unwrap();
+        // Few at a time, and few are looked at: whatever is asked, all of it is found in the end.
+        let (page, next) = store.devices_look(search, after.as_ref(), 2, 3).await.unwrap();
+        assert!(page.len() <= 2);
         names.extend(page.iter().map(|device| device.key.device.to_string()));
-        match page.last() {
-            Some(last) if page.len() == 2 => after = Some(last.key.clone()),
-            _ => return names,
+        match next {
+            Some(next) => after = Some(next),
+            None => return names,
         }
     }
 }

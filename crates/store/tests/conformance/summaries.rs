@@ -20,7 +20,7 @@ fn silent_since() -> Timestamp {
 /// before, and whether it was told everything again since.
 async fn grid(store: &Store) -> usize {
     let mut number = 0;
-    let seen = [None, Some(at(99)), Some(at(100))];
+    let seen = [None, Some(T0), Some(at(99)), Some(at(100))];
     let before = [(false, false), (true, false), (false, true), (true, true)];
     for (last_seen, (failed, again)) in seen.into_iter().flat_map(|seen| before.map(|before| (seen, before))) {
         let client = accept(store, number).await;

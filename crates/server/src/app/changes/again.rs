@@ -14,7 +14,7 @@ use uuid::Uuid;
 /// Deployments read at a time.
 const PAGE: u32 = 100;
 /// Deployments tried again at once; as many as may be named in a change.
-const AGAIN_MAX: usize = 10_000;
+pub(super) const AGAIN_MAX: usize = 10_000;
 
 /// Everything of a change that has failed and is to run, once more under a new revision: one change over all of them. A device
 /// that tries by itself takes that up at once, and so does one that has stopped or gone back.
@@ -38,6 +38,7 @@ pub async fn again(state: &ServerState, caller: &Caller, id: &str, reason: Optio
         policy: Wish { attempt: Some(attempt.saturating_add(1)), ..Wish::default() },
         skip_unfit: true,
         movers: false,
+        called_off: None,
     };
     submit(state, caller, request, reason).await
 }

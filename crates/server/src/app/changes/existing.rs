@@ -16,7 +16,7 @@ use margo::ids::{ClientId, DeploymentId, DeviceTarget};
 use margrave_api::changes::LeftOut;
 use margrave_api::devices::DeviceRef;
 use margrave_api::problem::FieldProblem;
-use margrave_core::convergence::judge;
+use margrave_core::convergence::{Convergence, judge};
 use margrave_core::model::{ChangeKind, ChangeTarget, Deployment, Desired, Device, DeviceKey};
 use margrave_store::{DeploymentFilter, DeploymentView, DeviceFilter};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -113,6 +113,13 @@ async fn plan_one(
     let convergence = judge(&view.deployment, view.reported.as_ref(), last_seen, state.silent_since());
     let deployment = view.deployment;
     let reference = DeviceRef { client: deployment.client.to_string(), device: deployment.target.to_string() };
+    if let Some(change) = request.called_off
+        && (deployment.change != change || convergence != Convergence::NotHeardOf)
+    {
+        let reason = "it was changed again meanwhile, or its device is back".to_owned();
+        outcome.unchanged.push(LeftOut { device: reference, reason });
+        return Ok(());
+    }
     let profile = match profile_after(state, request, version, descriptions, hosts, &deployment).await? {
         Ok(profile) => profile,
         Err(reason) => {

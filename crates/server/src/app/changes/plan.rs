@@ -11,6 +11,7 @@ use margrave_api::problem::FieldProblem;
 use margrave_core::model::{ChangeKind, ChangeTarget, Deployment};
 use margrave_core::policy::Wish;
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// Problems named one by one; a fleet that does not fit would otherwise fill the answer.
 const PROBLEMS_NAMED_MAX: usize = 100;
@@ -28,6 +29,8 @@ pub struct Request {
     pub skip_unfit: bool,
     /// Of an upgrade: what is on the version already is not in scope, whatever answers are given.
     pub movers: bool,
+    /// What is called off: only what this change was the last to touch, on devices that are still not heard of.
+    pub called_off: Option<Uuid>,
 }
 
 impl Request {
@@ -43,7 +46,18 @@ impl Request {
         };
         let application = application_id(&application)?;
         let policy = policy.into();
-        let request = Self { kind, application, version, profile, scope, answers, policy, skip_unfit, movers: false };
+        let request = Self {
+            kind,
+            application,
+            version,
+            profile,
+            scope,
+            answers,
+            policy,
+            skip_unfit,
+            movers: false,
+            called_off: None,
+        };
         let errors = request.problems();
         if errors.is_empty() {
             Ok((request, reason))

@@ -1,7 +1,8 @@
 //! What a draft comes to: changes, one for each set of answers.
 
-use super::{Draft, Kind};
+use super::{Draft, Kind, sections};
 use crate::app::access::Caller;
+use crate::app::applications::described;
 use crate::app::changes::{self, Request};
 use crate::app::deployments;
 use crate::app::error::{AppError, AppResult, Code};
@@ -11,6 +12,7 @@ use margo::parameters::Answers;
 use margrave_api::changes as wire;
 use margrave_api::devices::DeviceRef;
 use margrave_api::policies::PolicyWish;
+use margrave_core::model::Deployment;
 use margrave_core::policy::Policy;
 
 /// The changes a draft comes to: one for each set of answers, those of single devices first, so that the last takes the rest.
@@ -138,22 +140,38 @@ pub async fn back_to(state: &ServerState, id: &str, revision: i64) -> AppResult<
         .find(|known| known.revision == revision)
         .ok_or_else(|| AppError::not_found(format_args!("revision {revision} of deployment `{id}`")))?;
     let upgrade = wanted.version != view.deployment.version;
-    // What the device does by itself goes back as well; it stands in the document of that revision.
-    let document = state.store.deployment_document(view.deployment.id, revision).await?;
-    let document = document.and_then(|bytes| ApplicationDeployment::read(&bytes).ok());
-    let policy = document.map(|read| PolicyWish::from(Policy::of(&read.document))).unwrap_or_default();
+    let policy = policy_at(state, &view.deployment, revision).await?.map(PolicyWish::from).unwrap_or_default();
+    // What was answered later for the first time was not answered then.
+    let mut answers = wanted.values;
+    let (_, description) = described(state, &view.deployment.application, &wanted.version).await?;
+    let sections = sections(&description, None);
+    let asked = |name: &str| sections.iter().flat_map(|section| &section.questions).any(|one| one.parameter == name);
+    for name in view.deployment.values.keys().filter(|name| asked(name)) {
+        answers.entry(name.clone()).or_insert(serde_json::Value::Null);
+    }
     let body = wire::CreateChange {
         kind: if upgrade { wire::ChangeKind::Upgrade } else { wire::ChangeKind::Reconfigure },
         application: view.deployment.application.to_string(),
         version: upgrade.then(|| wanted.version.clone()),
         profile: upgrade.then(|| wanted.profile.clone()),
         scope: wire::Scope { deployments: Some(vec![id.to_owned()]), ..wire::Scope::default() },
-        answers: wanted.values,
+        answers,
         policy,
         skip_unfit: false,
         reason: None,
     };
     Ok(Request::read(body)?.0)
+}
+
+/// What the device does by itself at an earlier revision; it stands in the document of that revision.
+pub(in crate::app) async fn policy_at(
+    state: &ServerState,
+    deployment: &Deployment,
+    revision: i64,
+) -> AppResult<Option<Policy>> {
+    let document = state.store.deployment_document(deployment.id, revision).await?;
+    let document = document.and_then(|bytes| ApplicationDeployment::read(&bytes).ok());
+    Ok(document.map(|read| Policy::of(&read.document)))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::app::changes::{self, Wanted};
 use crate::app::deployments::{self, Query};
 use crate::app::drafts;
 use crate::app::error::{AppError, Code};
+use crate::app::idempotency;
 use crate::app::paging::Paging;
 use crate::app::{overview, shown};
 use crate::ui::ask::ask;
@@ -231,11 +232,15 @@ pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> Answer
             Ok(go(&format!("/changes/{}", change.id), None))
         }
         "call-off" => {
-            let made = match changes::call_off(state, caller, &id, reason).await {
-                // The same form once more, or everybody is back by now.
-                Err(AppError::Refused { code: Code::Unchanged, .. }) => {
-                    let said = "It waits for no device that does not call any more.";
-                    return Ok(go(&format!("/changes/{id}"), Some(said)));
+            // A form sent again finds what came of it.
+            if let Some(call) = posted.call(0)
+                && let Some(change) = idempotency::kept::<Change>(state, &call).await?
+            {
+                return Ok(go(&format!("/changes/{}", change.id), None));
+            }
+            let made = match changes::call_off(state, |index| posted.caller_of(index), &id, reason).await {
+                Err(AppError::Refused { code: Code::Unchanged, detail, .. }) => {
+                    return Ok(go(&format!("/changes/{id}"), Some(&format!("Nothing was called off: {detail}."))));
                 }
                 made => made?,
             };

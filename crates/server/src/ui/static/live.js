@@ -1,9 +1,11 @@
 // What the browser does by itself: live regions, filters, dialogs, checks while typing, an upload's progress, times that go on.
 // Every page works without it.
+import { known, toProblems, upload } from './add.js';
 import { choosing, recount, tickAll } from './choose.js';
 import { Idiomorph } from './idiomorph.js';
 import { later } from './later.js';
 import { whileSignedIn } from './session.js';
+import { times } from './times.js';
 
 const FILTER_MS = 250;
 const CHECK_MS = 350;
@@ -145,38 +147,6 @@ function pulse() {
   if (every) window.setTimeout(async () => { if (!document.hidden) await refresh(); pulse(); }, every * 1000);
 }
 
-/** Relative for the eye, local time in the title. */
-function times() {
-  clocks();
-  const now = Date.now();
-  for (const element of document.querySelectorAll('time[datetime]')) {
-    const at = new Date(element.getAttribute('datetime') ?? '');
-    if (Number.isNaN(at.getTime())) continue;
-    const title = at.toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'long' });
-    if (element.getAttribute('title') !== title) element.setAttribute('title', title);
-    if (element.hasAttribute('data-exact')) {
-      const exact = at.toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
-      if (element.textContent !== exact) element.textContent = exact;
-      continue;
-    }
-    // To the nearest, as the server rounds (`relative` in words.rs): what is valid for 30 days says so from the first moment.
-    const seconds = Math.round(Math.abs(now - at.getTime()) / 1000);
-    const [minutes, hours, days] = [60, 3600, 86400].map((unit) => Math.round(seconds / unit));
-    const words = seconds < 60 ? `${seconds} s` : minutes < 60 ? `${minutes} min` : hours < 48 ? `${hours} h` : `${days} days`;
-    const text = at.getTime() > now + 2000 ? `in ${words}` : seconds < 5 ? 'just now' : `${words} ago`;
-    if (element.textContent !== text) element.textContent = text;
-  }
-}
-
-/** Hours of a picture, as they are where the reader is. */
-function clocks() {
-  for (const element of document.querySelectorAll('[data-clock]')) {
-    const at = new Date(element.getAttribute('data-clock') ?? '');
-    const text = at.toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit' });
-    if (!Number.isNaN(at.getTime()) && element.textContent !== text) element.textContent = text;
-  }
-}
-
 /** A filter form puts its state into the address and shows what it finds at once. */
 const filter = later(FILTER_MS, (/** @type {HTMLFormElement} */ form) => {
   const query = new URLSearchParams();
@@ -236,50 +206,6 @@ async function ask(address, opener) {
   dialog.showModal();
 }
 
-/** An upload says how far it is, and is not begun where it would be refused for its size. @param {HTMLFormElement} form */
-function upload(form) {
-  const chosen = form.querySelector('input[type=file]');
-  const file = chosen instanceof HTMLInputElement && chosen.files?.[0];
-  if (file && file.size > Number(form.dataset.upload)) {
-    document.querySelector('.summary')?.remove();
-    form.parentElement?.before(form.querySelector('template')?.content.cloneNode(true) ?? '');
-    return document.querySelector('.summary')?.focus();
-  }
-  const request = new XMLHttpRequest();
-  const bar = /** @type {HTMLProgressElement} */ (form.querySelector('progress'));
-  const words = form.querySelector('[data-progress]');
-  request.open('POST', form.action);
-  // Only the part that changes is wanted: the page itself is opened below, and has still to say what was done.
-  request.setRequestHeader('X-Fragment', 'upload');
-  request.upload.addEventListener('progress', (event) => {
-    bar.hidden = false;
-    bar.max = event.total;
-    bar.value = event.loaded;
-    if (words) words.textContent = event.loaded < event.total ? `${Math.floor(event.loaded * 100 / event.total)} % sent` : 'Sent. Checking the package.';
-  });
-  request.addEventListener('load', () => {
-    if (request.status === 401) return signedOut();
-    if (request.status === 200) return location.assign(request.responseURL);
-    const parsed = new DOMParser().parseFromString(request.responseText, 'text/html');
-    const main = parsed.querySelector('main');
-    if (main) document.querySelector('main')?.replaceWith(document.adoptNode(main));
-    else place(request.responseText);
-    document.querySelector('.summary')?.focus();
-    times();
-  });
-  request.addEventListener('error', () => { if (words) words.textContent = 'The connection broke off. Send it again.'; });
-  request.send(new FormData(form));
-}
-
-/** Says whom the server signs in as when the address that is typed begins with a registry that is kept. @param {HTMLInputElement} field */
-function known(field) {
-  const line = field.form?.querySelector('[data-known-words]');
-  if (!line) return;
-  const host = field.value.trim().replace(/^oci:\/\//, '').split('/')[0].toLowerCase();
-  const option = [...(field.form?.querySelectorAll('option') ?? [])].find((one) => one.value && one.value === host);
-  line.textContent = field.value.includes('/') && option ? `${option.value}: ${option.getAttribute('data-words')}, kept under Settings.` : '';
-}
-
 const choice = choosing(place, mark);
 
 const stillIn = whileSignedIn(mark, () => signedOut(true), () => { out = false; const stale = $('stale'); if (stale) stale.hidden = true; });
@@ -299,7 +225,7 @@ document.addEventListener('submit', (event) => {
   if (form.dataset.filter !== undefined) { event.preventDefault(); filter(form, 0); }
   if (form.querySelector('[data-narrow]')) choice.inTurn(event, form);
   if (form.dataset.ask !== undefined) { event.preventDefault(); ask(form.action, event.submitter ?? form); }
-  if (form.dataset.upload !== undefined) { event.preventDefault(); upload(form); }
+  if (form.dataset.upload !== undefined) { event.preventDefault(); upload(form, place, signedOut); }
   if (form.dataset.typed !== undefined && !event.defaultPrevented) stillIn(event, form);
   leaving = !event.defaultPrevented;
 });
@@ -333,7 +259,7 @@ function takeToken() {
 window.addEventListener('hashchange', takeToken);
 takeToken();
 scripted();
-document.querySelector('.summary')?.focus();
+toProblems();
 times();
 setInterval(times, TICK_MS);
 pulse();

@@ -41,11 +41,17 @@ async fn what_was_deployed_is_removed_where_nobody_is_heard_of() {
     assert_eq!(change.reason.as_deref(), Some("the line is being rebuilt"));
     let left: Vec<_> = all_deployments(&api).await.into_iter().map(|one| one.device).collect();
     assert_eq!(left, ["press-3"], "who has it keeps it");
+    server.clock.advance(Duration::from_mins(1));
     let state: serde_json::Value = clients[0].get("/api/v1/deployments").await.json().await.unwrap();
     assert_eq!(state["deployments"], json!([]), "what it finds when it comes back");
 
-    let again = browser.post(&format!("/changes/{first}"), &form).await;
-    assert_eq!(place(&again), format!("/changes/{first}"), "sent twice, done once");
+    eventually("what was never begun is gone once the device has called", async || {
+        let done = api.change(&change.id).await.unwrap().deployments.unwrap();
+        (done.of(Convergence::Converged) == 1 && done.of(Convergence::NotHeardOf) == 1).then_some(())
+    })
+    .await;
+
+    assert_eq!(place(&browser.post(&format!("/changes/{first}"), &form).await), told, "sent twice, done once");
     assert_eq!(refused(api.call_off_change(&first, &CallOffChange::default()).await).0, "unchanged");
     assert_eq!(refused(api.call_off_change(&change.id, &CallOffChange::default()).await).0, "invalid", "a removal");
     assert_eq!(refused(api.call_off_change("nothing", &CallOffChange::default()).await).0, "not-found");

@@ -77,7 +77,10 @@ pub(super) fn calling_off(name: &str, change: &Change) -> Question {
     if change.kind == ChangeKind::Remove {
         return nothing("A device may have begun a removal. Deploy the application again instead.");
     }
-    if silent == 0 || !change.finished {
+    if !change.finished {
+        return nothing("Devices are still being told. Cancel the rest first.");
+    }
+    if silent == 0 {
         return nothing("This change waits for no device that does not call.");
     }
     let find = match change.kind {

@@ -1,11 +1,10 @@
 //! Step four: exactly what would change on each device, then a reason and one button.
 
 use super::{Steps, elsewhere, section, steps};
-use crate::app::access::Caller;
 use crate::app::changes::{Alike, Answered, Reason, Review};
 use crate::app::drafts::{self, Kind};
 use crate::app::error::{AppError, Code};
-use crate::app::idempotency::{self, Call};
+use crate::app::idempotency;
 use crate::app::policies::{self, Rule};
 use crate::app::reviews::{self, Look, Refusal, Reviewed};
 use crate::app::{shelf, versions};
@@ -187,7 +186,7 @@ pub(in crate::ui::routes) fn shorten(diff: &[DiffLine]) -> Vec<Line> {
 
 pub(in crate::ui) async fn deploy(Path(id): Path<String>, posted: Posted) -> Answer {
     // A form sent again finds its draft gone, and what came of it in the record of repeats.
-    if let Some(call) = call(&posted, 0)
+    if let Some(call) = posted.call(0)
         && let Some(change) = idempotency::kept::<Change>(posted.state(), &call).await?
     {
         return Ok(go(&format!("/changes/{}", change.id), None));
@@ -198,7 +197,7 @@ pub(in crate::ui) async fn deploy(Path(id): Path<String>, posted: Posted) -> Ans
         drafts::put(posted.state(), posted.caller(), &kept).await?;
         return Ok(go(&place, None));
     }
-    let caller_of = |index: usize| Caller { call: call(&posted, index).map(Arc::new), ..posted.caller().clone() };
+    let caller_of = |index| posted.caller_of(index);
     match drafts::submit(posted.state(), caller_of, &kept.draft, posted.form.number("seen"), posted.reason()).await {
         Ok(changes) => {
             drafts::drop(posted.state(), posted.caller(), kept.id).await?;
@@ -216,14 +215,6 @@ pub(in crate::ui) async fn deploy(Path(id): Path<String>, posted: Posted) -> Ans
         }
         Err(error) => Err(error.into()),
     }
-}
-
-/// One key per change of the form.
-fn call(posted: &Posted, index: usize) -> Option<Call> {
-    let key = posted.form.given("key")?;
-    let place = posted.visit.place.clone();
-    let key = format!("{key}-{index}");
-    Some(Call::new(posted.caller().id, &posted.visit.secret.0, &key, &[b"POST", place.as_bytes()]))
 }
 
 #[cfg(test)]
