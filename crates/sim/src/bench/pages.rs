@@ -4,7 +4,6 @@ use super::fleet::{self, FLEET, Fleet};
 use super::results::{Findings, Row};
 use super::server::Server;
 use super::{Setting, tell};
-use crate::chaos::site;
 use anyhow::Context as _;
 use futures_util::StreamExt as _;
 use margrave_api::clients::CreateEnrolmentToken;
@@ -291,7 +290,8 @@ async fn open_pages(server: &Server, visitor: &Visitor, count: usize, labels: us
                 Some(Visitor::sign_in_with(server, &server.another_token(labels * VIEWERS + number).await?).await?);
         }
         let viewer = viewer.as_ref().unwrap_or(visitor).clone();
-        let request = site::plain()?.get(format!("{}/ui/events", viewer.base)).header(COOKIE, &viewer.cookie);
+        // A client of its own has no time to be done in: the stream stays open.
+        let request = viewer.http.get(format!("{}/ui/events", viewer.base)).header(COOKIE, &viewer.cookie);
         let notices = request.send().await?.error_for_status()?.bytes_stream();
         pages.push((viewer, notices));
     }
