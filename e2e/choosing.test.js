@@ -267,6 +267,8 @@ test("a device with an answer of its own gets it, and the others get the one for
   await page.getByText("2 devices would change.").waitFor();
   await page.getByRole("region", { name: /The same change on .*packer-01/ }).getByText("33", { exact: true }).first().waitFor();
   await page.getByRole("button", { name: "Deploy to 2 devices" }).click();
+  // What comes next must not begin while the browser is on its way here.
+  await page.getByText("2 changes were made, one for each set of answers.").waitFor();
   await until("both have it", async () => {
     const of = async (client) => (await server.api(`deployments?client=${client}&application=line-monitor`)).items[0]?.values;
     const [press, packer] = [await of("press-01"), await of("packer-01")];
