@@ -1,10 +1,10 @@
-// What is watched keeps its place: a change that is carried out, a device that fails and tries again and again, without script as well.
+// Live pages do not jump: a rollout in progress, a device that fails and retries, also without JavaScript.
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { Server, end, launch, open, root, signIn, until, wellMade } from "./support/margrave.js";
 
-/** As a browser counts it: 0.1 is called good for a page somebody opens, and nobody should notice this much. */
+/** Cumulative layout shift: 0.1 is considered good when a page loads; live updates should stay below that. */
 const SHIFT_MAX = 0.05;
 
 const server = new Server();
@@ -14,7 +14,7 @@ let page;
 const go = (path, on = page) => on.goto(server.origin + path);
 
 before(async () => {
-  [browser] = await Promise.all([launch(), server.start("127.0.0.1:0", 'silent_after = "4s"\n')]);
+  [browser] = await Promise.all([launch(), server.start("127.0.0.1:0", 'offline_after = "4s"\n')]);
   server.cli("app", "import", join(root, "samples/line-monitor/1.0.0"));
   page = await open(browser);
   await page.addInitScript(() => {
@@ -36,12 +36,12 @@ async function joined(name) {
   await until(`${name} has joined`, async () => (await server.api("devices")).items.some((device) => device.device === name));
 }
 
-/** Deploys to these devices; gives the change once every device is told. */
+/** Deploys to these devices; returns the rollout once it is published. */
 async function deploy(names) {
   const devices = names.map((name) => ({ client: name, device: name }));
-  const body = { kind: "create", application: "line-monitor", version: "1.0.0", scope: { devices }, answers: { lineName: "Press 7" } };
+  const body = { kind: "create", application: "line-monitor", version: "1.0.0", scope: { devices }, values: { lineName: "Press 7" } };
   const { id } = await server.api("deployments", "POST", body);
-  await until("every device is told", async () => (await server.api(`changes/${id}`)).finished);
+  await until("the rollout is published", async () => (await server.api(`rollouts/${id}`)).finished);
   return id;
 }
 
@@ -51,27 +51,27 @@ async function calm(what) {
   assert.ok(sum < SHIFT_MAX, `${what} moved by ${sum}: ${JSON.stringify(moved)}`);
 }
 
-test("the page of a change does not jump while devices carry it out, on a desk and on a phone", async () => {
+test("the page of a rollout does not jump while devices update, on desktop and phone", async () => {
   for (const [width, prefix] of [[1280, "desk"], [375, "phone"]]) {
     const names = [1, 2, 3, 4].map((number) => `${prefix}-0${number}`);
     names.forEach((name, index) => server.device(name, `delay = "${index + 1}s"\n`));
     for (const name of names) await joined(name);
     await page.setViewportSize({ width, height: 900 });
     const id = await deploy(names);
-    await go(`/changes/${id}`);
+    await go(`/rollouts/${id}`);
     const tiles = page.getByRole("group", { name: "Its deployments by state" });
-    const words = ["Up to date", "Applying", "Failed", "Waiting for the device", "Device not heard of"];
+    const words = ["Up to date", "Updating", "Failed", "Pending", "Device offline"];
     for (const word of words) await tiles.getByText(word, { exact: true }).waitFor();
-    const status = page.getByRole("status").filter({ hasText: /waiting for|Finished/ });
-    await status.filter({ hasText: "Finished: done everywhere." }).waitFor({ timeout: 60_000 });
+    const status = page.getByRole("status").filter({ hasText: /still updating|Completed/ });
+    await status.filter({ hasText: "Completed on all devices." }).waitFor({ timeout: 60_000 });
     await page.getByRole("table").getByText("Up to date", { exact: true }).nth(3).waitFor();
-    await calm(`the change on ${prefix}`);
-    await wellMade(page, `a change that is done, ${prefix}`);
+    await calm(`the rollout on ${prefix}`);
+    await wellMade(page, `a completed rollout, ${prefix}`);
   }
   await page.setViewportSize({ width: 1280, height: 900 });
 });
 
-test("a device that fails stays where it is on the overview while it tries again", async () => {
+test("a failed device stays in place on the overview while it retries", async () => {
   const device = server.device("flaky-01", 'delay = "3s"\n[[rule]]\ncomponent = "line-monitor-stack"\nfail = "always"\nmessage = "image not found"\n');
   await joined("flaky-01");
   await deploy(["flaky-01"]);
@@ -86,13 +86,13 @@ test("a device that fails stays where it is on the overview while it tries again
     const looks = () => [...document.querySelectorAll("a")].some((one) => one.textContent.includes("failed on 1 device"));
     new MutationObserver(() => { if (!looks()) globalThis.vanished += 1; }).observe(document.body, { childList: true, subtree: true, characterData: true });
   });
-  // Each attempt takes long enough for somebody who looks once a second.
-  await page.getByText("trying again now").waitFor({ timeout: 60_000 });
+  // Each attempt takes long enough to be visible.
+  await page.getByText("retrying now").waitFor({ timeout: 60_000 });
   const before = await attempts();
-  await until("it has tried again and again", async () => (await attempts()) >= before + 2, 90);
-  assert.equal(await page.evaluate(() => globalThis.vanished), 0, "it never left");
+  await until("it has retried several times", async () => (await attempts()) >= before + 2, 90);
+  assert.equal(await page.evaluate(() => globalThis.vanished), 0, "it never disappeared");
   await calm("the overview");
-  await wellMade(page, "an overview with a device that tries again");
+  await wellMade(page, "an overview with a device that retries");
   await go(`/deployments/${id}`);
   await page.getByRole("status").filter({ hasText: "Failed" }).waitFor();
   await page.getByText("image not found").first().waitFor();
@@ -103,45 +103,45 @@ test("a device that fails stays where it is on the overview while it tries again
   await link.waitFor({ state: "detached" });
 });
 
-test("without script the page of a change that waits loads itself again, and a device says when it was silent", async () => {
+test("without JavaScript the page of a rollout reloads, and a device shows when it was offline", async () => {
   const { process } = server.device("press-01");
   await joined("press-01");
   process.kill("SIGSTOP");
   const id = await deploy(["press-01"]);
   const plain = await open(browser, { javaScriptEnabled: false });
   await signIn(plain, server);
-  await until("nobody hears of it", async () => (await server.api(`changes/${id}`)).deployments["not-heard-of"] === 1);
-  await go(`/changes/${id}`, plain);
-  await plain.getByText("1 device does not call; it waits until it does.").waitFor();
-  await plain.getByText("A device that does not call gets it when it comes back.").waitFor();
-  await until("its silence is written down", async () => (await server.api("events?kind=client.silent&client=press-01")).items.length > 0, 60);
+  await until("the device is offline", async () => (await server.api(`rollouts/${id}`)).deployments["device-offline"] === 1);
+  await go(`/rollouts/${id}`, plain);
+  await plain.getByText("1 device is offline and will update when it reconnects.").waitFor();
+  await plain.getByText("Offline devices update when they reconnect.").waitFor();
+  await until("the offline event is recorded", async () => (await server.api("events?kind=client.offline&client=press-01")).items.length > 0, 60);
   process.kill("SIGCONT");
-  await plain.getByText("Finished: done everywhere.").waitFor({ timeout: 60_000 });
+  await plain.getByText("Completed on all devices.").waitFor({ timeout: 60_000 });
   await plain.context().close();
 
   await go("/devices/press-01/press-01");
-  const happened = page.getByRole("region", { name: "What happened" });
-  await happened.getByRole("img", { name: /silent from .* heard of from/ }).waitFor({ timeout: 60_000 });
-  await happened.getByRole("listitem").filter({ hasText: "is silent: last heard of at" }).first().waitFor();
+  const happened = page.getByRole("region", { name: "Events" });
+  await happened.getByRole("img", { name: /offline from .* online from/ }).waitFor({ timeout: 60_000 });
+  await happened.getByRole("listitem").filter({ hasText: "went offline: last seen at" }).first().waitFor();
 });
 
-test("what waits for a device that does not call is called off with one button, and the device finds nothing of it", async () => {
+test("a rollout is withdrawn on an offline device, and the device never gets it", async () => {
   const { process } = server.device("press-02");
   await joined("press-02");
   process.kill("SIGSTOP");
   const id = await deploy(["press-02"]);
-  await until("nobody hears of it", async () => (await server.api(`changes/${id}`)).deployments["not-heard-of"] === 1);
-  await go(`/changes/${id}`);
-  await page.getByRole("link", { name: "Call it off there" }).click();
-  const dialog = page.getByRole("dialog", { name: "Call Line Monitor 1.0.0 off on 1 device?" });
-  await dialog.getByText("This touches 1 device.").waitFor();
-  await wellMade(page, "calling off");
-  await dialog.getByLabel("Reason, for the audit").fill("the line is being rebuilt");
-  await dialog.getByRole("button", { name: "Call it off on 1 device" }).click();
-  await page.waitForURL((address) => /\/changes\/./.test(address.pathname) && !address.pathname.endsWith(id));
+  await until("the device is offline", async () => (await server.api(`rollouts/${id}`)).deployments["device-offline"] === 1);
+  await go(`/rollouts/${id}`);
+  await page.getByRole("link", { name: "Withdraw on 1 offline device" }).click();
+  const dialog = page.getByRole("dialog", { name: "Withdraw Line Monitor 1.0.0 on 1 offline device?" });
+  await dialog.getByText("Affects 1 device.").waitFor();
+  await wellMade(page, "withdrawing");
+  await dialog.getByLabel("Comment (recorded in the audit log)").fill("the line is being rebuilt");
+  await dialog.getByRole("button", { name: "Withdraw on 1 offline device" }).click();
+  await page.waitForURL((address) => /\/rollouts\/./.test(address.pathname) && !address.pathname.endsWith(id));
   await page.getByText("the line is being rebuilt").waitFor();
   process.kill("SIGCONT");
-  await page.getByRole("status").filter({ hasText: "Finished: done everywhere." }).waitFor({ timeout: 60_000 });
+  await page.getByRole("status").filter({ hasText: "Completed on all devices." }).waitFor({ timeout: 60_000 });
   assert.deepEqual((await server.api("deployments?client=press-02")).items, []);
   await go("/devices/press-02/press-02");
   await page.getByRole("heading", { name: "press-02", level: 1 }).waitFor();

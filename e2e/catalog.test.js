@@ -1,4 +1,4 @@
-// The catalog as somebody looks at it who has to choose: what stands on a card and on the page, finding, and taking a version away.
+// The catalog: cards, application pages, search, and removing a version.
 import assert from "node:assert/strict";
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -29,14 +29,14 @@ async function left(...wanted) {
   });
 }
 
-/** The picture is there and can be drawn; it says nothing, since the name stands beside it. */
+/** The icon is loaded; its alt text is empty because the name is next to it. */
 async function drawn(place) {
   const picture = place.locator("img").first();
   await until("the icon is loaded", () => picture.evaluate((image) => image.complete && image.naturalWidth > 0));
   assert.equal(await picture.getAttribute("alt"), "");
 }
 
-test("a card shows icon, tagline, publisher, versions, tags and where it runs", async () => {
+test("a card shows icon, tagline, publisher, versions, tags and the number of deployments", async () => {
   await go("/catalog");
   const one = card("Line Monitor");
   await drawn(one);
@@ -49,13 +49,13 @@ test("a card shows icon, tagline, publisher, versions, tags and where it runs", 
   await fitsPhone(page, "catalog");
 });
 
-test("applications are found by name, publisher and tag, as an address that can be reloaded and left again", async () => {
+test("applications are found by name, publisher and tag, with a URL that can be reloaded", async () => {
   await go("/catalog");
   const all = await names();
   assert.ok(all.length >= 4, all.join());
   const search = page.getByLabel("Name, supplier or tag contains");
   await search.fill("SAMPLES");
-  await until("the address has it", () => asked("q") === "SAMPLES");
+  await until("the URL has it", () => asked("q") === "SAMPLES");
   await left(...all);
   await search.fill("printing");
   await left("Label Printer Bridge");
@@ -72,17 +72,17 @@ test("applications are found by name, publisher and tag, as an address that can 
   await page.getByRole("heading", { name: /Vibration Analytics/, level: 1 }).waitFor();
   await page.goBack();
   await left("Vibration Analytics");
-  // A tag on a card is a way to the others that have it.
+  // A tag on a card links to all applications with that tag.
   await go("/catalog");
   await card("Line Monitor").getByRole("link", { name: "monitoring", exact: true }).click();
-  await until("the tag is chosen", () => asked("tag") === "monitoring");
+  await until("the tag is selected", () => asked("tag") === "monitoring");
   assert.equal(await tag.inputValue(), "monitoring");
   await card("Line Monitor").waitFor();
   assert.equal(await card("Label Printer Bridge").count(), 0);
   await wellMade(page, "catalog by tag");
 });
 
-test("the page of an application has what the card has, and every version", async () => {
+test("the application page shows the content of the card and every version", async () => {
   await go("/catalog/line-monitor");
   await page.getByRole("heading", { name: "Line Monitor 1.1.0", level: 1 }).waitFor();
   await drawn(main());
@@ -99,23 +99,23 @@ test("the page of an application has what the card has, and every version", asyn
   await page.getByRole("heading", { name: "Line Monitor 1.1.0", level: 1 }).waitFor();
 });
 
-test("description and release notes are read as Markdown, and the licence can be opened", async () => {
+test("description and release notes are rendered as Markdown, and the license can be opened", async () => {
   await go("/catalog/line-monitor");
   const about = page.getByRole("region", { name: "About" });
   await about.getByRole("heading", { name: "Line Monitor" }).waitFor();
   await about.getByText("Reads the counters of one production line").waitFor();
   const notes = page.getByRole("region", { name: "Release notes" });
   for (const version of ["1.1.0", "1.0.0"]) await notes.getByRole("heading", { name: version }).waitFor();
-  assert.equal(await page.getByRole("heading", { level: 1 }).count(), 1, "headings of a package stand below those of the page");
-  const licence = page.getByText("Apache License 2.0");
-  assert.equal(await licence.isVisible(), false);
-  await page.getByText("Licence", { exact: true }).click();
-  await licence.waitFor();
-  await wellMade(page, "application with its licence");
-  await fitsPhone(page, "application with its licence");
+  assert.equal(await page.getByRole("heading", { level: 1 }).count(), 1, "headings of a package are below those of the page");
+  const license = page.getByText("Apache License 2.0");
+  assert.equal(await license.isVisible(), false);
+  await page.getByText("License", { exact: true }).click();
+  await license.waitFor();
+  await wellMade(page, "application with its license");
+  await fitsPhone(page, "application with its license");
 });
 
-test("Markdown of a stranger is drawn, and runs nothing and leads nowhere it should not", async () => {
+test("untrusted Markdown is rendered without scripts and unsafe links", async () => {
   const folder = join(server.folder, "stranger");
   mkdirSync(folder);
   cpSync(join(root, "samples/shift-board/1.0.0"), folder, { recursive: true });
@@ -146,37 +146,37 @@ Some **loud** words and \`code\`.
   await wellMade(page, "Markdown of a stranger");
 });
 
-test("a version nobody uses is removed, with a reason in the audit", async () => {
+test("an unused version is removed, with a comment in the audit log", async () => {
   const alone = await open(browser);
-  // What happens when the page hears of it before the answer comes is looked at below.
+  // No live updates here; the race with them is tested below.
   await alone.addInitScript(() => { window.EventSource = class extends EventTarget { close() {} }; });
   await signIn(alone, server);
   await alone.goto(`${server.origin}/catalog/stranger`);
   await alone.getByRole("link", { name: "Remove this version" }).click();
   const dialog = alone.getByRole("dialog");
-  await dialog.getByText("No device is touched.").waitFor();
+  await dialog.getByText("No device is affected.").waitFor();
   await wellMade(alone, "removing a version");
-  await dialog.getByLabel("Reason, for the audit").fill("came from a stranger");
+  await dialog.getByLabel("Comment (recorded in the audit log)").fill("came from a stranger");
   await dialog.getByRole("button", { name: "Remove from the catalog" }).click();
   await alone.getByRole("status").filter({ hasText: "removed from the catalog" }).waitFor();
   await alone.getByRole("heading", { name: "Catalog", level: 1 }).waitFor();
   onlyExpected(alone);
   await alone.context().close();
   const { items } = await server.api("audit?limit=20");
-  assert.ok(items.some((record) => record.subject.startsWith("application/stranger") && record.reason === "came from a stranger"));
+  assert.ok(items.some((record) => record.subject.startsWith("application/stranger") && record.comment === "came from a stranger"));
   await go("/catalog");
   assert.equal(await card("Stranger").count(), 0);
   const answer = await go("/catalog/stranger");
   assert.equal(answer.status(), 404);
-  await page.getByRole("heading", { name: "There is no such thing" }).waitFor();
+  await page.getByRole("heading", { name: "Not found" }).waitFor();
 });
 
-test("a version in use is not removed: the page says so and leads back, and everything is as it was", async () => {
+test("a version in use is not removed: the page says so and leads back", async () => {
   await go("/catalog/line-monitor?version=1.0.0");
   await page.getByRole("link", { name: "Remove this version" }).click();
   const dialog = page.getByRole("dialog", { name: "Line Monitor 1.0.0 cannot be removed from the catalog" });
-  await dialog.getByText(/deployments? of it exists?\./).waitFor();
-  assert.equal(await dialog.getByRole("button").count(), 0, "nothing can be confirmed that would be refused");
+  await dialog.getByText(/It has \d+ deployments?\./).waitFor();
+  assert.equal(await dialog.getByRole("button").count(), 0, "there is nothing to confirm");
   await wellMade(page, "a version in use");
   await dialog.getByRole("link", { name: "Back" }).click();
   await dialog.waitFor({ state: "detached" });
@@ -184,17 +184,17 @@ test("a version in use is not removed: the page says so and leads back, and ever
   await server.api("applications/line-monitor/versions/1.0.0");
 });
 
-test("whoever removes a version is told so, even when the page hears of it before the answer comes", async () => {
+test("the removal of a version is confirmed, even if the live update arrives before the response", async () => {
   const other = await page.context().newPage();
   for (const one of [other, page]) {
     await one.goto(`${server.origin}/catalog/shift-board`);
     await one.getByText("Live", { exact: true }).waitFor();
   }
-  // The answer to the form comes late: not before everybody who looks at the page has heard that it is gone.
+  // Delay the response until other open pages show that the version is gone.
   await page.route("**/catalog/shift-board", async (route) => {
     if (route.request().method() !== "POST") return route.continue();
     const response = await route.fetch({ maxRedirects: 0 });
-    await other.getByRole("heading", { name: "There is no such thing" }).waitFor();
+    await other.getByRole("heading", { name: "Not found" }).waitFor();
     return route.fulfill({ response }).catch(() => {});
   });
   await page.getByRole("link", { name: "Remove this version" }).click();

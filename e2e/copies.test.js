@@ -76,20 +76,20 @@ deploymentProfiles:
 
 async function ask(source, password = origin.token) {
   await go("/catalog/add");
-  await page.getByLabel("Where it is").fill(source);
-  await page.getByLabel("User, if it needs one").fill("me");
+  await page.getByLabel("Image reference").fill(source);
+  await page.getByLabel("User name (optional)").fill("me");
   await page.getByLabel("Password", { exact: true }).fill(password);
   await page.getByLabel(/Also copy its components and images/).check();
-  await page.getByText("More about the connection").click();
-  await page.getByLabel("A further CA to trust, as PEM").fill(origin.cli("trust", "https-ca"));
+  await page.getByText("Connection options").click();
+  await page.getByLabel("Additional trusted CA (PEM)").fill(origin.cli("trust", "https-ca"));
   await page.getByRole("button", { name: "Add", exact: true }).click();
 }
 
-test("an application comes with its components and images, followed piece by piece", async () => {
+test("an application is copied with its components and images, with progress per artifact", async () => {
   await ask(`${host}/apps/press:1.0.0`);
   await page.getByRole("heading", { name: `Copying oci://${host}/apps/press:1.0.0` }).waitFor();
   await page.getByRole("status").filter({ hasText: "Done" }).waitFor({ timeout: 30_000 });
-  const rows = page.getByRole("table", { name: "What is copied" }).getByRole("row");
+  const rows = page.getByRole("table", { name: "Artifacts" }).getByRole("row");
   for (const name of ["apps/press:1.0.0", "compose/press", "images/web:1.0"]) {
     await rows.filter({ hasText: name }).getByText("Copied", { exact: true }).waitFor();
   }
@@ -102,13 +102,13 @@ test("an application comes with its components and images, followed piece by pie
   await page.getByRole("link", { name: `oci://${host}/apps/press:1.0.0` }).waitFor();
 });
 
-test("what is there already is not copied again", async () => {
+test("existing artifacts are not copied again", async () => {
   await ask(`${host}/apps/press:1.0.0`);
   await page.getByRole("status").filter({ hasText: "Done" }).waitFor({ timeout: 30_000 });
-  assert.equal(await page.getByRole("table").getByText("Was here", { exact: true }).count(), 3);
+  assert.equal(await page.getByRole("table").getByText("Already present", { exact: true }).count(), 3);
 });
 
-test("a wrong password and a package that is not there are named with the cause", async () => {
+test("a wrong password and a missing package are reported with the cause", async () => {
   await ask(`${host}/apps/press:1.0.0`, "wrong");
   await page.getByText("Failed", { exact: true }).first().waitFor({ timeout: 30_000 });
   await wellMade(page, "a copy that failed");

@@ -1,4 +1,4 @@
-// Corners: pages one comes to seldom, in both themes and as narrow as it gets; Enter where somebody types; what is left after signing out.
+// Rarely used pages in both themes and at narrow widths; Enter in fields; Back after signing out.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { Server, begin, end, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
@@ -18,7 +18,7 @@ after(async () => {
   await end(server, browser);
 });
 
-/** Nothing to complain about in both themes at every width, and nothing to scroll to the side. All that is wrong is told at once. */
+/** No violations in both themes at every width, and no horizontal scrolling. Collects all problems. */
 async function everywhere(name, on = page) {
   const found = [];
   for (const width of WIDTHS) {
@@ -43,50 +43,50 @@ async function allOf(pages) {
   assert.deepEqual(found, []);
 }
 
-test("what asks before it acts is a page that fits everywhere", async () => {
+test("confirmation pages fit everywhere", async () => {
   const [one] = (await server.api("deployments")).items;
   const [token] = (await server.api("tokens")).items;
-  // An earlier revision to go back to.
-  await server.api("changes", "POST", {
+  // An earlier revision to roll back to.
+  await server.api("rollouts", "POST", {
     kind: "reconfigure", application: one.application, scope: { deployments: [one.id] },
-    answers: one.application === "line-monitor" ? { sampleSeconds: 9 } : { retentionDays: 9 },
+    values: one.application === "line-monitor" ? { sampleSeconds: 9 } : { retentionDays: 9 },
   });
   await until("there are two revisions", async () => (await server.api(`deployments/${one.id}`)).revision > one.revision);
   await allOf([
     ["removing a deployment", `/deployments/${one.id}?ask=remove`],
     ["going back", `/deployments/${one.id}?ask=back&revision=1`],
     ["trying again", `/deployments/${one.id}?ask=retry`],
-    ["forgetting a device", "/devices/press-01/press-01?ask=forget"],
-    ["retiring a client", "/clients/press-01?ask=retire"],
-    ["accepting a client", "/clients/press-01?ask=accept"],
+    ["deleting a device record", "/devices/press-01/press-01?ask=forget"],
+    ["decommissioning a client", "/clients/press-01?ask=decommission"],
+    ["approving a client", "/clients/press-01?ask=accept"],
     ["deleting a group", "/groups/pressing?ask=delete"],
-    ["labelling several devices", "/devices/several?do=label&all=yes"],
-    ["retiring several clients", "/settings/clients/several?do=retire&all=yes"],
+    ["bulk labels", "/devices/bulk?do=label&all=yes"],
+    ["bulk decommissioning", "/settings/identities/bulk?do=decommission&all=yes"],
     ["removing a version", "/catalog/line-monitor?version=1.1.0&ask=delete"],
     ["revoking a token", `/settings/tokens?revoke=${token.id}`],
   ]);
 });
 
-test("pages one comes to seldom fit everywhere", async () => {
+test("rarely used pages fit everywhere", async () => {
   await allOf([
     ["editing a group", "/groups/pressing"],
     ["a new group", "/groups/new"],
-    ["where an application could run", "/catalog/line-monitor?where=yes"],
+    ["compatibility of an application", "/catalog/line-monitor?where=yes"],
     ["the catalog for a device", "/catalog?device=press-01/press-01"],
-    ["an application for a device that does not fit", "/catalog/vibration-analytics?device=tiny-01/tiny-01"],
+    ["an application for an incompatible device", "/catalog/vibration-analytics?device=tiny-01/tiny-01"],
     ["a gateway", "/devices/gateway-01/gateway-01"],
     ["a device behind a gateway", "/devices/gateway-01/gateway-01/cell-1"],
-    ["one's password", "/settings/password"],
-    ["no such page", "/nothing/here", 404],
-    ["no such device", "/devices/nobody/nothing", 404],
+    ["password", "/settings/password"],
+    ["unknown page", "/nothing/here", 404],
+    ["unknown device", "/devices/nobody/nothing", 404],
   ]);
 });
 
-test("a page that says no fits everywhere as well", async () => {
+test("error pages fit everywhere", async () => {
   await go("/catalog/line-monitor?version=1.0.0&ask=delete");
   assert.deepEqual(await everywhere("a version in use, asked for"), []);
   assert.equal(await page.getByRole("button", { name: "Remove from the catalog" }).count(), 0);
-  // Somebody whose page is older sends it all the same.
+  // An outdated page still sends the form.
   const [answer] = await Promise.all([
     page.waitForResponse((response) => response.request().method() === "POST"),
     page.locator("form.ask").evaluate((form) => {
@@ -100,14 +100,14 @@ test("a page that says no fits everywhere as well", async () => {
   assert.deepEqual(await everywhere("a version in use"), []);
 });
 
-test("every usual page fits as narrow as it gets", async () => {
+test("every common page fits the narrowest window", async () => {
   const [deployment] = (await server.api("deployments")).items;
   await page.setViewportSize({ width: 320, height: 800 });
   const found = [];
   for (const path of [
     "/", "/devices", "/devices/add", "/devices/press-01/press-01", "/groups", "/catalog", "/catalog/add", "/catalog/line-monitor",
-    "/deployments", `/deployments/${deployment.id}`, "/changes", `/changes/${deployment.change}`, "/activity", "/activity/audit",
-    "/settings/tokens", "/settings/sessions", "/settings/clients", "/settings/invitations", "/settings/registries", "/settings/registries/add", "/settings/trust",
+    "/deployments", `/deployments/${deployment.id}`, "/rollouts", `/rollouts/${deployment.rollout}`, "/events", "/audit",
+    "/settings/tokens", "/settings/sessions", "/settings/identities", "/settings/enrollment-tokens", "/settings/registries", "/settings/registries/add", "/settings/certificates",
   ]) {
     await go(path);
     await page.getByRole("heading", { level: 1 }).waitFor();
@@ -118,7 +118,7 @@ test("every usual page fits as narrow as it gets", async () => {
   assert.deepEqual(found, []);
 });
 
-test("deploying fits as narrow as it gets, step by step", async () => {
+test("every wizard step fits the narrowest window", async () => {
   await page.setViewportSize({ width: 320, height: 800 });
   const found = [];
   const look = async (name) => {
@@ -126,7 +126,7 @@ test("deploying fits as narrow as it gets, step by step", async () => {
     if (more > 0) found.push(`${name} is ${more} pixels too wide`);
   };
   await question(page, server, "line-monitor", ["pump-01", "packer-01"]);
-  for (const name of ["version", "devices", "answers"]) {
+  for (const name of ["version", "devices", "configuration"]) {
     await go(`/deploy/${draft(page)}/${name}`);
     await page.getByRole("heading", { level: 1 }).waitFor();
     await look(name);
@@ -137,7 +137,7 @@ test("deploying fits as narrow as it gets, step by step", async () => {
   await look("wrong answers");
   await page.getByLabel("Line name").fill("Narrow");
   await page.getByRole("button", { name: "Review" }).click();
-  await page.getByText("2 devices would change.").waitFor();
+  await page.getByText("2 devices will be updated.").waitFor();
   await look("review");
   await drop(page);
   await page.setViewportSize({ width: 1280, height: 900 });
@@ -152,13 +152,13 @@ async function enter(on, field, to) {
   const id = draft(on);
   await field.press("Enter");
   await until(`Enter leads to ${to}`, () => step(on) === to, 10).catch((error) => assert.fail(`${error.message}, but to ${on.url()}`));
-  assert.deepEqual([draft(on), await on.getByText("The draft was dropped").count()], [id, 0]);
+  assert.deepEqual([draft(on), await on.getByText("Draft discarded").count()], [id, 0]);
 }
 
 for (const javaScriptEnabled of [true, false]) {
   const how = javaScriptEnabled ? "with script" : "without script";
 
-  test(`Enter in a filter of the devices filters, and drops nothing, ${how}`, async () => {
+  test(`Enter in a device filter applies it and loses nothing, ${how}`, async () => {
     const on = await open(browser, { javaScriptEnabled });
     await signIn(on, server);
     await choose(on, server, "line-monitor");
@@ -167,7 +167,7 @@ for (const javaScriptEnabled of [true, false]) {
     await on.getByLabel("Name contains").fill("robot");
     await enter(on, on.getByLabel("Name contains"), "devices");
     await until("only robots are left", async () => (await shown(on).catch(() => [])).every((name) => name.includes("robot")));
-    await on.getByText(/^1 device chosen/).waitFor();
+    await on.getByText(/^1 selected$/).waitFor();
     await filtered(on, { q: "" }, all);
     assert.equal(await tick(on, "pump-01").isChecked(), true);
     await drop(on);
@@ -175,13 +175,13 @@ for (const javaScriptEnabled of [true, false]) {
     await on.context().close();
   });
 
-  test(`Enter in a question goes on to the review, or says what is wrong, ${how}`, async () => {
+  test(`Enter in a parameter continues to the review or shows errors, ${how}`, async () => {
     const on = await open(browser, { javaScriptEnabled });
     await signIn(on, server);
     for (const names of [["pump-01"], ["pump-01", "packer-01"]]) {
       await question(on, server, "line-monitor", names);
       await on.getByLabel("Line name").fill("x");
-      await enter(on, on.getByLabel("Line name"), "answers");
+      await enter(on, on.getByLabel("Line name"), "configuration");
       await on.getByRole("alert").getByRole("link", { name: /^Line name/ }).waitFor({ timeout: 10_000 });
       await on.getByLabel("Line name").fill("By Enter");
       await enter(on, on.getByLabel("Sampling interval"), "review");
@@ -192,7 +192,7 @@ for (const javaScriptEnabled of [true, false]) {
     await on.context().close();
   });
 
-  test(`Enter in a question never takes away what one device alone was given, ${how}`, async () => {
+  test(`Enter in a parameter never removes an override, ${how}`, async () => {
     const on = await open(browser, { javaScriptEnabled });
     await signIn(on, server);
     await question(on, server, "line-monitor", ["pump-01", "packer-01"]);
@@ -205,7 +205,7 @@ for (const javaScriptEnabled of [true, false]) {
     await on.context().close();
   });
 
-  test(`Enter in the reason of a review deploys, and drops nothing, ${how}`, async () => {
+  test(`Enter in the comment of a review deploys and loses nothing, ${how}`, async () => {
     const on = await open(browser, { javaScriptEnabled });
     await signIn(on, server);
     const device = javaScriptEnabled ? "press-01" : "gateway-01/cell-1";
@@ -213,16 +213,16 @@ for (const javaScriptEnabled of [true, false]) {
     await on.getByLabel("Line name").fill("By Enter");
     await on.getByRole("button", { name: "Review" }).click();
     await on.getByRole("button", { name: "Deploy to 1 device" }).waitFor();
-    await on.getByLabel("Reason, for the audit").fill(`by Enter ${how}`);
-    await on.getByLabel("Reason, for the audit").press("Enter");
+    await on.getByLabel("Comment (recorded in the audit log)").fill(`by Enter ${how}`);
+    await on.getByLabel("Comment (recorded in the audit log)").press("Enter");
     await on.getByRole("heading", { name: /^Deploy Line Monitor .* to /, level: 1 }).waitFor({ timeout: 10_000 });
-    const [change] = (await server.api("changes?limit=1")).items;
-    assert.equal(change.reason, `by Enter ${how}`);
+    const [change] = (await server.api("rollouts?limit=1")).items;
+    assert.equal(change.comment, `by Enter ${how}`);
     await on.context().close();
   });
 }
 
-test("Enter in the reason of a question that is asked does what its button says, and Cancel does nothing", async () => {
+test("Enter in the comment of a confirmation confirms, and Cancel does nothing", async () => {
   await server.api("groups/short-lived", "PUT", { selector: "line=1" });
   await go("/groups/short-lived");
   await page.getByRole("link", { name: "Delete" }).click();
@@ -230,10 +230,10 @@ test("Enter in the reason of a question that is asked does what its button says,
   await page.getByRole("dialog").waitFor({ state: "detached" });
   await server.api("groups/short-lived");
   await page.getByRole("link", { name: "Delete" }).click();
-  await page.getByRole("dialog").getByLabel("Reason, for the audit").fill("served its time");
-  await page.getByRole("dialog").getByLabel("Reason, for the audit").press("Enter");
-  await page.getByText("Group short-lived was deleted.").waitFor();
-  assert.ok((await server.api("audit?limit=10")).items.some((record) => record.reason === "served its time"));
+  await page.getByRole("dialog").getByLabel("Comment (recorded in the audit log)").fill("served its time");
+  await page.getByRole("dialog").getByLabel("Comment (recorded in the audit log)").press("Enter");
+  await page.getByText("Group short-lived deleted.").waitFor();
+  assert.ok((await server.api("audit?limit=10")).items.some((record) => record.comment === "served its time"));
 });
 
 test("after signing out, Back shows nothing of the fleet", async () => {

@@ -1,4 +1,4 @@
-// The operator's day with a fleet of simulated devices: overview, devices, labels, groups, catalog, deploying, watching, going back.
+// Typical operator tasks with simulated devices: overview, devices, labels, groups, catalog, deployment, rollback.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { Server, begin, end, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
@@ -17,7 +17,7 @@ after(async () => {
   await end(server, browser);
 });
 
-test("the overview shows devices by state, what is under way and what needs somebody", async () => {
+test("the overview shows devices by state, rollouts in progress and what needs attention", async () => {
   await go("/");
   await main().getByRole("heading", { name: "Needs attention" }).waitFor();
   await main().getByRole("link", { name: /failed on/ }).first().waitFor();
@@ -29,32 +29,32 @@ test("the overview shows devices by state, what is under way and what needs some
   await page.setViewportSize({ width: 1280, height: 900 });
 });
 
-test("devices are found by name, site and state, in the address as well", async () => {
+test("devices are filtered by name, site and state, also in the address", async () => {
   await go("/devices");
   await page.getByRole("table", { name: /Devices/ }).getByRole("link", { name: "press-01" }).waitFor();
   await wellMade(page, "devices");
   await page.getByLabel("Name contains").pressSequentially("PRESS");
   await until("only presses are left", async () => (await page.getByRole("rowheader").filter({ hasNotText: "press" }).count()) === 0);
   assert.equal(new URL(page.url()).searchParams.get("q"), "PRESS");
-  assert.equal(await page.getByLabel("Name contains").evaluate((field) => field === document.activeElement), true, "typing goes on");
+  assert.equal(await page.getByLabel("Name contains").evaluate((field) => field === document.activeElement), true, "the field keeps the focus");
   await page.reload();
   assert.equal(await page.getByLabel("Name contains").inputValue(), "PRESS");
   await page.getByLabel("Name contains").fill("nothing like it");
-  await page.getByRole("heading", { name: "No device matches" }).waitFor();
+  await page.getByRole("heading", { name: "No devices match these filters" }).waitFor();
   await wellMade(page, "no device");
   await page.getByRole("link", { name: "Show all devices" }).click();
   await page.getByLabel("Labels").fill("a b");
   await page.getByRole("alert").filter({ hasText: "selector" }).waitFor();
-  await go("/devices?state=silent");
+  await go("/devices?state=offline");
   await page.getByRole("table", { name: /Devices/ }).getByRole("link", { name: "offline-01" }).waitFor();
 });
 
-test("a device shows what it offers, what runs on it and why", async () => {
+test("a device shows capabilities, workloads and status", async () => {
   await go("/devices?q=press-01");
   await page.getByRole("table").getByRole("link", { name: "press-01" }).click();
   await page.getByRole("heading", { name: "press-01", level: 1 }).waitFor();
-  for (const title of ["What runs here", "What it offers", "Identity", "Why it is as it is", "What happened", "Labels"]) {
-    await main().getByRole("heading", { name: title }).waitFor();
+  for (const title of ["Workloads", "Hardware and capabilities", "Identity", "Status explained", "Events", "Labels"]) {
+    await main().getByRole("heading", { name: title, exact: true }).waitFor();
   }
   await wellMade(page, "device");
   await page.setViewportSize({ width: 375, height: 800 });
@@ -62,21 +62,21 @@ test("a device shows what it offers, what runs on it and why", async () => {
   await page.setViewportSize({ width: 1280, height: 900 });
 });
 
-test("labels are set, and of two operators who edit at once the second is told", async () => {
+test("the second of two operators who edit labels sees a conflict", async () => {
   const other = await open(browser);
   await signIn(other, server);
   for (const one of [page, other]) {
     await one.goto(`${server.origin}/devices/press-01/press-01`);
     await one.getByLabel("New label").fill("hall");
   }
-  await page.getByLabel("Its value").fill("3");
+  await page.getByLabel("Value", { exact: true }).fill("3");
   await page.getByRole("button", { name: "Save labels" }).click();
-  await page.getByText("The labels were changed.").waitFor();
-  await other.getByLabel("Its value").fill("4");
+  await page.getByText("Labels saved.").waitFor();
+  await other.getByLabel("Value", { exact: true }).fill("4");
   await other.getByRole("button", { name: "Save labels" }).click();
-  await other.getByRole("alert").filter({ hasText: "Somebody else changed these labels" }).waitFor();
-  assert.equal(await other.getByLabel("hall", { exact: true }).inputValue(), "3", "what is there now");
-  assert.equal(await other.getByLabel("Its value").inputValue(), "4", "what was typed is not lost");
+  await other.getByRole("alert").filter({ hasText: "Another operator changed these labels" }).waitFor();
+  assert.equal(await other.getByLabel("hall", { exact: true }).inputValue(), "3", "the current value");
+  assert.equal(await other.getByLabel("Value", { exact: true }).inputValue(), "4", "the input stays");
   await wellMade(other, "conflict");
   await other.context().close();
 });
@@ -87,23 +87,23 @@ test("a gateway shows the devices behind it", async () => {
   await main().getByRole("heading", { name: "Behind this gateway" }).waitFor();
 });
 
-test("a group is made, shows its devices and is deleted", async () => {
+test("a group is created, shows its devices and is deleted", async () => {
   await go("/groups/new");
   await page.getByLabel("Name", { exact: true }).fill("hall-three");
-  await page.getByLabel("Labels its devices have").fill("hall three");
-  await page.getByRole("button", { name: "Make the group" }).click();
+  await page.getByLabel("Label selector").fill("hall three");
+  await page.getByRole("button", { name: "Create group" }).click();
   await page.getByRole("alert").filter({ hasText: "selector" }).first().waitFor();
   await wellMade(page, "wrong group");
-  await page.getByLabel("Labels its devices have").fill("hall=3");
-  await page.getByRole("button", { name: "Make the group" }).click();
+  await page.getByLabel("Label selector").fill("hall=3");
+  await page.getByRole("button", { name: "Create group" }).click();
   await page.getByRole("link", { name: "1 device" }).click();
   await page.getByRole("table").getByRole("link", { name: "press-01" }).waitFor();
   await go("/groups");
   await wellMade(page, "groups");
   await page.getByRole("link", { name: "hall-three" }).click();
   await page.getByRole("link", { name: "Delete" }).click();
-  await page.getByRole("dialog").getByRole("button", { name: "Delete this group" }).click();
-  await page.getByText("Group hall-three was deleted.").waitFor();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete group" }).click();
+  await page.getByText("Group hall-three deleted.").waitFor();
 });
 
 test("the catalog is searched, and an application says what it is and needs", async () => {
@@ -125,20 +125,20 @@ test("an application is deployed step by step, and watched until it is there", a
   await wellMade(page, "step version");
   await page.getByLabel("1.0.0").check();
   await page.getByRole("button", { name: "Continue" }).click();
-  await page.getByRole("table", { name: "Devices to choose from" }).waitFor();
+  await page.getByRole("table", { name: "Select devices" }).waitFor();
   await wellMade(page, "step devices");
   const has = page.getByRole("row").filter({ hasText: "already" }).getByRole("checkbox").first();
-  assert.equal(await has.isDisabled(), true, "what has it already cannot be chosen");
-  const unfit = page.getByRole("row").filter({ hasText: "Does not fit" });
-  assert.equal(await unfit.first().getByRole("checkbox").isDisabled(), true, "what does not fit cannot be chosen (CON-02)");
+  assert.equal(await has.isDisabled(), true, "a device that already has the application cannot be selected");
+  const unfit = page.getByRole("row").filter({ hasText: "Incompatible" });
+  assert.equal(await unfit.first().getByRole("checkbox").isDisabled(), true, "an incompatible device cannot be selected (CON-02)");
   await page.getByRole("button", { name: "Continue" }).click();
-  await page.getByRole("alert").filter({ hasText: "No device is chosen" }).waitFor();
-  const fits = page.getByRole("row").filter({ has: page.getByRole("rowheader") }).filter({ hasText: "Fits" }).filter({ hasNotText: "already" });
+  await page.getByRole("alert").filter({ hasText: "No device selected" }).waitFor();
+  const fits = page.getByRole("row").filter({ has: page.getByRole("rowheader") }).filter({ hasText: /Compatible/ }).filter({ hasNotText: "already" });
   const chosen = [await fits.nth(0).getByRole("rowheader").innerText(), await fits.nth(1).getByRole("rowheader").innerText()];
   for (const name of chosen) await page.getByRole("checkbox", { name, exact: true }).check();
   await page.getByRole("button", { name: "Continue" }).click();
 
-  await page.getByText("These answers are for 2 devices").waitFor();
+  await page.getByText("This configuration applies to 2 devices").waitFor();
   await wellMade(page, "step questions");
   await page.getByLabel("Sampling interval").fill("61");
   await page.getByText(/Must be at most 60/).waitFor();
@@ -152,69 +152,69 @@ test("an application is deployed step by step, and watched until it is there", a
   await page.getByLabel("Sampling interval").fill("10");
   await page.getByLabel("Line name").fill("Press 7");
   await page.getByLabel("Device", { exact: true }).selectOption({ label: chosen[0] });
-  await page.getByRole("button", { name: "Answer for this device" }).click();
-  await page.getByText(`For ${chosen[0]} alone.`).waitFor();
+  await page.getByRole("button", { name: "Add override" }).click();
+  await page.getByText(`Override for ${chosen[0]}.`).waitFor();
   assert.equal(await page.getByLabel("Line name").inputValue(), "Press 7", "it begins with what all get");
   await wellMade(page, "answers of one device");
   await page.getByLabel("Target rate").fill("0");
   await page.getByText(/Must be at least/).waitFor();
-  await page.getByRole("button", { name: `Keep for ${chosen[0]}` }).click();
+  await page.getByRole("button", { name: "Save override" }).click();
   await page.getByRole("alert").getByRole("link", { name: /Target rate: Must be at least/ }).waitFor();
   await page.getByLabel("Target rate").fill("12.5");
-  await page.getByRole("button", { name: `Keep for ${chosen[0]}` }).click();
+  await page.getByRole("button", { name: "Save override" }).click();
   await page.getByText("Target rate: 12.5").waitFor();
   assert.equal(await page.getByLabel("Line name").inputValue(), "Press 7", "nothing that was answered is lost");
   await page.getByRole("button", { name: "Review" }).click();
 
-  await page.getByText("2 devices would change.").waitFor();
+  await page.getByText("2 devices will be updated.").waitFor();
   assert.equal(await page.getByRole("region", { name: /The same change on/ }).count(), 2, "one for each set of answers");
   await wellMade(page, "review");
-  await page.getByLabel("Reason, for the audit").fill("line 7 goes live");
+  await page.getByLabel("Comment (recorded in the audit log)").fill("line 7 goes live");
   await page.getByRole("button", { name: "Deploy to 2 devices" }).click();
-  await page.getByText("2 changes were made").waitFor();
+  await page.getByText("2 rollouts created").waitFor();
   await wellMade(page, "changes");
   await page.getByRole("link", { name: /Deploy Line Monitor 1.0.0 to [a-z]/ }).first().click();
-  await page.getByRole("status").filter({ hasText: "Finished: done everywhere." }).waitFor({ timeout: 60_000 });
+  await page.getByRole("status").filter({ hasText: "Completed on all devices." }).waitFor({ timeout: 60_000 });
   await wellMade(page, "change");
   const audit = await server.api("audit?limit=50");
-  assert.ok(audit.items.some((record) => record.action === "change.create" && record.reason === "line 7 goes live"));
+  assert.ok(audit.items.some((record) => record.action === "rollout.create" && record.comment === "line 7 goes live"));
 });
 
 test("a deployment is reconfigured, goes back to the revision before, and is removed", async () => {
-  const { items } = await server.api("deployments?application=line-monitor&convergence=converged");
+  const { items } = await server.api("deployments?application=line-monitor&state=up-to-date");
   await go(`/deployments/${items[0].id}`);
   await main().getByRole("heading", { name: "Revisions" }).waitFor();
   await wellMade(page, "deployment");
   await page.getByRole("button", { name: "Reconfigure" }).click();
   assert.equal(await page.getByLabel("Line name").getAttribute("readonly"), "", "what cannot change is locked");
   await page.getByRole("button", { name: "Review" }).click();
-  await page.getByRole("alert").filter({ hasText: "Nothing is different yet" }).waitFor();
+  await page.getByRole("alert").filter({ hasText: "No changes yet" }).waitFor();
   await page.getByLabel("Sampling interval").fill("20");
   await page.getByRole("button", { name: "Review" }).click();
-  await page.getByText("1 device would change.").waitFor();
+  await page.getByText("1 device will be updated.").waitFor();
   await page.getByRole("button", { name: "Reconfigure 1 device" }).click();
-  await page.getByRole("status").filter({ hasText: "Finished: done everywhere." }).waitFor({ timeout: 60_000 });
+  await page.getByRole("status").filter({ hasText: "Completed on all devices." }).waitFor({ timeout: 60_000 });
   await go(`/deployments/${items[0].id}`);
-  await page.getByRole("link", { name: "Go back to revision 1" }).click();
-  await page.getByRole("dialog").getByText("This touches 1 device.").waitFor();
-  await page.getByRole("dialog").getByRole("button", { name: "Go back to revision 1" }).click();
-  await page.getByRole("status").filter({ hasText: "Finished: done everywhere." }).waitFor({ timeout: 60_000 });
+  await page.getByRole("link", { name: "Roll back to revision 1" }).click();
+  await page.getByRole("dialog").getByText("Affects 1 device.").waitFor();
+  await page.getByRole("dialog").getByRole("button", { name: "Roll back to revision 1" }).click();
+  await page.getByRole("status").filter({ hasText: "Completed on all devices." }).waitFor({ timeout: 60_000 });
   const back = await server.api(`deployments/${items[0].id}`);
   assert.deepEqual([back.revision, back.values.sampleSeconds], [3, items[0].values.sampleSeconds]);
   await go(`/deployments/${items[0].id}`);
-  await page.getByRole("definition").filter({ hasText: "Put it right and report it" }).waitFor();
+  await page.getByRole("definition").filter({ hasText: "Correct and report" }).waitFor();
   await page.getByRole("button", { name: "Reconfigure" }).click();
-  await page.getByText("When something goes wrong, or it is removed").click();
-  const drift = page.getByLabel("When it is changed by hand");
+  await page.getByText("Policies", { exact: true }).click();
+  const drift = page.getByLabel("Drift");
   assert.equal(await drift.inputValue(), "", "what is not touched stays as it is");
-  await drift.selectOption("Report it, touch nothing");
+  await drift.selectOption("Report only");
   await wellMade(page, "policies");
   await page.getByRole("button", { name: "Review" }).click();
-  await page.getByRole("definition").filter({ hasText: "Report it, touch nothing instead of: put it right and report it" }).waitFor();
-  await page.getByText("1 device would change.").waitFor();
+  await page.getByRole("definition").filter({ hasText: "Report only instead of: correct and report" }).waitFor();
+  await page.getByText("1 device will be updated.").waitFor();
   await wellMade(page, "review of a policy");
   await page.getByRole("button", { name: "Reconfigure 1 device" }).click();
-  await page.getByRole("status").filter({ hasText: "Finished: done everywhere." }).waitFor({ timeout: 60_000 });
+  await page.getByRole("status").filter({ hasText: "Completed on all devices." }).waitFor({ timeout: 60_000 });
   const changed = await server.api(`deployments/${items[0].id}`);
   assert.deepEqual([changed.policy.drift, changed.values], ["report", back.values], "the policy alone");
   await go(`/deployments/${items[0].id}`);
@@ -227,12 +227,12 @@ test("a deployment is reconfigured, goes back to the revision before, and is rem
   await remove.click();
   await page.getByRole("dialog").getByRole("button", { name: "Remove from 1 device" }).click();
   await page.getByRole("heading", { name: /^Remove Line Monitor from [a-z]/ }).waitFor();
-  await page.getByRole("status").filter({ hasText: "Finished: done everywhere." }).waitFor({ timeout: 60_000 });
+  await page.getByRole("status").filter({ hasText: "Completed on all devices." }).waitFor({ timeout: 60_000 });
 });
 
 test("what failed names code, source, message and what to do", async () => {
   const { items } = await until("something has failed", async () => {
-    const failed = await server.api("deployments?convergence=failed");
+    const failed = await server.api("deployments?state=failed");
     return failed.items.length > 0 && failed;
   }, 90);
   await go("/deployments?state=failed");
@@ -242,81 +242,81 @@ test("what failed names code, source, message and what to do", async () => {
   await wellMade(page, "failed deployment");
   assert.ok(items.length > 0);
   const before = await server.api(`deployments/${items[0].id}`);
-  // A device that fails tries again and again by itself: the link is there whenever it has failed, and whoever answers the
-  // question while it is just trying is told that there is nothing to try again.
-  await until("somebody answers while it has failed", async () => {
+  // The device retries automatically. The link is shown while the deployment has failed; confirming during an attempt
+  // reports that there is nothing to retry.
+  await until("the retry is confirmed while the deployment has failed", async () => {
     await go(`/deployments/${items[0].id}`);
-    await page.getByRole("link", { name: "Try again now" }).first().click({ timeout: 120_000 });
-    await page.getByRole("dialog").getByRole("button", { name: "Try again now" }).click();
-    const told = page.getByText("The device is told to try again.");
-    await told.or(page.getByText("it has not failed, so there is nothing to try again")).or(page.getByText("It has not failed")).first().waitFor();
+    await page.getByRole("link", { name: "Retry" }).first().click({ timeout: 120_000 });
+    await page.getByRole("dialog").getByRole("button", { name: "Retry" }).click();
+    const told = page.getByText("Retry requested.");
+    await told.or(page.getByText("the deployment has not failed, so there is nothing to retry")).or(page.getByText("The deployment has not failed")).first().waitFor();
     return told.isVisible();
   }, 120);
-  await until("the device has heard of it", async () => {
+  await until("the device has adopted the new version", async () => {
     const now = await server.api(`deployments/${items[0].id}`);
-    return now.targetVersion > before.targetVersion && now.status.adoptedVersion >= now.targetVersion;
+    return now.targetVersion > before.targetVersion && now.reported.adoptedVersion >= now.targetVersion;
   });
 });
 
-test("a device that goes offline while it is told shows as waited for", async () => {
+test("a rollout waits for a device that goes offline while it is published", async () => {
   const { items } = await server.api("deployments?client=offline-01");
-  await go(`/changes/${items[0].change}`);
-  await page.getByRole("table").getByText("Device not heard of").waitFor();
-  await page.getByRole("status").filter({ hasText: "not call" }).waitFor();
+  await go(`/rollouts/${items[0].rollout}`);
+  await page.getByRole("table").getByText("Device offline").waitFor();
+  await page.getByRole("status").filter({ hasText: "is offline and will update" }).waitFor();
 });
 
-test("activity and audit are filtered, and the chain is checked", async () => {
-  await go("/activity");
-  await wellMade(page, "activity");
-  await page.getByLabel("What", { exact: true }).selectOption("Failures");
+test("events and audit log are filtered, and the integrity is verified", async () => {
+  await go("/events");
+  await wellMade(page, "events");
+  await page.getByLabel("Type", { exact: true }).selectOption("Failures");
   await until("only failures are left", async () => {
     const kinds = await page.locator(".timeline .chip").allInnerTexts();
     return kinds.length > 0 && kinds.every((kind) => kind === "Failed");
   });
-  await go("/activity/audit");
-  await wellMade(page, "audit");
-  await page.getByLabel("About").fill("press-01");
+  await go("/audit");
+  await wellMade(page, "audit log");
+  await page.getByLabel("Target").fill("press-01");
   await until("only that device is left", async () => {
     const rows = await page.getByRole("row").allInnerTexts();
     return rows.length > 1 && rows.slice(1).every((row) => row.includes("press-01"));
   });
-  await page.getByRole("link", { name: "Check the chain" }).click();
-  await page.getByRole("status").filter({ hasText: "records fit together" }).waitFor();
+  await page.getByRole("link", { name: "Verify integrity" }).click();
+  await page.getByRole("status").filter({ hasText: "no gaps or changes" }).waitFor();
 });
 
-test("a client is retired and accepted again, and the page says how many devices it touches", async () => {
+test("a client is decommissioned and approved again, with the number of affected devices", async () => {
   await go("/devices/press-01/press-01");
-  await page.getByRole("link", { name: "Retire" }).click();
-  await page.getByRole("dialog").getByText("This touches 1 device.").waitFor();
-  await page.getByRole("dialog").getByLabel("Reason, for the audit").fill("stolen");
-  await page.getByRole("dialog").getByRole("button", { name: "Retire this client" }).click();
-  await page.getByText("Client press-01 is retired.").waitFor();
-  await main().getByText("Retired").first().waitFor();
-  // Where the page says what would change it, it leads there.
-  await page.getByRole("listitem").filter({ hasText: "Accepting client press-01 lets it in" }).getByRole("link", { name: "Accept press-01" }).click();
-  await page.getByRole("dialog").getByRole("button", { name: "Accept this client" }).click();
-  await page.getByText("Client press-01 is accepted.").waitFor();
+  await page.getByRole("link", { name: "Decommission" }).click();
+  await page.getByRole("dialog").getByText("Affects 1 device.").waitFor();
+  await page.getByRole("dialog").getByLabel("Comment (recorded in the audit log)").fill("stolen");
+  await page.getByRole("dialog").getByRole("button", { name: "Decommission this device" }).click();
+  await page.getByText("Device identity press-01 decommissioned.").waitFor();
+  await main().getByText("Decommissioned").first().waitFor();
+  // The next steps link to the action.
+  await page.getByRole("listitem").getByRole("link", { name: "Approve press-01" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Approve this device" }).click();
+  await page.getByText("Device identity press-01 approved.").waitFor();
 });
 
-test("a device is invited, and the invitation can be withdrawn", async () => {
+test("an enrollment token is created and revoked", async () => {
   await go("/devices/add");
   await wellMade(page, "add a device");
-  await page.getByLabel("Name of the device").fill("not a name!");
-  await page.getByRole("button", { name: "Make the invitation" }).click();
+  await page.getByLabel("Device name").fill("not a name!");
+  await page.getByRole("button", { name: "Create enrollment token" }).click();
   await page.getByRole("alert").waitFor();
-  await page.getByLabel("Name of the device").fill("press-99");
-  await page.getByRole("button", { name: "Make the invitation" }).click();
-  await page.getByText(/margrave-agent enrol --trust-url/).waitFor();
-  await wellMade(page, "invitation");
-  await go("/settings/invitations");
-  await wellMade(page, "invitations");
-  await page.getByRole("link", { name: "Withdraw the invitation for press-99" }).click();
-  await page.getByRole("dialog").getByRole("button", { name: "Withdraw 1 invitation" }).click();
-  await page.getByText("1 invitation for press-99 withdrawn.").waitFor();
+  await page.getByLabel("Device name").fill("press-99");
+  await page.getByRole("button", { name: "Create enrollment token" }).click();
+  await page.getByText(/margrave-agent enroll --trust-url/).waitFor();
+  await wellMade(page, "enrollment token");
+  await go("/settings/enrollment-tokens");
+  await wellMade(page, "enrollment tokens");
+  await page.getByRole("link", { name: "Revoke the enrollment token for press-99" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Revoke 1 enrollment token" }).click();
+  await page.getByText("1 enrollment token for press-99 revoked.").waitFor();
 });
 
-test("a device that only simulates says so, and so does what is deployed there; one with a real runtime does not", async () => {
-  // No engine answers there: what a device reports of its runtime does not depend on it.
+test("simulated devices and their deployments are marked, real ones are not", async () => {
+  // No engine is reachable there: the reported runtime does not depend on it.
   server.device("docker-01", "", "compose", '[compose]\nsocket = "/nowhere/docker.sock"\n');
   await until("it has reported", async () => (await server.api("devices")).items.some((one) => one.device === "docker-01"));
   const mark = (place) => place.getByText("Simulated", { exact: true });
@@ -340,16 +340,16 @@ test("a device that only simulates says so, and so does what is deployed there; 
   await mark(page.getByRole("table")).first().waitFor();
 });
 
-test("settings show tokens, clients, the registry and trust", async () => {
-  for (const [path, heading] of [["tokens", "New token"], ["clients", null], ["registries", "Registry of this server"], ["trust", "How devices trust this server"]]) {
+test("settings show tokens, device identities, registries and certificates", async () => {
+  for (const [path, heading] of [["tokens", "New token"], ["identities", null], ["registries", "Embedded registry"], ["certificates", "Server identity"]]) {
     await go(`/settings/${path}`);
     if (heading) await main().getByRole("heading", { name: heading }).waitFor();
     await wellMade(page, `settings ${path}`);
   }
   await go("/settings/tokens");
-  await page.getByLabel("Who will use it").fill("build server");
-  await page.getByRole("button", { name: "Make the token" }).click();
-  await page.getByText("It is shown only now").waitFor();
+  await page.getByLabel("Name", { exact: true }).fill("build server");
+  await page.getByRole("button", { name: "Create token" }).click();
+  await page.getByText("Copy it now").waitFor();
   await page.getByText(/^mgv_/).waitFor();
 });
 

@@ -1,4 +1,4 @@
-// Small windows and long words: nothing is wider than the window, nothing hides what has the focus. And what the script does by itself.
+// Small windows and long words: no page is wider than the window, and nothing hides the focus.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -36,10 +36,10 @@ after(async () => {
   await end(server, browser);
 });
 
-test("after an upload the way back is the page before it", async () => {
+test("Back after an upload returns to the previous page", async () => {
   await go("/catalog");
   await go("/catalog/add");
-  await page.getByLabel("Archive of the package").setInputFiles(packed());
+  await page.getByLabel("Package archive").setInputFiles(packed());
   await page.getByRole("button", { name: "Upload" }).click();
   await page.waitForURL(/\/catalog\/line-monitor/);
   await page.getByRole("heading", { level: 1, name: LONG }).waitFor();
@@ -51,10 +51,10 @@ test("after an upload the way back is the page before it", async () => {
 
 test("at 320 pixels, with the longest words, no page is wider than the window", async () => {
   const device = (await server.api("devices")).items.find((one) => one.device.startsWith("press"));
-  const made = await server.api("deployments", "POST", { kind: "create", application: "line-monitor", version: "1.0.0", scope: { devices: [{ client: device.client, device: device.device }] }, answers: { lineName: "Press 7" }, reason: LONG });
+  const made = await server.api("deployments", "POST", { kind: "create", application: "line-monitor", version: "1.0.0", scope: { devices: [{ client: device.client, device: device.device }] }, values: { lineName: "Press 7" }, comment: LONG });
   const deployments = await until("it is published", async () => (await server.api("deployments")).items.at(0) && (await server.api("deployments")).items);
-  const paths = ["/", "/devices", `/devices/${device.client}/${device.device}`, "/devices/add", "/groups", "/catalog", "/catalog/line-monitor", "/catalog/add", "/deployments", "/deployments?state=removing", "/changes", "/activity", "/activity/audit", "/deployments/nothing", "/settings/tokens", "/settings/password", "/settings/sessions", "/settings/clients", "/settings/invitations", "/settings/registries", "/settings/registries/add", "/settings/trust"];
-  paths.push(`/changes/${made.id}`);
+  const paths = ["/", "/devices", `/devices/${device.client}/${device.device}`, "/devices/add", "/groups", "/catalog", "/catalog/line-monitor", "/catalog/add", "/deployments", "/deployments?state=removing", "/rollouts", "/events", "/audit", "/deployments/nothing", "/settings/tokens", "/settings/password", "/settings/sessions", "/settings/identities", "/settings/enrollment-tokens", "/settings/registries", "/settings/registries/add", "/settings/certificates"];
+  paths.push(`/rollouts/${made.id}`);
   paths.push(`/deployments/${deployments[0].id}`);
   for (const width of [320, 375]) {
     await page.setViewportSize({ width, height: 700 });
@@ -70,17 +70,17 @@ test("at 320 pixels, with the longest words, no page is wider than the window", 
   await page.setViewportSize({ width: 1280, height: 900 });
   await go("/catalog");
   const apart = await page.evaluate(() => [...document.querySelectorAll(".card")].every((card) => card.scrollWidth <= card.clientWidth));
-  assert.ok(apart, "what is in a card stays in it");
+  assert.ok(apart, "the content of a card stays inside");
 });
 
-test("what stays at the lower edge never hides what has the focus", async () => {
+test("the sticky footer never hides the focus", async () => {
   await go("/catalog/line-monitor");
   await page.getByRole("button", { name: "Deploy", exact: true }).click();
   await page.getByRole("button", { name: "Continue" }).click();
   await page.getByRole("checkbox", { disabled: false }).last().check();
   await page.getByRole("button", { name: "Continue" }).click();
   await page.getByLabel("Line name").waitFor();
-  await page.getByText("When something goes wrong, or it is removed").click();
+  await page.getByText("Policies", { exact: true }).click();
   for (const [width, height] of [[1280, 900], [1280, 600], [320, 225]]) {
     await page.setViewportSize({ width, height });
     await page.evaluate(() => { scrollTo(0, 0); });
@@ -100,7 +100,7 @@ test("what stays at the lower edge never hides what has the focus", async () => 
   await page.setViewportSize({ width: 1280, height: 900 });
 });
 
-test("a question that cannot be asked leaves the page where it is, marked as not live", async () => {
+test("a confirmation that cannot be loaded leaves the page in place, marked as reconnecting", async () => {
   await go("/devices");
   await page.getByRole("link", { name: /^press-07/ }).first().click();
   await page.getByText("Live", { exact: true }).waitFor();
@@ -109,7 +109,7 @@ test("a question that cannot be asked leaves the page where it is, marked as not
   const before = page.url();
   server.kill();
   await page.keyboard.press("Enter");
-  await page.getByText("Not live").waitFor();
+  await page.getByText("Reconnecting").waitFor();
   await page.getByText("Connection lost").waitFor();
   assert.equal(page.url(), before);
   onlyExpected(page, /ERR_CONNECTION|ERR_EMPTY_RESPONSE|Failed to load resource|ERR_INCOMPLETE|422/);

@@ -1,4 +1,4 @@
-// The local admin: a name and a password, a wrong one, too many wrong ones, another one, and no script.
+// Password of the local admin: sign-in, wrong passwords, throttling, changing it, without script.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -31,55 +31,55 @@ test("the fields are what password managers look for", async () => {
   await page.goto(`${server.origin}/sign-in`);
   assert.equal(await page.getByLabel("Name", { exact: true }).getAttribute("autocomplete"), "username");
   assert.equal(await page.getByLabel("Password", { exact: true }).getAttribute("autocomplete"), "current-password");
-  assert.equal(await page.evaluate(() => document.activeElement.id), "name", "one can type at once");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "name", "the name has the focus");
   await wellMade(page, "sign-in");
 });
 
-test("a wrong password is refused without saying which of both was wrong", async () => {
+test("a wrong password is rejected without revealing which field was wrong", async () => {
   await enter(page, "wrong and wrong again");
   await page.getByRole("alert").filter({ hasText: "Name or password is wrong." }).waitFor();
-  assert.equal(await page.getByLabel("Name", { exact: true }).inputValue(), "admin", "the name need not be typed again");
+  assert.equal(await page.getByLabel("Name", { exact: true }).inputValue(), "admin", "the name stays filled in");
   assert.equal(await page.getByLabel("Password", { exact: true }).inputValue(), "");
-  await wellMade(page, "refused password");
+  await wellMade(page, "rejected password");
 });
 
-test("the first password lets the admin in", async () => {
+test("the admin signs in with the initial password", async () => {
   await enter(page, first());
   await page.getByRole("heading", { name: "Overview", level: 1 }).waitFor();
   await page.getByText("Signed in as admin").waitFor();
-  await page.getByText("The password of admin is still the first one").waitFor();
-  await wellMade(page, "overview with the first password");
+  await page.getByText("You are using the initial admin password").waitFor();
+  await wellMade(page, "overview with the initial password");
   await page.getByRole("link", { name: "Change the password" }).click();
-  await page.getByLabel("Present password").waitFor();
+  await page.getByLabel("Current password").waitFor();
 });
 
-test("the password is changed, the other browser is signed out, this one stays", async () => {
+test("changing the password signs out only the other browser", async () => {
   const old = first();
   const other = await open(browser);
   await enter(other, old);
   await other.getByRole("heading", { name: "Overview", level: 1 }).waitFor();
   await page.goto(`${server.origin}/settings/password`);
   await wellMade(page, "password");
-  await page.getByLabel("Present password").fill("not the present one");
+  await page.getByLabel("Current password").fill("not the current one");
   await page.getByLabel("New password", { exact: true }).fill(NEW);
-  await page.getByLabel("New password again").fill(NEW);
+  await page.getByLabel("Confirm new password").fill(NEW);
   await page.getByRole("button", { name: "Change the password" }).click();
-  await page.getByRole("alert").filter({ hasText: "This is not the present password." }).waitFor();
-  await wellMade(page, "wrong present password");
-  await page.getByLabel("Present password").fill(old);
+  await page.getByRole("alert").filter({ hasText: "The current password is wrong." }).waitFor();
+  await wellMade(page, "wrong current password");
+  await page.getByLabel("Current password").fill(old);
   await page.getByLabel("New password", { exact: true }).fill(NEW);
-  await page.getByLabel("New password again").fill(NEW);
+  await page.getByLabel("Confirm new password").fill(NEW);
   await page.getByRole("button", { name: "Change the password" }).click();
-  await page.getByText("The password was changed. Your other session was ended.").waitFor();
-  assert.equal(await page.getByText("is still the first one").count(), 0);
+  await page.getByText("Password changed. Your other session was ended.").waitFor();
+  assert.equal(await page.getByText("initial admin password").count(), 0);
   await other.goto(`${server.origin}/devices`);
   await other.getByRole("heading", { name: "Sign in" }).waitFor();
-  await page.goto(`${server.origin}/activity/audit?action=operator`);
-  await page.getByText("Set a password").first().waitFor();
+  await page.goto(`${server.origin}/audit?action=operator`);
+  await page.getByText("Set password").first().waitFor();
   await other.context().close();
 });
 
-test("without script the same works", async () => {
+test("it works without script", async () => {
   const plain = await open(browser, { javaScriptEnabled: false });
   await enter(plain, NEW);
   await plain.getByRole("heading", { name: "Overview", level: 1 }).waitFor();
@@ -88,7 +88,7 @@ test("without script the same works", async () => {
   await plain.context().close();
 });
 
-test("whoever guesses is told when to try again", async () => {
+test("guessing is throttled and shows when to retry", async () => {
   const guesser = await open(browser);
   for (let round = 0; round < 10; round += 1) await enter(guesser, `wrong and wrong again ${round}`);
   await enter(guesser, NEW);
@@ -97,6 +97,6 @@ test("whoever guesses is told when to try again", async () => {
   await guesser.context().close();
 });
 
-test("nothing was complained about but refusals", () => {
+test("only rejections were logged in the console", () => {
   onlyExpected(page, /422 \(Unprocessable/);
 });

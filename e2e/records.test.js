@@ -1,4 +1,4 @@
-// What is written down and who may come in: activity and audit by address, tokens, sessions, invitations, the registry.
+// Events, audit log, access tokens, sessions, enrollment tokens, the embedded registry.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { Server, begin, end, fitsPhone, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
@@ -19,19 +19,19 @@ after(async () => {
   await end(server, browser);
 });
 
-/** The column of the audit with this heading. */
+/** The column of the audit log with this heading. */
 async function column(name) {
   const at = (await page.getByRole("columnheader").allInnerTexts()).indexOf(name);
   assert.ok(at >= 0, name);
   return Promise.all((await records().all()).map((row) => row.getByRole("cell").nth(at).innerText()));
 }
 
-/** A row of a table of the settings. */
+/** A row of a settings table. */
 const row = (text, on = page) => on.getByRole("row").filter({ hasText: text });
 
-test("activity is narrowed by application and time, and the address can be reloaded, sent on and left again", async () => {
+test("events are filtered by application and time, and the address can be reloaded and shared", async () => {
   await until("something was installed", async () => (await server.api("events?kind=deployment.installed&limit=1")).items.length > 0);
-  await go("/activity");
+  await go("/events");
   const all = await entries().count();
   await choose("Application").selectOption("Vibration Analytics");
   await until("only one application is left", async () => {
@@ -39,16 +39,16 @@ test("activity is narrowed by application and time, and the address can be reloa
     return texts.length > 0 && texts.length < all && texts.some((text) => text.includes("Vibration Analytics")) && !texts.some((text) => text.includes("Line Monitor"));
   });
   assert.equal(asked("application"), "vibration-analytics");
-  await choose("When").selectOption("The last hour");
+  await choose("Time").selectOption("Last hour");
   await until("the time is in the address", () => asked("since") !== "");
-  assert.ok((await entries().count()) > 0, "all of it was just now");
-  await wellMade(page, "activity of one application");
+  assert.ok((await entries().count()) > 0, "all events are recent");
+  await wellMade(page, "events of one application");
   const address = page.url();
   await page.reload();
   assert.equal(page.url(), address);
   assert.equal(await choose("Application").locator("option:checked").innerText(), "Vibration Analytics");
-  assert.equal(await choose("When").locator("option:checked").innerText(), "The last hour");
-  // Somebody else who is sent the address sees the same.
+  assert.equal(await choose("Time").locator("option:checked").innerText(), "Last hour");
+  // Another operator sees the same at this address.
   const other = await open(browser);
   await signIn(other, server);
   await other.goto(address);
@@ -58,72 +58,72 @@ test("activity is narrowed by application and time, and the address can be reloa
   await entries().filter({ hasText: "Vibration Analytics" }).getByRole("link").first().click();
   await page.getByRole("heading", { name: /Vibration Analytics/, level: 1 }).waitFor();
   await page.goBack();
-  await page.getByRole("heading", { name: "Activity", level: 1 }).waitFor();
-  assert.equal(page.url(), address, "back is where one was");
+  await page.getByRole("heading", { name: "Events", level: 1 }).waitFor();
+  assert.equal(page.url(), address, "Back returns to the same page");
   assert.equal(await choose("Application").locator("option:checked").innerText(), "Vibration Analytics");
 });
 
-test("activity of a kind and a device that never were says so and leads to all", async () => {
-  await go("/activity?kind=deployment.failed&client=gateway-01");
-  await page.getByRole("heading", { name: "Nothing like this is kept" }).waitFor();
-  await wellMade(page, "no activity");
-  await page.getByRole("link", { name: "Show everything" }).click();
-  await until("all of it", async () => (await entries().count()) > 1);
+test("a filter without matching events links to all events", async () => {
+  await go("/events?kind=deployment.failed&client=gateway-01");
+  await page.getByRole("heading", { name: "No matching events" }).waitFor();
+  await wellMade(page, "no events");
+  await page.getByRole("link", { name: "Show all events" }).click();
+  await until("all events are shown", async () => (await entries().count()) > 1);
 });
 
-test("the audit is narrowed by who, what and time, and each is an address of its own", async () => {
-  // Somebody else does something, so that there are two.
+test("the audit log is filtered by actor, action and time, and each filter is in the address", async () => {
+  // A second actor.
   const { secret } = await server.api("tokens", "POST", { name: "night shift" });
   const made = await fetch(`${server.origin}/api/groups/by-night`, {
-    method: "PUT", headers: { Authorization: `Bearer ${secret}`, "Content-Type": "application/json" }, body: JSON.stringify({ selector: "line=1", reason: "so many of them" }),
+    method: "PUT", headers: { Authorization: `Bearer ${secret}`, "Content-Type": "application/json" }, body: JSON.stringify({ selector: "line=1", comment: "so many of them" }),
   });
   assert.ok(made.ok, `${made.status}`);
-  await go("/activity/audit");
-  await choose("Who").selectOption("night shift");
-  await until("only that person is left", async () => {
-    const who = await column("Who");
+  await go("/audit");
+  await choose("Actor").selectOption("night shift");
+  await until("only that actor is left", async () => {
+    const who = await column("Actor");
     return who.length > 0 && who.every((name) => name.includes("night shift"));
   });
   assert.ok(asked("actor").includes("night shift"));
   await row("by-night").getByText("so many of them").waitFor();
   await page.reload();
-  assert.equal((await column("Who")).length, 1);
-  await choose("Who").selectOption("Anybody");
-  await choose("What").selectOption("Groups");
+  assert.equal((await column("Actor")).length, 1);
+  await choose("Actor").selectOption("Any actor");
+  await choose("Action").selectOption("Groups");
   await until("only groups are left", async () => {
-    const about = await column("About");
+    const about = await column("Target");
     return about.length > 1 && about.every((text) => text.startsWith("group "));
   });
   assert.equal(asked("action"), "group");
-  await choose("When").selectOption("The last day");
+  await choose("Time").selectOption("Last 24 hours");
   await until("the time is in the address", () => asked("since") !== "");
-  const kept = await column("About");
+  const kept = await column("Target");
   assert.ok(kept.length > 1);
-  await wellMade(page, "audit of groups");
-  await fitsPhone(page, "audit of groups");
+  await wellMade(page, "audit log of groups");
+  await fitsPhone(page, "audit log of groups");
   const address = page.url();
   await records().getByRole("link", { name: "group by-night" }).click();
   await page.getByRole("heading", { name: "by-night", level: 1 }).waitFor();
   await page.goBack();
   assert.equal(page.url(), address);
-  assert.deepEqual(await column("About"), kept);
-  assert.equal(await choose("What").locator("option:checked").innerText(), "Groups");
+  assert.deepEqual(await column("Target"), kept);
+  assert.equal(await choose("Action").locator("option:checked").innerText(), "Groups");
   await page.reload();
-  assert.deepEqual(await column("About"), kept);
+  assert.deepEqual(await column("Target"), kept);
 });
 
-test("activity and audit are narrowed by two dates, with and without script", async () => {
+test("events and audit log are filtered by two dates, with and without script", async () => {
   const day = (days) => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);
   const plain = await open(browser, { javaScriptEnabled: false });
   await signIn(plain, server);
-  for (const path of ["/activity", "/activity/audit"]) {
+  for (const path of ["/events", "/audit"]) {
     await go(path);
     await page.getByLabel("From (UTC)").fill(day(1));
-    await until("nothing is from tomorrow on", async () => (await page.getByRole("heading", { name: /^(Nothing like this|Nobody did)/ }).count()) === 1);
+    await until("nothing is from tomorrow or later", async () => (await page.getByRole("heading", { name: /^No matching (events|audit records)/ }).count()) === 1);
     assert.equal(asked("from"), day(1));
     await page.getByLabel("From (UTC)").fill(day(-1));
     await page.getByLabel("Until (UTC)").fill(day(1));
-    await until("it is there again", async () => (await page.getByRole("main").locator("time").count()) > 0);
+    await until("entries are shown again", async () => (await page.getByRole("main").locator("time").count()) > 0);
     assert.deepEqual([asked("from"), asked("until")], [day(-1), day(1)]);
     await page.reload();
     assert.equal(await page.getByLabel("Until (UTC)").inputValue(), day(1));
@@ -139,44 +139,44 @@ test("activity and audit are narrowed by two dates, with and without script", as
     assert.equal(await until_.getAttribute("aria-invalid"), "true");
     await plain.getByText("the end is before the beginning", { exact: true }).waitFor();
     await go(`${path}?from=soon`, plain);
-    assert.equal(await plain.getByLabel("From (UTC)").inputValue(), "soon", "what was written stays to be mended");
+    assert.equal(await plain.getByLabel("From (UTC)").inputValue(), "soon", "the invalid input stays");
   }
   await plain.context().close();
 });
 
-test("the audit finds what somebody did by the name of the device, the group or the application", async () => {
-  await go("/activity/audit");
+test("the audit log finds actions by the name of the device, group or application", async () => {
+  await go("/audit");
   for (const [text, named] of [["press-02", /press-02/], ["Line Monitor", /Line Monitor/], ["group by-night", /by-night/]]) {
-    await page.getByLabel("About").fill(text);
+    await page.getByLabel("Target").fill(text);
     await until(`only ${text} is left`, async () => {
-      const about = await column("About").catch(() => []);
+      const about = await column("Target").catch(() => []);
       return about.length > 0 && about.every((one) => named.test(one));
     });
   }
 });
 
-test("a token is made, works, is revoked, and works no more", async () => {
+test("a token is created, works, is revoked, and no longer works", async () => {
   await go("/settings/tokens");
-  await page.getByLabel("Who will use it").fill("build server");
-  await page.getByRole("button", { name: "Make the token" }).click();
+  await page.getByLabel("Name", { exact: true }).fill("build server");
+  await page.getByRole("button", { name: "Create token" }).click();
   const secret = await page.getByText(/^mgv_/).innerText();
   await wellMade(page, "a new token");
   const use = async () => (await fetch(`${server.origin}/api/summary`, { headers: { Authorization: `Bearer ${secret}` } })).status;
   assert.equal(await use(), 200);
   await go("/settings/tokens");
   assert.equal(await page.getByText(secret).count(), 0, "it was shown once");
-  await row("build server").getByText("Good", { exact: true }).waitFor();
+  await row("build server").getByText("Active", { exact: true }).waitFor();
   await page.getByRole("link", { name: "Revoke build server" }).click();
-  await page.getByRole("dialog").getByLabel("Reason, for the audit").fill("not used any more");
-  await page.getByRole("dialog").getByRole("button", { name: "Revoke this token" }).click();
-  await page.getByText("The token was revoked.").waitFor();
+  await page.getByRole("dialog").getByLabel("Comment (recorded in the audit log)").fill("not used any more");
+  await page.getByRole("dialog").getByRole("button", { name: "Revoke token" }).click();
+  await page.getByText("Token revoked.").waitFor();
   await row("build server").getByText("Revoked", { exact: true }).waitFor();
   assert.equal(await page.getByRole("link", { name: "Revoke build server" }).count(), 0);
   assert.equal(await use(), 401);
   await wellMade(page, "tokens");
 });
 
-test("sessions are listed with where they are from, one's own is marked, another is ended", async () => {
+test("sessions are listed with their address, the current one is marked, and another is ended", async () => {
   const { secret } = await server.api("tokens", "POST", { name: "visitor" });
   const other = await open(browser);
   await go(`/sign-in#token=${secret}`, other);
@@ -184,46 +184,46 @@ test("sessions are listed with where they are from, one's own is marked, another
   await go("/settings/sessions");
   const mine = row("this session");
   assert.equal(await mine.count(), 1);
-  assert.equal(await mine.getByRole("link", { name: /End/ }).count(), 0, "one's own ends with signing out");
+  assert.equal(await mine.getByRole("link", { name: /End/ }).count(), 0, "the current session ends by signing out");
   await row("visitor").getByText("127.0.0.1").waitFor();
   await wellMade(page, "sessions");
   await row("visitor").getByRole("link", { name: /End/ }).click();
-  await page.getByRole("dialog").getByRole("button", { name: "End this session" }).click();
-  await page.getByText("The session was ended.").waitFor();
+  await page.getByRole("dialog").getByRole("button", { name: "End session" }).click();
+  await page.getByText("Session ended.").waitFor();
   assert.equal(await row("visitor").count(), 0);
   await go("/devices", other);
   await other.getByRole("heading", { name: "Sign in" }).waitFor();
   await other.context().close();
 });
 
-test("an invitation is withdrawn, and is not open any more", async () => {
+test("a revoked enrollment token is no longer active", async () => {
   for (const name of ["press-98", "press-99"]) {
     await go("/devices/add");
-    await page.getByLabel("Name of the device").fill(name);
-    await page.getByRole("button", { name: "Make the invitation" }).click();
-    await page.getByText(/margrave-agent enrol --trust-url/).waitFor();
+    await page.getByLabel("Device name").fill(name);
+    await page.getByRole("button", { name: "Create enrollment token" }).click();
+    await page.getByText(/margrave-agent enroll --trust-url/).waitFor();
   }
-  await go("/settings/invitations");
-  await page.getByRole("link", { name: "Withdraw the invitation for press-99" }).click();
-  await page.getByRole("dialog").getByRole("button", { name: "Withdraw 1 invitation" }).click();
-  await page.getByText(/invitation for press-99 withdrawn/).waitFor();
-  assert.equal(await page.getByRole("link", { name: "Withdraw the invitation for press-99" }).count(), 0);
-  await row("press-98").getByText("Open", { exact: true }).waitFor();
-  await wellMade(page, "invitations");
+  await go("/settings/enrollment-tokens");
+  await page.getByRole("link", { name: "Revoke the enrollment token for press-99" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Revoke 1 enrollment token" }).click();
+  await page.getByText(/enrollment token for press-99 revoked/).waitFor();
+  assert.equal(await page.getByRole("link", { name: "Revoke the enrollment token for press-99" }).count(), 0);
+  await row("press-98").getByText("Active", { exact: true }).waitFor();
+  await wellMade(page, "enrollment tokens");
   const { items } = await server.api("audit?limit=30");
-  assert.ok(items.some((record) => record.action.startsWith("enrolment") && JSON.stringify(record).includes("press-99")));
+  assert.ok(items.some((record) => record.action.startsWith("enrollment") && JSON.stringify(record).includes("press-99")));
 });
 
-test("what nothing in the registry refers to is collected, and the page says how much", async () => {
+test("garbage collection deletes unreferenced blobs and shows how much it freed", async () => {
   const before = await server.api("registry");
   await go("/settings/registries");
   await wellMade(page, "registry");
-  await page.getByRole("link", { name: /^Collect/ }).click();
-  await page.getByRole("dialog").getByRole("button", { name: "Collect them" }).click();
-  await page.getByRole("status").filter({ hasText: /collected, .* free again/ }).waitFor();
+  await page.getByRole("link", { name: "Run garbage collection" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Run garbage collection" }).click();
+  await page.getByRole("status").filter({ hasText: /Deleted .*, freed / }).waitFor();
   const after = await server.api("registry");
   assert.ok(after.blobs <= before.blobs);
-  await page.getByRole("heading", { name: "Registry of this server" }).waitFor();
+  await page.getByRole("heading", { name: "Embedded registry" }).waitFor();
 });
 
 test("nothing unexpected was logged in the console", () => {

@@ -1,4 +1,4 @@
-// Registries besides the server's own, kept as a setting: here another Margrave, with its own certificate and password.
+// External registries: here another Margrave, with its own certificate and password.
 import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ let page;
 let host;
 let ca;
 const go = (path) => page.goto(server.origin + path);
-const row = () => page.getByRole("table", { name: "Other registries" }).getByRole("row").filter({ hasText: host });
+const row = () => page.getByRole("table", { name: "External registries" }).getByRole("row").filter({ hasText: host });
 
 before(async () => {
   [browser] = await Promise.all([launch(), origin.start(), server.start()]);
@@ -46,51 +46,51 @@ after(async () => {
   server.stop();
 });
 
-test("without any, the page says what they are for, and old addresses lead on", async () => {
+test("an empty page explains external registries, and old addresses redirect", async () => {
   await go("/settings/registry");
   await page.waitForURL("**/settings/registries");
-  await page.getByText("No other registry is kept.").waitFor();
-  await page.getByRole("heading", { name: "Registry of this server" }).waitFor();
-  await wellMade(page, "no other registry");
-  await page.getByRole("link", { name: "Trust" }).click();
-  await page.getByRole("heading", { name: "How devices trust this server" }).waitFor();
+  await page.getByText("No external registries.").waitFor();
+  await page.getByRole("heading", { name: "Embedded registry" }).waitFor();
+  await wellMade(page, "no external registries");
+  await page.getByRole("link", { name: "Certificates" }).click();
+  await page.getByRole("heading", { name: "Server identity" }).waitFor();
   await wellMade(page, "trust");
   await go("/catalog/add");
   assert.equal(await page.getByLabel("Registry", { exact: true }).count(), 0, "there is nothing to choose from");
 });
 
-test("an import that is not trusted leads to the settings, with the address filled in", async () => {
+test("an untrusted import links to the settings with the address filled in", async () => {
   await go("/catalog/add");
-  await page.getByLabel("Where it is").fill(`${host}/apps/press:1.0.0`);
+  await page.getByLabel("Image reference").fill(`${host}/apps/press:1.0.0`);
   await page.getByRole("button", { name: "Add", exact: true }).click();
   const alert = page.getByRole("alert");
   await alert.getByText(/its certificate is not trusted/).waitFor();
   await wellMade(page, "an import that is not trusted");
-  await alert.getByRole("link", { name: new RegExp(`Keep ${host}`) }).click();
+  await alert.getByRole("link", { name: new RegExp(`Save ${host}`) }).click();
   await page.getByRole("heading", { name: "Add a registry" }).waitFor();
   assert.equal(await page.getByLabel("Address", { exact: true }).inputValue(), host);
 });
 
-test("wrong turns are told at their fields, and what was typed stays but for the password", async () => {
+test("errors are shown at their fields, and the input stays except for the password", async () => {
   await go("/settings/registries/add");
   await page.getByLabel("Address", { exact: true }).fill("registry.example/apps");
   await page.getByLabel("User", { exact: true }).fill("ci");
   await page.getByRole("button", { name: "Add and check" }).click();
   const alert = page.getByRole("alert");
-  await alert.getByText(/names more than a registry/).waitFor();
+  await alert.getByText(/contains more than a registry/).waitFor();
   assert.equal(await page.getByLabel("User", { exact: true }).inputValue(), "ci");
   await wellMade(page, "a registry that was not saved");
   await fitsPhone(page, "a registry that was not saved");
   await page.getByLabel("Address", { exact: true }).fill("registry.example");
-  await page.getByText("More about the connection").click();
-  await page.getByLabel("A further CA to trust, as PEM").fill("hello");
+  await page.getByText("Connection options").click();
+  await page.getByLabel("Additional trusted CA (PEM)").fill("hello");
   await page.getByLabel(/Use plain HTTP/).check();
   await page.getByRole("button", { name: "Add and check" }).click();
   for (const text of [/loopback addresses only/, /not a PEM file/, /Give the password that goes with the username/]) await alert.getByText(text).waitFor();
   assert.deepEqual((await server.api("registries")).items, []);
 });
 
-test("a registry is added, and what is wrong with it is said in words", async () => {
+test("a registry is added, and a failed check is explained", async () => {
   await go("/settings/registries/add");
   await page.getByLabel("Address", { exact: true }).fill(host);
   await page.getByLabel("User", { exact: true }).fill("me");
@@ -99,92 +99,92 @@ test("a registry is added, and what is wrong with it is said in words", async ()
   await row().getByText("Certificate not trusted", { exact: true }).waitFor();
   await wellMade(page, "a registry that is not trusted");
   await fitsPhone(page, "a registry that is not trusted");
-  await row().getByRole("link", { name: `Change ${host}` }).click();
-  await page.getByText("More about the connection").click();
-  await page.getByLabel("A further CA to trust, as PEM").fill(ca);
+  await row().getByRole("link", { name: `Edit ${host}` }).click();
+  await page.getByText("Connection options").click();
+  await page.getByLabel("Additional trusted CA (PEM)").fill(ca);
   await page.getByRole("button", { name: "Save and check" }).click();
-  await row().getByText("Sign-in refused", { exact: true }).waitFor();
-  await row().getByRole("link", { name: `Change ${host}` }).click();
-  await page.getByText("One is kept.", { exact: false }).waitFor();
+  await row().getByText("Sign-in rejected", { exact: true }).waitFor();
+  await row().getByRole("link", { name: `Edit ${host}` }).click();
+  await page.getByText("A password is stored.", { exact: false }).waitFor();
   await wellMade(page, "changing a registry");
   assert.equal(await page.getByLabel("Password or token").inputValue(), "", "it is never shown");
   await page.getByLabel("Password or token").fill(origin.token);
   await page.getByRole("button", { name: "Save and check" }).click();
-  await row().getByText("Answered", { exact: true }).waitFor();
-  await row().getByText("It answered and took the user and password").waitFor();
+  await row().getByText("Reachable", { exact: true }).waitFor();
+  await row().getByText("Reachable; the user and password were accepted").waitFor();
   await row().getByRole("button", { name: `Check ${host}` }).click();
-  await page.getByRole("status").filter({ hasText: `${host} answered.` }).waitFor();
+  await page.getByRole("status").filter({ hasText: `${host} is reachable.` }).waitFor();
   await wellMade(page, "a registry that answered");
 });
 
-test("what somebody else changed meanwhile is not written over", async () => {
-  await go(`/settings/registries/change?host=${encodeURIComponent(host)}`);
+test("a concurrent change is not overwritten", async () => {
+  await go(`/settings/registries/update?host=${encodeURIComponent(host)}`);
   const { revision } = await server.api(`registries/${host}`);
   const answer = await fetch(`${server.origin}/api/registries/${host}`, {
     method: "PUT", headers: { Authorization: `Bearer ${server.token}`, "Content-Type": "application/json", "If-Match": `"${revision}"` },
-    body: JSON.stringify({ username: "me", password: origin.token, ca, reason: "faster" }),
+    body: JSON.stringify({ username: "me", password: origin.token, ca, comment: "faster" }),
   });
   assert.equal(answer.status, 200);
   await page.getByLabel("User", { exact: true }).fill("somebody");
   await page.getByLabel("Password or token").fill("else");
   await page.getByRole("button", { name: "Save and check" }).click();
-  await page.getByText("Somebody else changed this registry in the meantime.", { exact: false }).waitFor();
+  await page.getByText("Another operator changed this registry in the meantime.", { exact: false }).waitFor();
   await page.getByRole("row").filter({ hasText: "somebody" }).waitFor();
-  await wellMade(page, "a registry changed by two");
+  await wellMade(page, "a registry changed by two operators");
   assert.equal((await server.api(`registries/${host}`)).username, "me");
 });
 
 test("an application is added from it without a password", async () => {
   await go("/catalog/add");
-  await page.getByLabel("Where it is").fill(`${host}/apps/`);
-  await page.getByRole("status").filter({ hasText: `${host}: signs in as me, kept under Settings.` }).waitFor();
+  await page.getByLabel("Image reference").fill(`${host}/apps/`);
+  await page.getByRole("status").filter({ hasText: `${host}: signs in as me, saved under Settings.` }).waitFor();
   await page.getByLabel("Registry", { exact: true }).selectOption(`${host}: signs in as me`);
-  await page.getByLabel("Where it is").fill("apps/press:1.0.0");
+  await page.getByLabel("Image reference").fill("apps/press:1.0.0");
   await wellMade(page, "adding from a registry that is kept");
   await fitsPhone(page, "adding from a registry that is kept");
   await page.getByRole("button", { name: "Add", exact: true }).click();
   await page.getByRole("heading", { name: "Press 1.0.0" }).waitFor();
-  await page.getByText(`Signed in to ${host} as me, as kept under Settings.`, { exact: false }).waitFor();
+  await page.getByText(`Signed in to ${host} as me, as stored under Settings.`, { exact: false }).waitFor();
 });
 
-test("the password is in no page, no answer and no record", async () => {
+test("the password is in no page, response or record", async () => {
   let told = JSON.stringify([await server.api("registries"), await server.api("audit?limit=100"), await server.api("events?limit=100")]);
-  for (const path of ["/settings/registries", `/settings/registries/change?host=${encodeURIComponent(host)}`, "/activity/audit", "/activity", "/catalog/add"]) {
+  for (const path of ["/settings/registries", `/settings/registries/update?host=${encodeURIComponent(host)}`, "/audit", "/events", "/catalog/add"]) {
     await go(path);
     told += await page.content();
   }
   assert.ok(told.includes(host) && !told.includes(origin.token) && !told.includes("wrong-password"));
 });
 
-test("it is removed after a question that says what that means", async () => {
+test("it is removed after a confirmation that explains the effect", async () => {
   await go("/settings/registries");
   await row().getByRole("link", { name: `Remove ${host}` }).click();
   const dialog = page.getByRole("dialog");
-  await dialog.getByText(/The password of me is forgotten/).waitFor();
-  await dialog.getByText(/One version in the catalog came from it; it stays/).waitFor();
+  await dialog.getByText(/The password of me is deleted/).waitFor();
+  await dialog.getByText(/One version in the catalog came from it; that version and its deployments stay/).waitFor();
   await wellMade(page, "removing a registry");
   await dialog.getByRole("link", { name: "Cancel" }).click();
   await row().waitFor();
   await row().getByRole("link", { name: `Remove ${host}` }).click();
-  await dialog.getByLabel("Reason, for the audit").fill("contract ended");
+  await dialog.getByLabel("Comment (recorded in the audit log)").fill("contract ended");
   await dialog.getByRole("button", { name: "Remove this registry" }).click();
-  await page.getByText("No other registry is kept.").waitFor();
+  await page.getByText("No external registries.").waitFor();
   const { items } = await server.api("audit?limit=5");
-  assert.ok(items.some((record) => record.action === "registry.remove" && record.reason === "contract ended"));
+  assert.ok(items.some((record) => record.action === "registry.remove" && record.comment === "contract ended"));
 });
 
-test("what is typed for an import is kept when that is wished", async () => {
+test("the registry of an import is saved on request", async () => {
   await go("/catalog/add");
-  await page.getByLabel("Where it is").fill(`${host}/apps/press:1.0.0`);
-  await page.getByLabel("User, if it needs one").fill("me");
+  await page.getByLabel("Image reference").fill(`${host}/apps/press:1.0.0`);
+  await page.getByLabel("User name (optional)").fill("me");
   await page.getByLabel("Password", { exact: true }).fill(origin.token);
-  await page.getByLabel(/Keep this registry under Settings/).check();
-  await page.getByText("More about the connection").click();
-  await page.getByLabel("A further CA to trust, as PEM").fill(ca);
+  await page.getByLabel(/Save this registry under Settings/).check();
+  await page.getByText("Connection options").click();
+  await page.getByLabel("Additional trusted CA (PEM)").fill(ca);
   await page.getByRole("button", { name: "Add", exact: true }).click();
   await page.getByRole("heading", { name: "Press 1.0.0" }).waitFor();
   await go("/settings/registries");
-  await row().getByText("Answered", { exact: true }).waitFor();
+  await row().getByText("Reachable", { exact: true }).waitFor();
 });
 
 test("nothing unexpected was logged in the console", () => {

@@ -1,4 +1,4 @@
-// In and out: wrong token, right token, coming back to where one was, sessions that are ended elsewhere, requests from other sites.
+// Sign-in: wrong and right token, redirects, sessions ended elsewhere, requests from other sites.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { Server, end, launch, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
@@ -15,7 +15,7 @@ after(async () => {
   await end(server, browser);
 });
 
-test("whoever is not signed in is asked to, and comes back to where they wanted", async () => {
+test("sign-in redirects back to the requested page", async () => {
   await page.goto(`${server.origin}/devices?q=press`);
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
   await wellMade(page, "sign-in");
@@ -27,15 +27,15 @@ test("whoever is not signed in is asked to, and comes back to where they wanted"
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
 });
 
-test("a wrong token is refused with the next step", async () => {
+test("a wrong token is rejected with the next step", async () => {
   await page.getByLabel("Access token").fill("mgv_wrong");
   await page.getByRole("button", { name: "Sign in" }).click();
-  await page.getByRole("alert").filter({ hasText: "not known" }).waitFor();
+  await page.getByRole("alert").filter({ hasText: "unknown, expired or revoked" }).waitFor();
   assert.equal(await page.getByLabel("Access token").getAttribute("aria-invalid"), "true");
-  await wellMade(page, "refused sign-in");
+  await wellMade(page, "rejected sign-in");
 });
 
-test("a link with the token signs in, and the token leaves the address", async () => {
+test("a link with a token signs in and removes the token from the address", async () => {
   await page.goto(`${server.origin}/sign-in#token=${server.token}`);
   await page.getByRole("heading", { name: "Overview", level: 1 }).waitFor();
   assert.ok(!page.url().includes(server.token));
@@ -45,34 +45,34 @@ test("a link with the token signs in, and the token leaves the address", async (
   assert.ok(!session.value.includes(server.token));
 });
 
-test("an empty fleet says what to do first", async () => {
+test("an empty fleet shows the first step", async () => {
   await page.goto(server.origin);
-  await page.getByRole("link", { name: "Invite the first device" }).waitFor();
+  await page.getByRole("link", { name: "Add the first device" }).waitFor();
   await wellMade(page, "empty overview");
-  for (const [path, text] of [["/devices", "No device has joined yet"], ["/catalog", "The catalog is empty"], ["/deployments", "Nothing is deployed"], ["/changes", "No changes yet"], ["/groups", "No groups yet"]]) {
+  for (const [path, text] of [["/devices", "No devices yet"], ["/catalog", "The catalog is empty"], ["/deployments", "No deployments yet"], ["/rollouts", "No rollouts yet"], ["/groups", "No groups yet"]]) {
     await page.goto(server.origin + path);
     await page.getByRole("heading", { name: text }).waitFor();
     await wellMade(page, `empty ${path}`);
   }
 });
 
-test("a page that does not exist says so and leads back", async () => {
+test("an unknown page shows an error and links back", async () => {
   await page.goto(`${server.origin}/nothing/here`);
-  await page.getByRole("heading", { name: "There is no such page" }).waitFor();
-  await page.getByText("Request id to quote").waitFor();
+  await page.getByRole("heading", { name: "Page not found" }).waitFor();
+  await page.getByText("Request ID").waitFor();
   await wellMade(page, "not found");
   await page.goto(`${server.origin}/devices/nobody/nothing`);
-  await page.getByRole("heading", { name: "There is no such thing" }).waitFor();
+  await page.getByRole("heading", { name: "Not found" }).waitFor();
 });
 
-test("a session can be ended from elsewhere", async () => {
+test("a session can be ended from another browser", async () => {
   const other = await open(browser);
   await signIn(other, server);
   await page.goto(`${server.origin}/settings/sessions`);
   await wellMade(page, "sessions");
   await page.getByRole("link", { name: "End the session of" }).first().click();
-  await page.getByRole("dialog").getByRole("button", { name: "End this session" }).click();
-  await page.getByText("The session was ended.").waitFor();
+  await page.getByRole("dialog").getByRole("button", { name: "End session" }).click();
+  await page.getByText("Session ended.").waitFor();
   await other.goto(`${server.origin}/devices`);
   await other.getByRole("heading", { name: "Sign in" }).waitFor();
   await other.context().close();
@@ -85,16 +85,16 @@ test("revoking the token signs out every browser that used it", async () => {
   await other.getByText("night shift").first().waitFor();
   await page.goto(`${server.origin}/settings/tokens`);
   await page.getByRole("link", { name: "Revoke night shift" }).click();
-  await page.getByRole("dialog").getByRole("button", { name: "Revoke this token" }).click();
-  await page.getByText("The token was revoked.").waitFor();
-  await until("the other page says that it is signed out", async () => {
+  await page.getByRole("dialog").getByRole("button", { name: "Revoke token" }).click();
+  await page.getByText("Token revoked.").waitFor();
+  await until("the other browser is signed out", async () => {
     await other.goto(`${server.origin}/`);
     return other.url().includes("/sign-in");
   });
   await other.context().close();
 });
 
-test("another site cannot make a browser do anything", async () => {
+test("requests from another site are rejected", async () => {
   const cookies = await page.context().cookies();
   const cookie = cookies.map(({ name, value }) => `${name}=${value}`).join("; ");
   for (const headers of [{ "Sec-Fetch-Site": "cross-site" }, { Origin: "http://evil.example" }, {}]) {
@@ -105,7 +105,7 @@ test("another site cannot make a browser do anything", async () => {
   await page.getByRole("button", { name: "Sign out" }).waitFor();
 });
 
-test("every answer carries strict headers", async () => {
+test("every response has strict headers", async () => {
   const answer = await fetch(`${server.origin}/sign-in`);
   const policy = answer.headers.get("content-security-policy");
   assert.match(policy, /^default-src 'none'; script-src 'self'; style-src 'self';/);
@@ -114,7 +114,7 @@ test("every answer carries strict headers", async () => {
   assert.equal(answer.headers.get("referrer-policy"), "same-origin");
   assert.equal(answer.headers.get("cache-control"), "no-store");
   const html = await answer.text();
-  assert.ok(!/style=|onclick=|<style|<script>/.test(html), "nothing inline");
+  assert.ok(!/style=|onclick=|<style|<script>/.test(html), "no inline code");
   for (const [, path] of html.matchAll(/(?:href|src)="(\/assets\/[^"]+)"/g)) {
     const asset = await fetch(server.origin + path);
     assert.equal(asset.status, 200, path);

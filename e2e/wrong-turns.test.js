@@ -1,4 +1,4 @@
-// What goes wrong: a broken package, no script, a form sent twice, a server that is gone and comes back, a stale draft.
+// Error cases: an invalid package, no JavaScript, a form sent twice, a server restart, a stale draft.
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
@@ -29,7 +29,7 @@ function packed(name, change) {
   return archive;
 }
 
-test("a broken package is refused with every problem, and nothing is added", async () => {
+test("an invalid package is rejected with every problem, and nothing is added", async () => {
   const archive = packed("broken", (text) => text
     .replace("apiVersion: v1", "apiVersion: v9")
     .replace("icon: ./resources/icon.svg", "icon: ./resources/no-icon.svg")
@@ -37,23 +37,23 @@ test("a broken package is refused with every problem, and nothing is added", asy
     .replace(/( +)schema: \S+/, "$1schema: nowhere"));
   await go("/catalog/add");
   await wellMade(page, "add an application");
-  await page.getByLabel("Archive of the package").setInputFiles(archive);
+  await page.getByLabel("Package archive").setInputFiles(archive);
   await page.getByRole("button", { name: "Upload" }).click();
-  const summary = page.getByRole("alert").filter({ hasText: "The package is broken" });
+  const summary = page.getByRole("alert").filter({ hasText: "Package validation failed" });
   await summary.waitFor();
   await summary.getByText("The package has 4 problems").waitFor();
-  // In the order of the lines: structure, a file that is not there, a reference to nothing.
+  // In the order of the lines: structure, a missing file, an invalid reference.
   const said = await summary.getByRole("listitem").allInnerTexts();
   assert.equal(said.length, 4, said.join("\n"));
   assert.match(said[0], /^apiVersion: line \d+: v9 is not a known version/);
   assert.match(said[1], /^metadata\.catalog\.application\.icon: line \d+: names \.\/resources\/no-icon\.svg, which is not in the package/);
   assert.match(said[2], /\.schema: line \d+: nowhere is not the name of a schema/);
   assert.match(said[3], /\.dataType: line \d+: number is not a data type/);
-  await wellMade(page, "broken package");
+  await wellMade(page, "invalid package");
   assert.equal((await server.api("applications")).items.length, 0);
 });
 
-test("an archive over the limit is refused before it is sent", async () => {
+test("an archive over the limit is rejected before the upload", async () => {
   await go("/catalog/add");
   const large = join(server.folder, "large.tar.gz");
   writeFileSync(large, "");
@@ -61,27 +61,27 @@ test("an archive over the limit is refused before it is sent", async () => {
   const sent = [];
   const note = (request) => { if (request.method() === "POST") sent.push(request.url()); };
   page.on("request", note);
-  await page.getByLabel("Archive of the package").setInputFiles(large);
+  await page.getByLabel("Package archive").setInputFiles(large);
   await page.getByRole("button", { name: "Upload" }).click();
   const summary = page.getByRole("alert").filter({ hasText: "The upload is larger than 32 MiB" });
   await summary.waitFor();
   assert.ok(await summary.evaluate((element) => element === document.activeElement));
   assert.deepEqual(sent, []);
   await wellMade(page, "an archive over the limit");
-  // Once more says it once, and another file goes its way.
+  // A second attempt shows one message only, and another file is uploaded.
   await page.getByRole("button", { name: "Upload" }).click();
   assert.equal(await page.getByRole("alert").count(), 1);
-  await page.getByLabel("Archive of the package").setInputFiles({ name: "notes.gz", mimeType: "application/gzip", buffer: Buffer.from("hello") });
+  await page.getByLabel("Package archive").setInputFiles({ name: "notes.gz", mimeType: "application/gzip", buffer: Buffer.from("hello") });
   await page.getByRole("button", { name: "Upload" }).click();
   await page.getByRole("alert").filter({ hasText: "This is a text file" }).waitFor();
   page.off("request", note);
   assert.equal(sent.length, 1);
 });
 
-test("something that is no package at all is called what it is, with how to make one", async () => {
+test("a file that is not a package is rejected with instructions", async () => {
   const refused = async (name, bytes, said) => {
     await go("/catalog/add");
-    await page.getByLabel("Archive of the package").setInputFiles({ name, mimeType: "application/gzip", buffer: Buffer.from(bytes) });
+    await page.getByLabel("Package archive").setInputFiles({ name, mimeType: "application/gzip", buffer: Buffer.from(bytes) });
     await page.getByRole("button", { name: "Upload" }).click();
     const summary = page.getByRole("alert").filter({ hasText: "Nothing was added" });
     await summary.filter({ hasText: said }).waitFor();
@@ -94,36 +94,36 @@ test("something that is no package at all is called what it is, with how to make
   await refused("empty.tar.gz", "", "The upload is empty");
 });
 
-test("whoever has a folder is told how to add it", async () => {
+test("the page explains how to add a folder", async () => {
   await go("/catalog/add");
   await page.getByText("I have a folder, not an archive").click();
   await page.getByText("margrave app import FOLDER").waitFor();
   await wellMade(page, "how to pack a folder");
 });
 
-test("a registry that does not answer is named with the cause", async () => {
+test("an unreachable registry is reported with the cause", async () => {
   await go("/catalog/add");
-  await page.getByLabel("Where it is").fill("127.0.0.1:9/apps/thing:1.0.0");
-  await page.getByText("More about the connection").click();
+  await page.getByLabel("Image reference").fill("127.0.0.1:9/apps/thing:1.0.0");
+  await page.getByText("Connection options").click();
   await page.getByLabel("Use plain HTTP").check();
   await page.getByRole("button", { name: "Add", exact: true }).click();
-  await page.getByRole("alert").filter({ hasText: "The registry did not give the package" }).waitFor();
-  assert.equal(await page.getByLabel("Where it is").inputValue(), "127.0.0.1:9/apps/thing:1.0.0", "what was typed is not lost");
+  await page.getByRole("alert").filter({ hasText: "Registry error" }).waitFor();
+  assert.equal(await page.getByLabel("Image reference").inputValue(), "127.0.0.1:9/apps/thing:1.0.0", "the input is kept");
 });
 
-test("a good package is uploaded and is in the catalog", async () => {
+test("a valid package is uploaded and is in the catalog", async () => {
   await go("/catalog/add");
-  await page.getByLabel("Archive of the package").setInputFiles(packed("good", (text) => text));
+  await page.getByLabel("Package archive").setInputFiles(packed("good", (text) => text));
   await page.getByRole("button", { name: "Upload" }).click();
   await page.getByText("Line Monitor 1.0.0 is in the catalog.").waitFor();
   assert.equal(await page.getByText("not needed by the catalog").count(), 0);
 });
 
-test("files the catalog does not need are one line that can be opened", async () => {
+test("files that the catalog does not need are one expandable line", async () => {
   const archive = join(server.folder, "whole.tar.gz");
   execFileSync("tar", ["czf", archive, "-C", join(root, "samples/line-monitor"), "1.1.0"]);
   await go("/catalog/add");
-  await page.getByLabel("Archive of the package").setInputFiles(archive);
+  await page.getByLabel("Package archive").setInputFiles(archive);
   await page.getByRole("button", { name: "Upload" }).click();
   const line = page.getByText(/^\d+ files of the package are not needed by the catalog$/);
   await line.waitFor();
@@ -131,10 +131,10 @@ test("files the catalog does not need are one line that can be opened", async ()
   assert.equal(await file.isVisible(), false);
   await line.click();
   await file.waitFor();
-  await wellMade(page, "files nobody needs");
+  await wellMade(page, "unneeded files");
 });
 
-test("without script everything still works: sign in, filter, a form, a question before it acts", async () => {
+test("without JavaScript everything works: sign-in, filter, forms, confirmations", async () => {
   const plain = await open(browser, { javaScriptEnabled: false });
   await go("/sign-in", plain);
   await plain.getByLabel("Access token").fill(server.token);
@@ -142,28 +142,28 @@ test("without script everything still works: sign in, filter, a form, a question
   await plain.getByRole("heading", { name: "Overview", level: 1 }).waitFor();
   await go("/groups/new", plain);
   await plain.getByLabel("Name", { exact: true }).fill("plain");
-  await plain.getByLabel("Labels its devices have").fill("site=graz");
-  await plain.getByRole("button", { name: "Make the group" }).click();
-  await plain.getByText("Group plain was made.").waitFor();
+  await plain.getByLabel("Label selector").fill("site=graz");
+  await plain.getByRole("button", { name: "Create group" }).click();
+  await plain.getByText("Group plain created.").waitFor();
   await go("/devices", plain);
-  await plain.getByRole("heading", { name: "No device has joined yet" }).waitFor();
+  await plain.getByRole("heading", { name: "No devices yet" }).waitFor();
   await go("/catalog", plain);
   await plain.getByLabel("Name, supplier or tag contains").fill("nothing");
   await plain.getByRole("button", { name: "Filter" }).click();
-  await plain.getByRole("heading", { name: "No application matches" }).waitFor();
+  await plain.getByRole("heading", { name: "No applications match these filters" }).waitFor();
   await go("/groups/plain", plain);
   await plain.getByRole("link", { name: "Delete" }).click();
   await plain.getByRole("heading", { name: "Delete group plain?" }).waitFor();
-  await plain.getByRole("button", { name: "Delete this group" }).click();
-  await plain.getByText("Group plain was deleted.").waitFor();
+  await plain.getByRole("button", { name: "Delete group" }).click();
+  await plain.getByText("Group plain deleted.").waitFor();
   await plain.context().close();
 });
 
-test("a form sent twice does nothing twice", async () => {
+test("a form sent twice has one effect", async () => {
   await go("/settings/tokens");
   const cookie = (await page.context().cookies()).map(({ name, value }) => `${name}=${value}`).join("; ");
   const key = await page.locator("form.form input[name=key]").inputValue();
-  const body = new URLSearchParams({ key, name: "twice", days: "", reason: "" });
+  const body = new URLSearchParams({ key, name: "twice", days: "", comment: "" });
   const send = () => fetch(`${server.origin}/settings/tokens`, { method: "POST", body, headers: { cookie, "Sec-Fetch-Site": "same-origin" } });
   const secret = async (answer) => (await answer.text()).match(/mgv_[\w-]+/)[0];
   const [one, two] = await Promise.all([send(), send()]);
@@ -172,7 +172,7 @@ test("a form sent twice does nothing twice", async () => {
   assert.equal(items.filter((token) => token.name === "twice").length, 1);
 });
 
-test("a device that joins appears without reloading", async () => {
+test("a new device appears without reloading", async () => {
   await go("/devices");
   await page.getByText("Live", { exact: true }).waitFor();
   const out = join(server.folder, "press-07");
@@ -192,41 +192,41 @@ trust_bundle = "${join(out, "bundle.pem")}"
   await page.getByRole("table", { name: /Devices/ }).getByText("press-07").first().waitFor({ timeout: 40_000 });
 });
 
-test("a device without a runtime says that nothing can run there, and what would change it", async () => {
+test("a device without a runtime says that nothing can run there, and what to do", async () => {
   await go("/devices");
-  await page.getByRole("row", { name: /press-07/ }).getByText("no runtime is switched on").waitFor();
+  await page.getByRole("row", { name: /press-07/ }).getByText("no runtime enabled").waitFor();
   await page.getByRole("link", { name: "press-07", exact: true }).click();
-  await page.getByText("This device runs no applications: no runtime is switched on for its agent").waitFor();
+  await page.getByText("This device cannot run applications: its agent has no runtime enabled").waitFor();
   assert.equal(await page.getByRole("link", { name: "Deploy to this device" }).count(), 0);
   await wellMade(page, "device without a runtime");
 });
 
-test("what registries lack is said on the page of the application, and can be asked again", async () => {
+test("the application page reports unreachable components, and they can be checked again", async () => {
   await go("/catalog/line-monitor");
-  await page.getByRole("heading", { name: "Components that devices may not find" }).waitFor();
-  await page.getByText(/nobody has registry registry\.margrave\.example, which is a name for examples/).first().waitFor();
-  await wellMade(page, "application whose components nobody serves");
-  await page.getByRole("button", { name: "Ask again" }).click();
-  await page.getByText("The registries were asked again: not every component was found.").waitFor();
+  await page.getByRole("heading", { name: "Component images not reachable" }).waitFor();
+  await page.getByText(/registry registry\.margrave\.example does not exist/).first().waitFor();
+  await wellMade(page, "application with unreachable components");
+  await page.getByRole("button", { name: "Check again" }).click();
+  await page.getByText("Checked the registries: not all components were found.").waitFor();
 });
 
-test("two windows of one draft: the second is told", async () => {
+test("the second of two windows with one draft is warned", async () => {
   await go("/catalog/line-monitor");
   await page.getByRole("button", { name: "Deploy", exact: true }).click();
   await page.getByRole("heading", { name: "Deploy Line Monitor" }).waitFor();
   const other = await page.context().newPage();
   await other.goto(page.url());
   await page.getByRole("button", { name: "Continue" }).click();
-  await page.getByRole("table", { name: "Devices to choose from" }).waitFor();
+  await page.getByRole("table", { name: "Select devices" }).waitFor();
   await other.getByRole("button", { name: "Continue" }).click();
-  await other.getByRole("heading", { name: "It has changed in the meantime" }).waitFor();
+  await other.getByRole("heading", { name: "Modified in the meantime" }).waitFor();
   await other.close();
-  await page.getByRole("button", { name: "Drop this draft" }).click();
-  await page.getByRole("dialog").getByRole("button", { name: "Drop this draft" }).click();
-  await page.getByText("The draft was dropped. Nothing was deployed.").waitFor();
+  await page.getByRole("button", { name: "Discard draft" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Discard draft" }).click();
+  await page.getByText("Draft discarded. Nothing was deployed.").waitFor();
 });
 
-test("the page says when the server is gone and recovers by itself", async () => {
+test("the page says when the connection is lost and recovers automatically", async () => {
   await go("/devices");
   await page.getByText("Live", { exact: true }).waitFor();
   const listen = new URL(server.origin).host;

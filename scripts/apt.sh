@@ -1,10 +1,10 @@
-# Sourced by setup.sh, tools.sh and kubernetes.sh: packages of the system's own release and of other ones.
+# Sourced by setup.sh, tools.sh and kubernetes.sh: installs packages of the system's release and of other releases.
 
 can_apt() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; }
 
-# Services are kept from starting by themselves, since the tests start their own.
+# Prevents services from starting, because the tests start their own.
 apt_install() {
-  can_apt || { echo "install these yourself, they are not here and this is not Debian as root: $*" >&2; return 1; }
+  can_apt || { echo "missing packages, install them manually (automatic installation needs Debian and root): $*" >&2; return 1; }
   export DEBIAN_FRONTEND=noninteractive
   local policy=/usr/sbin/policy-rc.d placed=no failed=no
   if [ ! -e "$policy" ]; then
@@ -17,7 +17,7 @@ apt_install() {
   [ "$failed" = no ] || { echo "apt could not install: $*" >&2; return 1; }
 }
 
-# The mirror the system itself uses: the first source that serves the release this machine runs.
+# The mirror of the system: the first source with the release of this machine.
 system_mirror() {
   local release
   release="$(system_release)"
@@ -33,8 +33,8 @@ system_mirror() {
 
 system_release() { (. /etc/os-release && echo "${VERSION_CODENAME:-}"); }
 
-# apt with a state of its own in the folder $1, so that the system is not touched: `suite_apt FOLDER ARGUMENTS…`.
-# `suite_use` says first which suite that folder is for.
+# apt with its own state in the folder $1, so that the system is not changed: `suite_apt FOLDER ARGUMENTS…`.
+# Call `suite_use` first to set the suite of the folder.
 suite_apt() {
   local work="$1"
   shift
@@ -43,12 +43,12 @@ suite_apt() {
     -o APT::Sandbox::User=root "$@"
 }
 
-# Makes the folder $1 an apt state for the packages of the suite $2, or with `deb-src` as $3 for their sources.
+# Initializes the folder $1 as apt state for packages of the suite $2, or for their sources with `deb-src` as $3.
 suite_use() {
   local work="$1" suite="$2" kind="${3:-deb}" mirror
-  command -v apt-get >/dev/null 2>&1 || { echo "this is not Debian: nothing of $suite can be fetched" >&2; return 1; }
+  command -v apt-get >/dev/null 2>&1 || { echo "this is not Debian: cannot download packages of $suite" >&2; return 1; }
   mirror="$(system_mirror)"
-  [ -n "$mirror" ] || { echo "no apt source serves the release this machine runs" >&2; return 1; }
+  [ -n "$mirror" ] || { echo "no apt source provides the release of this machine" >&2; return 1; }
   mkdir -p "$work/state/lists/partial" "$work/cache/archives/partial" "$work/download"
   : > "$work/status"
   echo "$kind [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main" > "$work/sources.list"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks a systemd unit without systemd: form, known sections, and that what it starts is in the package.
+# Checks a systemd unit without systemd: syntax, known sections, and that its programs are in the package.
 #   scripts/check-unit.sh FILE PACKAGE-ROOT
 set -euo pipefail
 unit="$1" root="$2" section="" number=0 problems=0
@@ -10,7 +10,7 @@ while IFS= read -r line || [ -n "$line" ]; do
   case "$line" in
     '' | '#'* | ';'*) continue ;;
     '[Unit]' | '[Service]' | '[Install]') section="$line"; continue ;;
-    '['*) problem "the section $line is not one of a service"; continue ;;
+    '['*) problem "the section $line is not valid for a service"; continue ;;
   esac
   [[ "$line" =~ ^[A-Z][A-Za-z]+= ]] || { problem "\`$line\` is no setting"; continue; }
   key="${line%%=*}" value="${line#*=}"
@@ -20,7 +20,7 @@ while IFS= read -r line || [ -n "$line" ]; do
       starts=yes
       program="${value%% *}"
       [ -x "$root$program" ] || problem "$program is not in the package"
-      # Settings it is given must be in the package too.
+      # Its configuration files must be in the package too.
       for word in $value; do
         case "$word" in /etc/*) [ -e "$root$word" ] || problem "$word is not in the package" ;; esac
       done ;;

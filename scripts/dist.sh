@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes what is given away: Debian packages and container images of the server and of the agent.
-#   scripts/dist.sh [OUT [PROFILE]]     OUT is dist/ unless told otherwise; PROFILE is release, or debug for tests
-# Binaries that are there are used as they are with BUILT=yes. Neither root nor an engine is needed.
+# Builds the distribution: Debian packages and container images of the server and of the agent.
+#   scripts/dist.sh [OUT [PROFILE]]     OUT defaults to dist/; PROFILE is release, or debug for tests
+# With BUILT=yes existing binaries are used. Needs neither root nor a container engine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,7 +20,7 @@ if [ "${BUILT:-}" != yes ]; then
     cargo build --locked -p margrave-cli -p margrave-agent
   else
     cargo build --locked --release -p margrave-cli
-    # Built by itself, for size: nothing in it that only the server asks for.
+    # Built separately, for size: without features that only the server needs.
     cargo build --locked --profile device -p margrave-agent
     cp target/device/margrave-agent target/release/
   fi
@@ -28,7 +28,7 @@ fi
 binaries="target/$profile"
 compression=(-Zxz)
 if [ "$profile" = debug ]; then
-  # Thrown away after a test: quick rather than small.
+  # For tests only: fast rather than small.
   compression=(-Zgzip -z1)
   export MARGRAVE_GZIP=-1
 fi
@@ -36,13 +36,13 @@ work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out"
 
-# A debug build carries what a debugger wants, which nobody wants to carry to a plant.
+# Strip debug information, which is not needed on devices.
 binary() {
   install -D -m 755 "$binaries/$1" "$2"
   strip "$2" 2>/dev/null || true
 }
 
-# The oldest C library it runs with is the newest one it asks something of.
+# The required C library version is the newest symbol version that the program uses.
 depends() {
   local newest
   newest="$(grep -aoE 'GLIBC_2\.[0-9]+' "$1" | sort -Vu | tail -n 1)"
@@ -64,17 +64,17 @@ deb() {
     -e "s/@SIZE@/$(du -sk --exclude=DEBIAN "$root" | cut -f 1)/" \
     -e "s/@DEPENDS@/$(depends "$root/usr/bin/$package")/" "packaging/deb/$package/control" > "$root/DEBIAN/control"
   (cd "$root" && find . -path ./DEBIAN -prune -o -type f -printf '%P\n' | sort | xargs md5sum > DEBIAN/md5sums)
-  # The time of the last change of the sources, so that the same sources give the same package.
+  # The time of the last commit, so that the same sources give the same package.
   SOURCE_DATE_EPOCH="$(git log -1 --format=%ct 2>/dev/null || echo 0)" \
     dpkg-deb --root-owner-group "${compression[@]}" --build "$root" "$out/${package}_${version}_${architecture}.deb" >/dev/null
 }
 
-# A program with the libraries it asks for, at the places where it looks for them.
+# Copies a program with its libraries to their expected locations.
 with_libraries() {
   local root="$1" library
   shift
   for program in "$@"; do
-    # A static program has none.
+    # A static program has no libraries.
     { ldd "$program" 2>/dev/null | grep -oE '/[^ ]+\.so[^ ]*' || true; } | sort -u | while read -r library; do
       [ -e "$root$library" ] || install -D -m 755 "$(readlink -f "$library")" "$root$library"
     done
@@ -90,11 +90,11 @@ image() {
   with_libraries "$root" "$root/usr/bin/$name" "$@"
   printf 'root:x:0:0:root:/root:/\nnobody:x:65534:65534:nobody:/state:/\n' > "$root/etc/passwd"
   printf 'hosts: files dns\n' > "$root/etc/nsswitch.conf"
-  # Authorities of public registries; those of a plant are settings.
+  # CAs of public registries; private CAs are configured.
   if [ -e /etc/ssl/certs/ca-certificates.crt ]; then
     install -D -m 644 /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/ca-certificates.crt"
   fi
-  # Hours of polling and silence are hours of a place.
+  # Time zones, for connection policies with local times.
   if [ -d /usr/share/zoneinfo ]; then
     mkdir -p "$root/usr/share"
     cp -rL /usr/share/zoneinfo "$root/usr/share/zoneinfo"
@@ -108,13 +108,13 @@ deb margrave-agent agent.toml docs/guides/agent.md
 
 image margrave '{"Entrypoint":["/usr/bin/margrave"],"Cmd":["--data","/state","serve"],"User":"65534:65534","Volumes":{"/state":{}},"WorkingDir":"/state","Env":["PATH=/usr/bin","HOME=/state"]}'
 
-# The agent drives the engine with the engine's own programs; what is not here can be mounted.
+# The agent uses the engine's own programs; missing ones can be mounted.
 agent_root="$work/image-margrave-agent"
 programs=()
 add_program() {
   local found
   found="$(PATH="$tools:$PATH" command -v "$1" || true)"
-  [ -n "$found" ] || { echo "dist: $1 is not here, the image of the agent goes without it"; return 0; }
+  [ -n "$found" ] || { echo "dist: $1 not found, the agent image does not include it"; return 0; }
   install -D -m 755 "$(readlink -f "$found")" "$agent_root$2"
   programs+=("$agent_root$2")
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes a container image FROM scratch without an engine: an archive that is an OCI layout (skopeo, podman, containerd,
-# newer Docker) and a Docker archive (`docker load` of any age) at once. The same files give the same digests.
+# Builds a container image FROM scratch without an engine: an archive that is both an OCI layout (skopeo, podman,
+# containerd, newer Docker) and a Docker archive (any `docker load`). The same files give the same digests.
 #   scripts/image.sh OUT.tar NAME:TAG CONFIG-JSON ROOT-FOLDER
 # CONFIG-JSON is the `config` member of an image configuration: Entrypoint, Env, User, ...
 set -euo pipefail
@@ -10,7 +10,7 @@ out="$1" name="$2" config="$3" root="$4"
 case "${MARGRAVE_ARCH:-$(uname -m)}" in
   x86_64 | amd64) architecture=amd64 ;;
   aarch64 | arm64) architecture=arm64 ;;
-  *) echo "image: no image for the architecture ${MARGRAVE_ARCH:-$(uname -m)}; set MARGRAVE_ARCH" >&2; exit 1 ;;
+  *) echo "image: unsupported architecture ${MARGRAVE_ARCH:-$(uname -m)}; set MARGRAVE_ARCH" >&2; exit 1 ;;
 esac
 
 work="$(mktemp -d)"
@@ -19,7 +19,7 @@ blobs="$work/layout/blobs/sha256"
 mkdir -p "$blobs"
 
 digest() { sha256sum "$1" | cut -d ' ' -f 1; }
-# Files are given their names by content; prints the digest.
+# Names a file by its content; prints the digest.
 blob() {
   local name
   name="$(digest "$1")"
@@ -27,7 +27,7 @@ blob() {
   echo "$name"
 }
 
-# Everything belongs to root but the folders named data and state: those are for the user the image runs as (65534).
+# Everything belongs to root except the folders data and state, which belong to the user of the image (65534).
 tar_options=(--sort=name --mtime=@0 --format=ustar --numeric-owner)
 tar "${tar_options[@]}" --owner=0 --group=0 --exclude=./data --exclude=./state -C "$root" -cf "$work/layer.tar" .
 for writable in data state; do

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Builds the Kubernetes the tests run their own cluster with: control plane and node of 1.20.2, from Debian's source
-# package and with the Go of the release before. Built once, in ten to twenty minutes of two cores, and kept outside the
-# tree; a second run needs no network.
+# Builds Kubernetes for the test cluster: control plane and node of 1.20.2, from Debian's source package with the Go of
+# the previous release. Built once, in ten to twenty minutes on two cores, and cached outside the tree; a second run
+# needs no network.
 set -euo pipefail
 . "$(dirname "$0")/apt.sh"
 
 version=1.20.2
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/margrave/kubernetes-$version"
-# Debian 12 is the last release with this source package; its Go is too new to build it, the one of Debian 11 does.
+# Debian 12 is the last release with this source package; its Go is too new, so use the Go of Debian 11.
 source_suite="${MARGRAVE_KUBERNETES_SUITE:-bookworm}"
 go_suite="${MARGRAVE_KUBERNETES_GO_SUITE:-bullseye}"
 go=go-1.15
@@ -24,20 +24,20 @@ complete() {
 }
 
 if complete; then
-  echo "kubernetes: $version is here"
+  echo "kubernetes: $version is installed"
   exit 0
 fi
 command -v apt-get >/dev/null 2>&1 ||
-  fail "this is not Debian: put ${programs[*]} of Kubernetes $version into $cache/bin yourself"
-[ "$(uname -m)" = x86_64 ] || [ "$(uname -m)" = aarch64 ] || fail "$(uname -m) is no machine this Kubernetes builds on"
+  fail "this is not Debian: copy ${programs[*]} of Kubernetes $version to $cache/bin manually"
+[ "$(uname -m)" = x86_64 ] || [ "$(uname -m)" = aarch64 ] || fail "$(uname -m) is not supported by this Kubernetes build"
 
-# What its makefiles call.
+# Build dependencies.
 missing=()
 for need in make rsync jq gcc; do command -v "$need" >/dev/null 2>&1 || missing+=("$need"); done
 [ ${#missing[@]} = 0 ] || apt_install "${missing[@]}" || fail "cannot build without ${missing[*]}"
 
 mkdir -p "$cache"
-# One build at a time, and a build that was cut short leaves nothing that a later one would take for a result.
+# One build at a time; an interrupted build leaves no partial result.
 exec 9> "$cache/lock"
 flock 9
 if complete; then exit 0; fi
@@ -45,19 +45,19 @@ rm -rf "$cache"/work.*
 work="$(mktemp -d "$cache/work.XXXXXX")"
 trap 'chmod -R u+w "$work" 2>/dev/null; rm -rf "$work"' EXIT
 
-echo "kubernetes: fetching the sources of $version and the Go to build them"
+echo "kubernetes: downloading the sources of $version and the Go toolchain"
 suite_unpack "$work/go-apt" "$go_suite" "$work/root" "golang-${go#go-}-go" "golang-${go#go-}-src" ||
-  fail "cannot fetch the Go of $go_suite"
+  fail "cannot download the Go toolchain of $go_suite"
 suite_use "$work/source-apt" "$source_suite" deb-src || fail "cannot read the sources of $source_suite"
 (cd "$work/source-apt/download" && suite_apt "$work/source-apt" source --download-only kubernetes) ||
   fail "cannot download the source of kubernetes"
-# Debian calls it 1.20.5+really1.20.2.
+# Debian's version is 1.20.5+really1.20.2.
 archive="$(find "$work/source-apt/download" -name "kubernetes_*$version.orig.tar.*" | head -n 1)"
 [ -n "$archive" ] || fail "$source_suite has no source of kubernetes $version"
 mkdir "$work/tree"
 tar -xf "$archive" -C "$work/tree" --strip-components=1
 
-# The package keeps Go's library apart, and joins the two by links into the system's own folders.
+# The package keeps Go's library in a separate folder, with links into system folders.
 goroot="$work/root/usr/lib/$go"
 share="$work/root/usr/share/$go"
 for entry in "$share"/*; do
@@ -79,12 +79,12 @@ export KUBE_GIT_VERSION_FILE="$work/version" HOME="$work" MAKEFLAGS=
   cd "$work/tree"
   make generated_files
   make WHAT="${programs[*]/#/cmd/}"
-) > "$cache/build.log" 2>&1 || { tail -n 20 "$cache/build.log" >&2; fail "the build failed; $cache/build.log has all of it"; }
+) > "$cache/build.log" 2>&1 || { tail -n 20 "$cache/build.log" >&2; fail "the build failed; see $cache/build.log"; }
 
 mkdir "$work/bin"
 for program in "${programs[@]}"; do
   built="$(find "$work/tree/_output" -name "$program" -type f -perm -u+x | head -n 1)"
-  [ -n "$built" ] || fail "the build left no $program"
+  [ -n "$built" ] || fail "the build did not produce $program"
   strip -o "$work/bin/$program" "$built" 2>/dev/null || cp "$built" "$work/bin/$program"
 done
 rm -rf "$cache/bin"

@@ -1,12 +1,12 @@
-# Sourced: a Docker engine of its own in a folder, with a bridge of its own and without touching the packet filter, so
-# that none of the machine's engines is disturbed.
-# `docker` speaks to it from then on.
+# Sourced: starts a separate Docker engine in a folder, with its own bridge and without changing the packet filter, so
+# that other engines on this machine are not affected.
+# `docker` then uses this engine.
 
 own_docker_pid=""
 own_docker_folder=""
 own_docker_bridge=""
 
-# The folder; everything of the engine is in it. PATH finds Compose as a plugin of the client.
+# The folder with all files of the engine. PATH finds Compose as a client plugin.
 own_docker_start() {
   local folder="$1" tools="${XDG_CACHE_HOME:-$HOME/.cache}/margrave/tools/bin" tries=0
   own_docker_folder="$folder"
@@ -35,7 +35,7 @@ own_docker_start() {
 own_docker_stop() {
   [ -n "$own_docker_pid" ] || return 0
   docker ps -aq 2>/dev/null | xargs -r docker rm -f >/dev/null 2>&1 || true
-  # Bridges of networks would outlive the engine.
+  # Network bridges would remain after the engine.
   docker network prune -f >/dev/null 2>&1 || true
   kill "$own_docker_pid" 2>/dev/null || true
   wait "$own_docker_pid" 2>/dev/null || true

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# Builds the sample applications from our own sources and brings them into a registry.
-#   scripts/samples.sh program                      the static program alone; prints its path
+# Builds the sample applications from source and pushes them to a registry.
+#   scripts/samples.sh program                      only the static program; prints its path
 #   scripts/samples.sh build OUT [REGISTRY]         images (OCI archives) in OUT/images, packages in OUT/packages
-#   scripts/samples.sh push OUT REGISTRY [option…]  what was built there, into any registry; needs skopeo
-# REGISTRY is HOST:PORT; packages, charts, compose files and manifests are made to name it. Without one they keep the name that
-# devices know from a mirror. Options of push are those of `margrave app push` (--plain-http, --registry-ca FILE,
+#   scripts/samples.sh push OUT REGISTRY [option…]  pushes what was built there to any registry; needs skopeo
+# REGISTRY is HOST:PORT; packages, charts, compose files and manifests then refer to it. Without it they keep the name that
+# devices resolve through a mirror. Options of push are those of `margrave app push` (--plain-http, --registry-ca FILE,
 # --username NAME with --password-file FILE).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 written=registry.margrave.example
 target="$(rustc -vV | sed -n 's/^host: //p')"
-# Its own folder: other flags than the workspace's, which would otherwise be built anew each time.
+# A separate target folder: its flags differ from the workspace's, which would otherwise be rebuilt each time.
 build_folder="${MARGRAVE_SAMPLES_TARGET:-target/static}"
 
 # image, version, title
@@ -25,7 +25,7 @@ images=(
 )
 
 program() {
-  # With a target named, the flags are for the program alone and not for what builds it.
+  # With --target, the flags apply only to the program and not to build scripts.
   RUSTFLAGS="-C target-feature=+crt-static -C opt-level=s -C strip=symbols" cargo build --quiet --locked \
     -p margrave-sample-program --target "$target" --target-dir "$build_folder" >&2
   echo "$build_folder/$target/debug/margrave-sample-program"
@@ -39,7 +39,7 @@ build() {
   trap "rm -rf '$root'" EXIT
   mkdir -p "$root/data" "$out/images"
   install -m 755 "$binary" "$root/program"
-  # Names of other containers are in files; the C library would ask DNS first.
+  # Names of other containers are in files; the C library would query DNS first.
   mkdir -p "$root/etc"
   echo "hosts: files dns" > "$root/etc/nsswitch.conf"
   for entry in "${images[@]}"; do
@@ -64,7 +64,7 @@ push() {
     case "$1" in
       --plain-http) tls=(--dest-tls-verify=false); package+=("$1"); shift ;;
       --registry-ca)
-        # skopeo wants a folder.
+        # skopeo expects a folder.
         folder="$(mktemp -d)"
         # shellcheck disable=SC2064 # the folder is known now
         trap "rm -rf '$folder'" EXIT
@@ -72,11 +72,11 @@ push() {
         tls=(--dest-cert-dir "$folder"); package+=("$1" "$2"); shift 2 ;;
       --username) username="$2"; package+=("$1" "$2"); shift 2 ;;
       --password-file) password="$2"; package+=(--password-stdin); shift 2 ;;
-      *) echo "samples: $1 is not known" >&2; exit 2 ;;
+      *) echo "samples: unknown option $1" >&2; exit 2 ;;
     esac
   done
   if [ -n "$username" ]; then
-    # A file of its own instead of an argument, which others on this machine could read.
+    # A file instead of an argument, which other users could read.
     local login
     login="$(mktemp)"
     printf '{"auths":{"%s":{"auth":"%s"}}}' "$registry" \

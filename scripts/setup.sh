@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Installs what `make test` needs. On Debian as root it uses apt; anywhere else it lists what is missing and fails.
-# Safe to run again: when everything is there it changes nothing and needs no network.
+# Installs the dependencies of `make test`. On Debian as root it uses apt; elsewhere it lists what is missing and fails.
+# Safe to run again: if everything is installed, it changes nothing and needs no network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/apt.sh
 
-# command or file -> Debian package that brings it
+# command or file -> Debian package
 needs=(
   "git:git"
   "/usr/lib/postgresql:postgresql"
@@ -38,7 +38,7 @@ if [ ${#missing[@]} -gt 0 ]; then
     apt_install "${missing[@]}"
   else
     {
-      echo "setup: the tests need these, and they are not here:"
+      echo "setup: missing test dependencies:"
       printf '  - %s\n' "${missing[@]}"
       echo "The names are Debian packages. On Debian run \`make setup\` as root; elsewhere install their equivalents."
     } >&2
@@ -46,9 +46,15 @@ if [ ${#missing[@]} -gt 0 ]; then
   fi
 fi
 
-# The OCI clients the embedded registry is tested with.
+# A faster linker (scripts/linker). Builds work without it, only slower.
+if ! present ld.mold && can_apt; then
+  echo "setup: installing mold"
+  apt_install mold || echo "setup: mold could not be installed; builds use the compiler's own linker" >&2
+fi
+
+# OCI clients for the tests of the embedded registry.
 scripts/tools.sh
-# The cluster the agent's Kubernetes engines are tested with.
+# The cluster for the tests of the agent's Kubernetes engines.
 scripts/kubernetes.sh
 
 if [ ! -d e2e/node_modules/playwright-core ] || [ ! -d e2e/node_modules/axe-core ] || [ ! -d e2e/node_modules/typescript ]; then
@@ -57,4 +63,4 @@ fi
 
 rustup component list --installed 2>/dev/null | grep -q clippy || command -v cargo-clippy >/dev/null ||
   echo "setup: cargo clippy is missing; \`make check\` needs it (rustup component add clippy rustfmt)" >&2
-echo "setup: everything the tests need is here"
+echo "setup: all test dependencies are installed"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests what `make dist` makes, on binaries that are built: units, installing, removing, images.
-#   scripts/test-dist.sh [PROFILE]     debug, as the tests have built them, unless told otherwise
+# Tests the output of `make dist` with existing binaries: units, installation, removal, images.
+#   scripts/test-dist.sh [PROFILE]     PROFILE defaults to debug, as built by the tests
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/own-docker.sh
@@ -16,41 +16,41 @@ step() { echo "test-dist: $1"; }
 
 profile="${1:-debug}"
 BUILT=yes scripts/dist.sh "$work/dist" "$profile"
-(cd "$work/dist" && sha256sum --quiet -c SHA256SUMS) || fail "SHA256SUMS does not fit"
+(cd "$work/dist" && sha256sum --quiet -c SHA256SUMS) || fail "SHA256SUMS does not match"
 
 step "the packages hold what their units name"
 for package in margrave margrave-agent; do
   deb="$(echo "$work/dist/${package}_"*.deb)"
   mkdir -p "$work/$package"
   dpkg-deb -x "$deb" "$work/$package"
-  [ "$(dpkg-deb --field "$deb" Package)" = "$package" ] || fail "$deb does not say what it is"
-  # The program, its unit, its settings, its documents; nothing else.
+  [ "$(dpkg-deb --field "$deb" Package)" = "$package" ] || fail "$deb has a wrong package name"
+  # Only the program, its unit, its configuration and its documents.
   others="$(cd "$work/$package" && find . -type f | grep -vE "^\./(usr/bin/$package|usr/lib/systemd/system/$package\.service|etc/margrave/[a-z]+\.toml|usr/share/doc/$package/.*)$" || true)"
-  [ -z "$others" ] || fail "$deb holds what it should not: $others"
+  [ -z "$others" ] || fail "$deb contains unexpected files: $others"
   # Everything belongs to root.
   others="$(dpkg-deb --contents "$deb" | awk '$2 != "root/root"')"
-  [ -z "$others" ] || fail "$deb: files of others: $others"
+  [ -z "$others" ] || fail "$deb: files not owned by root: $others"
   unit="$work/$package/usr/lib/systemd/system/$package.service"
-  scripts/check-unit.sh "$unit" "$work/$package" || fail "$package.service cannot be used"
+  scripts/check-unit.sh "$unit" "$work/$package" || fail "$package.service is not valid"
   if command -v systemd-analyze >/dev/null 2>&1; then
-    # Programs are looked for on this machine: name those of the package.
+    # Programs are resolved on this machine: use those of the package.
     sed "s|/usr/bin/$package|$work/$package/usr/bin/$package|" "$unit" > "$work/$package.service"
     said="$(systemd-analyze verify --man=no --recursive-errors=no "$work/$package.service" 2>&1)" ||
       fail "systemd-analyze: $said"
   fi
 done
 "$work/margrave/usr/bin/margrave" config show --config "$work/margrave/etc/margrave/server.toml" >/dev/null ||
-  fail "server.toml cannot be used"
+  fail "server.toml is not valid"
 sed "s|/var/lib/margrave-agent|$work/state|" "$work/margrave-agent/etc/margrave/agent.toml" > "$work/agent.toml"
 mkdir -p "$work/state"
-"$work/margrave-agent/usr/bin/margrave-agent" config check "$work/agent.toml" >/dev/null || fail "agent.toml cannot be used"
+"$work/margrave-agent/usr/bin/margrave-agent" config check "$work/agent.toml" >/dev/null || fail "agent.toml is not valid"
 
 step "installing, upgrading, removing and purging leaves nothing"
 root="$work/root"
 mkdir -p "$root/var/lib/dpkg/updates" "$root/var/lib/dpkg/info" "$root/etc" "$root/var/lib/private" "$root/usr"
 : > "$root/var/lib/dpkg/status"
 : > "$root/var/lib/dpkg/available"
-# Scripts run here, with DPKG_ROOT naming the folder; what the packages depend on is this machine's business.
+# Maintainer scripts run on this machine with DPKG_ROOT set to the folder; dependencies are not checked.
 packages() {
   dpkg --root="$root" --force-script-chrootless --force-not-root --force-depends --no-triggers --log=/dev/null "$@" \
     >"$work/dpkg.log" 2>&1 || { cat "$work/dpkg.log" >&2; fail "dpkg $1"; }
@@ -61,18 +61,18 @@ packages -i "$work"/dist/*.deb
 "$root/usr/bin/margrave" --version >/dev/null || fail "the installed margrave does not run"
 "$root/usr/bin/margrave-agent" --version >/dev/null || fail "the installed margrave-agent does not run"
 (cd "$root" && md5sum --quiet -c var/lib/dpkg/info/margrave.md5sums var/lib/dpkg/info/margrave-agent.md5sums) ||
-  fail "installed files are not those of the packages"
-# What the services would have made, and a setting somebody changed.
+  fail "installed files differ from the packages"
+# State that the services would create, and a changed setting.
 mkdir -p "$root/var/lib/margrave-agent/identity" "$root/var/lib/private/margrave"
 echo "# ours" >> "$root/etc/margrave/agent.toml"
 packages --force-confold -i "$work"/dist/*.deb
 grep -q '^# ours$' "$root/etc/margrave/agent.toml" || fail "an upgrade lost a setting"
 packages -r margrave margrave-agent
-[ ! -e "$root/usr/bin/margrave-agent" ] || fail "the program is there after removal"
-[ -d "$root/var/lib/margrave-agent/identity" ] || fail "removal took the state along; that is for purge"
+[ ! -e "$root/usr/bin/margrave-agent" ] || fail "the program still exists after removal"
+[ -d "$root/var/lib/margrave-agent/identity" ] || fail "removal deleted the state; only purge may do that"
 packages --purge margrave margrave-agent
 content > "$work/after"
-# Folders that other packages own as well may stay, files may not.
+# Folders shared with other packages may stay, files may not.
 diff "$work/before" "$work/after" >/dev/null || {
   left="$(comm -13 "$work/before" "$work/after")"
   [ -z "$left" ] || fail "left behind after purge: $left"
@@ -87,10 +87,10 @@ version="$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Carg
 for name in margrave margrave-agent; do
   said="$(docker run --rm --network host "$name:$version" --version)" || fail "the image $name does not run"
   [[ "$said" == *"$version"* ]] || fail "the image $name says $said"
-  # Nothing to break into: no shell, and nobody's program but those it is made of.
+  # No shell and no other programs in the image.
   ! docker run --rm --network none --entrypoint /bin/sh "$name:$version" -c true >/dev/null 2>&1 ||
-    fail "the image $name holds a shell"
+    fail "the image $name contains a shell"
 done
 
-scripts/test-agent-container.sh "$work/dist" "$version" "$profile" || fail "the agent as a container does not do its work"
-echo "test-dist: all is well"
+scripts/test-agent-container.sh "$work/dist" "$version" "$profile" || fail "the agent container test failed"
+echo "test-dist: passed"

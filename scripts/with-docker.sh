@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a command with a Docker engine of its own at DOCKER_HOST, and ends the engine with it.
+# Runs a command with a separate Docker engine at DOCKER_HOST, and stops the engine afterwards.
 #   scripts/with-docker.sh COMMAND …
 set -euo pipefail
 . "$(dirname "$0")/own-docker.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs a command beside a throw-away PostgreSQL: `scripts/with-postgres.sh cargo test -p margrave-store`.
-# The command finds the server in MARGRAVE_TEST_POSTGRES; when that is set already, it is used as it is.
+# Runs a command with a temporary PostgreSQL: `scripts/with-postgres.sh cargo test -p margrave-store`.
+# MARGRAVE_TEST_POSTGRES contains the address; if it is already set, that server is used.
 set -euo pipefail
 
 [ $# -gt 0 ] || { echo "usage: $0 COMMAND [ARGUMENT ...]" >&2; exit 2; }
@@ -11,13 +11,13 @@ bin=$(printf '%s\n' /usr/lib/postgresql/*/bin | sort -V | tail -n 1)
 [ -x "$bin/initdb" ] || { echo "$0: PostgreSQL is not installed; run \`make setup\`" >&2; exit 1; }
 
 folder=$(mktemp -d "${TMPDIR:-/tmp}/margrave-postgres.XXXXXX")
-# PostgreSQL refuses to run as root.
+# PostgreSQL does not run as root.
 as=()
 if [ "$(id -u)" = 0 ]; then
   chown postgres "$folder"
   as=(runuser -u postgres --)
 fi
-# Others must reach the socket.
+# Other users must reach the socket.
 chmod 755 "$folder"
 
 stop() {
@@ -28,7 +28,7 @@ trap stop EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# Only a socket in the folder, so no port can be taken; no fsync, since the data dies with the script.
+# Only a socket in the folder, so there is no port conflict; no fsync, because the data is temporary.
 (
   cd "$folder"
   "${as[@]}" "$bin/initdb" -D "$folder/data" -U postgres -A trust --encoding=UTF8 --locale=C.UTF-8 --no-sync

@@ -1,4 +1,4 @@
-// A real server (alone, or the demo with its simulated devices) and a real Chromium, for the journeys beside this file.
+// A real server (alone, or the demo with simulated devices) and a real Chromium for the tests.
 import assert from "node:assert/strict";
 import { spawn, execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -12,18 +12,18 @@ export const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
 const margrave = join(root, "target/debug/margrave");
 const browserPath = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].find(existsSync);
 
-/** Waits for a condition, never for a time. */
-export async function until(what, condition, seconds = 40) {
+/** Waits for a condition, never for a time. The deadline leaves room for a machine that runs the cluster tests as well. */
+export async function until(what, condition, seconds = 80) {
   const deadline = Date.now() + seconds * 1000;
   for (;;) {
     const value = await condition();
     if (value) return value;
-    assert.ok(Date.now() < deadline, `waited ${seconds} s in vain: ${what}`);
+    assert.ok(Date.now() < deadline, `timed out after ${seconds} s: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
 }
 
-/** A server in a folder of its own. */
+/** A server with its own data directory. */
 export class Server {
   folder = mkdtempSync(join(tmpdir(), "margrave-e2e-"));
   #children = [];
@@ -46,14 +46,14 @@ export class Server {
 
   async #run(args) {
     const before = this.#process;
-    // A process that was killed has its folder until the system has put it away.
-    if (before) await until("the server before it has ended", () => before.exitCode !== null || before.signalCode !== null);
+    // A killed process holds its data directory until it has exited.
+    if (before) await until("the previous server has exited", () => before.exitCode !== null || before.signalCode !== null);
     rmSync(join(this.folder, "addresses.json"), { force: true });
     this.#process = spawn(margrave, args, { stdio: ["ignore", "ignore", "pipe"] });
-    let told = "";
-    this.#process.stderr.on("data", (data) => { told = (told + data).slice(-4000); });
-    await until("the server says where it listens", () => {
-      assert.equal(this.#process.exitCode, null, `the server has ended: ${told}`);
+    let stderr = "";
+    this.#process.stderr.on("data", (data) => { stderr = (stderr + data).slice(-4000); });
+    await until("the server has written its addresses", () => {
+      assert.equal(this.#process.exitCode, null, `the server has exited: ${stderr}`);
       return existsSync(join(this.folder, "addresses.json"));
     });
     this.urls = JSON.parse(readFileSync(join(this.folder, "addresses.json"), "utf8")).urls;
@@ -70,12 +70,12 @@ export class Server {
     return execFileSync(margrave, ["--data", this.folder, ...args], { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
   }
 
-  /** With something on its standard input. */
+  /** With standard input. */
   cliWith(input, ...args) {
     return execFileSync(margrave, ["--data", this.folder, ...args], { encoding: "utf8", input, stdio: ["pipe", "pipe", "pipe"] });
   }
 
-  /** Asks the operator API. */
+  /** Calls the operator API. */
   async api(path, method = "GET", body = undefined) {
     const answer = await fetch(`${this.origin}/api/${path}`, {
       method,
@@ -86,28 +86,28 @@ export class Server {
     return answer.status === 204 ? null : answer.json();
   }
 
-  /** Changes the database behind the back of the server, which goes on. */
+  /** Changes the database directly while the server is running. */
   sql(statement) {
     const script = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=30, isolation_level=None).execute(sys.argv[2])";
     execFileSync("python3", ["-c", script, join(this.folder, "margrave.db"), statement], { stdio: ["ignore", "pipe", "pipe"] });
   }
 
-  /** The database takes no more deployments than these, whatever is asked of it. Gives what ends that. */
+  /** Limits the number of deployments in the database. Returns a function that removes the limit. */
   holdBack(deployments) {
     this.sql(`CREATE TRIGGER held_back BEFORE INSERT ON deployments WHEN (SELECT COUNT(*) FROM deployments) >= ${deployments}
       BEGIN SELECT RAISE(ABORT, 'held back'); END`);
     return () => this.sql("DROP TRIGGER held_back");
   }
 
-  /** Another program of ours, ended with the server. */
+  /** Starts another of our programs; it is stopped with the server. */
   spawn(program, ...args) {
     const child = spawn(join(root, "target/debug", program), args, { stdio: "ignore" });
     this.#children.push(child);
     return child;
   }
 
-  /** The real agent with a runtime that only remembers; `behaviour` is read before everything it does. `more` are settings of its own. */
-  device(name, behaviour = "", type = "compose", more = "") {
+  /** The real agent with the simulated runtime; `behavior` is its script, read before every action. `more` are additional settings. */
+  device(name, behavior = "", type = "compose", more = "") {
     const folder = join(this.folder, name);
     this.cli("client", "mint", name, "--out", folder);
     mkdirSync(join(folder, "state"));
@@ -120,8 +120,8 @@ export class Server {
       },
       labels: { "plant.example/zone": "pressing" },
     }));
-    const script = join(folder, "behaviour.toml");
-    writeFileSync(script, behaviour);
+    const script = join(folder, "behavior.toml");
+    writeFileSync(script, behavior);
     writeFileSync(join(folder, "agent.toml"), `server = "${said("wfm-url")}"
 state_dir = "${join(folder, "state")}"
 runtime = "simulated"
@@ -167,9 +167,11 @@ export async function launch() {
   });
 }
 
-/** A page that remembers what the console complained about. */
+/** A page that records console errors. */
 export async function open(browser, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: "reduce", ...options });
+  // As for `until`; the default is 30 s.
+  context.setDefaultTimeout(60_000);
   const page = await context.newPage();
   page.complaints = [];
   page.on("console", (message) => message.type() === "error" && page.complaints.push(message.text()));
@@ -184,7 +186,7 @@ export async function signIn(page, server) {
   await page.getByRole("heading", { name: "Overview", level: 1 }).waitFor();
 }
 
-/** What nearly every journey begins with: a server as it starts, a browser, and a page of somebody who is signed in. */
+/** Starts a server and a browser, and opens a page with a session. */
 export async function begin(server, started = server.startDemo()) {
   const [browser] = await Promise.all([launch(), started]);
   const page = await open(browser);
@@ -197,7 +199,7 @@ export async function end(server, browser) {
   server.stop();
 }
 
-/** No violation of accessibility rules, in both themes; nothing wider than the page. */
+/** No accessibility violations in both themes; nothing wider than the page. */
 export async function wellMade(page, name) {
   for (const colorScheme of ["light", "dark"]) {
     await page.emulateMedia({ colorScheme });
@@ -211,7 +213,7 @@ export async function wellMade(page, name) {
   assert.ok(wide <= 0, `${name} is ${wide} pixels wider than the window`);
 }
 
-/** As narrow as a phone, nothing is wider than the window. */
+/** Nothing is wider than the window of a phone. */
 export async function fitsPhone(page, name) {
   const before = page.viewportSize();
   await page.setViewportSize({ width: 375, height: 800 });
@@ -220,7 +222,7 @@ export async function fitsPhone(page, name) {
   await page.setViewportSize(before);
 }
 
-/** Presses Tab until something has the focus, as somebody without a mouse does. */
+/** Presses Tab until the element has the focus. */
 export async function tabTo(page, locator, most = 120) {
   await locator.waitFor();
   for (let pressed = 0; pressed < most; pressed++) {
@@ -230,7 +232,7 @@ export async function tabTo(page, locator, most = 120) {
   assert.fail(`${locator} cannot be reached with the Tab key`);
 }
 
-/** What a test causes on purpose may be complained about; nothing else. */
+/** Allows only the expected console errors. */
 export function onlyExpected(page, ...allowed) {
   const unexpected = page.complaints.filter((text) => !allowed.some((pattern) => pattern.test(text)));
   assert.deepEqual(unexpected, []);

@@ -12,14 +12,14 @@ const take = async (on, name) => { if (wanted(name)) await on.screenshot({ path:
 const server = new Server();
 const browser = await launch();
 
-/** Every page whole, wide and narrow, light and dark: for whoever changes the style. */
+/** Every page whole, wide and narrow, light and dark, for reviews of style changes. */
 async function everything(failed) {
   const pages = {
     overview: "/", devices: "/devices", "devices-none": "/devices?q=none-like-it", "device-add": "/devices/add", device: "/devices/press-01/press-01", gateway: "/devices/gateway-01/gateway-01",
-    retire: "/clients/press-01?ask=retire", groups: "/groups", group: "/groups/pressing", "group-new": "/groups/new", catalog: "/catalog", "catalog-device": "/catalog?device=tiny-01/tiny-01",
+    retire: "/clients/press-01?ask=decommission", groups: "/groups", group: "/groups/pressing", "group-new": "/groups/new", catalog: "/catalog", "catalog-device": "/catalog?device=tiny-01/tiny-01",
     "catalog-add": "/catalog/add", application: "/catalog/line-monitor", where: "/catalog/vibration-analytics?where=yes", deployments: "/deployments", deployment: `/deployments/${failed.id}`,
-    retry: `/deployments/${failed.id}?ask=retry`, changes: "/changes", change: `/changes/${failed.change}`, activity: "/activity", audit: "/activity/audit",
-    tokens: "/settings/tokens", sessions: "/settings/sessions", clients: "/settings/clients", invitations: "/settings/invitations", registries: "/settings/registries", trust: "/settings/trust", lost: "/nothing/here",
+    retry: `/deployments/${failed.id}?ask=retry`, changes: "/rollouts", change: `/rollouts/${failed.rollout}`, activity: "/events", audit: "/audit",
+    tokens: "/settings/tokens", sessions: "/settings/sessions", clients: "/settings/identities", enrollment_tokens: "/settings/enrollment-tokens", registries: "/settings/registries", trust: "/settings/certificates", lost: "/nothing/here",
   };
   for (const [look, width, colorScheme] of [["wide", 1280, "light"], ["wide-dark", 1280, "dark"], ["phone", 375, "light"], ["phone-dark", 375, "dark"]]) {
     const page = await open(browser, { viewport: { width, height: 860 }, colorScheme });
@@ -37,25 +37,25 @@ async function everything(failed) {
     await page.getByRole("button", { name: "Continue" }).click();
     await page.getByRole("table").waitFor();
     await whole("wizard-devices");
-    await page.getByRole("row").filter({ hasText: "Fits" }).filter({ hasNotText: "already" }).getByRole("checkbox", { disabled: false }).last().check();
+    await page.getByRole("row").filter({ hasText: /Compatible/ }).filter({ hasNotText: "already" }).getByRole("checkbox", { disabled: false }).last().check();
     await page.getByRole("button", { name: "Continue" }).click();
     await page.getByLabel("Line name").fill("Press 7");
-    await page.getByText("When something goes wrong, or it is removed").click();
-    await page.getByLabel("When it fails").selectOption("Go back to what ran before");
+    await page.getByText("Policies", { exact: true }).click();
+    await page.getByLabel("On failure").selectOption("Roll back");
     await whole("wizard-questions");
     await page.getByRole("button", { name: "Review" }).click();
-    await page.getByText("would change").waitFor();
+    await page.getByText("will be updated").waitFor();
     await whole("wizard-review");
-    await page.getByRole("button", { name: "Drop this draft" }).click();
+    await page.getByRole("button", { name: "Discard draft" }).click();
     await page.goto(`${server.origin}/deployments/${failed.id}`);
     await page.getByRole("button", { name: "Reconfigure" }).click();
-    await page.getByText("When something goes wrong, or it is removed").click();
-    await page.getByLabel("When it fails").selectOption("Stop until somebody changes it");
+    await page.getByText("Policies", { exact: true }).click();
+    await page.getByLabel("On failure").selectOption("Stop");
     await whole("reconfigure-questions");
     await page.getByRole("button", { name: "Review" }).click();
-    await page.getByText("would change").waitFor();
+    await page.getByText("will be updated").waitFor();
     await whole("reconfigure-review");
-    await page.getByRole("button", { name: "Drop this draft" }).click();
+    await page.getByRole("button", { name: "Discard draft" }).click();
     await page.context().close();
   }
 }
@@ -63,7 +63,7 @@ try {
   await server.startDemo("0", "24");
   await until("the fleet has done what it can", async () => {
     const { deployments, clients } = await server.api("summary");
-    return (deployments.converged ?? 0) > 5 && (deployments.failed ?? 0) > 0 && clients.silent > 0;
+    return (deployments["up-to-date"] ?? 0) > 5 && (deployments.failed ?? 0) > 0 && clients.offline > 0;
   }, 90);
   const page = await open(browser, { viewport: { width: 1280, height: 860 } });
   await signIn(page, server);
@@ -81,25 +81,25 @@ try {
   await page.getByRole("button", { name: "Continue" }).click();
   await page.getByRole("table").waitFor();
   await take(page, "choose-devices");
-  const fits = page.getByRole("row").filter({ has: page.getByRole("rowheader") }).filter({ hasText: "Fits" }).filter({ hasNotText: "already" });
+  const fits = page.getByRole("row").filter({ has: page.getByRole("rowheader") }).filter({ hasText: /Compatible/ }).filter({ hasNotText: "already" });
   for (let index = 0; index < 3; index++) await fits.nth(index).getByRole("checkbox").check();
   await page.getByRole("button", { name: "Continue" }).click();
   await page.getByLabel("Line name").fill("Press 7");
   await take(page, "questions");
   await page.getByRole("button", { name: "Review" }).click();
-  await page.getByText("would change").waitFor();
+  await page.getByText("will be updated").waitFor();
   await take(page, "review");
-  await page.getByLabel("Reason, for the audit").fill("line 7 goes live");
+  await page.getByLabel("Comment (recorded in the audit log)").fill("line 7 goes live");
   await page.getByRole("button", { name: /Deploy to/ }).click();
   await page.getByRole("status").waitFor();
   await page.getByText(/[123] of 3 done/).waitFor();
   await take(page, "change");
   const { items } = await until("something has failed", async () => {
-    const failed = await server.api("deployments?convergence=failed");
+    const failed = await server.api("deployments?state=failed");
     return failed.items.length > 0 && failed;
   });
   await shot("deployment", `/deployments/${items[0].id}`);
-  await shot("activity", "/activity");
+  await shot("activity", "/events");
   const phone = await open(browser, { viewport: { width: 375, height: 812 }, colorScheme: "dark" });
   await signIn(phone, server);
   await shot("phone-dark", "/", phone);

@@ -1,4 +1,4 @@
-//! The command line of `margrave-agent`, in the library so that its completions and man pages can be made elsewhere.
+//! The command line of `margrave-agent`, in the library so that other crates can generate completions and man pages.
 
 use crate::config;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
@@ -6,23 +6,23 @@ use std::path::PathBuf;
 use std::time::Duration;
 use url::Url;
 
-/// More belongs into a log system.
+/// Longer logs belong in a log system.
 const LINES_MAX: i64 = 10_000;
 
-/// The command line, for who makes completions and man pages of it.
+/// The command line, for generating completions and man pages.
 pub fn command() -> clap::Command {
     Arguments::command()
 }
 
 /// Runs the workloads a Margo fleet manager assigns to this device.
 ///
-/// The agent calls out, never listens: it reports what the device can do, polls the desired state, verifies it, applies
-/// it component by component, and reports every change. Without network, without server, after a power cut, what was
-/// installed keeps running.
+/// The agent only makes outgoing connections: it reports the capabilities of the device, polls the desired state,
+/// verifies it, applies it component by component, and reports every change. Installed workloads keep running without
+/// network, without server, and after a power cut.
 ///
 /// First steps:
 ///
-///   margrave-agent enrol --trust-url https://wfm.example:8443 --ca trust-ca.pem --token mgve_...
+///   margrave-agent enroll --trust-url https://wfm.example:8443 --ca trust-ca.pem --token mgve_...
 ///
 ///   margrave-agent run
 ///
@@ -41,16 +41,16 @@ pub struct Common {
     /// Configuration file [default: /etc/margrave/agent.toml, if it exists]
     #[arg(long, short, global = true, value_name = "FILE", env = "MARGRAVE_AGENT_CONFIG")]
     pub config: Option<PathBuf>,
-    /// Folder for everything the agent must remember
+    /// Folder for the state of the agent
     #[arg(long, global = true, value_name = "FOLDER")]
     pub state_dir: Option<PathBuf>,
     /// Base URL of the fleet manager, with a path if it has one
     #[arg(long, global = true, value_name = "URL")]
     pub server: Option<Url>,
-    /// Logs as JSON, one object a line
+    /// Log as JSON, one object per line
     #[arg(long, global = true)]
     pub log_json: bool,
-    /// How much to log: error, warn, info, debug, or a filter such as `margrave_agent=debug`
+    /// Log level: error, warn, info, debug, or a filter such as `margrave_agent=debug`
     #[arg(long, global = true, value_name = "LEVEL", default_value = "info")]
     pub log: String,
 }
@@ -59,28 +59,28 @@ pub struct Common {
 pub enum Command {
     /// Get an identity for this device with a one-time token
     ///
-    /// The key is made here and never leaves the device. The endpoint must prove who it is, by a CA file or by the pin
-    /// of its public key; nothing is trusted on first use.
-    Enrol(EnrolArguments),
+    /// The key is generated on this device and never leaves it. The endpoint must prove its identity with a CA file or
+    /// with the fingerprint (pin) of its public key; nothing is trusted on first use.
+    Enroll(EnrollArguments),
     /// Run until stopped
     #[command(after_help = "Example:\n  margrave-agent --config /etc/margrave/agent.toml run")]
     Run,
     /// Do one full cycle, then exit
     ///
-    /// Exit codes: 0 everything runs as desired and the server knows; 1 a deployment failed; 3 the time ran out.
+    /// Exit codes: 0 everything runs as desired and is reported to the server; 1 a deployment failed; 3 timeout.
     #[command(after_help = "Example:\n  margrave-agent once --timeout 5m")]
     Once {
         /// Give up after this time
         #[arg(long, value_name = "TIME", default_value = "10m", value_parser = config::duration::parse)]
         timeout: Duration,
     },
-    /// What is desired and what runs, in short
+    /// Show the desired and the running state in short
     #[command(after_help = "Example:\n  margrave-agent status -o json")]
     Status {
         #[arg(long, short, value_enum, default_value_t = Output::Table)]
         output: Output,
     },
-    /// For everything that is not as desired: why, since when, and what would change it
+    /// Explain the status: desired, observed, waiting for, next steps
     #[command(after_help = "Example:\n  margrave-agent explain")]
     Explain {
         /// Only this deployment
@@ -88,7 +88,7 @@ pub enum Command {
         #[arg(long, short, value_enum, default_value_t = Output::Table)]
         output: Output,
     },
-    /// The last lines the components of a deployment have written
+    /// Show the last log lines of the components of a deployment
     #[command(after_help = "Example:\n  margrave-agent logs energy-monitor --component collector --lines 50")]
     Logs {
         /// Name or id of the deployment, as `status` shows it
@@ -96,25 +96,25 @@ pub enum Command {
         /// Only this component
         #[arg(long, value_name = "NAME")]
         component: Option<String>,
-        /// How many lines of each component
+        /// Number of lines per component
         #[arg(long, value_name = "COUNT", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=LINES_MAX))]
         lines: u32,
     },
-    /// Stop changes on this device for a while, for work at the machine
+    /// Start a maintenance hold: no changes on this device for a while
     ///
-    /// Nothing is installed, updated, repaired or removed until the time is over; what runs goes on running. The fleet manager sees
-    /// it with the reason. It ends by itself, also when the device is restarted or its clock is set.
+    /// The agent installs, updates, repairs and removes nothing until the hold expires; workloads keep running. The
+    /// fleet manager shows the hold with its reason. It expires even if the device restarts or its clock is set.
     #[command(
-        after_help = "Examples:\n  margrave-agent hold --for 2h --reason 'changing the fan'\n  margrave-agent hold --end"
+        after_help = "Examples:\n  margrave-agent hold --for 2h --comment 'changing the fan'\n  margrave-agent hold --end"
     )]
     Hold {
-        /// How long
-        #[arg(long = "for", value_name = "TIME", value_parser = config::duration::parse, requires = "reason", required_unless_present = "end")]
+        /// Duration of the hold
+        #[arg(long = "for", value_name = "TIME", value_parser = config::duration::parse, requires = "comment", required_unless_present = "end")]
         length: Option<Duration>,
-        /// Why, for the people at the fleet manager
+        /// Reason, shown to the operators of the fleet manager
         #[arg(long, value_name = "TEXT", conflicts_with = "end")]
-        reason: Option<String>,
-        /// Let changes go on now
+        comment: Option<String>,
+        /// End the hold now
         #[arg(long, conflicts_with = "length")]
         end: bool,
     },
@@ -130,7 +130,7 @@ pub enum Command {
 
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Tell everything that is wrong with a configuration file, and what this machine lacks for it
+    /// List all problems of a configuration file, including files and programs that this machine lacks
     #[command(after_help = "Example:\n  margrave-agent config check /etc/margrave/agent.toml")]
     Check {
         /// Configuration file [default: the one of --config, or /etc/margrave/agent.toml]
@@ -143,24 +143,24 @@ pub enum ConfigCommand {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  margrave-agent enrol --trust-url https://wfm.example:8443 --ca trust-ca.pem --token-file token")]
-pub struct EnrolArguments {
-    /// Where to enrol
+  margrave-agent enroll --trust-url https://wfm.example:8443 --ca trust-ca.pem --token-file token")]
+pub struct EnrollArguments {
+    /// Trust endpoint to enroll at
     #[arg(long, value_name = "URL")]
     pub trust_url: Option<Url>,
-    /// The token the operator gave you
+    /// Enrollment token from the operator
     #[arg(long, value_name = "TOKEN", required_unless_present = "token_file", conflicts_with = "token_file")]
     pub token: Option<String>,
-    /// A file that holds the token
+    /// File that contains the token
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
     /// CA of the trust endpoint, as PEM
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
-    /// Public key of the trust endpoint: sha256:<64 hexadecimal digits>
+    /// Fingerprint of the public key of the trust endpoint: sha256:<64 hexadecimal digits>
     #[arg(long, value_name = "PIN")]
     pub pin: Option<String>,
-    /// Replace the identity this device has
+    /// Replace the current identity of this device
     #[arg(long)]
     pub again: bool,
 }

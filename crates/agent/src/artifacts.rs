@@ -1,9 +1,9 @@
-//! What components are made of: fetched from registries, verified, kept by digest, collected when nobody needs it.
+//! The content store: component artifacts, fetched from registries, verified, stored by digest, garbage-collected.
 //!
-//! `artifacts/blobs/<sha256>` holds layers as they were sent; `<sha256>.part` is a download that goes on where it broke
-//! off. An index says which component needs which blob: the one being fetched, the one that runs, the one before it.
-//! Everything else is collected. What is held for a document is used without asking anybody, so that a device without
-//! network starts what it ran.
+//! `artifacts/blobs/<sha256>` holds layers as received; `<sha256>.part` is a download that resumes where it stopped.
+//! An index says which component needs which blob: the one being fetched, the running one, and the previous one.
+//! All others are removed. Stored content for a document is used without contacting the registry, so that a device
+//! without network starts what it ran.
 
 mod download;
 pub(crate) mod images;
@@ -17,7 +17,7 @@ pub use unpack::{Unpacked, unpack_component, unpack_folder};
 use crate::config::{ArtifactsConfig, RegistryConfig};
 use crate::disk::{DiskError, create_private_dir, read_record, write_record};
 use crate::preload::Preload;
-use download::Pace;
+use download::RateLimit;
 use index::{Index, Slot};
 use margo::deployment::ApplicationDeployment;
 use margo::description::ComponentSource;
@@ -46,32 +46,32 @@ pub enum ArtifactError {
 }
 
 impl ArtifactError {
-    /// Whether what is held may be used instead: nobody answered, which says nothing against it.
-    fn is_silence(&self) -> bool {
+    /// Whether stored content may be used instead: the registry did not answer, so nothing contradicts it.
+    fn is_registry_unreachable(&self) -> bool {
         match self {
-            Self::Registry(error) => error.is_passing(),
+            Self::Registry(error) => error.is_transient(),
             Self::Download { .. } => true,
             Self::Unusable(_) | Self::Disk(_) => false,
         }
     }
 }
 
-/// Who needs an artifact.
+/// The component that needs an artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Holder<'a> {
     pub deployment: DeploymentId,
     pub component: &'a str,
-    /// Of the deployment YAML that asks for it.
+    /// Digest of the deployment YAML that refers to it.
     pub document: &'a Digest,
 }
 
-/// What an artifact must be to be used.
+/// The kind of artifact that a component requires.
 #[derive(Debug, Clone, Copy)]
 pub struct Expected {
     /// `artifactType`, or the type of the configuration where there is none.
     pub artifact_types: &'static [&'static str],
     pub layer_types: &'static [&'static str],
-    /// What it is called in messages.
+    /// Its name in messages.
     pub name: &'static str,
 }
 
@@ -96,9 +96,9 @@ pub const MANIFESTS: Expected = Expected {
     name: "component of Kubernetes manifests",
 };
 
-/// A layer that is on disk and verified.
+/// A verified layer on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Held {
+pub struct StoredBlob {
     pub digest: Digest,
     pub path: PathBuf,
 }
@@ -108,7 +108,7 @@ pub struct Held {
 pub struct Artifacts {
     folder: PathBuf,
     registries: Registries,
-    pace: Pace,
+    pace: RateLimit,
     index: Mutex<Index>,
 }
 
@@ -118,10 +118,10 @@ impl Artifacts {
         let folder = state_dir.join("artifacts");
         let blobs = folder.join(BLOBS);
         create_private_dir(&blobs).map_err(|source| DiskError::Io { path: blobs, source })?;
-        // A lost index costs downloads, nothing else.
+        // A lost index only costs downloads.
         let index = read_record::<Index>(&folder.join(INDEX), &mut |_| {}).unwrap_or_default();
         let registries = Registries::new(registries.to_vec());
-        Ok(Self { folder, registries, pace: Pace::new(config.bytes_per_second), index: Mutex::new(index) })
+        Ok(Self { folder, registries, pace: RateLimit::new(config.bytes_per_second), index: Mutex::new(index) })
     }
 
     pub fn registries(&self) -> &Registries {
@@ -147,25 +147,25 @@ impl Artifacts {
         self.folder.join(BLOBS).join(digest.hex())
     }
 
-    /// A blob that is there and is what its name says.
-    async fn held(&self, digest: &Digest) -> Option<Held> {
+    /// A stored blob whose content matches its digest.
+    async fn held(&self, digest: &Digest) -> Option<StoredBlob> {
         let path = self.blob(digest);
         let bytes = tokio::fs::read(&path).await.ok()?;
         if Digest::of(&bytes) == *digest {
-            return Some(Held { digest: digest.clone(), path });
+            return Some(StoredBlob { digest: digest.clone(), path });
         }
-        // Damaged on disk: fetched again.
+        // Damaged on disk: fetch it again.
         let _ = tokio::fs::remove_file(&path).await;
         None
     }
 
-    /// The layer of a component: held already, or fetched and verified (COMP-06).
+    /// The layer of a component: already stored, or fetched and verified (COMP-06).
     pub async fn fetch(
         &self,
         holder: &Holder<'_>,
         source: &ComponentSource,
         expected: Expected,
-    ) -> Result<Held, ArtifactError> {
+    ) -> Result<StoredBlob, ArtifactError> {
         let name = source_name(source);
         let known = self.index().find(holder, &name);
         if let Some(digest) = known
@@ -179,7 +179,7 @@ impl Artifacts {
                 let reference = Reference::of_component(repository, revision).map_err(ArtifactError::Unusable)?;
                 self.fetch_oci(holder, &name, &reference, expected).await
             }
-            // Older documents; some of them name an artifact all the same.
+            // Older documents; some of them name an artifact as well.
             ComponentSource::Location { package_location, .. } if package_location.starts_with("oci://") => {
                 let reference = Reference::parse(package_location).map_err(ArtifactError::Unusable)?;
                 self.fetch_oci(holder, &name, &reference, expected).await
@@ -189,7 +189,7 @@ impl Artifacts {
             }
         };
         match fetched {
-            Err(error) if error.is_silence() => {
+            Err(error) if error.is_registry_unreachable() => {
                 // The same revision, fetched for another document.
                 let other = self.index().of_source(&name);
                 let held = match other {
@@ -210,12 +210,12 @@ impl Artifacts {
         name: &str,
         reference: &Reference,
         expected: Expected,
-    ) -> Result<Held, ArtifactError> {
+    ) -> Result<StoredBlob, ArtifactError> {
         let mut last = None;
         for place in self.registries.places(reference) {
             match self.fetch_from(holder, name, &place, expected).await {
                 Ok(held) => return Ok(held),
-                // What the registry itself says counts more than what a mirror lacks.
+                // The error of the registry takes precedence over a missing artifact in a mirror.
                 Err(error @ ArtifactError::Registry(_)) => last = Some(error),
                 Err(error) => return Err(error),
             }
@@ -230,11 +230,11 @@ impl Artifacts {
         name: &str,
         reference: &Reference,
         expected: Expected,
-    ) -> Result<Held, ArtifactError> {
+    ) -> Result<StoredBlob, ArtifactError> {
         let mut registry = self.registries.connect(&reference.host)?;
         let manifest = registry.manifest(reference).await?;
         let (digest, size) = layer(&manifest.bytes, reference, expected)?;
-        // Known before it is fetched, so that a part of it is not collected.
+        // Recorded before the fetch, so that its partial download is not removed.
         self.note(holder, name, &digest)?;
         if let Some(held) = self.held(&digest).await {
             return Ok(held);
@@ -243,10 +243,10 @@ impl Artifacts {
         self.check_room(size, &path)?;
         let repository = reference.repository.as_str();
         download::blob(&mut registry, repository, &digest, size, &path, &self.pace).await?;
-        Ok(Held { digest, path })
+        Ok(StoredBlob { digest, path })
     }
 
-    /// Told before the download rather than at its end. A part that is there takes its own room already.
+    /// Checked before the download. An existing partial download already uses its share of the space.
     fn check_room(&self, size: u64, path: &Path) -> Result<(), ArtifactError> {
         let part = std::fs::metadata(path.with_extension("part")).map_or(0, |metadata| metadata.len());
         let size = size.saturating_sub(part);
@@ -257,13 +257,18 @@ impl Artifacts {
         }
         let folder = self.folder.display();
         Err(ArtifactError::Unusable(format!(
-            "no room for the component: it needs {size} bytes, {free} are free in `{folder}`; free space on this file system"
+            "not enough space for the component: it needs {size} bytes, {free} are free in `{folder}`; free space on this file system"
         )))
     }
 
-    async fn fetch_location(&self, holder: &Holder<'_>, name: &str, location: &str) -> Result<Held, ArtifactError> {
+    async fn fetch_location(
+        &self,
+        holder: &Holder<'_>,
+        name: &str,
+        location: &str,
+    ) -> Result<StoredBlob, ArtifactError> {
         let odd = |reason: &str| ArtifactError::Unusable(format!("packageLocation `{location}` {reason}"));
-        let url = Url::parse(location).map_err(|error| odd(&format!("is no address: {error}")))?;
+        let url = Url::parse(location).map_err(|error| odd(&format!("is not a URL: {error}")))?;
         let safe = url.scheme() == "https" || margrave_oci::reference::is_loopback_url(&url);
         if !safe || !matches!(url.scheme(), "https" | "http") {
             return Err(odd("is not encrypted; use an https address or an OCI artifact"));
@@ -274,7 +279,7 @@ impl Artifacts {
         self.note(holder, name, &digest)?;
         let path = self.blob(&digest);
         crate::disk::write_private(&path, &bytes)?;
-        Ok(Held { digest, path })
+        Ok(StoredBlob { digest, path })
     }
 
     fn note(&self, holder: &Holder<'_>, name: &str, digest: &Digest) -> Result<(), DiskError> {
@@ -282,10 +287,10 @@ impl Artifacts {
         self.change(|index| index.note(holder, slot))
     }
 
-    /// Takes in the components that came with a preloaded desired state, for the documents that ask for them.
+    /// Stores the components of a preloaded desired state for the documents that refer to them.
     pub fn preload(&self, preload: &Preload) -> Result<(), DiskError> {
         for (document, yaml) in &preload.documents {
-            // One that cannot be read is told when it is applied.
+            // An unreadable document is reported when it is applied.
             let Ok(read) = ApplicationDeployment::read(yaml) else { continue };
             for component in &read.document.spec.deployment_profile.components {
                 let name = source_name(&component.properties.source);
@@ -303,23 +308,23 @@ impl Artifacts {
         Ok(())
     }
 
-    /// The component runs from what this document asked for: what it ran before is kept, older things go.
+    /// The component runs from this document: its previous content is kept, older content is removed.
     pub fn settle(&self, holder: &Holder<'_>) -> Result<(), DiskError> {
         self.change(|index| index.settle(holder))?;
         self.collect();
         Ok(())
     }
 
-    /// The component is gone, and with it the need for its artifacts.
+    /// The component was removed; its artifacts are no longer needed.
     pub fn forget(&self, deployment: DeploymentId, component: &str) -> Result<(), DiskError> {
         self.change(|index| index.forget(deployment, component))?;
         self.collect();
         Ok(())
     }
 
-    /// Removes what no component needs. Failing leaves a file too many, which does no harm.
+    /// Removes blobs that no component needs. A failure leaves an unused file, which is harmless.
     fn collect(&self) {
-        // The index is held, so that nothing is noted while files go.
+        // The index stays locked, so that no blob is recorded while files are removed.
         let index = self.index();
         let Ok(files) = std::fs::read_dir(self.folder.join(BLOBS)) else { return };
         for file in files.flatten() {
@@ -333,7 +338,7 @@ impl Artifacts {
     }
 }
 
-/// How the index knows a source.
+/// The key of a source in the index.
 fn source_name(source: &ComponentSource) -> String {
     match source {
         ComponentSource::Oci { repository, revision } => format!("{repository}:{revision}"),
@@ -343,27 +348,27 @@ fn source_name(source: &ComponentSource) -> String {
 
 /// The one layer of a component's manifest (COMP-01, COMP-02, COMP-08).
 fn layer(manifest: &[u8], reference: &Reference, expected: Expected) -> Result<(Digest, u64), ArtifactError> {
-    let odd = |reason: String| ArtifactError::Unusable(format!("`{reference}` is no {}: {reason}", expected.name));
+    let odd = |reason: String| ArtifactError::Unusable(format!("`{reference}` is not a {}: {reason}", expected.name));
     let manifest: Value = serde_json::from_slice(manifest).map_err(|error| odd(format!("its manifest: {error}")))?;
     let declared = manifest["artifactType"].as_str().filter(|text| !text.is_empty());
     let declared = declared.or_else(|| manifest["config"]["mediaType"].as_str()).unwrap_or_default();
     if !expected.artifact_types.contains(&declared) {
         let wanted = expected.artifact_types.join("` or `");
-        return Err(odd(format!("its artifactType is `{declared}`, it must be `{wanted}`")));
+        return Err(odd(format!("its artifactType is `{declared}` instead of `{wanted}`")));
     }
     let layers = manifest["layers"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let fits = |layer: &&Value| expected.layer_types.contains(&layer["mediaType"].as_str().unwrap_or_default());
-    let fitting: Vec<&Value> = layers.iter().filter(fits).collect();
-    let [layer] = fitting.as_slice() else {
+    let is_match = |layer: &&Value| expected.layer_types.contains(&layer["mediaType"].as_str().unwrap_or_default());
+    let matching: Vec<&Value> = layers.iter().filter(is_match).collect();
+    let [layer] = matching.as_slice() else {
         let wanted = expected.layer_types.join("` or `");
-        return Err(odd(format!("it has {} layers of type `{wanted}`, it must have one", fitting.len())));
+        return Err(odd(format!("it has {} layers of type `{wanted}` instead of one", matching.len())));
     };
     let digest = layer["digest"].as_str().and_then(|text| text.parse::<Digest>().ok());
     let (Some(digest), Some(size)) = (digest, layer["size"].as_u64()) else {
         return Err(odd("its layer has no digest and size".to_owned()));
     };
     if size > LAYER_BYTES_MAX {
-        return Err(odd(format!("its layer has {size} bytes, at most {LAYER_BYTES_MAX} are allowed")));
+        return Err(odd(format!("its layer has {size} bytes, the limit is {LAYER_BYTES_MAX}")));
     }
     let version = layer["annotations"]["org.margo.component.version"].as_str();
     if let (Some(version), Tag::Name(tag)) = (version, &reference.tag)
@@ -374,7 +379,7 @@ fn layer(manifest: &[u8], reference: &Reference, expected: Expected) -> Result<(
     Ok((digest, size))
 }
 
-/// A registry that refuses the credentials, for callers that treat it apart.
+/// Whether the registry rejected the credentials.
 pub fn is_denied(error: &ArtifactError) -> bool {
     matches!(error, ArtifactError::Registry(error) if error.kind == Kind::Denied)
 }

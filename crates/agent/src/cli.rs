@@ -1,16 +1,16 @@
-//! Commands and their output. Decisions are the library's.
+//! Commands and their output. The library makes the decisions.
 
 mod explain;
 mod hold;
 mod style;
 
 use anyhow::Context as _;
-use margrave_agent::arguments::{Arguments, Command, Common, ConfigCommand, EnrolArguments, Output};
+use margrave_agent::arguments::{Arguments, Command, Common, ConfigCommand, EnrollArguments, Output};
 use margrave_agent::config::{self, AgentConfig};
 use margrave_agent::machine::Settled;
 use margrave_agent::runtimes::absent::{self, Places};
 use margrave_agent::runtimes::{LogsWanted, Runtime};
-use margrave_agent::{SystemClock, enrol};
+use margrave_agent::{SystemClock, enroll};
 use margrave_core::time::Clock;
 use secrecy::SecretString;
 use std::io::Write as _;
@@ -19,11 +19,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// Everything runs as desired, and the server knows.
+/// Everything runs as desired and is reported to the server.
 const EXIT_OK: u8 = 0;
 /// At least one deployment failed, or the command could not do its work.
 const EXIT_FAILED: u8 = 1;
-/// The time ran out before the device had settled.
+/// The timeout passed before the device had settled.
 const EXIT_UNSETTLED: u8 = 3;
 
 pub(crate) async fn run(arguments: Arguments) -> ExitCode {
@@ -45,16 +45,16 @@ async fn command(arguments: Arguments) -> anyhow::Result<u8> {
     let mut config = load(&common)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     match command {
-        Command::Enrol(arguments) => {
+        Command::Enroll(arguments) => {
             let token = token(&arguments)?;
             config.trust.url = arguments.trust_url.or(config.trust.url);
             config.trust.ca_file = arguments.ca.or(config.trust.ca_file);
             config.trust.pin = arguments.pin.or(config.trust.pin);
-            let enrolment = enrol::enrol(&config, &token, arguments.again, clock).await?;
-            writeln!(anstream::stdout(), "enrolled as {}", enrolment.spiffe_id)?;
-            writeln!(anstream::stdout(), "fleet manager is {}", enrolment.wfm_url)?;
+            let enrollment = enroll::enroll(&config, &token, arguments.again, clock).await?;
+            writeln!(anstream::stdout(), "enrolled as {}", enrollment.spiffe_id)?;
+            writeln!(anstream::stdout(), "fleet manager is {}", enrollment.wfm_url)?;
             if let Some(advice) = absent::advice(&config, &Places::of_this_machine()).await {
-                write!(anstream::stdout(), "\n{}", advice.for_a_terminal())?;
+                write!(anstream::stdout(), "\n{}", advice.terminal_text())?;
             }
             Ok(EXIT_OK)
         }
@@ -62,7 +62,7 @@ async fn command(arguments: Arguments) -> anyhow::Result<u8> {
             let runtime = runtime(&config)?;
             if runtime.is_simulated() {
                 tracing::warn!(
-                    "the runtime is simulated: deployments are reported as installed and nothing really runs; \
+                    "the runtime is simulated: deployments are reported as installed, but nothing runs; \
                      configure `[compose]` or `[kubernetes]` to run real workloads"
                 );
             }
@@ -83,7 +83,7 @@ async fn command(arguments: Arguments) -> anyhow::Result<u8> {
             let (settled, report) = margrave_agent::once(config, runtime, clock, cancel).await?;
             explain::status(&report, Output::Table)?;
             Ok(match settled {
-                Settled::Converged => EXIT_OK,
+                Settled::UpToDate => EXIT_OK,
                 Settled::Failed => EXIT_FAILED,
                 Settled::Working => EXIT_UNSETTLED,
             })
@@ -104,7 +104,7 @@ async fn command(arguments: Arguments) -> anyhow::Result<u8> {
             writeln!(anstream::stdout(), "{}", text.trim_end())?;
             Ok(EXIT_OK)
         }
-        Command::Hold { length, reason, end } => hold::command(&config.state_dir, length, reason, end, &*clock),
+        Command::Hold { length, comment, end } => hold::command(&config.state_dir, length, comment, end, &*clock),
         Command::ConfigExample => settings(ConfigCommand::Example, None).await,
         Command::Config { .. } => unreachable!("handled before a configuration is read"),
     }
@@ -118,7 +118,7 @@ async fn settings(command: ConfigCommand, given: Option<PathBuf>) -> anyhow::Res
             let config = AgentConfig::check(&path)?;
             writeln!(anstream::stdout(), "`{}` can be used", path.display())?;
             if let Some(advice) = absent::advice(&config, &Places::of_this_machine()).await {
-                write!(anstream::stdout(), "\n{}", advice.for_a_terminal())?;
+                write!(anstream::stdout(), "\n{}", advice.terminal_text())?;
             }
         }
     }
@@ -141,20 +141,18 @@ fn load(common: &Common) -> anyhow::Result<AgentConfig> {
     Ok(config)
 }
 
-fn token(arguments: &EnrolArguments) -> anyhow::Result<SecretString> {
+fn token(arguments: &EnrollArguments) -> anyhow::Result<SecretString> {
     let token = match (&arguments.token, &arguments.token_file) {
         (Some(token), _) => token.clone(),
         (None, Some(path)) => {
             std::fs::read_to_string(path).with_context(|| format!("read the token file `{}`", path.display()))?
         }
-        (None, None) => anyhow::bail!("give a token: `--token` or `--token-file`"),
+        (None, None) => anyhow::bail!("missing token: set `--token` or `--token-file`"),
     };
     Ok(SecretString::from(token.trim().to_owned()))
 }
 
 fn runtime(config: &AgentConfig) -> anyhow::Result<Arc<dyn Runtime>> {
-    std::fs::create_dir_all(&config.state_dir)
-        .with_context(|| format!("make the state folder `{}`", config.state_dir.display()))?;
     Ok(margrave_agent::runtimes::open(config)?)
 }
 
@@ -175,11 +173,11 @@ fn start_logging(common: &Common) -> anyhow::Result<()> {
     let filter = tracing_subscriber::EnvFilter::try_new(&common.log).context("`--log` is not a log filter")?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     let unwanted = std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty());
-    let colours = std::io::IsTerminal::is_terminal(&std::io::stderr()) && !unwanted;
+    let colors = std::io::IsTerminal::is_terminal(&std::io::stderr()) && !unwanted;
     if common.log_json {
         builder.json().flatten_event(true).init();
     } else {
-        builder.with_ansi(colours).init();
+        builder.with_ansi(colors).init();
     }
     Ok(())
 }

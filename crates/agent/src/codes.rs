@@ -52,38 +52,38 @@ codes! {
     ComponentTimeout = "302", "component took longer than its timeout";
     ComponentExited = "303", "component stopped with an error";
     RemoveFailed = "304", "workload could not be removed";
-    RuntimeUnavailable = "305", "container runtime does not answer";
+    RuntimeUnavailable = "305", "container runtime does not respond";
 
-    Drifted = "401", "what runs differs from what was applied";
+    Drifted = "401", "workload differs from what was applied";
     HeldByTechnician = "402", "a technician holds changes on the device";
-    RolledBack = "403", "revision was given up for an earlier one";
+    RolledBack = "403", "revision was rolled back to an earlier one";
 
-    ManifestOlder = "601", "manifest is older than the one held";
-    ManifestConflict = "602", "manifest has the version held and other content";
+    ManifestOlder = "601", "manifest is older than the accepted one";
+    ManifestConflict = "602", "manifest has the accepted version with other content";
     ManifestUnreadable = "603", "manifest cannot be read";
     DigestAlgorithmUnknown = "604", "manifest uses an unknown digest algorithm";
     DigestMismatch = "605", "artifact does not have the digest the manifest names";
     BundleDamaged = "606", "bundle cannot be unpacked";
-    BundleExtraFile = "607", "bundle holds a file the manifest does not name";
+    BundleExtraFile = "607", "bundle contains a file the manifest does not name";
     BundleMissingFile = "608", "bundle lacks a file the manifest names";
     ArtifactNotFound = "609", "server does not have an artifact of its own manifest";
-    ManifestTooLarge = "610", "manifest names more deployments than the agent takes";
-    PreloadRefused = "611", "preloaded desired state was refused";
+    ManifestTooLarge = "610", "manifest names more deployments than the agent allows";
+    PreloadRefused = "611", "preloaded desired state was rejected";
 
     ServerUnreachable = "701", "server cannot be reached";
     ServerNotTrusted = "702", "server could not prove its identity";
     NotAuthorized = "703", "server does not accept this client";
-    ServerBusy = "704", "server asks to come back later";
-    ServerError = "705", "server answered with an error";
-    CapabilitiesRefused = "706", "server refused a capability report";
-    StatusRefused = "707", "server refused a status report";
-    AnswerTooLarge = "708", "answer is larger than the agent takes";
-    AnswerUnexpected = "709", "server answered outside the protocol";
+    ServerBusy = "704", "server asks to retry later";
+    ServerError = "705", "server returned an error";
+    CapabilitiesRefused = "706", "server rejected a capability report";
+    StatusRefused = "707", "server rejected a status report";
+    AnswerTooLarge = "708", "response is larger than the agent allows";
+    AnswerUnexpected = "709", "server response violates the protocol";
     IdentityUnusable = "710", "identity of this client cannot be used";
     TrustBundleRefused = "711", "trust bundle was refused";
-    EnrolmentRefused = "712", "enrolment was refused";
+    EnrollmentRefused = "712", "enrollment was refused";
 
-    DiskFull = "801", "no room left for the agent's state";
+    DiskFull = "801", "no disk space left for the agent's state";
     WriteFailed = "802", "state could not be written";
     RecordUnreadable = "803", "a state file cannot be read";
     StateLocked = "804", "another agent uses the state folder";
@@ -95,7 +95,7 @@ impl Code {
         Self::ALL.iter().copied().find(|code| code.number() == number)
     }
 
-    /// Attempts to make the device run what it should not: logged as security events (DS-10, DS-23).
+    /// Possible attacks on the desired state: logged as security events (DS-10, DS-23).
     pub fn is_security(self) -> bool {
         matches!(
             self,
@@ -112,7 +112,7 @@ impl Code {
         )
     }
 
-    /// Errors a gateway makes itself carry its own id as source (ST-07, ST-08).
+    /// Errors of the gateway itself carry its id as source (ST-07, ST-08).
     pub fn is_gateway(self) -> bool {
         matches!(self, Self::UnknownChild | Self::ChildUnreachable | Self::NoAutonomousPlacement)
     }
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn no_documented_code_is_unknown_to_the_agent() {
+    fn every_documented_code_exists() {
         for heading in ERRORS.lines().filter_map(|line| line.strip_prefix("## ")) {
             let number = heading.split(' ').next().unwrap();
             assert!(Code::parse(number).is_some(), "docs/errors.md explains {number}, which the agent never uses");

@@ -1,4 +1,4 @@
-//! The configuration file: TOML, unknown keys refused, every value with a default but the server.
+//! The configuration file: TOML, unknown keys rejected, a default for every value except the server.
 
 mod check;
 pub mod duration;
@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use url::Url;
 
-/// Where the configuration is looked for when no other file is named.
+/// The default path of the configuration file.
 pub const DEFAULT_PATH: &str = "/etc/margrave/agent.toml";
 
-/// A poll held longer is no poll any more.
-const HOLD_MAX: Duration = Duration::from_hours(1);
+/// Upper bound of a long poll.
+const LONG_POLL_MAX: Duration = Duration::from_hours(1);
 
 /// A commented example that is also the default.
 pub const EXAMPLE: &str = include_str!("config/example.toml");
@@ -41,10 +41,10 @@ pub enum ConfigError {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AgentConfig {
-    /// Base URL of the WFM, with a path if it has one (W-01). Left out: the one learnt at enrolment.
+    /// Base URL of the WFM, with a path if it has one (W-01). Default: the one from enrollment.
     pub server: Option<Url>,
     pub state_dir: PathBuf,
-    /// Left out: what `compose` and `kubernetes` switch on, and nothing where there is neither.
+    /// Default: the engines that `compose` and `kubernetes` enable; none without both.
     pub runtime: Option<RuntimeKind>,
     pub device: DeviceConfig,
     /// Children of this gateway.
@@ -64,11 +64,11 @@ pub struct AgentConfig {
     pub registry: Vec<RegistryConfig>,
     pub artifacts: ArtifactsConfig,
     pub telemetry: TelemetryConfig,
-    /// There: compose deployments run on Docker.
+    /// Enables compose deployments on Docker.
     pub compose: Option<ComposeConfig>,
-    /// There: Helm releases and plain manifests run on Kubernetes.
+    /// Enables Helm releases and plain manifests on Kubernetes.
     pub kubernetes: Option<KubernetesConfig>,
-    /// Where it was read from.
+    /// The file it was read from.
     #[serde(skip)]
     pub file: Option<PathBuf>,
 }
@@ -76,18 +76,18 @@ pub struct AgentConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RuntimeKind {
-    /// Pretends: only for who asks for it.
+    /// Simulates workloads; only if configured explicitly.
     Simulated,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DeviceConfig {
-    /// Left out: the client id of the SPIFFE ID.
+    /// Default: the client id of the SPIFFE ID.
     pub id: Option<DeviceId>,
-    /// JSON or YAML, laid over what is discovered.
+    /// JSON or YAML, merged over the discovered capabilities.
     pub capabilities: Option<PathBuf>,
-    /// Whether to look at this machine at all; off, the file says everything.
+    /// Whether to discover the capabilities of this machine; otherwise only the file counts.
     #[serde(default = "yes")]
     pub discover: bool,
 }
@@ -99,7 +99,7 @@ fn yes() -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChildConfig {
-    /// The part behind the gateway's own id.
+    /// The part of the id after the id of the gateway.
     pub id: DeviceId,
     pub capabilities: PathBuf,
 }
@@ -110,9 +110,9 @@ pub struct ChildConfig {
 pub struct PollConfig {
     #[serde(with = "duration")]
     pub period: Duration,
-    /// `0s` switches it off.
+    /// `0s` disables it.
     #[serde(with = "duration")]
-    pub hold: Duration,
+    pub long_poll: Duration,
     pub jitter: f64,
     #[serde(with = "duration")]
     pub start_spread: Duration,
@@ -132,15 +132,15 @@ pub struct RetryConfig {
     pub max: Duration,
 }
 
-/// What a device does that has never heard of its server.
+/// The first boot of a device without a desired state.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BootConfig {
-    /// A desired state signed by the manager, taken when there is none yet; left out, the device waits.
+    /// A desired state signed by the manager, used on first boot; without it the device waits.
     pub preload: Option<PathBuf>,
 }
 
-/// Provisioned files; left out, the ones enrolment put into the state folder (ONB-06).
+/// Provisioned files; default: the files that enrollment wrote to the state folder (ONB-06).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct IdentityConfig {
@@ -148,11 +148,11 @@ pub struct IdentityConfig {
     pub key: Option<PathBuf>,
     /// PEM, or a SPIFFE JWK set.
     pub trust_bundle: Option<PathBuf>,
-    /// The first line of each tells this machine from a copy of its disk.
+    /// The first line of each file distinguishes this machine from a copy of its disk.
     pub machine_files: Vec<PathBuf>,
 }
 
-/// The trust endpoint: enrolment and bundle refresh.
+/// The trust endpoint: enrollment and bundle refresh.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrustConfig {
@@ -160,14 +160,14 @@ pub struct TrustConfig {
     pub ca_file: Option<PathBuf>,
     /// `sha256:` and the digest of the server's SubjectPublicKeyInfo.
     pub pin: Option<String>,
-    /// A device without identity enrols with what this file holds; it is removed when used.
+    /// A device without identity enrolls with the token in this file and then removes the file.
     pub token_file: Option<PathBuf>,
     /// Used where the bundle gives no refresh hint (TB-05).
     #[serde(with = "duration")]
     pub refresh: Duration,
 }
 
-/// An HTTP proxy that is asked to CONNECT.
+/// An HTTP proxy, used with CONNECT.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProxyConfig {
@@ -225,10 +225,11 @@ impl Default for AgentConfig {
 
 impl Default for PollConfig {
     fn default() -> Self {
-        let PollPolicy { period, hold, jitter, start_spread, forbidden_period, calendar: _ } = Settings::default().poll;
+        let PollPolicy { period, long_poll, jitter, start_spread, forbidden_period, calendar: _ } =
+            Settings::default().poll;
         Self {
             period,
-            hold,
+            long_poll,
             jitter,
             start_spread,
             forbidden_period,
@@ -271,29 +272,29 @@ impl Default for HttpConfig {
 }
 
 impl AgentConfig {
-    /// Reads a file; every problem of it is told at once.
+    /// Reads a file; reports all its problems at once.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let text =
             std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
         check::read(path, &text, check::Depth::Settings)
     }
 
-    /// Reads a file and looks for everything else it names: folders and files of this machine.
+    /// Reads a file and checks the folders and files that it names on this machine.
     pub fn check(path: &Path) -> Result<Self, ConfigError> {
         let text =
             std::fs::read_to_string(path).map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
         check::read(path, &text, check::Depth::Machine)
     }
 
-    /// What the machine needs of it, checked.
+    /// The validated settings of the machine.
     pub fn settings(&self) -> Result<Settings, ConfigError> {
-        let PollConfig { period, hold, jitter, start_spread, forbidden_period, hours, downtime, time_zone } =
+        let PollConfig { period, long_poll, jitter, start_spread, forbidden_period, hours, downtime, time_zone } =
             &self.poll;
         if let Some((key, text)) = check::odd(self).into_iter().next() {
             return Err(ConfigError::Invalid(format!("`{key}` {text}")));
         }
         let windows = |texts: &[String]| -> Vec<DayWindow> {
-            // Checked just before.
+            // Checked above.
             texts.iter().filter_map(|text| text.parse().ok()).collect()
         };
         let zone = jiff::tz::TimeZone::get(time_zone).unwrap_or(jiff::tz::TimeZone::UTC);
@@ -301,7 +302,7 @@ impl AgentConfig {
         Ok(Settings {
             poll: PollPolicy {
                 period: *period,
-                hold: *hold,
+                long_poll: *long_poll,
                 jitter: *jitter,
                 start_spread: *start_spread,
                 forbidden_period: *forbidden_period,

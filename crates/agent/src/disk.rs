@@ -1,17 +1,19 @@
-//! The state folder: one lock, a few small records, the verified YAMLs.
+//! The state folder: a format version, one lock, a few small records, the verified YAMLs.
 //!
 //! Every record is written to a temporary file in the same folder, synced, renamed over the old one, and the folder is
-//! synced. Each carries a digest of its own text, so that a torn or foreign file is noticed and taken as *unknown*.
-//! A copy of the record before is kept: of `accepted` it serves only as rollback floor (acting on it would be acting on
-//! an older manifest), of the others it is used as it is.
+//! synced. Each carries a digest of its own text, so that a torn or foreign file is detected and treated as *unknown*.
+//! A copy of the previous record is kept: for `accepted` it serves only as rollback floor (acting on it would be acting
+//! on an older manifest), for the others it is used as is.
 
 mod durable;
+mod format;
 
 pub use durable::{DiskError, read_record, write_record};
 pub(crate) use durable::{create_private_dir, write_private};
+pub use format::{check_format, prepare};
 
 use crate::machine::io::{PersistFailure, Record};
-use crate::machine::records::{Accepted, DevicesReported, Loaded, Reconciled, Revisions, StatusBook};
+use crate::machine::records::{Accepted, DevicesReported, Loaded, Reconciled, Revisions, StatusEntries};
 use indexmap::IndexMap;
 use margo::Digest;
 use rustix::fs::FlockOperation;
@@ -26,25 +28,25 @@ const DEVICES: &str = "devices.json";
 const REVISIONS: &str = "revisions.json";
 const CONTENT: &str = "content";
 
-/// What belongs to one relationship with a server: a device that gets another identity begins without it.
+/// The records of one relationship with a server: a device with a new identity starts without them.
 pub(crate) fn record_files(state_dir: &Path) -> impl Iterator<Item = PathBuf> + '_ {
     let both = |name: &str| {
         let path = state_dir.join(name);
         [durable::previous_path(&path), path]
     };
-    // The floor of `accepted` goes with it.
+    // The rollback floor of `accepted` goes with it.
     [STATUSES, RECONCILED, DEVICES, ACCEPTED].into_iter().flat_map(both)
 }
 
-/// A state folder held by this process alone.
+/// A state folder locked by this process.
 #[derive(Debug)]
 pub struct StateDir {
     path: PathBuf,
-    /// Held for as long as this value lives; the system lets go of it when the process dies.
+    /// The lock, held while this value lives; the system releases it when the process ends.
     _lock: File,
 }
 
-/// What was found, with what could not be read.
+/// The loaded records, and errors of those that could not be read.
 #[derive(Debug)]
 pub struct Found {
     pub loaded: Loaded,
@@ -52,10 +54,10 @@ pub struct Found {
 }
 
 impl StateDir {
-    /// Creates the folder if needed and locks it.
+    /// Creates the folder if needed and locks it. Refuses a folder with another format.
     pub fn open(path: &Path) -> Result<Self, DiskError> {
         let at = |source| DiskError::Io { path: path.to_owned(), source };
-        durable::create_private_dir(path).map_err(at)?;
+        prepare(path)?;
         durable::create_private_dir(&path.join(CONTENT)).map_err(at)?;
         let lock_path = path.join("lock");
         let lock = File::options().create(true).truncate(false).write(true).open(&lock_path).map_err(at)?;
@@ -70,7 +72,7 @@ impl StateDir {
         &self.path
     }
 
-    /// Reads everything. What cannot be read is left out and named: unknown, never "nothing".
+    /// Reads everything. Unreadable records are skipped and named: they are unknown, never empty.
     pub fn load(&self) -> Found {
         load(&self.path)
     }
@@ -94,7 +96,7 @@ impl StateDir {
         }
     }
 
-    /// Removes contents nobody needs. Failing leaves a file too many, which does no harm.
+    /// Removes unused contents. A failure leaves an unused file, which is harmless.
     pub fn forget(&self, digests: &[Digest]) {
         for digest in digests {
             let _ = std::fs::remove_file(self.content(digest));
@@ -106,7 +108,7 @@ impl StateDir {
     }
 }
 
-/// Reads a state folder without locking it, for `status` and `explain` beside a running agent.
+/// Reads a state folder without locking it, for `status` and `explain` while an agent runs.
 pub fn load(path: &Path) -> Found {
     let mut unreadable = Vec::new();
     let mut keep = |error: DiskError| unreadable.push(error);
@@ -119,7 +121,7 @@ pub fn load(path: &Path) -> Found {
         }
     };
     let reconciled = read_record::<Reconciled>(&path.join(RECONCILED), &mut keep);
-    let statuses = read_record::<StatusBook>(&path.join(STATUSES), &mut keep).unwrap_or_default();
+    let statuses = read_record::<StatusEntries>(&path.join(STATUSES), &mut keep).unwrap_or_default();
     let devices = read_record::<DevicesReported>(&path.join(DEVICES), &mut keep).unwrap_or_default();
     let revisions = read_record::<Revisions>(&path.join(REVISIONS), &mut keep).unwrap_or_default();
     let contents = read_contents(&path.join(CONTENT), &mut keep);

@@ -1,21 +1,21 @@
 //! Capabilities of this device and its children: discovered, then overridden by a file (CAP-01 to CAP-10).
 
-mod maker;
+mod hardware;
 
 use crate::config::{AgentConfig, ChildConfig};
 use crate::machine::io::{DeviceReport, Hold};
 use crate::runtimes::Runtime;
-use maker::{Maker, UNKNOWN};
+use hardware::{Hardware, UNKNOWN};
 use margo::capabilities::{DeviceCapabilities, UnknownTypes};
 use margo::node::Limits;
 use margo::{DeviceId, Digest};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
-/// By which applications find devices that run plain Kubernetes manifests (CR-01).
+/// Label by which applications select devices that run plain Kubernetes manifests (CR-01).
 pub const MANIFESTS_LABEL: (&str, &str) = ("org.margrave/manifests", "v1");
 
-/// What a device reports that hosts workloads, and leaves out as a whole where it does not (CAP-06).
+/// Fields that only devices that host workloads report (CAP-06).
 const HOSTING: [&str; 8] = [
     "cpus",
     "memory",
@@ -27,7 +27,7 @@ const HOSTING: [&str; 8] = [
     "supportedDeploymentTypes",
 ];
 
-/// More is not a description of a device.
+/// Far above any real description of a device.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,12 +40,12 @@ pub enum FactsError {
     Child(String),
 }
 
-/// What the runtime of this agent is, as far as it is reported.
+/// The runtime of this agent, as reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Host {
-    /// Empty: nothing is switched on to run workloads with.
+    /// Empty: no runtime is enabled.
     pub types: &'static [&'static str],
-    /// It only pretends to run anything.
+    /// The runtime is simulated.
     pub simulated: bool,
 }
 
@@ -56,7 +56,7 @@ impl Host {
 }
 
 /// The reports of this client: its own device first, then the children of a gateway (GW-02).
-/// A technician's hold is told with the own device, as an extension.
+/// A maintenance hold is reported with the own device, as an extension.
 pub fn reports(
     config: &AgentConfig,
     own: &DeviceId,
@@ -82,7 +82,7 @@ pub fn reports(
     Ok(reports)
 }
 
-/// Tells whether any of the files has changed since it was last asked.
+/// Changes whenever one of the files changes.
 pub fn fingerprint(config: &AgentConfig) -> Digest {
     let own = config.device.capabilities.iter();
     let files = own.chain(config.child.iter().map(|child| &child.capabilities));
@@ -95,14 +95,14 @@ fn report(id: DeviceId, mut value: Value, host: Host) -> Result<DeviceReport, Fa
         // The id is the path it is reported under (CAP-05).
         properties.insert("id".to_owned(), Value::String(id.as_str().to_owned()));
     }
-    // Whatever the file says: where nothing can run, nothing is offered.
-    let taken_away = host.types.is_empty() && take_hosting_away(&mut value);
+    // Independent of the file: without a runtime no hosting fields are reported.
+    let taken_away = host.types.is_empty() && remove_hosting_fields(&mut value);
     let text = serde_json::to_vec(&value)
         .map_err(|error| FactsError::Invalid { device: id.clone(), message: error.to_string() })?;
     let read = DeviceCapabilities::read(&text, UnknownTypes::Refuse)
         .map_err(|findings| FactsError::Invalid { device: id.clone(), message: findings.to_string() })?;
     let mut capabilities = read.document;
-    // Whatever the file says: nobody should take for real what is not. A gateway that hosts nothing pretends nothing.
+    // Independent of the file: a simulated runtime must be recognizable. A gateway that hosts nothing simulates nothing.
     if host.simulated && capabilities.properties.hosts_workloads() {
         let (key, announcement) = margrave_core::runtime::simulated_announcement();
         merge(capabilities.extensions.entry(key).or_insert(Value::Null), announcement);
@@ -114,10 +114,10 @@ fn report(id: DeviceId, mut value: Value, host: Host) -> Result<DeviceReport, Fa
     Ok(DeviceReport { id, json: capabilities.to_json(), capabilities })
 }
 
-/// Says whether there was anything to take away: what only relays has nothing.
-fn take_hosting_away(capabilities: &mut Value) -> bool {
+/// Returns whether there were hosting fields: a relay has none.
+fn remove_hosting_fields(capabilities: &mut Value) -> bool {
     let Some(properties) = capabilities.get_mut("properties").and_then(Value::as_object_mut) else { return false };
-    // Counted, so that all of them are gone.
+    // `count` visits all of them.
     HOSTING.iter().filter(|key| properties.remove(**key).is_some()).count() > 0
 }
 
@@ -135,7 +135,7 @@ fn read_file(path: &Path) -> Result<Value, FactsError> {
     node.to_value().map_err(|line| problem(format!("line {line} holds a value JSON cannot express")))
 }
 
-/// Objects are merged member by member, everything else is replaced, null takes a member away.
+/// Objects are merged member by member, everything else is replaced, null removes a member.
 fn merge(base: &mut Value, over: Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {
@@ -151,11 +151,11 @@ fn merge(base: &mut Value, over: Value) {
     }
 }
 
-/// What can be found out about this machine without asking anybody.
+/// The capabilities that can be discovered on this machine.
 fn discover(state_dir: &Path, types: &[&str]) -> Value {
     let mut properties = Map::new();
     let mut put = |key: &str, value: Value| properties.insert(key.to_owned(), value);
-    let Maker { vendor, model, serial } = Maker::of(Path::new("/"));
+    let Hardware { vendor, model, serial } = Hardware::of(Path::new("/"));
     put("vendor", vendor.into());
     put("modelNumber", model.into());
     put("serialNumber", serial.into());
@@ -164,7 +164,7 @@ fn discover(state_dir: &Path, types: &[&str]) -> Value {
     put("storage", format!("{}Mi", storage_bytes(state_dir) >> 20).into());
     put("peripherals", peripherals().into());
     put("interfaces", interfaces().into());
-    // CAP-06: what hosts workloads has a collector, a runtime and a way to deploy.
+    // CAP-06: a device that hosts workloads has a collector, a runtime and a deployment type.
     put("otelCollector", true.into());
     let custom = types.contains(&crate::runtimes::kubernetes::Manifests::TYPE);
     put("supportedRuntimes", if custom { json!(["oci", "custom"]) } else { json!(["oci"]) });
@@ -236,7 +236,7 @@ fn interfaces() -> Vec<Value> {
     kinds.iter().map(|kind| json!({ "type": kind })).collect()
 }
 
-/// Only what has hardware behind it: bridges and tunnels are no interfaces of the device.
+/// Only hardware interfaces: bridges and tunnels do not count.
 fn interface_kind(name: &str) -> Option<&'static str> {
     /// ARPHRD numbers of `/sys/class/net/*/type`.
     const ETHERNET: &str = "1";

@@ -1,30 +1,30 @@
-//! A technician's hold on disk: one file by the command, one by the running agent that counts it down.
+//! The maintenance hold on disk: one file written by the command, one by the running agent with the time left.
 
-use crate::disk::{DiskError, read_record, write_record};
+use crate::disk::{DiskError, prepare, read_record, write_record};
 use crate::machine::io::Hold;
 use crate::machine::records::stamp;
-use margrave_core::hold::{Left, Moment};
+use margrave_core::hold::{ClockReading, Left};
 use margrave_core::time::{Clock, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
 
-/// Written by `margrave-agent hold` alone.
+/// Written only by `margrave-agent hold`.
 const HOLD: &str = "hold.json";
-/// Written by the running agent alone: what is left, so that a restart of the device does not begin it anew.
+/// Written only by the running agent: the time left, so that a reboot does not restart the hold.
 const COUNTED: &str = "hold-counted.json";
 
-/// What is left is written down this often; more is never lost.
+/// The time left is written this often; a crash loses at most this much.
 const COUNT_PERIOD: Duration = Duration::from_mins(1);
 
-/// The end is told to the minute, so that it does not change with every look.
-const TOLD_TO: Duration = Duration::from_mins(1);
+/// The end is rounded to minutes, so that it does not change with every check.
+const END_PRECISION: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct HoldRecord {
     reason: String,
-    /// As of its beginning, which also names it.
+    /// The time of its start, which also identifies it.
     length: LeftRecord,
 }
 
@@ -46,13 +46,13 @@ struct CountedRecord {
 }
 
 impl LeftRecord {
-    fn of(left: Duration, as_of: &Moment) -> Self {
-        let Moment { wall, boot, uptime } = as_of.clone();
+    fn of(left: Duration, as_of: &ClockReading) -> Self {
+        let ClockReading { wall, boot, uptime } = as_of.clone();
         Self { left_ms: milliseconds(left), wall, boot, uptime_ms: milliseconds(uptime) }
     }
     fn left(&self) -> Left {
         let Self { left_ms, wall, boot, uptime_ms } = self.clone();
-        let as_of = Moment { wall, boot, uptime: Duration::from_millis(uptime_ms) };
+        let as_of = ClockReading { wall, boot, uptime: Duration::from_millis(uptime_ms) };
         Left { left: Duration::from_millis(left_ms), as_of }
     }
 }
@@ -61,27 +61,28 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Now, by everything this machine tells time with.
-pub fn moment(clock: &dyn Clock) -> Moment {
+/// The current time by all clocks of this machine.
+pub fn moment(clock: &dyn Clock) -> ClockReading {
     let text = std::fs::read_to_string("/proc/uptime").unwrap_or_default();
     let seconds = text.split(' ').next().and_then(|seconds| seconds.parse::<f64>().ok());
     let uptime = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).unwrap_or_default();
-    Moment { wall: clock.now(), boot: boot(), uptime }
+    ClockReading { wall: clock.now(), boot: boot(), uptime }
 }
 
-/// Names the present start of the machine, where the system does.
+/// The id of the current boot, if the system provides one.
 pub fn boot() -> Option<String> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(text.trim().to_owned()).filter(|id| !id.is_empty())
 }
 
-/// Begins a hold, or replaces the one there is.
-pub fn begin(state_dir: &Path, reason: &str, length: Duration, now: &Moment) -> Result<(), DiskError> {
+/// Starts a hold, or replaces the current one.
+pub fn begin(state_dir: &Path, reason: &str, length: Duration, now: &ClockReading) -> Result<(), DiskError> {
+    prepare(state_dir)?;
     let record = HoldRecord { reason: reason.to_owned(), length: LeftRecord::of(length, now) };
     write_record(&state_dir.join(HOLD), &record)
 }
 
-/// Ends it; says whether there was one.
+/// Ends the hold; returns whether there was one.
 pub fn end(state_dir: &Path) -> Result<bool, std::io::Error> {
     for name in ["hold.previous.json", COUNTED, "hold-counted.previous.json"] {
         let _ = std::fs::remove_file(state_dir.join(name));
@@ -93,52 +94,53 @@ pub fn end(state_dir: &Path) -> Result<bool, std::io::Error> {
     }
 }
 
-/// The hold and how much of it is left; `None` when there is none.
-pub fn find(state_dir: &Path, now: &Moment) -> Option<(Hold, Duration)> {
+/// The hold and the time left; `None` if there is none.
+pub fn find(state_dir: &Path, now: &ClockReading) -> Option<(Hold, Duration)> {
     let record = read_record::<HoldRecord>(&state_dir.join(HOLD), &mut |_| {})?;
     let counted = read_record::<CountedRecord>(&state_dir.join(COUNTED), &mut |_| {});
     let counted = counted.filter(|counted| counted.of == record.length).map(|counted| counted.now.left().at(now));
     let left = record.length.left().at(now);
     let left = counted.map_or(left, |counted| counted.min(left));
     let until = now.wall.plus(left);
-    let minute = i64::try_from(TOLD_TO.as_micros()).unwrap_or(i64::MAX);
-    let until = Timestamp(until.0 - until.0.rem_euclid(minute)).plus(TOLD_TO);
+    let minute = i64::try_from(END_PRECISION.as_micros()).unwrap_or(i64::MAX);
+    let until = Timestamp(until.0 - until.0.rem_euclid(minute)).plus(END_PRECISION);
     Some((Hold { reason: record.reason, until }, left))
 }
 
-/// Watches over a hold while the agent runs.
+/// Tracks the hold while the agent runs.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    told: Option<Hold>,
-    counted_at: Option<Moment>,
+    last_reported: Option<Hold>,
+    counted_at: Option<ClockReading>,
 }
 
 impl Watch {
-    /// The hold that counts now. One that is over is taken away.
-    pub(crate) fn look(&mut self, state_dir: &Path, now: &Moment) -> Option<Hold> {
+    /// The current hold. An expired one is removed.
+    pub(crate) fn look(&mut self, state_dir: &Path, now: &ClockReading) -> Option<Hold> {
         let (hold, left) = find(state_dir, now)?;
         if left.is_zero() {
-            // Failing leaves a file that is looked at again and still says that nothing is left.
+            // A failure leaves a file that is read again and still has no time left.
             let _ = end(state_dir);
-            self.told = None;
+            self.last_reported = None;
             return None;
         }
         self.count(state_dir, left, now);
-        // The same hold keeps the end it was told with, for as long as that is right to the minute.
-        let same = self.told.take().filter(|told| {
-            told.reason == hold.reason && told.until.since(hold.until).max(hold.until.since(told.until)) <= TOLD_TO
+        // The same hold keeps its reported end while that is correct to the minute.
+        let same = self.last_reported.take().filter(|last_reported| {
+            last_reported.reason == hold.reason
+                && last_reported.until.since(hold.until).max(hold.until.since(last_reported.until)) <= END_PRECISION
         });
-        self.told = Some(same.unwrap_or(hold));
-        self.told.clone()
+        self.last_reported = Some(same.unwrap_or(hold));
+        self.last_reported.clone()
     }
 
-    fn count(&mut self, state_dir: &Path, left: Duration, now: &Moment) {
+    fn count(&mut self, state_dir: &Path, left: Duration, now: &ClockReading) {
         if self.counted_at.as_ref().is_some_and(|at| at.boot == now.boot && now.since(at) < COUNT_PERIOD) {
             return;
         }
         let Some(record) = read_record::<HoldRecord>(&state_dir.join(HOLD), &mut |_| {}) else { return };
         let counted = CountedRecord { of: record.length, now: LeftRecord::of(left, now) };
-        // Failing costs at most what has passed since it was last written.
+        // A failure loses at most the time since the last write.
         let _ = write_record(&state_dir.join(COUNTED), &counted);
         self.counted_at = Some(now.clone());
     }
@@ -151,12 +153,12 @@ mod tests {
 
     const TODAY: Timestamp = Timestamp(1_790_000_000_000_000);
 
-    fn at(wall: Timestamp, boot: &str, minutes: u64) -> Moment {
-        Moment { wall, boot: Some(boot.to_owned()), uptime: Duration::from_mins(minutes) }
+    fn at(wall: Timestamp, boot: &str, minutes: u64) -> ClockReading {
+        ClockReading { wall, boot: Some(boot.to_owned()), uptime: Duration::from_mins(minutes) }
     }
 
     #[test]
-    fn a_hold_is_found_again_and_ends_by_itself() {
+    fn finds_a_hold_again_until_it_expires() {
         let folder = tempfile::tempdir().unwrap();
         begin(folder.path(), "changing the fan", Duration::from_hours(2), &at(TODAY, "a", 5)).unwrap();
         let mut watch = Watch::default();
@@ -168,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_starts_again_and_again_without_a_clock_gets_to_the_end() {
+    fn a_hold_expires_across_reboots_without_a_clock() {
         let folder = tempfile::tempdir().unwrap();
         begin(folder.path(), "x", Duration::from_hours(1), &at(Timestamp(0), "0", 1)).unwrap();
         let mut boots = 0;
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_changes_the_end_that_is_told_and_nothing_else() {
+    fn a_clock_change_only_changes_the_reported_end() {
         let folder = tempfile::tempdir().unwrap();
         begin(folder.path(), "x", Duration::from_hours(1), &at(Timestamp(0), "a", 1)).unwrap();
         let mut watch = Watch::default();
@@ -191,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_is_replaced_by_a_new_one_and_ended_by_hand() {
+    fn replaces_a_hold_and_ends_it_manually() {
         let folder = tempfile::tempdir().unwrap();
         let now = at(TODAY, "a", 5);
         begin(folder.path(), "one", Duration::from_mins(1), &now).unwrap();

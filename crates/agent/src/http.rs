@@ -18,20 +18,20 @@ const BUNDLE_BYTES_MAX: usize = 64 << 20;
 /// Acknowledgements and problem documents.
 const SMALL_BYTES_MAX: usize = 256 << 10;
 
-/// An idle connection is dropped after this: longer than a usual poll period, shorter than most firewalls forget.
+/// An idle connection is closed after this: longer than a usual poll period, shorter than most firewall timeouts.
 const IDLE_MAX: Duration = Duration::from_secs(90);
 
-/// A poll that is held has its connection for itself; reports and fetches use another.
+/// A long poll uses one connection; reports and fetches use another.
 const IDLE_CONNECTIONS_MAX: usize = 2;
 
-/// Keeps the way through firewalls and address translators open while a poll is held, and notices when it is gone.
+/// Keeps firewalls and NAT open during a long poll, and detects a dead connection.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 
-/// A held poll that is not answered this long after its time is lost.
+/// A long poll without a response this long after its time is lost.
 const HOLD_MARGIN: Duration = Duration::from_secs(10);
 
 const PREFER: HeaderName = HeaderName::from_static("prefer");
-/// What a server says it did about `Prefer`.
+/// The server's answer to `Prefer`.
 pub const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +42,7 @@ pub enum HttpError {
     ProxyPassword(String),
 }
 
-/// A client that carries `tls` and goes through the proxy, if there is one. Nothing is taken from the environment.
+/// A client with `tls` and the configured proxy. The environment is ignored.
 pub fn client(
     tls: rustls::ClientConfig,
     http: &HttpConfig,
@@ -96,7 +96,7 @@ impl Wfm {
         Url::parse(&format!("{}{path}", self.base.as_str().trim_end_matches('/')))
     }
 
-    /// Carries out one request. Whatever goes wrong is an answer too.
+    /// Sends one request. Errors are answers too.
     pub async fn send(&self, request: Request) -> Answer {
         let wait = match &request {
             Request::Poll { wait, .. } => Duration::from_secs(wait.unwrap_or(0)),
@@ -120,17 +120,17 @@ impl Wfm {
                 Err(error) => failed(&error),
             };
         }
-        // The way may be gone without a word: the answer has its time and a margin, its content the usual time on top.
+        // The connection may be dead: the response head has its time and a margin, the body the usual time on top.
         let sent = builder.timeout(wait + self.request_timeout).send();
         match tokio::time::timeout(wait + HOLD_MARGIN.min(self.request_timeout), sent).await {
             Ok(Ok(response)) => receive(response, limit).await,
             Ok(Err(error)) => failed(&error),
-            Err(_) => Answer::Failed { code: Code::ServerUnreachable, message: "no answer in time".to_owned() },
+            Err(_) => Answer::Failed { code: Code::ServerUnreachable, message: "no response in time".to_owned() },
         }
     }
 }
 
-/// Method, path, headers, body, and how large the answer may be.
+/// Method, path, headers, body, and the size limit of the response.
 pub type Parts = (Method, String, Vec<(HeaderName, String)>, Option<Vec<u8>>, usize);
 
 /// A request as HTTP.
@@ -171,13 +171,13 @@ async fn receive(mut response: reqwest::Response, limit: usize) -> Answer {
     let limit = if status == 200 { limit } else { SMALL_BYTES_MAX };
     match read_body(&mut response, limit).await {
         Ok(body) => Answer::Response(Response { status, etag, retry_after, waited, body }),
-        // Of an error only the code matters in the end.
+        // For an error only the status matters.
         Err(_) if status >= 400 => Answer::Response(Response { status, etag, retry_after, waited, body: Vec::new() }),
         Err(answer) => answer,
     }
 }
 
-/// The seconds of `wait=N` among the preferences a server says it has applied (RFC 7240).
+/// The seconds of `wait=N` in `Preference-Applied` (RFC 7240).
 pub fn waited(applied: &str) -> Option<u64> {
     applied.split(',').find_map(|preference| {
         let (name, value) = preference.split(';').next()?.split_once('=')?;
@@ -202,7 +202,7 @@ pub(crate) async fn read_body(response: &mut reqwest::Response, limit: usize) ->
     }
 }
 
-/// Why there was no answer: TLS trouble is told apart from an unreachable server (W-25, W-26).
+/// Why there was no response: TLS errors are distinguished from an unreachable server (W-25, W-26).
 pub(crate) fn failed(error: &reqwest::Error) -> Answer {
     let mut message = String::new();
     let mut code = Code::ServerUnreachable;
@@ -213,32 +213,45 @@ pub(crate) fn failed(error: &reqwest::Error) -> Answer {
             break;
         }
         message = current.to_string();
+        let io = current.downcast_ref::<std::io::Error>();
+        if io.is_some_and(|io| io.kind() == std::io::ErrorKind::UnexpectedEof) {
+            let when = if error.is_connect() { "during the handshake" } else { "in the middle of an answer" };
+            message = format!("the connection broke off {when}");
+            break;
+        }
         // An I/O error hides what it wraps: its `source` is already the next one further in.
-        let wrapped = current.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        let wrapped = io.and_then(std::io::Error::get_ref);
         cause = wrapped.map(|inner| inner as &(dyn std::error::Error + 'static)).or_else(|| current.source());
     }
     if error.is_timeout() {
-        message = String::from("no answer in time");
+        message = String::from("no response in time");
     }
     Answer::Failed { code, message }
 }
 
-/// Whose fault it is that there is no TLS, and why.
+/// Why the certificate of the server is refused.
+fn explain_certificate(reason: &rustls::CertificateError) -> String {
+    use rustls::CertificateError as Reason;
+    let clause = match reason {
+        Reason::Other(other) => return other.to_string(),
+        Reason::ExpiredContext { time, not_after } => crate::tls::expired(*not_after, *time),
+        Reason::NotValidYetContext { time, not_before } => crate::tls::not_valid_yet(*not_before, *time),
+        Reason::UnknownIssuer | Reason::BadSignature => crate::tls::UNTRUSTED.to_owned(),
+        other => other.to_string(),
+    };
+    format!("the server's certificate is not trusted: {clause}")
+}
+
+/// The error code and message for a failed TLS handshake.
 pub fn explain_tls(error: &rustls::Error) -> (Code, String) {
     use rustls::{AlertDescription, Error};
     match error {
-        Error::InvalidCertificate(reason) => {
-            let text = match reason {
-                rustls::CertificateError::Other(other) => other.to_string(),
-                other => other.to_string(),
-            };
-            (Code::ServerNotTrusted, text)
-        }
-        // The server ends the handshake over our certificate: expired is ours to mend, the rest is its policy.
+        Error::InvalidCertificate(reason) => (Code::ServerNotTrusted, explain_certificate(reason)),
+        // The server rejects our certificate: an expired one must be renewed here, the rest is the server's policy.
         Error::AlertReceived(AlertDescription::CertificateExpired) => {
             (Code::IdentityUnusable, "the server says that this client's certificate has expired".to_owned())
         }
-        // TLS-01: the parameters are the matter, not this client; it could not be cured by being accepted.
+        // TLS-01: the TLS parameters do not match; accepting this client would not help.
         Error::AlertReceived(
             AlertDescription::ProtocolVersion
             | AlertDescription::HandshakeFailure

@@ -1,4 +1,4 @@
-//! Who this client is: its X.509-SVID, its key, and the trust bundle it believes (WID-01, SV-03, ONB-06).
+//! The identity of this client: X.509-SVID, key and trust bundle (WID-01, SV-03, ONB-06).
 
 pub(crate) mod machine;
 
@@ -12,13 +12,13 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::{Path, PathBuf};
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
-/// No identity file is larger than this: a long chain and a bundle of many anchors fit many times.
+/// Far above the size of any real identity file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityError {
     #[error(
-        "this client has no identity yet: run `margrave-agent enrol`, or name provisioned files under `[identity]`"
+        "this client has no identity yet: run `margrave-agent enroll`, or name provisioned files under `[identity]`"
     )]
     None,
     #[error("read `{}`: {message}", path.display())]
@@ -29,16 +29,16 @@ pub enum IdentityError {
     Bundle(String),
 }
 
-/// Where the parts of an identity are.
+/// The files of an identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IdentityFiles {
     pub certificate: PathBuf,
     pub key: PathBuf,
-    /// The first that exists is used; of several, the one with the higher sequence, else the one written last.
+    /// The first existing one is used; of several, the one with the higher sequence, else the newest.
     pub trust_bundles: Vec<PathBuf>,
 }
 
-/// The folder in the state folder that enrolment writes to.
+/// The subfolder of the state folder that enrollment writes to.
 pub(crate) fn identity_dir(state_dir: &Path) -> PathBuf {
     state_dir.join("identity")
 }
@@ -70,14 +70,14 @@ impl IdentityFiles {
         let written = |path: &PathBuf| std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
         self.trust_bundles.iter().filter(|path| path.exists()).max_by(|left, right| {
             match (sequence(left), sequence(right)) {
-                // The clock may have been wrong when a file was written; a sequence only grows (TB-05).
+                // The clock may have been wrong when a file was written; the sequence only grows (TB-05).
                 (Some(left), Some(right)) if left != right => left.cmp(&right),
                 _ => written(left).cmp(&written(right)),
             }
         })
     }
 
-    /// Reads and checks everything; nothing half-right is ever used.
+    /// Reads and checks all files; an inconsistent identity is never used.
     pub fn load(&self) -> Result<Identity, IdentityError> {
         if !self.certificate.exists() {
             return Err(IdentityError::None);
@@ -98,8 +98,8 @@ fn read(path: &Path) -> Result<Vec<u8>, IdentityError> {
     std::fs::read(path).map_err(|error| problem(error.to_string()))
 }
 
-/// What a device without an identity waits for, and what somebody can do about it; nothing where there is one.
-pub fn waits_for(config: &AgentConfig) -> Option<String> {
+/// What a device without an identity waits for, and how to enroll it; `None` if it has one.
+pub fn waiting_reason(config: &AgentConfig) -> Option<String> {
     let files = IdentityFiles::of(config);
     if files.certificate.exists() {
         return None;
@@ -107,18 +107,18 @@ pub fn waits_for(config: &AgentConfig) -> Option<String> {
     let missing = "this device has no identity yet";
     if config.identity.certificate.is_some() {
         let (certificate, key) = (files.certificate.display(), files.key.display());
-        return Some(format!("{missing}: waits for the certificate `{certificate}` with its key `{key}`"));
+        return Some(format!("{missing}: waiting for the certificate `{certificate}` with its key `{key}`"));
     }
     let default = AgentConfig::default().state_dir;
     let folder = match &config.state_dir {
         given if *given == default => String::new(),
         given => format!(" --state-dir {}", given.display()),
     };
-    let command = format!("`margrave-agent enrol{folder} --trust-url URL --pin PIN --token-file FILE`");
+    let command = format!("`margrave-agent enroll{folder} --trust-url URL --pin PIN --token-file FILE`");
     Some(match &config.trust.token_file {
-        Some(path) => format!("{missing}: waits for a token in `{}`, or for {command}", path.display()),
+        Some(path) => format!("{missing}: waiting for a token in `{}`, or for {command}", path.display()),
         None => format!(
-            "{missing}: waits for {command}, with a token that an operator makes (`margrave client enrol-token`, or \
+            "{missing}: waiting for {command}, with a token from an operator (`margrave client enrollment-token`, or \
              `Add a device` in the browser)"
         ),
     })
@@ -132,7 +132,7 @@ pub struct Identity {
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) key: PrivateKeyDer<'static>,
     pub(crate) anchors: Vec<CertificateDer<'static>>,
-    /// Tells whether the files hold something else than before.
+    /// Changes whenever the files change.
     pub(crate) fingerprint: Digest,
 }
 
@@ -154,7 +154,7 @@ pub(crate) fn pem_certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>
     CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())
 }
 
-/// PEM or a SPIFFE JWK set. A bundle without anchors is refused (TB-04).
+/// PEM or a SPIFFE JWK set. A bundle without anchors is rejected (TB-04).
 pub(crate) fn read_anchors(bundle: &[u8]) -> Result<Vec<CertificateDer<'static>>, IdentityError> {
     let wrong = |message: String| IdentityError::Bundle(message);
     let is_json = bundle.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
@@ -170,7 +170,7 @@ pub(crate) fn read_anchors(bundle: &[u8]) -> Result<Vec<CertificateDer<'static>>
     Ok(anchors)
 }
 
-/// What an X.509-SVID says about its holder, after the checks on a leaf (SV-03).
+/// The contents of an X.509-SVID after the leaf checks (SV-03).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Svid {
     pub(crate) spiffe_id: String,
@@ -180,7 +180,7 @@ pub(crate) struct Svid {
 }
 
 impl Svid {
-    /// Not a CA, signs no certificates, exactly one URI name, a SPIFFE ID with a path. DNS names play no part.
+    /// Not a CA, signs no certificates, exactly one URI name, a SPIFFE ID with a path. DNS names are ignored.
     pub(crate) fn read(der: &[u8]) -> Result<Self, String> {
         let (_, certificate) = X509Certificate::from_der(der).map_err(|error| format!("not X.509: {error}"))?;
         let text = |error: x509_parser::error::X509Error| error.to_string();

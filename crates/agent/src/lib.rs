@@ -1,6 +1,6 @@
 //! The device agent: polls a Margo WFM, verifies, plans, applies, observes and reports.
 //!
-//! [`machine`] decides without any I/O; the rest of the crate carries its decisions out. Works with any Margo WFM.
+//! [`machine`] decides without any I/O; the rest of the crate executes its decisions. Works with any Margo WFM.
 
 // Suggested reading order.
 pub mod arguments;
@@ -8,7 +8,7 @@ pub mod artifacts;
 pub mod codes;
 pub mod config;
 pub mod disk;
-pub mod enrol;
+pub mod enroll;
 pub mod facts;
 pub mod hold;
 pub mod http;

@@ -1,9 +1,9 @@
-//! The agent's mind: what to ask, what to believe, what to do, what to tell. No I/O, no clock, no dice of its own.
+//! The decisions of the agent: what to request, accept, do and report. No I/O, no clock, no randomness of its own.
 //!
-//! # For whoever drives it
+//! # For drivers
 //!
-//! Call [`Machine::new`] with what was found on disk, then [`Machine::step`] once for every [`Input`], and carry out
-//! the [`Effect`]s it returns in their order. Give [`Input::Devices`] once before anything else is expected to be sent.
+//! Call [`Machine::new`] with what was found on disk, then [`Machine::step`] once for every [`Input`], and execute the
+//! returned [`Effect`]s in their order. The machine sends nothing before it has received [`Input::Devices`].
 //!
 //! | effect | may it be lost? | what must follow |
 //! |---|---|---|
@@ -15,21 +15,21 @@
 //! | `WakeAt` | no | a `Tick` at that time or later; only the newest counts |
 //! | `Forget`, `Log` | yes | nothing |
 //!
-//! Order that the machine keeps by itself, so that a driver may be dumb:
+//! The machine guarantees the order, so that a driver can be simple:
 //!
-//! - The acceptance of a manifest is durable before any work is begun because of it: `Apply` and `Remove` for a new
-//!   manifest come out only after `Persisted` for its `Accepted` record (invariant 4).
+//! - The acceptance of a manifest is durable before its work starts: `Apply` and `Remove` for a new manifest follow
+//!   only after `Persisted` for its `Accepted` record (invariant 4).
 //! - `If-None-Match` carries the ETag of the reconciled record only, and only while that is the manifest accepted.
-//! - At most one request is under way, besides a poll that asks to be held; at most one piece of work per deployment.
+//! - At most one request is in flight, besides a long poll; at most one piece of work per deployment.
 //! - Without an accepted manifest nothing is applied and nothing is removed (invariant 6).
 //!
 //! A crash at any point, between any two effects, is allowed: start again with [`Machine::new`] and what is on disk.
-//! Work may then be done twice and reports sent twice; both are harmless.
+//! Work and reports may then be repeated, which is harmless.
 
 // Suggested reading order.
 mod desired;
 mod devices;
-mod hold;
+mod long_poll;
 pub mod io;
 mod network;
 mod placement;
@@ -55,18 +55,18 @@ use schedule::{PollPolicy, RetryPolicy};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A wake-up this much later than asked for is a jump of the clock (or a sleeping machine), not a slow scheduler.
+/// A wake-up this much later than requested is a clock jump (or a sleeping machine), not a slow scheduler.
 const CLOCK_JUMP: Duration = Duration::from_mins(5);
 
-/// How the machine behaves; the rest of the configuration is the shell's business.
+/// The settings of the machine; the shell uses the rest of the configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     pub poll: PollPolicy,
     /// For requests and for deployments that failed.
     pub retry: RetryPolicy,
-    /// How often the runtime is looked at when nothing is going on: finds drift.
+    /// How often an idle agent checks the runtime for drift.
     pub observe_period: Duration,
-    /// For components that name none (AD-03).
+    /// For components without a timeout (AD-03).
     pub component_timeout: Duration,
 }
 
@@ -75,7 +75,7 @@ impl Default for Settings {
         Self {
             poll: PollPolicy {
                 period: Duration::from_mins(1),
-                hold: Duration::from_secs(50),
+                long_poll: Duration::from_secs(50),
                 jitter: 0.1,
                 start_spread: Duration::from_secs(10),
                 forbidden_period: Duration::from_mins(5),
@@ -88,30 +88,30 @@ impl Default for Settings {
     }
 }
 
-/// Whether there is anything left to do for now.
+/// Whether there is work left for now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settled {
     Working,
-    /// Everything runs as the accepted manifest says, and the server knows.
-    Converged,
-    /// All that can be done is done and told; at least one deployment failed and waits for its next try.
+    /// Everything runs as the accepted manifest says and is reported.
+    UpToDate,
+    /// Everything possible is done and reported; at least one deployment failed and waits for its next retry.
     Failed,
 }
 
 #[derive(Debug)]
 pub struct Machine {
     settings: Settings,
-    /// The newest manifest this client goes by, durable.
+    /// The accepted manifest, durable.
     accepted: Option<Goal>,
-    /// The rollback floor when `accepted` could not be read.
+    /// The rollback floor if `accepted` could not be read.
     floor: Option<Held>,
     reconciled: Option<Reconciled>,
     contents: IndexMap<Digest, Arc<[u8]>>,
     pending: Option<desired::Pending>,
-    leftover: Option<desired::Leftover>,
+    leftover: Option<desired::UnfinishedFetch>,
     devices: devices::Devices,
     statuses: statuses::Statuses,
-    revisions: revisions::RevisionBook,
+    revisions: revisions::RevisionTracker,
     technician: Option<io::Hold>,
     work: work::Work,
     network: network::Network,
@@ -123,13 +123,13 @@ pub struct Machine {
     polled_at: Option<Timestamp>,
 }
 
-/// An accepted manifest with its documents read.
+/// An accepted manifest with its parsed documents.
 #[derive(Debug, Clone)]
 struct Goal {
     record: Accepted,
     manifest: StateManifest,
     documents: IndexMap<DeploymentId, Document>,
-    /// Earlier revisions that run in the place of ones that failed and were given up.
+    /// Earlier revisions that run in place of abandoned ones.
     instead: IndexMap<DeploymentId, (Digest, Document)>,
 }
 
@@ -138,7 +138,7 @@ impl Goal {
     fn listed(&self, id: DeploymentId) -> Option<&Digest> {
         self.manifest.deployments.iter().find(|listed| listed.deployment_id == id).map(|listed| &listed.digest)
     }
-    /// The revision that is to run on the device.
+    /// The revision that should run on the device.
     fn wanted(&self, id: DeploymentId) -> Option<&Digest> {
         let instead = self.instead.get(&id).map(|(digest, _)| digest);
         self.listed(id).map(|listed| instead.unwrap_or(listed))
@@ -152,12 +152,12 @@ impl Goal {
 #[derive(Debug, Clone)]
 enum Document {
     Ready(Arc<ApplicationDeployment>),
-    /// The bytes are right; what they say cannot be used.
+    /// The bytes are correct, but the document cannot be used.
     Unusable {
         code: Code,
         message: String,
     },
-    /// The bytes are not there (lost or damaged on disk) and must be fetched again.
+    /// The bytes are lost or damaged on disk and must be fetched again.
     Missing,
 }
 
@@ -171,7 +171,7 @@ impl Machine {
             network: network::Network::new(now.plus(spread)),
             devices: devices::Devices::new(devices),
             statuses: statuses::Statuses::new(statuses),
-            revisions: revisions::RevisionBook::new(revisions, boot),
+            revisions: revisions::RevisionTracker::new(revisions, boot),
             technician: None,
             work: work::Work::new(now),
             settings,
@@ -194,21 +194,21 @@ impl Machine {
                     let carried_out = machine.reconciled.as_ref().is_some_and(|known| known.version == record.version);
                     machine.accepted = Some(machine.goal(record, manifest));
                     if !carried_out {
-                        // The process may have ended between the acceptance and what was to be told because of it.
+                        // The process may have ended between the acceptance and its reports.
                         machine.restate(None, now);
                     }
                 }
-                // Unknown is not empty: the floor stays, nothing is done until the server says what is wanted.
+                // Unknown is not empty: the rollback floor stays, and the agent waits for a manifest.
                 None => machine.floor = Some(record.held()),
             }
         }
-        machine.mind_the_boot();
+        machine.handle_reboot();
         machine
     }
 
-    /// Takes one input and says what to do about it.
+    /// Processes one input and returns the resulting effects.
     pub fn step(&mut self, input: Input, now: Timestamp, rng: &mut dyn RngCore) -> Vec<Effect> {
-        self.mind_the_clock(now);
+        self.handle_clock_jump(now);
         match input {
             Input::Tick => {}
             Input::Answered { request, answer } => self.answered(request, answer, now, rng),
@@ -230,12 +230,12 @@ impl Machine {
         std::mem::take(&mut self.effects)
     }
 
-    /// Whether nothing is known of what this device should run, nor ever was.
+    /// Whether this device has never had a desired state.
     pub fn is_blank(&self) -> bool {
         self.held().is_none() && self.pending.is_none()
     }
 
-    /// The version of the manifest this client goes by.
+    /// The version of the accepted manifest.
     pub fn accepted_version(&self) -> Option<u64> {
         self.accepted.as_ref().map(|goal| goal.record.version)
     }
@@ -249,23 +249,23 @@ impl Machine {
         let quiet = self.network.is_idle()
             && self.polled_at.is_some()
             && self.pending.is_none()
-            // A manifest that was offered and not accepted is not what the device runs.
+            // An offered manifest that was not accepted is not what the device runs.
             && !self.trouble.contains_key(&report::Topic::Desired)
             && self.devices.is_quiet()
             && self.work.is_quiet()
             && self.statuses.all_delivered();
         let carried_out = self.reconciled.as_ref().is_some_and(|reconciled| reconciled.version == goal.record.version);
         match (quiet, carried_out) {
-            // It was carried out once, or pretended to be, by a runtime that is not switched on any more.
-            (true, true) if self.nothing_runs() && !goal.manifest.deployments.is_empty() => Settled::Failed,
-            (true, true) => Settled::Converged,
-            (true, false) if self.work.only_failures_left(self.given_up()) => Settled::Failed,
+            // It was applied once, possibly simulated, by a runtime that is no longer enabled.
+            (true, true) if self.has_no_runtime() && !goal.manifest.deployments.is_empty() => Settled::Failed,
+            (true, true) => Settled::UpToDate,
+            (true, false) if self.work.only_failures_left(self.abandoned()) => Settled::Failed,
             _ => Settled::Working,
         }
     }
 
-    /// Whether this agent has nothing to run workloads with.
-    fn nothing_runs(&self) -> bool {
+    /// Whether this agent has no runtime.
+    fn has_no_runtime(&self) -> bool {
         self.devices.own_capabilities().is_some_and(margrave_core::runtime::has_none)
     }
 
@@ -277,8 +277,8 @@ impl Machine {
         wake.max(now)
     }
 
-    /// Clocks jump: from 1970 to today when the network comes up, or back when somebody sets them.
-    fn mind_the_clock(&mut self, now: Timestamp) {
+    /// Clocks jump: from 1970 to today when the network comes up, or back when they are set.
+    fn handle_clock_jump(&mut self, now: Timestamp) {
         if now < self.last_now {
             let back = self.last_now.since(now);
             self.network.shift_back(back);
@@ -286,13 +286,13 @@ impl Machine {
             self.statuses.shift_back(back);
             self.revisions.shift_back(back);
         } else if now > self.wake.plus(CLOCK_JUMP) {
-            // What is under way did not have this time: do not call it late.
+            // Running work did not have this time: do not count it as late.
             self.work.shift_deadlines(now.since(self.last_now));
         }
         self.last_now = now;
     }
 
-    /// Reads the documents of a manifest from the contents held.
+    /// Reads the documents of a manifest from the stored contents.
     fn goal(&self, record: Accepted, manifest: StateManifest) -> Goal {
         let documents = manifest
             .deployments
@@ -324,7 +324,7 @@ impl Machine {
     }
 }
 
-/// W-22: what cannot be acted on is reported, never fatal. DS-04: the document must be about this deployment.
+/// W-22: an unusable document is reported, never fatal. DS-04: the document must be for this deployment.
 fn read_document(id: DeploymentId, yaml: &[u8]) -> Document {
     match ApplicationDeployment::read(yaml) {
         Err(findings) => Document::Unusable { code: Code::DocumentUnreadable, message: findings.to_string() },

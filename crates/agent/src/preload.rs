@@ -1,5 +1,5 @@
-//! The desired state a device was given beforehand: read, verified against the device's own trust, never acted on
-//! otherwise. What is in such a file and why it is believed: [`margrave_core::preload`] and ADR 25.
+//! Preloaded desired states: read and verified against the trust bundle of the device, otherwise not used.
+//! [`margrave_core::preload`] and ADR 25 describe the file and its trust model.
 
 mod archive;
 mod verify;
@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Layers of components are text, manifests and deployments as well.
+/// Layers of components, manifests and deployments are text.
 const CONTENT_BYTES_MAX: u64 = margrave_oci::build::BYTES_MAX;
 /// All of them together, without images: a device has little memory.
 const CONTENTS_BYTES_MAX: u64 = 4 * CONTENT_BYTES_MAX;
@@ -28,11 +28,11 @@ pub enum PreloadError {
     Refused(String),
 }
 
-/// A preloaded desired state that may be acted on.
+/// A verified preloaded desired state.
 #[derive(Debug, Clone)]
 pub struct Preload {
     pub file: PathBuf,
-    /// The manifest, exactly as the server would send it.
+    /// The manifest, as the server would send it.
     pub body: String,
     pub etag: String,
     /// Deployment documents by digest.
@@ -40,7 +40,7 @@ pub struct Preload {
     pub artifacts: Vec<Artifact>,
     /// The layers of the artifacts.
     pub layers: HashMap<Digest, Vec<u8>>,
-    /// What their layers are is checked when they are given to the engine.
+    /// Their layers are verified when the engine loads them.
     pub images: Vec<Image>,
 }
 
@@ -57,7 +57,7 @@ pub fn read(path: &Path, identity: &Identity) -> Result<Preload, PreloadError> {
     let lacks = |digest: &Digest| PreloadError::Refused(format!("it lacks {digest}, which it names"));
     let mut found = contents(path, &HashSet::from([manifest.clone()]), CONTENT_BYTES_MAX)?;
     let body = found.remove(&manifest).ok_or_else(|| lacks(&manifest))?;
-    let body = String::from_utf8(body).map_err(|_| refused("its manifest is no text".to_owned()))?;
+    let body = String::from_utf8(body).map_err(|_| refused("its manifest is not text".to_owned()))?;
     let read = StateManifest::read(body.as_bytes()).map_err(|error| refused(format!("its manifest: {error}")))?;
     let named: Vec<Digest> = read.document.deployments.iter().map(|listed| listed.digest.clone()).collect();
     let layers: Vec<Digest> = artifacts.iter().map(|artifact| artifact.layer.clone()).collect();

@@ -1,8 +1,8 @@
-//! Where workloads run. One small trait; engines differ behind it.
+//! Runtimes for workloads: one trait, several engines.
 //!
-//! An engine labels what it makes with the deployment id and the digest of the YAML it was made from, so that
-//! [`Runtime::observe`] finds it again after a restart of the agent, the engine or the machine.
-//! Every call may be repeated, and may be cut off at any point by dropping its future.
+//! An engine labels what it creates with the deployment id and the digest of the YAML, so that [`Runtime::observe`]
+//! finds it again after a restart of the agent, the engine or the machine.
+//! Every call may be repeated, and may be interrupted at any point by dropping its future.
 
 pub mod absent;
 pub mod compose;
@@ -16,7 +16,7 @@ pub mod simulated;
 
 use crate::artifacts::Artifacts;
 use crate::config::{AgentConfig, RuntimeKind};
-use crate::disk::DiskError;
+use crate::disk::{self, DiskError};
 use crate::machine::io::{ApplyWork, Observation, RemoveWork, WorkFailure};
 use crate::preload::Preload;
 use engine::Engine;
@@ -24,59 +24,60 @@ use margo::DeploymentId;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// A boxed future, so that the trait can be used behind `dyn`.
+/// A boxed future, for use with `dyn`.
 pub type Future<'a, T> = Pin<Box<dyn std::future::Future<Output = T> + Send + 'a>>;
 
-/// Whose lines, and how many of each component.
+/// Which logs, and how many lines of each component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogsWanted {
     pub deployment: DeploymentId,
-    /// Left out: of all.
+    /// `None`: all components.
     pub component: Option<String>,
     pub lines: usize,
 }
 
 pub trait Runtime: Send + Sync + 'static {
-    /// Brings one component to the state its document describes, and, if it is to be waited for, waits until it runs.
+    /// Brings one component to the state in its document and, if `wait` is set, waits until it runs.
     /// Data volumes survive. Deadlines are the caller's.
     fn apply(&self, work: ApplyWork) -> Future<'_, Result<(), WorkFailure>>;
 
-    /// Removes one component or a whole deployment. Removing what is not there succeeds.
+    /// Removes one component or a whole deployment. Removing a missing one succeeds.
     fn remove(&self, work: RemoveWork) -> Future<'_, Result<(), WorkFailure>>;
 
-    /// Everything this agent has ever applied and not removed, with its state now. What cannot be told is `Unknown`.
+    /// Everything this agent has applied and not removed, with its current state. Undetermined states are `Unknown`.
     fn observe(&self) -> Future<'_, Result<Observation, String>>;
 
-    /// Returns when something of ours may have changed (an event of the engine). Never, where there are no events.
+    /// Returns when a workload may have changed (an event of the engine). Never, without engine events.
     fn changed(&self) -> Future<'_, ()> {
         Box::pin(std::future::pending())
     }
 
-    /// A technician holds changes from now on, or no longer: what a runtime does without being asked waits.
+    /// A maintenance hold starts or ends: changes that the runtime makes on its own wait.
     fn hold(&self, _: bool) {}
 
-    /// The last lines a deployment, or one component of it, has written.
+    /// The last log lines of a deployment, or of one of its components.
     fn logs(&self, wanted: LogsWanted) -> Future<'_, Result<String, String>> {
         let LogsWanted { deployment, .. } = wanted;
         Box::pin(async move { Err(format!("this runtime keeps no logs of deployment {deployment}")) })
     }
 
-    /// Takes in what came along with a preloaded desired state, so that applying it needs no network.
+    /// Stores the contents of a preloaded desired state, so that applying it needs no network.
     fn preload(&self, _: &Preload) -> Result<(), String> {
         Ok(())
     }
 
-    /// Whether it only pretends to run anything; the capability report says so.
+    /// Whether it simulates workloads; the capability report includes this.
     fn is_simulated(&self) -> bool {
         false
     }
 
-    /// What goes into `supportedDeploymentTypes`.
+    /// The values for `supportedDeploymentTypes`.
     fn deployment_types(&self) -> &'static [&'static str];
 }
 
-/// The engines that the settings switch on. Where there are none, what `runtime` says; without a word, nothing runs.
+/// The engines that the settings enable. Without any, the `runtime` setting; without it, nothing runs.
 pub fn open(config: &AgentConfig) -> Result<Arc<dyn Runtime>, DiskError> {
+    disk::prepare(&config.state_dir)?;
     let artifacts = Arc::new(Artifacts::open(&config.state_dir, &config.registry, &config.artifacts)?);
     let mut engines: Vec<Box<dyn Engine>> = Vec::new();
     if let Some(compose) = &config.compose {
@@ -96,7 +97,7 @@ pub fn open(config: &AgentConfig) -> Result<Arc<dyn Runtime>, DiskError> {
         Some(RuntimeKind::Simulated) if engines.is_empty() => {
             Ok(Arc::new(simulated::Simulated::open(&config.state_dir, config.simulated.script.clone())?))
         }
-        // Without any, what an engine of before has begun is known and left alone.
+        // Without any, the workloads of an earlier engine are known and left alone.
         _ => Ok(Arc::new(engines::Engines::open(&config.state_dir, engines)?)),
     }
 }

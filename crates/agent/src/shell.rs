@@ -1,8 +1,8 @@
-//! The thin shell around the machine: feeds it what happens and carries out what it decides.
+//! The thin shell around the machine: feeds inputs and executes effects.
 //!
-//! Nothing is global: many agents can run in one process, each with its own state folder.
+//! There is no global state: many agents can run in one process, each with its own state folder.
 
-mod keeper;
+mod connection;
 mod preload;
 mod tasks;
 mod writer;
@@ -16,7 +16,7 @@ use crate::machine::report::{Report, Trouble};
 use crate::machine::{Machine, Settled};
 use crate::preload::Preload;
 use crate::runtimes::{Future, Runtime, absent};
-use keeper::Keeper;
+use connection::ConnectionManager;
 use margrave_core::time::{Clock, Timestamp};
 use rand::SeedableRng as _;
 use rand::rngs::StdRng;
@@ -29,16 +29,16 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use writer::Writer;
 
-/// Each effect under way gives one input at most, so this many never block for long.
+/// Each running effect gives at most one input, so this many never block for long.
 const INPUTS_MAX: usize = 64;
 
-/// Files of identity and capabilities are looked at this often.
+/// How often identity and capability files are checked.
 const HOUSEKEEPING: Duration = Duration::from_secs(2);
 
-/// Sleep is cut into pieces of this length, so that a clock that is set does not leave the agent asleep.
+/// Longest sleep, so that a clock change does not leave the agent asleep.
 const SLEEP_MAX: Duration = Duration::from_secs(30);
 
-/// Between two looks because of events: one start makes many of them.
+/// Delay between two observations because of events: one start causes many events.
 const CHANGES_PAUSE: Duration = Duration::from_secs(1);
 
 /// The file `status` and `explain` read.
@@ -75,14 +75,14 @@ pub async fn run(
     cancel: CancellationToken,
 ) -> Result<(), AgentError> {
     let mut agent = Box::new(Agent::open(config, runtime, clock)?);
-    // On the heap: whoever runs many agents holds each of these.
-    Box::pin(agent.look_for_an_engine()).await;
+    // On the heap: one process may run many agents.
+    Box::pin(agent.advise_on_runtime()).await;
     Box::pin(agent.drive(&cancel, |_| false)).await;
     Box::pin(agent.close()).await;
     Ok(())
 }
 
-/// Runs until everything that can be done now is done and told, or until cancelled.
+/// Runs until everything possible is done and reported, or until cancelled.
 pub async fn once(
     mut config: AgentConfig,
     runtime: Arc<dyn Runtime>,
@@ -90,10 +90,10 @@ pub async fn once(
     cancel: CancellationToken,
 ) -> Result<(Settled, Report), AgentError> {
     config.poll.start_spread = Duration::ZERO;
-    // It ends with what is there to do now.
-    config.poll.hold = Duration::ZERO;
+    // Ends when there is no work left for now.
+    config.poll.long_poll = Duration::ZERO;
     let mut agent = Box::new(Agent::open(config, runtime, clock)?);
-    Box::pin(agent.look_for_an_engine()).await;
+    Box::pin(agent.advise_on_runtime()).await;
     Box::pin(agent.drive(&cancel, |machine| machine.settled() != Settled::Working)).await;
     let now = agent.clock.now();
     let mut report = agent.machine.report(now);
@@ -107,7 +107,7 @@ struct Agent {
     clock: Arc<dyn Clock>,
     rng: StdRng,
     machine: Machine,
-    keeper: Keeper,
+    keeper: ConnectionManager,
     runtime: Arc<dyn Runtime>,
     writer: Writer,
     state: Arc<StateDir>,
@@ -116,7 +116,7 @@ struct Agent {
     works: HashMap<WorkId, CancellationToken>,
     wake: Timestamp,
     reported: Option<Report>,
-    /// Why nothing runs here.
+    /// Why this device has no runtime.
     nothing_runs: Option<Trouble>,
 }
 
@@ -124,11 +124,11 @@ impl Agent {
     fn open(config: AgentConfig, runtime: Arc<dyn Runtime>, clock: Arc<dyn Clock>) -> Result<Self, AgentError> {
         let settings = config.settings()?;
         let state = Arc::new(StateDir::open(&config.state_dir)?);
-        if let Some(told) = crate::identity::machine::set_aside(&config)? {
+        if let Some(changed_file) = crate::identity::machine::set_aside(&config)? {
             let message = format!(
-                "`{}` is not what it was when this identity was given: this disk was copied from another machine, and \
-                 identity and records are put aside; enrol this device with a token of its own",
-                told.display()
+                "`{}` has changed since enrollment: this disk was copied from another machine. The agent has set the \
+                 identity and the records aside; enroll this device with its own token",
+                changed_file.display()
             );
             log(&Event { level: Level::Error, code: Some(Code::IdentityUnusable), deployment: None, message });
         }
@@ -139,7 +139,7 @@ impl Agent {
                 level: Level::Error,
                 code: Some(Code::RecordUnreadable),
                 deployment: None,
-                message: format!("{}: taken as unknown, workloads are left alone", error.chain()),
+                message: format!("{}: treated as unknown, workloads are not changed", error.chain()),
             };
             log(&event);
         }
@@ -150,7 +150,7 @@ impl Agent {
         let machine = Machine::new(settings, found.loaded, now, &mut rng);
         let (inputs, arriving) = mpsc::channel(INPUTS_MAX);
         let writer = Writer::start(Arc::clone(&state), inputs.clone());
-        let keeper = Keeper::new(config, Arc::clone(&clock), Host::of(&*runtime))?;
+        let keeper = ConnectionManager::new(config, Arc::clone(&clock), Host::of(&*runtime))?;
         Ok(Self {
             clock,
             rng,
@@ -168,8 +168,8 @@ impl Agent {
         })
     }
 
-    /// A device that cannot run anything says so in its log and to whoever asks, with what would change it.
-    async fn look_for_an_engine(&mut self) {
+    /// A device without a runtime reports this in its log and in `status`, with the next steps.
+    async fn advise_on_runtime(&mut self) {
         let places = absent::Places::of_this_machine();
         let Some(advice) = absent::advice(&self.keeper.config, &places).await else { return };
         if !self.runtime.deployment_types().is_empty() {
@@ -183,8 +183,8 @@ impl Agent {
     async fn drive(&mut self, cancel: &CancellationToken, done: impl Fn(&Machine) -> bool) {
         let mut housekeeping = tokio::time::interval(HOUSEKEEPING);
         housekeeping.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        // Before anything can be begun.
-        self.keep_house().await;
+        // Before any work can start.
+        self.do_housekeeping().await;
         let changes = watch(Arc::clone(&self.runtime), self.inputs.clone());
         while !cancel.is_cancelled() && !done(&self.machine) {
             let sleep = self.wake.since(self.clock.now()).min(SLEEP_MAX);
@@ -192,7 +192,7 @@ impl Agent {
                 () = cancel.cancelled() => break,
                 Some(input) = self.arriving.recv() => self.feed(input),
                 () = tokio::time::sleep(sleep) => self.feed(Input::Tick),
-                _ = housekeeping.tick() => self.keep_house().await,
+                _ = housekeeping.tick() => self.do_housekeeping().await,
             }
         }
         changes.abort();
@@ -202,7 +202,7 @@ impl Agent {
         }
     }
 
-    /// The state folder is free for another agent afterwards.
+    /// Releases the state folder for another agent.
     async fn close(self) {
         let Self { arriving, writer, state, .. } = self;
         drop(arriving);
@@ -210,13 +210,13 @@ impl Agent {
         drop(state);
     }
 
-    /// Notices files that changed, connections that are too old, a trust bundle that is due.
-    async fn keep_house(&mut self) {
+    /// Checks for changed files, old connections, and a due refresh of the trust bundle.
+    async fn do_housekeeping(&mut self) {
         self.check_hold();
         for event in self.keeper.check().await {
             log(&event);
         }
-        // Before the server is asked for anything: a first boot may have been prepared for.
+        // Before the first request: there may be a preloaded desired state.
         self.check_preload();
         if let Some(devices) = self.keeper.take_devices() {
             self.feed(Input::Devices(devices));
@@ -247,11 +247,11 @@ impl Agent {
     fn feed(&mut self, input: Input) {
         let now = self.clock.now();
         for effect in self.machine.step(input, now, &mut self.rng) {
-            self.carry_out(effect);
+            self.execute(effect);
         }
     }
 
-    fn carry_out(&mut self, effect: Effect) {
+    fn execute(&mut self, effect: Effect) {
         match effect {
             Effect::Request { id, request } => {
                 let link = self.keeper.link();
@@ -300,18 +300,18 @@ impl Agent {
         let inputs = self.inputs.clone();
         tokio::spawn(async move {
             let outcome = tasks::finish(work, &token).await;
-            // Marks the work as over, so that its entry is dropped with the next one.
+            // Marks the work as finished, so that its entry is dropped with the next one.
             token.cancel();
             let _ = inputs.send(Input::WorkFinished { work: id, outcome }).await;
         });
     }
 
-    /// Leaves a picture for `status` and `explain`. A convenience: losing it loses nothing.
+    /// Writes the report for `status` and `explain`. Losing it is harmless.
     fn publish_report(&mut self) {
         let now = self.clock.now();
         let mut report = self.machine.report(now);
         if let Some(trouble) = self.keeper.trouble(now) {
-            // Said once: a request that failed for want of an identity says no more.
+            // Reported once: a request that failed without an identity adds nothing.
             report.troubles.retain(|known| known.code != Code::IdentityUnusable);
             report.troubles.push(trouble);
         }
@@ -329,13 +329,13 @@ impl Agent {
     }
 }
 
-/// Nothing is switched on to run workloads with.
+/// No runtime is enabled.
 pub fn no_runtime(message: String, since: Timestamp) -> Trouble {
     let (about, title) = ("runtime".to_owned(), Code::NoRuntime.title().to_owned());
     Trouble { about, code: Code::NoRuntime, title, message, since, retry_at: None, security: false }
 }
 
-/// Passes on what the runtime notices by itself. A burst of events is one reason to look.
+/// Forwards events of the runtime. A burst of events leads to one observation.
 fn watch(runtime: Arc<dyn Runtime>, inputs: mpsc::Sender<Input>) -> JoinHandle<()> {
     tokio::spawn(async move {
         loop {
@@ -352,7 +352,7 @@ fn write_report(folder: &Path, report: &Report) {
     let Ok(json) = serde_json::to_vec_pretty(report) else { return };
     let temporary = folder.join("report.new");
     if std::fs::write(&temporary, json).is_err() || std::fs::rename(&temporary, folder.join(REPORT_FILE)).is_err() {
-        // A full disk: the little there is belongs to the records.
+        // A full disk: the remaining space is for the records.
         let _ = std::fs::remove_file(&temporary);
     }
 }

@@ -24,10 +24,10 @@ pub enum TlsError {
     Ca(String),
 }
 
-/// How the trust endpoint proves who it is. There is no trust on first use (TLS-05).
+/// How the trust endpoint proves its identity. There is no trust on first use (TLS-05).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TrustAnchor {
-    /// PEM certificates of the authority behind the endpoint's certificate.
+    /// PEM certificates of the authority of the endpoint.
     Ca(Vec<u8>),
     /// SHA-256 of the SubjectPublicKeyInfo of the endpoint's certificate.
     Pin([u8; 32]),
@@ -46,7 +46,7 @@ impl TrustAnchor {
     }
 }
 
-/// Mutual TLS to the WFM this client belongs to, and to no other.
+/// Mutual TLS, only to the WFM of this client.
 pub fn wfm_config(identity: &Identity, clock: Arc<dyn Clock>) -> Result<ClientConfig, TlsError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     // WID-04: from the client's own SVID, not from configuration.
@@ -59,24 +59,24 @@ pub fn wfm_config(identity: &Identity, clock: Arc<dyn Clock>) -> Result<ClientCo
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_client_auth_cert(identity.chain.clone(), identity.key.clone_key())
         .map_err(TlsError::Setup)?;
-    // TLS-03: a resumed session would outlive what was checked in the full handshake.
+    // TLS-03: a resumed session would outlive the checks of the full handshake.
     config.resumption = Resumption::disabled();
     Ok(config)
 }
 
-/// Whether an identity's own chain leads to its own trust bundle: what does not would be refused by the server.
-pub(crate) fn leads_to_its_bundle(identity: &Identity, clock: &dyn Clock) -> Result<(), String> {
+/// Whether the trust bundle of an identity trusts its own chain: otherwise the server would reject it.
+pub(crate) fn is_trusted_by_its_bundle(identity: &Identity, clock: &dyn Clock) -> Result<(), String> {
     let Some((leaf, intermediates)) = identity.chain.split_first() else { return Err("no certificate".to_owned()) };
     let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms;
     let now = UnixTime::since_unix_epoch(Duration::from_micros(u64::try_from(clock.now().0).unwrap_or(0)));
     let anchors = anchors_at(&identity.anchors, now);
-    let leaf = EndEntityCert::try_from(leaf).map_err(|error| error.to_string())?;
+    let leaf = EndEntityCert::try_from(leaf).map_err(|error| explain(&error))?;
     leaf.verify_for_usage(algorithms.all, &anchors, intermediates, now, KeyUsage::client_auth(), None, None)
         .map(|_| ())
-        .map_err(|error| format!("its certificate does not lead to the trust bundle: {error}"))
+        .map_err(|error| format!("its certificate is not trusted: {}", explain(&error)))
 }
 
-/// Whether this client's manager, as it was at `at`, has signed these bytes.
+/// Whether the manager of this client signed these bytes at `at`.
 pub(crate) fn verify_statement(
     identity: &Identity,
     chain: &[CertificateDer<'_>],
@@ -85,16 +85,17 @@ pub(crate) fn verify_statement(
     bytes: &[u8],
     signature: &[u8],
 ) -> Result<(), String> {
-    let Some((leaf, intermediates)) = chain.split_first() else { return Err("it brings no certificate".to_owned()) };
+    let Some((leaf, intermediates)) = chain.split_first() else { return Err("it contains no certificate".to_owned()) };
     let algorithms = aws_lc_rs::default_provider().signature_verification_algorithms;
     let anchors = anchors_at(&identity.anchors, at);
-    verify_wfm(&identity.client.wfm, &anchors, leaf, intermediates, at, &algorithms)
-        .map_err(|error| format!("who signed it is not the manager of this device: {error}"))?;
+    verify_wfm(&identity.client.wfm, &anchors, leaf, intermediates, at, &algorithms).map_err(|error| {
+        format!("it is not signed by the manager of this device: {}", crate::http::explain_tls(&error).1)
+    })?;
     let known = algorithms.mapping.iter().find(|(known, _)| u16::from(*known) == scheme);
-    let (_, known) = known.ok_or_else(|| format!("signatures of scheme {scheme:#06x} are not known here"))?;
-    let leaf = EndEntityCert::try_from(leaf).map_err(|error| error.to_string())?;
-    let fits = known.iter().any(|algorithm| leaf.verify_signature(*algorithm, bytes, signature).is_ok());
-    fits.then_some(()).ok_or_else(|| "its signature does not fit what it says".to_owned())
+    let (_, known) = known.ok_or_else(|| format!("signature scheme {scheme:#06x} is unknown"))?;
+    let leaf = EndEntityCert::try_from(leaf).map_err(|error| explain(&error))?;
+    let matches = known.iter().any(|algorithm| leaf.verify_signature(*algorithm, bytes, signature).is_ok());
+    matches.then_some(()).ok_or_else(|| "its signature does not match its content".to_owned())
 }
 
 /// Ordinary TLS to the trust endpoint.
@@ -139,7 +140,7 @@ impl TimeProvider for ClockTime {
     }
 }
 
-/// The anchors that count at this time: webpki does not look at theirs.
+/// The anchors that are valid at this time: webpki does not check their validity.
 fn anchors_at<'a>(anchors: &'a [CertificateDer<'static>], now: UnixTime) -> Vec<TrustAnchorDer<'a>> {
     let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
     let valid = |anchor: &&CertificateDer<'_>| {
@@ -151,12 +152,12 @@ fn anchors_at<'a>(anchors: &'a [CertificateDer<'static>], now: UnixTime) -> Vec<
     anchors.iter().filter(valid).filter_map(|anchor| anchor_from_trusted_cert(anchor).ok()).collect()
 }
 
-/// Who has to be at the other end.
+/// The expected identity of the server.
 #[derive(Debug)]
 enum Expected {
-    /// The WFM is recognised by its SPIFFE ID; the URL is routing only (WID-04, SV-03).
+    /// The WFM is identified by its SPIFFE ID; the URL is only for routing (WID-04, SV-03).
     Wfm { id: WfmIdentity, anchors: Vec<CertificateDer<'static>> },
-    /// TLS-05: the public key is known beforehand; a DNS name, when used, must match too.
+    /// TLS-05: the public key is known beforehand; a DNS name, if used, must match too.
     Pin([u8; 32]),
 }
 
@@ -164,6 +165,37 @@ enum Expected {
 struct Verifier {
     expected: Expected,
     provider: Arc<CryptoProvider>,
+}
+
+/// Why a certificate is not valid, as a clause about it.
+fn explain(error: &webpki::Error) -> String {
+    match error {
+        webpki::Error::CertExpired { time, not_after } => expired(*not_after, *time),
+        webpki::Error::CertNotValidYet { time, not_before } => not_valid_yet(*not_before, *time),
+        webpki::Error::UnknownIssuer | webpki::Error::InvalidSignatureForPublicKey => UNTRUSTED.to_owned(),
+        webpki::Error::CertNotValidForName(_) => "it is not valid for the name of the server".to_owned(),
+        other => format!("it is not valid ({other})"),
+    }
+}
+
+fn unusable(error: &webpki::Error) -> String {
+    format!("the server's certificate cannot be used: {}", explain(error))
+}
+
+pub(crate) const UNTRUSTED: &str = "it is not signed by an authority this device trusts";
+
+pub(crate) fn expired(not_after: UnixTime, now: UnixTime) -> String {
+    format!("it expired on {}; this device's clock says {}: check the clock", date(not_after), date(now))
+}
+
+pub(crate) fn not_valid_yet(not_before: UnixTime, now: UnixTime) -> String {
+    format!("it is valid from {}; this device's clock says {}: check the clock", date(not_before), date(now))
+}
+
+/// The day in UTC, such as `2026-11-25`.
+fn date(at: UnixTime) -> String {
+    let micros = i64::try_from(at.as_secs()).unwrap_or(i64::MAX).saturating_mul(1_000_000);
+    Timestamp(micros).to_string().chars().take("2026-11-25".len()).collect()
 }
 
 fn refuse(reason: impl Into<String>) -> rustls::Error {
@@ -228,14 +260,14 @@ fn verify_wfm(
     let prefix = format!("spiffe://{}/", expected.trust_domain);
     if !svid.spiffe_id.starts_with(&prefix) {
         let (id, domain) = (svid.spiffe_id, &expected.trust_domain);
-        return Err(refuse(format!("the server is `{id}`, not of trust domain `{domain}`")));
+        return Err(refuse(format!("the server is `{id}`, which is not in trust domain `{domain}`")));
     }
     let usage = KeyUsage::server_auth();
     EndEntityCert::try_from(end_entity)
         .and_then(|leaf| {
             leaf.verify_for_usage(algorithms.all, anchors, intermediates, now, usage, None, None).map(|_| ())
         })
-        .map_err(|error| refuse(format!("the server's certificate does not lead to the trust bundle: {error}")))?;
+        .map_err(|error| refuse(format!("the server's certificate is not trusted: {}", explain(&error))))?;
     if svid.spiffe_id == expected.to_string() {
         Ok(())
     } else {
@@ -248,14 +280,14 @@ fn verify_pin(
     end_entity: &CertificateDer<'_>,
     server_name: &ServerName<'_>,
 ) -> Result<(), rustls::Error> {
-    let leaf = EndEntityCert::try_from(end_entity).map_err(|error| refuse(error.to_string()))?;
+    let leaf = EndEntityCert::try_from(end_entity).map_err(|error| refuse(unusable(&error)))?;
     let digest = ::aws_lc_rs::digest::digest(&::aws_lc_rs::digest::SHA256, leaf.subject_public_key_info().as_ref());
     if digest.as_ref() != pin {
         let seen = margo::digest::hex(digest.as_ref());
         return Err(refuse(format!("the server's public key is sha256:{seen}, which is not the one pinned")));
     }
     if let ServerName::DnsName(_) = server_name {
-        leaf.verify_is_valid_for_subject_name(server_name).map_err(|error| refuse(error.to_string()))?;
+        leaf.verify_is_valid_for_subject_name(server_name).map_err(|error| refuse(unusable(&error)))?;
     }
     Ok(())
 }

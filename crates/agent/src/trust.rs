@@ -1,9 +1,9 @@
-//! Discovery and trust bundle: fetched over an authenticated connection, replaced as a whole, never stepped back
+//! Discovery and trust bundle: fetched over an authenticated connection, replaced as a whole, never by an older one
 //! (TB-01 to TB-05).
 
 use crate::config::AgentConfig;
 use crate::disk::{DiskError, create_private_dir, write_private};
-use crate::enrol::Enrolment;
+use crate::enroll::Enrollment;
 use crate::http::{self, HttpError};
 use crate::identity::{fetched_bundle, identity_dir};
 use crate::machine::io::Answer;
@@ -19,16 +19,16 @@ use url::Url;
 /// A discovery document is two lines, a bundle a few certificates.
 const BODY_BYTES_MAX: usize = 1 << 20;
 
-/// A bundle that asks to be fetched more often than this is not obeyed: the endpoint would be flooded by a fleet.
+/// Lower bound of the refresh hint: a fleet must not flood the endpoint.
 const REFRESH_MIN: Duration = Duration::from_secs(5);
 
-/// Nor one that asks for less often than this: anchors are rotated within weeks.
+/// Upper bound of the refresh hint: anchors are rotated within weeks.
 const REFRESH_MAX: Duration = Duration::from_hours(24);
 
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
     #[error(
-        "give the trust endpoint a CA file or a pin: without one its answer could come from anybody, and nothing is trusted on first use"
+        "set a CA file or a pin for the trust endpoint: without one its identity cannot be verified, and nothing is trusted on first use"
     )]
     NoAnchor,
     #[error("read the CA file `{path}`")]
@@ -41,11 +41,11 @@ pub enum TrustError {
     Tls(#[from] TlsError),
     #[error(transparent)]
     Http(#[from] HttpError),
-    #[error("ask `{url}`: {message}")]
+    #[error("request `{url}`: {message}")]
     Unreachable { url: String, message: String },
-    #[error("ask `{url}`: the server answered {status}{detail}")]
+    #[error("request `{url}`: the server answered {status}{detail}")]
     Status { url: String, status: u16, detail: String },
-    #[error("the answer of `{url}` cannot be used: {message}")]
+    #[error("the response of `{url}` cannot be used: {message}")]
     Answer { url: String, message: String },
     #[error("the trust bundle was refused: {0}")]
     Refused(String),
@@ -53,7 +53,7 @@ pub enum TrustError {
     Disk(#[from] DiskError),
 }
 
-/// How the trust endpoint is recognised, as configured; refuses to go without (TLS-05). A pin wins over a CA.
+/// The configured trust anchor; an error without one (TLS-05). A pin takes precedence over a CA.
 pub fn anchor(config: &AgentConfig) -> Result<TrustAnchor, TrustError> {
     if let Some(pin) = &config.trust.pin {
         return Ok(TrustAnchor::parse_pin(pin)?);
@@ -63,9 +63,9 @@ pub fn anchor(config: &AgentConfig) -> Result<TrustAnchor, TrustError> {
     Ok(TrustAnchor::Ca(pem))
 }
 
-/// The endpoint to ask: as configured, else the one this client enrolled at, with the anchor used then.
+/// The configured endpoint, else the one this client enrolled at, with its anchor.
 pub fn endpoint(config: &AgentConfig) -> Result<Option<(Url, TrustAnchor)>, TrustError> {
-    let enrolled = Enrolment::load(&config.state_dir);
+    let enrolled = Enrollment::load(&config.state_dir);
     match (&config.trust.url, enrolled) {
         (Some(url), enrolled) => {
             let anchor = anchor(config).or_else(|error| match enrolled {
@@ -88,7 +88,7 @@ pub fn client(
     Ok(http::client(tls, &config.http, config.proxy.as_ref())?)
 }
 
-/// Fetches the bundle and, if it is acceptable, makes it the one in use. Says when to look again.
+/// Fetches the bundle and, if it is valid, puts it in use. Returns when to refresh again.
 pub async fn refresh(
     config: &AgentConfig,
     own: &TrustDomain,
@@ -102,10 +102,10 @@ pub async fn refresh(
     let discovery = Discovery::read(&body).map_err(|findings| unusable(&discovery_url, findings.to_string()))?.document;
     // TB-01: a document about another trust domain is not for this client.
     if discovery.trust_domain != *own {
-        let message = format!("it is about trust domain `{}`, this client is in `{own}`", discovery.trust_domain);
+        let message = format!("it is for trust domain `{}`, this client is in `{own}`", discovery.trust_domain);
         return Err(unusable(&discovery_url, message));
     }
-    // TB-02: the reader refuses anything but https, and the same anchor must cover another origin.
+    // TB-02: the reader rejects everything but https, and the same anchor must cover another origin.
     let body = get(&client, &discovery.trust_bundle_uri).await?;
     let offered = TrustBundle::read(&body).map_err(|findings| TrustError::Refused(findings.to_string()))?.document;
     let next = offered.refresh_hint_seconds.map_or(config.trust.refresh, Duration::from_secs);
@@ -113,7 +113,7 @@ pub async fn refresh(
     Ok(Some(next.clamp(REFRESH_MIN, REFRESH_MAX)))
 }
 
-/// TB-04, TB-05: replaces the bundle held, unless it is older.
+/// TB-04, TB-05: replaces the current bundle, unless the new one is older.
 pub(crate) fn take(state_dir: &Path, body: &[u8], offered: &TrustBundle) -> Result<(), TrustError> {
     let path = fetched_bundle(state_dir);
     let held = std::fs::read(&path).ok();
@@ -124,7 +124,7 @@ pub(crate) fn take(state_dir: &Path, body: &[u8], offered: &TrustBundle) -> Resu
     if let (Some(held), Some(offered)) = (held.and_then(|held| held.sequence), offered.sequence)
         && offered < held
     {
-        return Err(TrustError::Refused(format!("its sequence {offered} is older than {held}, which is held")));
+        return Err(TrustError::Refused(format!("its sequence {offered} is older than the current sequence {held}")));
     }
     let folder = identity_dir(state_dir);
     create_private_dir(&folder).map_err(|source| DiskError::Io { path: folder, source })?;

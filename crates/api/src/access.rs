@@ -1,4 +1,4 @@
-//! Tokens, operators, web sessions and the audit.
+//! Tokens, operators, web sessions and the audit log.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -14,7 +14,7 @@ pub struct Token {
     pub expires_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<String>,
-    /// Only in the answer that creates it.
+    /// Only in the response that creates it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
 }
@@ -27,7 +27,7 @@ pub struct CreateToken {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_for_seconds: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub comment: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -37,7 +37,7 @@ pub struct AuditRecord {
     pub at: String,
     pub actor: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub comment: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
     pub action: String,
@@ -58,7 +58,7 @@ pub struct AuditRecord {
 pub struct AuditVerification {
     pub intact: bool,
     pub records: u64,
-    /// The first record that does not fit.
+    /// The first invalid record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub broken_at: Option<i64>,
 }
@@ -71,7 +71,7 @@ pub struct WhoAmI {
     pub server_version: String,
 }
 
-/// Somebody who signs in with a name and a password.
+/// An operator who signs in with a name and a password.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Operator {
@@ -87,13 +87,13 @@ pub struct SetPassword {
     /// 12 to 200 characters.
     pub password: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub comment: Option<String>,
 }
 
 /// Without the password.
 impl fmt::Debug for SetPassword {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SetPassword").field("reason", &self.reason).finish_non_exhaustive()
+        f.debug_struct("SetPassword").field("comment", &self.comment).finish_non_exhaustive()
     }
 }
 
@@ -101,16 +101,16 @@ impl fmt::Debug for SetPassword {
 #[serde(rename_all = "camelCase")]
 pub struct PasswordSet {
     pub name: String,
-    /// Browsers that were signed in with the old one.
+    /// Web sessions that were ended.
     pub sessions_ended: u64,
 }
 
-/// A browser that is signed in.
+/// A web session.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Session {
     pub id: String,
-    /// Whose it is: `operator:admin`, `token:ci`.
+    /// Its owner: `operator:admin`, `token:ci`.
     pub actor: String,
     pub address: String,
     pub browser: String,

@@ -1,4 +1,4 @@
-//! The catalog and what fits where.
+//! The catalog and compatibility.
 
 use crate::devices::DeviceRef;
 use crate::registries::RegistryUse;
@@ -31,27 +31,27 @@ pub struct ApplicationVersion {
     pub imported_at: String,
     pub profiles: Vec<Profile>,
     pub resources: Vec<Resource>,
-    /// What is odd about the package, and which of its components no registry is known to have.
+    /// Warnings about the package, and its components that no registry is known to have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// What registries said about its components; left out where they were not asked since the server was started.
+    /// Result of the registry check of its components; absent if there was none since the start of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub components_asked: Option<ComponentsAsked>,
-    /// Files of the package that the catalog does not need, and has not kept.
+    pub components_checked: Option<ComponentsChecked>,
+    /// Files of the package that the catalog does not need and did not store.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub left_out: Vec<String>,
+    pub skipped: Vec<String>,
 }
 
-/// When registries were asked for the components of an application, and what they said. `warnings` says it in words.
+/// When the registries were checked for the components of an application, and the result. `warnings` has the details.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ComponentsAsked {
+pub struct ComponentsChecked {
     pub at: String,
-    /// How many they were asked for.
+    /// Number of components checked.
     pub artifacts: u64,
-    /// Those that are surely not where the package says.
+    /// Components that are definitely missing.
     pub missing: u64,
-    /// Those that nobody could be asked for; devices may reach what the server does not.
+    /// Components that could not be checked; devices may reach registries that the server does not.
     pub unknown: u64,
 }
 
@@ -75,14 +75,14 @@ pub struct Resource {
     pub media_type: String,
 }
 
-/// `GET /api/applications/{id}`: one application with all its versions and what runs of it.
+/// `GET /api/applications/{id}`: one application with all its versions and its deployments.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationDetail {
     pub id: String,
     pub name: String,
     pub versions: Vec<ApplicationVersion>,
-    /// Deployments by version, counted by convergence.
+    /// Deployments by version, counted by state.
     #[schema(value_type = Object)]
     pub deployments: std::collections::BTreeMap<String, crate::summary::Counts>,
 }
@@ -93,24 +93,24 @@ pub struct ApplicationDetail {
 pub struct ImportApplication {
     /// `oci://registry/repository:tag` or `oci://registry/repository@sha256:...`.
     pub source: String,
-    /// Without user, password, CA or plain HTTP, those kept for the registry are used (`/api/registries`).
+    /// Without user, password, CA or plain HTTP, the stored ones of the registry are used (`/api/registries`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,
     /// Used for this import only; never stored, logged or shown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(format = "password")]
     pub password: Option<String>,
-    /// Speak HTTP instead of HTTPS; accepted for loopback addresses only.
+    /// Use HTTP instead of HTTPS; accepted for loopback addresses only.
     #[serde(default)]
     pub plain_http: bool,
-    /// PEM of a further CA to trust for this registry.
+    /// PEM of an additional CA to trust for this registry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub comment: Option<String>,
 }
 
-/// The password is for the registry alone: it must not reach a log by way of `{:?}`.
+/// The password is for the registry only: it must not reach a log through `{:?}`.
 impl std::fmt::Debug for ImportApplication {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ImportApplication")
@@ -121,74 +121,74 @@ impl std::fmt::Debug for ImportApplication {
     }
 }
 
-/// Answer to an import or an upload.
+/// Response of an import or an upload.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Imported {
-    /// False when exactly this package was there already.
+    /// False when this package already existed.
     pub added: bool,
     pub application: ApplicationVersion,
-    /// How the registry was asked, when it came from one.
+    /// How the registry was used, when it came from one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registry: Option<RegistryUse>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum FitOutcome {
-    Fits,
-    DoesNotFit,
+pub enum Compatibility {
+    Compatible,
+    Incompatible,
     Unknown,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct DeviceFit {
+pub struct DeviceCompatibility {
     #[serde(flatten)]
     pub device: DeviceRef,
-    pub outcome: FitOutcome,
+    pub outcome: Compatibility,
     /// The profile that would be used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    pub profiles: Vec<ProfileFit>,
+    pub profiles: Vec<ProfileCompatibility>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct ProfileFit {
+pub struct ProfileCompatibility {
     pub profile: String,
     #[serde(rename = "type")]
     pub profile_type: String,
-    pub outcome: FitOutcome,
-    pub reasons: Vec<FitReason>,
+    pub outcome: Compatibility,
+    pub reasons: Vec<CompatibilityReason>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct FitReason {
+pub struct CompatibilityReason {
     pub rule: String,
-    pub outcome: FitOutcome,
+    pub outcome: Compatibility,
     pub message: String,
 }
 
-/// `GET /api/applications/{id}/versions/{version}/questions`: settings by section, for all profiles or one.
+/// `GET /api/applications/{id}/versions/{version}/parameters`: parameters by section, for all profiles or one.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Questions {
-    pub sections: Vec<QuestionSection>,
+pub struct Parameters {
+    pub sections: Vec<ParameterSection>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct QuestionSection {
+pub struct ParameterSection {
     pub name: String,
-    pub questions: Vec<Question>,
+    pub parameters: Vec<Parameter>,
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "four independent facts about a setting")]
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Question {
+pub struct Parameter {
     pub parameter: String,
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -196,14 +196,14 @@ pub struct Question {
     pub immutable: bool,
     pub sensitive: bool,
     pub data_type: String,
-    /// Whether an empty answer is accepted.
+    /// Whether an empty value is accepted.
     pub allow_empty: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub default: Option<serde_json::Value>,
     /// The rules in words: `30 to 360`, `at most 45 characters`.
     pub rules: Vec<String>,
-    /// The regular expression a text is held against; `rules` has words for it, or an example.
+    /// The regular expression that a text must match; `rules` describes it or gives an example.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

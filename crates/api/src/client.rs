@@ -2,7 +2,7 @@
 
 mod access;
 mod applications;
-mod changes;
+mod rollouts;
 mod clients;
 mod keys;
 mod registries;
@@ -22,55 +22,55 @@ use url::Url;
 pub use access::AuditQuery;
 pub use deployments::DeploymentQuery;
 pub use devices::DeviceQuery;
-pub use events::{EventQuery, EventStream, Streamed};
+pub use events::{EventQuery, EventStream, StreamItem};
 
 use keys::Keys;
 
-/// An import pulls from a registry before it answers, so this is longer than any other request needs.
+/// An import pulls from a registry before it responds, so this is longer than any other request needs.
 const TIMEOUT_DEFAULT: Duration = Duration::from_mins(2);
-/// A server that cannot be reached should be told soon.
+/// An unreachable server should be reported soon.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// A request whose connection broke is sent again after these pauses: at once, then when a server may be back.
+/// A request whose connection broke is repeated after these pauses: at once, then when a server may be back.
 const REPEAT_AFTER: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
-/// The largest answer read into memory: a page of a thousand items with room to spare.
+/// The largest response read into memory: a page of a thousand items fits easily.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The server refused, and says why and what to do.
+    /// The server rejected the request, and says why and what to do.
     #[error("{}", .0.detail)]
     Problem(Box<ApiProblem>),
-    #[error("cannot reach the server at {url}; check that it runs and that the address is right")]
+    #[error("cannot reach the server at {url}; check that it runs and that the address is correct")]
     Unreachable {
         url: Url,
         #[source]
         source: reqwest::Error,
     },
-    #[error("the answer of {url} broke off")]
+    #[error("the response of {url} is incomplete")]
     BrokenOff {
         url: Url,
         #[source]
         source: reqwest::Error,
     },
-    #[error("the answer of {url} (status {status}) is not one of a Margrave server; check the address")]
+    #[error("the response of {url} (status {status}) is not from a Margrave server; check the address")]
     NotMargrave { url: Url, status: u16 },
-    #[error("the answer of {url} cannot be read; client and server may be of different versions")]
+    #[error("cannot parse the response of {url}; client and server versions may differ")]
     Unreadable {
         url: Url,
         #[source]
         source: serde_json::Error,
     },
-    #[error("the answer of {url} is larger than {max} bytes; ask for smaller pages")]
+    #[error("the response of {url} is larger than {max} bytes; request smaller pages")]
     TooLarge { url: Url, max: usize },
-    #[error("{url} accepts the connection but does not answer; try again, or look at the server")]
+    #[error("{url} accepts the connection but does not respond; try again, or check the server")]
     NoAnswer { url: Url },
-    #[error("the server has ended the stream, as it does when it stops")]
+    #[error("the server has ended the stream, probably because it is stopping")]
     StreamEnded,
     #[error("`{0}` is not the address of a server; write for example `https://fleet.example:8443`")]
     Address(String),
-    #[error("the CA certificates given cannot be used; they must be PEM")]
+    #[error("invalid CA certificates; they must be PEM")]
     Ca(#[source] reqwest::Error),
-    #[error("the token holds characters that a token never has; copy it again")]
+    #[error("the token contains invalid characters; copy it again")]
     Token,
     #[error("an idempotency key has 1 to {} printable characters without spaces", keys::GIVEN_CHARS_MAX)]
     IdempotencyKey,
@@ -92,7 +92,7 @@ impl ClientError {
 
 pub type Result<T> = std::result::Result<T, ClientError>;
 
-/// Where the server is and how to be let in.
+/// The address of the server and the credentials.
 #[derive(Debug, Clone)]
 pub struct ClientOptions {
     /// Root of the server, such as `https://127.0.0.1:8443`; `/api` is added.
@@ -101,8 +101,8 @@ pub struct ClientOptions {
     /// PEM of certificate authorities to trust besides the system's.
     pub ca_pem: Option<String>,
     pub timeout: Duration,
-    /// Sent with the first request that changes something, and with further ones as `KEY-2`, `KEY-3`: who repeats all of
-    /// them gets the same answers. Without it every request gets a key of its own.
+    /// Sent with the first request that changes something, and with further ones as `KEY-2`, `KEY-3`: repeating all of
+    /// them returns the same responses. Without it every request gets a key of its own.
     pub idempotency_key: Option<String>,
 }
 
@@ -138,16 +138,16 @@ pub struct ApiClient {
 
 impl std::fmt::Debug for ApiClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The token stays out.
+        // The token is not shown.
         f.debug_struct("ApiClient").field("base", &self.base.as_str()).finish_non_exhaustive()
     }
 }
 
-/// What changes an answer without being part of the body.
+/// Request parameters outside the body.
 #[derive(Debug, Clone, Copy, Default)]
 struct Terms<'a> {
     if_match: Option<i64>,
-    /// Whatever its revision, as long as it is there.
+    /// Any revision, as long as it exists.
     if_present: bool,
     dry_run: bool,
     reason: Option<&'a str>,
@@ -179,7 +179,7 @@ impl ApiClient {
         Ok(Self { http: builder.build().map_err(ClientError::Ca)?, base, token, keys })
     }
 
-    /// A stream that is none of ours.
+    /// An invalid stream.
     fn odd(&self) -> ClientError {
         ClientError::TooLarge { url: self.base.clone(), max: ANSWER_BYTES_MAX }
     }
@@ -219,7 +219,7 @@ impl ApiClient {
             request = request.query(&[("dryRun", "true")]);
         }
         if let Some(reason) = terms.reason {
-            request = request.query(&[("reason", reason)]);
+            request = request.query(&[("comment", reason)]);
         }
         request
     }
@@ -249,7 +249,7 @@ impl ApiClient {
         serde_json::from_slice(&bytes).map_err(|source| ClientError::Unreadable { url, source })
     }
 
-    /// Sends, and sends again when the connection breaks: reading does no harm, and whatever changes something has a key.
+    /// Sends, and repeats when the connection breaks: reads are harmless, and every change has an idempotency key.
     async fn bytes(&self, request: RequestBuilder) -> Result<(Url, String, Vec<u8>)> {
         let mut broke = false;
         for pause in REPEAT_AFTER {
@@ -263,7 +263,7 @@ impl ApiClient {
         self.bytes_once(request).await
     }
 
-    /// Sends, and turns every answer that is not a success into an error.
+    /// Sends, and turns every response that is not a success into an error.
     async fn bytes_once(&self, request: RequestBuilder) -> Result<(Url, String, Vec<u8>)> {
         let response = request.send().await.map_err(|source| ClientError::Unreachable {
             url: source.url().cloned().unwrap_or_else(|| self.base.clone()),
@@ -283,8 +283,8 @@ impl ApiClient {
     }
 }
 
-/// Whether the connection was lost with the request on its way. A server that was never reached is told at once; one that
-/// was, and cannot be reached now, may be restarting.
+/// Whether the connection was lost during the request. A server that was never reached is reported at once; one that
+/// was reached before may be restarting.
 fn is_loss(error: &ClientError, broke: bool) -> bool {
     match error {
         ClientError::Unreachable { source, .. } => {
@@ -319,7 +319,7 @@ async fn read_bounded(mut response: Response, url: &Url) -> Result<Vec<u8>> {
     Ok(body)
 }
 
-/// Which part of a list: `after` is the `next` of the page before.
+/// Which part of a list: `after` is the `next` of the previous page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PageQuery {
     pub limit: Option<u32>,

@@ -8,18 +8,18 @@ use utoipa::ToSchema;
 pub enum ClientState {
     Pending,
     Accepted,
-    Retired,
+    Decommissioned,
 }
 
 impl ClientState {
-    pub const ALL: [Self; 3] = [Self::Pending, Self::Accepted, Self::Retired];
+    pub const ALL: [Self; 3] = [Self::Pending, Self::Accepted, Self::Decommissioned];
 
-    /// The word on the wire.
+    /// The wire value.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",
             Self::Accepted => "accepted",
-            Self::Retired => "retired",
+            Self::Decommissioned => "decommissioned",
         }
     }
 }
@@ -32,11 +32,11 @@ pub struct Client {
     pub state: ClientState,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// RFC 3339, as all times here.
+    /// RFC 3339, like all times here.
     pub created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_seen_at: Option<String>,
-    /// When it last asked and was not let in, where that is later; known since the server was started.
+    /// When it last connected without being accepted, if later; known since the start of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_asked_at: Option<String>,
     pub manifest_version: u64,
@@ -54,7 +54,7 @@ pub struct CreateClient {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub comment: Option<String>,
 }
 
 /// `PATCH /api/clients/{id}`
@@ -63,14 +63,14 @@ pub struct CreateClient {
 pub struct UpdateClient {
     pub state: ClientState,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub comment: Option<String>,
 }
 
-/// `POST /api/clients/{id}/svid`: issue an X.509-SVID for a key the caller holds.
+/// `POST /api/clients/{id}/svid`: issue an X.509-SVID for a key that the caller holds.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct IssueSvid {
-    /// PEM certificate signing request; names in it are ignored, the server decides them (LC-01).
+    /// PEM certificate signing request; names in it are ignored, the server sets them (LC-01).
     pub csr: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_for_seconds: Option<u64>,
@@ -88,28 +88,29 @@ pub struct IssuedSvid {
     pub expires_at: String,
 }
 
-/// `POST /api/clients/{id}/enrolment-token`
+/// `POST /api/clients/{id}/enrollment-token`
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct CreateEnrolmentToken {
+pub struct CreateEnrollmentToken {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub valid_for_seconds: Option<u64>,
-    /// Also when a client of this name has been here: whatever joins becomes it. Refused as `in-use` otherwise.
+    /// Also when a device has already used this client id: the enrolled device replaces it. Rejected as `in-use`
+    /// otherwise.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub again: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub comment: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct EnrolmentToken {
+pub struct IssuedEnrollmentToken {
     /// Shown once.
     pub token: String,
     pub client: String,
     pub expires_at: String,
     pub trust_url: String,
-    /// SHA-256 of the trust listener's public key, for `margrave-agent enrol --pin`.
+    /// SHA-256 of the trust listener's public key, for `margrave-agent enroll --pin`.
     pub pin: String,
 }
 
@@ -129,12 +130,12 @@ pub struct Trust {
     pub https_ca: String,
 }
 
-/// A one-time token as operators see it: never the token itself.
+/// A one-time token as shown to operators: never the token itself.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Invitation {
+pub struct EnrollmentToken {
     pub client: String,
-    pub state: InvitationState,
+    pub state: EnrollmentTokenState,
     pub created_at: String,
     pub expires_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -143,14 +144,14 @@ pub struct Invitation {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum InvitationState {
+pub enum EnrollmentTokenState {
     Open,
     Used,
     Expired,
 }
 
-impl InvitationState {
-    /// The word on the wire.
+impl EnrollmentTokenState {
+    /// The wire value.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -160,11 +161,11 @@ impl InvitationState {
     }
 }
 
-/// `DELETE /api/clients/{id}/enrolment-token`
+/// `DELETE /api/clients/{id}/enrollment-token`
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Withdrawn {
+pub struct RevokedTokens {
     pub client: String,
-    /// Tokens nobody had used, and nobody can any more.
+    /// Number of revoked tokens.
     pub tokens: u64,
 }

@@ -1,4 +1,4 @@
-//! Copies: an application with its components and images, from another registry into the embedded one.
+//! Copies: an application with its components and images, from an external registry into the embedded one.
 
 use crate::applications::ApplicationVersion;
 use crate::registries::RegistryUse;
@@ -11,7 +11,8 @@ use utoipa::ToSchema;
 pub struct CreateCopy {
     /// The package: `oci://registry/repository:tag` or `oci://registry/repository@sha256:...`.
     pub source: String,
-    /// Without user, password, CA or plain HTTP, those kept for a registry are used (`/api/registries`), also for further ones.
+    /// Without user, password, CA or plain HTTP, the stored ones of a registry are used (`/api/registries`), also for
+    /// further ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub username: Option<String>,
     /// Used for this copy and this registry only; never stored, logged or shown.
@@ -21,23 +22,23 @@ pub struct CreateCopy {
     /// For components and images in further registries.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub logins: Vec<RegistryLogin>,
-    /// Speak HTTP instead of HTTPS with registries on loopback addresses.
+    /// Use HTTP instead of HTTPS with registries on loopback addresses.
     #[serde(default)]
     pub plain_http: bool,
-    /// PEM of further CAs to trust.
+    /// PEM of additional CAs to trust.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<String>,
-    /// Images to copy besides those that the components name.
+    /// Images to copy in addition to those that the components name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<String>,
-    /// Only what is for these, such as `linux/amd64`; everything unless given.
+    /// Only content for these platforms, such as `linux/amd64`; everything unless given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub platforms: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub comment: Option<String>,
 }
 
-/// What another registry is asked with.
+/// Credentials for another registry.
 #[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RegistryLogin {
@@ -48,7 +49,7 @@ pub struct RegistryLogin {
     pub password: String,
 }
 
-/// Passwords are for the registries alone: they must not reach a log by way of `{:?}`.
+/// Passwords are for the registries only: they must not reach a log through `{:?}`.
 impl std::fmt::Debug for CreateCopy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CreateCopy")
@@ -68,14 +69,14 @@ impl std::fmt::Debug for RegistryLogin {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CopyState {
-    /// Others are before it.
+    /// Waiting for other copies.
     Waiting,
     Running,
-    /// Everything that was found is here.
+    /// Everything was copied.
     Done,
-    /// Something could not be had; the rest is here.
+    /// Something could not be copied; the rest was.
     Incomplete,
-    /// It ended early; running it again goes on where it ended.
+    /// It ended early; running it again continues where it ended.
     Failed,
     Cancelled,
 }
@@ -86,7 +87,7 @@ impl CopyState {
     }
 }
 
-/// `GET /api/registry/copies/{id}`: how far a copy is. Kept in memory: a server that was restarted knows none.
+/// `GET /api/registry/copies/{id}`: progress of a copy. Kept in memory: lost when the server restarts.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Copy {
@@ -96,23 +97,23 @@ pub struct Copy {
     pub created_at: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<String>,
-    /// Who asked for it.
+    /// Who requested it.
     pub actor: String,
-    /// Bytes that came over the network.
+    /// Bytes transferred over the network.
     pub bytes_copied: u64,
-    /// Bytes that were here already.
+    /// Bytes that were already present.
     pub bytes_present: u64,
     pub artifacts: Vec<CopiedArtifact>,
-    /// How each registry was asked, so far.
+    /// How each registry was used, so far.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub registries: Vec<RegistryUse>,
-    /// Images that are named by something only known where they run.
+    /// Images whose names are only known at run time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The application as it is in the catalog, once it is.
+    /// The application in the catalog, once added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<ApplicationVersion>,
 }
@@ -131,20 +132,20 @@ pub enum CopiedState {
     Waiting,
     Copying,
     Copied,
-    /// All of it was here already.
+    /// All of it was already present.
     Present,
     NotFound,
     Failed,
 }
 
-/// One thing of a copy.
+/// One artifact of a copy.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CopiedArtifact {
     pub kind: CopiedKind,
-    /// As descriptions, charts and compose files name it.
+    /// As named by descriptions, charts and compose files.
     pub reference: String,
-    /// Where it lies in the embedded registry.
+    /// Its place in the embedded registry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -152,10 +153,10 @@ pub struct CopiedArtifact {
     pub state: CopiedState,
     pub bytes_copied: u64,
     pub bytes_present: u64,
-    /// Of an index: the platforms that were taken.
+    /// For an index: the copied platforms.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub platforms: Vec<String>,
-    /// Why it is not here.
+    /// Why it was not copied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }

@@ -1,55 +1,55 @@
 //! Deployments: one application version on one device.
 
-use crate::policies::{Policy, PolicyWish};
+use crate::policies::{Policy, PolicyPatch};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Convergence {
-    Converged,
-    Applying,
+pub enum DeploymentState {
+    UpToDate,
+    Updating,
     Failed,
-    OlderRevision,
-    /// Nothing said yet, or told the same revision again and not answered yet.
-    Waiting,
-    NotHeardOf,
+    Outdated,
+    /// No report yet, or a retry without a report yet.
+    Pending,
+    DeviceOffline,
 }
 
-impl Convergence {
+impl DeploymentState {
     pub const ALL: [Self; 6] =
-        [Self::Converged, Self::Applying, Self::Failed, Self::OlderRevision, Self::Waiting, Self::NotHeardOf];
+        [Self::UpToDate, Self::Updating, Self::Failed, Self::Outdated, Self::Pending, Self::DeviceOffline];
 
-    /// The word on the wire.
+    /// The wire value.
     pub fn as_str(self) -> &'static str {
-        margrave_core::convergence::Convergence::from(self).as_str()
+        margrave_core::deployment_state::DeploymentState::from(self).as_str()
     }
 }
 
-impl From<margrave_core::convergence::Convergence> for Convergence {
-    fn from(convergence: margrave_core::convergence::Convergence) -> Self {
-        use margrave_core::convergence::Convergence as Domain;
-        match convergence {
-            Domain::Converged => Self::Converged,
-            Domain::Applying => Self::Applying,
+impl From<margrave_core::deployment_state::DeploymentState> for DeploymentState {
+    fn from(deployment_state: margrave_core::deployment_state::DeploymentState) -> Self {
+        use margrave_core::deployment_state::DeploymentState as Domain;
+        match deployment_state {
+            Domain::UpToDate => Self::UpToDate,
+            Domain::Updating => Self::Updating,
             Domain::Failed => Self::Failed,
-            Domain::OlderRevision => Self::OlderRevision,
-            Domain::Waiting => Self::Waiting,
-            Domain::NotHeardOf => Self::NotHeardOf,
+            Domain::Outdated => Self::Outdated,
+            Domain::Pending => Self::Pending,
+            Domain::DeviceOffline => Self::DeviceOffline,
         }
     }
 }
 
-impl From<Convergence> for margrave_core::convergence::Convergence {
-    fn from(convergence: Convergence) -> Self {
-        match convergence {
-            Convergence::Converged => Self::Converged,
-            Convergence::Applying => Self::Applying,
-            Convergence::Failed => Self::Failed,
-            Convergence::OlderRevision => Self::OlderRevision,
-            Convergence::Waiting => Self::Waiting,
-            Convergence::NotHeardOf => Self::NotHeardOf,
+impl From<DeploymentState> for margrave_core::deployment_state::DeploymentState {
+    fn from(deployment_state: DeploymentState) -> Self {
+        match deployment_state {
+            DeploymentState::UpToDate => Self::UpToDate,
+            DeploymentState::Updating => Self::Updating,
+            DeploymentState::Failed => Self::Failed,
+            DeploymentState::Outdated => Self::Outdated,
+            DeploymentState::Pending => Self::Pending,
+            DeploymentState::DeviceOffline => Self::DeviceOffline,
         }
     }
 }
@@ -72,36 +72,36 @@ pub struct Deployment {
     pub profile: String,
     pub revision: i64,
     pub desired: Desired,
-    pub convergence: Convergence,
-    /// The agent of its device says that it runs with the simulated runtime: nothing is really installed.
+    pub state: DeploymentState,
+    /// The agent of its device runs with the simulated runtime: nothing is really installed.
     #[serde(default)]
     pub simulated: bool,
-    /// One sentence: what is known and what is waited for.
+    /// One sentence: the observed state and what it waits for.
     pub explanation: String,
-    /// Manifest version a report must be about to count: the one this revision was published with, or that of a later retry.
+    /// Manifest version that a report must be about to count: that of this revision, or of a later retry.
     pub target_version: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<Status>,
-    /// It failed and tries again by itself: what it failed with. `convergence` stays `failed` until it succeeds; `status` is about
-    /// the present attempt.
+    pub reported: Option<Status>,
+    /// It failed and the device retries: the failure. `convergence` stays `failed` until it succeeds; `status` is about
+    /// the current attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_with: Option<Status>,
     /// Resolved values; sensitive ones are masked.
     #[schema(value_type = Object)]
     pub values: IndexMap<String, serde_json::Value>,
-    /// What the device does by itself.
+    /// The deployment policies.
     #[serde(default)]
     pub policy: Policy,
     pub digest: String,
-    pub change: String,
+    pub rollout: String,
     pub created_at: String,
     pub updated_at: String,
 }
 
 impl Deployment {
-    /// The report that says what is wrong: the last one, or the failure before an attempt that is under way.
+    /// The report with the error: the last one, or the failure before a retry in progress.
     pub fn said_wrong(&self) -> Option<&Status> {
-        self.failed_with.as_ref().or(self.status.as_ref())
+        self.failed_with.as_ref().or(self.reported.as_ref())
     }
 }
 
@@ -110,13 +110,13 @@ impl Deployment {
 pub struct Status {
     /// pending, installing, installed, removing, removed or failed.
     pub state: String,
-    /// 0 when the client does not know it.
+    /// 0 when the client does not report it.
     pub adopted_version: u64,
     pub received_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<StatusError>,
     pub components: Vec<ComponentStatus>,
-    /// The device that hosts it, where a gateway chose one.
+    /// The device that hosts it, as selected by a gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hosted_by: Option<String>,
 }
@@ -142,7 +142,7 @@ pub struct StatusError {
 #[serde(rename_all = "camelCase")]
 pub struct Revision {
     pub revision: i64,
-    pub action: crate::changes::ChangeKind,
+    pub action: crate::rollouts::RolloutKind,
     pub version: String,
     pub profile: String,
     #[schema(value_type = Object)]
@@ -152,11 +152,11 @@ pub struct Revision {
     pub at: String,
     pub actor: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    pub change: String,
+    pub comment: Option<String>,
+    pub rollout: String,
 }
 
-/// `PATCH /api/deployments/{id}`: another version, other answers, another policy. Answers are merged over the present ones.
+/// `PATCH /api/deployments/{id}`: another version, values or policy. Values are merged over the current ones.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct UpdateDeployment {
@@ -164,11 +164,11 @@ pub struct UpdateDeployment {
     pub version: Option<String>,
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     #[schema(value_type = Object)]
-    pub answers: IndexMap<String, serde_json::Value>,
-    #[serde(default, skip_serializing_if = "PolicyWish::is_empty")]
-    pub policy: PolicyWish,
+    pub values: IndexMap<String, serde_json::Value>,
+    #[serde(default, skip_serializing_if = "PolicyPatch::is_empty")]
+    pub policy: PolicyPatch,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub comment: Option<String>,
 }
 
 /// `POST /api/deployments/{id}/retry`
@@ -176,15 +176,15 @@ pub struct UpdateDeployment {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RetryDeployment {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub comment: Option<String>,
 }
 
-/// `POST /api/deployments/{id}/revert`
+/// `POST /api/deployments/{id}/rollback`
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct RevertDeployment {
-    /// The earlier revision whose version and answers are wanted again.
+pub struct RollbackDeployment {
+    /// The earlier revision whose version and values to use again.
     pub revision: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub comment: Option<String>,
 }

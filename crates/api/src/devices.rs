@@ -13,12 +13,12 @@ pub struct Device {
     pub vendor: String,
     pub model_number: String,
     pub serial_number: String,
-    /// `fits` questions are answered per application; this says whether it can host anything at all.
+    /// Whether it can host workloads at all; compatibility is evaluated per application.
     pub hosts_workloads: bool,
-    /// Its agent says that it runs with the simulated runtime: what it reports as installed does not really run.
+    /// Its agent runs with the simulated runtime: what it reports as installed does not really run.
     #[serde(default)]
     pub simulated: bool,
-    /// Its agent says that nothing is switched on to run applications with, so it hosts nothing.
+    /// Its agent has no runtime for applications, so it hosts nothing.
     #[serde(default)]
     pub no_runtime: bool,
     pub deployment_types: Vec<String>,
@@ -26,37 +26,37 @@ pub struct Device {
     /// Labels the device reported.
     #[schema(value_type = Object)]
     pub device_labels: IndexMap<String, serde_json::Value>,
-    /// Labels an operator set.
+    /// Labels set by an operator.
     #[schema(value_type = Object)]
     pub operator_labels: IndexMap<String, String>,
     pub first_reported_at: String,
     pub reported_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_seen_at: Option<String>,
-    /// Its client has been silent for longer than the server's limit.
-    pub silent: bool,
-    /// Things about the report that are odd but accepted.
+    /// Its client was not seen for longer than the server's limit.
+    pub offline: bool,
+    /// Unusual but accepted properties of the report.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// The capabilities as received; only where one device is asked for.
+    /// The capabilities as received; only in the response for one device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub capabilities: Option<serde_json::Value>,
     pub revision: i64,
 }
 
-/// What agents send where the standard wants a text and they have none.
+/// Placeholder texts of agents where the standard requires a value and they have none.
 const UNKNOWN: &str = "unknown";
 
 impl Device {
-    /// Vendor and model, as far as the device knows them.
+    /// Vendor and model, if the device reports them.
     pub fn made_by(&self) -> Option<String> {
         let known: Vec<&str> = [&self.vendor, &self.model_number].into_iter().filter_map(|text| known(text)).collect();
         (!known.is_empty()).then(|| known.join(" "))
     }
 }
 
-/// A text about a device that says something.
+/// A meaningful text about a device.
 pub fn known(text: &str) -> Option<&str> {
     Some(text.trim()).filter(|text| !text.is_empty() && !text.eq_ignore_ascii_case(UNKNOWN))
 }
@@ -69,14 +69,14 @@ pub struct UpdateDevice {
     #[schema(value_type = Object)]
     pub labels: IndexMap<String, Option<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub comment: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DeviceRef {
     pub client: String,
-    /// A device id, or `gateway/*` to let the gateway choose.
+    /// A device id, or `gateway/*` to let the gateway select one.
     pub device: String,
 }
 
@@ -91,7 +91,7 @@ pub struct Group {
     pub revision: i64,
 }
 
-/// `PUT /api/groups/{name}`: creates without `If-Match`, changes with it.
+/// `PUT /api/groups/{name}`: creates without `If-Match`, updates with it.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PutGroup {
@@ -99,7 +99,7 @@ pub struct PutGroup {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub comment: Option<String>,
 }
 
 #[cfg(test)]
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_that_says_nothing_is_not_known() {
+    fn treats_placeholder_texts_as_unknown() {
         assert_eq!(
             (known(" Box PC 427 "), known("unknown"), known("Unknown"), known(" ")),
             (Some("Box PC 427"), None, None, None)

@@ -1,7 +1,7 @@
-//! What differs between two revisions, between what is desired and what is reported, between two versions.
+//! Differences between two revisions, between desired and reported state, between two versions.
 
-use crate::changes::DiffLine;
 use crate::deployments::Status;
+use crate::rollouts::DiffLine;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -14,13 +14,13 @@ pub struct DeploymentDiff {
     pub to: DiffSide,
     /// Whether nothing differs.
     pub same: bool,
-    /// What differs, field by field; sensitive values are masked.
+    /// Differences by field; sensitive values are masked.
     pub fields: Vec<FieldDiff>,
     /// The two documents line by line.
     pub lines: Vec<DiffLine>,
-    /// The same as text, as `diff -u` writes it; empty when the documents are the same.
+    /// The same as text, in the format of `diff -u`; empty when the documents are the same.
     pub unified: String,
-    /// What the device said last, where one side is `reported`.
+    /// The last report of the device, where one side is `reported`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
     /// Components that are not as desired, where one side is `reported`.
@@ -51,11 +51,11 @@ pub struct DiffSide {
 pub enum DiffSideKind {
     /// A revision by its number.
     Revision,
-    /// The revision the device says it has adopted.
+    /// The revision that the device reports.
     Reported,
-    /// The device says that it has nothing, or has not said anything yet.
+    /// The device reports nothing, or has not reported yet.
     Nothing,
-    /// The device does not say what it has, or what it has is no longer kept.
+    /// The reported revision is unknown or no longer kept.
     Unknown,
 }
 
@@ -64,11 +64,11 @@ pub enum DiffSideKind {
 pub struct FieldDiff {
     /// `version`, `profile`, `parameters.interval`, `components.vision`, ...
     pub field: String,
-    /// Absent: it was not there.
+    /// Absent: the field is new.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub before: Option<serde_json::Value>,
-    /// Absent: it is gone.
+    /// Absent: the field was removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub after: Option<serde_json::Value>,
@@ -80,7 +80,7 @@ pub struct ComponentDiff {
     pub name: String,
     /// `installed` or `removed`.
     pub desired: String,
-    /// Absent: the device has not said anything about it.
+    /// Absent: the device has not reported on it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reported: Option<String>,
 }

@@ -4,7 +4,7 @@
 
 pub mod access;
 pub mod applications;
-pub mod changes;
+pub mod rollouts;
 pub mod client;
 pub mod clients;
 pub mod copies;

@@ -1,4 +1,4 @@
-//! What a device does by itself about one deployment.
+//! Deployment policies: what a device does automatically about one deployment.
 
 use margrave_core::policy as core;
 use serde::{Deserialize, Serialize};
@@ -32,11 +32,11 @@ macro_rules! words {
 }
 
 words!(
-    /// What runs is not what was applied.
+    /// What runs differs from what was applied.
     Drift:
-    /// Repair it and report what differed.
+    /// Correct and report.
     Correct,
-    /// Report what differs, touch nothing.
+    /// Report only.
     Report,
     Ignore
 );
@@ -44,12 +44,12 @@ words!(
 words!(
     /// A component could not be applied.
     OnFailure:
-    /// What was applied stays, the rest is tried again.
+    /// Keep running parts and retry the rest.
     KeepPartial,
-    /// Back to the last revision that ran.
+    /// Roll back to the last revision that ran.
     Rollback,
-    /// Stop until something is changed here.
-    Hold
+    /// Stop until an operator changes the deployment.
+    Stop
 );
 
 words!(
@@ -61,7 +61,7 @@ words!(
     Purge
 );
 
-/// The policy of a deployment.
+/// The policies of a deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Policy {
@@ -70,10 +70,10 @@ pub struct Policy {
     pub on_removal: OnRemoval,
 }
 
-/// The policy asked for; what is left out stays as it is, or is the default for a new deployment.
+/// The requested policies; absent ones stay unchanged, or are the default for a new deployment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct PolicyWish {
+pub struct PolicyPatch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<Drift>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -82,7 +82,7 @@ pub struct PolicyWish {
     pub on_removal: Option<OnRemoval>,
 }
 
-impl PolicyWish {
+impl PolicyPatch {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -96,14 +96,14 @@ impl Default for Policy {
 
 impl From<core::Policy> for Policy {
     fn from(policy: core::Policy) -> Self {
-        // How often it was tried again is no choice somebody makes.
+        // The number of retries is not set by an operator.
         let core::Policy { drift, on_failure, on_removal, attempt: _ } = policy;
         Self { drift: drift.into(), on_failure: on_failure.into(), on_removal: on_removal.into() }
     }
 }
 
-/// Exactly this, whatever it is now.
-impl From<core::Policy> for PolicyWish {
+/// Exactly this policy.
+impl From<core::Policy> for PolicyPatch {
     fn from(policy: core::Policy) -> Self {
         let Policy { drift, on_failure, on_removal } = policy.into();
         Self { drift: Some(drift), on_failure: Some(on_failure), on_removal: Some(on_removal) }
@@ -117,9 +117,9 @@ impl From<Policy> for core::Policy {
     }
 }
 
-impl From<PolicyWish> for core::Wish {
-    fn from(wish: PolicyWish) -> Self {
-        let PolicyWish { drift, on_failure, on_removal } = wish;
+impl From<PolicyPatch> for core::PolicyUpdate {
+    fn from(wish: PolicyPatch) -> Self {
+        let PolicyPatch { drift, on_failure, on_removal } = wish;
         Self {
             drift: drift.map(Into::into),
             on_failure: on_failure.map(Into::into),

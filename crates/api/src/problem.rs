@@ -1,4 +1,4 @@
-//! The one error body: RFC 9457 with a stable code and errors per field.
+//! The error body: RFC 9457 with a stable code and errors per field.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -27,7 +27,7 @@ pub struct FieldProblem {
     pub field: String,
     /// For people.
     pub message: String,
-    /// The pattern a text does not match, as its supplier wrote it.
+    /// The pattern that a text does not match, as its supplier wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The embedded OCI registry: what it holds, and the credentials clients pull with.
+//! The embedded OCI registry: usage, and the pull credentials of clients.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -7,9 +7,9 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Registry {
-    /// What stands before a repository in an image reference: host and port.
+    /// Prefix of a repository in an image reference: host and port.
     pub address: String,
-    /// Blobs, manifests and uploads under way.
+    /// Blobs, manifests and uploads in progress.
     pub bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_max: Option<u64>,
@@ -32,21 +32,21 @@ pub struct Repository {
     pub tags: u64,
 }
 
-/// `POST /api/registry/collection`: what garbage collection took away.
+/// `POST /api/registry/garbage-collection`: the result of a garbage collection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Collection {
-    /// Blobs taken from a repository.
+    /// Blobs removed from a repository.
     pub blobs: u64,
-    /// Bytes that became free.
+    /// Freed bytes.
     pub bytes: u64,
-    /// Uploads nobody came back for.
+    /// Abandoned uploads.
     pub uploads: u64,
-    /// Repositories that were empty.
+    /// Empty repositories.
     pub repositories: u64,
 }
 
-/// What a client logs in to the registry with; it can pull and nothing else.
+/// The credentials of a client for the registry; pull only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PullCredentials {
@@ -56,10 +56,10 @@ pub struct PullCredentials {
     pub password: String,
 }
 
-/// `POST /api/clients/{id}/pull-credentials`: a new password; the old one ends.
+/// `POST /api/clients/{id}/pull-credentials`: a new password; the old one stops working.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ReplacePullCredentials {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub comment: Option<String>,
 }

@@ -1,19 +1,19 @@
 //! Aggregated state.
 
-use crate::deployments::Convergence;
+use crate::deployments::DeploymentState;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-/// Deployments counted by convergence.
+/// Deployments counted by state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
 #[schema(value_type = BTreeMap<String, u64>)]
-pub struct Counts(pub BTreeMap<Convergence, u64>);
+pub struct Counts(pub BTreeMap<DeploymentState, u64>);
 
 impl Counts {
-    pub fn of(&self, convergence: Convergence) -> u64 {
-        self.0.get(&convergence).copied().unwrap_or_default()
+    pub fn of(&self, deployment_state: DeploymentState) -> u64 {
+        self.0.get(&deployment_state).copied().unwrap_or_default()
     }
 
     pub fn total(&self) -> u64 {
@@ -33,9 +33,9 @@ pub struct Summary {
     pub devices: u64,
     pub applications: u64,
     pub deployments: Counts,
-    pub changes_unfinished: u64,
-    /// A client counts as silent after this long.
-    pub silent_after_seconds: u64,
+    pub rollouts_unfinished: u64,
+    /// A client counts as offline after this long.
+    pub offline_after_seconds: u64,
     pub at: String,
 }
 
@@ -44,6 +44,6 @@ pub struct Summary {
 pub struct ClientCounts {
     pub accepted: u64,
     pub pending: u64,
-    pub retired: u64,
-    pub silent: u64,
+    pub decommissioned: u64,
+    pub offline: u64,
 }

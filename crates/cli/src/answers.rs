@@ -1,19 +1,19 @@
-//! Answers to an application's questions, from the command line and from files.
+//! Values for an application's parameters, from the command line and from files.
 
 use crate::failure::{Failure, Outcome};
 use indexmap::IndexMap;
-use margrave_api::applications::{Question, Questions};
+use margrave_api::applications::{Parameter, Parameters};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-pub(crate) type Answers = IndexMap<String, Value>;
+pub(crate) type ParameterValues = IndexMap<String, Value>;
 
 #[derive(Debug, Clone, Default, clap::Args)]
-pub(crate) struct AnswerArgs {
-    /// Answer a question; may be given several times, lists as a,b,c
+pub(crate) struct ValueArgs {
+    /// Set a parameter; repeatable, lists as a,b,c
     #[arg(long = "set", value_name = "PARAMETER=VALUE", value_parser = pair)]
     set: Vec<(String, String)>,
-    /// YAML or JSON file with answers by parameter; --set goes before it
+    /// YAML or JSON file that maps parameters to values; --set takes precedence
     #[arg(long, value_name = "FILE")]
     values: Option<PathBuf>,
 }
@@ -21,25 +21,25 @@ pub(crate) struct AnswerArgs {
 fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("write PARAMETER=VALUE".to_owned()),
+        _ => Err("expected PARAMETER=VALUE".to_owned()),
     }
 }
 
-impl AnswerArgs {
+impl ValueArgs {
     pub(crate) fn is_empty(&self) -> bool {
         self.set.is_empty() && self.values.is_none()
     }
 
-    /// The answers given, each turned into the type its question asks for.
-    pub(crate) fn read(&self, questions: &Questions) -> Outcome<Answers> {
+    /// Reads the given values and converts each to the type of its parameter.
+    pub(crate) fn read(&self, questions: &Parameters) -> Outcome<ParameterValues> {
         let mut answers = match &self.values {
             Some(path) => read_file(path)?,
-            None => Answers::new(),
+            None => ParameterValues::new(),
         };
         for (name, text) in &self.set {
             let value = match question(questions, name) {
                 Some(question) => coerce(question, text),
-                // The server knows parameters that have no question; it says so if this is none of them.
+                // Some parameters are not listed here; the server rejects names that it does not know.
                 None => serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.clone())),
             };
             answers.insert(name.clone(), value);
@@ -48,10 +48,10 @@ impl AnswerArgs {
     }
 }
 
-fn read_file(path: &Path) -> Outcome<Answers> {
-    let text = crate::connection::read_text(path, "answers")?;
+fn read_file(path: &Path) -> Outcome<ParameterValues> {
+    let text = crate::connection::read_text(path, "values")?;
     let bad = |why: String| {
-        Failure::usage(format!("read answers `{}`", path.display()))
+        Failure::usage(format!("read values `{}`", path.display()))
             .because(why)
             .next("the file maps parameters to values, for example `lineName: Press 7`")
     };
@@ -59,17 +59,17 @@ fn read_file(path: &Path) -> Outcome<Answers> {
         return serde_json::from_str(&text).map_err(|error| bad(error.to_string()));
     }
     if text.trim().is_empty() {
-        return Ok(Answers::new());
+        return Ok(ParameterValues::new());
     }
     serde_saphyr::from_str(&text).map_err(|error| bad(error.to_string()))
 }
 
-pub(crate) fn question<'a>(questions: &'a Questions, parameter: &str) -> Option<&'a Question> {
-    questions.sections.iter().flat_map(|section| &section.questions).find(|question| question.parameter == parameter)
+pub(crate) fn question<'a>(questions: &'a Parameters, parameter: &str) -> Option<&'a Parameter> {
+    questions.sections.iter().flat_map(|section| &section.parameters).find(|question| question.parameter == parameter)
 }
 
-/// Whether a deployment needs an answer that only the operator can give.
-pub(crate) fn is_missing(question: &Question) -> bool {
+/// Whether the operator must provide a value: it is required and has no default.
+pub(crate) fn is_missing(question: &Parameter) -> bool {
     !question.allow_empty
         && match &question.default {
             None | Some(Value::Null) => true,
@@ -78,18 +78,18 @@ pub(crate) fn is_missing(question: &Question) -> bool {
         }
 }
 
-/// The questions that need an answer and have none.
-pub(crate) fn missing<'a>(questions: &'a Questions, answers: &Answers) -> Vec<(&'a str, &'a Question)> {
+/// The required parameters without a value.
+pub(crate) fn missing<'a>(questions: &'a Parameters, answers: &ParameterValues) -> Vec<(&'a str, &'a Parameter)> {
     questions
         .sections
         .iter()
-        .flat_map(|section| section.questions.iter().map(|question| (section.name.as_str(), question)))
+        .flat_map(|section| section.parameters.iter().map(|question| (section.name.as_str(), question)))
         .filter(|(_, question)| is_missing(question) && !answers.contains_key(&question.parameter))
         .collect()
 }
 
-/// Text as the type the question asks for; text that does not fit stays text, and the server names the problem.
-pub(crate) fn coerce(question: &Question, text: &str) -> Value {
+/// Converts text to the type of the parameter. Text that cannot be converted stays text, and the server rejects it.
+pub(crate) fn coerce(question: &Parameter, text: &str) -> Value {
     let element = question.data_type.strip_prefix("array[").and_then(|rest| rest.strip_suffix(']'));
     match element {
         Some(element) => list(element, text),
@@ -131,8 +131,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn asked(data_type: &str) -> Question {
-        Question {
+    fn asked(data_type: &str) -> Parameter {
+        Parameter {
             parameter: "p".into(),
             name: "P".into(),
             description: None,
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn text_becomes_what_the_question_asks_for() {
+    fn converts_text_to_the_parameter_type() {
         for (data_type, text, expected) in [
             ("string", "30", json!("30")),
             ("integer", "30", json!(30)),
@@ -168,12 +168,12 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_missing_only_where_no_default_helps() {
+    fn a_value_is_missing_only_without_a_default() {
         let question = asked("string");
         assert!(is_missing(&question));
-        assert!(!is_missing(&Question { allow_empty: true, ..question.clone() }));
-        assert!(!is_missing(&Question { default: Some(json!("x")), ..question.clone() }));
-        assert!(is_missing(&Question { default: Some(json!("")), ..question }));
+        assert!(!is_missing(&Parameter { allow_empty: true, ..question.clone() }));
+        assert!(!is_missing(&Parameter { default: Some(json!("x")), ..question.clone() }));
+        assert!(is_missing(&Parameter { default: Some(json!("")), ..question }));
     }
 
     #[test]

@@ -1,17 +1,17 @@
-//! The command line as a whole.
+//! The root command and its subcommands.
 
 use crate::commands::app::AppCommand;
 use crate::commands::audit::AuditCommand;
-use crate::commands::change::ChangeCommand;
 use crate::commands::client::ClientCommand;
 use crate::commands::deploy::DeployArgs;
 use crate::commands::deployment::DeploymentCommand;
 use crate::commands::device::DeviceCommand;
+use crate::commands::enrollment_token::EnrollmentTokenCommand;
 use crate::commands::events::EventsArgs;
 use crate::commands::group::GroupCommand;
-use crate::commands::invitation::InvitationCommand;
 use crate::commands::login::LoginArgs;
 use crate::commands::registry::RegistryCommand;
+use crate::commands::rollout::RolloutCommand;
 use crate::commands::session::SessionCommand;
 use crate::commands::token::TokenCommand;
 use crate::commands::trust::TrustCommand;
@@ -26,13 +26,13 @@ use crate::shell::{CompletionsArgs, ManArgs};
 use crate::sim::SimArgs;
 use clap::{Parser, Subcommand};
 
-/// Workload fleet manager for the industrial edge: which applications run on which devices, and what really runs.
+/// Workload fleet manager for the industrial edge: deploys applications to devices and shows what runs there.
 #[derive(Debug, Parser)]
 #[command(name = "margrave", version, after_help = after_help(), max_term_width = 110)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
-    /// How data is written to stdout
+    /// Output format on stdout
     #[arg(
         long,
         short,
@@ -43,7 +43,7 @@ pub(crate) struct Cli {
         help_heading = "Output"
     )]
     pub(crate) output: Format,
-    /// Say less on stderr
+    /// Print less on stderr
     #[arg(long, short, global = true, help_heading = "Output")]
     pub(crate) quiet: bool,
     #[command(subcommand)]
@@ -55,47 +55,47 @@ pub(crate) enum Command {
     /// Start the server
     #[command(after_help = SERVE_NOTES)]
     Serve(ServeArgs),
-    /// Start everything at once, with a sample catalog and simulated devices
+    /// Start a complete demo with a sample catalog and simulated devices
     Demo(DemoArgs),
     /// Simulate a fleet of devices against a server
     #[command(after_help = SIM_NOTES)]
     Sim(SimArgs),
-    /// Check a configuration file, show what is in effect, list every setting
+    /// Check a configuration file, show effective settings, list every setting
     Config {
         #[command(subcommand)]
         command: ConfigCommand,
     },
-    /// Remember a server and a token
+    /// Save a server and a token
     Login(LoginArgs),
-    /// Forget the remembered server and token
+    /// Delete the saved server and token
     Logout,
-    /// The fleet at a glance
+    /// Show a summary of the fleet
     Status,
-    /// The catalog: applications, where they fit, what they ask
+    /// Manage the catalog: applications, compatibility, parameters
     #[command(visible_alias = "apps")]
     App {
         #[command(subcommand)]
         command: AppCommand,
     },
-    /// Devices and their labels
+    /// Manage devices and their labels
     #[command(visible_alias = "devices")]
     Device {
         #[command(subcommand)]
         command: DeviceCommand,
     },
-    /// Clients: who may connect, identities, enrolment
+    /// Manage clients: access, identities, enrollment
     #[command(visible_alias = "clients")]
     Client {
         #[command(subcommand)]
         command: ClientCommand,
     },
-    /// Invitations: one-time tokens devices join with
-    #[command(visible_alias = "invitations")]
-    Invitation {
+    /// Manage one-time enrollment tokens
+    #[command(visible_alias = "enrollment-tokens")]
+    EnrollmentToken {
         #[command(subcommand)]
-        command: InvitationCommand,
+        command: EnrollmentTokenCommand,
     },
-    /// Groups: named label selectors
+    /// Manage groups (named label selectors)
     #[command(visible_alias = "groups")]
     Group {
         #[command(subcommand)]
@@ -103,54 +103,54 @@ pub(crate) enum Command {
     },
     /// Deploy an application to devices
     Deploy(DeployArgs),
-    /// Deployments: look, reconfigure, upgrade, retry, revert, remove
+    /// Manage deployments: show, upgrade, retry, roll back, remove
     #[command(visible_alias = "deployments")]
     Deployment {
         #[command(subcommand)]
         command: DeploymentCommand,
     },
-    /// Changes: what was asked for, how far it is, cancel the rest
-    #[command(visible_alias = "changes")]
-    Change {
+    /// Manage rollouts: show progress, wait, cancel, retry
+    #[command(visible_alias = "rollouts")]
+    Rollout {
         #[command(subcommand)]
-        command: ChangeCommand,
+        command: RolloutCommand,
     },
-    /// The registry of the server, and copies from others into it
+    /// Manage the embedded registry, external registries and copies between them
     Registry {
         #[command(subcommand)]
         command: RegistryCommand,
     },
-    /// What others need to trust this server
+    /// Show the certificates that devices and clients need to trust this server
     Trust {
         #[command(subcommand)]
         command: TrustCommand,
     },
-    /// API tokens
+    /// Manage API tokens
     #[command(visible_alias = "tokens")]
     Token {
         #[command(subcommand)]
         command: TokenCommand,
     },
-    /// People who sign in with a name and a password
+    /// Manage users who sign in with a name and a password
     #[command(visible_alias = "users")]
     User {
         #[command(subcommand)]
         command: UserCommand,
     },
-    /// Browsers that are signed in
+    /// Manage browser sessions
     #[command(visible_alias = "sessions")]
     Session {
         #[command(subcommand)]
         command: SessionCommand,
     },
-    /// Who changed what, when and why
+    /// Show and verify the audit log
     Audit {
         #[command(subcommand)]
         command: AuditCommand,
     },
-    /// Show what happened, and with --follow what happens
+    /// Show past events, and new ones with --follow
     Events(EventsArgs),
-    /// Check the connection, the server and the fleet, with what to do next
+    /// Check the connection, the server and the fleet, and suggest next steps
     Doctor,
     /// Print a completion script for a shell
     #[command(after_help = COMPLETIONS_NOTES)]
@@ -160,32 +160,32 @@ pub(crate) enum Command {
 }
 
 const SERVE_NOTES: &str = "\
-With no file at all the server starts on SQLite in its data folder, with a trust domain of its own.
-The first API token is written to DIR/admin-token, the first password of the operator `admin` to DIR/admin-password (until it
-is changed), the addresses really bound to DIR/addresses.json.
+Without a configuration file the server uses SQLite in its data folder and its own trust domain.
+The server writes the initial API token to DIR/admin-token, the initial password of `admin` to DIR/admin-password (until it
+is changed), and the bound addresses to DIR/addresses.json.
 SIGTERM and Ctrl-C stop it gracefully; SIGHUP reloads certificates and trust anchors.
-Flags go before the configuration file; docs/configuration.md lists every setting.";
+Flags override the configuration file; docs/configuration.md lists every setting.";
 
 const SIM_NOTES: &str = "\
-Virtual devices run the real agent's core over real mutual TLS; only the workloads are made up. Clients and identities
-are made for them on the server, and taken away again with --clean. The result comes at the end, after Ctrl-C too; with
--o json for programs. The exit code is 1 when devices have not converged or too many requests went wrong.";
+Virtual devices run the real agent core over real mutual TLS; only the workloads are simulated. The server creates clients
+and identities for them; --clean removes them again. The result is printed at the end, also after Ctrl-C; -o json prints it
+for programs. The exit code is 1 if devices are not up to date or too many requests failed.";
 
 const COMPLETIONS_NOTES: &str = "\
 For this shell only: `source <(margrave completions bash)`, `margrave completions fish | source`.
-zsh wants the script as `_margrave` in a folder of $fpath, before `compinit` is called.";
+zsh expects the script as `_margrave` in a folder of $fpath, before `compinit` runs.";
 
 fn after_help() -> String {
     format!(
         "First steps:
-  margrave demo                                     everything at once, with simulated devices
-  margrave serve --data ./fleet                     an empty server in ./fleet
-  margrave --data ./fleet client enrol-token dev-1  bring a device in
-  margrave --data ./fleet app import ./my-package   fill the catalog
-  margrave --data ./fleet app fit my-app            see where it can run, and why
+  margrave demo                                     start a complete demo with simulated devices
+  margrave serve --data ./fleet                     start an empty server in ./fleet
+  margrave --data ./fleet client enrollment-token dev-1  enroll a device
+  margrave --data ./fleet app import ./my-package   add a package to the catalog
+  margrave --data ./fleet app compatibility my-app            check which devices can run it
   margrave --data ./fleet deploy my-app --device dev-1 --wait
 
-Data goes to stdout, everything else to stderr. Colours are off in pipes and with NO_COLOR.
+Data goes to stdout, everything else to stderr. Colors are off in pipes and with NO_COLOR.
 
 {EXIT_CODES}"
     )

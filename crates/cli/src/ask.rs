@@ -1,18 +1,18 @@
-//! Asking the person at the terminal.
+//! Interactive prompts at the terminal.
 
-use crate::answers::{Answers, coerce, is_missing};
+use crate::answers::{ParameterValues, coerce, is_missing};
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use dialoguer::theme::ColorfulTheme;
 use dialoguer::{Confirm, Input, MultiSelect, Password, Select};
-use margrave_api::applications::{Question, Questions};
+use margrave_api::applications::{Parameter, Parameters};
 use serde_json::Value;
 
-/// Asks every question that needs an answer and has none, section by section. Enter takes the default.
-pub(crate) fn questions(out: Output, questions: &Questions, answers: &mut Answers) -> Outcome {
+/// Prompts for every required parameter without a value, section by section. Enter accepts the default.
+pub(crate) fn questions(out: Output, questions: &Parameters, answers: &mut ParameterValues) -> Outcome {
     for section in &questions.sections {
         let open: Vec<_> = section
-            .questions
+            .parameters
             .iter()
             .filter(|question| !question.allow_empty && !answers.contains_key(&question.parameter))
             .collect();
@@ -22,7 +22,7 @@ pub(crate) fn questions(out: Output, questions: &Questions, answers: &mut Answer
         out.must_say(out.heading(&section.name).trim_end());
         for question in open {
             let answer = one(out, question)?;
-            // What equals the default is left to the application, so that a later version may bring a better one.
+            // Do not store a value equal to the default, so that a later version can change the default.
             if question.default.as_ref() != Some(&answer) || is_missing(question) {
                 answers.insert(question.parameter.clone(), answer);
             }
@@ -31,8 +31,8 @@ pub(crate) fn questions(out: Output, questions: &Questions, answers: &mut Answer
     Ok(())
 }
 
-/// Asks for one setting, with its rules and its default.
-pub(crate) fn one(out: Output, question: &Question) -> Outcome<Value> {
+/// Prompts for one parameter and shows its rules and its default.
+pub(crate) fn one(out: Output, question: &Parameter) -> Outcome<Value> {
     if let Some(description) = &question.description {
         out.must_say(format!("  {description}"));
     }
@@ -59,12 +59,12 @@ pub(crate) fn one(out: Output, question: &Question) -> Outcome<Value> {
     answer.map_err(unasked)
 }
 
-fn several(question: &Question, options: &[Value]) -> dialoguer::Result<Value> {
+fn several(question: &Parameter, options: &[Value]) -> dialoguer::Result<Value> {
     let preset: Vec<bool> = options
         .iter()
         .map(|option| question.default.as_ref().and_then(Value::as_array).is_some_and(|all| all.contains(option)))
         .collect();
-    let prompt = format!("{} (space marks, enter confirms)", question.name);
+    let prompt = format!("{} (space selects, enter confirms)", question.name);
     let chosen = MultiSelect::with_theme(&theme())
         .with_prompt(prompt)
         .items(options.iter().map(plain))
@@ -73,7 +73,7 @@ fn several(question: &Question, options: &[Value]) -> dialoguer::Result<Value> {
     Ok(Value::Array(chosen.into_iter().map(|index| options[index].clone()).collect()))
 }
 
-fn choice(question: &Question, options: &[Value]) -> dialoguer::Result<Value> {
+fn choice(question: &Parameter, options: &[Value]) -> dialoguer::Result<Value> {
     let preset =
         question.default.as_ref().and_then(|default| options.iter().position(|option| option == default)).unwrap_or(0);
     let chosen = Select::with_theme(&theme())
@@ -84,7 +84,7 @@ fn choice(question: &Question, options: &[Value]) -> dialoguer::Result<Value> {
     Ok(options[chosen].clone())
 }
 
-fn boolean(question: &Question) -> dialoguer::Result<Value> {
+fn boolean(question: &Parameter) -> dialoguer::Result<Value> {
     let theme = theme();
     let mut prompt = Confirm::with_theme(&theme).with_prompt(&question.name);
     if let Some(default) = question.default.as_ref().and_then(Value::as_bool) {
@@ -93,14 +93,14 @@ fn boolean(question: &Question) -> dialoguer::Result<Value> {
     prompt.interact().map(Value::Bool)
 }
 
-fn free(question: &Question) -> dialoguer::Result<Value> {
+fn free(question: &Parameter) -> dialoguer::Result<Value> {
     let theme = theme();
     let mut prompt = Input::<String>::with_theme(&theme)
         .with_prompt(&question.name)
         .allow_empty(question.allow_empty)
         .validate_with(|text: &String| match coerce(question, text) {
             Value::String(_) if question.data_type != "string" => {
-                Err(format!("this must be of type {}", question.data_type))
+                Err(format!("must be of type {}", question.data_type))
             }
             _ => Ok(()),
         });
@@ -118,11 +118,11 @@ pub(crate) fn secret(prompt: &str) -> Outcome<String> {
     Password::with_theme(&theme()).with_prompt(prompt).interact().map_err(unasked)
 }
 
-/// A secret nobody has yet, typed twice.
+/// Prompts for a new secret, typed twice.
 pub(crate) fn new_secret(prompt: &str) -> Outcome<String> {
     Password::with_theme(&theme())
         .with_prompt(prompt)
-        .with_confirmation("Once more", "The two differ.")
+        .with_confirmation("Confirm", "The two entries differ.")
         .interact()
         .map_err(unasked)
 }
@@ -131,7 +131,7 @@ fn theme() -> ColorfulTheme {
     ColorfulTheme::default()
 }
 
-/// A value as a person would type it.
+/// A value as typed at the prompt, without quotes.
 pub(crate) fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -141,5 +141,5 @@ pub(crate) fn plain(value: &Value) -> String {
 }
 
 fn unasked(error: dialoguer::Error) -> Failure {
-    Failure::usage("nobody answered").because(error.to_string()).next("give answers with --set or --values")
+    Failure::usage("no input at the prompt").because(error.to_string()).next("set values with --set or --values")
 }

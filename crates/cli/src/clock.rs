@@ -1,38 +1,38 @@
-//! The one place of the command line that asks the machine for the time, and how times are shown.
+//! Reads the system time (the only place in the CLI that does) and formats times.
 
 use jiff::{SignedDuration, Timestamp};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Ages change by themselves: whoever compares what is shown wants instants instead.
+/// Show instants instead of ages. Ages change between two runs, so outputs could not be compared.
 static INSTANTS: AtomicBool = AtomicBool::new(false);
 
-/// From now on times are shown as they are.
+/// Switches the output from ages to instants.
 pub(crate) fn show_instants() {
     INSTANTS.store(true, Ordering::Relaxed);
 }
 
-/// A time without the parts of its second.
+/// A time without fractions of a second.
 pub(crate) fn second(text: &str) -> String {
     let Ok(at) = text.parse::<Timestamp>() else { return text.to_owned() };
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// When somebody was last heard of: `3 min ago`, `never`. Where ages are not shown, neither is an instant that moves with
-/// every poll.
+/// When a client was last seen: `3 min ago`, `never`. With instants this shows only `seen`, because the instant changes
+/// with every poll.
 pub(crate) fn contact(text: Option<&str>, now: Timestamp) -> String {
     match text {
         None => "never".to_owned(),
-        Some(_) if INSTANTS.load(Ordering::Relaxed) => "heard of".to_owned(),
+        Some(_) if INSTANTS.load(Ordering::Relaxed) => "seen".to_owned(),
         Some(text) => ago(text, now),
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "this is where commands get the time from")]
+#[expect(clippy::disallowed_methods, reason = "commands get the time from here")]
 pub(crate) fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// `3 min ago`, or the text itself when it is no time.
+/// `3 min ago`, or the text unchanged if it is not a time.
 pub(crate) fn ago(text: &str, now: Timestamp) -> String {
     if INSTANTS.load(Ordering::Relaxed) {
         return second(text);
@@ -48,7 +48,7 @@ pub(crate) fn ago(text: &str, now: Timestamp) -> String {
     }
 }
 
-/// A length of time in its largest unit.
+/// A duration in its largest unit.
 pub(crate) fn span(length: SignedDuration) -> String {
     let seconds = length.as_secs();
     match seconds {
@@ -59,7 +59,7 @@ pub(crate) fn span(length: SignedDuration) -> String {
     }
 }
 
-/// Reads `90s`, `5m`, `2h`, `7d` or plain seconds.
+/// Parses `90s`, `5m`, `2h`, `7d` or plain seconds.
 pub(crate) fn parse_span(text: &str) -> Result<std::time::Duration, String> {
     let (number, factor) = match text.char_indices().last() {
         Some((at, 's')) => (&text[..at], 1),
@@ -73,10 +73,10 @@ pub(crate) fn parse_span(text: &str) -> Result<std::time::Duration, String> {
         .ok()
         .and_then(|number| number.checked_mul(factor))
         .map(std::time::Duration::from_secs)
-        .ok_or_else(|| "write a number with a unit, such as 90s, 5m, 2h or 7d".to_owned())
+        .ok_or_else(|| "expected a number with a unit, such as 90s, 5m, 2h or 7d".to_owned())
 }
 
-/// Reads a time, the beginning of a day in UTC, or how long ago it was.
+/// Parses a time, a day (its start in UTC), or a span back from now.
 pub(crate) fn parse_instant(text: &str) -> Result<Timestamp, String> {
     if let Ok(at) = text.parse::<Timestamp>() {
         return Ok(at);
@@ -85,14 +85,14 @@ pub(crate) fn parse_instant(text: &str) -> Result<Timestamp, String> {
         return Ok(begin);
     }
     let span = parse_span(text).map_err(|_| {
-        "write a time such as 2026-09-21T08:00:00Z, a day such as 2026-09-21, or a span such as 90s, 5m, 2h or 7d"
+        "expected a time such as 2026-09-21T08:00:00Z, a day such as 2026-09-21, or a span such as 90s, 5m, 2h or 7d"
             .to_owned()
     })?;
     let span = SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX);
     Ok(now().saturating_sub(span).unwrap_or(Timestamp::MIN))
 }
 
-/// The same as the end of a stretch of time, which a day belongs to as a whole.
+/// Like [`parse_instant`], but a day means its end in UTC.
 pub(crate) fn parse_end(text: &str) -> Result<Timestamp, String> {
     match parse_day(text).and_then(|day| midnight(day.tomorrow().ok()?)) {
         Some(end) => Ok(end),
@@ -141,10 +141,10 @@ mod tests {
     }
 
     #[test]
-    fn instants_are_times_or_spans_back() {
+    fn parses_instants_as_times_days_or_spans() {
         assert_eq!(parse_instant("2026-09-21T08:00:00Z").unwrap().to_string(), "2026-09-21T08:00:00Z");
         assert_eq!(parse_instant("2026-09-21").unwrap().to_string(), "2026-09-21T00:00:00Z");
-        assert_eq!(parse_end("2026-09-21").unwrap().to_string(), "2026-09-22T00:00:00Z", "all of that day");
+        assert_eq!(parse_end("2026-09-21").unwrap().to_string(), "2026-09-22T00:00:00Z", "includes the whole day");
         assert_eq!(parse_end("2026-09-21T08:00:00Z").unwrap().to_string(), "2026-09-21T08:00:00Z");
         assert!(parse_instant("1h").unwrap() < now());
         assert!(parse_instant("yesterday").unwrap_err().contains("such as 2026-09-21T08:00:00Z"));

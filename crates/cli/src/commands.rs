@@ -1,9 +1,9 @@
-//! The operator's commands. They reach a fleet only through the public API, so the API is complete by construction.
+//! Operator commands. They use only the public API, so the API is complete by construction.
 
 // Suggested reading order.
 pub(crate) mod app;
 pub(crate) mod audit;
-pub(crate) mod change;
+pub(crate) mod rollout;
 pub(crate) mod client;
 pub(crate) mod deploy;
 pub(crate) mod deployment;
@@ -13,7 +13,7 @@ pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod events;
 pub(crate) mod group;
-pub(crate) mod invitation;
+pub(crate) mod enrollment_token;
 pub(crate) mod login;
 pub(crate) mod registry;
 pub(crate) mod session;
@@ -28,45 +28,47 @@ use crate::output::Output;
 use margrave_api::client::{ApiClient, ClientError, PageQuery};
 use margrave_api::page::{LIMIT_MAX, Page};
 
-/// What every operator command works with.
+/// Shared context of operator commands.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) api: ApiClient,
     pub(crate) out: Output,
-    /// For the registry of the same server, which takes the same token.
+    /// Also used for the embedded registry, which accepts the same token.
     pub(crate) target: Target,
 }
 
-/// Says why something is changed; kept in the audit.
+/// The comment on an action, recorded in the audit log.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub(crate) struct ReasonArgs {
-    /// Why; kept in the audit
+pub(crate) struct CommentArgs {
+    /// Comment, recorded in the audit log
     #[arg(long, value_name = "TEXT")]
-    pub(crate) reason: Option<String>,
+    pub(crate) comment: Option<String>,
 }
 
-/// For commands that take something away.
+/// Confirmation flag of destructive commands.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct YesArgs {
-    /// Do not ask
+    /// Skip the confirmation prompt
     #[arg(long, short)]
     pub(crate) yes: bool,
 }
 
 impl Session {
-    /// Asks before something is taken away; where nobody can be asked, `--yes` must be there.
+    /// Asks for confirmation. Without a terminal, `--yes` is required.
     pub(crate) fn sure(&self, question: &str, yes: &YesArgs) -> Outcome {
         if yes.yes {
             return Ok(());
         }
         if !self.out.interactive {
-            return Err(Failure::usage(format!("{question} Nobody can be asked here.")).next("add --yes"));
+            return Err(
+                Failure::usage(format!("{question} Cannot ask for confirmation: not a terminal.")).next("add --yes")
+            );
         }
         if crate::ask::confirm(question, false)? { Ok(()) } else { Err(Failure::failed("nothing was changed")) }
     }
 }
 
-/// Reads page after page until all items, or as many as wanted, are there.
+/// Reads all pages, up to `limit` items.
 pub(crate) async fn every<T>(
     limit: Option<usize>,
     fetch: impl AsyncFn(PageQuery) -> Result<Page<T>, ClientError>,
@@ -86,7 +88,7 @@ pub(crate) async fn every<T>(
     }
 }
 
-/// The one whose id is this, or starts with it.
+/// The item whose id equals `text` or starts with it.
 pub(crate) fn only<T>(items: Vec<T>, noun: &str, text: &str, id: impl Fn(&T) -> &String) -> Outcome<T> {
     let mut found: Vec<T> = items.into_iter().filter(|one| id(one).starts_with(text)).collect();
     match (found.pop(), found.len()) {
@@ -94,14 +96,14 @@ pub(crate) fn only<T>(items: Vec<T>, noun: &str, text: &str, id: impl Fn(&T) -> 
         (None, _) => {
             let list = if noun == "copy" { "registry copies".to_owned() } else { format!("{noun} list") };
             Err(Failure::new(Exit::NotFound, format!("no {noun} `{text}`"))
-                .next(format!("`margrave {list}` shows all")))
+                .next(format!("`margrave {list}` lists all")))
         }
-        (Some(_), others) => Err(Failure::usage(format!("`{text}` is the beginning of {} ids", others + 1))
-            .next(format!("write more of the id of the {noun}"))),
+        (Some(_), others) => Err(Failure::usage(format!("`{text}` matches {} ids", others + 1))
+            .next(format!("use a longer prefix of the {noun} id"))),
     }
 }
 
-/// How many items a list shows.
+/// Limits the number of items in a list.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct LimitArgs {
     /// Show at most this many
@@ -120,25 +122,25 @@ impl From<ClientError> for Failure {
         match &error {
             ClientError::Problem(problem) => {
                 let exit = match problem.status {
-                    401 | 403 => Exit::Unauthorised,
+                    401 | 403 => Exit::Unauthorized,
                     404 => Exit::NotFound,
                     400..=499 => Exit::Refused,
                     _ => Exit::Failed,
                 };
                 let mut failure = Self::new(exit, problem.detail.clone());
                 for field in problem.errors.iter().filter(|field| !problem.detail.ends_with(&field.message)) {
-                    // What is wrong as a whole has no field.
+                    // An error about the request as a whole has no field.
                     failure = failure.because(match field.field.as_str() {
                         "" => field.message.clone(),
                         name => format!("{name}: {}", field.message),
                     });
                 }
                 if let Some(request) = problem.request_id.as_ref().filter(|_| problem.status >= 500) {
-                    failure = failure.because(format!("the server's log has more under request {request}"));
+                    failure = failure.because(format!("see request {request} in the server log"));
                 }
                 match exit {
-                    Exit::Unauthorised => failure.next(
-                        "`margrave login --url URL --token-file FILE` with a token that is valid, or `--data DIR` on the server's machine",
+                    Exit::Unauthorized => failure.next(
+                        "`margrave login --url URL --token-file FILE` with a valid token, or `--data DIR` on the server host",
                     ),
                     _ => failure,
                 }
@@ -159,7 +161,7 @@ impl From<ClientError> for Failure {
 }
 
 impl Failure {
-    /// Adds what is behind an error, without the error itself.
+    /// Adds the causes of an error, without the error itself.
     fn sources(self, error: &dyn std::error::Error) -> Self {
         match error.source() {
             Some(source) => self.caused_by(source),
@@ -172,13 +174,13 @@ fn unreachable(error: &ClientError) -> Failure {
     let failure = Failure::new(Exit::Unreachable, error.to_string()).sources(error);
     let untrusted = failure.why.iter().any(|why| why.contains("certificate"));
     failure.next(if untrusted {
-        "name the server's certificate authority with --ca FILE; `margrave --data DIR trust https-ca` prints it on the server's machine"
+        "pass the server's CA certificate with --ca FILE; `margrave --data DIR trust https-ca` prints it on the server host"
     } else {
         "`margrave doctor` checks the connection step by step"
     })
 }
 
-/// How a device is called among people: its own name, with its client's before it where that says more.
+/// Display name of a device: its id, prefixed with its client unless the id already contains it.
 pub(crate) fn device_name(client: &str, device: &str) -> String {
     let own = device == client || device.strip_prefix(client).is_some_and(|rest| rest.starts_with('/'));
     if own { device.to_owned() } else { format!("{client}/{device}") }
@@ -189,7 +191,7 @@ mod tests {
     use super::device_name;
 
     #[test]
-    fn the_client_is_named_only_where_it_says_more() {
+    fn omits_the_client_if_the_device_id_contains_it() {
         assert_eq!(device_name("press-01", "press-01"), "press-01");
         assert_eq!(device_name("gw", "gw/cell-1"), "gw/cell-1");
         assert_eq!(device_name("gw", "gwx/cell-1"), "gw/gwx/cell-1");

@@ -1,4 +1,4 @@
-//! `margrave config`: check a configuration file, show what is in effect, print every setting.
+//! `margrave config`: check a configuration file, show effective settings, print every setting.
 
 use crate::connection::ConnectionArgs;
 use crate::failure::{Failure, Outcome};
@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Tell everything that is wrong with a configuration file, and what this machine lacks for it
+    /// Check a configuration file and this machine, and report all problems
     Check(CheckArgs),
-    /// Print the settings in effect and where each comes from; passwords are left out
+    /// Print the effective settings and their sources, without passwords
     Show(ServeArgs),
-    /// Print one commented configuration file with every setting, its default and its meaning
+    /// Print a commented configuration file with every setting, its default and its meaning
     Example,
     /// Print every setting with its default and meaning as a table
     Reference,
@@ -21,7 +21,7 @@ pub(crate) enum ConfigCommand {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CheckArgs {
-    /// Configuration file (TOML); the same as --config
+    /// Configuration file (TOML); same as --config
     #[arg(conflicts_with = "config")]
     file: Option<PathBuf>,
     #[command(flatten)]
@@ -63,26 +63,26 @@ fn open(path: &Path) -> Outcome<ConfigFile> {
     ConfigFile::read(path).map_err(|error| {
         Failure::usage(format!("use the configuration file `{}`", path.display()))
             .caused_by(&error)
-            .next("`margrave config example` prints a file to start from")
+            .next("`margrave config example` prints a template")
     })
 }
 
-/// The file, if one is named, with the flags laid over it.
-fn read(args: ServeArgs, connection: &ConnectionArgs, out: Output) -> Outcome<(ConfigFile, Decided)> {
+/// The configuration file, if given, overridden by flags.
+fn read(args: ServeArgs, connection: &ConnectionArgs, out: Output) -> Outcome<(ConfigFile, SettingsFromFlags)> {
     let mut file = match &args.config {
         Some(path) => open(path)?,
         None => ConfigFile::parse(Path::new(""), ""),
     };
     let decided = file.config.as_mut().map(|config| apply(config, args, connection, out)).unwrap_or_default();
     for (key, _) in &decided {
-        // What a flag decides does not stand in the file any more.
+        // A setting from a flag no longer comes from the file.
         file.places.remove(*key);
     }
     Ok((file, decided))
 }
 
-/// Keys that flags decide, each with its flag.
-type Decided = Vec<(&'static str, &'static str)>;
+/// Settings set by flags, each with its flag.
+type SettingsFromFlags = Vec<(&'static str, &'static str)>;
 
 fn check(args: ServeArgs, connection: &ConnectionArgs, out: Output) -> Outcome {
     let path = args.config.clone();
@@ -93,7 +93,7 @@ fn check(args: ServeArgs, connection: &ConnectionArgs, out: Output) -> Outcome {
         file.add(found);
     }
     let name = path.as_ref().map_or("the command line".to_owned(), |path| path.display().to_string());
-    let mut failure = Failure::usage(format!("the configuration of {name} cannot be used"));
+    let mut failure = Failure::usage(format!("the configuration of {name} is not valid"));
     let mut problems = Vec::new();
     for problem in file.problems {
         let by = decided.iter().find(|(key, _)| *key == problem.key).map(|(_, by)| *by);
@@ -116,17 +116,17 @@ fn check(args: ServeArgs, connection: &ConnectionArgs, out: Output) -> Outcome {
         out.show(&Checked { file: path, usable, problems }, |_| String::new())?;
     }
     if usable {
-        out.say(format!("The configuration of {name} can be used."));
+        out.say(format!("The configuration of {name} is valid."));
         return Ok(());
     }
     Err(failure.next("`margrave config example` shows every setting"))
 }
 
-/// A setting in effect, for `-o json`.
+/// An effective setting, for `-o json`.
 #[derive(serde::Serialize)]
-struct InEffect {
+struct EffectiveSetting {
     setting: String,
-    /// Missing when it is not set.
+    /// Absent if not set.
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<toml::Value>,
     from: String,
@@ -139,7 +139,7 @@ fn show(args: ServeArgs, connection: &ConnectionArgs, out: Output) -> Outcome {
     let config = file.finish().map_err(|error| {
         Failure::usage(format!("use the configuration file `{}`", path.display()))
             .caused_by(&error)
-            .next(format!("`margrave config check {}` tells more", path.display()))
+            .next(format!("`margrave config check {}` shows details", path.display()))
     })?;
     let from = |key: &str| match (decided.iter().find(|(decided, _)| *decided == key), places.get(key)) {
         (Some((_, by)), _) => (*by).to_owned(),
@@ -149,23 +149,23 @@ fn show(args: ServeArgs, connection: &ConnectionArgs, out: Output) -> Outcome {
     let settings: Vec<_> = config
         .in_effect()
         .into_iter()
-        .map(|(setting, value)| InEffect { from: from(&setting), setting, value })
+        .map(|(setting, value)| EffectiveSetting { from: from(&setting), setting, value })
         .collect();
     out.show(&settings, |out| {
-        let rows = settings.iter().map(|InEffect { setting, value, from }| {
+        let rows = settings.iter().map(|EffectiveSetting { setting, value, from }| {
             let value = value.as_ref().map_or_else(|| "(not set)".to_owned(), ToString::to_string);
             vec![setting.clone(), value, from.clone()]
         });
-        out.table(&["setting", "value", "from"], rows)
+        out.table(&["setting", "value", "source"], rows)
     })
 }
 
 /// A setting for `-o json`.
 #[derive(serde::Serialize)]
-struct Described {
+struct SettingDescription {
     setting: String,
     kind: &'static str,
-    /// As it would stand in the file; empty when there is none.
+    /// As written in the file; empty if there is none.
     default: String,
     meaning: String,
 }
@@ -173,7 +173,7 @@ struct Described {
 fn reference(out: Output) -> Outcome {
     let settings: Vec<_> = Config::reference()
         .into_iter()
-        .map(|setting| Described {
+        .map(|setting| SettingDescription {
             setting: setting.key,
             kind: setting.kind,
             default: setting.default,
@@ -181,7 +181,7 @@ fn reference(out: Output) -> Outcome {
         })
         .collect();
     out.show(&settings, |out| {
-        let rows = settings.iter().map(|Described { setting, kind, default, meaning }| {
+        let rows = settings.iter().map(|SettingDescription { setting, kind, default, meaning }| {
             vec![setting.clone(), (*kind).replace('`', ""), default.clone(), meaning.clone()]
         });
         out.table(&["setting", "kind", "default", "meaning"], rows)

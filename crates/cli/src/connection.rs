@@ -1,4 +1,4 @@
-//! Which server a command talks to: flags, a data folder, the environment, or the saved login, in this order.
+//! Selects the server of a command: flags, a data folder, the environment, or the saved login, in this order.
 
 pub(crate) mod saved;
 
@@ -11,24 +11,24 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct ConnectionArgs {
-    /// Data folder: of the server to start (`serve`, `demo`), or of a server on this machine to talk to
-    #[arg(long, global = true, value_name = "DIR", help_heading = "Which server")]
+    /// Data folder of the server to start (`serve`, `demo`) or of a local server to connect to
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Connection")]
     pub(crate) data: Option<PathBuf>,
-    /// Address of the server, such as https://fleet.example:8080 [env: MARGRAVE_URL]
-    #[arg(long, global = true, value_name = "URL", help_heading = "Which server")]
+    /// URL of the server, such as https://fleet.example:8080 [env: MARGRAVE_URL]
+    #[arg(long, global = true, value_name = "URL", help_heading = "Connection")]
     pub(crate) url: Option<String>,
-    /// File that holds the API token [env: MARGRAVE_TOKEN_FILE, or the token itself in MARGRAVE_TOKEN]
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Which server")]
+    /// File with the API token [env: MARGRAVE_TOKEN_FILE, or the token itself in MARGRAVE_TOKEN]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
     pub(crate) token_file: Option<PathBuf>,
     /// PEM file of a certificate authority to trust for the server [env: MARGRAVE_CA]
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Which server")]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Connection")]
     pub(crate) ca: Option<PathBuf>,
-    /// Name what is asked for: the same command with the same key is carried out once
-    #[arg(long, global = true, value_name = "KEY", help_heading = "Which server")]
+    /// Idempotency key: the same command with the same key runs only once
+    #[arg(long, global = true, value_name = "KEY", help_heading = "Connection")]
     pub(crate) idempotency_key: Option<String>,
 }
 
-/// What the environment says; read once.
+/// Environment variables; read once.
 #[derive(Clone, Default)]
 pub(crate) struct Environment {
     pub(crate) url: Option<String>,
@@ -49,7 +49,7 @@ impl Environment {
     }
 }
 
-/// A server and how to be let in.
+/// A server and the credentials for it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) url: String,
@@ -57,7 +57,7 @@ pub(crate) struct Target {
     pub(crate) ca_pem: Option<String>,
 }
 
-/// Without the token: what is printed while looking for a mistake ends up in tickets.
+/// Without the token, because debug output ends up in tickets.
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Target").field("url", &self.url).field("ca_pem", &self.ca_pem).finish_non_exhaustive()
@@ -86,7 +86,7 @@ impl Target {
     }
 }
 
-/// Decides where to go. A saved token is only ever sent to the server it was saved for.
+/// Selects the server. A saved token is sent only to the server it was saved for.
 pub(crate) fn resolve(args: &ConnectionArgs, environment: &Environment, saved: Option<Saved>) -> Outcome<Target> {
     if let Some(data) = &args.data {
         return from_data(args, data);
@@ -99,9 +99,9 @@ pub(crate) fn resolve(args: &ConnectionArgs, environment: &Environment, saved: O
         return Ok(Target { url: url.clone(), token, ca_pem: ca_pem.or_else(|| saved.and_then(|saved| saved.ca)) });
     }
     let saved = saved.ok_or_else(|| {
-        Failure::usage("no server is named")
-            .because("neither --url, --data nor MARGRAVE_URL is given, and nobody has logged in")
-            .next("`margrave login --url URL --token-file FILE`, or `--data DIR` for a server on this machine")
+        Failure::usage("no server given")
+            .because("neither --url, --data nor MARGRAVE_URL is set, and there is no saved login")
+            .next("`margrave login --url URL --token-file FILE`, or `--data DIR` for a local server")
     })?;
     Ok(Target { url: saved.url, token: token.unwrap_or(saved.token), ca_pem: ca_pem.or(saved.ca) })
 }
@@ -112,7 +112,7 @@ fn same_server(one: &str, other: &str) -> bool {
 
 fn no_token(url: &str) -> Failure {
     Failure::usage(format!("no token for {url}"))
-        .because("neither --token-file, MARGRAVE_TOKEN nor MARGRAVE_TOKEN_FILE is given, and the saved login is for another server or missing")
+        .because("neither --token-file, MARGRAVE_TOKEN nor MARGRAVE_TOKEN_FILE is set, and the saved login is missing or for another server")
         .next(format!("margrave login --url {url} --token-file FILE"))
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn read_token(file: &Path) -> Outcome<String> {
     let token = read_text(file, "token file")?.trim().to_owned();
     if token.is_empty() {
         return Err(Failure::usage(format!("the token file `{}` is empty", file.display()))
-            .next("`margrave token create NAME` makes a token"));
+            .next("`margrave token create NAME` creates a token"));
     }
     Ok(token)
 }
@@ -138,7 +138,7 @@ pub(crate) fn read_text(path: &Path, what: &str) -> Outcome<String> {
         .map_err(|error| Failure::new(Exit::Usage, format!("read {what} `{}`", path.display())).caused_by(&error))
 }
 
-/// What a running server writes into its data folder about where it listens.
+/// The addresses file that a running server writes to its data folder.
 #[derive(Debug, serde::Deserialize)]
 struct Addresses {
     operators: Option<SocketAddr>,
@@ -151,7 +151,7 @@ struct Urls {
 }
 
 impl Addresses {
-    /// From this machine, a listener on all addresses is on the loopback address too, which its certificate names.
+    /// A listener on all addresses is reachable over loopback, which its certificate covers.
     fn operators_url(self) -> Option<String> {
         let address = self.operators?;
         if !address.ip().is_unspecified() {
@@ -162,10 +162,13 @@ impl Addresses {
     }
 }
 
-/// A server on this machine leaves its addresses, the first token and its CA in its data folder.
+/// A local server writes its addresses, the initial token and its CA to its data folder.
 fn from_data(args: &ConnectionArgs, data: &Path) -> Outcome<Target> {
     let missing = |failure: Failure| {
-        failure.next(format!("start it: `margrave serve --data {0}` (or `margrave demo --data {0}`)", data.display()))
+        failure.next(format!(
+            "start the server: `margrave serve --data {0}` (or `margrave demo --data {0}`)",
+            data.display()
+        ))
     };
     let token = match &args.token_file {
         Some(file) => read_token(file)?,
@@ -175,9 +178,9 @@ fn from_data(args: &ConnectionArgs, data: &Path) -> Outcome<Target> {
         Some(url) => url.clone(),
         None => {
             let path = data.join("addresses.json");
-            let text = read_text(&path, "addresses of the server").map_err(missing)?;
+            let text = read_text(&path, "server addresses").map_err(missing)?;
             let addresses: Addresses = serde_json::from_str(&text).map_err(|error| {
-                Failure::usage(format!("read addresses of the server `{}`", path.display())).caused_by(&error)
+                Failure::usage(format!("read server addresses `{}`", path.display())).caused_by(&error)
             })?;
             addresses
                 .operators_url()
@@ -194,7 +197,7 @@ fn from_data(args: &ConnectionArgs, data: &Path) -> Outcome<Target> {
     Ok(Target { url, token, ca_pem })
 }
 
-/// The server keeps its authority's key in the same file; only certificates are of use here.
+/// Only the certificates of a PEM file: the server stores the CA key in the same file.
 fn certificates_of(pem: &str) -> String {
     let mut inside = false;
     let lines = pem.lines().filter(|line| {

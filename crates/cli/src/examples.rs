@@ -1,9 +1,9 @@
-//! One example for every command, shown in its help and in its man page, and tried by a test.
+//! An example for every command, shown in its help and man page, and parsed by a test.
 
 use crate::arguments::Cli;
 use clap::CommandFactory as _;
 
-/// What a command is for, by its name without `margrave`. Commands that say more have their examples beside them.
+/// Examples by command name without `margrave`. Commands with longer help define their examples themselves.
 const EXAMPLES: &[(&str, &str)] = &[
     (
         "serve",
@@ -36,19 +36,19 @@ margrave --data ./fleet sim --devices 0 --clean",
     ("app show", "margrave app show line-monitor"),
     ("app explain", "margrave app explain line-monitor"),
     ("app diff", "margrave app diff line-monitor 1.0.0 1.1.0"),
-    ("app questions", "margrave app questions line-monitor 1.1.0"),
-    ("app delete", "margrave app delete line-monitor 1.0.0 --reason \"replaced by 1.1.0\" --yes"),
-    ("device list", "margrave device list --selector site=graz\nmargrave device list --state failing --watch"),
+    ("app parameters", "margrave app parameters line-monitor 1.1.0"),
+    ("app delete", "margrave app delete line-monitor 1.0.0 --comment \"replaced by 1.1.0\" --yes"),
+    ("device list", "margrave device list --selector site=graz\nmargrave device list --state failed --watch"),
     ("device show", "margrave device show press-07"),
     ("device explain", "margrave device explain press-07"),
-    ("device delete", "margrave device delete press-07 --reason scrapped --yes"),
+    ("device delete", "margrave device delete press-07 --comment scrapped --yes"),
     ("client list", "margrave client list\nmargrave client list --state pending"),
     ("client show", "margrave client show press-07"),
     ("client accept", "margrave client accept press-07 --note \"hall 2\""),
-    ("client retire", "margrave client retire press-07 --reason stolen --yes"),
-    ("client enrol-token", "margrave client enrol-token press-07 --valid-for 2h"),
-    ("invitation list", "margrave invitation list\nmargrave invitation list -o json"),
-    ("invitation withdraw", "margrave invitation withdraw press-07 --reason \"wrong plant\" --yes"),
+    ("client decommission", "margrave client decommission press-07 --comment stolen --yes"),
+    ("client enrollment-token", "margrave client enrollment-token press-07 --valid-for 2h"),
+    ("enrollment-token list", "margrave enrollment-token list\nmargrave enrollment-token list -o json"),
+    ("enrollment-token revoke", "margrave enrollment-token revoke press-07 --comment \"wrong plant\" --yes"),
     ("group list", "margrave group list"),
     ("group show", "margrave group show presses"),
     ("group delete", "margrave group delete presses --yes"),
@@ -59,29 +59,29 @@ margrave --data ./fleet sim --devices 0 --clean",
     ("deployment history", "margrave deployment history 0f3c"),
     ("deployment document", "margrave deployment document 0f3c --revision 2"),
     ("deployment remove", "margrave deployment remove --app line-monitor --selector site=graz --yes --wait"),
-    ("deployment retry", "margrave deployment retry 0f3c --reason \"the disk is free again\""),
+    ("deployment retry", "margrave deployment retry 0f3c --comment \"the disk is free again\""),
     ("deployment wait", "margrave deployment wait 0f3c --timeout 5m"),
-    ("change list", "margrave change list"),
-    ("change show", "margrave change show 3e1a"),
-    ("change cancel", "margrave change cancel 3e1a --reason \"wrong version\" --yes"),
-    ("change call-off", "margrave change call-off 3e1a --reason \"the line is being rebuilt\" --yes"),
-    ("change retry", "margrave change retry 3e1a --reason \"the registry is back\" --yes"),
-    ("change wait", "margrave change wait 3e1a --timeout 5m"),
+    ("rollout list", "margrave rollout list"),
+    ("rollout show", "margrave rollout show 3e1a"),
+    ("rollout cancel", "margrave rollout cancel 3e1a --comment \"wrong version\" --yes"),
+    ("rollout withdraw", "margrave rollout withdraw 3e1a --comment \"the line is being rebuilt\" --yes"),
+    ("rollout retry", "margrave rollout retry 3e1a --comment \"the registry is back\" --yes"),
+    ("rollout wait", "margrave rollout wait 3e1a --timeout 5m"),
     ("registry show", "margrave registry show"),
     ("registry list", "margrave registry list"),
-    ("registry collect", "margrave registry collect"),
-    ("registry others", "margrave registry others\nmargrave registry others -o json"),
-    ("registry remove", "margrave registry remove registry.example --reason \"contract ended\" --yes"),
+    ("registry gc", "margrave registry gc"),
+    ("registry external", "margrave registry external\nmargrave registry external -o json"),
+    ("registry remove", "margrave registry remove registry.example --comment \"contract ended\" --yes"),
     ("registry copies", "margrave registry copies --watch"),
     ("registry cancel-copy", "margrave registry cancel-copy 71ab --yes"),
     ("trust show", "margrave trust show"),
     ("trust bundle", "margrave trust bundle > bundle.pem"),
     ("trust https-ca", "margrave trust https-ca > https-ca.pem"),
     ("token list", "margrave token list"),
-    ("token revoke", "margrave token revoke 5d21 --reason \"left the team\" --yes"),
+    ("token revoke", "margrave token revoke 5d21 --comment \"left the team\" --yes"),
     ("user list", "margrave user list"),
     ("session list", "margrave session list\nmargrave session list --watch"),
-    ("session end", "margrave session end 8c41 --reason \"left at the shared desk\" --yes"),
+    ("session end", "margrave session end 8c41 --comment \"left at the shared desk\" --yes"),
     ("audit verify", "margrave audit verify"),
     ("doctor", "margrave doctor\nmargrave --data ./fleet doctor"),
     (
@@ -93,7 +93,7 @@ margrave completions fish --program margrave-agent > ~/.config/fish/completions/
     ("man", "margrave man --out /usr/local/share/man/man1"),
 ];
 
-/// The whole command line: with an example in the help of every command, and `--watch` where something is shown.
+/// The complete command line, with examples in the help and `--watch` for commands that show something.
 pub(crate) fn command() -> clap::Command {
     with_examples(crate::watch::add(Cli::command()), "")
 }
@@ -117,12 +117,12 @@ fn with_examples(command: clap::Command, path: &str) -> clap::Command {
 mod tests {
     use super::*;
 
-    /// The words of a command line as a shell would split it, up to a comment, a pipe or a redirection.
+    /// Splits a command line like a shell, up to a comment, a pipe or a redirection.
     fn words(line: &str) -> Vec<String> {
         let mut words = vec![String::new()];
         let mut quote = None;
         for character in line.chars() {
-            let word = words.last_mut().expect("there is always one");
+            let word = words.last_mut().expect("there is always a last word");
             match (quote, character) {
                 (Some(open), close) if open == close => quote = None,
                 (None, '"' | '\'') => quote = Some(character),
@@ -156,12 +156,12 @@ mod tests {
     }
 
     #[test]
-    fn every_command_has_a_description_and_an_example_that_can_be_given() {
+    fn every_command_has_a_description_and_a_valid_example() {
         let mut seen = Vec::new();
         visit(&command(), "margrave", &mut seen);
         assert!(seen.len() > 40, "{seen:?}");
         for (path, _) in EXAMPLES {
-            assert!(seen.contains(&format!("margrave {path}")), "`{path}` is no command");
+            assert!(seen.contains(&format!("margrave {path}")), "`{path}` is not a command");
         }
     }
 }

@@ -1,45 +1,45 @@
-//! What a command says when it cannot do what it was asked: what, why, what to do next, and an exit code.
+//! Errors for operators: what failed, why, what to do next, and an exit code.
 
 use crate::output::paint;
 use owo_colors::Style;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// Exit codes are part of the interface; `margrave --help` and the operator guide list them.
+/// Exit codes are part of the interface; documented in `margrave --help` and the operator guide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// The request was carried out and its outcome is bad: a device failed, a check did not pass.
+    /// The command ran, but the result is a failure: a device failed, a check did not pass.
     Failed = 1,
-    /// The command line is not complete or not understood; the same number clap uses.
+    /// Invalid or incomplete command line; the same code as clap.
     Usage = 2,
-    /// No answer from the server.
+    /// The server is not reachable.
     Unreachable = 3,
-    /// The server does not know the token.
-    Unauthorised = 4,
-    /// What was named does not exist.
+    /// The server rejected the token.
+    Unauthorized = 4,
+    /// Not found.
     NotFound = 5,
-    /// The server understood and refused.
+    /// The server rejected the request.
     Refused = 6,
-    /// The outcome was not known when the time given was over.
+    /// Timed out before the result was known.
     TimedOut = 7,
-    /// Ctrl-C; the number shells give to it.
+    /// Ctrl-C; the code that shells use.
     Interrupted = 130,
 }
 
 /// The exit codes as shown in `margrave --help`.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
-  0  done
-  1  carried out, and the outcome is bad: a device failed, a check did not pass
-  2  the command line is incomplete or not understood
-  3  the server cannot be reached
-  4  the server does not accept the token
-  5  what was named does not exist
-  6  the server refused, and said why
-  7  the time given with --timeout was over before the outcome was known
-  130  interrupted with Ctrl-C; what was asked for goes on at the server";
+  0  success
+  1  failure: a device failed, a check did not pass
+  2  invalid or incomplete command line
+  3  the server is not reachable
+  4  the server rejected the token
+  5  not found
+  6  the server rejected the request
+  7  timed out (--timeout) before the result was known
+  130  interrupted with Ctrl-C; the request continues on the server";
 
-/// An error for people.
+/// An error with its reasons and the next step.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) what: String,
@@ -69,7 +69,7 @@ impl Failure {
         self
     }
 
-    /// Adds an error and everything behind it as reasons.
+    /// Adds an error and all its causes as reasons.
     pub(crate) fn caused_by(mut self, error: &dyn std::error::Error) -> Self {
         let mut cause = Some(error);
         while let Some(error) = cause {
@@ -85,15 +85,15 @@ impl Failure {
     }
 
     /// The text for stderr.
-    pub(crate) fn render(&self, colour: bool) -> String {
-        let mut text = format!("{} {}", paint("error:", Style::new().red().bold(), colour), self.what);
+    pub(crate) fn render(&self, color: bool) -> String {
+        let mut text = format!("{} {}", paint("error:", Style::new().red().bold(), color), self.what);
         for why in &self.why {
             for (index, line) in why.lines().enumerate() {
                 let _ = write!(text, "\n  {}{line}", if index == 0 { "- " } else { "  " });
             }
         }
         if let Some(next) = &self.next {
-            let _ = write!(text, "\n{} {next}", paint("next:", Style::new().cyan().bold(), colour));
+            let _ = write!(text, "\n{} {next}", paint("next:", Style::new().cyan().bold(), color));
         }
         text
     }
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_says_what_why_and_what_next() {
+    fn a_failure_shows_the_problem_the_reasons_and_the_next_step() {
         let failure = Failure::usage("deploy `a`").because("no device\nnamed").because("no version").next("name one");
         assert_eq!(
             failure.render(false),
@@ -124,7 +124,7 @@ mod tests {
             Exit::Failed,
             Exit::Usage,
             Exit::Unreachable,
-            Exit::Unauthorised,
+            Exit::Unauthorized,
             Exit::NotFound,
             Exit::Refused,
             Exit::TimedOut,

@@ -1,7 +1,7 @@
 //! `margrave`: the server, the demo, and the operator's commands.
 //!
-//! The commands in [`commands`] reach a fleet only through the client in `margrave-api`; `serve`, `demo`,
-//! `sim`, `config` and what is done offline alone know the server.
+//! The commands in [`commands`] use only the client in `margrave-api`; only `serve`, `demo`, `sim`, `config` and
+//! offline operations depend on the server.
 
 // Suggested reading order.
 mod answers;
@@ -19,7 +19,7 @@ mod output;
 mod serve;
 mod shell;
 mod sim;
-mod told;
+mod shutdown;
 mod watch;
 
 use arguments::{Cli, Command};
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            out.must_say(failure.render(out.talk_colour));
+            out.must_say(failure.render(out.talk_color));
             failure.exit.into()
         }
     }
@@ -92,13 +92,13 @@ async fn operate(command: Command, session: &Session) -> Outcome {
         Command::Group { command } => commands::group::run(command, session).await,
         Command::Deploy(args) => commands::deploy::run(args, session).await,
         Command::Deployment { command } => commands::deployment::run(command, session).await,
-        Command::Change { command } => commands::change::run(command, session).await,
+        Command::Rollout { command } => commands::rollout::run(command, session).await,
         Command::Trust { command } => commands::trust::run(command, session).await,
         Command::Token { command } => commands::token::run(command, session).await,
         Command::User { command } => commands::user::run(command, session).await,
         Command::Session { command } => commands::session::run(command, session).await,
         Command::Registry { command } => commands::registry::run(command, session).await,
-        Command::Invitation { command } => commands::invitation::run(command, session).await,
+        Command::EnrollmentToken { command } => commands::enrollment_token::run(command, session).await,
         Command::Audit { command } => commands::audit::run(command, session).await,
         Command::Events(args) => commands::events::run(args, session).await,
         Command::Serve(_)

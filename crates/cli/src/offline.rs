@@ -1,4 +1,4 @@
-//! What is done to a server's data folder while the server is stopped.
+//! Operations on the data folder of a stopped server.
 
 use crate::commands::user::{self, PasswordArgs};
 use crate::connection::ConnectionArgs;
@@ -19,24 +19,20 @@ pub(crate) async fn password(args: &PasswordArgs, connection: &ConnectionArgs, o
     match &connection.data {
         Some(data) => config.data_dir.clone_from(data),
         None if args.config.is_none() => {
-            return Err(Failure::usage("which server?").next("margrave --data DIR user password --offline"));
+            return Err(Failure::usage("no server given").next("margrave --data DIR user password --offline"));
         }
         None => {}
     }
     if !config.data_dir.is_dir() {
-        return Err(Failure::usage(format!("there is no folder `{}`", config.data_dir.display()))
-            .next("name the data folder of the server with --data DIR"));
+        return Err(Failure::usage(format!("no folder `{}`", config.data_dir.display()))
+            .next("set the server's data folder with --data DIR"));
     }
     let password = args.read(out)?;
     let ended = run::set_password(&config, &SystemClock, &args.name, password.into()).await.map_err(|error| {
         let exit = if matches!(error, StartError::Password(_)) { Exit::Refused } else { Exit::Failed };
         let running = matches!(error, StartError::InUse { .. });
         let failure = Failure::new(exit, "the password was not set").caused_by(&error);
-        if running {
-            failure.next("stop the server first, or leave out --offline to use its admin token")
-        } else {
-            failure
-        }
+        if running { failure.next("stop the server first, or omit --offline to use its admin token") } else { failure }
     })?;
     out.say(user::done(&args.name, ended));
     Ok(())

@@ -1,4 +1,4 @@
-//! Stdout is data, stderr is talk. Tables for people, JSON and YAML for programs.
+//! Data goes to stdout, messages to stderr. Tables for people, JSON and YAML for programs.
 
 use crate::failure::{Exit, Failure, Outcome};
 use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Mutex, PoisonError};
 
-/// A table is not squeezed into fewer columns than this.
+/// Minimum table width.
 const WIDTH_MIN: u16 = 40;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -19,34 +19,34 @@ pub(crate) enum Format {
     Yaml,
 }
 
-/// Where and how a command writes; decided once, at the start.
+/// Where and how a command writes; set once at the start.
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about two streams and their reader")]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     pub(crate) format: Format,
     /// Whether stdout is a terminal.
     pub(crate) terminal: bool,
-    /// Whether stdout takes colours.
-    pub(crate) colour: bool,
-    /// Whether stderr is a terminal: bars instead of lines, colours in errors.
+    /// Whether stdout supports colors.
+    pub(crate) color: bool,
+    /// Whether stderr is a terminal: bars instead of lines, colors in errors.
     pub(crate) talk_terminal: bool,
-    pub(crate) talk_colour: bool,
-    /// Whether someone can be asked.
+    pub(crate) talk_color: bool,
+    /// Whether prompts are possible.
     pub(crate) interactive: bool,
     pub(crate) quiet: bool,
-    /// Kept for [`take_captured`] instead of written, one line for each JSON document.
+    /// Capture the output for [`take_captured`] instead of writing it, one line per JSON document.
     pub(crate) capture: bool,
 }
 
-/// What a command would have written.
+/// The captured output of a command.
 #[derive(Debug, Default)]
 pub(crate) struct Captured {
     pub(crate) text: String,
-    /// The same without what changes all the time.
+    /// The output without values that change with every poll, for comparison.
     pub(crate) key: String,
 }
 
-/// One command runs at a time.
+/// Global, because only one command runs at a time.
 static CAPTURED: Mutex<Captured> = Mutex::new(Captured { text: String::new(), key: String::new() });
 
 pub(crate) fn take_captured() -> Captured {
@@ -55,36 +55,36 @@ pub(crate) fn take_captured() -> Captured {
 
 impl Output {
     pub(crate) fn detect(format: Format, quiet: bool) -> Self {
-        // https://no-color.org: any value that is not empty switches colours off.
+        // https://no-color.org: any non-empty value disables colors.
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         let stdout = std::io::stdout().is_terminal();
         let stderr = std::io::stderr().is_terminal();
         Self {
             format,
             terminal: stdout,
-            colour: wanted && stdout,
+            color: wanted && stdout,
             talk_terminal: stderr,
-            talk_colour: wanted && stderr,
+            talk_color: wanted && stderr,
             interactive: std::io::stdin().is_terminal() && stderr,
             quiet,
             capture: false,
         }
     }
 
-    /// The same, but nothing is written; see [`take_captured`].
+    /// A copy that captures instead of writing; see [`take_captured`].
     pub(crate) fn captured(self) -> Self {
         Self { capture: true, ..self }
     }
 
-    /// What a pipe gets.
+    /// Output for a pipe.
     #[cfg(test)]
     pub(crate) fn plain() -> Self {
         Self {
             format: Format::Table,
             terminal: false,
-            colour: false,
+            color: false,
             talk_terminal: false,
-            talk_colour: false,
+            talk_color: false,
             interactive: false,
             quiet: false,
             capture: false,
@@ -111,7 +111,7 @@ impl Output {
         Ok(())
     }
 
-    /// Writes data to stdout. A reader that has gone away is not an error.
+    /// Writes data to stdout. A closed pipe is not an error.
     pub(crate) fn data(self, text: &str) -> Outcome {
         if self.capture {
             let mut captured = CAPTURED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -128,28 +128,28 @@ impl Output {
         }
     }
 
-    /// Says something to the person at the terminal.
+    /// Prints a message to stderr unless `--quiet` is given.
     pub(crate) fn say(self, text: impl AsRef<str>) {
         if !self.quiet {
             self.must_say(text);
         }
     }
 
-    /// Says something even to one who wants quiet.
+    /// Prints a message to stderr even with `--quiet`.
     #[expect(clippy::unused_self, reason = "talk goes through the one who decided how it looks")]
     pub(crate) fn must_say(self, text: impl AsRef<str>) {
-        // Nobody is left to be told that stderr is closed.
+        // A closed stderr cannot be reported.
         let _ = writeln!(std::io::stderr().lock(), "{}", text.as_ref());
     }
 
-    /// A table with these headings; nothing is wrapped when it goes into a pipe.
+    /// A table with these headings; cells are not wrapped in a pipe.
     pub(crate) fn table(self, headings: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
-        // Serial lines and some containers report no width, or none that holds a table; the terminal wraps by itself.
-        if self.colour && table.width().is_some_and(|width| width >= WIDTH_MIN) {
+        // Serial lines and some containers report no width or a useless one; let the terminal wrap.
+        if self.color && table.width().is_some_and(|width| width >= WIDTH_MIN) {
             table.set_content_arrangement(ContentArrangement::Dynamic);
-        } else if self.colour {
+        } else if self.color {
             table.set_content_arrangement(ContentArrangement::Disabled);
         } else {
             table.set_content_arrangement(ContentArrangement::Disabled);
@@ -157,7 +157,7 @@ impl Output {
         }
         table.set_header(headings.iter().map(|heading| {
             let cell = Cell::new(heading.to_uppercase());
-            if self.colour { cell.add_attribute(Attribute::Bold) } else { cell }
+            if self.color { cell.add_attribute(Attribute::Bold) } else { cell }
         }));
         for row in rows {
             table.add_row(row.into_iter().map(|text| self.cell(text)));
@@ -167,60 +167,66 @@ impl Output {
     }
 
     fn cell(self, text: String) -> Cell {
-        let colour = state_colour(&text).filter(|_| self.colour);
+        let color = state_color(&text).filter(|_| self.color);
         let cell = Cell::new(text);
-        colour.map_or(cell.clone(), |colour| cell.fg(colour))
+        color.map_or(cell.clone(), |color| cell.fg(color))
     }
 
-    /// Names and values, one a line, values aligned; empty values are left out.
+    /// Names and aligned values, one per line; empty values are skipped.
     pub(crate) fn fields(self, fields: &[(&str, String)]) -> String {
         let width = fields.iter().filter(|(_, value)| !value.is_empty()).map(|(name, _)| name.len()).max().unwrap_or(0);
         let mut text = String::new();
         for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
-            let name = paint(&format!("{name:width$}"), Style::new().bold(), self.colour);
+            let name = paint(&format!("{name:width$}"), Style::new().bold(), self.color);
             let value = value.replace('\n', &format!("\n{:1$}", "", width + 2));
             let _ = writeln!(text, "{name}  {value}");
         }
         text
     }
 
-    /// A heading between parts of an answer.
+    /// A heading between parts of the output.
     pub(crate) fn heading(self, text: &str) -> String {
-        format!("\n{}\n", paint(text, Style::new().bold().underline(), self.colour))
+        format!("\n{}\n", paint(text, Style::new().bold().underline(), self.color))
     }
 }
 
-/// Every line ends in a newline; the blank column that the table puts before the first one is gone already.
+/// Joins lines, each with a newline; the table's leading blank column is already removed.
 fn trim_margin(lines: &[String]) -> String {
     lines.iter().fold(String::new(), |text, line| text + line + "\n")
 }
 
-/// Words that stand for a state get its colour wherever they fill a cell.
-fn state_colour(text: &str) -> Option<comfy_table::Color> {
+/// The color of a cell that contains only a state.
+fn state_color(text: &str) -> Option<comfy_table::Color> {
     use comfy_table::Color;
     match text {
-        "converged" | "installed" | "accepted" | "fits" | "ok" | "yes" => Some(Color::Green),
-        "failed" | "does not fit" | "retired" | "broken" => Some(Color::Red),
-        "applying" | "installing" | "waiting" | "pending" | "older-revision" | "not-heard-of" | "unknown"
-        | "silent" => Some(Color::Yellow),
+        "up-to-date" | "installed" | "accepted" | "compatible" | "ok" | "yes" => Some(Color::Green),
+        "failed" | "incompatible" | "decommissioned" | "broken" => Some(Color::Red),
+        "updating" | "installing" | "waiting" | "pending" | "outdated" | "device-offline" | "unknown" | "offline" => {
+            Some(Color::Yellow)
+        }
         _ => None,
     }
 }
 
-pub(crate) fn paint(text: &str, style: Style, colour: bool) -> String {
-    if colour { text.style(style).to_string() } else { text.to_owned() }
+/// `1 device`, `3 devices`.
+pub(crate) fn plural(number: u64, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+pub(crate) fn paint(text: &str, style: Style, color: bool) -> String {
+    if color { text.style(style).to_string() } else { text.to_owned() }
 }
 
 fn to_json<T: Serialize + ?Sized>(value: &T) -> Outcome<String> {
-    serde_json::to_string_pretty(value).map_err(|error| Failure::failed("write the answer as JSON").caused_by(&error))
+    serde_json::to_string_pretty(value).map_err(|error| Failure::failed("write the output as JSON").caused_by(&error))
 }
 
-/// On one line, for programs that read line by line.
+/// JSON on one line, for programs that read line by line.
 pub(crate) fn to_json_line<T: Serialize + ?Sized>(value: &T) -> Outcome<String> {
-    serde_json::to_string(value).map_err(|error| Failure::failed("write the answer as JSON").caused_by(&error))
+    serde_json::to_string(value).map_err(|error| Failure::failed("write the output as JSON").caused_by(&error))
 }
 
-/// When a client was last heard of changes with every poll and is no change of the fleet.
+/// Removes last-seen times, which change with every poll and are not changes of the fleet.
 fn without_contact(value: &mut serde_json::Value) {
     match value {
         serde_json::Value::Object(members) => {
@@ -234,7 +240,7 @@ fn without_contact(value: &mut serde_json::Value) {
 
 pub(crate) fn to_yaml<T: Serialize + ?Sized>(value: &T) -> Outcome<String> {
     let mut text = serde_saphyr::to_string(&value)
-        .map_err(|error| Failure::failed("write the answer as YAML").because(error.to_string()))?;
+        .map_err(|error| Failure::failed("write the output as YAML").because(error.to_string()))?;
     if !text.ends_with('\n') {
         text.push('\n');
     }
@@ -246,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_in_a_pipe_has_no_colours_and_is_never_wrapped() {
+    fn a_table_in_a_pipe_has_no_colors_and_is_never_wrapped() {
         let long = "x".repeat(300);
         let text = Output::plain().table(&["name", "state"], [vec![long.clone(), "failed".to_owned()]]);
         assert_eq!(text.lines().count(), 2);
@@ -256,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_aligned_and_empty_ones_left_out() {
+    fn aligns_fields_and_skips_empty_ones() {
         let text = Output::plain().fields(&[("id", "a".into()), ("none", String::new()), ("longer", "b\nc".into())]);
         assert_eq!(text, "id      a\nlonger  b\n        c\n");
     }

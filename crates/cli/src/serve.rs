@@ -1,9 +1,9 @@
-//! `margrave serve`: the server itself.
+//! `margrave serve`: runs the server.
 
 use crate::connection::ConnectionArgs;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Output;
-use crate::told::{Told, listen};
+use crate::shutdown::{ShutdownSignal, listen};
 use margrave_server::clock::SystemClock;
 use margrave_server::config::{Config, LogFormat};
 use margrave_server::run::{self, Running, StartError};
@@ -12,22 +12,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind};
 
-/// What `serve` takes beside a file; `config check` and `config show` take the same.
+/// Arguments of `serve`, `config check` and `config show`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Address for devices (mutual TLS); port 0 takes a free one
+    /// Address for devices (mutual TLS); port 0 selects a free port
     #[arg(long, value_name = "ADDRESS")]
     devices: Option<SocketAddr>,
-    /// Address for discovery, trust bundle and enrolment (HTTPS)
+    /// Address for discovery, trust bundle and enrollment (HTTPS)
     #[arg(long, value_name = "ADDRESS")]
     trust: Option<SocketAddr>,
     /// Address for operators; plain HTTP on loopback, HTTPS elsewhere
     #[arg(long, value_name = "ADDRESS")]
     operators: Option<SocketAddr>,
-    /// DNS name or IP address by which others reach this machine; may be given several times
+    /// DNS name or IP address of this machine for other hosts; repeatable
     #[arg(long = "name", value_name = "NAME")]
     names: Vec<String>,
     /// SPIFFE trust domain; never change it on a running fleet
@@ -36,7 +36,7 @@ pub(crate) struct ServeArgs {
     /// Id of this server in the trust domain; never change it on a running fleet
     #[arg(long, value_name = "ID")]
     wfm_id: Option<String>,
-    /// How log lines on stderr look; text at a terminal unless the file says otherwise
+    /// Log format on stderr; text at a terminal unless configured otherwise
     #[arg(long, value_enum, value_name = "FORMAT")]
     log: Option<LogArg>,
 }
@@ -52,16 +52,16 @@ pub(crate) async fn serve(args: ServeArgs, connection: &ConnectionArgs, out: Out
     margrave_server::telemetry::init(&config.log)
         .map_err(|error| Failure::usage("set up logging").caused_by(&error))?;
     let data = config.data_dir.clone();
-    // Before anybody can find the server: whoever does may want to stop it at once.
-    let (mut told, mut hangup) = (Told::new()?, listen(SignalKind::hangup())?);
+    // Install signal handlers before the server becomes visible, so that it can be stopped at once.
+    let (mut shutdown, mut hangup) = (ShutdownSignal::new()?, listen(SignalKind::hangup())?);
     let running = tokio::select! {
         started = run::start(config, Arc::new(SystemClock)) => started.map_err(not_started)?,
-        // Whatever was begun is gone through again at the next start.
-        () = told.recv() => return Ok(()),
+        // Unfinished work resumes at the next start.
+        () = shutdown.recv() => return Ok(()),
     };
     greet(out, &running, &data);
-    until_told(&running, &mut told, &mut hangup).await;
-    out.say("Stopping; requests under way are finished first.");
+    until_shutdown(&running, &mut shutdown, &mut hangup).await;
+    out.say("Stopping; finishing open requests first.");
     running.shutdown().await;
     Ok(())
 }
@@ -71,7 +71,7 @@ fn settings(args: ServeArgs, connection: &ConnectionArgs, out: Output) -> Outcom
         Some(path) => Config::read(path).map_err(|error| {
             Failure::usage(format!("use the configuration file `{}`", path.display()))
                 .caused_by(&error)
-                .next("`margrave config example` shows every setting")
+                .next("`margrave config example` prints every setting")
         })?,
         None => Config::default(),
     };
@@ -79,7 +79,7 @@ fn settings(args: ServeArgs, connection: &ConnectionArgs, out: Output) -> Outcom
     Ok(config)
 }
 
-/// Lays the flags over the file; says which settings they decide, and how.
+/// Overrides the file with flags; records which settings they set.
 pub(crate) fn apply(
     config: &mut Config,
     args: ServeArgs,
@@ -130,7 +130,7 @@ pub(crate) fn apply(
     decided
 }
 
-/// Why the server did not start, with the cause behind it.
+/// Why the server did not start, with the cause.
 pub(crate) fn not_started(error: StartError) -> Failure {
     let exit = match error {
         StartError::Config(_) => Exit::Usage,
@@ -139,7 +139,7 @@ pub(crate) fn not_started(error: StartError) -> Failure {
     Failure::new(exit, "the server did not start").caused_by(&error)
 }
 
-/// Where it listens, where the token is, what to do next.
+/// Prints the addresses, the token file and next steps.
 fn greet(out: Output, running: &Running, data: &Path) {
     let urls = &running.state.urls;
     let shown = data.display();
@@ -157,23 +157,23 @@ fn greet(out: Output, running: &Running, data: &Path) {
         out.say(format!("password   {} (of `admin`, until it is changed)", password.display()));
     }
     out.say("Next, in another terminal:");
-    out.say(format!("  margrave --data {shown} app import FOLDER        # fill the catalog"));
-    out.say(format!("  margrave --data {shown} client enrol-token NAME  # bring a device in"));
-    out.say(format!("  margrave --data {shown} doctor                   # check everything"));
+    out.say(format!("  margrave --data {shown} app import FOLDER        # add a package to the catalog"));
+    out.say(format!("  margrave --data {shown} client enrollment-token NAME  # enroll a device"));
+    out.say(format!("  margrave --data {shown} doctor                   # check the installation"));
 }
 
 /// SIGHUP reloads.
-async fn until_told(running: &Running, told: &mut Told, hangup: &mut Signal) {
+async fn until_shutdown(running: &Running, shutdown: &mut ShutdownSignal, hangup: &mut Signal) {
     loop {
         tokio::select! {
-            () = told.recv() => return,
+            () = shutdown.recv() => return,
             () = running.wait() => return,
             _ = hangup.recv() => match running.state.identity.refresh() {
                 Ok(true) => tracing::info!("reloaded certificates and trust anchors"),
-                Ok(false) => tracing::info!("certificates and trust anchors have not changed"),
+                Ok(false) => tracing::info!("certificates and trust anchors are unchanged"),
                 Err(error) => {
                     let error: &dyn std::error::Error = &error;
-                    tracing::error!(error, "kept the certificates in use: the new ones cannot be read");
+                    tracing::error!(error, "cannot read the new certificates; keeping the current ones");
                 }
             },
         }

@@ -1,4 +1,4 @@
-//! `margrave completions` and `margrave man`: what shells and manuals know about both programs.
+//! `margrave completions` and `margrave man`: completion scripts and man pages for both programs.
 
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
@@ -17,7 +17,7 @@ pub(crate) struct CompletionsArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ManArgs {
-    /// Folder to write the pages to; it is made if needed
+    /// Output folder; created if missing
     #[arg(long = "out", value_name = "DIR")]
     folder: PathBuf,
 }
@@ -52,13 +52,13 @@ pub(crate) fn man(args: &ManArgs, out: Output) -> Outcome {
         |error: std::io::Error| Failure::failed(format!("write man pages to `{}`", folder.display())).caused_by(&error);
     std::fs::create_dir_all(folder).map_err(failed)?;
     for program in [Program::Margrave, Program::MargraveAgent] {
-        // The date is left out: pages made twice of one version are the same.
+        // No date, so that the pages are reproducible.
         clap_mangen::generate_to(program.command(), folder).map_err(failed)?;
     }
     let pages = std::fs::read_dir(folder).map_err(failed)?.flatten();
     let count = pages.filter(|page| page.path().extension().is_some_and(|extension| extension == "1")).count();
     out.say(format!(
-        "{count} pages in `{}`; `man -l {}` shows one.",
+        "{count} pages in `{}`; view one with `man -l {}`.",
         folder.display(),
         folder.join("margrave.1").display()
     ));

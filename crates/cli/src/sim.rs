@@ -1,9 +1,9 @@
-//! `margrave sim`: a fleet of virtual devices against a server, with a live summary and a result for programs.
+//! `margrave sim`: runs a fleet of virtual devices against a server, with a live summary and a machine-readable result.
 
 use crate::connection::{self, ConnectionArgs, Environment, read_token, saved};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Output;
-use crate::told::Told;
+use crate::shutdown::ShutdownSignal;
 use indicatif::{ProgressBar, ProgressStyle};
 use margrave_api::client::{ApiClient, ClientOptions};
 use margrave_server::clock::SystemClock;
@@ -21,50 +21,50 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// In a pipe, a line this often.
+/// Interval between lines in a pipe.
 const LINE_EVERY_MS: u64 = 5_000;
-/// Nobody waits for the embedded server to end.
+/// The embedded server does not need a long shutdown.
 const DRAIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct SimArgs {
-    /// How many virtual devices; 0 with --clean only cleans up
+    /// Number of virtual devices; 0 with --clean only cleans up
     #[arg(long, value_name = "N", default_value_t = 100)]
     devices: usize,
-    /// How often each device asks for its desired state
+    /// Poll interval of each device
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = crate::clock::parse_span)]
     poll: Duration,
-    /// Ask the server to hold each poll this long, as agents do by default; 0s sends plain polls
+    /// Long-poll duration, as agents use by default; 0s sends plain polls
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = crate::clock::parse_span)]
     hold: Duration,
-    /// How devices are and behave: steady, flaky, plant, or a TOML file
+    /// Device profile: steady, flaky, plant, or a TOML file
     #[arg(long, value_name = "NAME|FILE", default_value = "steady")]
     profile: String,
-    /// Print the profile and end
+    /// Print the profile and exit
     #[arg(long)]
     show_profile: bool,
-    /// The same seed makes the same devices with the same fates
+    /// Random seed; the same seed gives the same devices and failures
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// Whether devices keep their connection between two polls
+    /// Whether devices keep their connection between polls
     #[arg(long, value_enum, default_value = "keep-alive")]
     connections: ConnectionsArg,
-    /// Connections open at a time; further devices wait for their turn
+    /// Maximum open connections; further devices wait
     #[arg(long, value_name = "N", default_value_t = CONNECTIONS_MAX)]
     connections_max: usize,
-    /// End after this long; without it, Ctrl-C ends the run
+    /// Duration of the run; until Ctrl-C if not given
     #[arg(long = "for", value_name = "TIME", value_parser = crate::clock::parse_span)]
     run_for: Option<Duration>,
-    /// Names of clients and devices start with this; devices carry the label simulation=PREFIX
+    /// Prefix of client and device ids; devices have the label simulation=PREFIX
     #[arg(long, default_value = "sim")]
     prefix: String,
-    /// Afterwards remove the devices and retire their clients
+    /// Afterwards delete the devices and decommission their clients
     #[arg(long)]
     clean: bool,
-    /// Start a server of its own in a temporary folder, and deploy a sample application to the fleet
+    /// Start a server in a temporary folder and deploy a sample application to the fleet
     #[arg(long, conflicts_with_all = ["data", "url"])]
     embedded: bool,
-    /// Requests that may go wrong, as a share of all, before the run counts as failed
+    /// Share of requests that may fail before the run counts as failed
     #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
     errors_max: f64,
 }
@@ -82,7 +82,7 @@ pub(crate) async fn run(args: SimArgs, connection: &ConnectionArgs, environment:
     }
     let options = options(&args, &text)?;
     if args.embedded {
-        let folder = tempfile::tempdir().map_err(|error| Failure::failed("make a folder").caused_by(&error))?;
+        let folder = tempfile::tempdir().map_err(|error| Failure::failed("create a folder").caused_by(&error))?;
         files(&options, 2)?;
         let (server, api) = embedded(folder.path()).await?;
         let outcome = simulate(&api, &options, args.errors_max, out).await;
@@ -94,7 +94,7 @@ pub(crate) async fn run(args: SimArgs, connection: &ConnectionArgs, environment:
     let api = connection::resolve(connection, environment, saved)?.client(connection.idempotency_key.as_deref())?;
     if options.devices == 0 && options.clean {
         let count = fleet::clean(&api, &options.prefix).await.map_err(|error| broken(&error))?;
-        out.say(format!("{count} clients called `{}-…` are out of service.", options.prefix));
+        out.say(format!("{count} clients named `{}-…` are decommissioned.", options.prefix));
         return Ok(());
     }
     simulate(&api, &options, args.errors_max, out).await
@@ -106,15 +106,16 @@ fn profile_text(name: &str) -> Outcome<String> {
     }
     std::fs::read_to_string(name).map_err(|error| {
         let known: Vec<_> = BUILT_IN.iter().map(|(name, _)| *name).collect();
-        Failure::usage(format!("read the profile `{name}`"))
-            .caused_by(&error)
-            .next(format!("built in are {}; `margrave sim --show-profile` prints one to start from", known.join(", ")))
+        Failure::usage(format!("read the profile `{name}`")).caused_by(&error).next(format!(
+            "built-in profiles are {}; `margrave sim --show-profile` prints a template",
+            known.join(", ")
+        ))
     })
 }
 
 fn options(args: &SimArgs, profile: &str) -> Outcome<Options> {
     let profile = Profile::parse(profile).map_err(|problems| {
-        let mut failure = Failure::usage(format!("the profile `{}` cannot be used", args.profile));
+        let mut failure = Failure::usage(format!("the profile `{}` is not valid", args.profile));
         for problem in problems {
             let place = problem.place.map(|place| format!("{}, {place}: ", args.profile)).unwrap_or_default();
             failure = failure.because(format!("{place}`{}` {}", problem.key, problem.text));
@@ -139,18 +140,18 @@ fn options(args: &SimArgs, profile: &str) -> Outcome<Options> {
     };
     let mut problems = options.problems();
     if options.devices == 0 && !options.clean {
-        problems.push("--devices: at least one".to_owned());
+        problems.push("--devices: must be at least 1".to_owned());
     }
     if !(0.0..=1.0).contains(&args.errors_max) {
-        problems.push("--errors-max: a share, 0.0 to 1.0".to_owned());
+        problems.push("--errors-max: must be a share between 0.0 and 1.0".to_owned());
     }
     if problems.is_empty() {
         return Ok(options);
     }
-    Err(problems.into_iter().fold(Failure::usage("this fleet cannot be simulated"), Failure::because))
+    Err(problems.into_iter().fold(Failure::usage("invalid simulation options"), Failure::because))
 }
 
-/// Every connection is an open file; with the server in this process it is one on both sides.
+/// Every connection needs an open file, and two if the server runs in this process.
 fn files(options: &Options, sides: u64) -> Outcome {
     let connections = options.devices.min(options.connections_max) as u64;
     let needed = connections * sides + OTHER_FILES;
@@ -163,8 +164,8 @@ fn files(options: &Options, sides: u64) -> Outcome {
         return Ok(());
     }
     let now = limit.current.unwrap_or(u64::MAX);
-    Err(Failure::usage(format!("{needed} files must be open at a time, this process may open {now}"))
-        .because(format!("{connections} connections and {OTHER_FILES} others"))
+    Err(Failure::usage(format!("{needed} open files needed, the limit of this process is {now}"))
+        .because(format!("{connections} connections and {OTHER_FILES} other files"))
         .next(format!(
             "`ulimit -n {needed}` in this shell (or LimitNOFILE= of its unit), or a lower --connections-max"
         )))
@@ -189,14 +190,14 @@ async fn embedded(folder: &Path) -> Outcome<(Running, ApiClient)> {
 }
 
 fn broken(error: &anyhow::Error) -> Failure {
-    error.chain().fold(Failure::failed("the simulation broke off"), |failure, cause| failure.because(cause.to_string()))
+    error.chain().fold(Failure::failed("the simulation failed"), |failure, cause| failure.because(cause.to_string()))
 }
 
 async fn simulate(api: &ApiClient, options: &Options, errors_max: f64, out: Output) -> Outcome {
-    // Asked first, so that a wrong token or address is told as such.
+    // Check the connection first, so that a wrong token or address is reported clearly.
     api.whoami().await?;
     let stop = CancellationToken::new();
-    let stopper = tokio::spawn(stop_when_told(stop.clone())?);
+    let stopper = tokio::spawn(stop_on_signal(stop.clone())?);
     let live = Live::new(options, out);
     let result = fleet::run(api, options, stop, &|snapshot| live.show(snapshot)).await;
     live.end();
@@ -207,7 +208,9 @@ async fn simulate(api: &ApiClient, options: &Options, errors_max: f64, out: Outp
     if problems.is_empty() {
         return Ok(());
     }
-    Err(problems.into_iter().fold(Failure::new(Exit::Failed, "not every device did what it should"), Failure::because))
+    Err(problems
+        .into_iter()
+        .fold(Failure::new(Exit::Failed, "some devices did not reach the expected state"), Failure::because))
 }
 
 /// For `-o json`.
@@ -215,14 +218,14 @@ async fn simulate(api: &ApiClient, options: &Options, errors_max: f64, out: Outp
 struct Shown<'a> {
     #[serde(flatten)]
     result: &'a tally::Outcome,
-    /// Empty when the fleet did what it should.
+    /// Empty if the run succeeded.
     problems: &'a [String],
 }
 
-fn stop_when_told(stop: CancellationToken) -> Outcome<impl Future<Output = ()>> {
-    let mut told = Told::new()?;
+fn stop_on_signal(stop: CancellationToken) -> Outcome<impl Future<Output = ()>> {
+    let mut shutdown = ShutdownSignal::new()?;
     Ok(async move {
-        told.recv().await;
+        shutdown.recv().await;
         stop.cancel();
     })
 }
@@ -242,8 +245,8 @@ fn table(out: Output, result: &tally::Outcome) -> String {
         (
             "state",
             format!(
-                "{} converged, {} failed ({} as told), {} working, {} offline",
-                state.converged, state.failed, result.failed_as_told, state.working, state.offline
+                "{} up to date, {} failed ({} as configured), {} updating, {} offline",
+                state.up_to_date, state.failed, result.failed_as_configured, state.working, state.offline
             ),
         ),
         ("deployments", deployments(state)),
@@ -263,7 +266,7 @@ fn table(out: Output, result: &tally::Outcome) -> String {
         (
             "connections",
             format!(
-                "{} opened, at most {} at a time, {} allowed",
+                "{} opened, peak {}, limit {}",
                 state.connections.opened, state.connections.peak, result.connections_max
             ),
         ),
@@ -278,13 +281,13 @@ fn deployments(state: &Snapshot) -> String {
     if counts.is_empty() { "none".to_owned() } else { counts.join(", ") }
 }
 
-/// The live summary: a few lines at a terminal, one line now and then in a pipe.
+/// The live summary: a few lines at a terminal, a line at intervals in a pipe.
 struct Live {
     bar: Option<ProgressBar>,
     out: Output,
     devices: usize,
     next_line_ms: AtomicU64,
-    /// For polls per second: their number and the time of the look before.
+    /// Number of polls and time of the previous update, to compute the rate.
     before: std::sync::Mutex<(f64, u64)>,
 }
 
@@ -293,8 +296,8 @@ impl Live {
         let bar = (out.talk_terminal && !out.quiet).then(|| {
             let bar = ProgressBar::new(options.devices as u64);
             bar.set_style(
-                ProgressStyle::with_template("{spinner} [{bar:30}] {pos}/{len} converged\n{msg}")
-                    .expect("the template is a constant of this file"),
+                ProgressStyle::with_template("{spinner} [{bar:30}] {pos}/{len} up to date\n{msg}")
+                    .expect("the template is a valid constant"),
             );
             bar
         });
@@ -312,7 +315,7 @@ impl Live {
         let due = now_ms >= self.next_line_ms.load(Ordering::Relaxed);
         match &self.bar {
             Some(bar) => {
-                bar.set_position(snapshot.converged as u64);
+                bar.set_position(snapshot.up_to_date as u64);
                 if due {
                     self.next_line_ms.store(now_ms + 1_000, Ordering::Relaxed);
                     bar.set_message(self.text(snapshot, "\n"));
@@ -339,12 +342,12 @@ impl Live {
         let mut text = String::new();
         let _ = write!(
             text,
-            "{:.0} s: {}/{} enrolled, {} reporting, {} converged, {} failed, {} offline{between}",
+            "{:.0} s: {}/{} enrolled, {} reporting, {} up to date, {} failed, {} offline{between}",
             snapshot.seconds,
             snapshot.enrolled,
             self.devices,
             snapshot.reporting,
-            snapshot.converged,
+            snapshot.up_to_date,
             snapshot.failed,
             snapshot.offline
         );

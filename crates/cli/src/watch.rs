@@ -1,6 +1,6 @@
-//! `--watch`, for every command that only looks: run it, wait for an event, run it again, and show what is different.
+//! `--watch`, for every read-only command: runs it, waits for an event, runs it again, and shows changed output.
 //!
-//! The commands know nothing of it. They are run as they are, and what they would have written is compared here.
+//! The commands are unaware of it. They run unchanged, and this module compares their captured output.
 
 mod screen;
 
@@ -9,39 +9,39 @@ use crate::commands::Session;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{self, Output};
 use clap::{Arg, ArgAction, ArgMatches, FromArgMatches as _};
-use margrave_api::client::{ClientError, EventQuery, Streamed};
+use margrave_api::client::{ClientError, EventQuery, StreamItem};
 use screen::Screen;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-/// Commands by these names only look at a fleet.
+/// Names of read-only commands.
 const LOOKING: [&str; 12] = [
     "list",
     "show",
     "status",
-    "fit",
+    "compatibility",
     "devices",
     "copies",
-    "others",
+    "external",
     "history",
-    "questions",
+    "parameters",
     "document",
     "explain",
     "diff",
 ];
-/// These have nothing to do with a fleet.
+/// Commands that do not use a server.
 const LOCAL: [&str; 1] = ["config"];
 
-/// Events come in bunches: what happens within this time is one look.
+/// Events come in bursts: events within this time cause one refresh.
 const CALM: Duration = Duration::from_millis(200);
-/// A little of what is shown makes no event, such as the progress of one component; ages on a screen grow.
-const LOOK_AGAIN: Duration = Duration::from_secs(20);
-const LOOK_AGAIN_SCREEN: Duration = Duration::from_secs(2);
-/// Without a stream.
-const LOOK_AGAIN_BLIND: Duration = Duration::from_secs(3);
+/// Refresh interval without events: some shown values cause no event, such as component progress and ages.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(20);
+const REFRESH_ON_SCREEN: Duration = Duration::from_secs(2);
+/// Refresh interval without an event stream.
+const REFRESH_WITHOUT_EVENTS: Duration = Duration::from_secs(3);
 
-/// Gives every command that only looks its `--watch`, whoever adds it.
+/// Adds `--watch` to every read-only command.
 pub(crate) fn add(command: clap::Command) -> clap::Command {
     command.mut_subcommands(|below| {
         if LOCAL.contains(&below.get_name()) {
@@ -49,10 +49,7 @@ pub(crate) fn add(command: clap::Command) -> clap::Command {
         }
         if !below.has_subcommands() && LOOKING.contains(&below.get_name()) {
             return below.arg(
-                Arg::new("watch")
-                    .long("watch")
-                    .action(ArgAction::SetTrue)
-                    .help("Show it again whenever it changes, until Ctrl-C"),
+                Arg::new("watch").long("watch").action(ArgAction::SetTrue).help("Refresh on every change until Ctrl-C"),
             );
         }
         add(below)
@@ -66,7 +63,7 @@ pub(crate) fn wanted(matches: &ArgMatches) -> bool {
     }
 }
 
-/// Looks again and again. Ctrl-C is the way out, and none to be sorry about.
+/// Repeats the command until Ctrl-C, which is a normal exit.
 pub(crate) async fn run(matches: &ArgMatches, session: &Session) -> Outcome {
     let mut watch = Watch {
         matches,
@@ -92,27 +89,27 @@ struct Watch<'a> {
     matches: &'a ArgMatches,
     session: Session,
     screen: Screen,
-    /// None when it cannot be had.
-    events: Option<mpsc::Receiver<Result<Streamed, ClientError>>>,
+    /// None if no stream is available.
+    events: Option<mpsc::Receiver<Result<StreamItem, ClientError>>>,
     out: Output,
-    /// It was said that the server cannot be reached.
+    /// Whether the unreachable server was already reported.
     troubled: bool,
 }
 
 impl Watch<'_> {
     async fn go_on(&mut self) -> Outcome {
-        // Connected before the first look, so that nothing falls between the two.
+        // Connect before the first run, so that no event is missed.
         self.connect().await?;
         let mut first = true;
         loop {
             match self.look().await {
                 Ok(()) => self.troubled = false,
-                // A server that restarts comes back; one that never answered is a mistake in the address.
+                // Wait for a restarting server; a server that never responded means a wrong address.
                 Err(failure) if !first && failure.exit == Exit::Unreachable => self.complain(&failure.what),
                 Err(failure) => return Err(failure),
             }
             first = false;
-            // Talk about an empty list once is enough.
+            // Report an empty list only once.
             self.session.out.quiet = true;
             if !self.screen.show(output::take_captured()) {
                 return Ok(());
@@ -132,13 +129,13 @@ impl Watch<'_> {
         if let Err(error) = stream.next().await {
             let reason = error.to_string();
             let failure = Failure::from(error);
-            if matches!(failure.exit, Exit::Unreachable | Exit::Unauthorised) {
+            if matches!(failure.exit, Exit::Unreachable | Exit::Unauthorized) {
                 return Err(failure);
             }
-            self.go_blind(&reason);
+            self.fall_back_to_polling(&reason);
             return Ok(());
         }
-        // Followed on the side, so that looking at the fleet and waiting for it do not get in each other's way.
+        // Follow events in a separate task, so that it does not block the command.
         let (sender, receiver) = mpsc::channel(1);
         tokio::spawn(async move {
             loop {
@@ -153,12 +150,12 @@ impl Watch<'_> {
         Ok(())
     }
 
-    /// Until there is a reason to look again.
+    /// Waits until a refresh is due.
     async fn wait(&mut self) -> Outcome {
         let again = match (&self.events, self.out.terminal) {
-            (None, _) => LOOK_AGAIN_BLIND,
-            (Some(_), true) => LOOK_AGAIN_SCREEN,
-            (Some(_), false) => LOOK_AGAIN,
+            (None, _) => REFRESH_WITHOUT_EVENTS,
+            (Some(_), true) => REFRESH_ON_SCREEN,
+            (Some(_), false) => REFRESH_INTERVAL,
         };
         let deadline = Instant::now() + again;
         let mut calm_at = None;
@@ -175,17 +172,17 @@ impl Watch<'_> {
                 () = sleep_until(until) => return Ok(()),
             };
             match streamed {
-                Some(Ok(Streamed::Event(_) | Streamed::Gap(_) | Streamed::Connected)) => {
+                Some(Ok(StreamItem::Event(_) | StreamItem::Gap(_) | StreamItem::Connected)) => {
                     calm_at.get_or_insert_with(|| Instant::now() + CALM);
                 }
-                Some(Ok(Streamed::Lost(error))) => self.complain(&error.to_string()),
+                Some(Ok(StreamItem::Lost(error))) => self.complain(&error.to_string()),
                 Some(Err(error)) => {
                     let reason = error.to_string();
                     let failure = Failure::from(error);
-                    if failure.exit == Exit::Unauthorised {
+                    if failure.exit == Exit::Unauthorized {
                         return Err(failure);
                     }
-                    self.go_blind(&reason);
+                    self.fall_back_to_polling(&reason);
                     return Ok(());
                 }
                 None => self.events = None,
@@ -193,15 +190,18 @@ impl Watch<'_> {
         }
     }
 
-    fn go_blind(&mut self, reason: &str) {
+    fn fall_back_to_polling(&mut self, reason: &str) {
         self.events = None;
-        self.out.say(format!("No events ({reason}); looking every {} s instead.", LOOK_AGAIN_BLIND.as_secs()));
+        self.out.say(format!(
+            "No event stream ({reason}); refreshing every {} s instead.",
+            REFRESH_WITHOUT_EVENTS.as_secs()
+        ));
     }
 
     fn complain(&mut self, reason: &str) {
         if !self.troubled {
             self.troubled = true;
-            self.out.say(format!("The server does not answer ({reason}); trying again."));
+            self.out.say(format!("The server does not respond ({reason}); retrying."));
         }
     }
 }
@@ -223,7 +223,7 @@ mod tests {
         }
     }
 
-    /// A new command that shows something without `--watch` fails here: call it like the others, or add its name above.
+    /// Fails for a new read-only command without `--watch`: name it like the others, or add its name above.
     #[test]
     fn every_command_that_shows_something_can_be_watched() {
         let mut found = Vec::new();
@@ -232,15 +232,15 @@ mod tests {
         for (path, about, watched) in found {
             let name = path.rsplit(' ').next().unwrap_or_default();
             let local = LOCAL.iter().any(|local| path.starts_with(&format!("margrave {local}")));
-            // It follows the events themselves, with --follow.
+            // `events` has --follow instead.
             let follows = path == "margrave events";
-            let shows = name == "list" || name == "show" || about.starts_with("Show ") || about.starts_with("Tell ");
+            let shows = name == "list" || name == "show" || about.starts_with("Show ") || about.starts_with("Explain ");
             assert!(watched || !shows || local || follows, "`{path}` has no --watch ({about})");
         }
     }
 
     #[test]
-    fn the_flag_is_found_wherever_the_command_is() {
+    fn detects_the_watch_flag_in_every_subcommand() {
         let parse = |line: &str| crate::examples::command().try_get_matches_from(line.split(' ')).unwrap();
         assert!(wanted(&parse("margrave device list --watch")));
         assert!(wanted(&parse("margrave devices ls --watch -o json")));

@@ -1,4 +1,4 @@
-//! From an application version, a profile and resolved parameters to the ApplicationDeployment a device gets.
+//! Builds the ApplicationDeployment of a device from an application version, a profile and resolved parameters.
 
 #[cfg(test)]
 mod tests;
@@ -10,12 +10,12 @@ use margo::description::{ApplicationDescription, DeploymentProfile, Extensions};
 use margo::ids::{ApplicationId, DeploymentId, DeviceTarget};
 use margo::parameters::Target;
 
-/// Kubernetes takes 63 characters for a name; Helm, which derives release names from ours, only 53.
+/// Kubernetes allows names of 63 characters; Helm, which derives release names from ours, only 53.
 pub const NAME_CHARS_MAX: usize = 53;
 
 /// Everything a deployment is made of.
 #[derive(Debug, Clone)]
-pub struct Ingredients<'a> {
+pub struct AssembleInput<'a> {
     pub id: DeploymentId,
     pub target: &'a DeviceTarget,
     pub description: &'a ApplicationDescription,
@@ -25,10 +25,11 @@ pub struct Ingredients<'a> {
 }
 
 /// Copies components in order (AD-01), constraints unmodified (CON-03), profile and component extensions exactly
-/// (EXT-03); root extensions stay behind. Name and namespace are valid Kubernetes names derived from application and id.
-pub fn assemble(ingredients: Ingredients<'_>) -> ApplicationDeployment {
-    let Ingredients { id, target, description, profile, parameters, policy } = ingredients;
-    // EXT-03: what stands at the root of a description is between supplier and fleet manager.
+/// (EXT-03); root extensions are not copied. Name and namespace are valid Kubernetes names derived from application and
+/// id.
+pub fn assemble(ingredients: AssembleInput<'_>) -> ApplicationDeployment {
+    let AssembleInput { id, target, description, profile, parameters, policy } = ingredients;
+    // EXT-03: root extensions of a description are between supplier and fleet manager.
     let mut extensions = Extensions::new();
     policy.write(&mut extensions);
     let name = kubernetes_name(&description.id, id);
@@ -54,10 +55,10 @@ pub fn assemble(ingredients: Ingredients<'_>) -> ApplicationDeployment {
     }
 }
 
-/// `<application>-<first 8 digits of the deployment id>`: a DNS-1123 label, the same for the whole life of a deployment.
+/// `<application>-<first 8 digits of the deployment id>`: a DNS-1123 label that never changes for a deployment.
 ///
-/// Application ids may be longer than a name and may begin or end with a dash, so they are cut and trimmed; the digits keep two
-/// deployments of one application on one device apart.
+/// Application ids may be longer than a name and may begin or end with a dash, so they are cut and trimmed; the digits
+/// distinguish two deployments of one application on one device.
 pub fn kubernetes_name(application: &ApplicationId, deployment: DeploymentId) -> String {
     let digits = deployment.to_string().chars().take(8).collect::<String>();
     let room = NAME_CHARS_MAX - digits.len() - 1;
@@ -66,7 +67,7 @@ pub fn kubernetes_name(application: &ApplicationId, deployment: DeploymentId) ->
     format!("{}-{digits}", if stem.is_empty() { "application" } else { stem })
 }
 
-/// PRM-03: a target reaches only components of this profile; a parameter that reaches none is left out.
+/// PRM-03: a target names only components of this profile; a parameter without any target is omitted.
 fn only_for_profile(
     parameters: IndexMap<String, ParameterValue>,
     profile: &DeploymentProfile,

@@ -13,13 +13,13 @@ pub const GENESIS: &str = "sha256:0000000000000000000000000000000000000000000000
 /// Hash of a record: SHA-256 over the canonical JSON of everything but `hash` itself.
 pub fn hash(record: &AuditRecord) -> String {
     // Destructured without `..`, so that a new field cannot be forgotten here.
-    let AuditRecord { seq, at, actor, reason, request_id, action, subject, before, after, previous_hash, hash: _ } =
+    let AuditRecord { seq, at, actor, comment, request_id, action, subject, before, after, previous_hash, hash: _ } =
         record;
     let document = json!({
         "seq": seq,
         "at": at.0,
         "actor": actor,
-        "reason": reason,
+        "comment": comment,
         "requestId": request_id,
         "action": action,
         "subject": subject,

@@ -1,54 +1,60 @@
-//! What happened, for whoever watches: small, without secrets, and made from the audit wherever there is a record.
+//! Events for people and programs that follow the fleet: small, without secrets, derived from the audit log where
+//! possible. An event stores its kind and data; [`message`] renders its sentence when it is read.
 
+mod message;
 #[cfg(test)]
 mod tests;
+
+pub use message::{message, report_remark};
 
 use crate::model::AuditRecord;
 use crate::time::Timestamp;
 use serde_json::{Map, Value, json};
 
-/// Enough for an error of a device to be understood; more of it is with the deployment.
+/// Long enough to understand the error of a device; the deployment has the full text.
 pub const MESSAGE_CHARS_MAX: usize = 400;
-/// Details are a few names and numbers; what does not fit is left out as a whole, and the record of the audit has it.
+/// Details are a few names and numbers. Long texts in them are shortened to fit; the audit record or the deployment has
+/// them in full.
 pub const DETAIL_BYTES_MAX: usize = 2048;
-/// Names are bounded where they come from; this is for those that come from a device without a bound of their own.
+/// Shorter texts in details are names and digests, which are useless when cut.
+const DETAIL_TEXT_CHARS_MIN: usize = 32;
+/// Most names are bounded at their source; this limit is for names from a device that have no bound of their own.
 const KIND_CHARS_MAX: usize = 100;
 
-/// Something that happened, with its place in the order of all events.
+/// An event with its position in the order of all events.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
-    /// Counts up, one by one, in the order of commits.
+    /// Increases by one with each event, in commit order.
     pub id: i64,
     pub at: Timestamp,
     pub what: NewEvent,
 }
 
-/// Something that happened and is about to be written.
+/// An event to be written.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct NewEvent {
-    /// Dotted: the noun, then what became of it, such as `deployment.failed`.
+    /// Dotted: the noun, then what happened to it, such as `deployment.failed`.
     pub kind: String,
     pub about: About,
     /// Who did it: `operator:admin`, `token:ci`, `client:press-07`, `system`.
     pub actor: Option<String>,
-    /// One sentence for people.
-    pub message: String,
+    /// Everything that the sentence about the event needs beyond `about`.
     pub detail: Option<Value>,
 }
 
-/// The things an event is about; also what it can be found by.
+/// The objects an event is about; events can be filtered by them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct About {
     pub client: Option<String>,
     pub device: Option<String>,
     pub deployment: Option<String>,
     pub application: Option<String>,
-    pub change: Option<String>,
+    pub rollout: Option<String>,
 }
 
 impl NewEvent {
-    pub fn new(kind: impl Into<String>, about: About, message: impl Into<String>) -> Self {
-        Self { kind: kind.into(), about, actor: None, message: message.into(), detail: None }
+    pub fn new(kind: impl Into<String>, about: About) -> Self {
+        Self { kind: kind.into(), about, actor: None, detail: None }
     }
 
     #[must_use]
@@ -63,17 +69,30 @@ impl NewEvent {
         self
     }
 
-    /// The same within its bounds.
+    /// Cuts kind and detail to their limits: the longest texts of the detail first. A detail that is too large even
+    /// then, because of its many members, is dropped.
     #[must_use]
     pub fn bounded(mut self) -> Self {
         shorten(&mut self.kind, KIND_CHARS_MAX);
-        shorten(&mut self.message, MESSAGE_CHARS_MAX);
-        // A line is a line wherever it is printed.
-        if self.message.contains(char::is_control) {
-            self.message = self.message.replace(char::is_control, " ");
+        let fits = |detail: &Value| detail.to_string().len() <= DETAIL_BYTES_MAX;
+        if let Some(detail) = &mut self.detail {
+            let mut chars_max = DETAIL_BYTES_MAX / 2;
+            while !fits(detail) && chars_max >= DETAIL_TEXT_CHARS_MIN {
+                shorten_texts(detail, chars_max);
+                chars_max /= 2;
+            }
         }
-        self.detail = self.detail.filter(|detail| detail.to_string().len() <= DETAIL_BYTES_MAX);
+        self.detail = self.detail.filter(fits);
         self
+    }
+}
+
+fn shorten_texts(value: &mut Value, chars_max: usize) {
+    match value {
+        Value::String(text) => shorten(text, chars_max),
+        Value::Array(values) => values.iter_mut().for_each(|value| shorten_texts(value, chars_max)),
+        Value::Object(members) => members.values_mut().for_each(|value| shorten_texts(value, chars_max)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
@@ -84,66 +103,43 @@ fn shorten(text: &mut String, chars_max: usize) {
     }
 }
 
-/// The event of a record in the audit. An action nobody has named here becomes its own kind.
+/// The event for an audit record. An action without an entry in [`KINDS`] becomes its own kind.
 pub fn of_audit(record: &AuditRecord) -> NewEvent {
-    let (kind, verb) = name(&record.action);
+    let kind =
+        KINDS.iter().find(|(action, ..)| *action == record.action).map_or(record.action.as_str(), |(_, kind, _)| kind);
     let state = record.after.as_ref().or(record.before.as_ref());
     let text = |member: &str| state.and_then(|state| state.get(member)).and_then(Value::as_str).map(str::to_owned);
     let (noun, rest) = record.subject.split_once('/').unwrap_or((record.subject.as_str(), ""));
     let mut about = About::default();
-    let subject = match noun {
-        "client" => {
-            about.client = Some(rest.to_owned());
-            format!("client `{rest}`")
-        }
+    match noun {
+        "client" => about.client = Some(rest.to_owned()),
         "device" => {
             let (client, device) = rest.split_once('/').unwrap_or((rest, rest));
             about.client = Some(client.to_owned());
             about.device = Some(device.to_owned());
-            // Most devices are called like their client; the name once is enough.
-            if client == device {
-                format!("device `{device}`")
-            } else {
-                format!("device `{device}` of client `{client}`")
-            }
         }
         "deployment" => {
             about.deployment = Some(rest.to_owned());
             about.client = text("client");
             about.device = text("target");
             about.application = text("application");
-            about.change = text("change");
-            let application = about.application.as_deref().unwrap_or_default();
-            let version = text("version").unwrap_or_default();
-            format!("application `{application}` {version} on `{}`", about.device.as_deref().unwrap_or_default())
+            about.rollout = text("rollout");
         }
         "application" => {
-            let (application, version) = rest.split_once('/').unwrap_or((rest, ""));
+            let (application, _) = rest.split_once('/').unwrap_or((rest, ""));
             about.application = Some(application.to_owned());
-            format!("application `{application}` {version}").trim_end().to_owned()
         }
-        "change" => {
-            about.change = Some(rest.to_owned());
+        "rollout" => {
+            about.rollout = Some(rest.to_owned());
             about.application = text("application");
-            let targets = state.and_then(|state| state.get("targets")).and_then(Value::as_u64).unwrap_or_default();
-            let application = about.application.as_deref().unwrap_or_default();
-            let devices = if targets == 1 { "1 device".to_owned() } else { format!("{targets} devices") };
-            format!("change `{rest}`: {} `{application}` for {devices}", text("kind").unwrap_or_default())
         }
-        "session" => format!("web session of `{}`", text("name").unwrap_or_else(|| rest.to_owned())),
-        "token" => format!("token `{}`", text("name").unwrap_or_else(|| rest.to_owned())),
-        _ if rest.is_empty() => noun.to_owned(),
-        noun => format!("{noun} `{rest}`"),
-    };
-    let message = match noun {
-        "change" => subject,
-        _ => format!("{subject} {verb}"),
-    };
-    NewEvent { kind, about, actor: Some(record.actor.clone()), message, detail: Some(detail(record, state)) }
+        _ => {}
+    }
+    NewEvent { kind: kind.to_owned(), about, actor: Some(record.actor.clone()), detail: Some(detail(record, state)) }
 }
 
-/// Members of a record that tell what happened; everything else stays in the audit, found by its number.
-const TELLING: [&str; 11] = [
+/// Members of a record that are copied into an event; the rest stays in the audit log under its sequence number.
+const COPIED_MEMBERS: [&str; 11] = [
     "version",
     "revision",
     "profile",
@@ -159,63 +155,57 @@ const TELLING: [&str; 11] = [
 
 fn detail(record: &AuditRecord, state: Option<&Value>) -> Value {
     let mut detail = Map::new();
-    for member in TELLING {
+    for member in COPIED_MEMBERS {
         if let Some(value) = state.and_then(|state| state.get(member)).filter(|value| !value.is_null()) {
             detail.insert(member.to_owned(), value.clone());
         }
     }
+    detail.insert("subject".to_owned(), json!(record.subject));
     detail.insert("audit".to_owned(), json!(record.seq));
-    if let Some(reason) = &record.reason {
-        detail.insert("reason".to_owned(), json!(reason));
+    if let Some(comment) = &record.comment {
+        detail.insert("comment".to_owned(), json!(comment));
     }
     Value::Object(detail)
 }
 
-/// The kind of an action, and how a sentence about it goes on.
-fn name(action: &str) -> (String, String) {
-    let (kind, verb) = match action {
-        "client.create" => ("client.created", "was created"),
-        "client.ask" => ("client.asked", "asks to be let in"),
-        "client.accept" => ("client.accepted", "was accepted"),
-        "client.suspend" => ("client.suspended", "was suspended"),
-        "client.retire" => ("client.retired", "was retired"),
-        "client.enrol" => ("client.enrolled", "enrolled"),
-        "client.svid" => ("client.certified", "was issued a certificate"),
-        "client.preload" => ("client.prepared", "had its desired state signed for a first boot"),
-        "client.pull-credentials" => ("client.pull-credentials", "was given credentials to pull with"),
-        "enrolment.create" => ("client.invited", "may enrol with a new token"),
-        "manifest.raise" => ("client.raised", "is ahead of this server: published above its version"),
-        "manifest.renew" => ("client.told-again", "was told again what to run"),
-        "device.report" => ("device.reported", "reported its capabilities"),
-        "device.remove" => ("device.removed", "was removed"),
-        "device.label" => ("device.labelled", "was labelled"),
-        "group.create" => ("group.created", "was created"),
-        "group.change" => ("group.changed", "was changed"),
-        "group.delete" => ("group.deleted", "was deleted"),
-        "token.create" => ("token.created", "was created"),
-        "token.revoke" => ("token.revoked", "was revoked"),
-        "operator.create" => ("operator.created", "was created"),
-        "operator.password" => ("operator.password", "has a new password"),
-        "session.refuse" => ("session.refused", "could not sign in: wrong name or password"),
-        "session.create" => ("session.opened", "was opened"),
-        "session.end" => ("session.ended", "was ended"),
-        "enrolment.withdraw" => ("client.uninvited", "may not enrol with the tokens it was given any more"),
-        "registry.add" => ("registry.added", "was added"),
-        "registry.change" => ("registry.changed", "was changed"),
-        "registry.remove" => ("registry.removed", "was removed"),
-        "registry.check" => ("registry.checked", "was checked"),
-        "application.import" => ("application.added", "was added to the catalog"),
-        "application.delete" => ("application.removed", "was removed from the catalog"),
-        "change.cancel" => ("change.cancelled", ""),
-        "change.create" => ("change.created", ""),
-        "deployment.create" => ("deployment.assigned", "is to be installed"),
-        "deployment.reconfigure" => ("deployment.reconfigured", "is to run with other answers"),
-        "deployment.upgrade" => ("deployment.upgraded", "is to be installed instead of what is there"),
-        "deployment.remove" => ("deployment.unassigned", "is to be removed"),
-        other => {
-            let verb = other.rsplit('.').next().unwrap_or(other);
-            return (other.to_owned(), format!("({verb})"));
-        }
-    };
-    (kind.to_owned(), verb.to_owned())
-}
+/// The kind of the event for each action, and the predicate of the sentence about it.
+const KINDS: [(&str, &str, &str); 38] = [
+    ("client.create", "client.created", "was created"),
+    ("client.request", "client.requested", "requested access"),
+    ("client.accept", "client.accepted", "was accepted"),
+    ("client.suspend", "client.suspended", "was suspended"),
+    ("client.decommission", "client.decommissioned", "was decommissioned"),
+    ("client.enroll", "client.enrolled", "enrolled"),
+    ("client.svid", "client.certified", "was issued a certificate"),
+    ("client.preload", "client.prepared", "had its desired state exported for a first boot"),
+    ("client.pull-credentials", "client.pull-credentials", "was issued pull credentials"),
+    ("enrollment-token.create", "enrollment-token.created", "was issued an enrollment token"),
+    ("manifest.raise", "client.raised", "had a newer manifest than this server: published above its version"),
+    ("manifest.republish", "client.republished", "had its desired state republished"),
+    ("device.report", "device.reported", "reported its capabilities"),
+    ("device.remove", "device.removed", "was removed"),
+    ("device.label", "device.labeled", "was labeled"),
+    ("group.create", "group.created", "was created"),
+    ("group.update", "group.updated", "was changed"),
+    ("group.delete", "group.deleted", "was deleted"),
+    ("token.create", "token.created", "was created"),
+    ("token.revoke", "token.revoked", "was revoked"),
+    ("operator.create", "operator.created", "was created"),
+    ("operator.password", "operator.password", "has a new password"),
+    ("session.refuse", "session.refused", "could not sign in: wrong name or password"),
+    ("session.create", "session.opened", "was opened"),
+    ("session.end", "session.ended", "was ended"),
+    ("enrollment-token.revoke", "enrollment-token.revoked", "had its enrollment tokens revoked"),
+    ("registry.add", "registry.added", "was added"),
+    ("registry.update", "registry.updated", "was changed"),
+    ("registry.remove", "registry.removed", "was removed"),
+    ("registry.check", "registry.checked", "was checked"),
+    ("application.import", "application.added", "was added to the catalog"),
+    ("application.delete", "application.removed", "was removed from the catalog"),
+    ("rollout.cancel", "rollout.cancelled", ""),
+    ("rollout.create", "rollout.created", ""),
+    ("deployment.create", "deployment.assigned", "was assigned"),
+    ("deployment.reconfigure", "deployment.reconfigured", "was reconfigured"),
+    ("deployment.upgrade", "deployment.upgraded", "was assigned as the new version"),
+    ("deployment.remove", "deployment.unassigned", "was marked for removal"),
+];

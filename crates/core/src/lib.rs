@@ -1,11 +1,11 @@
 //! Margrave's decisions: placement, desired-state assembly, publishing, the agent's planner.
 //!
-//! Pure: no async, no I/O, no clock, no randomness. Time and chance come in as parameters.
+//! Pure: no async, no I/O, no clock, no randomness. Time and randomness come in as parameters.
 
 // Suggested reading order.
 pub mod assemble;
 pub mod audit;
-pub mod convergence;
+pub mod deployment_state;
 pub mod events;
 pub mod hold;
 pub mod model;
@@ -18,4 +18,5 @@ pub mod registries;
 pub mod runtime;
 pub mod selector;
 pub mod settings;
+pub mod skips;
 pub mod time;

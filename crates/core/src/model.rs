@@ -1,22 +1,23 @@
-//! The nouns of the server, as plain values. Rows live in the store, wire types in the API.
+//! The domain types of the server, as plain values. Rows live in the store, wire types in the API.
 
-use crate::convergence::Convergence;
-use crate::policy::{Policy, Wish};
+use crate::deployment_state::DeploymentState;
+use crate::policy::{Policy, PolicyUpdate};
+use crate::skips::SkipReason;
 use crate::time::Timestamp;
 use indexmap::IndexMap;
 use margo::digest::Digest;
 use margo::ids::{ApplicationId, ClientId, DeploymentId, DeviceId, DeviceTarget};
-use margo::parameters::Answers;
+use margo::parameters::ParameterValues;
 use margo::status::State;
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
-/// Who did something, and why (invariant 8).
+/// Who did something, and with which comment (invariant 8).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Actor {
     /// `operator:admin`, `token:ci`, `client:press-07`, `system`.
     pub name: String,
-    pub reason: Option<String>,
+    pub comment: Option<String>,
     pub request_id: Option<String>,
 }
 
@@ -29,17 +30,17 @@ pub struct Client {
     pub created_at: Timestamp,
     pub last_seen_at: Option<Timestamp>,
     pub manifest_version: u64,
-    /// Counts up with every change an operator makes; used for optimistic concurrency.
+    /// Increases with every modification by an operator; used for optimistic concurrency.
     pub revision: i64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ClientState {
-    /// Known, not yet allowed: gets 403.
+    /// Registered, not accepted yet: gets 403.
     Pending,
     Accepted,
-    /// Was allowed once: gets 403.
-    Retired,
+    /// Was accepted once: gets 403.
+    Decommissioned,
 }
 
 impl ClientState {
@@ -47,15 +48,15 @@ impl ClientState {
         match self {
             Self::Pending => "pending",
             Self::Accepted => "accepted",
-            Self::Retired => "retired",
+            Self::Decommissioned => "decommissioned",
         }
     }
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Pending, Self::Accepted, Self::Retired].into_iter().find(|state| state.as_str() == text)
+        [Self::Pending, Self::Accepted, Self::Decommissioned].into_iter().find(|state| state.as_str() == text)
     }
 }
 
-/// A device is named by its client and the id the client gave it (GEN-11).
+/// A device is identified by its client and the id that the client gave it (GEN-11).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DeviceKey {
     pub client: ClientId,
@@ -71,35 +72,35 @@ pub struct Device {
     pub operator_labels: IndexMap<String, String>,
     pub first_reported_at: Timestamp,
     pub reported_at: Timestamp,
-    /// When its client was last heard of.
+    /// When its client was last seen.
     pub last_seen_at: Option<Timestamp>,
     pub revision: i64,
 }
 
-/// A device at a glance: the first that holds.
+/// The state of a device: the first variant that applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum DeviceState {
     /// Its client is not accepted.
-    ShutOut,
-    /// Something failed on it.
-    Failing,
-    /// Its client has not been heard of for longer than the silence limit.
-    Silent,
-    /// Something is not there yet.
-    Working,
-    Fine,
+    Blocked,
+    /// Some deployment on it failed.
+    Failed,
+    /// Its client has been offline for longer than the configured limit.
+    Offline,
+    /// Some deployment on it is not up to date yet.
+    Updating,
+    Online,
 }
 
 impl DeviceState {
-    pub const ALL: [Self; 5] = [Self::ShutOut, Self::Failing, Self::Silent, Self::Working, Self::Fine];
+    pub const ALL: [Self; 5] = [Self::Blocked, Self::Failed, Self::Offline, Self::Updating, Self::Online];
 
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::ShutOut => "shut-out",
-            Self::Failing => "failing",
-            Self::Silent => "silent",
-            Self::Working => "working",
-            Self::Fine => "fine",
+            Self::Blocked => "blocked",
+            Self::Failed => "failed",
+            Self::Offline => "offline",
+            Self::Updating => "updating",
+            Self::Online => "online",
         }
     }
     pub fn parse(text: &str) -> Option<Self> {
@@ -127,12 +128,12 @@ pub struct ApplicationVersion {
     pub vendor: String,
     /// Digest of the OCI manifest of the package.
     pub package_digest: Digest,
-    /// Blob of the description YAML, as shipped.
+    /// Blob with the description YAML, as shipped.
     pub description_digest: Digest,
     /// Where it was imported from.
     pub source: String,
     pub resources: Vec<ResourceRef>,
-    /// Warnings met on import.
+    /// Warnings from the import.
     pub warnings: Vec<String>,
     pub imported_at: Timestamp,
 }
@@ -156,8 +157,8 @@ pub struct Deployment {
     pub version: String,
     pub profile: String,
     /// Resolved values, by parameter.
-    pub values: Answers,
-    /// Whether some of the values are, or once were, marked sensitive: then they are kept sealed.
+    pub values: ParameterValues,
+    /// Whether some of the values are, or were once, marked sensitive: then they are stored sealed.
     pub sensitive: bool,
     pub policy: Policy,
     pub revision: i64,
@@ -165,11 +166,12 @@ pub struct Deployment {
     pub yaml_digest: Digest,
     /// Manifest version at which it last changed.
     pub changed_version: u64,
-    /// Manifest version a report must be about to count (ST-06); above the other once the client was told the same again.
+    /// Manifest version that a report must refer to in order to count (ST-06); above `changed_version` after a
+    /// republish.
     pub target_version: u64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    pub change: Uuid,
+    pub rollout: Uuid,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -192,28 +194,28 @@ impl Desired {
     }
 }
 
-/// One past or present content of a deployment.
+/// One past or current content of a deployment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeploymentRevision {
     pub deployment: DeploymentId,
     pub revision: i64,
-    pub action: ChangeKind,
+    pub action: RolloutKind,
     pub version: String,
     pub profile: String,
-    pub values: Answers,
+    pub values: ParameterValues,
     pub yaml_digest: Digest,
     pub manifest_version: u64,
     pub at: Timestamp,
     pub actor: String,
-    pub reason: Option<String>,
-    pub change: Uuid,
+    pub comment: Option<String>,
+    pub rollout: Uuid,
 }
 
-/// The last word of a client about a deployment.
+/// The last report of a client about a deployment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StatusRecord {
     pub deployment: DeploymentId,
-    /// `None` until the client has said anything.
+    /// `None` until the client has sent a report.
     pub reported: Option<Reported>,
 }
 
@@ -224,11 +226,11 @@ pub struct Reported {
     /// The status document as received, for components and errors.
     pub body: Vec<u8>,
     pub received_at: Timestamp,
-    /// How it last failed, until it succeeds.
+    /// The last failure, until it succeeds.
     pub failed: Option<Failed>,
 }
 
-/// A failure that no success has followed yet, whatever was reported since: a device that tries again has still failed.
+/// A failure without a later success: a device that retries still counts as failed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failed {
     pub adopted_version: u64,
@@ -238,21 +240,21 @@ pub struct Failed {
 }
 
 impl Reported {
-    /// It failed, and is at it again by itself: what it failed with.
-    pub fn tries_again(&self) -> Option<&Failed> {
+    /// The failure that the device is currently retrying after.
+    pub fn retried_failure(&self) -> Option<&Failed> {
         self.failed.as_ref().filter(|_| self.state != State::Failed)
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ChangeKind {
+pub enum RolloutKind {
     Create,
     Reconfigure,
     Upgrade,
     Remove,
 }
 
-impl ChangeKind {
+impl RolloutKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -266,33 +268,33 @@ impl ChangeKind {
     }
 }
 
-/// One durable intent over many devices, carried out in bounded batches.
+/// One durable intent for many devices, carried out in bounded batches.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Change {
+pub struct Rollout {
     pub id: Uuid,
-    pub kind: ChangeKind,
+    pub kind: RolloutKind,
     pub application: ApplicationId,
-    /// The version to be on afterwards; the one removed for a removal.
+    /// The version to install; for a removal, the version to remove.
     pub version: String,
-    /// Values to be set; the resolved ones are per deployment.
-    pub answers: Answers,
-    /// Whether some of the answers are marked sensitive: then they are kept sealed.
+    /// Values to set; the resolved values are stored per deployment.
+    pub values: ParameterValues,
+    /// Whether some of the values are marked sensitive: then they are stored sealed.
     pub sensitive: bool,
-    pub policy: Wish,
-    pub targets: Vec<ChangeTarget>,
-    /// How many targets have been carried out.
+    pub policy: PolicyUpdate,
+    pub targets: Vec<RolloutTarget>,
+    /// How many targets have been processed.
     pub done: usize,
-    /// Targets that could not be carried out any more when their turn came, with the reason.
-    pub skipped: Vec<(DeploymentId, String)>,
+    /// Targets that could not be processed when their turn came, with the reason.
+    pub skipped: Vec<(DeploymentId, SkipReason)>,
     pub actor: Actor,
     pub created_at: Timestamp,
     pub finished_at: Option<Timestamp>,
 }
 
-impl Change {
-    pub fn progress(&self) -> ChangeProgress {
+impl Rollout {
+    pub fn progress(&self) -> RolloutProgress {
         let Self { id, kind, application, version, targets, done, skipped, actor, created_at, finished_at, .. } = self;
-        ChangeProgress {
+        RolloutProgress {
             id: *id,
             kind: *kind,
             application: application.clone(),
@@ -308,31 +310,31 @@ impl Change {
     }
 }
 
-/// A change as one looks at it: how far it is, without the list of its targets, which may be a whole fleet.
+/// The progress of a rollout, without the list of its targets, which may be a whole fleet.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ChangeProgress {
+pub struct RolloutProgress {
     pub id: Uuid,
-    pub kind: ChangeKind,
+    pub kind: RolloutKind,
     pub application: ApplicationId,
     pub version: String,
     pub total: usize,
     pub done: usize,
-    pub skipped: Vec<(DeploymentId, String)>,
-    /// Targets that are no longer this change's, because a later one took them over or because they were forgotten after
-    /// their removal, by how far they were then.
-    pub past: BTreeMap<Convergence, u64>,
+    pub skipped: Vec<(DeploymentId, SkipReason)>,
+    /// Targets that no longer belong to this rollout, because a later one took them over or because they were deleted
+    /// after their removal, by their last state.
+    pub past: BTreeMap<DeploymentState, u64>,
     pub actor: Actor,
     pub created_at: Timestamp,
     pub finished_at: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChangeTarget {
+pub struct RolloutTarget {
     pub deployment: DeploymentId,
     pub client: ClientId,
     pub target: DeviceTarget,
     pub profile: String,
-    /// The revision the change was planned against; `None` for a new deployment.
+    /// The revision the rollout was planned against; `None` for a new deployment.
     pub expected_revision: Option<i64>,
 }
 
@@ -342,7 +344,7 @@ pub struct AuditRecord {
     pub seq: i64,
     pub at: Timestamp,
     pub actor: String,
-    pub reason: Option<String>,
+    pub comment: Option<String>,
     pub request_id: Option<String>,
     /// `deployment.create`, `client.accept`, ...
     pub action: String,

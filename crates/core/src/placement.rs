@@ -1,40 +1,40 @@
-//! Which profile of an application fits a device, and why (CON-02).
+//! Which profile of an application is compatible with a device, and why (CON-02).
 
 #[cfg(test)]
 mod tests;
 
 use crate::runtime::{self, NO_RUNTIME};
 use margo::capabilities::DeviceCapabilities;
-use margo::constraints::{Fit, Outcome, evaluate, outcome};
+use margo::constraints::{CompatibilityCheck, Outcome, evaluate, outcome};
 use margo::description::{ApplicationDescription, DeploymentProfile, ProfileType};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Placement {
-    /// Yes when some profile fits; unknown when none does but some might; no otherwise.
+    /// Yes if some profile is compatible; unknown if none is but some might be; no otherwise.
     pub outcome: Outcome,
-    /// The first profile in description order that fits.
+    /// The first compatible profile, in description order.
     pub profile: Option<String>,
-    pub profiles: Vec<ProfileFit>,
+    pub profiles: Vec<ProfileCompatibility>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct ProfileFit {
+pub struct ProfileCompatibility {
     pub profile: String,
     pub profile_type: ProfileType,
-    pub fit: Fit,
+    pub fit: CompatibilityCheck,
 }
 
-/// Judges every profile, or only `wanted`, with a reason for each rule. A `wanted` that the description does not have leaves
-/// `profiles` empty.
+/// Evaluates every profile, or only `wanted`, with a reason for each rule. If the description has no profile `wanted`,
+/// `profiles` is empty.
 pub fn place_with_reasons(
     description: &ApplicationDescription,
     capabilities: &DeviceCapabilities,
     wanted: Option<&str>,
 ) -> Placement {
-    judge(description, wanted, |profile| in_words(profile, capabilities))
+    judge(description, wanted, |profile| explain_missing_runtime(profile, capabilities))
 }
 
-/// The same where only what does not surely fit has to say why, as for a whole fleet: what fits has no reasons.
+/// The same, with reasons only for profiles that are not certainly compatible; for a whole fleet.
 pub fn place(
     description: &ApplicationDescription,
     capabilities: &DeviceCapabilities,
@@ -42,14 +42,14 @@ pub fn place(
 ) -> Placement {
     judge(description, wanted, |profile| {
         match outcome(profile.profile_type, profile.device_constraints.as_ref(), capabilities) {
-            Outcome::Yes => Fit { outcome: Outcome::Yes, reasons: Vec::new() },
-            _ => in_words(profile, capabilities),
+            Outcome::Yes => CompatibilityCheck { outcome: Outcome::Yes, reasons: Vec::new() },
+            _ => explain_missing_runtime(profile, capabilities),
         }
     })
 }
 
-/// The standard knows devices that host nothing; why one does not, only its agent can tell.
-fn in_words(profile: &DeploymentProfile, capabilities: &DeviceCapabilities) -> Fit {
+/// The standard allows devices that host no workloads; only the agent knows why.
+fn explain_missing_runtime(profile: &DeploymentProfile, capabilities: &DeviceCapabilities) -> CompatibilityCheck {
     let mut fit = evaluate(profile.profile_type, profile.device_constraints.as_ref(), capabilities);
     if runtime::has_none(capabilities) {
         fit.reasons.iter_mut().for_each(|reason| NO_RUNTIME.clone_into(&mut reason.message));
@@ -60,10 +60,10 @@ fn in_words(profile: &DeploymentProfile, capabilities: &DeviceCapabilities) -> F
 fn judge(
     description: &ApplicationDescription,
     wanted: Option<&str>,
-    fit: impl Fn(&DeploymentProfile) -> Fit,
+    fit: impl Fn(&DeploymentProfile) -> CompatibilityCheck,
 ) -> Placement {
     let wanted = |profile: &&DeploymentProfile| wanted.is_none_or(|wanted| profile.id == wanted);
-    let profiles = description.deployment_profiles.iter().filter(wanted).map(|profile| ProfileFit {
+    let profiles = description.deployment_profiles.iter().filter(wanted).map(|profile| ProfileCompatibility {
         profile: profile.id.clone(),
         profile_type: profile.profile_type,
         fit: fit(profile),
@@ -71,8 +71,8 @@ fn judge(
     decide(profiles.collect())
 }
 
-/// CON-02: only a profile that surely fits is chosen; one that might keeps the answer from being a plain no.
-fn decide(profiles: Vec<ProfileFit>) -> Placement {
+/// CON-02: selects only a profile that is certainly compatible; one that might be turns "no" into "unknown".
+fn decide(profiles: Vec<ProfileCompatibility>) -> Placement {
     let chosen =
         profiles.iter().find(|profile| profile.fit.outcome == Outcome::Yes).map(|profile| profile.profile.clone());
     let outcome = if chosen.is_some() {

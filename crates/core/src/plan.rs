@@ -1,4 +1,4 @@
-//! The agent's planner: desired against observed, as steps with reasons.
+//! The agent's planner: compares desired and observed state and returns steps with reasons.
 
 #[cfg(test)]
 mod tests;
@@ -7,21 +7,21 @@ use indexmap::IndexMap;
 use margo::digest::Digest;
 use margo::ids::DeploymentId;
 
-/// What should run, by deployment; values are the digests of the verified YAMLs.
-pub type Wanted = IndexMap<DeploymentId, Digest>;
+/// Desired state by deployment; values are the digests of the verified YAMLs.
+pub type DesiredDigests = IndexMap<DeploymentId, Digest>;
 
-/// What the runtime is known to run.
-pub type Observed = IndexMap<DeploymentId, Seen>;
+/// What the runtime runs, as far as the agent knows.
+pub type Observed = IndexMap<DeploymentId, ObservedState>;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Seen {
-    /// Something is or may be there; what it is cannot be told.
+pub enum ObservedState {
+    /// Something is or may be installed; the agent cannot tell what.
     Unknown,
-    /// Applied completely, from this YAML.
+    /// Applied completely from this YAML.
     Running(Digest),
-    /// Begun from this YAML, not finished.
+    /// Started from this YAML, not finished.
     Partial(Digest),
-    /// Was applied from this YAML and has drifted since.
+    /// Applied from this YAML and drifted since.
     Drifted(Digest),
 }
 
@@ -44,15 +44,16 @@ pub struct Step {
     pub reason: String,
 }
 
-/// Removals first (they free room and names), then the rest in manifest order. Running what is wanted yields no step.
+/// Removals first (they free resources and names), then the rest in manifest order. Returns no step for what already
+/// runs.
 ///
-/// DS-24: what is absent from the manifest goes, what is new or has another digest comes.
-pub fn plan(wanted: &Wanted, observed: &Observed) -> Vec<Step> {
+/// DS-24: removes what is absent from the manifest, applies what is new or has another digest.
+pub fn plan(wanted: &DesiredDigests, observed: &Observed) -> Vec<Step> {
     let stray = observed.keys().filter(|id| !wanted.contains_key(*id)).map(|id| Step {
         deployment: *id,
         action: Action::Remove,
         digest: None,
-        reason: "is not in the manifest any more".to_owned(),
+        reason: "is no longer in the manifest".to_owned(),
     });
     let needed = wanted.iter().filter_map(|(id, digest)| {
         let (action, reason) = towards(digest, observed.get(id))?;
@@ -61,24 +62,28 @@ pub fn plan(wanted: &Wanted, observed: &Observed) -> Vec<Step> {
     stray.chain(needed).collect()
 }
 
-fn towards(wanted: &Digest, seen: Option<&Seen>) -> Option<(Action, String)> {
+fn towards(wanted: &Digest, seen: Option<&ObservedState>) -> Option<(Action, String)> {
     let step = match seen {
-        None => (Action::Install, "is in the manifest and not installed".to_owned()),
-        // Applying twice does no harm, so ignorance is cured by applying.
-        Some(Seen::Unknown) => (Action::Repair, "what runs cannot be told, so it is applied again".to_owned()),
-        Some(Seen::Running(digest)) if digest == wanted => return None,
-        Some(Seen::Partial(digest)) if digest == wanted => (Action::Resume, "was begun and not finished".to_owned()),
-        Some(Seen::Drifted(digest)) if digest == wanted => {
+        None => (Action::Install, "is in the manifest but not installed".to_owned()),
+        // Applying is idempotent, so an unknown state is resolved by applying again.
+        Some(ObservedState::Unknown) => {
+            (Action::Repair, "the running state is unknown, so it is applied again".to_owned())
+        }
+        Some(ObservedState::Running(digest)) if digest == wanted => return None,
+        Some(ObservedState::Partial(digest)) if digest == wanted => {
+            (Action::Resume, "was started but not finished".to_owned())
+        }
+        Some(ObservedState::Drifted(digest)) if digest == wanted => {
             (Action::Repair, "has drifted from what was applied".to_owned())
         }
-        Some(Seen::Running(digest) | Seen::Partial(digest) | Seen::Drifted(digest)) => {
-            (Action::Replace, format!("the manifest has {}, installed is {}", short(wanted), short(digest)))
+        Some(ObservedState::Running(digest) | ObservedState::Partial(digest) | ObservedState::Drifted(digest)) => {
+            (Action::Replace, format!("the manifest has {}, the device runs {}", short(wanted), short(digest)))
         }
     };
     Some(step)
 }
 
-/// Enough digits to tell two revisions apart when reading a log.
+/// Enough digits to distinguish two revisions in a log.
 fn short(digest: &Digest) -> &str {
     &digest.hex()[..12]
 }

@@ -1,4 +1,4 @@
-//! What a device does by itself about one deployment: drift, failure, removal. Chosen by the operator, carried in the
+//! What a device does about drift, failure and removal of one deployment. Set by the operator, carried in the
 //! deployment document as an extension that other agents ignore (EXT-01, DEP-02; ADR 17).
 
 #[cfg(test)]
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use std::fmt;
 use std::str::FromStr;
 
-/// Stands on `spec` of a deployment document.
+/// The extension on `spec` of a deployment document.
 pub const EXTENSION: &str = "x-margrave-extensions";
 
 const MEMBER: &str = "policy";
@@ -24,54 +24,54 @@ pub struct Policy {
     pub drift: Drift,
     pub on_failure: OnFailure,
     pub on_removal: OnRemoval,
-    /// How often the manager has asked to try again what was given up. The number means nothing to a device: it makes the
-    /// document another one, which every agent takes up anew.
+    /// How often an operator requested a retry. The number has no meaning for a device: it changes the document, and
+    /// every agent applies a changed document.
     pub attempt: u32,
 }
 
-/// What runs is not what was applied.
+/// What the device does when the running state differs from the applied one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Drift {
-    /// Repair it, and say what differed.
+    /// Correct it, and report what differed.
     #[default]
     Correct,
-    /// Say what differs; touch nothing.
+    /// Report what differs; change nothing.
     Report,
     Ignore,
 }
 
-/// A component could not be applied.
+/// What the device does when a component cannot be applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum OnFailure {
-    /// What was applied stays; the rest is tried again while the manifest stands.
+    /// Keeps what was applied and retries the rest while the manifest stays.
     #[default]
     KeepPartial,
-    /// Back to the last revision of this deployment that ran.
+    /// Rolls back to the last revision of this deployment that ran.
     Rollback,
-    /// Stop until the manager changes something.
-    Hold,
+    /// Stops until the manager changes something.
+    Stop,
 }
 
-/// The deployment leaves the manifest.
+/// What the device does with data when the deployment leaves the manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum OnRemoval {
-    /// Data volumes stay.
+    /// Keeps data volumes.
     #[default]
     Keep,
     Purge,
 }
 
-/// What somebody asks for; what is left out stays as it is.
+/// The policies to change; `None` keeps the current one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Wish {
+pub struct PolicyUpdate {
     pub drift: Option<Drift>,
     pub on_failure: Option<OnFailure>,
     pub on_removal: Option<OnRemoval>,
     pub attempt: Option<u32>,
 }
 
-impl Wish {
-    /// What it comes to for a deployment that has this policy.
+impl PolicyUpdate {
+    /// The resulting policy of a deployment with the policy `present`.
     #[must_use]
     pub fn over(self, present: Policy) -> Policy {
         Policy {
@@ -86,7 +86,7 @@ impl Wish {
         *self == Self::default()
     }
 
-    /// Words such as `drift=report onFailure=hold`, for records; empty when nothing is asked for.
+    /// Text such as `drift=report onFailure=stop`, for records; empty if nothing changes.
     pub fn to_text(&self) -> String {
         let Self { drift, on_failure, on_removal, attempt } = self;
         let words = [
@@ -98,7 +98,7 @@ impl Wish {
         words.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 
-    /// Reads [`Wish::to_text`]; `None` when it says something this program does not know.
+    /// Reads [`PolicyUpdate::to_text`]; `None` if it has an unknown key or value.
     pub fn parse(text: &str) -> Option<Self> {
         let mut wish = Self::default();
         for word in text.split_whitespace() {
@@ -115,7 +115,7 @@ impl Wish {
 }
 
 /// Everything that differs from the default.
-impl From<Policy> for Wish {
+impl From<Policy> for PolicyUpdate {
     fn from(policy: Policy) -> Self {
         let Policy { drift, on_failure, on_removal, attempt } = policy;
         Self {
@@ -127,10 +127,10 @@ impl From<Policy> for Wish {
     }
 }
 
-/// A word that is none of those allowed.
+/// A word that is not one of the allowed words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{found}` is not one of {}", allowed.join(", "))]
-pub struct UnknownWord {
+pub struct UnknownValue {
     found: String,
     allowed: Vec<&'static str>,
 }
@@ -143,7 +143,7 @@ macro_rules! words {
         impl $name {
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// What the device does then, for people: an order to it.
+            /// What the device does, for people, in the imperative.
             pub fn meaning(self) -> &'static str {
                 match self {
                     $(Self::$variant => $meaning,)*
@@ -159,9 +159,9 @@ macro_rules! words {
         }
 
         impl FromStr for $name {
-            type Err = UnknownWord;
-            fn from_str(text: &str) -> Result<Self, UnknownWord> {
-                Self::ALL.iter().copied().find(|known| known.as_str() == text).ok_or_else(|| UnknownWord {
+            type Err = UnknownValue;
+            fn from_str(text: &str) -> Result<Self, UnknownValue> {
+                Self::ALL.iter().copied().find(|known| known.as_str() == text).ok_or_else(|| UnknownValue {
                     found: text.chars().take(WORD_CHARS_MAX).collect(),
                     allowed: vec![$($word),*],
                 })
@@ -177,18 +177,18 @@ macro_rules! words {
 }
 
 words!(Drift:
-    Correct = "correct", "put it right and report it";
-    Report = "report", "report it, touch nothing";
-    Ignore = "ignore", "leave it and say nothing";
+    Correct = "correct", "correct and report";
+    Report = "report", "report only";
+    Ignore = "ignore", "ignore";
 );
 words!(OnFailure:
-    KeepPartial = "keep-partial", "keep what works, try the rest again";
-    Rollback = "rollback", "go back to what ran before";
-    Hold = "hold", "stop until somebody changes it";
+    KeepPartial = "keep-partial", "keep running parts and retry";
+    Rollback = "rollback", "roll back";
+    Stop = "stop", "stop";
 );
 words!(OnRemoval:
-    Keep = "keep", "keep its data on the device";
-    Purge = "purge", "delete its data as well";
+    Keep = "keep", "keep data";
+    Purge = "purge", "delete data";
 );
 
 fn or_default<T: FromStr + Default>(word: Option<&str>) -> T {
@@ -196,7 +196,7 @@ fn or_default<T: FromStr + Default>(word: Option<&str>) -> T {
 }
 
 impl Policy {
-    /// What a document says; where it says nothing, or nothing this program knows, the default (EXT-02).
+    /// The policy in a document; the default where it has none or an unknown value (EXT-02).
     pub fn of(document: &ApplicationDeployment) -> Self {
         Self::read(&document.spec.extensions)
     }
@@ -217,7 +217,7 @@ impl Policy {
         }
     }
 
-    /// Only what differs from the default is written: a document without wishes stays as the standard has it.
+    /// Writes only what differs from the default: a document with default policies stays as the standard defines it.
     pub fn write(&self, extensions: &mut Extensions) {
         let Self { drift, on_failure, on_removal, attempt } = *self;
         let mut policy = Map::new();

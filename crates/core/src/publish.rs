@@ -29,14 +29,14 @@ pub struct Publication {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PublishError {
-    /// The sequence of this client is used up: 2^53 - 1 manifests.
+    /// This client has used all 2^53 - 1 manifest versions.
     #[error("client has no manifest versions left")]
     VersionsExhausted,
 }
 
-/// Builds the manifest after `previous` (0 when there was none). Deployments may come in any order.
+/// Builds the manifest after `previous` (0 if there was none). Deployments may come in any order.
 pub fn next(previous: u64, deployments: &[ServedDeployment]) -> Result<Publication, PublishError> {
-    // DS-01: strictly greater, and never above what every JSON reader holds exactly.
+    // DS-01: strictly greater, and never above what every JSON reader represents exactly.
     let version = previous
         .checked_add(1)
         .filter(|version| *version <= MANIFEST_VERSION_ISSUED_MAX)

@@ -1,25 +1,25 @@
-//! Registries besides the server's own.
+//! External registries.
 
 use crate::time::Timestamp;
 
-/// A registry besides the server's own, without its password.
+/// An external registry, without its password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedRegistry {
-    /// Name and port, in small letters.
+    /// Name and port, in lower case.
     pub host: String,
-    /// Who it is asked as; where there is a user there is a password.
+    /// The user to sign in as; a user always has a password.
     pub username: Option<String>,
-    /// PEM of certificate authorities to trust besides the system's.
+    /// PEM of certificate authorities to trust in addition to the system's.
     pub ca: Option<String>,
     pub plain_http: bool,
     pub added_by: String,
     pub added_at: Timestamp,
     pub revision: i64,
-    /// Of this revision.
+    /// For this revision.
     pub last_check: Option<RegistryCheck>,
 }
 
-/// What came of asking a registry.
+/// The result of a registry check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistryCheck {
     pub at: Timestamp,
@@ -33,11 +33,11 @@ pub enum CheckOutcome {
     Answered,
     NameUnknown,
     Unreachable,
-    /// Its certificate is not good, or of nobody we trust.
+    /// Its certificate is invalid or not trusted.
     Untrusted,
-    /// It does not take the user and password, or wants some.
+    /// It rejects the user and password, or requires them.
     Denied,
-    /// Something answers that is none.
+    /// The server that responds is not a registry.
     NoRegistry,
 }
 

@@ -10,11 +10,11 @@ pub use parser::SELECTOR_BYTES_MAX;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LabelSelector {
-    /// All must hold; none means everything.
+    /// All must match; an empty list matches everything.
     pub requirements: Vec<Requirement>,
 }
 
-/// Keys are never empty and a set has at least one value; the parser sees to it.
+/// Keys are never empty and a set has at least one value; the parser ensures it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Requirement {
     Equals(String, String),
@@ -33,18 +33,18 @@ pub struct SelectorError {
 }
 
 impl LabelSelector {
-    /// Reads what `kubectl` reads, and quoted keys and values besides: labels of devices may hold any character.
+    /// Accepts the syntax of `kubectl`, and quoted keys and values: labels of devices may hold any character.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         parser::parse(text)
     }
 
-    /// `labels` answers with every value a key has: the operator's, the device's, or the elements of an array label.
+    /// `labels` returns every value of a key: the operator's, the device's, or the elements of an array label.
     pub fn matches<'a>(&self, labels: impl Fn(&str) -> Vec<&'a str>) -> bool {
         self.requirements.iter().all(|requirement| requirement.holds(&labels(requirement.key())))
     }
 }
 
-/// Whether a word can stand in a selector as it is, without quotes.
+/// Whether a word needs no quotes in a selector.
 pub fn is_plain(word: &str) -> bool {
     parser::is_bare(word)
 }
@@ -61,7 +61,7 @@ impl Requirement {
         }
     }
 
-    /// Whether it holds for a key with these values. As with `kubectl`, a key that is not there differs from every value.
+    /// Whether it matches a key with these values. As with `kubectl`, an absent key differs from every value.
     pub fn holds(&self, values: &[&str]) -> bool {
         match self {
             Self::Equals(_, wanted) => values.contains(&wanted.as_str()),
@@ -89,19 +89,19 @@ impl fmt::Display for LabelSelector {
 impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Equals(key, value) => write!(f, "{}={}", Word(key), Word(value)),
-            Self::NotEquals(key, value) => write!(f, "{}!={}", Word(key), Word(value)),
-            Self::In(key, values) => write!(f, "{} in ({})", Word(key), Words(values)),
-            Self::NotIn(key, values) => write!(f, "{} notin ({})", Word(key), Words(values)),
-            Self::Exists(key) => write!(f, "{}", Word(key)),
-            Self::DoesNotExist(key) => write!(f, "!{}", Word(key)),
+            Self::Equals(key, value) => write!(f, "{}={}", Quoted(key), Quoted(value)),
+            Self::NotEquals(key, value) => write!(f, "{}!={}", Quoted(key), Quoted(value)),
+            Self::In(key, values) => write!(f, "{} in ({})", Quoted(key), QuotedList(values)),
+            Self::NotIn(key, values) => write!(f, "{} notin ({})", Quoted(key), QuotedList(values)),
+            Self::Exists(key) => write!(f, "{}", Quoted(key)),
+            Self::DoesNotExist(key) => write!(f, "!{}", Quoted(key)),
         }
     }
 }
 
-struct Word<'a>(&'a str);
+struct Quoted<'a>(&'a str);
 
-impl fmt::Display for Word<'_> {
+impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if parser::is_bare(self.0) {
             f.write_str(self.0)
@@ -111,15 +111,15 @@ impl fmt::Display for Word<'_> {
     }
 }
 
-struct Words<'a>(&'a [String]);
+struct QuotedList<'a>(&'a [String]);
 
-impl fmt::Display for Words<'_> {
+impl fmt::Display for QuotedList<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, word) in self.0.iter().enumerate() {
             if index > 0 {
                 f.write_str(",")?;
             }
-            Word(word).fmt(f)?;
+            Quoted(word).fmt(f)?;
         }
         Ok(())
     }

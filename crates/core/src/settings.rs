@@ -6,34 +6,34 @@ use std::fmt::{self, Write as _};
 use std::path::Path;
 use toml::de::{DeTable, DeValue};
 
-/// A settings file is written by people; more than this is another file.
+/// Far above the size of any settings file.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
 
-/// Where a key stands in the file, both counted from 1.
+/// The position of a key in the file, both counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     pub line: usize,
     pub column: usize,
 }
 
-/// One thing that cannot be used.
+/// A problem in a settings file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Nothing for what is not in the file.
+    /// `None` for a key that is not in the file.
     pub place: Option<Place>,
-    /// Dotted, such as `listeners.devices.address`; empty for what is wrong with the file as a whole.
+    /// Dotted, such as `listeners.devices.address`; empty for a problem of the whole file.
     pub key: String,
     /// What is wrong and what to do.
     pub text: String,
 }
 
-/// What was read, as far as it could be.
+/// The result of reading a settings file.
 #[derive(Debug)]
 pub struct Reading<T> {
-    /// Everything that can be used; keys with problems are left out, as if they were not in the file.
+    /// All valid settings; keys with problems are ignored, as if they were not in the file.
     pub settings: Option<T>,
     pub problems: Vec<Problem>,
-    /// Where each key stands.
+    /// The position of each key.
     pub places: BTreeMap<String, Place>,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// All problems of a file, one a line.
+/// All problems of a file, one per line.
 pub fn list(file: &Path, problems: &[Problem]) -> String {
     problems.iter().fold(String::new(), |mut out, Problem { place, key, text }| {
         let _ = write!(out, "\n  {}", file.display());
@@ -58,11 +58,11 @@ pub fn list(file: &Path, problems: &[Problem]) -> String {
     })
 }
 
-/// Reads a text. `known` are all keys there are; what lies inside an array is left to the type.
+/// Reads a text. `known` lists all keys; the content of arrays is checked by the type.
 pub fn read<T: DeserializeOwned>(text: &str, known: &[String]) -> Reading<T> {
     let mut reading = Reading { settings: None, problems: Vec::new(), places: BTreeMap::new() };
     if text.len() > FILE_BYTES_MAX {
-        let text = format!("the file has more than {FILE_BYTES_MAX} bytes, which no settings file needs");
+        let text = format!("the file is larger than {FILE_BYTES_MAX} bytes");
         reading.problems.push(Problem { place: None, key: String::new(), text });
         return reading;
     }
@@ -75,7 +75,7 @@ pub fn read<T: DeserializeOwned>(text: &str, known: &[String]) -> Reading<T> {
                 .filter(|_| error.message() == DUPLICATE)
                 .and_then(|span| named(text, span))
                 .unwrap_or_default(),
-            text: plainly(error.message()),
+            text: rewrite_message(error.message()),
         }),
     );
     if !reading.problems.is_empty() {
@@ -99,7 +99,7 @@ pub fn read<T: DeserializeOwned>(text: &str, known: &[String]) -> Reading<T> {
     reading
 }
 
-/// Deserialises; a value that cannot be used is noted and left out, until the rest can be.
+/// Deserializes; notes and drops each invalid value until the rest can be read.
 fn take<T: DeserializeOwned, S>(mut table: toml::Table, reading: &mut Reading<S>) -> Option<T> {
     loop {
         let error = match serde_path_to_error::deserialize(toml::Value::Table(table.clone())) {
@@ -112,7 +112,7 @@ fn take<T: DeserializeOwned, S>(mut table: toml::Table, reading: &mut Reading<S>
         let problem = Problem {
             place: nearest_place(&reading.places, &key),
             key: if whole { String::new() } else { key },
-            text: plainly(error.inner().message()),
+            text: rewrite_message(error.inner().message()),
         };
         reading.problems.push(problem);
         if whole || !remove(&mut table, path) {
@@ -121,12 +121,12 @@ fn take<T: DeserializeOwned, S>(mut table: toml::Table, reading: &mut Reading<S>
     }
 }
 
-/// Takes the value at the path away; `false` when there is none.
+/// Removes the value at the path; `false` if there is none.
 fn remove(table: &mut toml::Table, path: &serde_path_to_error::Path) -> bool {
     use serde_path_to_error::Segment;
     let segments: Vec<_> = path.iter().collect();
     let Some((Segment::Map { key: first }, rest)) = segments.split_first() else { return false };
-    // An array loses all of itself: what is left of it would be another setting.
+    // Removes the whole array: a part of it would be a different setting.
     let maps = rest.iter().map_while(|segment| match segment {
         Segment::Map { key } => Some(key.as_str()),
         _ => None,
@@ -181,25 +181,25 @@ fn place(text: &str, offset: usize) -> Place {
     Place { line: 1 + before.matches('\n').count(), column: 1 + before[line_start..].chars().count() }
 }
 
-/// The parser's word for a key that is there twice.
+/// The parser's message for a duplicate key.
 const DUPLICATE: &str = "duplicate key";
 
-/// The key that stands in a stretch of the text.
+/// The key in a part of the text.
 fn named(text: &str, span: std::ops::Range<usize>) -> Option<String> {
     let key = text.get(span)?.trim().trim_matches(['"', '\'']);
     (!key.is_empty() && !key.contains(char::is_whitespace)).then(|| key.to_owned())
 }
 
-/// What a parser says, in words for people who write settings.
-fn plainly(message: &str) -> String {
+/// A parser message, rewritten for people who edit settings.
+fn rewrite_message(message: &str) -> String {
     let message = one_line(message);
     if message == DUPLICATE {
-        return "is there twice; keep one".to_owned();
+        return "is set twice; keep one".to_owned();
     }
     let Some((found, wanted)) = message.split_once(", expected ") else { return message };
     let Some((_, found)) = found.split_once(": ") else { return message };
     let wanted = match wanted {
-        "a string" => "a text in quotes",
+        "a string" => "a string in quotes",
         "path string" => "a path in quotes",
         "a boolean" => "`true` or `false`",
         "u8" => "a whole number from 0 to 255",
@@ -210,14 +210,14 @@ fn plainly(message: &str) -> String {
         "a sequence" => "a list in brackets",
         other => other,
     };
-    format!("{found} is not what belongs here: write {wanted}")
+    format!("invalid value {found}: write {wanted}")
 }
 
 fn one_line(text: &str) -> String {
     text.trim().replace('\n', " ")
 }
 
-/// The keys there are, and the sections they are in.
+/// All keys and their sections.
 struct Keys<'a> {
     values: BTreeSet<&'a str>,
     sections: BTreeSet<&'a str>,
@@ -231,7 +231,7 @@ impl<'a> Keys<'a> {
         Self { values, sections }
     }
 
-    /// Takes every key out that is none, and says why.
+    /// Removes every unknown key and returns it with the reason.
     fn refuse(&self, prefix: &str, table: &mut toml::Table) -> Vec<(String, String)> {
         let mut refused = Vec::new();
         table.retain(|name, value| {
@@ -259,7 +259,7 @@ impl<'a> Keys<'a> {
 
     fn unknown(&self, key: &str) -> String {
         match self.nearest(key) {
-            Some(nearest) => format!("there is no such setting; did you mean `{nearest}`?"),
+            Some(nearest) => format!("unknown setting; did you mean `{nearest}`?"),
             None => {
                 let section = key.rfind('.').map(|at| &key[..=at]).unwrap_or_default();
                 let beside: Vec<_> = (self.values.iter().chain(&self.sections))
@@ -267,7 +267,7 @@ impl<'a> Keys<'a> {
                     .filter(|name| !name.contains('.'))
                     .collect();
                 format!(
-                    "there is no such setting; here are: {}",
+                    "unknown setting; available here: {}",
                     beside.iter().fold(String::new(), |list, name| {
                         if list.is_empty() { format!("`{name}`") } else { format!("{list}, `{name}`") }
                     })
@@ -276,17 +276,17 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// The key that was probably meant: nearly the same name, here rather than elsewhere.
+    /// The most similar key; the same section is preferred.
     fn nearest(&self, key: &str) -> Option<&'a str> {
         let (section, name) = split(key);
-        // Two characters swapped are two changes.
+        // Two swapped characters count as two edits.
         let distance_max = (name.chars().count() / 3).max(if name.len() > 3 { 2 } else { 1 });
         let scored = self.values.iter().chain(&self.sections).filter_map(|known| {
             let (known_section, known_name) = split(known);
             let part = name.len() >= 3 && (known_name.starts_with(name) || name.starts_with(known_name));
             let names = distance(name, known_name).min(if part { 1 } else { usize::MAX });
             let sections = distance(section, known_section);
-            // A wrong section is allowed for a name that is right, a nearly right one for any.
+            // A wrong section is allowed for an exact name, a nearly right one for any.
             let fits = names <= distance_max && (sections <= 2 || names == 0);
             fits.then_some(((names + sections.min(3), sections), *known))
         });
@@ -298,7 +298,7 @@ fn split(key: &str) -> (&str, &str) {
     key.rsplit_once('.').unwrap_or(("", key))
 }
 
-/// How many characters to change, add or take away to make one text the other.
+/// The edit distance: how many characters to change, add or remove.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

@@ -1,9 +1,9 @@
-//! Time and chance as parameters.
+//! Time as a parameter.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Microseconds since 1970, UTC: what the store keeps and the wire shows as RFC 3339.
+/// Microseconds since 1970, UTC: stored as they are and shown as RFC 3339 on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(pub i64);
 
@@ -16,7 +16,7 @@ impl Timestamp {
     pub fn minus(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)))
     }
-    /// How long ago `earlier` was; zero when it lies ahead.
+    /// How long ago `earlier` was; zero if it is in the future.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
@@ -31,7 +31,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Where "now" comes from.
+/// The source of the current time.
 pub trait Clock: Send + Sync {
     fn now(&self) -> Timestamp;
 }

@@ -1,4 +1,4 @@
-//! tar.gz, read with bounds and without tricks, written so that the same input gives the same bytes.
+//! tar.gz: reads within limits and rejects tricks; writes reproducibly.
 
 mod kind;
 mod links;
@@ -16,7 +16,7 @@ use tar::EntryType;
 
 /// Bytes of tar around one entry: its header, a long name, padding.
 const ENTRY_OVERHEAD_BYTES: u64 = 4 * 512;
-/// Headers before one entry: its own, and those that bring a long name.
+/// Headers before one entry: its own, and those with a long name.
 const HEADERS_BYTES_MAX: u64 = 64 * 512;
 /// Padding at the end: writers fill up to a record of 20 blocks.
 const END_BYTES_MAX: u64 = 64 * 512;
@@ -24,7 +24,7 @@ const END_BYTES_MAX: u64 = 64 * 512;
 const PATH_BYTES_MAX: usize = 4096;
 const ZEROS: [u8; 4096] = [0; 4096];
 
-/// Bounds for unpacking. A hostile archive is refused before it costs more than these.
+/// Limits for unpacking. A hostile archive is rejected before it costs more than these.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Limits {
     pub entries_max: usize,
@@ -55,12 +55,12 @@ pub enum ArchiveError {
     NotAFile(String),
     #[error("entry `{0}` occurs twice")]
     Duplicate(String),
-    #[error("link `{0}` leads to nothing in the archive")]
+    #[error("link `{0}` has no target in the archive")]
     Dangling(String),
-    #[error("link `{0}` leads to itself")]
+    #[error("link `{0}` points to itself")]
     Circular(String),
-    #[error("entry `{0}` lies behind a link; archives hold what a link leads to at its own place")]
-    BehindLink(String),
+    #[error("entry `{0}` is below a link; store it below the link's target")]
+    BelowLink(String),
 }
 
 /// All plain files of a tar.gz, in archive order. Exactly one gzip member, nothing before or after it.
@@ -68,7 +68,7 @@ pub fn unpack(gz: &[u8], limits: Limits) -> Result<Vec<Entry>, ArchiveError> {
     plain_files(read(gz, limits)?)
 }
 
-/// As [`unpack`], of a tar that may be compressed or not.
+/// As [`unpack`], for a tar that may be compressed or not.
 pub fn unpack_maybe_compressed(bytes: &[u8], limits: Limits) -> Result<Vec<Entry>, ArchiveError> {
     if Kind::of(bytes) != Kind::Tar {
         return unpack(bytes, limits);
@@ -77,8 +77,8 @@ pub fn unpack_maybe_compressed(bytes: &[u8], limits: Limits) -> Result<Vec<Entry
     plain_files(unpacked)
 }
 
-/// As [`unpack`], with links that stay inside their top-level folder: each is read as what it leads to, so that no link
-/// is ever made from an archive. One that leaves its folder, leads to nothing or to itself is an error.
+/// As [`unpack`], with links that stay inside their top-level folder: each is read as its target, so that no link
+/// is ever created from an archive. A link that leaves its folder, has no target or points to itself is an error.
 pub fn unpack_with_links(gz: &[u8], limits: Limits) -> Result<Vec<Entry>, ArchiveError> {
     links::follow(read(gz, limits)?)
 }
@@ -95,7 +95,7 @@ fn read(gz: &[u8], limits: Limits) -> Result<Unpacked, ArchiveError> {
     if rest.into_inner().is_empty() {
         Ok(unpacked)
     } else {
-        Err(ArchiveError::Damaged("something follows its end".to_owned()))
+        Err(ArchiveError::Damaged("unexpected data after its end".to_owned()))
     }
 }
 
@@ -190,7 +190,7 @@ impl Unpacked {
     }
 }
 
-/// A relative path without `.`, or `None` when it is absolute, climbs, or is no text.
+/// A relative path without `.`, or `None` if it is absolute, contains `..`, or is not UTF-8.
 fn safe_path(raw: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(raw).ok()?;
     if text.len() > PATH_BYTES_MAX || text.starts_with('/') || text.contains(['\\', '\0']) {
@@ -212,7 +212,7 @@ fn safe_path(raw: &[u8]) -> Option<String> {
 fn damaged(limits: Limits) -> impl Fn(std::io::Error) -> ArchiveError {
     move |error| match error.get_ref().and_then(|inner| inner.downcast_ref::<StreamTooLong>()) {
         Some(_) => ArchiveError::TooLarge(limits.total_bytes_max),
-        // The tar library wraps errors in its own, so the text is all that is left of the cause.
+        // The tar library wraps errors in its own, so only the text is left of the cause.
         None if error.to_string().contains(STREAM_TOO_LONG) => ArchiveError::TooLarge(limits.total_bytes_max),
         None if error.kind() == std::io::ErrorKind::UnexpectedEof => ArchiveError::Damaged(CUT_OFF.to_owned()),
         None => ArchiveError::Damaged(error.to_string()),
@@ -226,11 +226,11 @@ const STREAM_TOO_LONG: &str = "unpacks to more than is allowed";
 #[error("{STREAM_TOO_LONG}")]
 struct StreamTooLong;
 
-/// Stops a stream that unpacks to more than was agreed.
+/// Stops a stream that unpacks to more than its limit.
 struct Bounded<R> {
     inner: R,
     left: u64,
-    /// What the step at hand may read: the headers of one entry, its content, the end.
+    /// What the current step may read: the headers of one entry, its content, the end.
     allowance: Rc<Cell<u64>>,
     /// The last block read was all zeros, as at the end of a tar.
     ended_in_zeros: bool,
@@ -246,7 +246,7 @@ impl<R: Read> Bounded<R> {
                 return Ok(());
             }
             if buffer[..count] != ZEROS[..count] {
-                return Err(std::io::Error::other("something follows its end marker"));
+                return Err(std::io::Error::other("unexpected data after its end marker"));
             }
         }
     }
@@ -267,7 +267,7 @@ impl<R: Read> Read for Bounded<R> {
 
 /// A reproducible tar.gz: sorted names, mode 0644, uid/gid 0, time 0, bare gzip header (W-20).
 ///
-/// Paths are relative and without `..`; anything else is a mistake of the caller.
+/// Paths must be relative and without `..`; anything else is a bug of the caller.
 pub fn pack(entries: &[(String, &[u8])]) -> Vec<u8> {
     let mut sorted: Vec<_> = entries.iter().collect();
     sorted.sort_by(|(one, _), (other, _)| one.cmp(other));

@@ -7,7 +7,7 @@ use crate::manifest::{BundleRef, DeploymentRef};
 use indexmap::IndexMap;
 use std::collections::{HashMap, HashSet};
 
-/// Bounds of a bundle: ten thousand deployments of a few kilobytes each.
+/// Limits of a bundle: ten thousand deployments of a few kilobytes each.
 pub const BUNDLE_LIMITS: Limits = Limits { entries_max: 10_000, entry_bytes_max: 1 << 20, total_bytes_max: 32 << 20 };
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

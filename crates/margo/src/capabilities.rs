@@ -16,7 +16,7 @@ pub struct DeviceCapabilities {
     pub properties: DeviceProperties,
     pub labels: IndexMap<String, Value>,
     pub extensions: Extensions,
-    /// The `properties` object as it was sent: property selectors point into it (CON-08).
+    /// The `properties` object as sent: property selectors point into it (CON-08).
     pub raw_properties: Value,
 }
 
@@ -62,13 +62,13 @@ pub struct Interface {
     pub kind: String,
 }
 
-/// What to do with a runtime or deployment type the standard does not list (CAP-07).
+/// How to treat a runtime or deployment type that the standard does not list (CAP-07).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnknownTypes {
-    /// Refuse, naming the field: the machine-readable contract.
+    /// Rejects it, naming the field: the machine-readable contract.
     #[default]
     Refuse,
-    /// Count it as `custom`: the prose.
+    /// Counts it as `custom`: the prose.
     Custom,
 }
 

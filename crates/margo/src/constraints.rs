@@ -8,10 +8,10 @@ mod evaluate;
 pub(crate) mod read;
 mod words;
 
-use evaluate::Voice;
+use evaluate::ReasonDetail;
 pub use words::Subject;
 
-/// Constraints as the supplier wrote them. `raw` is what gets copied into a deployment, unmodified (CON-03).
+/// Constraints as the supplier wrote them. `raw` is copied into a deployment, unmodified (CON-03).
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceConstraints {
     pub capacity: Option<CapacityRequirements>,
@@ -90,7 +90,7 @@ impl Operator {
     }
 }
 
-/// Unknown is a value: a quantity nobody can read is neither enough nor too little (W-17).
+/// Unknown is a value: an unreadable quantity is neither enough nor too little (W-17).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     Yes,
@@ -98,22 +98,23 @@ pub enum Outcome {
     Unknown,
 }
 
-/// Why one rule holds or not.
+/// Why one rule holds or does not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
-    /// `deploymentType`, `cpu`, `memory`, `storage`, or a path such as `eligibilityRules[0].labelSelector.matchExpressions[1]`.
+    /// `deploymentType`, `cpu`, `memory`, `storage`, or a path such as
+    /// `eligibilityRules[0].labelSelector.matchExpressions[1]`.
     pub rule: String,
     pub outcome: Outcome,
     /// A sentence for people: `has 2 GiB of memory, needs 4 GiB`.
     pub message: String,
-    /// The label of the device this rule asks for.
+    /// The label of the device that this rule requires.
     pub label: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fit {
+pub struct CompatibilityCheck {
     pub outcome: Outcome,
-    /// One per rule that was looked at, for yes and for no.
+    /// One per evaluated rule, for yes and for no.
     pub reasons: Vec<Reason>,
 }
 
@@ -122,17 +123,17 @@ pub fn evaluate(
     profile_type: ProfileType,
     constraints: Option<&DeviceConstraints>,
     capabilities: &DeviceCapabilities,
-) -> Fit {
-    evaluate::evaluate(profile_type, constraints, capabilities, Voice::Speaking)
+) -> CompatibilityCheck {
+    evaluate::evaluate(profile_type, constraints, capabilities, ReasonDetail::Full)
 }
 
-/// The same without a word: several times as fast, for a whole fleet.
+/// The same without reasons: several times as fast, for a whole fleet.
 pub fn outcome(
     profile_type: ProfileType,
     constraints: Option<&DeviceConstraints>,
     capabilities: &DeviceCapabilities,
 ) -> Outcome {
-    evaluate::evaluate(profile_type, constraints, capabilities, Voice::Silent).outcome
+    evaluate::evaluate(profile_type, constraints, capabilities, ReasonDetail::Omitted).outcome
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! ApplicationDescription: what a supplier says about an application (requirements §3.3).
+//! ApplicationDescription: how a supplier describes an application (requirements §3.3).
 
 use crate::ReadResult;
 use crate::constraints::DeviceConstraints;
@@ -125,7 +125,7 @@ impl ComponentProperties {
     }
 }
 
-/// Where a component's artifact is.
+/// The location of a component's artifact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ComponentSource {
     /// An OCI artifact; `revision` in its stored form, `_` for `+` (AD-04).
@@ -152,7 +152,7 @@ impl ApplicationDescription {
         reader::read_yaml(yaml, read::description)
     }
 
-    /// Reads it, and beside it what others need to go on checking, whether or not the description can be used.
+    /// Reads it, and returns in addition what other checks need, whether or not the description is usable.
     pub fn read_with_outline(yaml: &[u8]) -> (ReadResult<Self>, Outline) {
         let mut outline = Outline::default();
         let read = reader::read_yaml(yaml, |root| {

@@ -21,7 +21,7 @@ impl Digest {
         let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, bytes);
         Self(format!("sha256:{}", hex(hash.as_ref())))
     }
-    /// The digest of everything a reader gives, however much it is.
+    /// The digest of everything a reader returns, however much it is.
     pub fn of_reader(reader: &mut dyn std::io::Read) -> std::io::Result<Self> {
         let mut context = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
         let mut buffer = vec![0; 64 << 10];
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_but_sha256_in_lower_case_is_refused() {
+    fn rejects_digests_other_than_lower_case_sha256() {
         // DS-08
         let hex = "0".repeat(64);
         assert!(

@@ -1,4 +1,4 @@
-//! What a reader found wrong or odd in a document, with the place it stands at.
+//! Errors and warnings that a reader finds in a document, with their positions.
 
 use std::fmt;
 
@@ -6,17 +6,17 @@ use std::fmt;
 pub enum Severity {
     /// The document cannot be used.
     Error,
-    /// The document can be used; something in it is old, odd or ignored.
+    /// The document is usable; something in it is outdated, unusual or ignored.
     Warning,
 }
 
-/// One remark about one field.
+/// One finding about one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub severity: Severity,
     /// Path of the field, such as `deploymentProfiles[0].components[1].name`; empty for the document itself.
     pub path: String,
-    /// Line in the source text, counted from 1, where it is known.
+    /// Line in the source text, counted from 1, if known.
     pub line: Option<usize>,
     /// What is wrong and what would be right, as one sentence without the path.
     pub message: String,
@@ -35,12 +35,12 @@ impl fmt::Display for Finding {
 }
 
 impl Finding {
-    /// The last word of a list that is not whole: how many problems are not listed.
+    /// The last finding of a truncated list: how many problems are not listed.
     pub(crate) fn closing(left_out: usize) -> Self {
         let message = format!("{CLOSING}, which are not listed: {left_out}");
         Self { severity: Severity::Error, path: String::new(), line: None, message }
     }
-    /// Whether this is that word.
+    /// Whether this is that finding.
     pub fn is_closing(&self) -> bool {
         self.path.is_empty() && self.line.is_none() && self.message.starts_with(CLOSING)
     }
@@ -48,7 +48,7 @@ impl Finding {
 
 const CLOSING: &str = "there are more problems like these";
 
-/// Everything found in a document that cannot be used: all problems at once, never just the first.
+/// All findings of an unusable document: all problems at once, never just the first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Findings(pub Vec<Finding>);
 
@@ -75,7 +75,7 @@ impl fmt::Display for Findings {
 
 impl std::error::Error for Findings {}
 
-/// A document that can be used, with the warnings met on the way.
+/// A usable document, with the warnings found.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Read<T> {
     pub document: T,

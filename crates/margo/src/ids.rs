@@ -7,12 +7,12 @@ use std::str::FromStr;
 #[error("`{text}` is not a valid {what}: {rule}")]
 pub struct IdError {
     pub what: &'static str,
-    /// The offending text, cut to a length that fits a message.
+    /// The offending text, cut to fit a message.
     pub text: String,
     pub rule: &'static str,
 }
 
-/// The longest device id accepted: a path of a few segments, far above what the field uses.
+/// The longest device id accepted: a path of a few segments, far above what is used in practice.
 pub const DEVICE_ID_CHARS_MAX: usize = 512;
 
 macro_rules! text_id {
@@ -77,7 +77,7 @@ text_id!(
 );
 
 text_id!(
-    /// Where a deployment goes: a device id, or one that ends in `/*`: the gateway chooses (GW-04).
+    /// The target of a deployment: a device id, or one that ends in `/*`: the gateway selects the device (GW-04).
     DeviceTarget,
     "target device",
     "a device id, which may end in `/*`",
@@ -96,7 +96,7 @@ text_id!(
 );
 
 impl DeviceId {
-    /// The gateway one step up, for a child device.
+    /// The gateway one level up, for a child device.
     pub fn parent(&self) -> Option<Self> {
         self.0.rsplit_once('/').map(|(parent, _)| Self(parent.to_owned()))
     }
@@ -107,7 +107,7 @@ impl DeviceId {
 }
 
 impl DeviceTarget {
-    /// The device, unless the gateway is to choose one.
+    /// The device, unless the gateway selects one.
     pub fn device(&self) -> Option<DeviceId> {
         (!self.is_autonomous()).then(|| DeviceId(self.0.clone()))
     }
@@ -134,7 +134,7 @@ pub struct DeploymentId(pub uuid::Uuid);
 impl FromStr for DeploymentId {
     type Err = IdError;
     fn from_str(text: &str) -> Result<Self, IdError> {
-        // The hyphenated form only: the standard's pattern knows no braces, URNs or bare digits.
+        // Only the hyphenated form: the standard's pattern allows no braces, URNs or bare digits.
         (text.len() == 36).then(|| uuid::Uuid::try_parse(text).ok()).flatten().map(Self).ok_or_else(|| IdError {
             what: "deployment id",
             text: text.chars().take(80).collect(),
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_may_leave_the_choice_to_the_gateway() {
+    fn a_target_may_let_the_gateway_select_the_device() {
         // GW-04
         let autonomous: DeviceTarget = "gw/line/*".parse().unwrap();
         assert_eq!(autonomous.gateway().unwrap().as_str(), "gw/line");

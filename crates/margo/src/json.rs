@@ -1,4 +1,4 @@
-//! JSON into the same tree as YAML: lines are known, numbers stay exact, duplicate keys are refused.
+//! Parses JSON into the same tree as YAML: with lines and exact numbers; rejects duplicate keys.
 
 use crate::finding::{Finding, Findings, Severity};
 use crate::node::{Kind, Limits, Member, Node, Style};
@@ -22,12 +22,12 @@ pub fn parse(bytes: &[u8], limits: Limits) -> Result<Node, Findings> {
     let root = parser.value(0)?;
     parser.blanks();
     if parser.at < bytes.len() {
-        return Err(parser.error("something follows the end of the document"));
+        return Err(parser.error("unexpected data after the end of the document"));
     }
     Ok(root)
 }
 
-/// Deterministic JSON in the manner of RFC 8785: members sorted, no blanks. Integers stay exact beyond 2^53.
+/// Deterministic JSON in the manner of RFC 8785: members sorted, no whitespace. Integers stay exact beyond 2^53.
 pub fn canonical(tree: &Tree) -> Vec<u8> {
     sorted(tree).to_json()
 }
@@ -159,7 +159,7 @@ impl Parser<'_> {
         Ok(Kind::Sequence(items))
     }
 
-    /// Finds the end of the string; what it says is left to serde_json.
+    /// Finds the end of the string; serde_json decodes it.
     fn string(&mut self) -> Result<String, Findings> {
         let start = self.at;
         self.at += 1;
@@ -171,7 +171,7 @@ impl Parser<'_> {
                     escaped = true;
                     self.at += 2;
                 }
-                Some(0..0x20) => return Err(self.error("a control character stands inside a string")),
+                Some(0..0x20) => return Err(self.error("a string contains a control character")),
                 Some(_) => self.at += 1,
                 None => return Err(self.error("a string is not closed")),
             }
@@ -180,7 +180,7 @@ impl Parser<'_> {
         if !escaped {
             return Ok(self.text[start + 1..self.at - 1].to_owned());
         }
-        serde_json::from_str(&self.text[start..self.at]).map_err(|_| self.error("a string holds a broken escape"))
+        serde_json::from_str(&self.text[start..self.at]).map_err(|_| self.error("a string contains an invalid escape"))
     }
 
     /// A number, `true`, `false` or `null`, kept as written.

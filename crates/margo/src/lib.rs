@@ -1,6 +1,6 @@
 //! The Margo specification as code: documents, rules, digests, bundles, identities.
 //!
-//! Pure: nothing here reads a file, opens a socket, asks a clock or draws a random number.
+//! Pure: nothing here reads a file, opens a socket, reads a clock or draws a random number.
 //! Rules are cited by their id (`// DS-23`). Readers are lenient, writers are strict.
 
 // In reading order: names and findings, text into trees and back, documents, decisions, packaging, identity.

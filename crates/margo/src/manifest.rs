@@ -11,13 +11,13 @@ mod read;
 pub const MANIFEST_MEDIA_TYPE: &str = "application/vnd.margo.manifest.v1+json";
 pub const BUNDLE_MEDIA_TYPE: &str = "application/vnd.margo.bundle.v1+tar+gzip";
 
-/// The largest version this project issues: what every JSON reader can hold exactly.
+/// The largest version this project issues: every JSON reader represents it exactly.
 pub const MANIFEST_VERSION_ISSUED_MAX: u64 = (1 << 53) - 1;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateManifest {
     pub manifest_version: u64,
-    /// `None` is written as `null`, never left out (DS-02).
+    /// `None` is written as `null`, never omitted (DS-02).
     pub bundle: Option<BundleRef>,
     pub deployments: Vec<DeploymentRef>,
 }
@@ -50,7 +50,7 @@ pub fn deployment_url(id: DeploymentId, digest: &Digest) -> String {
 }
 
 impl StateManifest {
-    /// Reads a manifest. An unknown digest algorithm anywhere makes it invalid as a whole (DS-08).
+    /// Reads a manifest. An unknown digest algorithm anywhere makes the whole manifest invalid (DS-08).
     pub fn read(json: &[u8]) -> ReadResult<Self> {
         reader::read_json(json, Limits::MANIFEST, read::manifest)
     }
@@ -79,7 +79,7 @@ impl StateManifest {
     }
 }
 
-/// What the client holds of the last manifest it accepted.
+/// The last manifest that the client accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Held {
     pub version: u64,

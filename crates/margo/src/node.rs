@@ -1,24 +1,24 @@
 //! The tree every document is parsed into: text as written, its style and its line.
 //!
-//! YAML and JSON share it, so that one [`crate::reader`] serves both. Scalars stay text until somebody asks
-//! for a type; only then the rules of YAML 1.2's core schema apply.
+//! YAML and JSON share it, so that one [`crate::reader`] serves both. Scalars stay text until a type is
+//! requested; only then the rules of YAML 1.2's core schema apply.
 
 use serde_json::{Number, Value};
 
-/// Bounds for parsing. A hostile document is refused before it costs more than these.
+/// Limits for parsing. A hostile document is rejected before it costs more than these.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     pub bytes_max: usize,
     /// Nesting: far above what any Margo document needs, far below what a stack can hold.
     pub depth_max: usize,
-    /// Scalars, sequences and mappings, with every alias counted as what it stands for.
+    /// Scalars, sequences and mappings, with every alias counted as its target.
     pub nodes_max: usize,
 }
 
 impl Limits {
     /// Real documents have a few kilobytes and a few hundred nodes.
     pub const DOCUMENT: Self = Self { bytes_max: 1 << 19, depth_max: 64, nodes_max: 20_000 };
-    /// A manifest has five nodes a deployment, so this leaves room for ten thousand deployments.
+    /// A manifest has five nodes per deployment, so this allows ten thousand deployments.
     pub const MANIFEST: Self = Self { bytes_max: 4 << 20, depth_max: 16, nodes_max: 60_000 };
 }
 
@@ -33,7 +33,7 @@ pub enum Format {
 pub enum Style {
     /// Without quotes: its type follows from its text.
     Plain,
-    /// In quotes or as a block: text, whatever it looks like.
+    /// In quotes or as a block: always text.
     Quoted,
 }
 
@@ -65,7 +65,7 @@ pub enum Scalar {
     Boolean(bool),
     Number(Number),
     Text(String),
-    /// A number that does not fit 64 bits, or is not finite.
+    /// A number that exceeds 64 bits, or is not finite.
     OutOfRange,
 }
 
@@ -114,7 +114,7 @@ fn is_null(text: &str) -> bool {
 }
 
 /// The core schema of YAML 1.2, of which JSON's rules are a part: `yes`, `1_000` and `12:30` are text,
-/// `012` is twelve, `0o14` is twelve, `1.10` is a number unless text is asked for.
+/// `012` is twelve, `0o14` is twelve, `1.10` is a number unless text is requested.
 pub fn resolve(text: &str, style: Style) -> Scalar {
     if style == Style::Quoted {
         return Scalar::Text(text.to_owned());
@@ -127,7 +127,8 @@ pub fn resolve(text: &str, style: Style) -> Scalar {
     }
 }
 
-/// The longest text looked at as a number. Every number of 64 bits is far shorter; a flood of digits is refused unread.
+/// The longest text parsed as a number. Every number of 64 bits is far shorter; longer digit strings are rejected
+/// unread.
 const NUMBER_CHARS_MAX: usize = 1000;
 
 fn resolve_number(text: &str) -> Option<Scalar> {
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn quoted_scalars_are_text_whatever_they_look_like() {
+    fn quoted_scalars_are_always_text() {
         for text in ["", "true", "12", "~", "1.10"] {
             assert_eq!(resolve(text, Style::Quoted), Scalar::Text(text.to_owned()));
         }

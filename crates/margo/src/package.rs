@@ -13,13 +13,13 @@ pub const OCI_MANIFEST_MEDIA_TYPE: &str = "application/vnd.oci.image.manifest.v1
 
 /// The largest description accepted; real ones are a few kilobytes.
 pub const DESCRIPTION_BYTES_MAX: usize = 1 << 19;
-/// The largest resource (icon, licence, notes) accepted.
+/// The largest resource (icon, license, notes) accepted.
 pub const RESOURCE_BYTES_MAX: usize = 8 << 20;
 /// The most files a package may hold.
 pub const FILES_MAX: usize = 64;
 
-/// What is said of a file that the description does not name: nothing is wrong with it, it is only not needed.
-pub const LEFT_OUT: &str = "is not named by the description and is left out";
+/// The message for a file that the description does not reference: it is harmless, only not needed.
+pub const SKIPPED_FILE: &str = "is not referenced by the description and is skipped";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PackageFile {
@@ -52,23 +52,23 @@ pub struct Package {
     pub resources: Vec<Resource>,
 }
 
-/// A package that cannot be used.
+/// An unusable package.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Broken {
     /// Every problem, those of the package first, then those of its description in the order of its lines.
     pub findings: Findings,
-    /// What could be read of its description, for checks of one's own.
+    /// The readable parts of its description, for further checks.
     pub outline: Outline,
 }
 
 /// Reads a package from its files (AP-01): exactly one description in the root; every resource the
-/// description names must be there. All problems at once, those of the description, of the references in it and of the
-/// files; a problem that keeps others from being found says so ([`crate::reader::MEND_FIRST`]).
+/// description names must exist. Returns all problems at once, those of the description, of its references and of the
+/// files; a problem that prevents other checks says so ([`crate::reader::FIX_FIRST`]).
 pub fn read(files: &[PackageFile]) -> ReadResult<Package> {
     files::read(files).map_err(|broken| broken.findings)
 }
 
-/// The same, for those who have more to check than a package by itself.
+/// The same, for callers that check more than the package alone.
 pub fn read_or_outline(files: &[PackageFile]) -> Result<Read<Package>, Broken> {
     files::read(files)
 }
@@ -85,7 +85,7 @@ pub struct Layer {
     pub resource: Option<String>,
 }
 
-/// The parts of an OCI image manifest that matter for a package.
+/// The relevant parts of an OCI image manifest of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OciManifest {
     pub layers: Vec<Layer>,

@@ -1,4 +1,4 @@
-//! Parameters, their targets, the questions an operator answers, and the rules for answers (requirements §3.4).
+//! Parameters, their targets, the settings of a configuration form, and the rules for values (requirements §3.4).
 
 use crate::deployment::ParameterValue;
 use crate::description::ApplicationDescription;
@@ -70,7 +70,7 @@ impl DataType {
         Self::ArrayBoolean,
     ];
 
-    /// The type of one item; a type that is no array is its own.
+    /// The element type of an array; any other type is its own.
     #[must_use]
     pub fn element(self) -> Self {
         match self {
@@ -110,17 +110,17 @@ pub struct Schema {
     pub max_precision: Option<u64>,
     pub multiselect: bool,
     pub options: Option<Vec<Value>>,
-    /// Mask the value wherever it is shown (PRM-09).
+    /// Whether the value is masked wherever it is shown (PRM-09).
     pub sensitive: bool,
 }
 
 impl Schema {
-    /// Arrays take a list, and so does a choice of several.
+    /// Arrays accept a list, and so does a multiple choice.
     pub fn takes_list(&self) -> bool {
         self.multiselect || self.data_type != self.data_type.element()
     }
 
-    /// The pattern of [`Schema::regex_match`] for people: in words, as far as they are certain, and by an example.
+    /// The pattern of [`Schema::regex_match`] for people: in words, as far as they are certain, and with an example.
     pub fn form(&self, default: Option<&Value>) -> Form {
         let Some(pattern) = &self.regex_match else { return Form::default() };
         // PRM-09: a sensitive default is used, not shown.
@@ -131,28 +131,28 @@ impl Schema {
     }
 }
 
-/// The form a text must have, as people are told it.
+/// The required format of a text, for people.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Form {
     pub words: Option<String>,
-    /// The default; of a list, its first.
+    /// The default; of a list, its first item.
     pub example: Option<String>,
 }
 
-/// An answer that cannot be used.
+/// An invalid value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AnswerError {
-    /// The parameter; `profile` where that is what is wrong.
+pub struct ValueError {
+    /// The parameter; `profile` if the profile is wrong.
     pub field: String,
-    /// For people, with the section and the name of the question.
+    /// For people, with the section and the name of the setting.
     pub message: String,
-    /// The same beside the question.
+    /// The same, shown next to the setting.
     pub words: String,
-    /// For programs: the pattern it does not match.
+    /// For programs: the pattern that does not match.
     pub pattern: Option<String>,
 }
 
-impl AnswerError {
+impl ValueError {
     pub fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
         let message = message.into();
         Self { field: field.into(), words: message.clone(), message, pattern: None }
@@ -160,37 +160,37 @@ impl AnswerError {
 }
 
 /// Values given by the operator, by parameter name.
-pub type Answers = IndexMap<String, Value>;
+pub type ParameterValues = IndexMap<String, Value>;
 
-/// One setting with everything needed to ask for it.
+/// One setting with everything needed to render it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Question<'a> {
+pub struct ParameterField<'a> {
     pub section: &'a str,
     pub setting: &'a Setting,
     pub schema: &'a Schema,
     pub default: Option<&'a Value>,
 }
 
-/// Every setting of the description that reaches a component of this profile, by section (PRM-04, PRM-05).
-pub fn questions<'a>(description: &'a ApplicationDescription, profile_id: &str) -> Vec<Question<'a>> {
-    resolve::questions(description, profile_id)
+/// Every setting of the description with a target in this profile, by section (PRM-04, PRM-05).
+pub fn fields<'a>(description: &'a ApplicationDescription, profile_id: &str) -> Vec<ParameterField<'a>> {
+    resolve::fields(description, profile_id)
 }
 
-/// Turns text from a command line into the value the parameter's schema asks for (`"30"` into `30`).
-/// Text that does not fit comes back as a string, so that [`resolve`] names the problem.
+/// Converts text from a command line into the type of the parameter's schema (`"30"` into `30`).
+/// Text that cannot be converted is returned as a string, so that [`resolve`] reports the problem.
 pub fn coerce(description: &ApplicationDescription, parameter: &str, text: &str) -> Value {
     resolve::coerce(description, parameter, text)
 }
 
-/// Joins defaults and answers, checks them all (PRM-06, PRM-07), and keeps the targets of this profile only (PRM-03).
+/// Combines defaults and values, checks them all (PRM-06, PRM-07), and keeps only the targets of this profile (PRM-03).
 ///
 /// `previous` are the values of the installed revision: an immutable setting must keep its value.
 pub fn resolve(
     description: &ApplicationDescription,
     profile_id: &str,
-    answers: &Answers,
-    previous: Option<&Answers>,
-) -> Result<IndexMap<String, ParameterValue>, Vec<AnswerError>> {
+    answers: &ParameterValues,
+    previous: Option<&ParameterValues>,
+) -> Result<IndexMap<String, ParameterValue>, Vec<ValueError>> {
     resolve::resolve(description, profile_id, answers, previous)
 }
 

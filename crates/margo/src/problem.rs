@@ -7,7 +7,7 @@ use crate::{ReadResult, reader};
 mod read;
 
 pub const PROBLEM_MEDIA_TYPE: &str = "application/problem+json";
-/// What a client is told to wait when the server knows nothing better (RTY-01).
+/// The retry interval for a client if the server knows nothing better (RTY-01).
 pub const RETRY_AFTER_SECONDS_DEFAULT: u64 = 30;
 const BASE: &str = "https://docs.margo.org/specification/problem-types";
 
@@ -51,7 +51,7 @@ impl ProblemType {
         })
     }
 
-    /// A title for people; `about:blank` takes the HTTP phrase of its status instead (PRB-01).
+    /// A title for people; `about:blank` uses the HTTP phrase of its status instead (PRB-01).
     pub fn title(self) -> Option<&'static str> {
         Some(match self {
             Self::InvalidRequest => "Invalid request",
@@ -119,14 +119,14 @@ fn phrase(status: u16) -> &'static str {
     }
 }
 
-/// One field of a request that is wrong.
+/// One invalid field of a request.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FieldError {
     pub field: String,
     pub message: String,
 }
 
-/// A problem document. Always written with type, title and status; none is demanded when read (§18 no. 5).
+/// A problem document. Always written with type, title and status; none is required when read (§18 no. 5).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Problem {
     pub problem_type: String,
@@ -141,7 +141,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem of a registered type (or `about:blank`) with the retry members RTY-01 gives that status.
+    /// A problem of a registered type (or `about:blank`) with the retry members that RTY-01 defines for that status.
     pub fn new(problem_type: ProblemType, status: u16, detail: impl Into<String>) -> Self {
         let retryable = matches!(status, 429 | 500 | 503);
         let backoff = if retryable { BackoffStrategy::Exponential } else { BackoffStrategy::None };

@@ -2,11 +2,11 @@
 
 const UNITS: [(&str, u32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
 
-/// More decimals than any device means; beyond this a byte is no longer told apart.
+/// More decimals than any device sends; beyond this, single bytes are no longer distinguished.
 const FRACTION_DIGITS_MAX: usize = 18;
 
 /// Bytes of a quantity as devices send it: digits, an optional fraction, optional blanks, a binary unit.
-/// `None` when it cannot be read: unknown, not wrong.
+/// `None` if it cannot be read: unknown, not wrong.
 pub fn parse_bytes(text: &str) -> Option<u128> {
     let (number, shift) = UNITS.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)))?;
     let number = number.trim_end_matches(char::is_whitespace);
@@ -27,7 +27,7 @@ pub fn parse_bytes(text: &str) -> Option<u128> {
     bytes.checked_add(part)
 }
 
-/// The largest unit that says it without a fraction; bytes below a kibibyte are dropped.
+/// The largest unit that needs no fraction; bytes below a kibibyte are dropped.
 pub fn format_bytes(bytes: u128) -> String {
     let (unit, shift) = UNITS
         .iter()
@@ -41,7 +41,7 @@ pub fn format_bytes(bytes: u128) -> String {
 /// For people: `1.5 GiB`, with at most two decimals.
 pub fn words(bytes: u128) -> String {
     let (unit, shift) = UNITS.iter().rev().find(|(_, shift)| bytes >> shift > 0).copied().unwrap_or(("Ki", 10));
-    // Below the largest unit nothing overflows: hundredths of it are counted, and cut off.
+    // Below the largest unit nothing overflows: counts hundredths of it, and truncates.
     let hundredths = (bytes >> (shift - 10)).saturating_mul(100) >> 10;
     let (whole, rest) = (hundredths / 100, hundredths % 100);
     let text = format!("{whole}.{rest:02}");
@@ -49,7 +49,7 @@ pub fn words(bytes: u128) -> String {
     format!("{text} {unit}B")
 }
 
-/// The text without blanks when it is a quantity, else as it is (CAP-10).
+/// The text without blanks if it is a quantity, otherwise unchanged (CAP-10).
 pub fn without_blanks(text: &str) -> String {
     if parse_bytes(text).is_some() { text.split_whitespace().collect() } else { text.to_owned() }
 }
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_unknown() {
+    fn an_invalid_quantity_is_unknown() {
         // W-17
         for text in ["", "64", "Gi", " Gi", "lots", "1 GB", "1gi", "-1Gi", "1.Gi", ".5Gi", "1e3Gi", " 1Gi", "1,5Gi"] {
             assert_eq!(parse_bytes(text), None, "{text}");
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn words_use_the_unit_people_would() {
+    fn formats_quantities_with_common_units() {
         for (text, words) in [
             ("512Mi", "512 MiB"),
             ("1536Mi", "1.5 GiB"),

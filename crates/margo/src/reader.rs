@@ -10,23 +10,23 @@ use std::str::FromStr;
 
 pub(crate) mod names;
 
-/// The most findings kept of one document: nobody reads more, and a hostile document could make very many.
+/// The most findings of one document: people read no more, and a hostile document could produce very many.
 pub const FINDINGS_MAX: usize = 500;
-/// What is said of a problem that keeps others from being found.
-pub const MEND_FIRST: &str = "further checks need this mended first";
+/// The message for a problem that prevents other checks.
+pub const FIX_FIRST: &str = "fix this first, it blocks further checks";
 /// The longest piece of a document repeated in a path or a message.
 const SHOWN_CHARS_MAX: usize = 80;
 
-/// Collects what is found in one document.
+/// Collects the findings of one document.
 #[derive(Debug)]
 pub struct Reader {
     format: Format,
     findings: RefCell<Vec<Finding>>,
-    /// Problems beyond those that are kept.
+    /// Problems beyond the limit.
     errors_left_out: Cell<usize>,
 }
 
-/// A place in a document.
+/// A position in a document.
 #[derive(Debug, Clone)]
 pub struct Cursor<'r> {
     node: &'r Node,
@@ -42,7 +42,7 @@ pub struct Object<'r> {
     seen: RefCell<Vec<&'r str>>,
 }
 
-/// Parses YAML and hands its root to `read`, which gives `None` where a finding says why.
+/// Parses YAML and passes its root to `read`, which returns `None` if a finding says why.
 pub fn read_yaml<T>(bytes: &[u8], read: impl FnOnce(&Cursor<'_>) -> Option<T>) -> ReadResult<T> {
     let (node, found) = crate::yaml::parse_on(bytes, Limits::DOCUMENT)?;
     read_node(&node, Format::Yaml, found, read)
@@ -75,7 +75,7 @@ fn read_node<T>(
     }
 }
 
-/// Text from a document, cut to a length that fits a message.
+/// Text from a document, cut to fit a message.
 pub fn shown(text: &str) -> String {
     if text.chars().nth(SHOWN_CHARS_MAX).is_none() {
         return text.to_owned();
@@ -100,7 +100,7 @@ impl<'r> Cursor<'r> {
 
     fn note(&self, severity: Severity, path: &str, line: usize, message: String) {
         let mut findings = self.reader.findings.borrow_mut();
-        // Warnings give way first: the error that makes a document unusable must never be lost.
+        // Warnings are dropped first: the error that makes a document unusable must never be lost.
         if findings.len() < FINDINGS_MAX || (severity == Severity::Error && findings.len() < 2 * FINDINGS_MAX) {
             findings.push(Finding { severity, path: path.to_owned(), line: Some(line), message });
         } else if severity == Severity::Error {
@@ -108,23 +108,23 @@ impl<'r> Cursor<'r> {
         }
     }
 
-    /// Says at the problem with this path that `what` can be checked only once it is mended.
-    pub(crate) fn needed_for(&self, path: &str, what: &str) {
+    /// Adds to the problem with this path that `what` can be checked only after it is fixed.
+    pub(crate) fn blocks_check(&self, path: &str, what: &str) {
         if self.reader.errors_left_out.get() > 0 {
-            // A flood; looking through all of it for every place would cost too much.
+            // A flood; searching all of it for every position would cost too much.
             return;
         }
         let mut findings = self.reader.findings.borrow_mut();
         let at = |finding: &&mut Finding| finding.severity == Severity::Error && finding.path == path;
-        // Mostly it is the newest.
+        // Usually it is the newest.
         if let Some(finding) = findings.iter_mut().rev().find(at)
-            && !finding.message.contains(MEND_FIRST)
+            && !finding.message.contains(FIX_FIRST)
         {
-            finding.message = format!("{}; {MEND_FIRST}: {what}", finding.message);
+            finding.message = format!("{}; {FIX_FIRST}: {what}", finding.message);
         }
     }
 
-    /// A member that is there and not null, without a finding where there is none.
+    /// A member that is present and not null, without a finding if it is absent.
     pub(crate) fn peek(&self, key: &str) -> Option<Cursor<'r>> {
         let Kind::Mapping(members) = &self.node.kind else { return None };
         let member = members.iter().find(|member| member.key == key && !member.node.is_null())?;
@@ -136,14 +136,14 @@ impl<'r> Cursor<'r> {
         self.peek(key).and_then(|cursor| names::text_of(cursor.node))
     }
 
-    /// The items of a list, none where it is something else, without a finding.
+    /// The items of a list, empty for any other kind, without a finding.
     pub(crate) fn items(&self) -> Vec<Cursor<'r>> {
         let Kind::Sequence(items) = &self.node.kind else { return Vec::new() };
         let item = |(index, node)| Cursor { node, path: format!("{}[{index}]", self.path), reader: self.reader };
         items.iter().enumerate().map(item).collect()
     }
 
-    /// The path a member has, or would have.
+    /// The path of a member, whether or not it exists.
     fn path_of(&self, key: &str) -> String {
         let key = shown(key);
         if self.path.is_empty() { key } else { format!("{}.{key}", self.path) }
@@ -170,7 +170,7 @@ impl<'r> Cursor<'r> {
         }
     }
 
-    /// Every item read by `read`; `None` when one of them failed.
+    /// Every item read by `read`; `None` if one of them failed.
     pub fn list_of<T>(&self, read: impl Fn(&Cursor<'r>) -> Option<T>) -> Option<Vec<T>> {
         let read: Vec<Option<T>> = self.list()?.iter().map(read).collect();
         read.into_iter().collect()
@@ -182,7 +182,7 @@ impl<'r> Cursor<'r> {
         Some(object.members.iter().map(|member| (member.key.as_str(), object.at(member))).collect())
     }
 
-    /// Where text is wanted, YAML's plain scalars count as written: `1.10` stays `1.10`.
+    /// Where text is expected, YAML's plain scalars count as written: `1.10` stays `1.10`.
     pub fn text(&self) -> Option<String> {
         match &self.node.kind {
             Kind::Scalar { text, style: Style::Quoted } => Some(text.clone()),
@@ -213,7 +213,7 @@ impl<'r> Cursor<'r> {
         }
     }
 
-    /// Also takes `"true"` and `"false"`, which published examples write (DEP-04).
+    /// Also accepts `"true"` and `"false"`, which published examples contain (DEP-04).
     pub fn lenient_boolean(&self) -> Option<bool> {
         match self.scalar() {
             Some(Scalar::Text(text)) if text == "true" || text == "false" => {
@@ -224,7 +224,7 @@ impl<'r> Cursor<'r> {
         }
     }
 
-    /// A whole number from 0 to 2^64-1, exact; `1.0` and `1e3` are not taken for one.
+    /// A whole number from 0 to 2^64-1, exact; rejects `1.0` and `1e3`.
     pub fn unsigned(&self) -> Option<u64> {
         match self.scalar() {
             Some(Scalar::Number(number)) if number.is_u64() => number.as_u64(),
@@ -251,13 +251,13 @@ impl<'r> Cursor<'r> {
     pub fn value(&self) -> Option<Value> {
         let value = self.node.to_value().ok();
         if value.is_none() {
-            self.unfit_numbers(self.node);
+            self.unrepresentable_numbers(self.node);
         }
         value
     }
 
     /// A problem for every number in a value that cannot be represented.
-    fn unfit_numbers(&self, node: &Node) {
+    fn unrepresentable_numbers(&self, node: &Node) {
         match &node.kind {
             Kind::Scalar { text, style } => {
                 if resolve(text, *style) == Scalar::OutOfRange {
@@ -265,8 +265,8 @@ impl<'r> Cursor<'r> {
                     self.note(Severity::Error, &self.path, node.line, message);
                 }
             }
-            Kind::Sequence(items) => items.iter().for_each(|item| self.unfit_numbers(item)),
-            Kind::Mapping(members) => members.iter().for_each(|member| self.unfit_numbers(&member.node)),
+            Kind::Sequence(items) => items.iter().for_each(|item| self.unrepresentable_numbers(item)),
+            Kind::Mapping(members) => members.iter().for_each(|member| self.unrepresentable_numbers(&member.node)),
         }
     }
 
@@ -287,12 +287,12 @@ impl<'r> Object<'r> {
         Cursor { node: &member.node, path: self.path_of(&member.key), reader: self.cursor.reader }
     }
 
-    /// The path a member has, or would have.
+    /// The path of a member, whether or not it exists.
     pub fn path_of(&self, key: &str) -> String {
         self.cursor.path_of(key)
     }
 
-    /// The member, also when it is null.
+    /// The member, also if it is null.
     pub fn get_or_null(&self, key: &str) -> Option<Cursor<'r>> {
         let member = self.members.iter().find(|member| member.key == key)?;
         self.seen.borrow_mut().push(&member.key);
@@ -312,7 +312,7 @@ impl<'r> Object<'r> {
         found
     }
 
-    /// An error at a member that is not there.
+    /// An error at an absent member.
     pub fn missing(&self, key: &str, message: &str) {
         self.cursor.note(Severity::Error, &self.path_of(key), self.cursor.node.line, message.to_owned());
     }
@@ -321,7 +321,7 @@ impl<'r> Object<'r> {
         self.required(key)?.text()
     }
 
-    /// An optional member: absent is fine, present but wrong is a finding.
+    /// An optional member: absent is valid, present but wrong is a finding.
     pub fn optional<T>(&self, key: &str, read: impl FnOnce(&Cursor<'r>) -> Option<T>) -> Option<T> {
         self.get(key).and_then(|cursor| read(&cursor))
     }
@@ -330,7 +330,7 @@ impl<'r> Object<'r> {
         self.optional(key, Cursor::text)
     }
 
-    /// `x-<name>-extensions` members (EXT-01). One that is not an object is left out with a warning (EXT-02).
+    /// `x-<name>-extensions` members (EXT-01). One that is not an object is ignored with a warning (EXT-02).
     pub fn extensions(&self) -> Extensions {
         let mut extensions = Extensions::new();
         for member in self.members.iter().filter(|member| is_extension_key(&member.key)) {
@@ -348,14 +348,14 @@ impl<'r> Object<'r> {
         extensions
     }
 
-    /// Members nobody asked for.
+    /// Members that were not read.
     pub fn unread(&self) -> Vec<Cursor<'r>> {
         let seen = self.seen.borrow();
         let seen: std::collections::HashSet<&str> = seen.iter().copied().collect();
         self.members.iter().filter(|member| !seen.contains(member.key.as_str())).map(|member| self.at(member)).collect()
     }
 
-    /// Warns about members nobody asked for: a typing error would otherwise pass in silence.
+    /// Warns about members that were not read: otherwise a typing error would go unnoticed.
     pub fn warn_unread(&self) {
         for cursor in self.unread() {
             cursor.warning("is not a field of the standard and is ignored");

@@ -1,4 +1,4 @@
-//! DeploymentStatus: what a client says about one deployment (requirements §6).
+//! DeploymentStatus: the report of a client about one deployment (requirements §6).
 
 use crate::ids::{DeploymentId, DeviceId};
 use crate::node::Limits;
@@ -48,7 +48,7 @@ impl State {
         }
     }
 
-    /// The overall state of these component states (ST-03); `None` when there are none.
+    /// The overall state of these component states (ST-03); `None` if there are none.
     pub fn overall(components: impl IntoIterator<Item = Self>) -> Option<Self> {
         components.into_iter().max_by_key(|state| state.severity())
     }
@@ -85,7 +85,7 @@ impl DeploymentStatus {
         reader::read_json(json, Limits::DOCUMENT, read::status)
     }
 
-    /// Always an integer version; an error only where there is one.
+    /// Always an integer version; an error only if there is one.
     pub fn to_json(&self) -> Vec<u8> {
         let status = Members::new()
             .with("state", self.state.as_str())

@@ -27,7 +27,7 @@ impl Tree {
     }
 
     pub fn to_json(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("a tree with text keys always serialises into memory")
+        serde_json::to_vec(self).expect("a tree with text keys always serializes into memory")
     }
 
     pub fn to_value(&self) -> Value {
@@ -44,7 +44,7 @@ impl Tree {
     }
 }
 
-/// Collects members, leaving out what is absent.
+/// Collects members, omitting absent ones.
 #[derive(Debug, Default)]
 #[must_use]
 pub struct Members(Vec<(String, Tree)>);

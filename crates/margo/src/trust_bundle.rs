@@ -22,12 +22,12 @@ pub struct TrustBundle {
 }
 
 impl TrustBundle {
-    /// Ignores jwt-svid and other keys; refuses a bundle without X.509 anchors (TB-03, TB-04).
+    /// Ignores jwt-svid and other keys; rejects a bundle without X.509 anchors (TB-03, TB-04).
     pub fn read(json: &[u8]) -> ReadResult<Self> {
         reader::read_json(json, Limits::DOCUMENT, bundle)
     }
 
-    /// JWK Set: each anchor in `x5c`, with the members of its public key where its kind is known.
+    /// JWK Set: each anchor in `x5c`, with the members of its public key if its kind is known.
     pub fn to_json(&self) -> Vec<u8> {
         let keys = self.anchors.iter().map(|anchor| {
             der::key_members(anchor).with("use", USE_X509).with("x5c", Tree::list([STANDARD.encode(anchor)]))
@@ -45,7 +45,7 @@ impl TrustBundle {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Discovery {
     pub trust_domain: TrustDomain,
-    /// Absolute and https, else refused (TB-02).
+    /// Absolute and https, otherwise rejected (TB-02).
     pub trust_bundle_uri: String,
 }
 
@@ -72,12 +72,12 @@ fn bundle(root: &Cursor<'_>) -> Option<TrustBundle> {
     let anchors = anchors.into_iter().collect::<Option<Vec<_>>>()?;
     if anchors.is_empty() {
         // TB-04: fail closed.
-        keys.error("holds no X.509 anchor: at least one key with `use` x509-svid is needed");
+        keys.error("holds no X.509 anchor: at least one key with `use` x509-svid is required");
     }
     Some(TrustBundle { sequence, refresh_hint_seconds, anchors })
 }
 
-/// `None` for keys of other use, which are ignored (TB-03); `Some(None)` for an anchor that cannot be read.
+/// `None` for keys of other use, which are ignored (TB-03); `Some(None)` for an unreadable anchor.
 #[expect(clippy::option_option, reason = "a key of other use is ignored, unlike an anchor that cannot be read")]
 fn anchor(cursor: &Cursor<'_>) -> Option<Option<Vec<u8>>> {
     let object = cursor.object()?;

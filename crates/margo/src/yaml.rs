@@ -1,4 +1,4 @@
-//! The one place that knows the YAML library. Bounded in size, depth, nodes and aliases.
+//! The only place that uses the YAML library. Bounded in size, depth, nodes and aliases.
 
 use crate::finding::{Finding, Findings, Severity};
 use crate::node::{Kind, Limits, Member, Node, Style};
@@ -7,10 +7,10 @@ use granit_parser::{Event, Parser, ScalarStyle, Tag};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-/// Problems after which reading goes on; more of them are a flood, not mistakes.
+/// Problems after which parsing continues; more of them are a flood, not mistakes.
 const FOUND_MAX: usize = 32;
 
-/// Parses exactly one YAML 1.2 document. Duplicate keys, merge keys, private tags and further documents are refused.
+/// Parses exactly one YAML 1.2 document. Rejects duplicate keys, merge keys, private tags and further documents.
 pub fn parse(bytes: &[u8], limits: Limits) -> Result<Node, Findings> {
     match parse_on(bytes, limits)? {
         (node, found) if found.is_empty() => Ok(node),
@@ -18,8 +18,8 @@ pub fn parse(bytes: &[u8], limits: Limits) -> Result<Node, Findings> {
     }
 }
 
-/// Parses on past what leaves the rest of the text readable, so that everything in it can be told at once. The document
-/// is to be refused unless nothing was found.
+/// Continues after problems that leave the rest of the text readable, to report everything at once. The caller
+/// rejects the document if any problem was found.
 pub(crate) fn parse_on(bytes: &[u8], limits: Limits) -> Result<(Node, Vec<Finding>), Findings> {
     if bytes.len() > limits.bytes_max {
         return Err(refuse(None, format!("the document is larger than {} bytes", limits.bytes_max)));
@@ -53,12 +53,12 @@ pub(crate) fn parse_on(bytes: &[u8], limits: Limits) -> Result<(Node, Vec<Findin
     builder.root.map(|root| (root, found)).ok_or_else(|| refuse(None, "the document is empty"))
 }
 
-/// Writes block YAML; every text that some YAML reader could take for something else is quoted.
+/// Writes block YAML; quotes every text that some YAML reader could read as another type.
 pub fn write(tree: &Tree) -> String {
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false, compact_list_indent: false };
     let mut out = String::new();
     serde_saphyr::to_fmt_writer_with_options(&mut out, tree, options)
-        .expect("a tree of texts, numbers, lists and text-keyed mappings always serialises into memory");
+        .expect("a tree of texts, numbers, lists and text-keyed mappings always serializes into memory");
     out
 }
 
@@ -66,7 +66,7 @@ fn refuse(line: Option<usize>, message: impl Into<String>) -> Findings {
     Findings(vec![Finding { severity: Severity::Error, path: String::new(), line, message: message.into() }])
 }
 
-/// A collection whose end has not been met yet.
+/// A collection whose end was not reached yet.
 struct Open {
     node: Node,
     anchor: usize,
@@ -78,7 +78,7 @@ struct Open {
     bytes_before: usize,
 }
 
-/// An anchored node with what it costs to repeat it.
+/// An anchored node with the cost of repeating it.
 struct Anchored {
     node: Node,
     nodes: usize,
@@ -111,7 +111,7 @@ impl Builder {
         }
     }
 
-    /// Notes a problem and goes on, unless there are too many of them.
+    /// Notes a problem and continues, unless there are too many.
     fn note(&mut self, problem: Findings) -> Result<(), Findings> {
         if self.found.len() >= FOUND_MAX {
             return Err(problem);
@@ -133,7 +133,7 @@ impl Builder {
                 self.documents += 1;
                 if self.documents > 1 {
                     return self
-                        .note(refuse(Some(line), "only one YAML document is allowed, here begins a second one"));
+                        .note(refuse(Some(line), "only one YAML document is allowed, a second one begins here"));
                 }
                 Ok(())
             }
@@ -199,10 +199,10 @@ impl Builder {
 
     fn alias(&mut self, id: usize, line: usize) -> Result<(), Findings> {
         let Some(anchored) = self.anchors.get(&id) else {
-            return Err(refuse(Some(line), "an alias stands inside the very node it names"));
+            return Err(refuse(Some(line), "an alias is inside the node it refers to"));
         };
         let (nodes, bytes) = (anchored.nodes, anchored.bytes);
-        // Counted before it is copied: this is what stops a bomb of aliases.
+        // Counted before it is copied: this stops alias bombs.
         self.count(nodes, bytes, line)?;
         let anchored = &self.anchors[&id];
         if self.key_is_next() {
@@ -228,7 +228,7 @@ impl Builder {
 
     fn key(&mut self, text: &str, style: Style, line: usize) -> Result<(), Findings> {
         if text == "<<" && style == Style::Plain {
-            return Err(refuse(Some(line), "merge keys (`<<`) are not part of YAML 1.2, write the members out"));
+            return Err(refuse(Some(line), "merge keys (`<<`) are not part of YAML 1.2, write out the members"));
         }
         let Some(open) = self.open.last_mut() else { return Ok(()) };
         open.key = Some((text.to_owned(), line));
@@ -268,7 +268,7 @@ impl Builder {
         }
         // Escapes can make text longer than its source, aliases can repeat it.
         if self.bytes > self.limits.bytes_max.saturating_mul(2) {
-            return Err(refuse(Some(line), "the document holds too much text once its aliases are written out"));
+            return Err(refuse(Some(line), "the document is too large after its aliases are expanded"));
         }
         Ok(())
     }
@@ -284,7 +284,7 @@ fn depth(node: &Node) -> usize {
 
 fn private_tag(tag: &Tag, line: usize) -> Findings {
     let shown: String = tag.original().chars().take(80).collect();
-    refuse(Some(line), format!("the tag `{shown}` is not supported here"))
+    refuse(Some(line), format!("the tag `{shown}` is not supported"))
 }
 
 #[cfg(test)]

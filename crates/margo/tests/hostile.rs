@@ -21,7 +21,7 @@ use std::time::Duration;
 const CPU_MAX: Duration = Duration::from_millis(100);
 const MEMORY_MAX_KIB: u64 = 64 * 1024;
 
-/// Processor time of this thread: unlike the clock on the wall it does not depend on the neighbours.
+/// Processor time of this thread: unlike wall-clock time it does not depend on other processes.
 fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap())
@@ -38,7 +38,7 @@ thread_local! {
     static BROKEN: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs one refusal and notes what is beyond either bound, so that a failure names every case.
+/// Runs one rejection and notes what exceeds either limit, so that a failure names every case.
 fn refused(name: &str, refuse: impl FnOnce() -> bool) {
     let memory_before = memory("VmRSS:");
     let cpu_before = cpu_time();
@@ -260,7 +260,7 @@ fn archives() {
 
 #[test]
 fn hostile_input_is_refused_quickly_and_in_little_memory() {
-    // Touch the parsers once, so that what is loaded lazily is not counted against the first case.
+    // Use the parsers once, so that lazy initialization is not counted for the first case.
     assert!(ApplicationDescription::read(include_bytes!("fixtures/description-b.yaml")).is_ok());
     assert!(StateManifest::read(include_bytes!("fixtures/manifest.json")).is_ok());
     yaml_bombs();

@@ -21,7 +21,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-/// Text with everything that makes printers stumble; `\0` and friends included.
+/// Text with everything that breaks printers, including `\0` and similar.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         "[ -~]{1,20}",
@@ -89,7 +89,7 @@ fn components() -> impl Strategy<Value = Vec<Component>> {
         .prop_shuffle()
 }
 
-/// Constraints come from documents, so they are made by reading one.
+/// Constraints come from documents, so they are created by reading one.
 fn constraints() -> impl Strategy<Value = Option<DeviceConstraints>> {
     let expression = prop_oneof![
         ("/[a-z]{1,5}", vec("[ -~]{1,6}", 1..3))

@@ -15,7 +15,7 @@ use margo::{Findings, Severity};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// `None` when the specification is not at hand, which is said aloud.
+/// `None` if the specification is not available, with a message.
 fn spec_dir(test: &str) -> Option<PathBuf> {
     let Some(folder) = std::env::var_os("MARGO_SPEC_DIR") else {
         eprintln!("skipped `{test}`: MARGO_SPEC_DIR is not set");
@@ -228,7 +228,7 @@ fn deployments_we_write_fit_the_published_schema() {
     let Some(folder) = spec_dir("deployments_we_write_fit_the_published_schema") else { return };
     let api = corrected(&folder);
     let own = include_str!("fixtures/deployment-b.yaml");
-    // §18 no. 9: the published Helm example has `wait` as text; what we make of it is right.
+    // §18 no. 9: the published Helm example has `wait` as text; what we write is right.
     let published = file(&folder, "examples/valid/application-deployment-001.yaml");
     let custom = own.replacen("type: compose", "type: custom", 1);
     for bytes in [own.as_bytes(), &published, custom.as_bytes()] {

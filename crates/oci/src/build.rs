@@ -1,8 +1,8 @@
-//! From the files of a folder to an OCI artifact: application packages, Helm charts, compose archives, plain Kubernetes
-//! manifests; and container images from archives.
+//! Builds OCI artifacts from the files of a folder: application packages, Helm charts, compose archives, plain
+//! Kubernetes manifests; and container images from archives.
 //!
 //! The same files give the same bytes and so the same digest, wherever and whenever they are built. Nothing here reads
-//! a disk. What is wrong is told all at once.
+//! from disk. All problems are reported at once.
 
 mod chart;
 mod compose;
@@ -31,7 +31,7 @@ pub const COMPOSE_ARTIFACT_TYPE: &str = "application/vnd.org.margo.component.com
 pub const COMPOSE_LAYER_TYPE: &str = "application/vnd.org.margo.component.compose.tar+gzip";
 pub const HELM_CONFIG_TYPE: &str = "application/vnd.cncf.helm.config.v1+json";
 pub const HELM_CHART_TYPE: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
-/// Ours: the standard leaves the content of `custom` components to whoever makes and runs them (CR-01).
+/// Our own type: the standard leaves the content of `custom` components to their suppliers and runtimes (CR-01).
 pub const MANIFESTS_ARTIFACT_TYPE: &str = "application/vnd.org.margrave.component.manifests+json";
 pub const MANIFESTS_LAYER_TYPE: &str = "application/vnd.org.margrave.component.manifests.tar+gzip";
 const EMPTY_CONFIG_TYPE: &str = "application/vnd.oci.empty.v1+json";
@@ -41,10 +41,10 @@ const DESCRIPTION: &str = "org.opencontainers.image.description";
 
 /// The most files of a chart or compose archive; they are text, a few dozen.
 pub const FILES_MAX: usize = 4_000;
-/// Bytes of a chart or compose archive before it is packed; Helm itself refuses larger charts.
+/// Bytes of a chart or compose archive before it is packed; Helm itself rejects larger charts.
 pub const BYTES_MAX: u64 = 64 << 20;
 
-/// What a folder holds.
+/// The kind of artifact in a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ArtifactKind {
@@ -53,7 +53,7 @@ pub enum ArtifactKind {
     Compose,
     /// Plain Kubernetes manifests.
     Manifests,
-    /// A container image; never recognised in a folder, it comes as an archive.
+    /// A container image; never recognized in a folder, it comes as an archive.
     Image,
 }
 
@@ -73,9 +73,9 @@ impl ArtifactKind {
 #[derive(Debug, Clone)]
 pub struct Artifact {
     pub kind: ArtifactKind,
-    /// Application id, chart name, name of the compose project or of the folder.
+    /// Application id, chart name, or name of the compose project or folder.
     pub name: String,
-    /// Its version as it is written in a tag, `_` for `+`.
+    /// Its version as written in a tag, `_` for `+`.
     pub tag: String,
     pub manifest: Bytes,
     pub blobs: Vec<(Digest, Bytes)>,
@@ -91,21 +91,21 @@ impl Artifact {
     }
 }
 
-/// What is wrong with a folder; never empty.
+/// Problems of a folder; never empty.
 pub type Problems = Vec<String>;
 
-/// What the files of a folder are, by the file that says so.
-pub fn recognise(files: &[String]) -> Result<ArtifactKind, String> {
+/// The kind of the files of a folder, by its main file.
+pub fn recognize(files: &[String]) -> Result<ArtifactKind, String> {
     let has = |name: &str| files.iter().any(|file| file == name);
     let compose = has("compose.yaml") || has("compose.yml");
     let yaml = |file: &&String| !file.contains('/') && (has_extension(file, "yaml") || has_extension(file, "yml"));
     match (has("Chart.yaml"), compose) {
         (true, true) => {
-            Err("it has both Chart.yaml and compose.yaml; keep a chart and a compose archive in folders of their own"
+            Err("it has both Chart.yaml and compose.yaml; keep a chart and a compose archive in separate folders"
                 .to_owned())
         }
         (true, false) => Ok(ArtifactKind::Chart),
-        // A package may lie beside its compose file only in a folder of its own, since both would be descriptions.
+        // A package and its compose file need separate folders, since both would be descriptions.
         (false, true) if has("margo.yaml") || has("margo.yml") => {
             Err("it has both margo.yaml and compose.yaml; move the compose file to components/NAME/".to_owned())
         }
@@ -117,7 +117,7 @@ pub fn recognise(files: &[String]) -> Result<ArtifactKind, String> {
             Ok(ArtifactKind::Manifests)
         }
         (false, false) if has("docker-compose.yaml") || has("docker-compose.yml") => {
-            Err("it has a docker-compose file; the standard knows `compose.yaml` only, so rename it".to_owned())
+            Err("it has a docker-compose file; the standard allows only `compose.yaml`, so rename it".to_owned())
         }
         (false, false) if files.iter().any(|file| yaml(&file)) => Ok(ArtifactKind::Package),
         (false, false) => {
@@ -132,14 +132,14 @@ pub(crate) fn has_extension(path: &str, extension: &str) -> bool {
     path.rsplit('/').next().and_then(|name| name.rsplit_once('.')).is_some_and(|(_, end)| end == extension)
 }
 
-/// Bounds that hold for charts and compose archives.
+/// Limits for charts and compose archives.
 fn check_size(files: &[PackageFile], problems: &mut Problems) {
     let bytes: u64 = files.iter().map(|file| file.bytes.len() as u64).sum();
     if files.len() > FILES_MAX {
-        problems.push(format!("{} files are more than the {FILES_MAX} allowed", files.len()));
+        problems.push(format!("{} files exceed the limit of {FILES_MAX}", files.len()));
     }
     if bytes > BYTES_MAX {
-        problems.push(format!("{bytes} bytes are more than the {BYTES_MAX} allowed"));
+        problems.push(format!("{bytes} bytes exceed the limit of {BYTES_MAX}"));
     }
 }
 

@@ -1,4 +1,4 @@
-//! A registry, asked over HTTP: distribution v1.1, with digests verified and every size bounded (REG-01, REG-09).
+//! An HTTP client for registries: distribution v1.1, with verified digests and bounded sizes (REG-01, REG-09).
 
 mod auth;
 mod check;
@@ -7,7 +7,7 @@ mod pull;
 mod push;
 
 pub use auth::Credentials;
-pub use check::Welcome;
+pub use check::RegistryAccessResult;
 pub use error::{Kind, OciError, Result};
 pub use pull::Download;
 pub use push::Pushed;
@@ -24,27 +24,27 @@ use std::collections::HashMap;
 use std::time::Duration;
 use url::Url;
 
-/// Registries answer within seconds; this is the longest silence, however large a blob is.
+/// Registries respond within seconds; this is the longest pause without data, however large a blob is.
 const READ_TIMEOUT: Duration = Duration::from_mins(1);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Registries send blobs from elsewhere by one redirect, seldom two.
+/// Registries serve blobs from elsewhere by one redirect, seldom two.
 const REDIRECTS_MAX: usize = 5;
-/// What an error says of a registry's own words.
+/// How much of a registry's own error text is shown.
 const WORDS_BYTES_MAX: usize = 4 << 10;
-/// Where Docker's own registry really answers.
+/// The host that serves Docker's own registry.
 const DOCKER_HUB_HOST: &str = "registry-1.docker.io";
 
 /// How to reach a registry.
 #[derive(Debug, Clone, Default)]
 pub struct Connection {
-    /// Speak HTTP; for loopback addresses only.
+    /// Use HTTP; for loopback addresses only.
     pub plain_http: bool,
-    /// PEM of certificate authorities to trust besides the system's.
+    /// PEM of certificate authorities to trust in addition to the system's.
     pub ca: Option<String>,
     pub credentials: Option<Credentials>,
 }
 
-/// A registry one talks to; keeps its connections and what it was let in with.
+/// A client for one registry; keeps its connections and authorizations.
 #[derive(Debug)]
 pub struct Registry {
     http: Client,
@@ -53,19 +53,19 @@ pub struct Registry {
     plain_http: bool,
     ca: Option<String>,
     credentials: Option<Credentials>,
-    /// By repository and whether it is for pushing: once the registry has said how it wants to be asked.
+    /// By repository and whether it is for pushing, after the registry's first challenge.
     authorizations: HashMap<(String, bool), HeaderValue>,
 }
 
-/// One request, so that it can be sent again with credentials.
-struct Ask<'a> {
+/// One request, so that it can be repeated with credentials.
+struct PendingRequest<'a> {
     method: Method,
     url: Url,
     repository: &'a str,
-    /// For a token that may push.
+    /// Whether it needs a token that may push.
     pushes: bool,
     accept: Option<&'a str>,
-    /// The first byte wanted.
+    /// The first byte to fetch.
     from: u64,
     content: Option<Content<'a>>,
 }
@@ -77,7 +77,7 @@ struct Content<'a> {
     range: Option<(u64, u64)>,
 }
 
-impl<'a> Ask<'a> {
+impl<'a> PendingRequest<'a> {
     fn new(method: Method, url: Url, repository: &'a str) -> Self {
         Self { method, url, repository, pushes: false, accept: None, from: 0, content: None }
     }
@@ -90,8 +90,7 @@ impl Registry {
     pub fn new(host: &str, connection: &Connection) -> Result<Self> {
         let Connection { plain_http, ca, credentials } = connection.clone();
         if plain_http && !reference::is_loopback_host(host) {
-            let message =
-                "plain HTTP is accepted for loopback addresses only; use HTTPS, with a CA of your own if need be";
+            let message = "plain HTTP is accepted for loopback addresses only; use HTTPS, with your own CA if needed";
             return Err(OciError::new(Kind::Setup, message));
         }
         let http = http(ca.as_deref(), plain_http)?;
@@ -106,11 +105,12 @@ impl Registry {
         let scheme = if self.plain_http { "http" } else { "https" };
         let host = if self.host == DOCKER_HUB { DOCKER_HUB_HOST } else { &self.host };
         let text = format!("{scheme}://{host}/v2/{repository}/{rest}");
-        Url::parse(&text).map_err(|error| OciError::new(Kind::Setup, format!("`{text}` is no address: {error}")))
+        Url::parse(&text)
+            .map_err(|error| OciError::new(Kind::Setup, format!("`{text}` is not a valid address: {error}")))
     }
 
-    /// Asks; answers a challenge once, and once more when what it was let in with has run out.
-    async fn ask(&mut self, ask: &Ask<'_>) -> Result<Response> {
+    /// Sends a request; responds to a challenge once, and once more if the authorization has expired.
+    async fn ask(&mut self, ask: &PendingRequest<'_>) -> Result<Response> {
         let response = self.send(ask).await?;
         if response.status() != StatusCode::UNAUTHORIZED {
             return Ok(response);
@@ -118,14 +118,14 @@ impl Registry {
         let challenge = Challenge::of(response.headers().get_all(WWW_AUTHENTICATE));
         let authorization = self.answer(challenge, ask).await?;
         let known = self.authorizations.insert((ask.repository.to_owned(), ask.pushes), authorization.clone());
-        // The same again would be refused again.
+        // The same credentials would be rejected again.
         if known.as_ref() == Some(&authorization) {
             return Ok(response);
         }
         self.send(ask).await
     }
 
-    async fn send(&self, ask: &Ask<'_>) -> Result<Response> {
+    async fn send(&self, ask: &PendingRequest<'_>) -> Result<Response> {
         let mut request = self.http.request(ask.method.clone(), ask.url.clone());
         if let Some(accept) = ask.accept {
             request = request.header(ACCEPT, accept);
@@ -139,11 +139,11 @@ impl Registry {
                 request = request.header(CONTENT_RANGE, format!("{first}-{last}"));
             }
         } else if ask.method == Method::POST || ask.method == Method::PUT {
-            // Some registries insist on a length.
+            // Some registries require a length.
             request = request.body(Bytes::new());
         }
         let authorization = self.authorizations.get(&(ask.repository.to_owned(), ask.pushes));
-        // An upload may go on elsewhere, where our credentials have no business.
+        // An upload may continue on another host, which must not get our credentials.
         if let Some(authorization) = authorization.filter(|_| self.is_ours(&ask.url)) {
             request = request.header(AUTHORIZATION, authorization.clone());
         }
@@ -154,7 +154,7 @@ impl Registry {
         self.url("x", "y").is_ok_and(|own| own.origin() == url.origin())
     }
 
-    /// A success, or what the registry says against it.
+    /// A success, or the error of the registry.
     async fn check(&self, response: Response, what: &str) -> Result<Response> {
         let status = response.status();
         if status.is_success() {
@@ -164,17 +164,17 @@ impl Registry {
         Err(match status.as_u16() {
             401 => OciError::new(Kind::Denied, self.denied(what)),
             403 => {
-                let said = words(response).await.map(|said| format!("; it says: {said}")).unwrap_or_default();
+                let said = words(response).await.map(|said| format!("; it responded: {said}")).unwrap_or_default();
                 OciError::new(Kind::Denied, format!("{}{said}", self.denied(what)))
             }
             404 => {
                 OciError::new(Kind::NotFound, format!("registry `{host}` has no `{what}`; check the name and the tag"))
             }
-            429 => OciError::new(Kind::Busy, format!("registry `{host}` is asked too often; try again later")),
-            500.. => OciError::new(Kind::Unreachable, format!("registry `{host}` answered with status {status}")),
+            429 => OciError::new(Kind::Busy, format!("registry `{host}` limits the request rate; try again later")),
+            500.. => OciError::new(Kind::Unreachable, format!("registry `{host}` responded with status {status}")),
             _ => {
                 let said = words(response).await.map(|said| format!(": {said}")).unwrap_or_default();
-                OciError::new(Kind::Refused, format!("registry `{host}` answered with status {status}{said}"))
+                OciError::new(Kind::Refused, format!("registry `{host}` responded with status {status}{said}"))
             }
         })
     }
@@ -184,7 +184,7 @@ impl Registry {
         let what = if what.is_empty() { String::new() } else { format!(" for `{what}`") };
         match self.credentials {
             Some(_) => format!("registry `{host}` refused the username and password{what}"),
-            None => format!("registry `{host}` wants a username and password{what}"),
+            None => format!("registry `{host}` requires a username and password{what}"),
         }
     }
 
@@ -222,17 +222,17 @@ fn http(ca: Option<&str>, plain_http: bool) -> Result<Client> {
         .map_err(|error| OciError::new(Kind::Setup, format!("cannot set up a connection: {}", chain(&error))))
 }
 
-/// The client drops credentials when a redirect leads to another host; a redirect to plain HTTP is not followed at all.
+/// The client drops credentials if a redirect leads to another host; it never follows a redirect to plain HTTP.
 fn redirect(attempt: Attempt<'_>, plain_http: bool) -> reqwest::redirect::Action {
     if attempt.previous().len() > REDIRECTS_MAX {
         return attempt.error("too many redirects");
     }
     let next = attempt.url();
     let allowed = next.scheme() == "https" || (plain_http && reference::is_loopback_url(next));
-    if allowed { attempt.follow() } else { attempt.error("redirect to a place without encryption") }
+    if allowed { attempt.follow() } else { attempt.error("redirect to an unencrypted address") }
 }
 
-/// What the registry says itself, in the form of the specification: the messages of its errors.
+/// The registry's own error messages, in the form of the specification.
 async fn words(mut response: Response) -> Option<String> {
     let mut bytes = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {

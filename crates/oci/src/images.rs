@@ -1,10 +1,11 @@
-//! Which container images a component names, as far as can be known without running it.
+//! The container images that a component names, as far as they can be determined without running it.
 //!
 //! **Compose**: `services.*.image`, with variables replaced by the parameters' defaults, `.env`, or the default written
 //! in the file. **Charts**: the annotations `artifacthub.io/images` and `helm.sh/images`; in `values.yaml` every
 //! `image: name:tag`, and every mapping with `repository` and `tag` or `digest`, or with `repository` alone under a key
-//! called `image` (then the tag is `appVersion`); in templates every `image:` without an expression. Charts in `charts/`
-//! likewise. **Manifests**: the containers of every object with pods. What depends on something else is told, not guessed.
+//! called `image` (then the tag is `appVersion`); in templates every `image:` without an expression. Charts in
+//! `charts/` likewise. **Manifests**: the containers of every object with pods. Anything else is reported as unknown,
+//! not guessed.
 
 mod interpolate;
 
@@ -15,22 +16,22 @@ use margo::package::PackageFile;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bounds for the archive of a component: as large as it can be built.
+/// Limits for the archive of a component: the same as for building one.
 pub const LIMITS: Limits = Limits {
     entries_max: crate::build::FILES_MAX,
     entry_bytes_max: crate::build::BYTES_MAX,
     total_bytes_max: crate::build::BYTES_MAX,
 };
-/// Charts inside charts inside charts are not looked into further.
+/// Maximum depth of nested charts.
 const DEPTH_MAX: usize = 3;
 /// How deep values may be nested.
 const NESTING_MAX: usize = 64;
 
-/// What was found.
+/// The images found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
     pub images: BTreeSet<String>,
-    /// Images that are named by something not known here, in words.
+    /// Images that depend on unknown values, in words.
     pub unknown: BTreeSet<String>,
 }
 
@@ -43,7 +44,7 @@ impl Found {
     }
 }
 
-/// The images of a compose archive; `variables` are those the application sets.
+/// The images of a compose archive; `variables` are those that the application sets.
 pub fn of_compose(archive: &[u8], variables: &BTreeMap<String, String>) -> Result<Found, String> {
     let files = archive::unpack_with_links(archive, LIMITS).map_err(|error| error.to_string())?;
     let file = |name: &str| {

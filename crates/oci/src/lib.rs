@@ -1,4 +1,4 @@
-//! OCI registries from the outside: references, pulling, pushing, and building the artifacts that are pushed.
+//! Client side of OCI registries: references, pulling, pushing, and building the artifacts to push.
 //!
 //! Used by the server (imports, copies) and by the command (`margrave app push`). Every digest is verified, every size
 //! bounded, and credentials never get into a message.

@@ -1,4 +1,4 @@
-//! What a manifest refers to, and for which machines it is.
+//! What a manifest refers to, and for which platforms it is.
 
 use margo::Digest;
 use serde::Deserialize;
@@ -9,10 +9,10 @@ pub const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 pub const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
 pub const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
 pub const DOCKER_LIST: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
-/// Layers of these types stay where they are; nobody may hand them on.
+/// Layers of these types must not be redistributed, so they are not copied.
 const NOT_DISTRIBUTED: [&str; 2] =
     ["application/vnd.docker.image.rootfs.foreign.", "application/vnd.oci.image.layer.nondistributable."];
-/// The longest manifest read: what the specification asks every registry to take.
+/// The largest manifest that is read: the size every registry must accept by the specification.
 pub const MANIFEST_BYTES_MAX: usize = 4 << 20;
 /// The most layers or platforms a manifest may list; real ones have a few dozen.
 const DESCRIPTORS_MAX: usize = 10_000;
@@ -28,7 +28,7 @@ pub struct Descriptor {
     pub platform: Option<Platform>,
 }
 
-/// For which machines an image is.
+/// The platform of an image.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Platform {
     pub os: String,
@@ -38,7 +38,7 @@ pub struct Platform {
 }
 
 impl Platform {
-    /// Whether something for `offered` is wanted where `self` is asked for; without a variant every one is.
+    /// Whether `offered` satisfies `self`; without a variant every variant does.
     pub fn matches(&self, offered: &Self) -> bool {
         self.os == offered.os
             && self.architecture == offered.architecture
@@ -71,15 +71,15 @@ impl FromStr for Platform {
     }
 }
 
-/// A manifest as far as a copy needs to understand it.
+/// A manifest, as far as a copy needs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
     pub media_type: String,
-    /// `artifactType`, or else the type of the configuration.
+    /// `artifactType`, otherwise the type of the configuration.
     pub artifact_type: Option<String>,
     /// Configuration and layers; none for an index.
     pub blobs: Vec<Descriptor>,
-    /// What an index lists.
+    /// The entries of an index.
     pub manifests: Vec<Descriptor>,
 }
 
@@ -95,7 +95,7 @@ struct Raw {
 }
 
 impl Manifest {
-    /// `content_type` is what the registry called it.
+    /// `content_type` is the one the registry sent.
     pub fn read(content_type: Option<&str>, bytes: &[u8]) -> Result<Self, String> {
         let raw: Raw = serde_json::from_slice(bytes).map_err(|error| format!("cannot be read: {error}"))?;
         let called = content_type.map(|text| text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
@@ -119,9 +119,7 @@ impl Manifest {
                 let manifests = raw.manifests.ok_or("has no `manifests`")?;
                 Ok(Self { media_type, artifact_type, blobs: Vec::new(), manifests })
             }
-            other => {
-                Err(format!("is of type `{}`, which is not known here", other.chars().take(100).collect::<String>()))
-            }
+            other => Err(format!("has the unsupported type `{}`", other.chars().take(100).collect::<String>())),
         }
     }
 
@@ -135,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_platform_without_a_variant_takes_every_variant() {
+    fn a_platform_without_a_variant_matches_every_variant() {
         let platform = |text: &str| text.parse::<Platform>().unwrap();
         assert!(platform("linux/arm").matches(&platform("linux/arm/v7")));
         assert!(!platform("linux/arm/v6").matches(&platform("linux/arm/v7")));
@@ -147,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn manifests_and_indexes_are_told_apart() {
+    fn distinguishes_manifests_and_indexes() {
         let digest = Digest::of(b"x");
         let part = serde_json::json!({ "mediaType": "a/b", "digest": digest, "size": 1 });
         let foreign = serde_json::json!({ "mediaType": "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip",

@@ -1,7 +1,7 @@
-//! Where a copy of something from another registry lies in the embedded one, so that devices find it by its own name.
+//! Where a copy from another registry is stored in the embedded one, so that devices find it by its original name.
 //!
-//! `registry.example:5000/line/press` lies in `mirror/registry.example__5000/line/press`. A colon cannot stand in the
-//! name of a repository; `__` can, and never stands in the name of a host.
+//! `registry.example:5000/line/press` is stored in `mirror/registry.example__5000/line/press`. A colon is not allowed
+//! in the name of a repository; `__` is, and never occurs in the name of a host.
 
 /// The first part of the name of every mirrored repository.
 pub const PREFIX: &str = "mirror/";
@@ -9,7 +9,7 @@ const PORT_SEPARATOR: &str = "__";
 /// Docker's own registry, under the name that references use.
 pub const DOCKER_HUB: &str = "docker.io";
 
-/// The repository for what `host` calls `repository`; `None` for a host that cannot be part of a name (IPv6).
+/// The repository for the copy of `repository` on `host`; `None` for a host that cannot be part of a name (IPv6).
 pub fn repository(host: &str, repository: &str) -> Option<String> {
     let host = host.to_ascii_lowercase();
     let (name, port) = match host.rsplit_once(':') {
@@ -32,7 +32,7 @@ pub fn repository(host: &str, repository: &str) -> Option<String> {
     })
 }
 
-/// Host and repository that a mirrored repository stands for.
+/// The original host and repository of a mirrored repository.
 pub fn origin(mirrored: &str) -> Option<(String, &str)> {
     let (host, repository) = mirrored.strip_prefix(PREFIX)?.split_once('/')?;
     Some((host.replacen(PORT_SEPARATOR, ":", 1), repository))

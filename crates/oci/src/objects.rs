@@ -1,12 +1,12 @@
-//! Kubernetes objects from YAML, as the tools around Kubernetes read it: several documents in a file, lists taken apart,
-//! `yes` and `0644` as YAML 1.1 has them.
+//! Kubernetes objects from YAML, as Kubernetes tools read it: several documents in a file, lists expanded,
+//! `yes` and `0644` as in YAML 1.1.
 
 use serde_json::Value;
 
 /// The most objects of one component; far above any real one.
 pub const OBJECTS_MAX: usize = 500;
 
-/// All objects of a text, in its order.
+/// All objects of a text, in order.
 pub fn parse(text: &[u8]) -> Result<Vec<Value>, String> {
     let options = serde_saphyr::options! { legacy_octal_numbers: true, strict_booleans: false, with_snippet: false };
     let documents = serde_saphyr::from_slice_multiple_with_options::<Value>(text, options).map_err(|error| {
@@ -39,7 +39,7 @@ fn flatten(document: Value, objects: &mut Vec<Value>) -> Result<(), String> {
     }
 }
 
-/// What an object lacks to be one, in words.
+/// What an object is missing, in words.
 pub fn problem(object: &Value) -> Option<String> {
     let text = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
     let kind = object["kind"].as_str().unwrap_or("an object");
@@ -61,7 +61,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn documents_and_lists_are_taken_apart() {
+    fn splits_documents_and_lists() {
         let text = "---\n# nothing\n---\nkind: A\n---\nkind: List\nitems:\n- kind: B\n- kind: C\n";
         let kinds: Vec<Value> =
             parse(text.as_bytes()).unwrap().into_iter().map(|mut object| object["kind"].take()).collect();
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_truth_are_read_as_kubernetes_reads_them() {
+    fn reads_numbers_and_booleans_as_kubernetes_does() {
         let read = &parse(b"mode: 0644\nquoted: '0644'\non: yes\nport: 80\ncpu: 0.5\ntext: 1.2.3\n").unwrap()[0];
         assert_eq!(
             *read,
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_object_lacks_is_told() {
+    fn reports_missing_members_of_an_object() {
         assert_eq!(problem(&json!({ "kind": "A", "apiVersion": "v1", "metadata": { "name": "x" } })), None);
         assert_eq!(problem(&json!({ "kind": "A" })).unwrap(), "A has no `apiVersion`");
         assert!(problem(&json!({ "apiVersion": "v1", "kind": "A", "metadata": { "generateName": "x-" } })).is_some());

@@ -6,9 +6,9 @@ use std::fmt;
 use std::net::IpAddr;
 use url::{Host, Url};
 
-/// Host and name together must fit 255 characters for most clients.
+/// Most clients limit host and name together to 255 characters.
 const REPOSITORY_CHARS_MAX: usize = 255;
-/// The longest name DNS has, and a port.
+/// The longest DNS name, and a port.
 const HOST_CHARS_MAX: usize = 253 + 6;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,10 +29,10 @@ impl Reference {
     pub fn parse(text: &str) -> Result<Self, String> {
         let example = "write `oci://registry.example/suppliers/app:1.0.0`";
         let rest = text.strip_prefix("oci://").ok_or_else(|| format!("does not begin with `oci://`; {example}"))?;
-        let (host, path) = rest.split_once('/').ok_or_else(|| format!("names no repository; {example}"))?;
+        let (host, path) = rest.split_once('/').ok_or_else(|| format!("has no repository; {example}"))?;
         // Credentials would end up in the catalog.
         if host.contains('@') {
-            return Err("holds credentials; give them as `username` and `password`".to_owned());
+            return Err("contains credentials; pass them as `username` and `password`".to_owned());
         }
         let parsed =
             Url::parse(&format!("https://{host}/")).ok().filter(|url| url.path() == "/" && url.query().is_none());
@@ -40,27 +40,28 @@ impl Reference {
             return Err(format!("`{host}` is not the name of a registry; {example}"));
         }
         let (repository, tag) = split(path)?;
-        let tag = tag.ok_or_else(|| format!("names no version; {example}"))?;
+        let tag = tag.ok_or_else(|| format!("has no version; {example}"))?;
         if !is_repository(repository) {
             return Err(format!("`{repository}` is not the name of a repository; {example}"));
         }
         Ok(Self { host: host.to_owned(), repository: repository.to_owned(), tag })
     }
 
-    /// An image as Docker, Compose and Kubernetes write it: `nginx`, `example/press:1.0`, `registry.example/press@sha256:…`.
+    /// An image as Docker, Compose and Kubernetes write it: `nginx`, `example/press:1.0`,
+    /// `registry.example/press@sha256:…`.
     pub fn parse_image(text: &str) -> Result<Self, String> {
         let example = "write `nginx:1.27`, `registry.example/line/press:1.0` or `…@sha256:…`";
         if let Some(rest) = text.strip_prefix("oci://").or_else(|| text.strip_prefix("docker://")) {
             return Self::parse_image(rest);
         }
-        // The first part is a host when it could not be the name of a repository.
+        // The first part is a host if it cannot be the name of a repository.
         let is_host = |part: &str| part.contains(['.', ':']) || part == "localhost";
         let (host, path) = match text.split_once('/') {
             Some((host, path)) if is_host(host) => (host, path),
             _ => (DOCKER_HUB, text),
         };
         if host.contains('@') {
-            return Err("holds credentials; give them apart from the name".to_owned());
+            return Err("contains credentials; give them separately".to_owned());
         }
         let host = if matches!(host, "index.docker.io" | "registry-1.docker.io") { DOCKER_HUB } else { host };
         if Url::parse(&format!("https://{host}/")).ok().is_none_or(|url| url.path() != "/" || url.host().is_none()) {
@@ -99,7 +100,7 @@ impl Reference {
     }
 }
 
-/// Name and port of a registry, as somebody writes it: `registry.example`, `10.0.0.7:5000`, also with `https://` before it.
+/// Name and port of a registry as people write it: `registry.example`, `10.0.0.7:5000`, also with `https://`.
 pub fn parse_host(text: &str) -> Result<String, String> {
     let example = "write its name and port, such as `registry.example` or `registry.example:5000`";
     let text = text.trim();
@@ -107,16 +108,16 @@ pub fn parse_host(text: &str) -> Result<String, String> {
     let bare = bare.strip_suffix('/').unwrap_or(bare);
     let bare = bare.strip_suffix("/v2").unwrap_or(bare);
     if bare.is_empty() {
-        return Err(format!("names no registry; {example}"));
+        return Err(format!("contains no registry; {example}"));
     }
     if bare.contains('@') {
-        return Err(format!("holds credentials; give them apart from the name, and {example}"));
+        return Err(format!("contains credentials; give them separately, and {example}"));
     }
     if bare.contains("://") {
         return Err(format!("`{text}` is not the name of a registry; {example}"));
     }
     if bare.contains('/') {
-        return Err(format!("`{text}` names more than a registry; {example}"));
+        return Err(format!("`{text}` contains more than a registry; {example}"));
     }
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']');
     let parsed = Url::parse(&format!("https://{bare}/")).ok().filter(|url| url.path() == "/" && url.query().is_none());
@@ -126,7 +127,7 @@ pub fn parse_host(text: &str) -> Result<String, String> {
     Ok(canonical_host(bare))
 }
 
-/// The one way to write the name of a registry: names know no capitals, and Docker's own has several.
+/// The canonical name of a registry: host names are case-insensitive, and Docker's own has several.
 pub fn canonical_host(host: &str) -> String {
     let host = host.to_ascii_lowercase();
     if matches!(host.as_str(), "index.docker.io" | "registry-1.docker.io") { DOCKER_HUB.to_owned() } else { host }
@@ -146,7 +147,7 @@ pub fn is_loopback_url(url: &Url) -> bool {
     }
 }
 
-/// Repository, and tag or digest; where there are both, the digest counts.
+/// Repository, and tag or digest; if there are both, the digest counts.
 fn split(path: &str) -> Result<(&str, Option<Tag>), String> {
     let (name, digest) = match path.split_once('@') {
         Some((name, digest)) => {
@@ -163,7 +164,7 @@ fn split(path: &str) -> Result<(&str, Option<Tag>), String> {
     }
 }
 
-/// Lower-case parts divided by slashes.
+/// Lower-case parts separated by slashes.
 pub fn is_repository(text: &str) -> bool {
     text.len() <= REPOSITORY_CHARS_MAX && text.split('/').all(is_component)
 }
@@ -216,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_package_is_refused_with_an_example() {
+    fn rejects_invalid_references_with_an_example() {
         for text in [
             "https://registry.example/app:1",
             "oci://registry.example",
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn only_this_machine_is_loopback() {
+    fn recognizes_loopback_hosts() {
         let is_loopback = |host: &str| Reference::parse(&format!("oci://{host}/app:1")).unwrap().is_loopback();
         assert!(is_loopback("127.0.0.1:5000") && is_loopback("localhost") && is_loopback("[::1]:5000"));
         assert!(!is_loopback("10.0.0.1") && !is_loopback("localhost.example") && !is_loopback("registry.example:5000"));

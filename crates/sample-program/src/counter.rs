@@ -1,4 +1,4 @@
-//! Two counters in a file, so that whoever keeps the data volume can be told from whoever loses it.
+//! Two counters in a file, which show whether the data volume was kept.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -19,7 +19,7 @@ pub(crate) struct Counter {
 }
 
 impl Counter {
-    /// Goes on from what the folder holds, and counts this start.
+    /// Continues from the counters in the folder, and counts this start.
     pub(crate) fn open(folder: Option<PathBuf>) -> Result<Self, String> {
         let counts = match &folder {
             Some(folder) => {
@@ -42,7 +42,7 @@ impl Counter {
         self.change(|counts| counts.parts += 1)
     }
 
-    /// What is told has been written: a kill loses nothing that somebody has seen.
+    /// Counts are returned only after they are written: a kill loses no reported count.
     fn change(&self, change: impl FnOnce(&mut Counts)) -> Result<Counts, String> {
         let mut counts = self.counts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut next = *counts;
@@ -65,7 +65,7 @@ fn read(folder: &Path) -> Result<Counts, String> {
     let mut numbers = text.split_whitespace().map(str::parse);
     match (numbers.next(), numbers.next()) {
         (Some(Ok(starts)), Some(Ok(parts))) => Ok(Counts { starts, parts }),
-        _ => Err(format!("{} is damaged; remove it to begin at nought", path.display())),
+        _ => Err(format!("{} is damaged; remove it to start at zero", path.display())),
     }
 }
 
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_start_goes_on_counting() {
+    fn continues_counting_after_a_restart() {
         let folder = std::env::temp_dir().join(format!("sample-program-{}", std::process::id()));
         let first = Counter::open(Some(folder.clone())).expect("opens");
         first.count().expect("counts");

@@ -1,22 +1,22 @@
 //! The program inside the sample applications: a small web server that shows what it was configured with.
 //!
 //! It needs nothing but the standard library, so that a static build of it alone is a container image.
-//! What it is told, and what it can be told to do wrong, is in [`settings`]; what it answers is in [`answers`].
+//! Its settings, including faults to simulate, are in [`settings`]; its responses are in [`responses`].
 
 // Suggested reading order.
 mod settings;
 mod counter;
-mod answers;
+mod responses;
 
-use answers::Sample;
+use responses::Sample;
 use settings::Settings;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Whoever asks is in the same plant; who is silent for longer has gone.
-const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// Clients are in the same plant; an idle connection is closed after this time.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// A health check that takes longer than this is a failed one.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(3);
 /// Bytes of a request before its body; browsers send less than a quarter of it.
@@ -30,7 +30,9 @@ fn main() -> ExitCode {
     let outcome = match std::env::args().nth(1).as_deref() {
         None => serve(settings),
         Some("--healthcheck") => healthcheck(&settings),
-        Some(other) => Err(format!("`{other}` is not known; without arguments it serves, --healthcheck asks it")),
+        Some(other) => {
+            Err(format!("unknown argument `{other}`; without arguments the program serves, --healthcheck checks it"))
+        }
     };
     match outcome {
         Ok(code) => code,
@@ -47,7 +49,7 @@ fn serve(settings: Settings) -> Result<ExitCode, String> {
     eprintln!("starting {} {}", settings.name, settings.version);
     std::thread::sleep(settings.slow);
     if let Some(code) = settings.fail {
-        eprintln!("told to fail with {code} (SAMPLE_FAIL)");
+        eprintln!("failing with {code} by configuration (SAMPLE_FAIL)");
         return Ok(ExitCode::from(code));
     }
     let listener =
@@ -61,7 +63,7 @@ fn serve(settings: Settings) -> Result<ExitCode, String> {
                     let sample = &sample;
                     scope.spawn(move || {
                         if let Err(error) = answer(sample, stream) {
-                            eprintln!("a request broke off: {error}");
+                            eprintln!("a request failed: {error}");
                         }
                     });
                 }
@@ -72,10 +74,10 @@ fn serve(settings: Settings) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One request, one answer, and the connection is closed.
+/// One request, one response, and the connection is closed.
 fn answer(sample: &Sample, mut stream: TcpStream) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(SILENCE_MAX))?;
-    stream.set_write_timeout(Some(SILENCE_MAX))?;
+    stream.set_read_timeout(Some(READ_TIMEOUT))?;
+    stream.set_write_timeout(Some(READ_TIMEOUT))?;
     let mut head = BufReader::new(stream.try_clone()?.take(HEAD_BYTES_MAX));
     let mut first = String::new();
     head.read_line(&mut first)?;
@@ -99,7 +101,7 @@ fn answer(sample: &Sample, mut stream: TcpStream) -> std::io::Result<()> {
     stream.flush()
 }
 
-/// Asks the program that runs beside this call; images FROM scratch have no other program that could.
+/// Checks the running program; images FROM scratch have no other program for this.
 fn healthcheck(settings: &Settings) -> Result<ExitCode, String> {
     let address = (std::net::Ipv4Addr::LOCALHOST, settings.listen.port()).into();
     let status = get(&address, "/healthz").map_err(|error| format!("ask {address}: {error}"))?;
@@ -112,7 +114,7 @@ fn println_status(status: &str) {
     let _ = writeln!(std::io::stdout(), "{status}");
 }
 
-/// The status line of an answer.
+/// The status line of a response.
 fn get(address: &std::net::SocketAddr, path: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(address, HEALTH_TIMEOUT)?;
     stream.set_read_timeout(Some(HEALTH_TIMEOUT))?;

@@ -1,23 +1,23 @@
-//! What the program is told, all of it by the environment.
+//! The settings of the program, all from environment variables.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Longer than any time limit of a test or a tutorial; a typing error should not stop a device for a year.
+/// Longer than any time limit of a test or a tutorial; a typo must not stop a device for a year.
 const SLOW_SECONDS_MAX: u64 = 3600;
 
 /// | variable | meaning |
 /// |---|---|
 /// | `SAMPLE_NAME`, `SAMPLE_VERSION` | title of the page |
-/// | `SAMPLE_LISTEN` | address and port, `0.0.0.0:8080` unless told otherwise |
-/// | `SAMPLE_SHOW` | names of variables to show, with commas between; those that end in `PASSWORD`, `KEY`, `TOKEN` or `SECRET` are shown as set or not set |
+/// | `SAMPLE_LISTEN` | address and port, `0.0.0.0:8080` by default |
+/// | `SAMPLE_SHOW` | names of variables to show, separated by commas; those that end in `PASSWORD`, `KEY`, `TOKEN` or `SECRET` are shown as set or not set |
 /// | `SAMPLE_CONFIG` | a file whose text is shown |
 /// | `SAMPLE_DATA` | a folder for the counters; without it they are in memory |
-/// | `SAMPLE_UPSTREAM` | `HOST:PORT` of another one of these; it must be healthy for this one to be |
+/// | `SAMPLE_UPSTREAM` | `HOST:PORT` of another instance, which must be healthy for this one to be healthy |
 /// | `SAMPLE_SLOW` | seconds to wait before listening |
-/// | `SAMPLE_FAIL` | exit with this code instead of listening; empty and `0` mean not to |
-/// | `SAMPLE_UNHEALTHY` | anything but empty: `/healthz` says so |
+/// | `SAMPLE_FAIL` | exit with this code instead of listening; empty and `0` disable it |
+/// | `SAMPLE_UNHEALTHY` | if not empty, `/healthz` reports unhealthy |
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     pub(crate) name: String,
@@ -64,7 +64,7 @@ fn number(set: &dyn Fn(&str) -> Option<String>, name: &str, max: u64) -> Result<
     }
 }
 
-/// Secrets are not for a page that anybody in the plant can open.
+/// Secrets must not be on a page that everyone in the plant can open.
 fn shown_value(name: &str, value: Option<String>) -> String {
     let secret = ["PASSWORD", "KEY", "TOKEN", "SECRET"].iter().any(|end| name.ends_with(end));
     match (secret, value.filter(|value| !value.is_empty())) {
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_needed() {
+    fn all_settings_have_defaults() {
         let settings = with(&[]).expect("defaults are complete");
         assert_eq!(settings.listen.port(), 8080);
         assert!(settings.fail.is_none() && !settings.unhealthy && settings.slow.is_zero());
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_is_told() {
+    fn rejects_a_wrong_value() {
         assert!(with(&[("SAMPLE_SLOW", "soon")]).is_err_and(|problem| problem.contains("SAMPLE_SLOW")));
         assert!(with(&[("SAMPLE_FAIL", "256")]).is_err_and(|problem| problem.contains("0 to 255")));
         assert!(with(&[("SAMPLE_FAIL", "0")]).is_ok_and(|settings| settings.fail.is_none()));

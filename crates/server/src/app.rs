@@ -1,10 +1,10 @@
-//! What operators and loops can do, apart from how they ask for it.
+//! Use cases of operators and background loops, independent of HTTP.
 
 pub mod access;
 pub mod applications;
 pub mod audit;
-pub mod beside;
-pub mod changes;
+pub mod background;
+pub mod rollouts;
 pub mod clients;
 pub(crate) mod compose;
 pub mod deployments;
@@ -14,7 +14,7 @@ pub mod drafts;
 pub mod error;
 pub mod events;
 pub mod explain;
-pub mod fit;
+pub mod compatibility;
 pub mod fleet;
 pub mod groups;
 pub mod idempotency;
@@ -24,7 +24,7 @@ pub mod overview;
 pub mod paging;
 pub mod passwords;
 pub mod period;
-pub mod placed;
+pub mod by_location;
 pub mod policies;
 pub mod preload;
 pub mod publisher;
@@ -32,10 +32,10 @@ pub mod registries;
 pub mod registry;
 pub mod reviews;
 pub mod sessions;
-pub mod several;
+pub mod bulk;
 pub mod shelf;
-pub mod shown;
+pub mod value_format;
 pub mod summary;
 pub mod trust;
-pub(crate) mod turns;
+pub(crate) mod cooperative;
 pub mod versions;

@@ -5,8 +5,8 @@ use axum::extract::Request;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 
-/// How much of a body that is too long is still read and thrown away, so that its sender gets to see the answer instead
-/// of a broken connection. Beyond this the sender is not listening anyway.
+/// How much of a body that is too long is still read and discarded, so that its sender sees the response instead
+/// of a broken connection. Beyond this the sender is not reading anyway.
 const DISCARDED_BYTES_MAX: usize = 64 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub enum BodyError {
     BrokenOff,
 }
 
-/// The whole body, if it is at most `bytes_max` long.
+/// The whole body, if it has at most `bytes_max` bytes.
 pub async fn read(request: Request, bytes_max: usize) -> Result<Bytes, BodyError> {
     let mut body = request.into_body();
     let mut kept = BytesMut::new();
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_longer_body_is_drained_before_it_is_refused() {
+    async fn drains_a_body_that_is_too_long_before_rejecting_it() {
         let sent = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&sent);
         let chunks = futures_util::stream::iter((0..50).map(move |_| {

@@ -1,13 +1,13 @@
-//! Application packages: from a folder, an OCI layout, an OCI registry.
+//! Application packages from a folder, an OCI layout or an OCI registry.
 
 mod descriptions;
 mod layout;
 pub(crate) mod registry;
-pub(crate) mod served;
+pub(crate) mod registry_check;
 mod upload;
 
 pub use descriptions::Descriptions;
-pub use served::Served;
+pub use registry_check::RegistryChecks;
 pub use upload::{UPLOAD_BYTES_MAX, UploadNote};
 pub(crate) use upload::{too_large, too_large_words};
 
@@ -24,9 +24,9 @@ use margrave_api::registries::RegistryUse;
 use margrave_core::model::{Actor, ApplicationVersion, ResourceRef};
 use margrave_store::StoreError;
 
-/// A package that was read and found good.
+/// A valid package.
 #[derive(Debug, Clone)]
-pub(crate) struct Found {
+pub(crate) struct ValidPackage {
     pub(crate) package: Package,
     /// Digest of its OCI manifest.
     digest: Digest,
@@ -46,27 +46,27 @@ pub async fn upload(
         .await
         .map_err(AppError::Task)??;
     ask_for_components(state, &found, None).await;
-    add_found(state, &caller.actor(reason), Some(caller), found, source).await
+    add_package(state, &caller.actor(reason), Some(caller), found, source).await
 }
 
-/// Pulls a package from a registry and adds it. Credentials that are given are used for this and then forgotten; without any,
-/// those kept for the registry are used.
+/// Pulls a package from a registry and adds it. Given credentials are used for this and not stored; without any,
+/// the stored ones of the registry are used.
 pub async fn import(state: &ServerState, caller: &Caller, body: ImportApplication) -> AppResult<Imported> {
-    let reason = body.reason.clone();
+    let reason = body.comment.clone();
     let (source, found) = registry::pull(state, body).await?;
     ask_for_components(state, &found, Some(&source)).await;
     let reference = source.reference.to_string();
-    add_found_from(state, &caller.actor(reason), Some(caller), found, reference, Some(source.used)).await
+    add_package_from(state, &caller.actor(reason), Some(caller), found, reference, Some(source.used)).await
 }
 
-/// Whether registries have what a package names, for those who are told what is odd about it.
-pub(crate) async fn ask_for_components(state: &ServerState, found: &Found, source: Option<&registry::Source>) {
+/// Checks whether registries have the components of a package, for its warnings.
+pub(crate) async fn ask_for_components(state: &ServerState, found: &ValidPackage, source: Option<&registry::Source>) {
     let Package { description, description_bytes, .. } = &found.package;
-    served::ask(state, &Digest::of(description_bytes), description, source, false).await;
+    registry_check::ask(state, &Digest::of(description_bytes), description, source, false).await;
 }
 
-/// Refuses what [`add_found`] would refuse, for those who have much to do before.
-pub(crate) async fn check(state: &ServerState, found: &Found, source: &str) -> AppResult<()> {
+/// Fails as [`add_package`] would, for callers with expensive work before it.
+pub(crate) async fn check(state: &ServerState, found: &ValidPackage, source: &str) -> AppResult<()> {
     let (version, _) = version_of(state, found.clone(), source.to_owned());
     match state.store.version_get(&version.application, &version.version).await? {
         Some(known) if !same_content(&known, &version) => Err(other_content(&version)),
@@ -79,22 +79,22 @@ fn other_content(version: &ApplicationVersion) -> AppError {
     StoreError::Exists { what }.into()
 }
 
-/// Adds a package to the catalog; the very same one may be added again. The caller is who gets this as the answer.
-pub(crate) async fn add_found(
+/// Adds a package to the catalog; adding the same one again is allowed. The caller owns the idempotent answer.
+pub(crate) async fn add_package(
     state: &ServerState,
     actor: &Actor,
     caller: Option<&Caller>,
-    found: Found,
+    found: ValidPackage,
     source: String,
 ) -> AppResult<Imported> {
-    add_found_from(state, actor, caller, found, source, None).await
+    add_package_from(state, actor, caller, found, source, None).await
 }
 
-async fn add_found_from(
+async fn add_package_from(
     state: &ServerState,
     actor: &Actor,
     caller: Option<&Caller>,
-    found: Found,
+    found: ValidPackage,
     source: String,
     registry: Option<RegistryUse>,
 ) -> AppResult<Imported> {
@@ -104,7 +104,7 @@ async fn add_found_from(
         Imported { added: true, application: applications::to_wire(state, version.clone(), &description), registry };
     let store = caller.map_or_else(|| state.store.clone(), |caller| caller.store(state, &made));
     let added = match store.version_add(actor, &version, &blobs).await {
-        // The same content from another place has another manifest, and is still the same package.
+        // The same content from another source has another manifest, and is still the same package.
         Err(StoreError::Exists { what }) => {
             match state.store.version_get(&version.application, &version.version).await? {
                 Some(known) if same_content(&known, &version) => false,
@@ -120,9 +120,13 @@ async fn add_found_from(
     Ok(Imported { added, application: applications::to_wire(state, kept, &description), registry: made.registry })
 }
 
-/// The version a package is, and the blobs it consists of.
-fn version_of(state: &ServerState, found: Found, source: String) -> (ApplicationVersion, Vec<(Digest, Vec<u8>)>) {
-    let Found { package, digest, warnings } = found;
+/// The version of a package, and its blobs.
+fn version_of(
+    state: &ServerState,
+    found: ValidPackage,
+    source: String,
+) -> (ApplicationVersion, Vec<(Digest, Vec<u8>)>) {
+    let ValidPackage { package, digest, warnings } = found;
     let Package { description, description_bytes, resources } = package;
     let description_digest = Digest::of(&description_bytes);
     let mut blobs = vec![(description_digest.clone(), description_bytes)];

@@ -1,4 +1,4 @@
-//! The one place of the server that asks the machine for the time.
+//! The only place of the server that reads the system clock.
 
 use margrave_core::time::{Clock, Timestamp};
 
@@ -6,7 +6,7 @@ use margrave_core::time::{Clock, Timestamp};
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the clock everybody else is passed")]
+    #[expect(clippy::disallowed_methods, reason = "this is the clock that is passed to all others")]
     fn now(&self) -> Timestamp {
         Timestamp(jiff::Timestamp::now().as_microsecond())
     }

@@ -1,6 +1,6 @@
 //! One file, one struct: every setting of the server.
 //!
-//! With no file at all the server starts on SQLite with safe defaults.
+//! Without a file the server starts on SQLite with safe defaults.
 
 mod check;
 mod example;
@@ -30,10 +30,10 @@ const fn loopback(port: u16) -> SocketAddr {
 settings! {
     /// Every setting of the server.
     pub struct Config {
-        /// Folder for everything the server keeps: database, keys, the first API token and password.
+        /// Data folder of the server: database, keys, the initial API token and password.
         data_dir: PathBuf = PathBuf::from("margrave-data"),
-        /// A client not heard of for this long counts as silent.
-        silent_after: Span = Span::minutes(5),
+        /// A client that was not seen for this long counts as offline.
+        offline_after: Span = Span::minutes(5),
     }
     sections {
         store: StoreSettings,
@@ -52,20 +52,21 @@ settings! {
 }
 
 settings! {
-    /// Where state is kept.
+    /// State storage.
     pub struct StoreSettings {
         /// `sqlite:///path/to/file.db` or `postgres://user@host/database`. Not set: `margrave.db` in the data folder.
         url: Option<String> = None,
         /// Connections for reading; SQLite always writes through exactly one.
         readers: u32 = 4,
-        /// File with the key that sensitive answers are sealed with; made when there is none yet. Servers that share a database need
-        /// the same. Not set: `seal.key` in the data folder.
+        /// File with the key that seals sensitive values; created if it does not exist. Servers that share a database
+        /// need
+        /// the same key. Not set: `seal.key` in the data folder.
         seal_key_file: Option<PathBuf> = None,
     }
 }
 
 settings! {
-    /// The three ways in; each can be off.
+    /// The three listeners; each can be switched off.
     pub struct Listeners {}
     sections {
         devices: DeviceListener,
@@ -75,9 +76,9 @@ settings! {
 }
 
 settings! {
-    /// Margo device API over mutual TLS: no certificate, no connection.
+    /// Margo device API over mutual TLS: connections without a client certificate are refused.
     pub struct DeviceListener {
-        /// Whether devices can connect at all.
+        /// Whether devices can connect.
         enabled: bool = true,
         /// Address and port; port 0 takes a free one.
         address: SocketAddr = any(443),
@@ -87,9 +88,9 @@ settings! {
 }
 
 settings! {
-    /// Discovery, trust bundle and enrolment over ordinary HTTPS.
+    /// Discovery, trust bundle and enrollment over ordinary HTTPS.
     pub struct TrustListener {
-        /// Whether trust material is served and clients can enrol.
+        /// Whether trust material is served and clients can enroll.
         enabled: bool = true,
         /// Address and port; port 0 takes a free one.
         address: SocketAddr = any(8443),
@@ -99,47 +100,49 @@ settings! {
 settings! {
     /// Web front end, operator API, health and metrics.
     pub struct OperatorListener {
-        /// Whether operators can connect at all.
+        /// Whether operators can connect.
         enabled: bool = true,
         /// Address and port; port 0 takes a free one.
         address: SocketAddr = loopback(8080),
-        /// Whether to speak HTTPS. Not set: exactly when the address is not a loopback address, where plain HTTP is refused.
+        /// Whether to use HTTPS. Not set: HTTPS unless the address is a loopback address. Plain HTTP is refused on any
+        /// other address.
         tls: Option<bool> = None,
     }
 }
 
 settings! {
-    /// Addresses as seen from outside, given to devices and shown to operators.
+    /// Addresses as seen from outside, sent to devices and shown to operators.
     pub struct Urls {
-        /// Base URL of the device API. Not set: made from the first HTTPS name (or the host name) and the port.
+        /// Base URL of the device API. Not set: derived from the first HTTPS name (or the host name) and the port.
         devices: Option<String> = None,
-        /// Base URL of the trust listener. Not set: made in the same way.
+        /// Base URL of the trust listener. Not set: derived in the same way.
         trust: Option<String> = None,
-        /// Base URL of the operator listener. Not set: made in the same way.
+        /// Base URL of the operator listener. Not set: derived in the same way.
         operators: Option<String> = None,
     }
 }
 
 settings! {
-    /// The ordinary server certificate of the trust and operator listeners.
+    /// The server certificate of the trust and operator listeners.
     pub struct Https {
-        /// DNS names and IP addresses in the certificate the server makes itself; `localhost`, 127.0.0.1 and ::1 are always in.
+        /// DNS names and IP addresses in the certificate that the server creates; `localhost`, 127.0.0.1 and ::1 are
+        /// always included.
         names: Vec<String> = Vec::new(),
-        /// PEM file with a certificate chain to use instead of making one; reloaded when it changes.
+        /// PEM file with a certificate chain to use instead of a created one; reloaded when it changes.
         certificate_file: Option<PathBuf> = None,
         /// PEM file with the private key of that certificate; reloaded when it changes.
         key_file: Option<PathBuf> = None,
-        /// How long a certificate the server makes is valid; it is renewed after two thirds, with the same key.
+        /// Lifetime of a certificate that the server creates; it is renewed after two thirds, with the same key.
         lifetime: Span = Span::days(90),
     }
 }
 
 settings! {
-    /// The trust domain and who this server is in it.
+    /// The trust domain and this server's identity in it.
     pub struct IdentitySettings {
-        /// SPIFFE trust domain of the server and its clients. Never change it on a running fleet.
+        /// SPIFFE trust domain of the server and its clients. Never change it for a running fleet.
         trust_domain: String = "margrave.internal".to_owned(),
-        /// The `wfm-id` of this server in the trust domain. Never change it on a running fleet.
+        /// The `wfm-id` of this server in the trust domain. Never change it for a running fleet.
         wfm_id: String = "main".to_owned(),
         /// PEM file with the trust anchors, instead of the embedded authority alone; reloaded when it changes.
         anchors_file: Option<PathBuf> = None,
@@ -147,11 +150,11 @@ settings! {
         issuer_file: Option<PathBuf> = None,
         /// PEM file with the private key and chain of the server's own SVID, instead of one from the issuer; reloaded when it changes.
         wfm_svid_file: Option<PathBuf> = None,
-        /// How long the server's own SVID is valid; it is renewed after two thirds.
+        /// Lifetime of the server's own SVID; it is renewed after two thirds.
         wfm_svid_lifetime: Span = Span::days(7),
-        /// How long a client's SVID is valid unless asked otherwise.
+        /// Lifetime of a client's SVID unless the client requests another one.
         client_svid_lifetime: Span = Span::days(30),
-        /// The longest SVID a client can be given.
+        /// Maximum lifetime of a client's SVID.
         client_svid_lifetime_max: Span = Span::days(730),
         /// How often clients should fetch the trust bundle (`spiffe_refresh_hint`).
         bundle_refresh: Span = Span::minutes(5),
@@ -159,64 +162,66 @@ settings! {
 }
 
 settings! {
-    /// The accepted-client policy beyond the entries operators make.
+    /// The accepted-client policy beyond the entries that operators create.
     pub struct Clients {
-        /// Accept every client with a valid SVID of this server's namespace on first contact (WID-05). Clients an operator retired stay out.
+        /// Accept every client with a valid SVID of this server's namespace on first contact (WID-05). Decommissioned
+        /// clients stay blocked.
         accept_any: bool = false,
     }
 }
 
 settings! {
-    /// How capability reports are read.
+    /// How capability reports are interpreted.
     pub struct Capabilities {
-        /// A runtime or deployment type the standard does not list: `refuse` the report or count it as `custom` (CAP-07).
+        /// A runtime or deployment type that the standard does not list: `refuse` the report or treat it as `custom`
+        /// (CAP-07).
         unknown_types: UnknownTypes = UnknownTypes::Refuse,
     }
 }
 
 settings! {
-    /// Bounds on connections and requests.
+    /// Limits for connections and requests.
     pub struct Limits {
-        /// Connections open at the same time, per listener; further ones wait to be accepted.
+        /// Open connections per listener; further ones wait to be accepted.
         connections: usize = 15_000,
-        /// Time for a TLS handshake.
+        /// Time limit for a TLS handshake.
         handshake_timeout: Span = Span::seconds(10),
-        /// Time for the head of a request, and for a kept-alive connection to stay silent.
+        /// Time limit for the head of a request, and for a kept-alive connection to stay idle.
         idle_timeout: Span = Span::seconds(150),
-        /// Time for one request, from its head to the answer.
+        /// Time limit for one request, from its head to the response.
         request_timeout: Span = Span::seconds(30),
-        /// A poll with `Prefer: wait=N` is held until its manifest changes, at most this long and at most two fifths of
-        /// `silent_after`; `0s` holds none.
-        hold_max: Span = Span::minutes(2),
-        /// Polls held at the same time, one per client; further ones are answered at once.
-        holds: usize = 12_000,
+        /// Longest wait of a long poll (`Prefer: wait=N`) for a new manifest; never more than two fifths of
+        /// `offline_after`. `0s` switches long polls off.
+        long_poll_max: Span = Span::minutes(2),
+        /// Long polls open at the same time, one per client; further polls are answered at once.
+        long_polls: usize = 12_000,
         /// A connection is closed after this time and never outlives the client's certificate (TLS-03).
         connection_age_max: Span = Span::hours(1),
-        /// Time for requests under way to finish when the server stops.
+        /// Time for requests in progress to finish when the server stops.
         drain_timeout: Span = Span::seconds(10),
-        /// Event streams open at the same time, of all tokens together.
+        /// Event streams open at the same time, for all tokens together.
         event_streams: usize = 256,
-        /// Event streams open at the same time with one token.
+        /// Event streams open at the same time per token.
         event_streams_per_token: usize = 32,
     }
 }
 
 settings! {
-    /// How much history is kept.
+    /// How much history the server keeps.
     pub struct RetentionSettings {
         /// Revisions kept per deployment.
         revisions_per_deployment: u32 = 50,
         /// Status reports kept per deployment.
         statuses_per_deployment: u32 = 50,
-        /// Replaced YAMLs and bundles stay this long, for clients in the middle of fetching them.
+        /// How long replaced YAMLs and bundles are kept for clients that are still fetching them.
         replaced_artifacts: Span = Span::days(1),
-        /// Finished changes stay this long.
-        finished_changes: Span = Span::days(90),
-        /// Removed deployments stay this long.
+        /// How long finished rollouts are kept.
+        finished_rollouts: Span = Span::days(90),
+        /// How long removed deployments are kept.
         removed_deployments: Span = Span::days(90),
-        /// A call repeated with its `Idempotency-Key` within this time answers what the first one answered.
+        /// A request repeated with its `Idempotency-Key` within this time gets the response of the first one.
         idempotency_keys: Span = Span::days(1),
-        /// Events kept, the newest. About 500 bytes each.
+        /// Number of newest events to keep, about 500 bytes each.
         events: u32 = 100_000,
         /// How often the store is pruned.
         prune_every: Span = Span::minutes(10),
@@ -226,32 +231,33 @@ settings! {
 settings! {
     /// The embedded OCI registry, under `/v2` of the trust listener.
     pub struct RegistrySettings {
-        /// Whether there is one.
+        /// Whether the registry is enabled.
         enabled: bool = true,
-        /// Bytes of everything in it, uploads under way included. Not set: as much as the disk holds.
+        /// Total bytes in the registry, including uploads in progress. Not set: limited by the disk only.
         bytes_max: Option<u64> = None,
-        /// Bytes of one repository, blobs it shares with others included. Not set: no limit of its own.
+        /// Bytes of one repository, including blobs it shares with others. Not set: no limit per repository.
         repository_bytes_max: Option<u64> = None,
         /// Bytes of one blob.
         blob_bytes_max: u64 = 64 << 30,
-        /// Bodies received at the same time; further pushes are told to come back.
+        /// Request bodies received at the same time; further pushes are asked to retry later.
         uploads_at_once: usize = 64,
-        /// Uploads begun and not yet ended.
+        /// Uploads started and not yet completed.
         uploads_open_max: usize = 1_000,
-        /// An upload nobody touched for this long is dropped.
+        /// An upload without activity for this long is deleted.
         upload_expiry: Span = Span::days(1),
-        /// A blob that no manifest refers to stays this long, for a push that has not come to its manifest yet.
+        /// How long a blob without a manifest is kept, for a push whose manifest has not arrived yet.
         unreferenced_blobs: Span = Span::days(1),
-        /// How often garbage is collected.
-        collect_every: Span = Span::hours(1),
+        /// Interval between garbage collections.
+        gc_every: Span = Span::hours(1),
     }
 }
 
 settings! {
     /// The catalog of applications.
     pub struct CatalogSettings {
-        /// Ask the registries that a package names whether they have its components, when it is added and when an operator wants to know.
-        ask_registries: bool = true,
+        /// Check whether the registries that a package names have its components, when it is added and when an operator
+        /// requests a check.
+        check_registries: bool = true,
     }
 }
 
@@ -265,7 +271,7 @@ settings! {
     }
 }
 
-/// What to do with a runtime or deployment type the standard does not list.
+/// What to do with a runtime or deployment type that the standard does not list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UnknownTypes {
@@ -290,24 +296,24 @@ impl From<UnknownTypes> for margo::capabilities::UnknownTypes {
 }
 
 impl OperatorListener {
-    /// Plain HTTP is for loopback addresses only.
+    /// Plain HTTP is allowed on loopback addresses only.
     pub fn speaks_tls(&self) -> bool {
         self.tls.unwrap_or(!self.address.ip().is_loopback())
     }
 }
 
 impl Config {
-    /// Reads a file; every setting that is not in it has its default.
+    /// Reads a file; settings that are not in it have their defaults.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         read::checked(ConfigFile::read(path)?)
     }
 
-    /// Reads a text; `name` stands for the file in errors.
+    /// Parses a text; `name` stands for the file in errors.
     pub fn parse(name: &Path, text: &str) -> Result<Self, ConfigError> {
         read::checked(ConfigFile::parse(name, text))
     }
 
-    /// What is wrong with these settings beyond their form, on any machine.
+    /// Problems of these settings beyond their form, on any machine.
     pub fn problems(&self) -> Vec<Problem> {
         check::problems(self)
     }
@@ -317,7 +323,7 @@ impl Config {
         machine::problems(self)
     }
 
-    /// Every setting with its default and what it means.
+    /// Every setting with its default and meaning.
     pub fn reference() -> Vec<Setting> {
         example::reference()
     }
@@ -327,12 +333,12 @@ impl Config {
         example::markdown()
     }
 
-    /// One commented file with every setting, which says what would hold without it.
+    /// One commented file with every setting and its default.
     pub fn example() -> String {
         example::file()
     }
 
-    /// Every setting in effect by its key, in the order of the reference; nothing for what is not set. No secrets.
+    /// Every setting in effect by key, in the order of the reference; `None` for a setting that is not set. No secrets.
     pub fn in_effect(&self) -> Vec<(String, Option<toml::Value>)> {
         let mut shown = self.clone();
         shown.store.url = shown.store.url.map(|url| margrave_store::without_password(&url));
@@ -346,26 +352,26 @@ impl Config {
             .collect()
     }
 
-    pub fn silent_after(&self) -> Duration {
-        self.silent_after.0
+    pub fn offline_after(&self) -> Duration {
+        self.offline_after.0
     }
 
     pub fn store_url(&self) -> String {
         self.store.url.clone().unwrap_or_else(|| format!("sqlite://{}", self.data_dir.join("margrave.db").display()))
     }
 
-    /// Where the key for sensitive answers is.
+    /// Path of the key that seals sensitive values.
     pub fn seal_key_file(&self) -> PathBuf {
         self.store.seal_key_file.clone().unwrap_or_else(|| self.data_dir.join("seal.key"))
     }
 
-    /// Where the keys and certificates are.
+    /// Folder of the keys and certificates.
     pub fn trust_dir(&self) -> PathBuf {
         self.data_dir.join("trust")
     }
 }
 
-/// The name this machine calls itself.
+/// Host name of this machine.
 pub fn host_name() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     if name.is_empty() { "localhost".to_owned() } else { name }

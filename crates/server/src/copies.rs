@@ -1,7 +1,7 @@
-//! Copying an application with its components and images from other registries into the embedded one.
+//! Copies an application with its components and images from external registries into the embedded one.
 //!
-//! A copy is a task with a record in memory. Nothing of it needs to survive a restart: everything it brought in is in
-//! the registry, and running it again skips what is there. Where things lie is for [`margrave_oci::mirror`] to say.
+//! A copy is a task with a record in memory. Nothing of it has to survive a restart: everything it copied is in
+//! the registry, and running it again skips existing content. [`margrave_oci::mirror`] defines the repository names.
 
 mod job;
 mod transfer;
@@ -25,17 +25,17 @@ use serde_json::json;
 use std::collections::HashMap;
 use std::sync::Arc;
 use uuid::Uuid;
-use work::{Given, Work};
+use work::{CopyRequest, Work};
 
-/// Images named by hand; an application has a few.
+/// Images named explicitly; an application has a few.
 const IMAGES_MAX: usize = 200;
 const PLATFORMS_MAX: usize = 20;
 const LOGINS_MAX: usize = 20;
 
-/// Begins a copy. Credentials that are given are used for it and then forgotten; elsewhere those kept for a registry are used.
+/// Starts a copy. Credentials of the request are used for it and not stored; otherwise the stored ones are used.
 pub async fn create(state: &ServerState, caller: &Caller, body: CreateCopy) -> AppResult<Copy> {
     let hosted = hosted(state)?;
-    let reason = body.reason.clone();
+    let reason = body.comment.clone();
     let work = read(state, body).await?;
     let id = Uuid::new_v4();
     let actor = caller.actor(reason);
@@ -66,7 +66,7 @@ pub fn get(state: &ServerState, id: &str) -> AppResult<Copy> {
     Ok(find(state, id)?.show())
 }
 
-/// Ends a copy; what it has brought in stays.
+/// Cancels a copy; what it has already copied stays.
 pub async fn cancel(state: &ServerState, caller: &Caller, id: &str, reason: Option<String>) -> AppResult<()> {
     let job = find(state, id)?;
     let subject = format!("copy/{}", job.id());
@@ -78,23 +78,23 @@ pub async fn cancel(state: &ServerState, caller: &Caller, id: &str, reason: Opti
 fn find(state: &ServerState, id: &str) -> AppResult<Arc<Job>> {
     let found = id.parse().ok().and_then(|id| hosted(state).ok()?.copies.get(id));
     found.ok_or_else(|| {
-        let detail = format!("copy `{id}` does not exist; copies are forgotten when the server restarts: begin it again, it skips what is there");
+        let detail = format!("copy `{id}` does not exist; copies are lost when the server restarts: start it again, existing content is skipped");
         AppError::refused(Code::NotFound, detail)
     })
 }
 
 fn hosted(state: &ServerState) -> AppResult<&Arc<Hosted>> {
-    let off = || AppError::refused(Code::NotFound, "this server's registry is off; `registry.enabled` switches it on");
+    let off = || AppError::refused(Code::NotFound, "the embedded registry is off; `registry.enabled` switches it on");
     state.registry.as_ref().ok_or_else(off)
 }
 
-/// Everything that can be seen to be wrong before anything is asked.
+/// All problems that can be found without a request.
 async fn read(state: &ServerState, body: CreateCopy) -> AppResult<Work> {
-    let CreateCopy { source, username, password, logins, plain_http, ca, images, platforms, reason: _ } = body;
-    let given = Given { plain_http, ca: ca.clone() };
-    let source = ImportApplication { source, username, password, plain_http, ca, reason: None };
+    let CreateCopy { source, username, password, logins, plain_http, ca, images, platforms, comment: _ } = body;
+    let given = CopyRequest { plain_http, ca: ca.clone() };
+    let source = ImportApplication { source, username, password, plain_http, ca, comment: None };
     let mut source = Source::of(state, &source).await?;
-    // Certificates that cannot be used are told now.
+    // Invalid certificates are reported now.
     source.registry()?;
     if images.len() > IMAGES_MAX || platforms.len() > PLATFORMS_MAX || logins.len() > LOGINS_MAX {
         let detail =
@@ -130,7 +130,7 @@ async fn read(state: &ServerState, body: CreateCopy) -> AppResult<Work> {
     Ok(Work { source, given, images: read, platforms, logins: known })
 }
 
-/// The repository a copy of this lies in.
+/// The repository of a copy.
 pub(crate) fn mirrored(reference: &Reference) -> Result<crate::registry::RepositoryName, String> {
     let name = mirror::repository(&reference.host, &reference.repository)
         .ok_or_else(|| format!("`{}` cannot be part of the name of a repository", reference.host))?;

@@ -1,24 +1,24 @@
 //! The device API of Margo generation B, over mutual TLS.
 //!
-//! Who calls is known from the handshake alone, and every look-up is scoped to that caller (GEN-09, GEN-10).
+//! The caller is known from the handshake alone, and every lookup is scoped to that caller (GEN-09, GEN-10).
 
 // Suggested reading order.
 mod caller;
-mod strangers;
+mod unaccepted;
 mod negotiate;
 mod capabilities;
 mod manifest;
-mod front;
-mod hold;
+mod fast_path;
+mod long_poll;
 mod artifacts;
 mod status;
 mod queue;
 
-pub use front::Front;
-pub use hold::Holds;
+pub use fast_path::FastPath;
+pub use long_poll::LongPolls;
 pub(crate) use negotiate::none_match;
 pub use queue::{Capabilities, CapabilityQueue, StatusQueue, Statuses};
-pub use strangers::{Strangers, WAITING_MAX};
+pub use unaccepted::{UnacceptedClients, WAITING_MAX};
 
 use crate::problems;
 use crate::state::ServerState;
@@ -30,7 +30,7 @@ use axum::routing::{get, post, put};
 use std::sync::Arc;
 use tower_http::catch_panic::CatchPanicLayer;
 
-/// A capability report: a page of JSON; a big cell with many peripherals and labels stays far below.
+/// A capability report is a page of JSON; a large cell with many peripherals and labels stays far below.
 pub const CAPABILITIES_BYTES_MAX: usize = 256 * 1024;
 /// A status report: states and error texts of a deployment's components.
 pub const STATUS_BYTES_MAX: usize = 256 * 1024;
@@ -41,7 +41,7 @@ pub fn router(state: ServerState) -> Router {
     let limit = state.config.limits.request_timeout.0;
     let observed = ("devices", Arc::clone(&state.metrics));
     Router::new()
-        // Device ids hold raw slashes: the rest of the path is the id (CAP-04, W-04).
+        // Device ids contain raw slashes: the rest of the path is the id (CAP-04, W-04).
         .route(
             &format!("{prefix}/api/v1/capabilities/{{*deviceId}}"),
             put(capabilities::put).delete(capabilities::delete),
@@ -52,7 +52,7 @@ pub fn router(state: ServerState) -> Router {
         .route(&format!("{prefix}/api/v1/bundles/{{digest}}"), get(artifacts::bundle))
         .method_not_allowed_fallback(problems::no_such_method)
         .fallback(problems::no_such_address)
-        // Policy comes before everything else, unknown addresses included (GEN-14).
+        // The policy applies before everything else, including unknown addresses (GEN-14).
         .layer(from_fn_with_state(state.clone(), caller::admit))
         .layer(from_fn(move |request: Request, next: Next| problems::in_time(limit, request, next)))
         .layer(CatchPanicLayer::custom(problems::panicked))

@@ -1,4 +1,4 @@
-//! Writing small files so that a crash leaves the old content or the new, never half of either.
+//! Crash-safe writes of small files: a crash leaves the old or the new content, never a mix.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -7,19 +7,19 @@ use std::path::Path;
 
 /// Files with secrets: for their owner only.
 pub const PRIVATE_FILE: u32 = 0o600;
-/// Files anybody on the machine may read.
+/// Files that every user of the machine may read.
 pub const PUBLIC_FILE: u32 = 0o644;
 /// Folders with secrets: for their owner only.
 const PRIVATE_FOLDER: u32 = 0o700;
 
-/// Writes a file as a whole: beside its place, to the disk, then over the old one.
+/// Writes a file as a whole: to a temporary file next to it, synced, then renamed over the old one.
 pub fn write_atomically(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let folder = path.parent().ok_or_else(|| io::Error::other("the path has no folder"))?;
     let mut name = path.file_name().ok_or_else(|| io::Error::other("the path has no file name"))?.to_owned();
     name.push(".new");
     let beside = folder.join(name);
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&beside)?;
-    // The mode given when opening is cut by the umask, and a left-over file keeps its own.
+    // The mode given when opening is masked by the umask, and a left-over file keeps its own.
     file.set_permissions(Permissions::from_mode(mode))?;
     file.write_all(content)?;
     file.sync_all()?;
@@ -27,7 +27,7 @@ pub fn write_atomically(path: &Path, content: &[u8], mode: u32) -> io::Result<()
     File::open(folder)?.sync_all()
 }
 
-/// Makes a folder only its owner can enter.
+/// Creates a folder that only its owner can enter.
 pub fn private_folder(path: &Path) -> io::Result<()> {
     fs::create_dir_all(path)?;
     fs::set_permissions(path, Permissions::from_mode(PRIVATE_FOLDER))

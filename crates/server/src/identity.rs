@@ -1,16 +1,16 @@
 //! The embedded identity service: trust domain, anchors, the WFM's SVID, SVIDs for clients.
 //!
-//! This module is the seam for a fuller identity service: the rest of the server knows only [`Identity`].
-//! Whatever fills its [`Material`] (the embedded authority below, files of the operator, one day EST or SPIRE)
-//! can change without a listener noticing anything but a new generation.
+//! This module is the seam for a fuller identity service: the rest of the server uses only [`Identity`].
+//! The source of its [`Material`] (the embedded authority below, files of the operator, later EST or SPIRE)
+//! can change; listeners only see a new generation.
 
 mod authority;
 mod csr;
-mod keep;
+mod load;
 mod material;
 mod pem;
 
-pub(crate) use keep::watched as watched_files;
+pub(crate) use load::watched as watched_files;
 pub use material::{Credential, Material};
 
 use crate::config::Config;
@@ -25,7 +25,7 @@ use tokio::sync::watch;
 
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
-    #[error("the certificate signing request cannot be used: {0}")]
+    #[error("invalid certificate signing request: {0}")]
     BadRequest(String),
     #[error("{attempt}")]
     Io {
@@ -37,7 +37,7 @@ pub enum IdentityError {
     Material { attempt: String, problem: String },
 }
 
-/// What statements are signed with: what TLS 1.3 uses, without the old.
+/// Signature schemes for statements: those of TLS 1.3, without legacy ones.
 const STATEMENT_SCHEMES: [SignatureScheme; 6] = [
     SignatureScheme::ECDSA_NISTP256_SHA256,
     SignatureScheme::ECDSA_NISTP384_SHA384,
@@ -47,7 +47,7 @@ const STATEMENT_SCHEMES: [SignatureScheme; 6] = [
     SignatureScheme::RSA_PSS_SHA512,
 ];
 
-/// A signature of this server, with the certificates that say whose it is.
+/// A signature of this server, with its certificates.
 #[derive(Debug, Clone)]
 pub struct Signed {
     /// Its number in TLS.
@@ -57,7 +57,7 @@ pub struct Signed {
     pub certificates: Vec<Vec<u8>>,
 }
 
-/// A certificate just issued.
+/// A new certificate.
 #[derive(Debug, Clone)]
 pub struct Issued {
     pub spiffe_id: String,
@@ -71,19 +71,20 @@ pub struct Identity {
     config: Arc<Config>,
     clock: Arc<dyn Clock>,
     material: ArcSwap<Material>,
-    /// Counts up with every change of the material; connections made before a change are closed.
+    /// Incremented with every change of the material; connections from before a change are closed.
     generation: watch::Sender<u64>,
 }
 
 impl std::fmt::Debug for Identity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Keys must never get into a log.
+        // Keys must never appear in a log.
         f.debug_struct("Identity").field("wfm", &self.wfm).finish_non_exhaustive()
     }
 }
 
 impl Identity {
-    /// Loads the material; makes what is not there yet. Run again after a crash at any point it ends in the same state.
+    /// Loads the material; creates what is missing. After a crash at any point, running it again ends in the same
+    /// state.
     pub fn open(config: Arc<Config>, clock: Arc<dyn Clock>) -> Result<Self, IdentityError> {
         let settings = &config.identity;
         let wrong = |problem: String| IdentityError::Material { attempt: "name this server".to_owned(), problem };
@@ -91,7 +92,7 @@ impl Identity {
             trust_domain: TrustDomain::parse(&settings.trust_domain).map_err(|error| wrong(error.to_string()))?,
             wfm_id: settings.wfm_id.parse::<ClientId>().map_err(|error| wrong(error.to_string()))?,
         };
-        let material = keep::load(&config, &wfm, clock.now())?;
+        let material = load::load(&config, &wfm, clock.now())?;
         Ok(Self { wfm, config, clock, material: ArcSwap::from_pointee(material), generation: watch::Sender::new(0) })
     }
 
@@ -104,15 +105,15 @@ impl Identity {
         self.material.load_full()
     }
 
-    /// Tells of every change of the material.
+    /// Subscribes to changes of the material.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.generation.subscribe()
     }
 
-    /// Reads operator files again and renews what is due; says whether anything changed.
+    /// Reloads operator files and renews what is due; returns whether anything changed.
     /// On an error the material in use stays.
     pub fn refresh(&self) -> Result<bool, IdentityError> {
-        let fresh = keep::load(&self.config, &self.wfm, self.clock.now())?;
+        let fresh = load::load(&self.config, &self.wfm, self.clock.now())?;
         if fresh == **self.material.load() {
             return Ok(false);
         }
@@ -137,14 +138,14 @@ impl Identity {
         Ok(Issued { spiffe_id, certificate_pem: svid.chain_pem, expires_at: svid.expires_at })
     }
 
-    /// Signs as this server, so that devices know it is their manager who speaks.
+    /// Signs as this server, so that devices can verify the sender.
     pub fn sign(&self, bytes: &[u8]) -> Result<Signed, IdentityError> {
         let failed = |problem: String| IdentityError::Material { attempt: "sign a statement".to_owned(), problem };
         let material = self.material.load();
         let certified = &material.wfm.certified;
         let signer = certified.key.choose_scheme(&STATEMENT_SCHEMES);
         let signer = signer
-            .ok_or_else(|| failed("the key of this server's SVID makes no signature that is known".to_owned()))?;
+            .ok_or_else(|| failed("the key type of this server's SVID is not supported for signatures".to_owned()))?;
         let signature = signer.sign(bytes).map_err(|error| failed(error.to_string()))?;
         let certificates = certified.cert.iter().map(|certificate| certificate.to_vec()).collect();
         Ok(Signed { scheme: signer.scheme().into(), signature, certificates })

@@ -1,6 +1,6 @@
 //! The Margrave server: device API, trust listener, operator API, web front end, loops.
 //!
-//! `run::start` is the way in. Handlers are thin: they extract, call one function in `app`, and convert.
+//! `run::start` is the entry point. Handlers are thin: they extract, call one function in `app`, and convert.
 
 // Suggested reading order.
 pub mod config;
@@ -11,7 +11,7 @@ pub mod secrets;
 pub mod files;
 pub mod body;
 pub mod problems;
-pub mod heads;
+pub mod manifest_cache;
 pub mod precedence;
 pub mod identity;
 pub mod net;

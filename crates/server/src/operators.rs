@@ -1,4 +1,4 @@
-//! The operator listener: the API, and the web front end beside it.
+//! The operator listener: the API and the web front end.
 
 mod auth;
 mod extract;
@@ -28,8 +28,8 @@ pub fn router(state: ServerState) -> Router {
     let (api, _) = routes::all().split_for_parts();
     let api = api
         .method_not_allowed_fallback(problems::no_such_method)
-        .layer(from_fn_with_state((state.clone(), idempotency::Turns::default()), idempotency::once))
-        // Who has no token learns nothing but that.
+        .layer(from_fn_with_state((state.clone(), idempotency::KeyLocks::default()), idempotency::once))
+        // Without a token a caller learns nothing else.
         .layer(from_fn_with_state(state.clone(), auth::require))
         .layer(from_fn(move |request: Request, next: Next| problems::in_time(limit, request, next)))
         .layer(CatchPanicLayer::custom(problems::panicked))
@@ -41,7 +41,7 @@ pub fn router(state: ServerState) -> Router {
         .layer(from_fn_with_state(observed, observe))
 }
 
-/// An address nobody knows: a problem document for programs, a page for people.
+/// An unknown address: a problem document for programs, a page for people.
 async fn nothing_here(State(state): State<ServerState>, request: Request) -> Response {
     let accepts_pages = request
         .headers()

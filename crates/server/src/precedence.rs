@@ -1,16 +1,17 @@
-//! Reports of devices go first. Where one connection does all writing, a batch of a large change begins when no report waits, and
-//! reports that come meanwhile are written together behind it.
+//! Device reports have priority. With a single writer connection, a batch of a large rollout starts when no report
+//! waits, and
+//! reports that arrive meanwhile are written together after it.
 
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Who writes and who waits; cheap to clone.
+/// Current and waiting writers; cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Precedence(Arc<Lights>);
+pub struct Precedence(Arc<PriorityState>);
 
 #[derive(Debug)]
-struct Lights {
+struct PriorityState {
     /// Reports from their arrival until they are answered.
     reports: watch::Sender<usize>,
     /// Whether a batch is being written.
@@ -19,26 +20,26 @@ struct Lights {
 
 impl Default for Precedence {
     fn default() -> Self {
-        Self(Arc::new(Lights { reports: watch::Sender::new(0), batch: watch::Sender::new(false) }))
+        Self(Arc::new(PriorityState { reports: watch::Sender::new(0), batch: watch::Sender::new(false) }))
     }
 }
 
 impl Precedence {
-    /// A report that is to be written; over when dropped.
+    /// A report to be written; ends when dropped.
     pub(crate) fn report(&self) -> Report {
         self.count(|reports| reports + 1);
         Report(self.clone())
     }
 
     /// Returns when no batch is being written.
-    pub(crate) async fn behind_batch(&self) {
+    pub(crate) async fn after_batch(&self) {
         let mut batch = self.0.batch.subscribe();
         // The sender lives as long as this does.
         let _over = batch.wait_for(|batch| !batch).await;
     }
 
-    /// A batch that is to be written; over when dropped. Waits for the reports before it, and at most for `patience`: a fleet
-    /// that never stops reporting delays other work, and never stops it.
+    /// A batch to be written; ends when dropped. Waits for the reports before it, at most for `patience`: a fleet
+    /// that never stops reporting delays other work, but never blocks it.
     pub(crate) async fn batch(&self, patience: Duration) -> Batch {
         let mut reports = self.0.reports.subscribe();
         let _out_of_patience = tokio::time::timeout(patience, reports.wait_for(|reports| *reports == 0)).await;
@@ -46,7 +47,7 @@ impl Precedence {
         Batch(self.clone())
     }
 
-    /// Wakes somebody only when the last report is answered.
+    /// Wakes a batch only when the last report is answered.
     fn count(&self, next: impl FnOnce(usize) -> usize) {
         self.0.reports.send_if_modified(|reports| {
             *reports = next(*reports);
@@ -98,18 +99,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn reports_are_collected_until_the_batch_is_over() {
+    async fn collects_reports_until_the_batch_is_written() {
         let precedence = Precedence::default();
-        precedence.behind_batch().await;
+        precedence.after_batch().await;
         let batch = precedence.batch(LONG).await;
-        let mut behind = pin!(precedence.behind_batch());
+        let mut behind = pin!(precedence.after_batch());
         assert!(poll!(behind.as_mut()).is_pending());
         drop(batch);
         assert!(poll!(behind.as_mut()).is_ready());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn reports_without_end_stop_no_batch() {
+    async fn a_continuous_stream_of_reports_does_not_block_a_batch() {
         let precedence = Precedence::default();
         let _report = precedence.report();
         let begun = tokio::time::Instant::now();

@@ -13,7 +13,7 @@ use margrave_store::StoreError;
 use std::any::Any;
 use std::time::Duration;
 
-/// A problem document on its way out. Boxed, since it travels in the error half of every handler.
+/// A problem document to send. Boxed, because it is the error type of every handler.
 #[derive(Debug)]
 pub struct Refusal(Box<Problem>);
 
@@ -40,26 +40,26 @@ impl Refusal {
     pub fn busy(detail: impl Into<String>) -> Self {
         Self::new(ProblemType::Blank, StatusCode::SERVICE_UNAVAILABLE, detail)
     }
-    /// What went wrong is in the log, not in the answer.
+    /// The details are in the log, not in the response.
     pub fn internal() -> Self {
         Self::new(
             ProblemType::Blank,
             StatusCode::INTERNAL_SERVER_ERROR,
-            "The server failed; its log has the reason under this request's id.",
+            "The server failed; see its log for this request id.",
         )
     }
 
-    /// Logs the error once and keeps its text from the caller.
+    /// Logs the error once and hides its text from the caller.
     pub fn store(error: &StoreError) -> Self {
         if let StoreError::Full(_) = error {
-            tracing::error!(error = error as &dyn std::error::Error, "no room left to write: free some disk space");
-            return Self::busy("The server has no room left to write; nothing was changed.");
+            tracing::error!(error = error as &dyn std::error::Error, "no disk space left to write: free some");
+            return Self::busy("The server is out of disk space; nothing was changed.");
         }
-        tracing::error!(error = error as &dyn std::error::Error, "the store failed");
+        tracing::error!(error = error as &dyn std::error::Error, "store error");
         Self::internal()
     }
 
-    /// A document that is no JSON is malformed; one that breaks a rule is a semantic error naming every field.
+    /// A document that is not JSON is malformed; one that breaks a rule is a semantic error that names every field.
     pub fn document(what: &str, body: &[u8], findings: &Findings) -> Self {
         if serde_json::from_slice::<serde::de::IgnoredAny>(body).is_err() {
             return Self::invalid(format!("The body is not JSON: {findings}"));
@@ -70,7 +70,7 @@ impl Refusal {
             .filter(|finding| finding.severity == Severity::Error)
             .map(|finding| FieldError { field: finding.path.clone(), message: finding.message.clone() })
             .collect();
-        Self::semantic(format!("The {what} breaks the rules of its form."), errors)
+        Self::semantic(format!("The {what} does not match its schema."), errors)
     }
 }
 
@@ -91,7 +91,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// The whole body, or 413 when it is longer than the route's bound.
+/// The whole body, or 413 when it exceeds the limit of the route.
 pub async fn body(request: Request, bytes_max: usize) -> Result<Bytes, Refusal> {
     crate::body::read(request, bytes_max).await.map_err(|error| match error {
         BodyError::TooLong => Refusal::new(
@@ -99,31 +99,31 @@ pub async fn body(request: Request, bytes_max: usize) -> Result<Bytes, Refusal> 
             StatusCode::PAYLOAD_TOO_LARGE,
             format!("The body is longer than {bytes_max} bytes."),
         ),
-        BodyError::BrokenOff => Refusal::invalid("The body broke off."),
+        BodyError::BrokenOff => Refusal::invalid("The body is incomplete."),
     })
 }
 
 pub async fn no_such_address() -> Refusal {
-    Refusal::new(ProblemType::Blank, StatusCode::NOT_FOUND, "There is nothing at this address.")
+    Refusal::new(ProblemType::Blank, StatusCode::NOT_FOUND, "Nothing exists at this address.")
 }
 
 pub async fn no_such_method() -> Refusal {
-    Refusal::new(ProblemType::Blank, StatusCode::METHOD_NOT_ALLOWED, "This address does not take this method.")
+    Refusal::new(ProblemType::Blank, StatusCode::METHOD_NOT_ALLOWED, "This address does not support this method.")
 }
 
-/// A handler that panicked: a bug, logged, and a proper answer.
+/// Logs a panic in a handler and returns a proper problem document.
 pub fn panicked(_panic: Box<dyn Any + Send + 'static>) -> Response {
-    tracing::error!("a handler panicked");
+    tracing::error!("handler panicked");
     Refusal::internal().into_response()
 }
 
-/// Middleware: no request takes longer than this.
+/// Middleware: limits the duration of a request.
 pub async fn in_time(limit: Duration, request: Request, next: Next) -> Response {
     match tokio::time::timeout(limit, next.run(request)).await {
         Ok(response) => response,
         Err(_) => {
-            tracing::warn!(limit_ms = limit.as_millis() as u64, "a request took too long");
-            Refusal::busy("The request took too long.").into_response()
+            tracing::warn!(limit_ms = limit.as_millis() as u64, "request timed out");
+            Refusal::busy("The request timed out.").into_response()
         }
     }
 }
@@ -135,7 +135,7 @@ mod tests {
     use margrave_store::StoreError;
 
     #[test]
-    fn a_full_disk_asks_to_come_back_and_a_broken_store_tells_nothing() {
+    fn a_full_disk_asks_to_retry_and_a_store_error_reveals_nothing() {
         // RTY-01, PRB-01
         let full = Refusal::store(&StoreError::Full(sqlx::Error::PoolClosed)).into_response();
         assert_eq!(full.status(), 503);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_handler_that_panics_or_takes_too_long_gets_a_problem() {
+    async fn returns_a_problem_for_panics_and_timeouts() {
         use axum::Router;
         use axum::middleware::{Next, from_fn};
         use axum::routing::get;

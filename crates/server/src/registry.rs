@@ -4,20 +4,20 @@
 //! registry/
 //!   blobs/sha256/ab/ab…       content by digest, shared by all repositories
 //!   repositories/a,b/         the repository `a/b`
-//!     blobs/sha256/ab…        "this repository has that blob", with the time it came
+//!     blobs/sha256/ab…        "this repository has that blob", with the time it was added
 //!     manifests/sha256/cd…    one line of JSON about the manifest, then its exact bytes
-//!     tags/1.0                the digest the tag stands for
-//!   uploads/<uuid>/           an upload under way: its data and the repository it is for
-//!   tmp/                      files not yet whole; emptied when the registry opens
-//!   pull-secret               what device credentials are derived from
+//!     tags/1.0                the digest that the tag refers to
+//!   uploads/<uuid>/           an upload in progress: its data and its repository
+//!   tmp/                      incomplete files; emptied when the registry opens
+//!   pull-secret               the secret from which device credentials are derived
 //!   pull-generations.json     which of them were replaced, and how often
 //! ```
 //!
-//! Referrers are not written down: they follow from the manifests and are worked out when the registry opens.
-//! A write is acknowledged after it has reached the disk. Content is entered in the order blob, link, manifest, tag, so
-//! that a kill at any instant leaves nothing that refers to something missing; what nothing refers to is collected.
+//! Referrers are not stored: they are derived from the manifests when the registry opens.
+//! A write is acknowledged after it is on disk. Content is added in the order blob, link, manifest, tag, so
+//! that a kill at any instant leaves no dangling reference; unreferenced content is garbage-collected.
 //!
-//! **Who may do what** is behind [`RegistryAuth`]. The server lets operators push, delete and pull with their API
+//! **Authorization** is behind [`RegistryAuth`]. Operators push, delete and pull with their API
 //! tokens (any user name, the token as password, or as a bearer token), and accepted clients pull with credentials that
 //! are derived instead of stored (see [`pull`] and `docs/adr/0009-registry-pull-credentials.md`).
 
@@ -40,7 +40,7 @@ pub mod pull;
 mod routes;
 pub mod hosted;
 
-pub use auth::{Access, Action, Change, Credentials, RegistryAuth};
+pub use auth::{Access, Action, Credentials, RegistryAuth, Rollout};
 pub use collect::{Collected, run_collector};
 pub use document::{MANIFEST_BYTES_MAX, OCI_INDEX, OCI_MANIFEST};
 pub use error::RegistryError;
@@ -69,27 +69,27 @@ use tokio::sync::Semaphore;
 use uploads::Session;
 use uuid::Uuid;
 
-/// Bounds and places of a registry.
+/// Limits and folder of a registry.
 #[derive(Debug, Clone)]
 pub struct RegistryOptions {
     pub folder: PathBuf,
-    /// Bytes of everything together, uploads under way included; `None` leaves it to the disk.
+    /// Total bytes, including uploads in progress; `None`: limited by the disk only.
     pub bytes_max: Option<u64>,
-    /// Bytes of one repository, blobs it shares with others included.
+    /// Bytes of one repository, including blobs it shares with others.
     pub repository_bytes_max: Option<u64>,
     pub blob_bytes_max: u64,
-    /// A bound on what the index holds in memory.
+    /// Limits the memory of the index.
     pub repositories_max: usize,
-    /// Requests with a body that are received at the same time; further ones are told to come back.
+    /// Requests with a body received at the same time; further ones are asked to retry later.
     pub uploads_at_once: usize,
-    /// Uploads begun and not yet ended.
+    /// Uploads started and not yet completed.
     pub uploads_open_max: usize,
-    /// An upload nobody touched for this long is dropped.
+    /// An upload without activity for this long is deleted.
     pub upload_expiry: Duration,
-    /// A blob that no manifest refers to stays this long, for a push that has not come to its manifest yet.
+    /// How long a blob without a manifest is kept, for a push whose manifest has not arrived yet.
     pub grace: Duration,
-    pub collect_every: Duration,
-    /// The longest silence in the middle of a body.
+    pub gc_every: Duration,
+    /// Longest pause in the middle of a body.
     pub body_idle_timeout: Duration,
 }
 
@@ -106,7 +106,7 @@ impl RegistryOptions {
             uploads_open_max: 1_000,
             upload_expiry: Duration::from_hours(24),
             grace: Duration::from_hours(24),
-            collect_every: Duration::from_hours(1),
+            gc_every: Duration::from_hours(1),
             body_idle_timeout: Duration::from_mins(1),
         }
     }
@@ -122,20 +122,20 @@ struct Inner {
     options: RegistryOptions,
     layout: Layout,
     clock: Arc<dyn Clock>,
-    /// Held for moments only, never while a file is written.
+    /// Held briefly only, never while a file is written.
     index: RwLock<Index>,
-    /// Whoever changes files outside `uploads/` holds this, on a thread that may block.
+    /// Held by every change of files outside `uploads/`, on a blocking thread.
     commit: Mutex<()>,
     sessions: Mutex<HashMap<Uuid, Arc<Session>>>,
-    /// Bytes in uploads under way; they count against the quota.
+    /// Bytes in uploads in progress; they count against the quota.
     uploading: AtomicU64,
     bodies: Arc<Semaphore>,
-    /// Keeps a second process out for as long as this one has the folder open.
+    /// Locks out a second process while this one has the folder open.
     _lock: File,
 }
 
 impl Registry {
-    /// Runs on a thread that may block, to its end even when whoever asked has gone away.
+    /// Runs on a blocking thread, to its end even if the caller was dropped.
     async fn blocking<T: Send + 'static>(&self, work: impl FnOnce(&Inner) -> Result<T> + Send + 'static) -> Result<T> {
         let inner = Arc::clone(&self.inner);
         let done = tokio::task::spawn_blocking(move || work(&inner)).await;

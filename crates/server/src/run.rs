@@ -1,25 +1,25 @@
-//! Starting and stopping the server.
+//! Starts and stops the server.
 
 mod bootstrap;
 mod loops;
 mod offline;
-mod place;
+mod addresses;
 mod seal_key;
 
+pub use addresses::ADDRESSES_FILE;
 pub use bootstrap::{ADMIN_PASSWORD_FILE, ADMIN_TOKEN_FILE};
 pub use offline::set_password;
-pub use place::ADDRESSES_FILE;
 pub use seal_key::{SEAL_KEY_PREFIX, SealKeyError};
 
 use crate::app::error::AppError;
 use crate::app::events::streams::Streams;
-use crate::app::passwords::{Hashing, Pace};
+use crate::app::passwords::{Hashing, PasswordRateLimit};
 use crate::app::publisher;
-use crate::catalog::{Descriptions, Served};
+use crate::catalog::{Descriptions, RegistryChecks};
 use crate::config::{Config, Problem};
-use crate::devices::{self, Capabilities, CapabilityQueue, Holds, StatusQueue, Statuses, Strangers};
-use crate::heads::Heads;
+use crate::devices::{self, Capabilities, CapabilityQueue, LongPolls, StatusQueue, Statuses, UnacceptedClients};
 use crate::identity::{Identity, IdentityError};
+use crate::manifest_cache::ManifestCache;
 use crate::net::serve::{CLOSE_GRACE, REST_AFTER};
 use crate::net::tls::{self, Kind};
 use crate::net::{Bound, Options, Site, Tls};
@@ -28,9 +28,9 @@ use crate::registry::hosted::{HostError, Hosted};
 use crate::state::{ServerState, Shared};
 use crate::telemetry::Metrics;
 use crate::{operators, trust};
+use addresses::Place;
 use margrave_core::time::Clock;
 use margrave_store::{Store, StoreError, StoreOptions};
-use place::Place;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::net::SocketAddr;
@@ -42,17 +42,17 @@ use tokio_util::task::TaskTracker;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error("the configuration cannot be used: {}", list(.0))]
+    #[error("invalid configuration: {}", list(.0))]
     Config(Vec<Problem>),
-    #[error("cannot write to the data folder `{}`: make it writable for this user or choose another with --data", path.display())]
+    #[error("cannot write to the data folder `{}`: make it writable for this user or use another one with --data", path.display())]
     DataFolder {
         path: PathBuf,
         #[source]
         source: std::io::Error,
     },
-    #[error("another server is using the data folder `{}`: stop it or choose another folder with --data", path.display())]
+    #[error("another server is using the data folder `{}`: stop it or use another folder with --data", path.display())]
     InUse { path: PathBuf },
-    #[error("the password cannot be set")]
+    #[error("cannot set the password")]
     Password(#[source] AppError),
     #[error("cannot open the store")]
     Store(#[from] StoreError),
@@ -76,7 +76,7 @@ fn list(problems: &[Problem]) -> String {
     problems.iter().map(|problem| format!("`{}`: {}", problem.key, problem.text)).collect::<Vec<_>>().join("; ")
 }
 
-/// The addresses really bound; `None` for a listener that is off.
+/// The addresses actually bound; `None` for a listener that is off.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Addresses {
     pub devices: Option<SocketAddr>,
@@ -84,7 +84,7 @@ pub struct Addresses {
     pub operators: Option<SocketAddr>,
 }
 
-/// A server at work.
+/// A running server.
 pub struct Running {
     pub addresses: Addresses,
     pub state: ServerState,
@@ -94,7 +94,7 @@ pub struct Running {
     loops: TaskTracker,
     publisher: JoinHandle<()>,
     reports: [JoinHandle<()>; 2],
-    /// Held for as long as the server runs: one server per data folder.
+    /// Held while the server runs: one server per data folder.
     _lock: File,
 }
 
@@ -105,26 +105,25 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
         return Err(StartError::Config(problems));
     }
     let config = Arc::new(config);
-    let lock = place::take(&config)?;
+    let lock = addresses::take(&config)?;
     let store = Store::open(&StoreOptions { url: config.store_url(), readers: config.store.readers }).await?;
-    let store = seal_key::take_up(store, &config, clock.now()).await?;
+    let store = seal_key::load_key(store, &config, clock.now()).await?;
     let descriptions = Arc::new(Descriptions::default());
-    seal_key::seal_older(&store, &descriptions, clock.now()).await?;
     let identity = Arc::new(Identity::open(Arc::clone(&config), Arc::clone(&clock))?);
     let hashing = Hashing::default();
     bootstrap::admin_token(&store, &config, clock.now()).await?;
-    // The place first: whatever is recorded behind it is read again.
-    let place_read = store.audit_place().await?;
-    let heads = Arc::new(Heads::load(&store).await?);
+    // The position first: everything recorded after it is read again.
+    let place_read = store.audit_newest_seq().await?;
+    let heads = Arc::new(ManifestCache::load(&store).await?);
     let registry = Hosted::open(&config, &clock).await?;
     let bound = bind(&config).await?;
     let place = Place::new(&config, &bound);
     place.write(&config)?;
-    // After the sockets are ours: hashing takes a moment, in which somebody else could take a port that was free.
+    // After binding the sockets: hashing takes a moment, in which another program could take a free port.
     bootstrap::admin(&store, &config, &hashing, clock.now()).await?;
 
     let metrics = Arc::new(Metrics::default());
-    let holds = Arc::new(Holds::new(&config, Arc::clone(&metrics)));
+    let holds = Arc::new(LongPolls::new(&config, Arc::clone(&metrics)));
     let stop_loops = CancellationToken::new();
     let precedence = Precedence::default();
     let group = Statuses { store: store.clone(), heads: Arc::clone(&heads), metrics: Arc::clone(&metrics) };
@@ -146,7 +145,7 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
         config,
         heads,
         holds,
-        strangers: Strangers::default(),
+        strangers: UnacceptedClients::default(),
         identity,
         publisher,
         descriptions,
@@ -158,10 +157,10 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
         board: Arc::default(),
         fleet_counts: Arc::default(),
         hashing,
-        pace: Pace::default(),
+        pace: PasswordRateLimit::default(),
         reviews: Arc::default(),
         fits: Arc::default(),
-        served: Served::default(),
+        served: RegistryChecks::default(),
         registry,
         urls: Arc::new(place.urls),
         stopping: CancellationToken::new(),
@@ -176,7 +175,7 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
         trust = place.addresses.trust.map(tracing::field::display),
         operators = place.addresses.operators.map(tracing::field::display),
         wfm = %state.identity.wfm(),
-        "the server is running"
+        "server started"
     );
     Ok(Running {
         addresses: place.addresses,
@@ -196,28 +195,28 @@ impl Running {
         self.state.stopping.cancelled().await;
     }
 
-    /// Stops accepting, lets requests under way finish, stops the loops, closes the store.
+    /// Stops accepting, drains requests in progress, stops the loops, closes the store.
     pub async fn shutdown(self) {
         let Self { state, connections, stop_loops, loops, publisher, reports, addresses: _, _lock } = self;
         let limit = state.config.limits.drain_timeout.0;
         state.stopping.cancel();
         connections.close();
         if tokio::time::timeout(limit, connections.wait()).await.is_err() {
-            tracing::warn!(connections = connections.len(), "stopped without waiting longer for open connections");
+            tracing::warn!(connections = connections.len(), "drain timeout reached, closing open connections");
         }
         stop_loops.cancel();
         loops.close();
         loops.wait().await;
         if let Err(error) = publisher.await {
-            tracing::error!(%error, "the publishing loop broke");
+            tracing::error!(%error, "the publishing loop panicked");
         }
-        // Every report that was answered is committed; the others will be sent again.
+        // Every answered report is committed; the others will be sent again.
         for task in reports {
             task.abort();
             let _ = task.await;
         }
         state.store.close().await;
-        tracing::info!("the server has stopped");
+        tracing::info!("server stopped");
     }
 }
 
@@ -237,7 +236,7 @@ async fn bind(config: &Config) -> Result<Sockets, StartError> {
         Bound::to(address).await.map(Some).map_err(|source| StartError::Listen {
             listener,
             address,
-            hint: place::listen_hint(source.kind()),
+            hint: addresses::listen_hint(source.kind()),
             source,
         })
     };
@@ -252,7 +251,8 @@ fn listen(state: &ServerState, sockets: Sockets, connections: &TaskTracker) -> R
     let https = |kind| tls::follow(kind, &state.identity, &state.clock).map(Some);
     let Sockets { devices, trust, operators } = sockets;
     if let Some(bound) = devices {
-        let site = Site { router: devices::router(state.clone()), front: Some(Arc::new(devices::Front::new(state))) };
+        let site =
+            Site { router: devices::router(state.clone()), front: Some(Arc::new(devices::FastPath::new(state))) };
         spawn(state, "devices", bound, https(Kind::Devices)?, site, connections);
     }
     if let Some(bound) = trust {

@@ -1,16 +1,16 @@
-//! Random secrets handed out once, and the hash that is kept of them.
+//! Random secrets that are shown once, and their stored hash.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use margo::digest::Digest;
 
-/// 256 bits: nobody guesses one, so a fast hash is enough to keep.
+/// 256 bits cannot be guessed, so a fast hash is enough.
 const SECRET_BYTES: usize = 32;
 
-/// Operator API tokens start like this, so that scanners and people recognise one.
+/// Prefix of operator API tokens, so that scanners and people recognize them.
 pub const API_TOKEN_PREFIX: &str = "mgv_";
-/// One-time enrolment tokens start like this.
-pub const ENROLMENT_TOKEN_PREFIX: &str = "mgve_";
+/// Prefix of one-time enrollment tokens.
+pub const ENROLLMENT_TOKEN_PREFIX: &str = "mgve_";
 
 /// A new secret from the machine's random source.
 pub fn generate(prefix: &str) -> String {
@@ -19,22 +19,22 @@ pub fn generate(prefix: &str) -> String {
     format!("{prefix}{}", URL_SAFE_NO_PAD.encode(bytes))
 }
 
-/// Letters and digits nobody takes for another.
+/// Letters and digits that cannot be confused with each other.
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 /// 100 bits in four groups, to be read from a screen and typed.
 const PASSWORD_GROUPS: usize = 4;
 const PASSWORD_GROUP_CHARS: usize = 5;
 
-/// A password for somebody who will choose another one.
+/// An initial password, to be replaced by its owner.
 pub fn password() -> String {
     let mut bytes = [0_u8; PASSWORD_GROUPS * PASSWORD_GROUP_CHARS];
     getrandom::fill(&mut bytes).expect("an operating system without random numbers cannot run a server");
-    // 32 divides 256, so every letter is as likely as every other.
+    // 32 divides 256, so every letter is equally likely.
     let letters: Vec<char> = bytes.iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect();
     letters.chunks(PASSWORD_GROUP_CHARS).map(|group| group.iter().collect::<String>()).collect::<Vec<_>>().join("-")
 }
 
-/// What the store keeps of a secret: the SHA-256 of its text, in hexadecimal.
+/// The stored form of a secret: the SHA-256 of its text, in hexadecimal.
 pub fn hash(secret: &str) -> String {
     Digest::of(secret.as_bytes()).hex().to_owned()
 }

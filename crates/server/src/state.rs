@@ -1,18 +1,18 @@
-//! What every handler of the server shares.
+//! The state shared by all handlers.
 
 use crate::app::events::streams::Streams;
-use crate::app::explain::Fits;
-use crate::app::fleet::KeptCounts;
+use crate::app::explain::CompatibilityCache;
+use crate::app::fleet::DeviceCountCache;
 use crate::app::notices::Notices;
-use crate::app::overview::Board;
-use crate::app::passwords::{Hashing, Pace};
+use crate::app::overview::OverviewCache;
+use crate::app::passwords::{Hashing, PasswordRateLimit};
 use crate::app::publisher::Publisher;
 use crate::app::reviews::Reviews;
-use crate::catalog::{Descriptions, Served};
+use crate::catalog::{Descriptions, RegistryChecks};
 use crate::config::Config;
-use crate::devices::{CapabilityQueue, Holds, StatusQueue, Strangers};
-use crate::heads::Heads;
+use crate::devices::{CapabilityQueue, LongPolls, StatusQueue, UnacceptedClients};
 use crate::identity::Identity;
+use crate::manifest_cache::ManifestCache;
 use crate::registry::hosted::Hosted;
 use crate::telemetry::Metrics;
 use margrave_core::time::{Clock, Timestamp};
@@ -21,7 +21,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// What is shared, behind one count of its users: every request clones it several times.
+/// Reference-counted: every request clones it several times.
 #[derive(Clone)]
 pub struct ServerState(Arc<Shared>);
 
@@ -31,14 +31,14 @@ pub struct Shared {
     pub clock: Arc<dyn Clock>,
     pub config: Arc<Config>,
     /// Per client: state, version, digest. Answers unchanged polls without the database (invariant 3).
-    pub heads: Arc<Heads>,
-    /// Polls that wait for a change.
-    pub holds: Arc<Holds>,
-    /// Records who asks and is not known.
-    pub strangers: Strangers,
+    pub heads: Arc<ManifestCache>,
+    /// Open long polls.
+    pub holds: Arc<LongPolls>,
+    /// Records unaccepted clients that connect.
+    pub strangers: UnacceptedClients,
     /// The embedded identity service.
     pub identity: Arc<Identity>,
-    /// Carries out changes in batches.
+    /// Publishes rollouts in batches.
     pub publisher: Publisher,
     /// Descriptions in the catalog, parsed once.
     pub descriptions: Arc<Descriptions>,
@@ -49,26 +49,26 @@ pub struct Shared {
     pub capabilities: CapabilityQueue,
     /// Event streams open now.
     pub streams: Arc<Streams>,
-    /// What has changed, for the pages that are open.
+    /// Change notifications for open pages.
     pub notices: Arc<Notices>,
-    /// The fleet at a glance, as it was counted last.
-    pub board: Arc<Board>,
-    /// How many devices match what was looked for, where that takes long to count.
-    pub fleet_counts: Arc<KeptCounts>,
+    /// The overview as last counted.
+    pub board: Arc<OverviewCache>,
+    /// Number of matching devices of recent searches, where counting is slow.
+    pub fleet_counts: Arc<DeviceCountCache>,
     /// Hashes passwords, a few at a time.
     pub hashing: Hashing,
-    /// How often passwords may be tried.
-    pub pace: Pace,
-    /// What drafts come to, as it was worked out last.
+    /// Rate limit for password attempts.
+    pub pace: PasswordRateLimit,
+    /// Cached results for drafts.
     pub reviews: Arc<Reviews>,
-    pub fits: Arc<Fits>,
-    /// What registries said about the components of applications.
-    pub served: Served,
+    pub fits: Arc<CompatibilityCache>,
+    /// Results of registry checks for the components of applications.
+    pub served: RegistryChecks,
     /// The embedded OCI registry, unless it is off.
     pub registry: Option<Arc<Hosted>>,
     /// Addresses as seen from outside.
     pub urls: Arc<ExternalUrls>,
-    /// Cancelled when the server begins to stop; long answers should end then.
+    /// Cancelled when the server begins to stop; long responses should end then.
     pub stopping: CancellationToken,
 }
 
@@ -98,8 +98,8 @@ impl Shared {
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
-    /// Clients last seen before this instant count as silent.
-    pub fn silent_since(&self) -> Timestamp {
-        self.now().minus(self.config.silent_after())
+    /// Clients last seen before this instant count as offline.
+    pub fn offline_before(&self) -> Timestamp {
+        self.now().minus(self.config.offline_after())
     }
 }

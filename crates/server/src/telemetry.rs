@@ -1,4 +1,4 @@
-//! Logs and metrics, request ids, and the three addresses that tell how the server is.
+//! Logs, metrics, request ids, and the three health endpoints.
 
 mod metrics;
 mod observe;
@@ -17,18 +17,18 @@ use http::{StatusCode, header};
 use std::time::Duration;
 use tracing_subscriber::EnvFilter;
 
-/// A store that does not answer a trivial question in this time is not ready.
+/// A store that does not answer a trivial query in this time is not ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    #[error("the log filter `{filter}` cannot be used")]
+    #[error("invalid log filter `{filter}`")]
     Filter {
         filter: String,
         #[source]
         source: tracing_subscriber::filter::ParseError,
     },
-    #[error("logging has been set up already")]
+    #[error("logging is already set up")]
     Twice,
 }
 
@@ -39,18 +39,18 @@ pub fn init(log: &Log) -> Result<(), LogError> {
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match log.format {
         LogFormat::Json => builder.json().flatten_event(true).with_current_span(true).with_span_list(false).try_init(),
-        LogFormat::Text => builder.with_target(false).with_ansi(colours()).try_init(),
+        LogFormat::Text => builder.with_target(false).with_ansi(colors()).try_init(),
     }
     .map_err(|_| LogError::Twice)
 }
 
-/// Only for eyes: a file or a pipe gets none, and nobody who asks for none (NO_COLOR).
-fn colours() -> bool {
+/// Only on a terminal, and not with NO_COLOR.
+fn colors() -> bool {
     let unwanted = std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty());
     std::io::IsTerminal::is_terminal(&std::io::stderr()) && !unwanted
 }
 
-/// `/healthz`, `/readyz` and `/metrics`, for the operator listener; none needs a token and none tells a secret.
+/// `/healthz`, `/readyz` and `/metrics`, for the operator listener; none needs a token or reveals a secret.
 pub fn router(state: ServerState) -> Router {
     Router::new()
         .route("/healthz", get(|| async { text(StatusCode::OK, "ok\n") }))
@@ -59,7 +59,7 @@ pub fn router(state: ServerState) -> Router {
         .with_state(state)
 }
 
-/// Ready while the store answers and the server is not on its way out.
+/// Ready while the store responds and the server is not stopping.
 async fn ready(State(state): State<ServerState>) -> Response {
     if state.stopping.is_cancelled() {
         return text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n");
@@ -68,10 +68,10 @@ async fn ready(State(state): State<ServerState>) -> Response {
         Ok(Ok(())) => text(StatusCode::OK, "ready\n"),
         Ok(Err(error)) => {
             state.metrics.store_error();
-            tracing::warn!(error = &error as &dyn std::error::Error, "the store does not answer");
-            text(StatusCode::SERVICE_UNAVAILABLE, "the store does not answer\n")
+            tracing::warn!(error = &error as &dyn std::error::Error, "store not responding");
+            text(StatusCode::SERVICE_UNAVAILABLE, "store not responding\n")
         }
-        Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "the store is too slow\n"),
+        Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "store timeout\n"),
     }
 }
 

@@ -1,7 +1,7 @@
-//! The web front end: pages made here, one small script, notices that something has changed.
+//! The web front end: server-rendered pages, a small script, and change notices.
 //!
-//! Handlers call the same functions in `app` as the JSON routes do and fill in a template; nothing is decided here. The same
-//! address answers with the whole page or, asked with `X-Fragment`, with the part of it that changes by itself.
+//! Handlers call the same functions in `app` as the JSON routes and fill in a template; they contain no business logic.
+//! The same address returns the whole page or, with `X-Fragment`, only its live part.
 
 // Suggested reading order.
 mod visit;
@@ -26,13 +26,13 @@ use axum::extract::Request;
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use tower_http::catch_panic::CatchPanicLayer;
 
-/// Everything people see.
+/// All pages.
 pub(crate) fn router(state: &ServerState) -> Router<ServerState> {
     let limit = state.config.limits.request_timeout.0;
     routes::signed_in()
         .layer(from_fn_with_state(state.clone(), session::require))
         .merge(routes::open())
-        .layer(from_fn(session::own_origin_only))
+        .layer(from_fn(session::reject_cross_origin))
         .layer(from_fn(move |request: Request, next: Next| errors::in_time(limit, request, next)))
         .layer(CatchPanicLayer::custom(errors::panicked))
         .layer(from_fn_with_state(state.clone(), errors::finish))

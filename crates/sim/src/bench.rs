@@ -1,6 +1,6 @@
-//! Measurements as ratios and growth, all from one run: absolute numbers say more about the machine than about us.
+//! Benchmarks as ratios and growth, all from one run: absolute numbers depend mostly on the machine.
 
-// Suggested reading order: what is common, then section by section.
+// Suggested reading order: shared modules, then section by section.
 pub mod machine;
 pub mod process;
 pub mod results;
@@ -18,7 +18,7 @@ pub mod bare;
 pub mod agent;
 pub mod connections;
 pub mod counts;
-pub mod enrolment;
+pub mod enrollment;
 pub mod handshakes;
 pub mod manifests;
 pub mod memory;
@@ -32,7 +32,7 @@ use anyhow::Context as _;
 use margrave_core::time::{Clock, Timestamp};
 use margrave_server::app::publisher;
 use margrave_server::catalog::Descriptions;
-use margrave_server::heads::Heads;
+use margrave_server::manifest_cache::ManifestCache;
 use margrave_server::telemetry::Metrics;
 use margrave_store::Store;
 use process::Cores;
@@ -40,22 +40,22 @@ use results::Findings;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Names on the command line, and titles in the document; in this order they are measured and shown.
+/// Names on the command line and titles in the document, in the order of measurement.
 pub const SECTIONS: &[(&str, &str)] = &[
     ("polls", "Unchanged polls"),
     ("handshakes", "Full handshakes"),
     ("memory", "Memory and disk per device"),
     ("connections", "Memory per connection"),
     ("publish", "One deployment to a fleet"),
-    ("enrolment", "Enrolling one more device"),
+    ("enrollment", "Enrolling one more device"),
     ("statuses", "Status reports"),
-    ("pages", "Pages of the web front end"),
+    ("pages", "Pages of the web UI"),
     ("agent", "The agent"),
     ("workloads", "Real workloads"),
     ("manifests", "Manifests and bundles"),
 ];
 
-/// How long and how often.
+/// Duration and number of runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting {
     pub cores: Cores,
@@ -63,7 +63,7 @@ pub struct Setting {
     pub rounds: usize,
     pub warm_up: Duration,
     pub measured: Duration,
-    /// Only to see that everything works.
+    /// A short run that only checks that everything works.
     pub quick: bool,
 }
 
@@ -86,45 +86,45 @@ pub async fn measure(name: &str, setting: &Setting) -> anyhow::Result<Findings> 
         "memory" => memory::run(setting).await,
         "connections" => connections::run(setting).await,
         "publish" => publish::run(setting).await,
-        "enrolment" => enrolment::run(setting).await,
+        "enrollment" => enrollment::run(setting).await,
         "statuses" => statuses::run(setting).await,
         "pages" => pages::run(setting).await,
         "agent" => agent::run(setting).await,
         "workloads" => workloads::run(setting).await,
         "manifests" => Ok(manifests::run(setting)),
-        _ => anyhow::bail!("there is no section `{name}`"),
+        _ => anyhow::bail!("unknown section `{name}`"),
     };
     measured.with_context(|| format!("measure `{name}`"))
 }
 
-/// Progress for whoever waits.
-#[expect(clippy::print_stderr, reason = "progress for whoever waits")]
+/// Prints progress.
+#[expect(clippy::print_stderr, reason = "progress output")]
 pub fn tell(what: &str) {
     eprintln!("{what}");
 }
 
-/// A scratch folder on a real disk: syncing is part of what is measured.
+/// A scratch folder on a real disk, because the measurements include syncing.
 pub fn scratch() -> std::io::Result<tempfile::TempDir> {
     tempfile::tempdir()
 }
 
-/// Time plays no part in what is measured here.
+/// A fixed time: the measurements do not depend on it.
 const NOW: Timestamp = Timestamp(1_780_000_000_000_000);
 
-struct Still;
+struct FixedClock;
 
-impl Clock for Still {
+impl Clock for FixedClock {
     fn now(&self) -> Timestamp {
         NOW
     }
 }
 
-/// What the publisher needs.
+/// The dependencies of the publisher.
 async fn parts(store: &Store) -> anyhow::Result<publisher::Parts> {
     Ok(publisher::Parts {
         store: store.clone(),
-        heads: Arc::new(Heads::load(store).await?),
-        clock: Arc::new(Still),
+        heads: Arc::new(ManifestCache::load(store).await?),
+        clock: Arc::new(FixedClock),
         descriptions: Arc::new(Descriptions::default()),
         metrics: Arc::new(Metrics::default()),
     })

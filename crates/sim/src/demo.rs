@@ -1,6 +1,6 @@
 //! The fleet behind `margrave demo`: sample applications, simulated devices, a few deployments.
 //!
-//! Everything goes through the public API and the real agent, so the demo shows the product and nothing else.
+//! Everything uses the public API and the real agent, so the demo shows the real product.
 
 // Suggested reading order.
 mod devices;
@@ -12,29 +12,29 @@ mod seed;
 use anyhow::Context as _;
 use devices::DemoDevices;
 use fleet::DemoClient;
-use margrave_agent::enrol::Enrolment;
+use margrave_agent::enroll::Enrollment;
 use margrave_api::client::ApiClient;
-use margrave_api::deployments::{Convergence, Deployment};
+use margrave_api::deployments::{Deployment, DeploymentState};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Written when everything is seeded, so that a second start finds what people have made of it.
+/// Marks a seeded fleet, so that a second start keeps the user's changes.
 const SEEDED_FILE: &str = "demo-seeded";
-/// How often the demo looks whether something has happened.
+/// Poll interval of the demo.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// The fleet, running.
+/// The running fleet.
 #[derive(Debug)]
 pub struct Demo {
     api: ApiClient,
     clients: Vec<DemoClient>,
     devices: DemoDevices,
-    /// Whether this start has seeded the fleet.
+    /// Whether this start seeded the fleet.
     pub first_start: bool,
 }
 
-/// How many devices and deployments there are.
+/// Number of devices and deployments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
     pub clients: usize,
@@ -43,7 +43,7 @@ pub struct Size {
 }
 
 impl Demo {
-    /// Brings the fleet up; `say` is told what is going on. `data` is the server's data folder.
+    /// Starts the fleet and reports progress to `say`. `data` is the server's data folder.
     pub async fn start(api: ApiClient, data: &Path, count: usize, say: &(dyn Fn(&str) + Sync)) -> anyhow::Result<Self> {
         let marker = data.join(SEEDED_FILE);
         let first_start = !marker.exists();
@@ -67,7 +67,7 @@ impl Demo {
         self.start_devices(&data.join("devices"), say).await?;
         self.wait_for_devices(say).await?;
         if self.first_start {
-            say("labelling devices, making groups and the first deployments");
+            say("labeling devices, creating groups and deployments");
             seed::labels(&self.api, &self.clients).await?;
             seed::groups(&self.api).await?;
             seed::deployments(&self.api).await?;
@@ -77,7 +77,7 @@ impl Demo {
     }
 
     async fn start_devices(&self, folder: &Path, say: &(dyn Fn(&str) + Sync)) -> anyhow::Result<()> {
-        let trust = self.api.trust().await.context("ask for the trust domain")?;
+        let trust = self.api.trust().await.context("get the trust domain")?;
         let known: BTreeSet<_> = seed::devices(&self.api).await?.into_iter().collect();
         let total = self.clients.len();
         for (index, client) in self.clients.iter().enumerate() {
@@ -92,14 +92,14 @@ impl Demo {
         Ok(())
     }
 
-    /// Makes this machine a device of the fleet, with the engine it has; returns when the server knows it.
+    /// Adds this machine with its container engine to the fleet; returns once it has reported to the server.
     pub async fn add_this_machine(&self, data: &Path, engine: &real::Engine) -> anyhow::Result<()> {
-        let trust = self.api.trust().await.context("ask for the trust domain")?;
-        devices::accept(&self.api, real::DEVICE, "the machine the demo runs on").await?;
+        let trust = self.api.trust().await.context("get the trust domain")?;
+        devices::accept(&self.api, real::DEVICE, "the machine that runs the demo").await?;
         let folder = data.join("devices").join(real::DEVICE);
         let config = real::configuration(&self.api, &trust, &folder, engine).await?;
-        if Enrolment::load(&config.state_dir).is_none() {
-            devices::enrol_with_token(&self.api, real::DEVICE, &config).await?;
+        if Enrollment::load(&config.state_dir).is_none() {
+            devices::enroll_with_token(&self.api, real::DEVICE, &config).await?;
         }
         let runtime = margrave_agent::runtimes::open(&config).context("open the runtime of this machine")?;
         self.devices.start_with(real::DEVICE, config, runtime);
@@ -110,13 +110,13 @@ impl Demo {
         Ok(())
     }
 
-    /// Until every device has said what it is.
+    /// Waits until every device has reported its capabilities.
     async fn wait_for_devices(&self, say: &(dyn Fn(&str) + Sync)) -> anyhow::Result<()> {
         let expected = self.expected_devices();
         loop {
             let known: BTreeSet<_> = seed::devices(&self.api).await?.into_iter().collect();
             let there = expected.intersection(&known).count();
-            say(&format!("waiting for devices: {there} of {} are here", expected.len()));
+            say(&format!("waiting for devices: {there} of {} connected", expected.len()));
             if there == expected.len() {
                 return Ok(());
             }
@@ -134,8 +134,8 @@ impl Demo {
         expected
     }
 
-    /// Waits until every device that runs has done what it can: all is installed, but for the one made to fail and the
-    /// one that is never there. The caller sets the time limit.
+    /// Waits until everything is installed, except on the device that always fails and the one that is always offline.
+    /// The caller sets the time limit.
     pub async fn converged(&self) -> anyhow::Result<Size> {
         loop {
             let deployments = seed::all_deployments(&self.api).await?;
@@ -150,14 +150,14 @@ impl Demo {
 
     fn is_as_expected(&self, deployment: &Deployment) -> bool {
         let client = self.clients.iter().find(|client| client.id == deployment.client);
-        match (client, deployment.convergence) {
-            (Some(client), Convergence::Waiting | Convergence::NotHeardOf) => !client.online,
-            (Some(client), Convergence::Failed) => client.behaviour.contains("always"),
-            (_, convergence) => convergence == Convergence::Converged,
+        match (client, deployment.state) {
+            (Some(client), DeploymentState::Pending | DeploymentState::DeviceOffline) => !client.online,
+            (Some(client), DeploymentState::Failed) => client.behavior.contains("always"),
+            (_, deployment_state) => deployment_state == DeploymentState::UpToDate,
         }
     }
 
-    /// Stops every device; what it has installed is there at the next start.
+    /// Stops every device; installed workloads are restored at the next start.
     pub async fn stop(self) {
         self.devices.stop().await;
     }

@@ -1,7 +1,7 @@
-//! A fleet of virtual devices: the real agent's machine over real mutual TLS; only the workloads are made up.
+//! A fleet of virtual devices: the real agent's state machine over real mutual TLS; only the workloads are simulated.
 //!
-//! Each device is one task with a few kilobytes of state and at most one connection (two where polls are
-//! held), so that one process can be a plant.
+//! Each device is one task with a few kilobytes of state and at most one connection (two with long polls), so that one
+//! process can simulate a plant.
 
 // Suggested reading order.
 mod device;
@@ -27,68 +27,68 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Whatever is asked for, never more connections than this at a time.
+/// Upper limit of open connections, whatever the options say.
 pub const CONNECTIONS_MAX: usize = 10_000;
-/// More devices than this in one process are a mistake.
+/// Upper limit of devices in one process.
 pub const DEVICES_MAX: usize = 200_000;
-/// How often the caller is told how things stand.
+/// Interval between progress reports to the caller.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Devices end between two steps; this only keeps a broken one from holding up the result.
+/// Time limit for stopping devices, so that a stuck one does not delay the result.
 const STOP_MAX: Duration = Duration::from_secs(30);
-/// Beside connections, a process has files open: logs, sockets to the operator API, the runtime's own.
+/// Open files other than device connections: logs, sockets to the operator API, the runtime's own.
 pub const OTHER_FILES: u64 = 256;
 
-/// Whether a device keeps its connection between two polls.
+/// Whether a device keeps its connection between polls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Connections {
     KeepAlive,
     Reconnect,
 }
 
-/// What to simulate.
+/// Options of a simulation.
 #[derive(Debug, Clone)]
 pub struct Options {
     pub devices: usize,
-    /// Clients and devices are called `PREFIX-00001` and so on; devices carry the label `simulation=PREFIX`.
+    /// Clients and devices are named `PREFIX-00001` and so on; devices have the label `simulation=PREFIX`.
     pub prefix: String,
     pub poll: Duration,
-    /// Ask the server to hold polls this long; nothing: plain polls.
+    /// Long-poll duration; none for plain polls.
     pub hold: Duration,
     pub profile: Profile,
     pub seed: u64,
     pub connections: Connections,
     pub connections_max: usize,
-    /// Nothing: until told to stop.
+    /// None: until stopped.
     pub run_for: Option<Duration>,
-    /// Import a sample application and deploy it to every device it fits, once all have reported.
+    /// Import a sample application and deploy it to all compatible devices once all have reported.
     pub deploy_sample: bool,
-    /// Take the clients out of service afterwards.
+    /// Decommission the clients afterwards.
     pub clean: bool,
 }
 
 impl Options {
-    /// What cannot be carried out, and what to do instead.
+    /// Invalid options, with advice.
     pub fn problems(&self) -> Vec<String> {
         let mut found = Vec::new();
         if self.devices > DEVICES_MAX {
-            found.push(format!("--devices: {} are too many for one process, {DEVICES_MAX} at most", self.devices));
+            found.push(format!("--devices: {} are too many for one process, at most {DEVICES_MAX}", self.devices));
         }
         if self.poll.is_zero() {
-            found.push("--poll: must be longer than nothing".to_owned());
+            found.push("--poll: must be greater than zero".to_owned());
         }
         if !(1..=CONNECTIONS_MAX).contains(&self.connections_max) {
             found.push(format!("--connections-max: must be between 1 and {CONNECTIONS_MAX}"));
         }
         if self.connections == Connections::KeepAlive && self.devices > self.connections_max {
             found.push(format!(
-                "--connections: {} devices cannot all keep a connection when {} may be open: use `reconnect`",
+                "--connections: {} devices cannot keep a connection each, the limit is {}: use `reconnect`",
                 self.devices, self.connections_max
             ));
         }
-        // A poll that is held has a connection for itself, whatever becomes of connections between two polls.
+        // A long poll needs its own connection, whatever the mode of connections between polls.
         if !self.hold.is_zero() && self.devices.saturating_mul(2) > self.connections_max {
             found.push(format!(
-                "--hold: {} devices with held polls may need {} connections, {} may be open",
+                "--hold: {} devices with long polls may need {} connections, the limit is {}",
                 self.devices,
                 self.devices.saturating_mul(2),
                 self.connections_max
@@ -105,25 +105,25 @@ impl Options {
     }
 }
 
-/// What all devices share.
+/// State shared by all devices.
 struct Shared {
     target: Target,
     settings: Settings,
     clock: Arc<dyn Clock>,
     tally: Arc<Tally>,
-    /// One permit for each connection that may be open.
+    /// One permit per allowed connection.
     permits: Arc<Semaphore>,
     keep_alive: bool,
 }
 
-/// Runs a fleet until its time is over or `stop` is cancelled; `watch` is told how things stand now and then.
+/// Runs a fleet until its duration has passed or `stop` is cancelled; reports progress to `watch` at intervals.
 pub async fn run(
     api: &ApiClient,
     options: &Options,
     stop: CancellationToken,
     watch: &(dyn Fn(&Snapshot) + Sync),
 ) -> anyhow::Result<Outcome> {
-    let trust = api.trust().await.context("ask the server for its trust domain")?;
+    let trust = api.trust().await.context("get the trust domain from the server")?;
     let tally = Arc::new(Tally::new(options));
     let shared = Arc::new(Shared {
         target: Target::parse(&trust.wfm_url)?,
@@ -151,12 +151,12 @@ pub async fn run(
     let _ = tokio::time::timeout(STOP_MAX, devices.wait()).await;
     outcome?;
     if options.clean {
-        identities::retire(api, &options.prefix).await?;
+        identities::decommission(api, &options.prefix).await?;
     }
     Ok(result)
 }
 
-/// Brings the devices up and watches them for as long as is wanted.
+/// Starts the devices and reports on them until the end.
 async fn live(
     api: &ApiClient,
     options: &Options,
@@ -167,16 +167,16 @@ async fn live(
     let until = options.run_for.map(|run_for| tokio::time::Instant::now() + run_for);
     let mut ticks = tokio::time::interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let enrol = identities::make(api, options, |index, identity| {
+    let enroll = identities::make(api, options, |index, identity| {
         tally.enrolled();
         start(index, identity)
     });
-    tokio::pin!(enrol);
+    tokio::pin!(enroll);
     let mut enrolling = true;
     let mut deploy = options.deploy_sample;
     loop {
         tokio::select! {
-            made = &mut enrol, if enrolling => {
+            made = &mut enroll, if enrolling => {
                 made?;
                 enrolling = false;
             }
@@ -195,9 +195,9 @@ async fn live(
     }
 }
 
-/// Takes every client whose name starts with the prefix out of service; says how many.
+/// Decommissions every client with the prefix; returns their number.
 pub async fn clean(api: &ApiClient, prefix: &str) -> anyhow::Result<usize> {
-    identities::retire(api, prefix).await
+    identities::decommission(api, prefix).await
 }
 
 fn settings(poll: Duration, hold: Duration) -> Settings {
@@ -205,8 +205,8 @@ fn settings(poll: Duration, hold: Duration) -> Settings {
     Settings {
         poll: PollPolicy {
             period: poll,
-            hold,
-            // The whole period: a fleet that is switched on asks as evenly as one that has run for a day.
+            long_poll: hold,
+            // Spread starts over the whole period, so that polls are evenly distributed from the beginning.
             start_spread: poll,
             forbidden_period: poll,
             ..defaults.poll

@@ -1,12 +1,11 @@
 //! Deterministic simulation: the real agent core and the real publishing logic in one thread, from a seed.
 //!
-//! Agents (a gateway with children among them) talk to a server that keeps its state in a real SQLite file. Messages
-//! are lost, doubled, delayed, reordered and garbled; agents die between any two effects, the server before or after
-//! any commit; disks fill, clocks jump, runtimes fail and drift; an operator changes things all the while. After every
-//! step the [`checker`] compares what happened with what was promised. Then the faults stop and the fleet must
-//! converge, and the server must say so.
+//! Agents (including a gateway with children) talk to a server with its state in a real SQLite file. Messages are lost,
+//! duplicated, delayed, reordered and corrupted; agents crash between any two effects, the server before or after any
+//! commit; disks fill, clocks jump, runtimes fail and drift; an operator keeps changing things. After every step the
+//! [`checker`] verifies the invariants. Then the faults stop, the fleet must converge, and the server must report it.
 //!
-//! The same seed gives the same world, down to the hash of its trace.
+//! The same seed gives the same run, with the same hash of its trace.
 
 mod cast;
 mod checker;
@@ -30,31 +29,31 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use world::World;
 
-/// A mistake planted on purpose, to show that the checker would find it.
+/// A deliberate bug, to prove that the checker finds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bug {
-    /// The agent asks with the ETag of what it has accepted instead of what it has carried out.
+    /// The agent polls with the ETag of the accepted instead of the reconciled manifest.
     AcceptedEtag,
     /// The server gives every manifest the same version.
     VersionReused,
-    /// The server acknowledges a status before it has kept it.
+    /// The server acknowledges a status before it has stored it.
     StatusForgotten,
 }
 
-/// How one world is set up.
+/// Options of one run.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How long trouble lasts before the world is left in peace.
+    /// How long faults are injected.
     pub troubled: Duration,
     pub bug: Option<Bug>,
     /// Write every line of the trace to standard error.
     pub print: bool,
-    /// The database file of this world.
+    /// The database file of this run.
     database: PathBuf,
     installation: Installation,
 }
 
-/// What one world came to.
+/// The result of one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     pub seed: u64,
@@ -62,11 +61,11 @@ pub struct Outcome {
     pub trace: Digest,
     pub events: u64,
     pub verdict: Result<(), Violation>,
-    /// The last lines before the verdict.
+    /// The last lines of the trace.
     pub tail: Vec<String>,
 }
 
-/// Runs worlds one after the other, all from one template database.
+/// Runs simulations one after the other, all from one template database.
 pub struct Simulator {
     runtime: tokio::runtime::Runtime,
     folder: tempfile::TempDir,
@@ -74,16 +73,16 @@ pub struct Simulator {
     installation: Installation,
 }
 
-/// How long the trouble lasts in one world; many small worlds find more than one long one.
+/// How long faults are injected in one run; many short runs find more than one long one.
 pub const TROUBLED: Duration = Duration::from_mins(5);
 
-/// Lines of the trace shown with a failure.
+/// Trace lines shown with a failure.
 const TAIL_LINES: usize = 60;
 
 impl Simulator {
     pub fn new() -> anyhow::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        // Memory, where there is a file system in memory: a thousand worlds sync a million times.
+        // Use a file system in memory if there is one: a thousand runs sync a million times.
         let memory = Path::new("/dev/shm");
         let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }?;
         let template = runtime.block_on(server::template(folder.path()))?;
@@ -91,7 +90,7 @@ impl Simulator {
         Ok(Self { runtime, folder, template, installation })
     }
 
-    /// Lives through the world of one seed.
+    /// Runs the simulation of one seed.
     pub fn run(&self, seed: u64, bug: Option<Bug>, print: bool) -> anyhow::Result<Outcome> {
         let database = self.folder.path().join(format!("{seed}.db"));
         std::fs::copy(&self.template, &database)?;

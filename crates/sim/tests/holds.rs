@@ -1,18 +1,18 @@
-//! News reaches an agent that waits: the real server, the real agent, mutual TLS between them, an hour between two polls.
+//! Long polls: the real server and the real agent over mutual TLS, with an hour between two ordinary polls.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use margrave_api::changes::{ChangeKind, CreateChange, Scope};
+use margrave_api::rollouts::{CreateRollout, RolloutKind, Scope};
 use margrave_sim::chaos::agents::Agent;
 use margrave_sim::chaos::site::Site;
 use margrave_sim::chaos::wait;
 use std::time::Duration;
 
-/// Far below the hour an ordinary poll would take; far above what a loaded machine needs.
+/// Far below the poll interval of an hour; far above what a loaded machine needs.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_change_reaches_an_agent_that_polls_once_an_hour_also_after_a_restart_of_the_server() {
+async fn long_polls_deliver_a_rollout_before_the_next_poll_and_after_a_server_restart() {
     let folder = tempfile::tempdir().unwrap();
     let mut site = Site::new(folder.path(), &folder.path().join("data")).unwrap();
     site.start().await.unwrap();
@@ -29,7 +29,7 @@ async fn a_change_reaches_an_agent_that_polls_once_an_hour_also_after_a_restart_
     deploy(&site, "alpha").await;
     runs(&agent, 1).await;
     waits(&mut site).await;
-    // Killed: nobody lets the agent know.
+    // Killed: the agent gets no response.
     site.server.kill().unwrap();
     site.start().await.unwrap();
     waits(&mut site).await;
@@ -37,45 +37,46 @@ async fn a_change_reaches_an_agent_that_polls_once_an_hour_also_after_a_restart_
     runs(&agent, 2).await;
 }
 
-/// Until the agent's poll is held by the server.
+/// Waits until the server has the agent's long poll open.
 async fn waits(site: &mut Site) {
     let url = site.operators_url("/metrics");
     let http = margrave_sim::chaos::site::plain().unwrap();
-    wait::until("a poll being held", PATIENCE, async || {
+    wait::until("an open long poll", PATIENCE, async || {
         let text = http.get(&url).send().await?.text().await?;
-        let line = text.lines().find(|line| line.starts_with("margrave_polls_held ")).unwrap_or_default().to_owned();
-        Ok(if line == "margrave_polls_held 1" { Ok(()) } else { Err(line) })
+        let line =
+            text.lines().find(|line| line.starts_with("margrave_long_polls_open ")).unwrap_or_default().to_owned();
+        Ok(if line == "margrave_long_polls_open 1" { Ok(()) } else { Err(line) })
     })
     .await
     .unwrap();
 }
 
 async fn deploy(site: &Site, application: &str) {
-    let body = CreateChange {
-        kind: ChangeKind::Create,
+    let body = CreateRollout {
+        kind: RolloutKind::Create,
         application: application.to_owned(),
         version: Some("1.0.0".to_owned()),
         profile: None,
         scope: Scope { selector: Some(String::new()), ..Scope::default() },
-        answers: indexmap::IndexMap::new(),
-        policy: margrave_api::policies::PolicyWish::default(),
-        skip_unfit: false,
-        reason: None,
+        values: indexmap::IndexMap::new(),
+        policy: margrave_api::policies::PolicyPatch::default(),
+        skip_incompatible: false,
+        comment: None,
     };
     let api = site.api().unwrap();
-    wait::until("the device being known", PATIENCE, async || {
+    wait::until("the first report of the device", PATIENCE, async || {
         Ok(api
             .create_deployments(&body)
             .await
             .map_err(|error| error.to_string())
-            .and_then(|change| if change.total == 1 { Ok(()) } else { Err(format!("{} targets", change.total)) }))
+            .and_then(|rollout| if rollout.total == 1 { Ok(()) } else { Err(format!("{} targets", rollout.total)) }))
     })
     .await
     .unwrap();
 }
 
 async fn runs(agent: &Agent, count: usize) {
-    wait::until("the agent carrying it out", PATIENCE, async || {
+    wait::until("the agent to apply it", PATIENCE, async || {
         let running = agent.world()?.deployments.len();
         Ok(if running == count { Ok(()) } else { Err(format!("{running} run")) })
     })

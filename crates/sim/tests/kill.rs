@@ -1,9 +1,11 @@
-//! Server and agents killed with -9 at random points, over and over; afterwards every promise is looked up.
+//! Server and agents killed with -9 repeatedly at random points; afterwards everything acknowledged is verified.
 
 use margrave_api::devices::DeviceRef;
+use margrave_sim::chaos::activity::{
+    APPLICATIONS, RunContext, ThirdPartyDevice, WatchResult, operate, report_all_installed, watch,
+};
 use margrave_sim::chaos::agents::Agent;
 use margrave_sim::chaos::device::DeviceClient;
-use margrave_sim::chaos::life::{APPLICATIONS, Stage, Stranger, Watched, operate, report_to_the_end, watch};
 use margrave_sim::chaos::site::Site;
 use margrave_sim::chaos::{verdict, wait};
 use rand::rngs::StdRng;
@@ -12,8 +14,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch as signal;
 
-/// Kills of the server, and of agents, in an ordinary run; `make soak` asks for more.
-const KILLS_DEFAULT: u32 = 100;
+/// Kills of the server and of agents in an ordinary run; `make soak` uses more.
+const KILLS_DEFAULT: u32 = 30;
 
 /// Devices of the fleet: single ones and one gateway with children.
 const SINGLE_AGENTS: usize = 4;
@@ -23,7 +25,7 @@ fn number(name: &str, default: u32) -> u32 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}: `{text}`")))
 }
 
-/// The moment of a kill is the fault that is injected, so it comes from the seed.
+/// The moment of a kill is the injected fault, so it comes from the seed.
 async fn a_while(dice: &mut StdRng, max_ms: u64) {
     tokio::time::sleep(Duration::from_millis(dice.random_range(0..=max_ms))).await;
 }
@@ -53,7 +55,7 @@ async fn build(site: &Site) -> anyhow::Result<Fleet> {
         agents.iter().flat_map(|agent| agent.devices.iter().map(move |device| reference(agent, device))).collect();
     let api = site.api()?;
     for DeviceRef { client, device } in &devices {
-        wait::until("a device reporting itself", Duration::from_mins(1), async || {
+        wait::until("the first report of a device", Duration::from_mins(1), async || {
             Ok(api.device(client, device).await.map(|_| ()).map_err(|error| error.to_string()))
         })
         .await?;
@@ -77,7 +79,7 @@ async fn kill_server(site: &mut Site, kills: u32, up: &signal::Sender<bool>, dic
         a_while(dice, 800).await;
         site.server.kill()?;
         up.send_replace(false);
-        // Some do not live to see their first request.
+        // Some are killed before their first request.
         if dice.random_bool(0.15) && site.server.kills < kills {
             site.server.start()?;
             a_while(dice, 150).await;
@@ -89,11 +91,11 @@ async fn kill_server(site: &mut Site, kills: u32, up: &signal::Sender<bool>, dic
     Ok(())
 }
 
-fn check_watched(watched: &[Watched]) {
+fn check_watched(watched: &[WatchResult]) {
     let violations: Vec<_> = watched.iter().flat_map(|one| &one.violations).collect();
-    assert!(violations.is_empty(), "manifests went wrong: {violations:?}");
+    assert!(violations.is_empty(), "invalid manifests: {violations:?}");
     let seen: usize = watched.iter().map(|one| one.versions.len()).sum();
-    assert!(seen > watched.len() * 3, "the watchers saw only {seen} manifests: nothing was tried");
+    assert!(seen > watched.len() * 3, "the watchers saw only {seen} manifests: too little was tested");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -106,10 +108,10 @@ async fn nothing_acknowledged_is_lost_by_kill_9() {
     let Fleet { agents, mut devices } = build(&site).await.unwrap();
     let (up, up_seen) = signal::channel(true);
     let (stop, stop_seen) = signal::channel(false);
-    let stage = Stage { ledger: Arc::new(Mutex::default()), up: up_seen, stop: stop_seen };
+    let stage = RunContext { ledger: Arc::new(Mutex::default()), up: up_seen, stop: stop_seen };
     let stranger = || {
         let identity = folder.path().join("identities").join("stranger");
-        Stranger { client: "stranger".to_owned(), device: DeviceClient::open(&identity).unwrap() }
+        ThirdPartyDevice { client: "stranger".to_owned(), device: DeviceClient::open(&identity).unwrap() }
     };
     site.mint("stranger").unwrap();
     stranger().report_itself(&stage).await.unwrap();
@@ -133,22 +135,26 @@ async fn nothing_acknowledged_is_lost_by_kill_9() {
 
     assert_eq!(site.server.kills, kills);
     assert_eq!(agents.iter().map(|agent| agent.daemon.kills).sum::<u32>(), kills);
-    let ledger = Arc::into_inner(stage.ledger).expect("everybody has gone home").into_inner().unwrap();
-    assert!(ledger.len() > kills as usize, "only {} promises in {kills} lives: nothing was tried", ledger.len());
+    let ledger = Arc::into_inner(stage.ledger).expect("all tasks have ended").into_inner().unwrap();
+    assert!(
+        ledger.len() > kills as usize,
+        "only {} acknowledged operations in {kills} kills: too little was tested",
+        ledger.len()
+    );
     verdict::promises(&site, &api, &ledger).await.unwrap();
-    // The checker is awake: one promise that was never made, and it finds out.
+    // Prove that the checker works: it must detect an operation that never happened.
     let mut wrong = ledger.clone();
     wrong.labels.push(("dev-1".to_owned(), "dev-1".to_owned(), "kill.example/never".to_owned(), "1".to_owned()));
-    assert!(verdict::promises(&site, &api, &wrong).await.is_err(), "a broken promise was overlooked");
+    assert!(verdict::promises(&site, &api, &wrong).await.is_err(), "a lost operation was not detected");
     eprintln!(
-        "{} promises kept over {kills} kills of the server and {kills} of agents: {} changes, {} labels, {} tokens, {} groups",
+        "{} acknowledged operations survived {kills} kills of the server and {kills} of agents: {} rollouts, {} labels, {} tokens, {} groups",
         ledger.len(),
-        ledger.changes.len(),
+        ledger.rollouts.len(),
         ledger.labels.len(),
         ledger.tokens.len(),
         ledger.groups.len(),
     );
-    report_to_the_end(&stranger(), &api).await.unwrap();
+    report_all_installed(&stranger(), &api).await.unwrap();
     verdict::converged(&api).await.unwrap();
     verdict::no_orphans(&api, &agents).await.unwrap();
     for agent in &mut agents {

@@ -1,9 +1,9 @@
-//! One change over two thousand devices, its server killed in the middle of it: resumed, and carried out exactly once.
+//! One rollout to two thousand devices with the server killed in the middle: it resumes and completes exactly once.
 
 use margo::capabilities::{DeviceCapabilities, UnknownTypes};
 use margo::{ClientId, DeviceId};
-use margrave_api::changes::{ChangeKind, CreateChange, Scope};
 use margrave_api::client::PageQuery;
+use margrave_api::rollouts::{CreateRollout, RolloutKind, Scope};
 use margrave_core::model::{Actor, ClientState, DeviceKey};
 use margrave_core::time::Timestamp;
 use margrave_sim::chaos::site::Site;
@@ -19,18 +19,18 @@ use std::time::Duration;
 
 const DEVICES: usize = 2_000;
 
-/// Kills that must have met the change unfinished, or the test has shown nothing.
+/// Kills that must hit the unfinished rollout, or the test proves nothing.
 const KILLS_IN_PROGRESS: u32 = 3;
 
-/// More kills than this and the change makes no progress between them.
+/// More kills mean that the rollout makes no progress between them.
 const KILLS_MAX: u32 = 60;
 
-/// Clients and devices as they stand after two thousand enrolments, put in by the store's own calls.
+/// Writes clients and devices to the store, as after two thousand enrollments.
 async fn prepare(data: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(data)?;
     let url = format!("sqlite://{}", data.join("margrave.db").display());
     let store = Store::open(&StoreOptions { url, readers: 1 }).await?;
-    let actor = Actor { name: "test".to_owned(), reason: None, request_id: None };
+    let actor = Actor { name: "test".to_owned(), comment: None, request_id: None };
     let at = Timestamp(1_780_000_000_000_000);
     for index in 0..DEVICES {
         let client: ClientId = format!("dev-{index:04}").parse()?;
@@ -45,8 +45,8 @@ async fn prepare(data: &Path) -> anyhow::Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_change_over_two_thousand_devices_survives_kills_and_happens_once() {
-    // A file system in memory where there is one: kill -9 loses nothing of either kind, and the setup is faster.
+async fn a_rollout_to_two_thousand_devices_survives_kills_and_completes_once() {
+    // Use a file system in memory if there is one: kill -9 loses no data there either, and the setup is faster.
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap();
     let data = folder.path().join("data");
@@ -55,28 +55,28 @@ async fn a_change_over_two_thousand_devices_survives_kills_and_happens_once() {
     site.start().await.unwrap();
     site.import("alpha", "1.0.0", 1).unwrap();
     let api = site.api().unwrap();
-    let body = CreateChange {
-        kind: ChangeKind::Create,
+    let body = CreateRollout {
+        kind: RolloutKind::Create,
         application: "alpha".to_owned(),
         version: Some("1.0.0".to_owned()),
         profile: None,
         scope: Scope { selector: Some(String::new()), ..Scope::default() },
-        answers: indexmap::IndexMap::new(),
-        policy: margrave_api::policies::PolicyWish::default(),
-        skip_unfit: false,
-        reason: Some("everywhere".to_owned()),
+        values: indexmap::IndexMap::new(),
+        policy: margrave_api::policies::PolicyPatch::default(),
+        skip_incompatible: false,
+        comment: Some("everywhere".to_owned()),
     };
-    let change = api.create_deployments(&body).await.unwrap();
-    assert_eq!(change.total, DEVICES as u64);
+    let rollout = api.create_deployments(&body).await.unwrap();
+    assert_eq!(rollout.total, DEVICES as u64);
 
     let mut dice = StdRng::seed_from_u64(7);
     let (mut in_progress, mut published) = (0, 0);
     for _ in 0..KILLS_MAX {
-        // The moment of the kill is the fault that is injected.
+        // The moment of the kill is the injected fault.
         tokio::time::sleep(Duration::from_millis(dice.random_range(0..300))).await;
         site.server.kill().unwrap();
         site.start().await.unwrap();
-        let now = api.change(&change.id).await.unwrap();
+        let now = api.rollout(&rollout.id).await.unwrap();
         assert!(now.published >= published, "progress went back from {published} to {}", now.published);
         published = now.published;
         if now.finished {
@@ -84,10 +84,10 @@ async fn a_change_over_two_thousand_devices_survives_kills_and_happens_once() {
         }
         in_progress += 1;
     }
-    assert!(in_progress >= KILLS_IN_PROGRESS, "only {in_progress} kills met the change at work");
-    let done = wait::until("the change being carried out", Duration::from_mins(2), async || {
-        let change = api.change(&change.id).await?;
-        Ok(if change.finished { Ok(change) } else { Err(format!("{} of {}", change.published, change.total)) })
+    assert!(in_progress >= KILLS_IN_PROGRESS, "only {in_progress} kills hit the unfinished rollout");
+    let done = wait::until("completion of the rollout", Duration::from_mins(2), async || {
+        let rollout = api.rollout(&rollout.id).await?;
+        Ok(if rollout.finished { Ok(rollout) } else { Err(format!("{} of {}", rollout.published, rollout.total)) })
     })
     .await
     .unwrap();
@@ -96,7 +96,7 @@ async fn a_change_over_two_thousand_devices_survives_kills_and_happens_once() {
     // Exactly once: one deployment at its first revision per device, one manifest after the empty one per client.
     let deployments = all_deployments(&api).await.unwrap();
     assert_eq!(deployments.len(), DEVICES);
-    assert!(deployments.iter().all(|one| one.revision == 1 && one.target_version == 2 && one.change == change.id));
+    assert!(deployments.iter().all(|one| one.revision == 1 && one.target_version == 2 && one.rollout == rollout.id));
     let devices: BTreeSet<_> = deployments.iter().map(|one| (&one.client, &one.device)).collect();
     assert_eq!(devices.len(), DEVICES);
     let mut page = PageQuery { limit: Some(1000), after: None };

@@ -1,15 +1,15 @@
-//! A thousand small worlds, each from its seed; and proof that a world with a mistake in it is found out.
+//! Hundreds of short simulations, each from its seed; and proof that deliberate bugs are detected.
 
 use margrave_sim::simulation::{Bug, Outcome, Simulator};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Worlds in an ordinary run; `make soak` asks for more.
-const SEEDS_DEFAULT: u64 = 1000;
+/// Seeds in an ordinary run; `make soak` uses more.
+const SEEDS_DEFAULT: u64 = 300;
 
-/// Worlds live in one thread each; as many at a time as small machines have cores.
+/// Each simulation runs in one thread; as many at a time as small machines have cores.
 const THREADS: usize = 2;
 
-/// Worlds within which every planted mistake must show.
+/// Seeds within which every deliberate bug must be detected.
 const SEEDS_WITH_BUG: u64 = 40;
 
 fn number(name: &str) -> Option<u64> {
@@ -19,7 +19,7 @@ fn number(name: &str) -> Option<u64> {
 fn report(outcome: &Outcome) -> String {
     let Err(violation) = &outcome.verdict else { return String::new() };
     format!(
-        "\n{}\n\nseed {} broke a promise after {} events: {violation}\nreplay it with\n  \
+        "\n{}\n\nseed {} violated an invariant after {} events: {violation}\nreplay it with\n  \
          MARGRAVE_SEED={} cargo test -p margrave-sim --test simulation -- --nocapture\n",
         outcome.tail.join("\n"),
         outcome.seed,
@@ -29,7 +29,7 @@ fn report(outcome: &Outcome) -> String {
 }
 
 #[test]
-fn every_seed_keeps_every_promise() {
+fn no_seed_violates_an_invariant() {
     if let Some(seed) = number("MARGRAVE_SEED") {
         let outcome = Simulator::new().unwrap().run(seed, None, true).unwrap();
         assert!(outcome.verdict.is_ok(), "{}", report(&outcome));
@@ -66,21 +66,21 @@ fn every_seed_keeps_every_promise() {
     let one = |outcome: &Outcome| format!("\n  seed {}: {}", outcome.seed, outcome.verdict.as_ref().unwrap_err());
     let all: String = failed.iter().map(one).collect();
     assert!(failed.is_empty(), "{} of {seeds} seeds failed:{all}\n{}", failed.len(), report(&failed[0]));
-    assert!(events > seeds * 50, "{seeds} worlds had only {events} events: nothing was tried");
+    assert!(events > seeds * 50, "{seeds} simulations had only {events} events: too little was tested");
 }
 
 #[test]
-fn the_same_seed_gives_the_same_world() {
+fn the_same_seed_gives_the_same_run() {
     let simulator = Simulator::new().unwrap();
     let mut traces = Vec::new();
     for seed in 0..6 {
         let first = simulator.run(seed, None, false).unwrap();
         let second = simulator.run(seed, None, false).unwrap();
-        assert_eq!((&first.trace, first.events), (&second.trace, second.events), "seed {seed} went two ways");
+        assert_eq!((&first.trace, first.events), (&second.trace, second.events), "seed {seed} is not deterministic");
         traces.push(first.trace);
     }
     traces.dedup();
-    assert_eq!(traces.len(), 6, "different seeds give different worlds");
+    assert_eq!(traces.len(), 6, "different seeds give different runs");
 }
 
 fn is_caught(bug: Bug, rule: &str) -> anyhow::Result<()> {
@@ -94,20 +94,20 @@ fn is_caught(bug: Bug, rule: &str) -> anyhow::Result<()> {
             rules.push(violation.rule);
         }
     }
-    anyhow::bail!("{bug:?} was not caught by `{rule}` in {SEEDS_WITH_BUG} worlds; broken were {rules:?}");
+    anyhow::bail!("{bug:?} was not caught by `{rule}` in {SEEDS_WITH_BUG} simulations; violated were {rules:?}");
 }
 
 #[test]
-fn an_agent_that_sends_the_accepted_etag_is_caught() {
+fn detects_an_agent_that_sends_the_accepted_etag() {
     is_caught(Bug::AcceptedEtag, "If-None-Match carries only a reconciled ETag").unwrap();
 }
 
 #[test]
-fn a_server_that_reuses_a_version_is_caught() {
-    is_caught(Bug::VersionReused, "versions of a client only grow").unwrap();
+fn detects_a_server_that_reuses_a_version() {
+    is_caught(Bug::VersionReused, "manifest versions of a client only increase").unwrap();
 }
 
 #[test]
-fn a_server_that_forgets_an_acknowledged_status_is_caught() {
+fn detects_a_server_that_loses_an_acknowledged_status() {
     is_caught(Bug::StatusForgotten, "an acknowledged status is never lost").unwrap();
 }

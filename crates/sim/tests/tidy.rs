@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+#[path = "tidy/vocabulary.rs"]
+mod vocabulary;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -193,10 +196,10 @@ fn conformance_names_tests_that_exist() {
     check_complete(&rules);
 }
 
-/// Every row of the table of defined behaviour is shown by tests that exist.
+/// Every row of the table of defined behavior is shown by tests that exist.
 #[test]
-fn behaviour_names_tests_that_exist() {
-    let text = std::fs::read_to_string(root().join("docs/guides/behaviour.md")).unwrap();
+fn behavior_names_tests_that_exist() {
+    let text = std::fs::read_to_string(root().join("docs/guides/behavior.md")).unwrap();
     let situations = text.split("## Situations").nth(1).unwrap().split("\n## ").next().unwrap();
     let rows: Vec<_> = situations.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
     assert!(rows.len() >= 10, "the table holds only {} rows", rows.len());

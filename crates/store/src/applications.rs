@@ -14,7 +14,7 @@ use serde_json::json;
 use sqlx::AnyConnection;
 use sqlx::any::AnyRow;
 
-/// What people call an application.
+/// The display name of an application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
     pub application: ApplicationId,
@@ -95,7 +95,8 @@ async fn insert_resources(connection: &mut AnyConnection, version: &ApplicationV
 }
 
 impl Store {
-    /// Adds a version with its blobs (description and resources). The same package again is fine and returns false;
+    /// Adds a version with its blobs (description and resources). Adding the same package again succeeds and returns
+    /// false;
     /// another package under the same version fails with `Exists`.
     pub async fn version_add(
         &self,
@@ -112,7 +113,7 @@ impl Store {
                     .bind(&version.version)
                     .fetch_one(&mut *transaction)
                     .await
-                    .during("compare with the package that is there")?;
+                    .during("compare with the stored package")?;
             let known: Digest = Columns::of("application_versions", &row).parsed("package_digest")?;
             return if known == version.package_digest {
                 Ok(false)
@@ -185,7 +186,7 @@ impl Store {
         let mut page: Vec<(ApplicationVersion, u32)> = Vec::with_capacity(rows.len());
         for row in &rows {
             let version = read(row)?;
-            // Two versions imported at the same instant: the first stands for both.
+            // Two versions imported at the same instant: the first represents both.
             if page.last().is_none_or(|(last, _)| last.application != version.application) {
                 let count = Columns::of("application_versions", row).unsigned("version_count")?;
                 page.push((self.with_resources(version).await?, count as u32));
@@ -226,7 +227,7 @@ impl Store {
         Ok(version)
     }
 
-    /// Fails with `InUse` while a deployment is on it.
+    /// Fails with `InUse` while a deployment uses it.
     pub async fn version_delete(
         &self,
         actor: &Actor,
@@ -253,11 +254,11 @@ impl Store {
     }
 }
 
-/// What keeps a version from going, in words.
+/// What prevents the deletion of a version.
 async fn used_by(connection: &mut AnyConnection, application: &ApplicationId, version: &str) -> Result<Option<String>> {
     let row = sqlx::query(
         "SELECT (SELECT COUNT(*) FROM deployments WHERE application = $1 AND version = $2 AND desired = 'present') AS placed,
-                (SELECT COUNT(*) FROM changes WHERE application = $1 AND version = $2 AND finished_at IS NULL) AS coming",
+                (SELECT COUNT(*) FROM rollouts WHERE application = $1 AND version = $2 AND finished_at IS NULL) AS coming",
     )
     .bind(application.as_str())
     .bind(version)
@@ -267,12 +268,12 @@ async fn used_by(connection: &mut AnyConnection, application: &ApplicationId, ve
     let row = Columns::of("deployments", &row);
     Ok(match (row.unsigned("placed")?, row.unsigned("coming")?) {
         (0, 0) => None,
-        (0, coming) => Some(format!("{coming} unfinished changes")),
+        (0, coming) => Some(format!("{coming} unfinished rollouts")),
         (placed, _) => Some(format!("{placed} deployments")),
     })
 }
 
-/// Deletes the rows and gives the package digest; the blobs go with the next pruning.
+/// Deletes the rows and returns the package digest; the next pruning removes the blobs.
 async fn delete(connection: &mut AnyConnection, application: &ApplicationId, version: &str) -> Result<Option<String>> {
     let resources =
         sqlx::query("DELETE FROM application_resources WHERE application = $1 AND version = $2 RETURNING digest")

@@ -1,8 +1,8 @@
-//! The audit chain: append-only, hash-chained, in the same transaction as the change.
+//! The audit chain: append-only, hash-chained, in the same transaction as the modification.
 
+use crate::batched::{Insert, Statement, StatementBatch};
 use crate::error::During;
-use crate::many::{Insert, Pile, Statement};
-use crate::open::{Writing, commit};
+use crate::open::{WriteTransaction, commit};
 use crate::rows::{Columns, containing, to_json};
 use crate::{Result, Store, StoreError, events};
 use margrave_core::audit::{GENESIS, hash};
@@ -13,17 +13,18 @@ use serde_json::Value;
 use sqlx::AssertSqlSafe;
 use sqlx::any::AnyRow;
 
-/// Which records; what is not given is not asked about.
+/// Which records; an empty field does not filter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuditFilter {
     pub actor: Option<String>,
-    /// An action or its beginning up to a dot: `client` finds `client.retire`.
+    /// An action or its beginning up to a dot: `client` matches `client.decommission`.
     pub action: Option<String>,
-    /// Part of what it is about or of what it says, such as `press-07`. Wider than what people mean: whoever asks looks again.
+    /// Part of the subject or the states, such as `press-07`. Finds more than people mean: the caller filters the
+    /// results.
     pub text: Option<String>,
-    /// Together with `text`: also what is about these applications.
+    /// Together with `text`: also matches records about these applications.
     pub applications: Vec<String>,
-    /// All of what it is about, such as `client/press-07`.
+    /// The whole subject, such as `client/press-07`.
     pub of: Option<String>,
     /// Not older than this.
     pub since: Option<Timestamp>,
@@ -31,10 +32,10 @@ pub struct AuditFilter {
     pub until: Option<Timestamp>,
 }
 
-/// How many records verification reads at once.
+/// How many records verification reads at a time.
 const VERIFY_PAGE: i64 = 1_000;
 
-/// One record to be appended when the transaction ends.
+/// A record to append at the end of the transaction.
 pub(crate) struct Entry<'a> {
     pub(crate) actor: &'a Actor,
     pub(crate) action: &'a str,
@@ -45,29 +46,29 @@ pub(crate) struct Entry<'a> {
 
 const ATTEMPT: &str = "append to the audit chain";
 
-/// Both heads at once.
+/// Both heads with one statement.
 const SELECT_HEADS: &str =
     "SELECT a.seq, a.hash, e.newest FROM audit_head a JOIN event_head e ON e.id = a.id WHERE a.id = 1";
-/// The same where others may append at the same time; in this order by everybody.
+/// The same with locks, for PostgreSQL; all transactions lock in this order.
 const LOCK_HEADS: &str =
     "SELECT a.seq, a.hash, e.newest FROM audit_head a JOIN event_head e ON e.id = a.id WHERE a.id = 1
                           FOR UPDATE";
 
-/// Appends to the chain, and an event for each record. The last thing a transaction does: on PostgreSQL the head rows are
-/// locked from here to the commit.
+/// Appends to the chain, and an event for each record. Must be the last statement of a transaction: on PostgreSQL the
+/// head rows are locked from here to the commit.
 pub(crate) async fn append(
-    transaction: &mut Writing,
+    transaction: &mut WriteTransaction,
     entries: Vec<Entry<'_>>,
     now: Timestamp,
 ) -> Result<Vec<AuditRecord>> {
-    let pile = Pile::new(transaction);
-    append_behind(transaction, pile, entries, now).await
+    let pile = StatementBatch::new(transaction);
+    append_after_batch(transaction, pile, entries, now).await
 }
 
-/// The same behind what is on a pile, in as few trips as can be.
-pub(crate) async fn append_behind(
-    transaction: &mut Writing,
-    pile: Pile<'_>,
+/// The same after the statements of a batch, in as few round trips as possible.
+pub(crate) async fn append_after_batch(
+    transaction: &mut WriteTransaction,
+    pile: StatementBatch<'_>,
     entries: Vec<Entry<'_>>,
     now: Timestamp,
 ) -> Result<Vec<AuditRecord>> {
@@ -75,7 +76,7 @@ pub(crate) async fn append_behind(
         pile.write(transaction, ATTEMPT).await?;
         return Ok(Vec::new());
     }
-    let pile = pile.write_apart(transaction, ATTEMPT).await?;
+    let pile = pile.write_early(transaction, ATTEMPT).await?;
     let select = if transaction.is_shared() { LOCK_HEADS } else { SELECT_HEADS };
     let heads = sqlx::query(select).fetch_one(&mut **transaction).await.during("take the head of the audit chain")?;
     let heads = Columns::of("audit_head", &heads);
@@ -88,7 +89,7 @@ pub(crate) async fn append_behind(
         records.push(record);
     }
     let events = records.iter().map(of_audit).collect();
-    let events = events::number_behind(transaction, heads.number("newest")?, events, now);
+    let events = events::number_after(transaction, heads.number("newest")?, events, now);
     let mut pile = pile;
     pile.insert(&INSERT, records.iter().collect(), |row, record: &&AuditRecord| bind(row, record));
     let text = |first| format!("UPDATE audit_head SET seq = ${first}, hash = ${} WHERE id = 1", first + 1);
@@ -105,7 +106,7 @@ fn chain(entry: Entry<'_>, seq: i64, previous_hash: &str, now: Timestamp) -> Aud
         seq,
         at: now,
         actor: actor.name.clone(),
-        reason: actor.reason.clone(),
+        comment: actor.comment.clone(),
         request_id: actor.request_id.clone(),
         action: action.to_owned(),
         subject,
@@ -119,7 +120,7 @@ fn chain(entry: Entry<'_>, seq: i64, previous_hash: &str, now: Timestamp) -> Aud
 }
 
 const INSERT: Insert = Insert {
-    into: "audit (seq, at, actor, reason, request_id, action, subject, before_state, after_state, previous_hash, hash)",
+    into: "audit (seq, at, actor, comment, request_id, action, subject, before_state, after_state, previous_hash, hash)",
     columns: 11,
     on_conflict: "",
     attempt: ATTEMPT,
@@ -130,7 +131,7 @@ fn bind<'q>(statement: Statement<'q>, record: &AuditRecord) -> Statement<'q> {
         .bind(record.seq)
         .bind(record.at.0)
         .bind(record.actor.clone())
-        .bind(record.reason.clone())
+        .bind(record.comment.clone())
         .bind(record.request_id.clone())
         .bind(record.action.clone())
         .bind(record.subject.clone())
@@ -146,7 +147,7 @@ fn read(row: &AnyRow) -> Result<AuditRecord> {
         seq: row.number("seq")?,
         at: row.time("at")?,
         actor: row.text("actor")?,
-        reason: row.text_maybe("reason")?,
+        comment: row.text_maybe("comment")?,
         request_id: row.text_maybe("request_id")?,
         action: row.text("action")?,
         subject: row.text("subject")?,
@@ -174,14 +175,14 @@ impl Store {
         Ok(records.into_iter().next().expect("one entry makes one record"))
     }
 
-    /// The place of the last record; 0 when there is none.
-    pub async fn audit_place(&self) -> Result<i64> {
+    /// The sequence number of the last record; 0 if there is none.
+    pub async fn audit_newest_seq(&self) -> Result<i64> {
         let row = sqlx::query("SELECT seq FROM audit_head WHERE id = 1").fetch_one(&self.read).await;
         let row = row.during("read the end of the audit chain")?;
         Columns::of("audit_head", &row).number("seq")
     }
 
-    /// Newest first, below `before`; optionally of one subject.
+    /// Newest first, below `before`; optionally for one subject.
     pub async fn audit_page(&self, subject: Option<&str>, before: Option<i64>, limit: u32) -> Result<Vec<AuditRecord>> {
         let before = before.unwrap_or(i64::MAX);
         let query = match subject {
@@ -197,15 +198,15 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// About where the records of this time begin: the first that is not older, found by halving, since later records are of
-    /// later times. A clock that was put back makes it a little wrong.
-    pub async fn audit_place_at(&self, at: Timestamp) -> Result<i64> {
-        let (mut low, mut high) = (1, self.audit_place().await? + 1);
+    /// Approximately the first record that is not older than `at`, found by binary search, since times increase with
+    /// the sequence number. A clock that was set back makes the result slightly wrong.
+    pub async fn audit_seq_at(&self, at: Timestamp) -> Result<i64> {
+        let (mut low, mut high) = (1, self.audit_newest_seq().await? + 1);
         while low < high {
             let middle = low + (high - low) / 2;
             let row = sqlx::query("SELECT at FROM audit WHERE seq = $1").bind(middle).fetch_optional(&self.read).await;
             let row = row.during("find a time in the audit chain")?;
-            // A record somebody took away says nothing; verifying finds it.
+            // A deleted record has no time; verification finds it.
             let older = row.map(|row| Columns::of("audit", &row).time("at")).transpose()?.is_some_and(|one| one < at);
             if older {
                 low = middle + 1;
@@ -216,7 +217,7 @@ impl Store {
         Ok(low)
     }
 
-    /// Newest first, above `above` and below `before`, whatever the filter lets through.
+    /// Newest first, above `above` and below `before`, filtered.
     pub async fn audit_search(
         &self,
         filter: &AuditFilter,
@@ -233,7 +234,7 @@ impl Store {
             })
             .collect();
         let named = named.concat();
-        // An empty text stands for "not asked about"; no name is empty.
+        // An empty text means "no filter"; no name is empty.
         let text = format!(
             "SELECT * FROM audit WHERE seq < $1 AND seq > $8 AND at >= $2 AND at < $3 AND ($4 = '' OR actor = $4)
                AND ($5 = '' OR action = $5 OR SUBSTR(action, 1, LENGTH($5) + 1) = $5 || '.')
@@ -242,7 +243,7 @@ impl Store {
                AND ($9 = '' OR subject = $9)
              ORDER BY seq DESC LIMIT $7"
         );
-        // The text is made of our own literals and numbers of places; values are bound.
+        // The statement consists of our own literals and placeholder numbers; values are bound.
         let query = sqlx::query(AssertSqlSafe(text))
             .bind(before)
             .bind(filter.since.map_or(i64::MIN, |since| since.0))
@@ -259,7 +260,7 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// Who has done something lately, in order of name.
+    /// Recent actors, in order of name.
     pub async fn audit_actors(&self, records: u32) -> Result<Vec<String>> {
         let rows = sqlx::query(
             "SELECT DISTINCT actor FROM (SELECT actor FROM audit ORDER BY seq DESC LIMIT $1) lately
@@ -268,13 +269,13 @@ impl Store {
         .bind(i64::from(records))
         .fetch_all(&self.read)
         .await
-        .during("list who has done something")?;
+        .during("list actors of the audit chain")?;
         rows.iter().map(|row| Columns::of("audit", row).text("actor")).collect()
     }
 
-    /// Walks the whole chain; `Ok(Err(seq))` names the first record that does not fit.
+    /// Verifies the whole chain; `Ok(Err(seq))` names the first record that does not match.
     ///
-    /// The head is read first: records appended while walking are left to the next time.
+    /// Reads the head first: records appended during verification are left to the next one.
     pub async fn audit_verify(&self) -> Result<std::result::Result<u64, i64>> {
         let head = sqlx::query("SELECT seq, hash FROM audit_head WHERE id = 1").fetch_one(&self.read).await;
         let head = head.during("read the head of the audit chain")?;
@@ -295,7 +296,7 @@ impl Store {
             for row in &rows {
                 let record = match read(row) {
                     Ok(record) => record,
-                    // A record nobody can read any more does not fit either.
+                    // An unreadable record does not match either.
                     Err(StoreError::Inconsistent { .. }) => return Ok(Err(seq + 1)),
                     Err(other) => return Err(other),
                 };

@@ -1,7 +1,7 @@
 //! Content-addressed bytes.
 
+use crate::batched::{Insert, Statement, StatementBatch};
 use crate::error::During;
-use crate::many::{Insert, Pile, Statement};
 use crate::rows::Columns;
 use crate::seal::{Cell, Sealing};
 use crate::{Result, Store};
@@ -10,8 +10,8 @@ use margrave_core::time::Timestamp;
 use sqlx::AnyConnection;
 use std::collections::BTreeMap;
 
-/// Stores bytes under their digest. Storing them again only renews `stored_at`, which keeps the garbage collector away while
-/// the transaction that refers to them is still open.
+/// Stores bytes under their digest. Storing them again only renews `stored_at`, which protects them from garbage
+/// collection while the transaction that refers to them is still open.
 const INSERT: Insert = Insert {
     into: "blobs (digest, size, body, stored_at)",
     columns: 4,
@@ -19,7 +19,8 @@ const INSERT: Insert = Insert {
     attempt: "store blobs",
 };
 
-/// Bytes that are sealed. The same may be there in the clear, from before they were marked sensitive; the reverse never happens.
+/// Sealed bytes. They may replace the same bytes in the clear, from before they were marked sensitive; never the
+/// reverse.
 const INSERT_SEALED: Insert = Insert {
     into: "blobs (digest, size, body, stored_at, sealed_with)",
     columns: 5,
@@ -28,18 +29,18 @@ const INSERT_SEALED: Insert = Insert {
     attempt: "store sealed blobs",
 };
 
-/// In order of digest, so that two transactions with blobs in common never wait for each other crosswise.
+/// In order of digest, so that two transactions with common blobs never deadlock.
 pub(crate) async fn put(connection: &mut AnyConnection, blobs: &BTreeMap<Digest, &[u8]>, now: Timestamp) -> Result<()> {
     let rows: Vec<Row<'_>> = blobs.iter().map(|(digest, body)| (digest.clone(), *body, now)).collect();
     INSERT.rows(connection, &rows, bind).await
 }
 
-/// As [`put`], with other statements.
-pub(crate) fn pile<'p>(pile: &mut Pile<'p>, blobs: BTreeMap<Digest, &'p [u8]>, now: Timestamp) {
+/// As [`put`], in a batch with other statements.
+pub(crate) fn pile<'p>(pile: &mut StatementBatch<'p>, blobs: BTreeMap<Digest, &'p [u8]>, now: Timestamp) {
     pile.insert(&INSERT, blobs.into_iter().map(|(digest, body)| (digest, body, now)).collect(), bind);
 }
 
-/// As [`put`], for bytes that hold something sensitive.
+/// As [`put`], for bytes with sensitive values.
 pub(crate) async fn put_sealed(
     connection: &mut AnyConnection,
     blobs: &BTreeMap<Digest, &[u8]>,
@@ -49,9 +50,9 @@ pub(crate) async fn put_sealed(
     INSERT_SEALED.rows(connection, &seal(blobs, sealing, now)?, bind_sealed).await
 }
 
-/// As [`put_sealed`], with other statements.
-pub(crate) fn pile_sealed(
-    pile: &mut Pile<'_>,
+/// As [`put_sealed`], in a batch with other statements.
+pub(crate) fn batch_sealed(
+    pile: &mut StatementBatch<'_>,
     blobs: &BTreeMap<Digest, &[u8]>,
     sealing: &Sealing,
     now: Timestamp,
@@ -62,7 +63,7 @@ pub(crate) fn pile_sealed(
 
 struct SealedRow {
     digest: Digest,
-    /// Of the clear bytes.
+    /// Digest of the clear bytes.
     size: usize,
     body: Vec<u8>,
     sealed_with: String,
@@ -91,7 +92,7 @@ pub(crate) fn read(row: Columns<'_>, digest: &Digest, sealing: &Sealing) -> Resu
     open(row, row.bytes("body")?, digest, sealing)
 }
 
-/// The same where the body was read already.
+/// The same for a body that was already read.
 pub(crate) fn open(row: Columns<'_>, body: Vec<u8>, digest: &Digest, sealing: &Sealing) -> Result<Vec<u8>> {
     match row.text_maybe("sealed_with")? {
         Some(key) => sealing.open_bytes(cell(digest), &key, body),
@@ -105,13 +106,13 @@ fn bind<'q>(statement: Statement<'q>, (digest, body, now): &Row<'_>) -> Statemen
     statement.bind(digest.to_string()).bind(body.len() as i64).bind(body.to_vec()).bind(now.0)
 }
 
-/// Notes that a blob lost a reference, so that the next pruning looks whether it has any left.
+/// Notes that a blob lost a reference, so that the next pruning checks whether it has any left.
 pub(crate) async fn dereferenced(connection: &mut AnyConnection, digest: &str) -> Result<()> {
     sqlx::query("INSERT INTO blob_candidates (digest) VALUES ($1) ON CONFLICT (digest) DO NOTHING")
         .bind(digest)
         .execute(connection)
         .await
-        .during("note a blob for collection")?;
+        .during("note a blob for garbage collection")?;
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Moving the write-ahead log of SQLite into the database, beside those who write and behind them.
+//! Checkpoints of SQLite's write-ahead log, in the background and at low priority.
 
 use crate::error::During;
 use crate::open::cannot_open;
@@ -8,26 +8,26 @@ use sqlx::{ConnectOptions as _, Executor as _, Row as _};
 use std::str::FromStr as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Pages in the write-ahead log with which it is made to begin anew: 120 MiB. Sooner would make those who report wait more
-/// often, and writing over what is there is cheaper than growing.
+/// Pages in the write-ahead log at which it is restarted: 120 MiB. A lower limit would delay device reports more often,
+/// and overwriting a log is cheaper than growing it.
 const RESTART_PAGES: i64 = 30_000;
 
-/// FULL: what is moved is on disk before the log is written over.
+/// FULL: moved pages are on disk before the log is overwritten.
 const PRAGMAS: &str = "PRAGMA synchronous = FULL; PRAGMA busy_timeout = 0; PRAGMA cache_size = -256";
 
 const MOVE: &str = "PRAGMA wal_checkpoint(PASSIVE)";
 
-/// What the thread of the connection is called; Linux keeps fifteen letters.
+/// The name of the connection's thread; Linux keeps fifteen characters.
 const THREAD: &str = "margrave-moves";
 
-/// The lowest priority there is for a thread.
+/// The lowest thread priority.
 const NICEST: i32 = 19;
 
-/// A connection of its own, so that nobody who writes has to do it.
+/// A separate connection, so that no writer has to run checkpoints.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
     pool: SqlitePool,
-    /// How many commits there were when the log was moved last.
+    /// The number of commits at the last checkpoint.
     moved: AtomicU64,
 }
 
@@ -43,7 +43,7 @@ impl Checkpoints {
             .after_connect(|connection, _| {
                 Box::pin(async move {
                     connection.execute(PRAGMAS).await?;
-                    stand_back();
+                    lower_priority();
                     Ok(())
                 })
             })
@@ -57,17 +57,17 @@ impl Checkpoints {
         self.pool.close().await;
     }
 
-    /// Gives how many pages the log has, moved or not.
+    /// Returns the number of pages in the log, moved or not.
     async fn move_log(&self) -> Result<i64> {
         let row = sqlx::query(MOVE).fetch_one(&self.pool).await.during("move the write-ahead log into the database")?;
-        row.try_get("log").during("read what a checkpoint did")
+        row.try_get("log").during("read the result of a checkpoint")
     }
 }
 
 impl Store {
-    /// Moves what was committed from the write-ahead log into the database while others go on reading and writing.
+    /// Moves committed pages from the write-ahead log into the database while other connections read and write.
     ///
-    /// Left to SQLite, whoever commits next does it and everybody behind waits.
+    /// If left to SQLite, the next commit does it and all later writers wait.
     pub async fn checkpoint(&self) -> Result<()> {
         self.checkpoint_and_restart(RESTART_PAGES).await
     }
@@ -79,18 +79,18 @@ impl Store {
             return Ok(());
         }
         if checkpoints.move_log().await? >= restart_pages {
-            // The log begins anew when all of it is moved, and while somebody always writes only who writes can do that. What
-            // came meanwhile is moved before, so that little is left and nobody waits long.
+            // The log restarts when all of it is moved; under constant writes only the writer can do that. Pages
+            // committed in the meantime are moved first, so that little is left and the writer is blocked only briefly.
             checkpoints.move_log().await?;
-            sqlx::query(MOVE).execute(&self.write).await.during("let the write-ahead log begin anew")?;
+            sqlx::query(MOVE).execute(&self.write).await.during("restart the write-ahead log")?;
         }
         Ok(())
     }
 }
 
-/// Moving takes tens of milliseconds while much is written, mostly in the system. As nice as can be, the thread does not keep a
-/// processor from those whom devices wait for. Where threads have no priority of their own it stays as it is.
-fn stand_back() {
+/// A checkpoint takes tens of milliseconds under load, mostly in the system. At the lowest priority the thread does not
+/// delay requests of devices. Where threads have no priority of their own, nothing changes.
+fn lower_priority() {
     for thread in threads(THREAD) {
         let _stays_as_it_is = rustix::process::setpriority_process(Some(thread), NICEST);
     }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn checkpoints_stand_back_for_everybody_else() {
+    async fn checkpoints_run_at_the_lowest_priority() {
         let folder = tempfile::tempdir().unwrap();
         let store = store(&folder).await;
         let threads = threads(THREAD);
@@ -129,12 +129,12 @@ mod tests {
         for thread in threads {
             assert_eq!(rustix::process::getpriority_process(Some(thread)).unwrap(), NICEST);
         }
-        assert_eq!(rustix::process::getpriority_process(None).unwrap(), 0, "nobody else is slowed down");
+        assert_eq!(rustix::process::getpriority_process(None).unwrap(), 0, "other threads keep their priority");
         store.close().await;
     }
 
     #[tokio::test]
-    async fn the_log_begins_anew_when_it_is_long() {
+    async fn restarts_the_log_when_it_is_long() {
         let folder = tempfile::tempdir().unwrap();
         let store = store(&folder).await;
         let mut lengths = Vec::new();

@@ -1,8 +1,8 @@
 //! Clients and their manifests.
 
 use crate::audit::{self, Entry};
+use crate::batched::select_in;
 use crate::error::During;
-use crate::many::select_in;
 use crate::open::commit;
 use crate::rows::{Columns, version_column};
 use crate::{Result, Store, StoreError, blobs};
@@ -16,12 +16,13 @@ use sqlx::AnyConnection;
 use sqlx::any::AnyRow;
 use std::collections::BTreeSet;
 
-/// What the hot path keeps in memory for a client.
+/// What the manifest cache keeps in memory for a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     pub client: ClientId,
     pub state: ClientState,
-    /// Of the client row: orders two heads that differ in `state`, as `version` orders two that differ in content.
+    /// Revision of the client row: orders two heads that differ in `state`, as `version` orders two that differ in
+    /// content.
     pub revision: i64,
     pub version: u64,
     pub digest: Digest,
@@ -38,7 +39,7 @@ macro_rules! select_client {
 }
 
 mod search;
-mod strangers;
+mod pending;
 
 pub use search::ClientSearch;
 
@@ -70,7 +71,7 @@ async fn read_one(connection: &mut AnyConnection, id: &ClientId) -> Result<Optio
     row.as_ref().map(read).transpose()
 }
 
-/// Inserts a client with its first manifest; false when it is there already.
+/// Inserts a client with its first manifest; false if it already exists.
 pub(crate) async fn insert(
     connection: &mut AnyConnection,
     id: &ClientId,
@@ -91,7 +92,7 @@ pub(crate) async fn insert(
     if inserted.rows_affected() == 0 {
         return Ok(false);
     }
-    // DS-01, DS-02: a client that was never assigned anything has version 1 without deployments.
+    // DS-01, DS-02: a client without any assignment has version 1 without deployments.
     let first = publish::next(0, &[])?;
     sqlx::query(
         "INSERT INTO manifests (client_id, version, digest, body, bundle_digest, published_at)
@@ -108,19 +109,19 @@ pub(crate) async fn insert(
     Ok(true)
 }
 
-/// Takes the row for the rest of the transaction and says its state and revision.
+/// Locks the row for the rest of the transaction and returns its state and revision.
 pub(crate) async fn lock(connection: &mut AnyConnection, id: &ClientId) -> Result<Option<(ClientState, i64)>> {
     let row = sqlx::query("UPDATE clients SET revision = revision WHERE id = $1 RETURNING state, revision")
         .bind(id.as_str())
         .fetch_optional(connection)
         .await
-        .during("take a client")?;
+        .during("lock a client")?;
     let Some(row) = row else { return Ok(None) };
     let row = Columns::of("clients", &row);
     Ok(Some((row.named("state", ClientState::parse)?, row.number("revision")?)))
 }
 
-/// Writes the state of a client whose row is held.
+/// Writes the state of a client whose row is locked.
 pub(crate) async fn write_state(connection: &mut AnyConnection, id: &ClientId, state: ClientState) -> Result<()> {
     sqlx::query("UPDATE clients SET state = $2, revision = revision + 1 WHERE id = $1")
         .bind(id.as_str())
@@ -128,18 +129,18 @@ pub(crate) async fn write_state(connection: &mut AnyConnection, id: &ClientId, s
         .execute(&mut *connection)
         .await
         .during("change the state of a client")?;
-    if state == ClientState::Retired {
-        // Tokens handed out before must not bring a retired client back.
-        sqlx::query("DELETE FROM enrolments WHERE client_id = $1")
+    if state == ClientState::Decommissioned {
+        // Tokens issued before must not bring a decommissioned client back.
+        sqlx::query("DELETE FROM enrollment_tokens WHERE client_id = $1")
             .bind(id.as_str())
             .execute(connection)
             .await
-            .during("withdraw the enrolment tokens of a client")?;
+            .during("revoke the enrollment tokens of a client")?;
     }
     Ok(())
 }
 
-/// Writes the note of a client whose row is held; without one, what is there stays.
+/// Writes the note of a client whose row is locked; `None` keeps the current note.
 async fn write_note(connection: &mut AnyConnection, id: &ClientId, note: Option<&str>) -> Result<()> {
     sqlx::query("UPDATE clients SET note = COALESCE($2, note) WHERE id = $1")
         .bind(id.as_str())
@@ -154,7 +155,7 @@ fn state_action(state: ClientState) -> &'static str {
     match state {
         ClientState::Pending => "client.suspend",
         ClientState::Accepted => "client.accept",
-        ClientState::Retired => "client.retire",
+        ClientState::Decommissioned => "client.decommission",
     }
 }
 
@@ -163,8 +164,8 @@ fn missing(id: &ClientId) -> StoreError {
 }
 
 impl Store {
-    /// Creates a client with its first manifest (version 1, no deployments; DS-01, DS-02), or fails with `Exists`. One that is
-    /// wanted accepted and waits for just that is accepted: it may have asked before somebody let it in.
+    /// Creates a client with its first manifest (version 1, no deployments; DS-01, DS-02), or fails with `Exists`. If
+    /// the new client is to be accepted and already exists as pending, it is accepted.
     pub async fn client_create(
         &self,
         actor: &Actor,
@@ -192,7 +193,8 @@ impl Store {
         Ok(created)
     }
 
-    /// Moves a client to another state; `expected` is the revision the caller saw. Asking for the state it is in changes nothing.
+    /// Moves a client to another state; `expected` is the revision the caller saw. Setting the current state changes
+    /// nothing.
     pub async fn client_set_state(
         &self,
         actor: &Actor,
@@ -228,7 +230,7 @@ impl Store {
         Ok(self.client_with_head(id).await?.map(|(client, _)| client))
     }
 
-    /// One client with what the hot path keeps of it.
+    /// A client with its head.
     pub async fn client_with_head(&self, id: &ClientId) -> Result<Option<(Client, Head)>> {
         let row = sqlx::query(select_client!("WHERE c.id = $1")).bind(id.as_str()).fetch_optional(&self.read).await;
         row.during("read a client")?.as_ref().map(read).transpose()
@@ -239,7 +241,7 @@ impl Store {
         Ok(self.page(after, limit).await?.into_iter().map(|(client, _)| client).collect())
     }
 
-    /// Those in one state, in order of id.
+    /// Clients in one state, in order of id.
     pub async fn clients_in(&self, state: ClientState, after: Option<&ClientId>, limit: u32) -> Result<Vec<Client>> {
         let rows = sqlx::query(select_client!("WHERE c.state = $1 AND c.id > $2 ORDER BY c.id LIMIT $3"))
             .bind(state.as_str())
@@ -251,12 +253,12 @@ impl Store {
         rows.iter().map(|row| read(row).map(|(client, _)| client)).collect()
     }
 
-    /// Every client's head, for filling the memory at start: a page in order of id.
+    /// The heads of all clients, for filling the manifest cache at start: a page in order of id.
     pub async fn heads_page(&self, after: Option<&ClientId>, limit: u32) -> Result<Vec<Head>> {
         Ok(self.page(after, limit).await?.into_iter().map(|(_, head)| head).collect())
     }
 
-    /// The heads of these clients; who does not exist is left out.
+    /// The heads of these clients; ids of unknown clients are skipped.
     pub async fn heads_of(&self, clients: &[ClientId]) -> Result<Vec<Head>> {
         const ATTEMPT: &str = "read the heads of clients";
         let ids: Vec<String> = clients.iter().map(ToString::to_string).collect();
@@ -266,17 +268,17 @@ impl Store {
         rows.iter().map(|row| read(row).map(|(_, head)| head)).collect()
     }
 
-    /// The heads of all clients something was recorded about behind this place of the audit chain, and the place read up to.
+    /// The heads of all clients with audit records after this sequence number, and the sequence number read up to.
     ///
-    /// Whatever changes a head appends to the chain last in its transaction, with the end of the chain held: places become
-    /// visible in their order, and none is missed. At most `limit` records are read.
-    pub async fn heads_behind(&self, place: i64, limit: u32) -> Result<(i64, Vec<Head>)> {
+    /// A transaction that changes a head appends to the chain last, with the end of the chain locked: records become
+    /// visible in their order, and none is missed. Reads at most `limit` records.
+    pub async fn heads_changed_since(&self, place: i64, limit: u32) -> Result<(i64, Vec<Head>)> {
         let rows = sqlx::query("SELECT seq, subject FROM audit WHERE seq > $1 ORDER BY seq LIMIT $2")
             .bind(place)
             .bind(i64::from(limit))
             .fetch_all(&self.read)
             .await
-            .during("read what was recorded")?;
+            .during("read new audit records")?;
         let (mut place, mut clients, mut deployments) = (place, BTreeSet::new(), BTreeSet::new());
         for row in &rows {
             let row = Columns::of("audit", row);
@@ -320,13 +322,13 @@ impl Store {
             .await
             .during("read a manifest")?;
         let Some(row) = row else { return Ok(None) };
-        // Invariant 2: what a device has been told is never taken back.
+        // Invariant 2: a version that was served to a device is never withdrawn.
         self.settle().await?;
         let row = Columns::of("manifests", &row);
         Ok(Some((row.unsigned("version")?, row.parsed("digest")?, row.bytes("body")?)))
     }
 
-    /// One YAML of this client, current or recently replaced; `None` for anybody else's (GEN-09).
+    /// One YAML of this client, current or recently replaced; `None` for any other client's (GEN-09).
     pub async fn deployment_yaml(
         &self,
         client: &ClientId,

@@ -1,42 +1,43 @@
 //! Deployments and their revisions.
 
+use crate::batched::select_in;
 use crate::error::During;
-use crate::many::select_in;
 use crate::rows::Columns;
 use crate::seal::{Cell, Sealing};
 use crate::statuses::read_reported;
 use crate::{Result, Store, blobs};
 use margo::ids::{ApplicationId, ClientId, DeploymentId, DeviceTarget};
-use margrave_core::convergence::Convergence;
-use margrave_core::model::{ChangeKind, Deployment, DeploymentRevision, Desired, Reported};
-use margrave_core::policy::{Policy, Wish};
+use margrave_core::deployment_state::DeploymentState;
+use margrave_core::model::{Deployment, DeploymentRevision, Desired, Reported, RolloutKind};
+use margrave_core::policy::{Policy, PolicyUpdate};
 use margrave_core::time::Timestamp;
 use sqlx::any::AnyRow;
 use std::fmt::{self, Display};
 use uuid::Uuid;
 
-/// The rules of [`margrave_core::convergence::judge`] in SQL, over `d` (deployments), `s` (statuses) and `c` (client_seen);
-/// `$1` is the instant before which a client counts as silent. The conformance suite compares the two.
-macro_rules! convergence_case {
+/// The rules of [`margrave_core::deployment_state::judge`] in SQL, over `d` (deployments), `s` (statuses) and `c`
+/// (client_seen);
+/// `$1` is the instant before which a client counts as offline. The conformance suite compares the two.
+macro_rules! deployment_state_case {
     () => {
         "CASE
-            WHEN d.desired = 'absent' AND s.state = 'removed' AND s.adopted_version <> 0 THEN 'converged'
-            WHEN d.desired = 'absent' AND s.state IS NULL AND c.seen_at > d.updated_at THEN 'converged'
+            WHEN d.desired = 'absent' AND s.state = 'removed' AND s.adopted_version <> 0 THEN 'up-to-date'
+            WHEN d.desired = 'absent' AND s.state IS NULL AND c.seen_at > d.updated_at THEN 'up-to-date'
             WHEN d.desired = 'present' AND s.state = 'installed' AND s.adopted_version <> 0
-                 AND s.adopted_version >= d.target_version THEN 'converged'
+                 AND s.adopted_version >= d.target_version THEN 'up-to-date'
             WHEN s.failed_version IS NOT NULL AND s.failed_version >= d.target_version THEN 'failed'
-            WHEN c.seen_at IS NULL OR c.seen_at < $1 THEN 'not-heard-of'
-            WHEN s.state IS NULL THEN 'waiting'
+            WHEN c.seen_at IS NULL OR c.seen_at < $1 THEN 'device-offline'
+            WHEN s.state IS NULL THEN 'pending'
             WHEN s.adopted_version <> 0 AND s.adopted_version < d.target_version
-                 AND s.adopted_version >= d.changed_version THEN 'waiting'
-            WHEN s.adopted_version = 0 OR s.adopted_version < d.target_version THEN 'older-revision'
-            ELSE 'applying'
+                 AND s.adopted_version >= d.changed_version THEN 'pending'
+            WHEN s.adopted_version = 0 OR s.adopted_version < d.target_version THEN 'outdated'
+            ELSE 'updating'
          END"
     };
 }
-pub(crate) use convergence_case;
+pub(crate) use deployment_state_case;
 
-/// Deployments with what is known of them.
+/// Deployments with their statuses.
 macro_rules! deployments_with_status {
     () => {
         "deployments d JOIN statuses s ON s.deployment_id = d.id LEFT JOIN client_seen c ON c.client_id = d.client_id"
@@ -62,7 +63,7 @@ macro_rules! select_view {
     };
 }
 
-/// One page, from behind `$2` up to `$11`. What is in `$driver` is found through an index; the rest is checked row by row.
+/// One page, after `$2` up to `$11`. `$driver` is found through an index; the rest is checked row by row.
 macro_rules! page {
     ($driver:literal) => {
         page!(select_view!(" WHERE ", $driver), "d.id")
@@ -70,16 +71,16 @@ macro_rules! page {
     ($select:expr, $key:literal) => {
         concat!(
             $select,
-            " AND ", $key, " > $2 AND ", $key, " <= $11 AND ($3 IS NULL OR d.client_id = $3) AND ($4 IS NULL OR d.change_id = $4)
+            " AND ", $key, " > $2 AND ", $key, " <= $11 AND ($3 IS NULL OR d.client_id = $3) AND ($4 IS NULL OR d.rollout_id = $4)
               AND ($5 IS NULL OR d.application = $5) AND ($6 IS NULL OR d.version = $6) AND ($7 IS NULL OR d.target = $7)
               AND ($8 = 1 OR d.desired = 'present') AND ($9 IS NULL OR $9 = ",
-            convergence_case!(),
+            deployment_state_case!(),
             ") ORDER BY ", $key, " LIMIT $10"
         )
     };
 }
 
-/// What failed, found through an index of its own: CROSS JOIN keeps SQLite from beginning with all deployments.
+/// Failed deployments, found through an index of their own: CROSS JOIN keeps SQLite from starting with all deployments.
 macro_rules! failed_page {
     () => {
         page!(
@@ -95,19 +96,19 @@ macro_rules! failed_page {
     };
 }
 
-/// The statement that looks at the fewest rows.
+/// The statement that reads the fewest rows.
 fn page_of(filter: &DeploymentFilter) -> &'static str {
     match filter {
-        DeploymentFilter { change: Some(_), .. } => page!("d.change_id = $4"),
+        DeploymentFilter { rollout: Some(_), .. } => page!("d.rollout_id = $4"),
         DeploymentFilter { client: Some(_), .. } => page!("d.client_id = $3"),
-        // Of a large application few have failed.
-        DeploymentFilter { convergence: Some(Convergence::Failed), .. } => failed_page!(),
+        // Of a large application few deployments have failed.
+        DeploymentFilter { deployment_state: Some(DeploymentState::Failed), .. } => failed_page!(),
         DeploymentFilter { application: Some(_), .. } => page!("d.application = $5"),
         _ => page!("1 = 1"),
     }
 }
 
-/// Behind every id in any collation: ids are hexadecimal.
+/// Greater than every id in any collation: ids are hexadecimal.
 pub(crate) const BEHIND_ALL: &str = "g";
 
 #[derive(Debug, Clone, Default)]
@@ -116,13 +117,13 @@ pub struct DeploymentFilter {
     pub version: Option<String>,
     pub client: Option<ClientId>,
     pub target: Option<DeviceTarget>,
-    pub change: Option<Uuid>,
-    pub convergence: Option<Convergence>,
-    /// Also those dropped from the manifest.
+    pub rollout: Option<Uuid>,
+    pub deployment_state: Option<DeploymentState>,
+    /// Also deployments that left the manifest.
     pub with_absent: bool,
 }
 
-/// A deployment with what its client last said.
+/// A deployment with the last report of its client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeploymentView {
     pub deployment: Deployment,
@@ -132,7 +133,7 @@ pub struct DeploymentView {
 
 pub(crate) fn read_deployment(row: Columns<'_>, sealing: &Sealing) -> Result<Deployment> {
     let id = row.parsed("id")?;
-    let (values, sensitive) = row.json_sealed("answers", answers_cell(&id), sealing)?;
+    let (values, sensitive) = row.json_sealed("parameter_values", answers_cell(&id), sealing)?;
     Ok(Deployment {
         id,
         client: row.parsed("client_id")?,
@@ -142,7 +143,7 @@ pub(crate) fn read_deployment(row: Columns<'_>, sealing: &Sealing) -> Result<Dep
         profile: row.text("profile")?,
         values,
         sensitive,
-        policy: row.named("policy", Wish::parse)?.over(Policy::default()),
+        policy: row.named("policy", PolicyUpdate::parse)?.over(Policy::default()),
         revision: row.number("revision")?,
         desired: row.named("desired", Desired::parse)?,
         yaml_digest: row.parsed("yaml_digest")?,
@@ -150,11 +151,11 @@ pub(crate) fn read_deployment(row: Columns<'_>, sealing: &Sealing) -> Result<Dep
         target_version: row.unsigned("target_version")?,
         created_at: row.time("created_at")?,
         updated_at: row.time("updated_at")?,
-        change: row.parsed("change_id")?,
+        rollout: row.parsed("rollout_id")?,
     })
 }
 
-/// Where an application is.
+/// A deployment of an application, with its device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     pub deployment: DeploymentId,
@@ -162,18 +163,18 @@ pub struct Place {
     pub target: DeviceTarget,
 }
 
-/// Where the values of a deployment stand.
+/// The cell with the values of a deployment.
 pub(crate) fn answers_cell(id: &DeploymentId) -> Cell<'_> {
-    Cell::new("deployments.answers", id)
+    Cell::new("deployments.parameter_values", id)
 }
 
 /// One revision of a deployment, by name.
 pub(crate) struct RevisionName(pub(crate) DeploymentId, pub(crate) i64);
 
 impl RevisionName {
-    /// Where its values stand.
+    /// The cell with its values.
     pub(crate) fn answers_cell(&self) -> Cell<'_> {
-        Cell::new("deployment_revisions.answers", self)
+        Cell::new("deployment_revisions.parameter_values", self)
     }
 }
 
@@ -195,11 +196,12 @@ pub(crate) fn read_view(row: &AnyRow, sealing: &Sealing) -> Result<DeploymentVie
 fn read_revision(row: &AnyRow, sealing: &Sealing) -> Result<DeploymentRevision> {
     let row = Columns::of("deployment_revisions", row);
     let (deployment, revision) = (row.parsed("deployment_id")?, row.number("revision")?);
-    let (values, _) = row.json_sealed("answers", RevisionName(deployment, revision).answers_cell(), sealing)?;
+    let (values, _) =
+        row.json_sealed("parameter_values", RevisionName(deployment, revision).answers_cell(), sealing)?;
     Ok(DeploymentRevision {
         deployment,
         revision,
-        action: row.named("action", ChangeKind::parse)?,
+        action: row.named("action", RolloutKind::parse)?,
         version: row.text("version")?,
         profile: row.text("profile")?,
         values,
@@ -207,8 +209,8 @@ fn read_revision(row: &AnyRow, sealing: &Sealing) -> Result<DeploymentRevision> 
         manifest_version: row.unsigned("manifest_version")?,
         at: row.time("at")?,
         actor: row.text("actor")?,
-        reason: row.text_maybe("reason")?,
-        change: row.parsed("change_id")?,
+        comment: row.text_maybe("comment")?,
+        rollout: row.parsed("rollout_id")?,
     })
 }
 
@@ -218,67 +220,68 @@ impl Store {
         row.during("read a deployment")?.map(|row| read_view(&row, &self.sealing)).transpose()
     }
 
-    /// In order of id. `silent_since` as in [`margrave_core::convergence::judge`], needed for the convergence filter.
+    /// In order of id. `offline_before` as in [`margrave_core::deployment_state::judge`], needed for the state filter.
     pub async fn deployments_page(
         &self,
         filter: &DeploymentFilter,
-        silent_since: Timestamp,
+        offline_before: Timestamp,
         after: Option<DeploymentId>,
         limit: u32,
     ) -> Result<Vec<DeploymentView>> {
-        self.deployments_up_to(filter, silent_since, after, BEHIND_ALL, limit).await
+        self.deployments_up_to(filter, offline_before, after, BEHIND_ALL, limit).await
     }
 
-    /// The same for people who wait: of a large fleet only `looked_at_max` are looked at where nothing leads to those that match.
-    /// Also gives the last one that was looked at when there may be more behind it.
-    pub async fn deployments_look(
+    /// The same with bounded work: in a large fleet reads at most `read_max` deployments if no index leads to the
+    /// matches.
+    /// Also returns the last one that was read if there may be more after it.
+    pub async fn deployments_search_bounded(
         &self,
         filter: &DeploymentFilter,
-        silent_since: Timestamp,
+        offline_before: Timestamp,
         after: Option<DeploymentId>,
         limit: u32,
-        looked_at_max: u32,
+        read_max: u32,
     ) -> Result<(Vec<DeploymentView>, Option<DeploymentId>)> {
-        let DeploymentFilter { client, change, convergence, target, version, .. } = filter;
-        let led = client.is_some() || change.is_some() || *convergence == Some(Convergence::Failed);
-        let all_match = convergence.is_none() && target.is_none() && version.is_none();
-        let last = if led || all_match { None } else { self.deployment_behind(after, looked_at_max).await? };
+        let DeploymentFilter { client, rollout, deployment_state, target, version, .. } = filter;
+        let led = client.is_some() || rollout.is_some() || *deployment_state == Some(DeploymentState::Failed);
+        let all_match = deployment_state.is_none() && target.is_none() && version.is_none();
+        let last = if led || all_match { None } else { self.deployment_id_after(after, read_max).await? };
         let bound = last.map(|id| id.to_string());
         let bound = bound.as_deref().unwrap_or(BEHIND_ALL);
-        let found = self.deployments_up_to(filter, silent_since, after, bound, limit).await?;
+        let found = self.deployments_up_to(filter, offline_before, after, bound, limit).await?;
         let next = if found.len() < limit as usize { last } else { found.last().map(|view| view.deployment.id) };
         Ok((found, next))
     }
 
-    /// So many places behind it, if there are so many.
-    async fn deployment_behind(&self, after: Option<DeploymentId>, places: u32) -> Result<Option<DeploymentId>> {
+    /// The id so many rows later, if there are that many.
+    async fn deployment_id_after(&self, after: Option<DeploymentId>, places: u32) -> Result<Option<DeploymentId>> {
         let row = sqlx::query("SELECT id FROM deployments WHERE id > $1 ORDER BY id LIMIT 1 OFFSET $2")
             .bind(after.map(|id| id.to_string()).unwrap_or_default())
             .bind(i64::from(places) - 1)
             .fetch_optional(&self.read)
             .await
-            .during("find where to stop looking")?;
+            .during("find the end of a page")?;
         row.map(|row| Columns::of("deployments", &row).parsed("id")).transpose()
     }
 
     async fn deployments_up_to(
         &self,
         filter: &DeploymentFilter,
-        silent_since: Timestamp,
+        offline_before: Timestamp,
         after: Option<DeploymentId>,
         last: &str,
         limit: u32,
     ) -> Result<Vec<DeploymentView>> {
         let rows = sqlx::query(page_of(filter))
-            .bind(silent_since.0)
+            .bind(offline_before.0)
             .bind(after.map(|id| id.to_string()).unwrap_or_default())
             .bind(filter.client.as_ref().map(ClientId::as_str))
-            .bind(filter.change.map(|id| id.to_string()))
+            .bind(filter.rollout.map(|id| id.to_string()))
             .bind(filter.application.as_ref().map(ApplicationId::as_str))
             .bind(filter.version.as_deref())
             .bind(filter.target.as_ref().map(DeviceTarget::as_str))
             .bind(i64::from(filter.with_absent))
-            .bind(filter.convergence.map(Convergence::as_str))
+            .bind(filter.deployment_state.map(DeploymentState::as_str))
             .bind(i64::from(limit))
             .bind(last)
             .fetch_all(&self.read)
@@ -287,7 +290,7 @@ impl Store {
         rows.iter().map(|row| read_view(row, &self.sealing)).collect()
     }
 
-    /// Everything these clients should have or be rid of, in no order; one question for many clients.
+    /// All deployments of these clients, present or being removed, in no order; one query for many clients.
     pub async fn deployments_of(&self, clients: &[ClientId]) -> Result<Vec<DeploymentView>> {
         const ATTEMPT: &str = "list the deployments of clients";
         let ids: Vec<String> = clients.iter().map(ToString::to_string).collect();
@@ -296,16 +299,16 @@ impl Store {
         rows.iter().map(|row| read_view(row, &self.sealing)).collect()
     }
 
-    /// Where these clients have the application, in no order; one question for many clients.
-    pub async fn application_places(&self, application: &ApplicationId, clients: &[ClientId]) -> Result<Vec<Place>> {
+    /// Where these clients have the application, in no order; one query for many clients.
+    pub async fn application_locations(&self, application: &ApplicationId, clients: &[ClientId]) -> Result<Vec<Place>> {
         let ids: Vec<String> = clients.iter().map(ToString::to_string).collect();
-        let mut connection = self.read.acquire().await.during("look for places of an application")?;
+        let mut connection = self.read.acquire().await.during("find deployments of an application")?;
         let rows = select_in(
             &mut connection,
             "SELECT id, client_id, target, application FROM deployments WHERE desired = 'present' AND client_id IN",
             &ids,
             "",
-            "look for places of an application",
+            "find deployments of an application",
         )
         .await?;
         let mut places = Vec::new();
@@ -329,7 +332,7 @@ impl Store {
         rows.iter().map(|row| read_revision(row, &self.sealing)).collect()
     }
 
-    /// The YAML served (or once served) for this deployment.
+    /// The YAML currently or formerly served for this deployment.
     pub async fn deployment_document(&self, id: DeploymentId, revision: i64) -> Result<Option<Vec<u8>>> {
         let row = sqlx::query(
             "SELECT b.digest, b.body, b.sealed_with FROM deployment_revisions r JOIN blobs b ON b.digest = r.yaml_digest
@@ -348,16 +351,17 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use super::{Convergence, DeploymentFilter, page_of};
+    use super::{DeploymentFilter, DeploymentState, page_of};
     use crate::{Store, StoreOptions};
     use sqlx::{AssertSqlSafe, Row as _};
 
     #[tokio::test]
-    async fn what_failed_of_an_application_is_found_among_what_failed() {
+    async fn finds_failed_deployments_of_an_application_through_the_failure_index() {
         let options = StoreOptions { url: "sqlite::memory:".to_owned(), readers: 1 };
         let store = Store::open(&options).await.unwrap();
         let application = Some("press-vision".parse().unwrap());
-        let filter = DeploymentFilter { application, convergence: Some(Convergence::Failed), ..Default::default() };
+        let filter =
+            DeploymentFilter { application, deployment_state: Some(DeploymentState::Failed), ..Default::default() };
         let explain = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {}", page_of(&filter))));
         let rows = explain.fetch_all(&store.read).await.unwrap();
         let first: String = rows[0].get("detail");

@@ -1,4 +1,4 @@
-//! Devices, their capabilities, and labels from both sides.
+//! Devices, their capabilities, and labels from operators and devices.
 
 mod page;
 mod search;
@@ -6,8 +6,8 @@ mod search;
 pub use search::{DeviceSearch, Runs, RunsVersion};
 
 use crate::audit::{self, Entry};
+use crate::batched::{Insert, select_in};
 use crate::error::During;
-use crate::many::{Insert, select_in};
 use crate::open::commit;
 use crate::rows::{Columns, to_json};
 use crate::{Result, Store, StoreError, events, seen};
@@ -37,7 +37,7 @@ pub enum DevicePut {
 pub struct DeviceWrite {
     pub key: DeviceKey,
     pub capabilities: DeviceCapabilities,
-    /// Kept as received.
+    /// Stored as received.
     pub body: Vec<u8>,
     pub received_at: Timestamp,
 }
@@ -48,7 +48,7 @@ pub struct DeviceFilter {
     pub selector: LabelSelector,
 }
 
-/// What a device says about itself: a key may have several values.
+/// Labels reported by a device: a key may have several values.
 pub(crate) type ReportedLabels = BTreeMap<String, BTreeSet<String>>;
 
 /// CAP-08: text as it is, numbers and booleans as their JSON text, arrays as several values.
@@ -104,14 +104,14 @@ async fn read_one(connection: &mut AnyConnection, key: &DeviceKey) -> Result<Opt
     row.as_ref().map(read).transpose()
 }
 
-/// Takes the row for the rest of the transaction.
+/// Locks the row for the rest of the transaction.
 async fn lock(connection: &mut AnyConnection, key: &DeviceKey) -> Result<bool> {
     let taken = sqlx::query("UPDATE devices SET revision = revision WHERE client_id = $1 AND device_id = $2")
         .bind(key.client.as_str())
         .bind(key.device.as_str())
         .execute(connection)
         .await
-        .during("take a device")?;
+        .during("lock a device")?;
     Ok(taken.rows_affected() == 1)
 }
 
@@ -170,14 +170,14 @@ async fn write_report(connection: &mut AnyConnection, report: &DeviceWrite) -> R
     .bind(i64::from(is_simulated(capabilities)))
     .execute(&mut *connection)
     .await
-    .during("write what a device reports")?;
-    // Collected: a borrowed iterator held over an await keeps callers from seeing that the future is `Send`.
+    .during("write the report of a device")?;
+    // Collected: a borrowed iterator across an await would make the future not `Send`.
     let pairs: Vec<_> =
         labels.iter().flat_map(|(label, values)| values.iter().map(move |value| (label, value))).collect();
     index_labels(connection, key, "device", &pairs).await
 }
 
-/// A report that says something new, for the audit.
+/// A report with new content, for the audit.
 struct ReportChange {
     actor: Actor,
     subject: String,
@@ -211,7 +211,7 @@ async fn put(connection: &mut AnyConnection, report: &DeviceWrite) -> Result<(De
     }
     let before = read_one(connection, key).await?;
     if before.as_ref().is_some_and(|before| before.capabilities == *body) {
-        // A server before this one may have kept the same report and not have known what it says of the runtime.
+        // An older server may have stored the same report without reading its runtime.
         sqlx::query("UPDATE devices SET reported_at = $3, simulated = $4 WHERE client_id = $1 AND device_id = $2")
             .bind(key.client.as_str())
             .bind(key.device.as_str())
@@ -223,17 +223,18 @@ async fn put(connection: &mut AnyConnection, report: &DeviceWrite) -> Result<(De
         return Ok((DevicePut::Updated, None));
     }
     write_report(connection, report).await?;
-    let change = ReportChange {
-        actor: Actor { name: format!("client:{}", key.client), reason: None, request_id: None },
+    let rollout = ReportChange {
+        actor: Actor { name: format!("client:{}", key.client), comment: None, request_id: None },
         subject: subject(key),
         before: before.as_ref().map(|before| json!({ "capabilities": Digest::of(&before.capabilities) })),
         after: json!({ "capabilities": Digest::of(body) }),
     };
-    Ok((if before.is_some() { DevicePut::Updated } else { DevicePut::Created }, Some(change)))
+    Ok((if before.is_some() { DevicePut::Updated } else { DevicePut::Created }, Some(rollout)))
 }
 
 impl Store {
-    /// Upserts what a client reports about one of its devices; `body` is kept as received. Recorded in the audit only when it changed.
+    /// Upserts the report of a client about one of its devices; `body` is stored as received. Audited only if it
+    /// changed.
     pub async fn device_put(
         &self,
         key: &DeviceKey,
@@ -250,21 +251,21 @@ impl Store {
     /// Writes many reports in one transaction; one outcome per report, in order.
     pub async fn devices_put(&self, reports: &[DeviceWrite]) -> Result<Vec<DevicePut>> {
         let mut outcomes = vec![DevicePut::Updated; reports.len()];
-        // In order of client, so that two groups never wait for each other crosswise; reports of one client stay in the
-        // order they came in, a gateway before its children.
+        // In order of client, so that two batches never deadlock; reports of one client stay in the order
+        // of arrival, a gateway before its children.
         let mut order: Vec<usize> = (0..reports.len()).collect();
         order.sort_by_key(|index| &reports[*index].key.client);
         let (mut changed, mut heard) = (Vec::new(), Vec::new());
         let mut transaction = self.begin().await?;
         for index in order {
             let DeviceWrite { key, received_at, .. } = &reports[index];
-            let (outcome, change) = put(&mut transaction, &reports[index]).await?;
+            let (outcome, rollout) = put(&mut transaction, &reports[index]).await?;
             if outcome == DevicePut::Created {
-                // Whoever looks at the new device at once should not find that it was never heard of.
+                // A reader that finds the new device must not see it as never connected.
                 heard.extend(seen::first(&mut transaction, &key.client, *received_at).await?);
             }
             outcomes[index] = outcome;
-            changed.extend(change);
+            changed.extend(rollout);
         }
         let now = reports.iter().map(|report| report.received_at).max().unwrap_or(Timestamp(0));
         let entries = changed.iter().map(ReportChange::entry).collect();
@@ -274,12 +275,12 @@ impl Store {
         Ok(outcomes)
     }
 
-    /// Removes a device and its children; false when the client has no such device.
+    /// Removes a device and its children; false if the client has no such device.
     pub async fn device_delete(&self, actor: &Actor, key: &DeviceKey, now: Timestamp) -> Result<bool> {
         let mut transaction = self.begin().await?;
         crate::clients::lock(&mut transaction, &key.client).await?;
         let children = format!("{}/", key.device);
-        // Compared by prefix rather than by LIKE: `_` is a letter in device ids, and LIKE differs between the engines.
+        // Compares prefixes instead of LIKE: `_` is a letter in device ids, and LIKE differs between the engines.
         let labels = "DELETE FROM device_labels WHERE client_id = $1
                       AND (device_id = $2 OR SUBSTR(device_id, 1, LENGTH($3)) = $3)";
         let devices = "DELETE FROM devices WHERE client_id = $1
@@ -322,7 +323,7 @@ impl Store {
         row.as_ref().map(read).transpose()
     }
 
-    /// All devices of these clients, in no order; one question for many clients.
+    /// All devices of these clients, in no order; one query for many clients.
     pub async fn devices_of(&self, clients: &[ClientId]) -> Result<Vec<Device>> {
         const ATTEMPT: &str = "list the devices of clients";
         let ids: Vec<String> = clients.iter().map(ToString::to_string).collect();
@@ -331,7 +332,7 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// Those of these clients' devices whose agent says that it only pretends to run workloads; one question for many clients.
+    /// The devices of these clients whose agent announces the simulated runtime; one query for many clients.
     pub async fn devices_simulated(&self, clients: &[ClientId]) -> Result<HashSet<DeviceKey>> {
         const ATTEMPT: &str = "look for simulated devices";
         let ids: Vec<String> = clients.iter().map(ToString::to_string).collect();

@@ -1,4 +1,4 @@
-//! Drafts: what somebody is about to deploy, kept between the steps. Each belongs to one token.
+//! Drafts: unfinished deployments of the wizard, saved between its steps. Each belongs to one token.
 
 use crate::error::During;
 use crate::open::commit;
@@ -14,9 +14,9 @@ use uuid::Uuid;
 pub struct Draft {
     pub id: Uuid,
     pub token: Uuid,
-    /// JSON; only the server knows its form.
+    /// JSON; only the server knows its format.
     pub body: String,
-    /// Counts up with every step that is kept.
+    /// Increases with every saved step.
     pub revision: i64,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -40,7 +40,7 @@ fn read(row: &AnyRow, sealing: &Sealing) -> Result<Draft> {
 }
 
 impl Store {
-    /// `sensitive`: whether there may be answers in it that are marked so.
+    /// `sensitive`: whether it may contain sensitive values.
     pub async fn draft_create(&self, id: Uuid, token: Uuid, body: &str, sensitive: bool, now: Timestamp) -> Result<()> {
         let body = self.draft_body(id, body, sensitive)?;
         let mut transaction = self.begin().await?;
@@ -53,11 +53,11 @@ impl Store {
         .bind(now.0)
         .execute(&mut *transaction)
         .await
-        .during("keep a draft")?;
+        .during("save a draft")?;
         commit(transaction).await
     }
 
-    /// `None` as well for one of another token.
+    /// `None` also for a draft of another token.
     pub async fn draft_get(&self, id: Uuid, token: Uuid) -> Result<Option<Draft>> {
         let row = sqlx::query("SELECT * FROM drafts WHERE id = $1 AND token_id = $2")
             .bind(id.to_string())
@@ -79,7 +79,7 @@ impl Store {
         rows.iter().map(|row| read(row, &self.sealing)).collect()
     }
 
-    /// Replaces what a draft holds; `expected` is the revision the caller saw. Gives the new one.
+    /// Replaces the content of a draft; `expected` is the revision the caller saw. Returns the new one.
     pub async fn draft_put(
         &self,
         id: Uuid,
@@ -101,7 +101,7 @@ impl Store {
         .bind(now.0)
         .fetch_optional(&mut *transaction)
         .await
-        .during("keep a draft")?;
+        .during("save a draft")?;
         let Some(row) = row else { return Err(StoreError::NotFound { what: "this draft".to_owned() }) };
         let revision = Columns::of("drafts", &row).number("revision")?;
         if let Some(expected) = expected.filter(|expected| *expected != revision - 1) {
@@ -122,11 +122,11 @@ impl Store {
             .bind(token.to_string())
             .execute(&mut *transaction)
             .await
-            .during("drop a draft")?;
+            .during("discard a draft")?;
         commit(transaction).await
     }
 
-    /// Forgets what nobody has touched since.
+    /// Deletes drafts that have not been touched since.
     pub(crate) async fn prune_drafts(&self, before: Timestamp) -> Result<u64> {
         let mut transaction = self.begin().await?;
         let removed =

@@ -1,8 +1,8 @@
-//! What is committed and not yet known to be on disk.
+//! Commits that are not known to be on disk yet.
 //!
-//! On SQLite a commit normally waits for a sync of the write-ahead log. The batches of a large change do not: they would make
-//! everybody else who commits wait for one more sync each. Whatever is read to be told to a device, or to somebody who comes back
-//! with a number of ours, is settled first, so a power cut never takes back what was told.
+//! On SQLite a commit normally waits for a sync of the write-ahead log. The batches of a large rollout do not: each
+//! would make all other writers wait for one more sync. Everything that is read in order to be served to a device, or
+//! to a caller who may return with one of our numbers, is settled first, so a power cut never revokes what was served.
 
 use crate::error::StoreError;
 use crate::{Result, Store};
@@ -14,23 +14,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// How long to wait for a commit that is being made: it only has to be written into the cache of the system.
+/// How long to wait for an ongoing commit: it only has to be written into the system's cache.
 const COMING: Duration = Duration::from_micros(200);
 
-/// The write-ahead log of SQLite. All writing goes through one connection, so commits have an order.
+/// The write-ahead log of SQLite. All writes go through one connection, so commits are ordered.
 #[derive(Debug)]
 pub(crate) struct Log {
     path: PathBuf,
-    /// Commits that do not wait for the disk: begun, ended either way, and those of them that are on disk.
+    /// Commits that do not wait for the disk: started, ended either way, and those of them that are on disk.
     begun: AtomicU64,
     ended: AtomicU64,
     kept: AtomicU64,
-    /// One sync at a time: whoever waited for it often needs none.
+    /// One sync at a time: a caller that waited for one often needs no other.
     syncing: Mutex<()>,
 }
 
 impl Log {
-    /// Nothing of it counts as kept to begin with: a process that was killed may have left commits that did not wait.
+    /// Nothing counts as synced at start: a killed process may have left commits that did not wait.
     pub(crate) fn beside(database: &Path) -> Self {
         let mut path = database.as_os_str().to_owned();
         path.push("-wal");
@@ -38,32 +38,32 @@ impl Log {
         Self { path: path.into(), begun: found(), ended: found(), kept: AtomicU64::new(0), syncing: Mutex::default() }
     }
 
-    /// Before a commit that does not wait for the disk, so that no reader sees it and thinks that it is there.
-    pub(crate) fn begin(self: &Arc<Self>) -> Unkept {
+    /// Call before a commit that does not wait for the disk, so that no reader sees it and assumes that it is on disk.
+    pub(crate) fn begin(self: &Arc<Self>) -> OngoingCommit {
         self.begun.fetch_add(1, Ordering::AcqRel);
-        Unkept(Arc::clone(self))
+        OngoingCommit(Arc::clone(self))
     }
 
-    /// All commits so far, for somebody who holds the connection that writes.
-    pub(crate) fn so_far(&self) -> u64 {
+    /// All commits so far, for the holder of the write connection.
+    pub(crate) fn commits_so_far(&self) -> u64 {
         self.begun.load(Ordering::Acquire)
     }
 
-    /// A later commit waited for the disk, and so for these as well.
+    /// A later commit waited for the disk, which includes these.
     pub(crate) fn keep(&self, commits: u64) {
         self.kept.fetch_max(commits, Ordering::AcqRel);
     }
 
-    fn is_kept(&self, commits: u64) -> bool {
+    fn is_synced(&self, commits: u64) -> bool {
         self.kept.load(Ordering::Acquire) >= commits
     }
 
     async fn settle(self: &Arc<Self>) -> Result<()> {
-        let wanted = self.so_far();
-        while !self.is_kept(wanted) {
+        let wanted = self.commits_so_far();
+        while !self.is_synced(wanted) {
             let _one_at_a_time = self.syncing.lock().await;
             let ended = self.ended.load(Ordering::Acquire);
-            if self.is_kept(wanted) {
+            if self.is_synced(wanted) {
                 break;
             }
             if ended < wanted {
@@ -79,7 +79,7 @@ impl Log {
     }
 }
 
-/// Closing this file gives up no lock of SQLite's: those are on other files. Without a log there is nothing to keep.
+/// Closing this file releases no lock of SQLite: those are on other files. Without a log there is nothing to sync.
 fn sync(path: &Path) -> io::Result<()> {
     match OpenOptions::new().read(true).write(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -87,18 +87,18 @@ fn sync(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A commit that is being made; over when dropped.
+/// An ongoing commit; ends when dropped.
 #[derive(Debug)]
-pub(crate) struct Unkept(Arc<Log>);
+pub(crate) struct OngoingCommit(Arc<Log>);
 
-impl Drop for Unkept {
+impl Drop for OngoingCommit {
     fn drop(&mut self) {
         self.0.ended.fetch_add(1, Ordering::AcqRel);
     }
 }
 
 impl Store {
-    /// Waits until everything committed so far is on disk; most of the time it is.
+    /// Waits until everything committed so far is on disk; usually it already is.
     pub async fn settle(&self) -> Result<()> {
         match &self.log {
             Some(log) => log.settle().await,
@@ -108,7 +108,7 @@ impl Store {
 
     /// Whether everything committed so far is on disk.
     pub fn is_settled(&self) -> bool {
-        self.log.as_ref().is_none_or(|log| log.is_kept(log.so_far()))
+        self.log.as_ref().is_none_or(|log| log.is_synced(log.commits_so_far()))
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
         (folder, Arc::new(log))
     }
 
-    /// A folder in place of the log: nobody can write it to disk.
+    /// A folder in place of the log, which cannot be synced.
     fn spoil(folder: &tempfile::TempDir) {
         let path = folder.path().join("margrave.db-wal");
         std::fs::remove_file(&path).unwrap();
@@ -133,25 +133,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_killed_process_left_is_kept_first() {
+    async fn syncs_commits_of_a_killed_process_first() {
         let (_folder, log) = log();
-        assert!(!log.is_kept(log.so_far()));
+        assert!(!log.is_synced(log.commits_so_far()));
         log.settle().await.unwrap();
-        assert!(log.is_kept(log.so_far()));
+        assert!(log.is_synced(log.commits_so_far()));
     }
 
     #[tokio::test]
-    async fn settling_keeps_what_was_committed_before() {
+    async fn settling_syncs_earlier_commits() {
         let (_folder, log) = log();
         log.settle().await.unwrap();
         drop(log.begin());
-        assert!(!log.is_kept(log.so_far()));
+        assert!(!log.is_synced(log.commits_so_far()));
         log.settle().await.unwrap();
-        assert!(log.is_kept(log.so_far()));
+        assert!(log.is_synced(log.commits_so_far()));
     }
 
     #[tokio::test]
-    async fn a_commit_that_is_being_made_is_waited_for() {
+    async fn settling_waits_for_an_ongoing_commit() {
         let (_folder, log) = log();
         let commit = log.begin();
         let settling = tokio::spawn({
@@ -161,26 +161,26 @@ mod tests {
         while log.syncing.try_lock().is_ok() {
             tokio::task::yield_now().await;
         }
-        assert_eq!(log.kept.load(Ordering::Acquire), 0, "what is not written cannot be on disk");
+        assert_eq!(log.kept.load(Ordering::Acquire), 0, "an unwritten commit cannot be on disk");
         drop(commit);
         settling.await.unwrap().unwrap();
-        assert!(log.is_kept(2));
+        assert!(log.is_synced(2));
     }
 
     #[tokio::test]
-    async fn a_later_commit_that_waited_for_the_disk_needs_no_other_sync() {
+    async fn a_later_synced_commit_saves_a_sync() {
         let (folder, log) = log();
         drop(log.begin());
-        log.keep(log.so_far());
+        log.keep(log.commits_so_far());
         spoil(&folder);
         log.settle().await.unwrap();
     }
 
     #[tokio::test]
-    async fn a_log_that_cannot_be_synced_is_an_error_and_nothing_counts_as_kept() {
+    async fn a_failed_sync_is_an_error_and_counts_nothing_as_synced() {
         let (folder, log) = log();
         spoil(&folder);
-        assert!(log.settle().await.unwrap_err().to_string().contains("on disk"));
-        assert!(!log.is_kept(1));
+        assert!(log.settle().await.unwrap_err().to_string().contains("to disk"));
+        assert!(!log.is_synced(1));
     }
 }

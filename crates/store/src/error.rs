@@ -1,27 +1,28 @@
-//! What can go wrong in the store.
+//! Errors of the store.
 
+use crate::open::FORMAT;
 use crate::seal::SealError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("{what} does not exist")]
     NotFound { what: String },
-    #[error("{what} exists already")]
+    #[error("{what} already exists")]
     Exists { what: String },
     /// Optimistic concurrency: the caller's revision is not the current one.
-    #[error("{what} has changed: it is at revision {current}, the request was made for {expected}")]
+    #[error("{what} has changed: it is at revision {current}, the request expects {expected}")]
     Conflict { what: String, expected: i64, current: i64 },
-    #[error("{what} is still used: {by}")]
+    #[error("{what} is still in use: {by}")]
     InUse { what: String, by: String },
-    #[error("there are {max} {what} already, and no more are kept")]
+    #[error("limit reached: at most {max} {what}")]
     TooMany { what: &'static str, max: usize },
-    /// The idempotency key of the call is taken; nothing was written.
-    #[error("a call with this idempotency key was carried out already")]
+    /// The idempotency key of the call was already used; nothing was written.
+    #[error("a call with this idempotency key was already carried out")]
     Repeated,
     /// The disk or the database is full; nothing was written.
-    #[error("no room left to write")]
+    #[error("no disk space left")]
     Full(#[source] sqlx::Error),
-    /// It stays where it is, and whatever depends on it is not done.
+    /// The value stays where it is, and the operation that needs it fails.
     #[error("{what} cannot be opened")]
     Sealed {
         what: String,
@@ -30,10 +31,10 @@ pub enum StoreError {
     },
     #[error("this database is sealed with key `{noted}`, not with `{held}`")]
     OtherKey { noted: String, held: String },
-    #[error("a row of `{table}` makes no sense: {problem}")]
+    #[error("invalid row in `{table}`: {problem}")]
     Inconsistent { table: &'static str, problem: String },
-    /// A call that breaks the store's own rules: a bug in the caller.
-    #[error("the store cannot do that: {0}")]
+    /// A call that violates the store's rules: a bug in the caller.
+    #[error("invalid call of the store: {0}")]
     Misuse(String),
     #[error("{attempt}")]
     Database {
@@ -41,7 +42,7 @@ pub enum StoreError {
         #[source]
         source: sqlx::Error,
     },
-    #[error("wait until the write-ahead log of the database is on disk")]
+    #[error("sync the write-ahead log of the database to disk")]
     Sync(#[source] std::io::Error),
     #[error("open the database `{url}`")]
     Open {
@@ -49,13 +50,25 @@ pub enum StoreError {
         #[source]
         source: sqlx::Error,
     },
+    /// Written by another version of the server, which this one cannot read.
+    #[error(
+        "the database `{url}` {} and this server uses format {FORMAT}: it was written by another version of Margrave. \
+         Nothing was changed. {}, and start the server again",
+        found.map_or("has no format version".to_owned(), |found| format!("has format {found}")),
+        if url.starts_with("sqlite:") {
+            "Move the data folder away, or use another one with --data"
+        } else {
+            "Use an empty database"
+        }
+    )]
+    UnknownFormat { url: String, found: Option<i64> },
     #[error("bring the database schema up to date")]
     Migrate(#[source] sqlx::migrate::MigrateError),
     #[error(transparent)]
     Publish(#[from] margrave_core::publish::PublishError),
 }
 
-/// Says what was attempted when the database failed, and tells a full disk from everything else.
+/// Adds what was attempted to a database error, and distinguishes a full disk from other errors.
 pub(crate) trait During<T> {
     fn during(self, attempt: &'static str) -> Result<T, StoreError>;
 }
@@ -70,10 +83,18 @@ impl<T> During<T> for Result<T, sqlx::Error> {
     }
 }
 
-/// SQLITE_FULL, SQLITE_IOERR_SHMSIZE (no room for the index of the write-ahead log), and PostgreSQL's disk_full.
+/// SQLITE_FULL, SQLITE_IOERR_SHMSIZE (no space for the index of the write-ahead log), and PostgreSQL's disk_full.
 const FULL_CODES: [&str; 3] = ["13", "4874", "53100"];
 
 pub(crate) fn is_full(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
     code.is_some_and(|code| FULL_CODES.contains(&code.as_ref()))
+}
+
+/// SQLITE_ERROR, which SQLite returns for a statement that it cannot prepare, and PostgreSQL's undefined_table.
+const MISSING_TABLE_CODES: [&str; 2] = ["1", "42P01"];
+
+pub(crate) fn is_missing_table(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    code.is_some_and(|code| MISSING_TABLE_CODES.contains(&code.as_ref()))
 }

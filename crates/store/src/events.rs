@@ -1,13 +1,13 @@
-//! To write an event: do nothing where you write audit (every record becomes one), else
-//! `events::append(&mut transaction, vec![NewEvent::new("kind.past", About { .. }, "a sentence")], now)` just before the
+//! To write an event: do nothing where you write audit records (each becomes an event), otherwise call
+//! `events::append(&mut transaction, vec![NewEvent::new("kind.past", About { .. }).with(data)], now)` just before the
 //! commit, or [`Store::event_append`] outside of a transaction.
 //!
-//! Ids are given under a lock held to the commit, so that whoever reads in order of id misses nothing. The newest id is
-//! published after each commit; readers wait for it and read pages, so a slow one costs nothing here.
+//! Ids are assigned under a lock held to the commit, so that a reader in order of id misses nothing. The newest id is
+//! published after each commit; readers wait for it and read pages, so a slow reader costs nothing here.
 
+use crate::batched::{Insert, Statement, StatementBatch};
 use crate::error::During;
-use crate::many::{Insert, Pile, Statement};
-use crate::open::{Writing, commit};
+use crate::open::{WriteTransaction, commit};
 use crate::retention::PRUNE_ROWS_MAX;
 use crate::rows::{Columns, containing, to_json};
 use crate::{Result, Store};
@@ -16,16 +16,16 @@ use margrave_core::time::Timestamp;
 use sqlx::any::AnyRow;
 use tokio::sync::watch;
 
-/// Which events; what is not given is not asked about.
+/// Which events; an empty field does not filter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventFilter {
-    /// A kind or its beginning up to a dot: `deployment` finds `deployment.failed`.
+    /// A kind or its beginning up to a dot: `deployment` matches `deployment.failed`.
     pub kind: Option<String>,
     pub client: Option<String>,
     pub device: Option<String>,
     pub deployment: Option<String>,
     pub application: Option<String>,
-    pub change: Option<String>,
+    pub rollout: Option<String>,
     /// Part of the name of the client or the device.
     pub place: Option<String>,
     /// Not older than this.
@@ -34,7 +34,7 @@ pub struct EventFilter {
     pub until: Option<Timestamp>,
 }
 
-/// The ids a page is taken from; both ends are left out.
+/// The range of ids of a page; both ends are exclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventRange {
     pub above: i64,
@@ -51,23 +51,28 @@ pub enum EventOrder {
     OldestFirst,
 }
 
-/// What is kept: ids from `oldest` to `newest`. Nothing is kept when `oldest` is above `newest`.
+/// The stored ids, from `oldest` to `newest`. Nothing is stored if `oldest` is above `newest`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventBounds {
     pub oldest: i64,
     pub newest: i64,
 }
 
-/// Writes events. The last thing a transaction does, after the audit: the head row is locked from here to the commit.
-pub(crate) async fn append(transaction: &mut Writing, events: Vec<NewEvent>, now: Timestamp) -> Result<()> {
+/// Writes events. Must be the last statement of a transaction, after the audit: the head row is locked from here to the
+/// commit.
+pub(crate) async fn append(transaction: &mut WriteTransaction, events: Vec<NewEvent>, now: Timestamp) -> Result<()> {
     let events = number(transaction, events, now).await?;
-    let mut pile = Pile::new(transaction);
+    let mut pile = StatementBatch::new(transaction);
     self::pile(&mut pile, events);
     pile.write(transaction, "write events").await
 }
 
-/// Takes ids for events that are written before the commit, by [`pile`].
-pub(crate) async fn number(transaction: &mut Writing, events: Vec<NewEvent>, now: Timestamp) -> Result<Vec<Event>> {
+/// Assigns ids to events that are written before the commit, by [`pile`].
+pub(crate) async fn number(
+    transaction: &mut WriteTransaction,
+    events: Vec<NewEvent>,
+    now: Timestamp,
+) -> Result<Vec<Event>> {
     if events.is_empty() {
         return Ok(Vec::new());
     }
@@ -75,14 +80,14 @@ pub(crate) async fn number(transaction: &mut Writing, events: Vec<NewEvent>, now
         .bind(events.len() as i64)
         .fetch_one(&mut **transaction)
         .await
-        .during("take the head of the events")?;
+        .during("lock the head of the events")?;
     let newest = Columns::of("event_head", &row).number("newest")?;
-    Ok(number_behind(transaction, newest - events.len() as i64, events, now))
+    Ok(number_after(transaction, newest - events.len() as i64, events, now))
 }
 
-/// The ids behind `newest`, for somebody who holds the head and moves it, by [`move_head`].
-pub(crate) fn number_behind(
-    transaction: &mut Writing,
+/// The ids after `newest`, for a caller that holds the head and advances it with [`move_head`].
+pub(crate) fn number_after(
+    transaction: &mut WriteTransaction,
     newest: i64,
     events: Vec<NewEvent>,
     now: Timestamp,
@@ -93,7 +98,7 @@ pub(crate) fn number_behind(
     events
 }
 
-pub(crate) fn move_head(pile: &mut Pile<'_>, events: &[Event]) {
+pub(crate) fn move_head(pile: &mut StatementBatch<'_>, events: &[Event]) {
     if let Some(Event { id: newest, .. }) = events.last() {
         let newest = *newest;
         let text = |first| format!("UPDATE event_head SET newest = ${first} WHERE id = 1");
@@ -101,20 +106,20 @@ pub(crate) fn move_head(pile: &mut Pile<'_>, events: &[Event]) {
     }
 }
 
-pub(crate) fn pile(pile: &mut Pile<'_>, events: Vec<Event>) {
+pub(crate) fn pile(pile: &mut StatementBatch<'_>, events: Vec<Event>) {
     pile.insert(&INSERT, events, bind);
 }
 
 const INSERT: Insert = Insert {
-    into: "events (id, at, kind, client, device, deployment, application, change_id, actor, message, detail)",
-    columns: 11,
+    into: "events (id, at, kind, client, device, deployment, application, rollout_id, actor, data)",
+    columns: 10,
     on_conflict: "",
     attempt: "write events",
 };
 
 fn bind<'q>(statement: Statement<'q>, event: &Event) -> Statement<'q> {
-    let Event { id, at, what: NewEvent { kind, about, actor, message, detail } } = event.clone();
-    let About { client, device, deployment, application, change } = about;
+    let Event { id, at, what: NewEvent { kind, about, actor, detail } } = event.clone();
+    let About { client, device, deployment, application, rollout } = about;
     statement
         .bind(id)
         .bind(at.0)
@@ -123,9 +128,8 @@ fn bind<'q>(statement: Statement<'q>, event: &Event) -> Statement<'q> {
         .bind(device)
         .bind(deployment)
         .bind(application)
-        .bind(change)
+        .bind(rollout)
         .bind(actor)
-        .bind(message)
         .bind(detail.as_ref().map(to_json))
 }
 
@@ -136,26 +140,21 @@ fn read(row: &AnyRow) -> Result<Event> {
         device: row.text_maybe("device")?,
         deployment: row.text_maybe("deployment")?,
         application: row.text_maybe("application")?,
-        change: row.text_maybe("change_id")?,
+        rollout: row.text_maybe("rollout_id")?,
     };
-    let what = NewEvent {
-        kind: row.text("kind")?,
-        about,
-        actor: row.text_maybe("actor")?,
-        message: row.text("message")?,
-        detail: row.json_maybe("detail")?,
-    };
+    let what =
+        NewEvent { kind: row.text("kind")?, about, actor: row.text_maybe("actor")?, detail: row.json_maybe("data")? };
     Ok(Event { id: row.number("id")?, at: row.time("at")?, what })
 }
 
-/// An empty text stands for "not asked about"; no name is empty.
+/// An empty text means "no filter"; no name is empty.
 macro_rules! select_events {
     ($order:literal) => {
         concat!(
             "SELECT * FROM events WHERE id > $1 AND id < $2 AND at >= $3 AND at < $12
                AND ($4 = '' OR kind = $4 OR SUBSTR(kind, 1, LENGTH($4) + 1) = $4 || '.')
                AND ($5 = '' OR client = $5) AND ($6 = '' OR device = $6) AND ($7 = '' OR deployment = $7)
-               AND ($8 = '' OR application = $8) AND ($9 = '' OR change_id = $9)
+               AND ($8 = '' OR application = $8) AND ($9 = '' OR rollout_id = $9)
                AND ($11 = '' OR LOWER(client) LIKE $11 ESCAPE '\\' OR LOWER(device) LIKE $11 ESCAPE '\\')
              ORDER BY id ",
             $order,
@@ -165,7 +164,7 @@ macro_rules! select_events {
 }
 
 impl Store {
-    /// For what happens without a change of its own, such as a server start.
+    /// For events without a modification of their own, such as a server start.
     pub async fn event_append(&self, event: NewEvent, now: Timestamp) -> Result<()> {
         let mut transaction = self.begin().await?;
         append(&mut transaction, vec![event], now).await?;
@@ -193,19 +192,19 @@ impl Store {
             .bind(text(&filter.device))
             .bind(text(&filter.deployment))
             .bind(text(&filter.application))
-            .bind(text(&filter.change))
+            .bind(text(&filter.rollout))
             .bind(i64::from(limit))
             .bind(filter.place.as_deref().map(containing).unwrap_or_default())
             .bind(filter.until.map_or(i64::MAX, |until| until.0))
             .fetch_all(&self.read)
             .await
             .during("read events")?;
-        // Whoever reads events may come back with the last id.
+        // A reader of events may come back with the last id.
         self.settle().await?;
         rows.iter().map(read).collect()
     }
 
-    /// What is kept, as the database has it now.
+    /// The stored range, as the database has it now.
     pub async fn event_bounds(&self) -> Result<EventBounds> {
         let row =
             sqlx::query("SELECT h.newest, (SELECT MIN(e.id) FROM events e) AS oldest FROM event_head h WHERE h.id = 1")
@@ -217,16 +216,16 @@ impl Store {
         Ok(EventBounds { oldest: row.number_maybe("oldest")?.unwrap_or(newest + 1), newest })
     }
 
-    /// The newest id this server knows of; moves after a commit here, or with [`Store::events_look`].
+    /// The newest id this server knows; advances after a commit here, or with [`Store::events_refresh`].
     pub fn events_newest(&self) -> watch::Receiver<i64> {
         self.events.subscribe()
     }
 
-    /// Takes in what other servers have written, if somebody here waits for it.
-    pub async fn events_look(&self) -> Result<()> {
+    /// Reads the newest id written by other servers, if a reader here waits for it.
+    pub async fn events_refresh(&self) -> Result<()> {
         if self.events.receiver_count() > 0 {
             let bounds = self.event_bounds().await?;
-            self.tell_events(bounds.newest);
+            self.announce_events(bounds.newest);
         }
         Ok(())
     }

@@ -22,13 +22,13 @@ fn read(row: &AnyRow) -> Result<Group> {
     })
 }
 
-/// Takes the row for the rest of the transaction.
+/// Locks the row for the rest of the transaction.
 async fn lock(connection: &mut AnyConnection, name: &str) -> Result<Option<Group>> {
     let row = sqlx::query("UPDATE device_groups SET revision = revision WHERE name = $1 RETURNING *")
         .bind(name)
         .fetch_optional(connection)
         .await
-        .during("take a group")?;
+        .during("lock a group")?;
     row.as_ref().map(read).transpose()
 }
 
@@ -65,7 +65,7 @@ async fn create(connection: &mut AnyConnection, group: &Group) -> Result<()> {
     if inserted.rows_affected() == 0 { Err(StoreError::Exists { what: what(&group.name) }) } else { Ok(()) }
 }
 
-async fn change(connection: &mut AnyConnection, group: &Group) -> Result<()> {
+async fn update(connection: &mut AnyConnection, group: &Group) -> Result<()> {
     sqlx::query("UPDATE device_groups SET selector = $2, description = $3, revision = $4 WHERE name = $1")
         .bind(&group.name)
         .bind(&group.selector)
@@ -78,7 +78,7 @@ async fn change(connection: &mut AnyConnection, group: &Group) -> Result<()> {
 }
 
 impl Store {
-    /// Creates (`expected` none) or changes (`expected` some) a group.
+    /// Creates (`expected` none) or updates (`expected` some) a group.
     pub async fn group_put(
         &self,
         actor: &Actor,
@@ -107,13 +107,13 @@ impl Store {
                 check_revision(&before, expected)?;
                 group.created_at = before.created_at;
                 group.revision = before.revision + 1;
-                change(&mut transaction, &group).await?;
+                update(&mut transaction, &group).await?;
                 Some(before)
             }
         };
         let entry = Entry {
             actor,
-            action: if before.is_some() { "group.change" } else { "group.create" },
+            action: if before.is_some() { "group.update" } else { "group.create" },
             subject: format!("group/{name}"),
             before: before.as_ref().map(state),
             after: Some(state(&group)),
@@ -140,7 +140,7 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// False when there is no such group.
+    /// False if there is no such group.
     pub async fn group_delete(&self, actor: &Actor, name: &str, expected: Option<i64>, now: Timestamp) -> Result<bool> {
         let mut transaction = self.begin().await?;
         let Some(before) = lock(&mut transaction, name).await? else { return Ok(false) };

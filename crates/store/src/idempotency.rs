@@ -1,4 +1,4 @@
-//! Idempotency keys: what a call with a key answered, kept in the transaction of its effect.
+//! Idempotency keys: the response to a call with a key, stored in the transaction of its effect.
 
 use crate::error::During;
 use crate::open::commit;
@@ -10,39 +10,39 @@ use sqlx::AnyConnection;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Keys remembered per API token; beyond it a token's oldest go first. A program that makes one thing a second needs three
-/// hours to get here, and a retry comes within minutes.
+/// Keys stored per API token; beyond it the oldest are dropped. A program with one call per second reaches it after
+/// three hours, and a retry comes within minutes.
 pub const KEYS_PER_TOKEN_MAX: i64 = 10_000;
 
-/// Whose key it is.
+/// The owner of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct KeyOwner {
     pub token: Uuid,
     pub key_hash: String,
 }
 
-/// A key with what is to be remembered under it.
+/// A key with the response to store under it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyWrite {
     pub owner: KeyOwner,
-    /// Of everything that makes the request what it is.
+    /// Hash of everything that identifies the request.
     pub request_hash: String,
     /// Empty: only that it was done.
     pub answer: Vec<u8>,
     pub at: Timestamp,
-    /// Entries written before this are forgotten, whether or not they are still there.
+    /// Entries older than this are ignored, even if they are still stored.
     pub expired_before: Timestamp,
 }
 
-/// What is remembered under a key.
+/// The entry stored under a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyEntry {
     pub request_hash: String,
     pub answer: Vec<u8>,
 }
 
-/// Takes the key for the rest of the transaction; on PostgreSQL this waits for a transaction that has it. Fails with
-/// `Repeated` when somebody was faster, and with that the whole transaction.
+/// Locks the key for the rest of the transaction; on PostgreSQL this waits for a transaction that holds it. Fails with
+/// `Repeated` if another call was first, which aborts the whole transaction.
 pub(crate) async fn claim(connection: &mut AnyConnection, key: &KeyWrite) -> Result<()> {
     let row = sqlx::query(
         "INSERT INTO idempotency_keys (token_id, key_hash, request_hash, answer, created_at, seq)
@@ -61,7 +61,7 @@ pub(crate) async fn claim(connection: &mut AnyConnection, key: &KeyWrite) -> Res
     .bind(key.expired_before.0)
     .fetch_optional(&mut *connection)
     .await
-    .during("remember an idempotency key")?;
+    .during("store an idempotency key")?;
     let Some(row) = row else { return Err(StoreError::Repeated) };
     let seq = Columns::of("idempotency_keys", &row).number("seq")?;
     sqlx::query("DELETE FROM idempotency_keys WHERE token_id = $1 AND seq <= $2")
@@ -74,8 +74,8 @@ pub(crate) async fn claim(connection: &mut AnyConnection, key: &KeyWrite) -> Res
 }
 
 impl Store {
-    /// The same store, whose next writing call remembers the key in its own transaction, or fails with `Repeated` and writes
-    /// nothing. For exactly one call that writes: a second one would find its own key.
+    /// The same store, whose next writing call stores the key in its own transaction, or fails with `Repeated` and
+    /// writes nothing. For exactly one writing call: a second one would find its own key.
     #[must_use]
     pub fn with_key(&self, key: KeyWrite) -> Self {
         let mut store = self.clone();
@@ -83,7 +83,7 @@ impl Store {
         store
     }
 
-    /// What is remembered under a key.
+    /// The entry under a key.
     pub async fn key_find(&self, owner: &KeyOwner, expired_before: Timestamp) -> Result<Option<KeyEntry>> {
         let row = sqlx::query(
             "SELECT request_hash, answer FROM idempotency_keys
@@ -94,15 +94,15 @@ impl Store {
         .bind(expired_before.0)
         .fetch_optional(&self.read)
         .await
-        .during("look for an idempotency key")?;
+        .during("find an idempotency key")?;
         let Some(row) = row else { return Ok(None) };
         let row = Columns::of("idempotency_keys", &row);
         Ok(Some(KeyEntry { request_hash: row.text("request_hash")?, answer: row.bytes("answer")? }))
     }
 
-    /// Remembers a key by itself, for effects that are no transaction of the store; fails with `Repeated` when it is there.
+    /// Stores a key alone, for effects outside of a store transaction; fails with `Repeated` if it exists.
     pub async fn key_put(&self, key: KeyWrite) -> Result<()> {
-        // Beginning is what remembers it.
+        // Beginning the transaction stores it.
         commit(self.with_key(key).begin().await?).await
     }
 
@@ -116,7 +116,7 @@ impl Store {
         .bind(PRUNE_ROWS_MAX)
         .execute(&mut *transaction)
         .await
-        .during("forget old idempotency keys")?;
+        .during("delete old idempotency keys")?;
         commit(transaction).await?;
         Ok(removed.rows_affected())
     }

@@ -1,16 +1,18 @@
-//! Opening the database: one of the two places that know which engine it is.
+//! Opens the database: one of the two places that depend on the engine.
 
 use crate::Result;
 use crate::checkpoints::Checkpoints;
 use crate::durable::Log;
-use crate::error::{During, StoreError, is_full};
+use crate::error::{During, StoreError, is_full, is_missing_table};
 use crate::idempotency::{self, KeyWrite};
+use crate::rows::Columns;
 use crate::seal::Sealing;
-use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
+use sqlx::any::{AnyConnectOptions, AnyPoolOptions, AnyRow};
 use sqlx::migrate::{Migration, MigrationType, Migrator};
-use sqlx::pool::PoolConnection;
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{Any, AnyConnection, AnyPool, ConnectOptions as _, Executor as _, SqlSafeStr as _, Transaction};
+use sqlx::{
+    Any, AnyConnection, AnyPool, ConnectOptions as _, Connection as _, Executor as _, SqlSafeStr as _, Transaction,
+};
 use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::str::FromStr as _;
@@ -22,8 +24,11 @@ use tokio::sync::watch;
 /// How long a call waits for a connection before it fails: longer than any batch takes, shorter than people wait.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// PostgreSQL needs one connection for a batch and one for whoever must not wait for it.
+/// PostgreSQL needs one connection for a batch and one for callers that must not wait for it.
 const POSTGRES_CONNECTIONS_MIN: u32 = 4;
+
+/// The format of the database that this server reads and writes, as in the table `format`.
+pub(crate) const FORMAT: i64 = 1;
 
 #[derive(Clone)]
 pub struct StoreOptions {
@@ -47,46 +52,46 @@ pub struct Store {
     pub(crate) write: AnyPool,
     begin: &'static str,
     shared: bool,
-    /// Where commits may be made without waiting for the disk.
+    /// For commits that do not wait for the disk.
     pub(crate) log: Option<Arc<Log>>,
-    /// A connection that moves the write-ahead log into the database beside the others; none where that is not our job.
+    /// A separate connection for checkpoints of the write-ahead log; `None` on PostgreSQL and in memory.
     pub(crate) checkpoints: Option<Arc<Checkpoints>>,
-    /// Transactions committed here.
+    /// Transactions committed by this process.
     commits: Arc<AtomicU64>,
-    /// Remembered in the transaction of the next call that writes.
+    /// Stored in the transaction of the next writing call.
     pub(crate) key: Option<Arc<KeyWrite>>,
-    /// The newest event that is committed, as far as this server knows.
+    /// The newest committed event, as far as this server knows.
     pub(crate) events: Arc<watch::Sender<i64>>,
-    /// What is marked sensitive is sealed with this.
+    /// Seals values that are marked sensitive.
     pub(crate) sealing: Sealing,
 }
 
-/// A transaction that writes; says after its commit which events came with it.
-pub(crate) struct Writing {
+/// A writing transaction; publishes the ids of its events after the commit.
+pub(crate) struct WriteTransaction {
     transaction: Transaction<'static, Any>,
     events: Arc<watch::Sender<i64>>,
     newest: Option<i64>,
     commits: Arc<AtomicU64>,
-    keep: Keep,
+    keep: Durability,
     shared: bool,
     sealing: Sealing,
 }
 
-/// When what is committed is on disk.
-enum Keep {
-    /// With the commit, and with it what was committed before: so many commits that did not wait.
+/// When a commit reaches the disk.
+enum Durability {
+    /// With the commit, which includes this many earlier commits that did not wait.
     Now(Option<(Arc<Log>, u64)>),
-    /// With somebody's commit that waits, or when somebody asks for it.
+    /// With a later commit that waits, or on request.
     Soon(Arc<Log>),
 }
 
-impl Writing {
-    /// Whether others may write at the same time, so that rows which are read to be written have to be locked.
+impl WriteTransaction {
+    /// Whether others may write at the same time, so that rows which are read to be written must be locked.
     pub(crate) fn is_shared(&self) -> bool {
         self.shared
     }
 
-    /// What is marked sensitive is sealed with this.
+    /// Seals values that are marked sensitive.
     pub(crate) fn sealing(&self) -> Sealing {
         self.sealing.clone()
     }
@@ -97,14 +102,14 @@ impl Writing {
     }
 }
 
-impl Deref for Writing {
+impl Deref for WriteTransaction {
     type Target = AnyConnection;
     fn deref(&self) -> &AnyConnection {
         &self.transaction
     }
 }
 
-impl DerefMut for Writing {
+impl DerefMut for WriteTransaction {
     fn deref_mut(&mut self) -> &mut AnyConnection {
         &mut self.transaction
     }
@@ -126,11 +131,11 @@ impl Store {
             other => StoreError::Migrate(other),
         })?;
         store.settle().await?;
-        store.tell_events(store.event_bounds().await?.newest);
+        store.announce_events(store.event_bounds().await?.newest);
         Ok(store)
     }
 
-    /// Every connection to `:memory:` is a database of its own, so all calls share one that never goes away.
+    /// Every connection to `:memory:` is a separate database, so all calls share one that is never closed.
     async fn open_memory(url: &str) -> Result<Self> {
         let pool = connect(url, sqlite_pool(1, WRITER_PRAGMAS)).await?;
         Ok(Self::new(pool.clone(), pool, BEGIN_KEPT, false))
@@ -143,6 +148,7 @@ impl Store {
         } else {
             format!("{}{separator}mode=rwc", options.url)
         };
+        check_sqlite_format(&url).await?;
         // The writer first: it creates the file and switches it to the write-ahead log.
         let write = connect(&url, sqlite_pool(1, WRITER_PRAGMAS)).await?;
         let read = connect(&url, sqlite_pool(options.readers.max(1), READER_PRAGMAS)).await?;
@@ -156,6 +162,9 @@ impl Store {
             .max_connections(options.readers.max(POSTGRES_CONNECTIONS_MIN))
             .acquire_timeout(ACQUIRE_TIMEOUT);
         let pool = connect(&options.url, pool).await?;
+        let mut connection = pool.acquire().await.map_err(|source| cannot_open(&options.url, source))?;
+        check_format(&mut connection, &options.url).await?;
+        drop(connection);
         Ok(Self::new(pool.clone(), pool, "BEGIN", true))
     }
 
@@ -165,8 +174,8 @@ impl Store {
         Self { read, write, begin, shared, log, checkpoints, commits, key, events, sealing }
     }
 
-    /// Wakes whoever waits for events; a number that is known already wakes nobody.
-    pub(crate) fn tell_events(&self, newest: i64) {
+    /// Wakes readers that wait for events; a known number wakes none.
+    pub(crate) fn announce_events(&self, newest: i64) {
         tell(&self.events, newest);
     }
 
@@ -175,28 +184,31 @@ impl Store {
         self.shared
     }
 
-    /// A statement that writes nothing, for readiness.
+    /// A statement that writes nothing, for readiness checks.
     pub async fn ping(&self) -> Result<()> {
-        sqlx::query("SELECT seq FROM audit_head WHERE id = 1").execute(&self.read).await.during("ask the database")?;
+        sqlx::query("SELECT seq FROM audit_head WHERE id = 1")
+            .execute(&self.read)
+            .await
+            .during("query the database")?;
         Ok(())
     }
 
-    /// Gives back what reading much at once has left in the caches of SQLite; costs a little when it is read again.
+    /// Releases memory that large reads have left in the caches of SQLite; the next read is slightly slower.
     pub async fn trim(&self) -> Result<()> {
         if self.shared {
             return Ok(());
         }
-        // All that are free, held together so that each gets its turn.
+        // All idle connections, held together so that each is trimmed once.
         let free = |pool: &AnyPool| std::iter::from_fn(|| pool.try_acquire()).collect::<Vec<_>>();
         let mut held = free(&self.read);
         held.extend(free(&self.write));
         for connection in &mut held {
-            connection.execute("PRAGMA shrink_memory").await.during("give back memory")?;
+            connection.execute("PRAGMA shrink_memory").await.during("release memory")?;
         }
         Ok(())
     }
 
-    /// How many transactions this server has committed: whether others write as well.
+    /// The number of transactions committed by this server; shows whether others write as well.
     pub fn commits(&self) -> u64 {
         self.commits.load(Ordering::Acquire)
     }
@@ -209,42 +221,37 @@ impl Store {
         self.write.close().await;
     }
 
-    /// Begins a transaction that will write, with the idempotency key of the call if it has one.
-    pub(crate) async fn begin(&self) -> Result<Writing> {
+    /// Begins a writing transaction, with the idempotency key of the call if it has one.
+    pub(crate) async fn begin(&self) -> Result<WriteTransaction> {
         let transaction = self.begin_plain(self.begin).await?;
-        // Behind the begin: now nobody else commits.
-        let keep = Keep::Now(self.log.as_ref().map(|log| (Arc::clone(log), log.so_far())));
+        // After the begin: now no other transaction commits.
+        let keep = Durability::Now(self.log.as_ref().map(|log| (Arc::clone(log), log.commits_so_far())));
         self.writing(transaction, keep).await
     }
 
     /// The same with a commit that does not wait for the disk, where that makes a difference.
-    pub(crate) async fn begin_soon(&self) -> Result<Writing> {
+    pub(crate) async fn begin_soon(&self) -> Result<WriteTransaction> {
         let Some(log) = &self.log else { return self.begin().await };
         let transaction = self.begin_plain(BEGIN_SOON).await?;
-        self.writing(transaction, Keep::Soon(Arc::clone(log))).await
+        self.writing(transaction, Durability::Soon(Arc::clone(log))).await
     }
 
-    async fn writing(&self, mut transaction: Transaction<'static, Any>, keep: Keep) -> Result<Writing> {
+    async fn writing(&self, mut transaction: Transaction<'static, Any>, keep: Durability) -> Result<WriteTransaction> {
         if let Some(key) = &self.key {
             idempotency::claim(&mut transaction, key).await?;
         }
         let (events, commits) = (Arc::clone(&self.events), Arc::clone(&self.commits));
         let (shared, sealing) = (self.shared, self.sealing.clone());
-        Ok(Writing { transaction, events, newest: None, commits, keep, shared, sealing })
-    }
-
-    /// The connection that writes, for what cannot be done in a transaction.
-    pub(crate) async fn writer(&self) -> Result<PoolConnection<Any>> {
-        self.write.acquire().await.during("wait for the connection that writes")
+        Ok(WriteTransaction { transaction, events, newest: None, commits, keep, shared, sealing })
     }
 
     async fn begin_plain(&self, begin: &'static str) -> Result<Transaction<'static, Any>> {
         match self.write.begin_with(begin).await {
-            // On a full disk SQLite rolls back by itself, and the driver goes on counting the transaction as open: every later
-            // one on that connection would be refused. A new connection is not confused.
+            // On a full disk SQLite rolls back without the driver, which still counts the transaction as open: every
+            // later one on that connection would be rejected. A new connection starts clean.
             Err(sqlx::Error::InvalidSavePointStatement) => {
-                let confused = self.write.acquire().await.during("give up a connection")?;
-                confused.close().await.during("give up a connection")?;
+                let confused = self.write.acquire().await.during("close a connection")?;
+                confused.close().await.during("close a connection")?;
                 self.write.begin_with(begin).await.during("begin a transaction")
             }
             outcome => outcome.during("begin a transaction"),
@@ -252,15 +259,15 @@ impl Store {
     }
 }
 
-pub(crate) async fn commit(writing: Writing) -> Result<()> {
-    let Writing { transaction, events, newest, commits, keep, shared: _, sealing: _ } = writing;
+pub(crate) async fn commit(writing: WriteTransaction) -> Result<()> {
+    let WriteTransaction { transaction, events, newest, commits, keep, shared: _, sealing: _ } = writing;
     let unkept = match &keep {
-        Keep::Soon(log) => Some(log.begin()),
-        Keep::Now(_) => None,
+        Durability::Soon(log) => Some(log.begin()),
+        Durability::Now(_) => None,
     };
     transaction.commit().await.during("commit a transaction")?;
     drop(unkept);
-    if let Keep::Now(Some((log, before))) = keep {
+    if let Durability::Now(Some((log, before))) = keep {
         log.keep(before);
     }
     commits.fetch_add(1, Ordering::AcqRel);
@@ -278,16 +285,16 @@ fn tell(events: &watch::Sender<i64>, newest: i64) {
     });
 }
 
-/// IMMEDIATE takes the write lock at once: a transaction that began by reading could otherwise fail on its first write when
-/// another process wrote in between. Each transaction says for itself whether its commit waits for the disk, so none depends on
-/// the one before it having been ended properly. FULL: what was acknowledged survives a power cut.
+/// IMMEDIATE takes the write lock at once: a transaction that began by reading could otherwise fail on its first write
+/// if another process wrote in between. Each transaction sets whether its commit waits for the disk, so none depends on
+/// how the previous one ended. FULL: acknowledged commits survive a power cut.
 const BEGIN_KEPT: &str = "PRAGMA synchronous = FULL; BEGIN IMMEDIATE";
-/// NORMAL: the database stays whole after a power cut, without the last commits.
+/// NORMAL: the database stays consistent after a power cut, without the last commits.
 const BEGIN_SOON: &str = "PRAGMA synchronous = NORMAL; BEGIN IMMEDIATE";
 
 /// The timeout is for other processes, such as a backup.
-/// A log of 60,000 pages (240 MiB) is moved by whoever commits next, should all else have failed.
-/// Small caches: what is read again comes from the system's cache, and a hundred megabytes for a fleet would be mostly pages.
+/// The next commit moves a log of 60,000 pages (240 MiB), if all else failed.
+/// Small caches: repeated reads hit the system's cache, and a hundred megabytes for a fleet would be mostly pages.
 const WRITER_PRAGMAS: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; \
                               PRAGMA busy_timeout = 10000; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -4096; \
                               PRAGMA wal_autocheckpoint = 60000; PRAGMA journal_size_limit = 134217728";
@@ -311,16 +318,53 @@ fn sqlite_pool(connections: u32, pragmas: &'static str) -> AnyPoolOptions {
 
 async fn connect(url: &str, pool: AnyPoolOptions) -> Result<AnyPool> {
     let failed = |source| cannot_open(url, source);
-    // Statements are traced by who calls us; sqlx would log every single one.
+    // Callers trace statements; sqlx would log every single one.
     let options = AnyConnectOptions::from_str(url).map_err(failed)?.disable_statement_logging();
     pool.connect_with(options).await.map_err(failed)
+}
+
+/// With a connection of its own: the first one of the store already changes the file to use a write-ahead log.
+async fn check_sqlite_format(url: &str) -> Result<()> {
+    let failed = |source| cannot_open(url, source);
+    if !SqliteConnectOptions::from_str(url).map_err(failed)?.get_filename().exists() {
+        return Ok(());
+    }
+    let options = AnyConnectOptions::from_str(url).map_err(failed)?.disable_statement_logging();
+    let mut connection = AnyConnection::connect_with(&options).await.map_err(failed)?;
+    let checked = check_format(&mut connection, url).await;
+    // Also removes the files of the log, so that a refused database is left as it was.
+    connection.close().await.map_err(failed)?;
+    checked
+}
+
+/// Refuses a database whose format this server does not know, before anything is written to it.
+async fn check_format(connection: &mut AnyConnection, url: &str) -> Result<()> {
+    let failed = |source| cannot_open(url, source);
+    let refused = |found| StoreError::UnknownFormat { url: without_password(url), found };
+    if let Some(row) = first_row(connection, "SELECT version FROM format WHERE id = 1").await.map_err(failed)? {
+        let found = Columns::of("format", &row).number("version")?;
+        return if found == FORMAT { Ok(()) } else { Err(refused(Some(found))) };
+    }
+    // A first start that was interrupted leaves this table without rows.
+    match first_row(connection, "SELECT version FROM _sqlx_migrations").await.map_err(failed)? {
+        Some(_) => Err(refused(None)),
+        None => Ok(()),
+    }
+}
+
+/// `None` also if the table does not exist. Any other error is passed on: it says nothing about the format.
+async fn first_row(connection: &mut AnyConnection, select: &'static str) -> sqlx::Result<Option<AnyRow>> {
+    match sqlx::query(select).fetch_optional(connection).await {
+        Err(error) if is_missing_table(&error) => Ok(None),
+        outcome => outcome,
+    }
 }
 
 pub(crate) fn cannot_open(url: &str, source: sqlx::Error) -> StoreError {
     if is_full(&source) { StoreError::Full(source) } else { StoreError::Open { url: without_password(url), source } }
 }
 
-/// Links followed, as SQLite does before it names its log.
+/// With symbolic links resolved, as SQLite does before it names its log.
 fn database_file(url: &str) -> Result<PathBuf> {
     let failed = |source| StoreError::Open { url: without_password(url), source };
     let options = SqliteConnectOptions::from_str(url).map_err(failed)?;
@@ -331,13 +375,13 @@ fn is_memory(url: &str) -> bool {
     url.starts_with("sqlite:") && (url.contains(":memory:") || url.contains("mode=memory"))
 }
 
-/// Urls end up in messages; passwords must not, neither before the host nor among the options.
+/// URLs end up in messages; passwords must not, neither before the host nor among the options.
 pub fn without_password(url: &str) -> String {
     let (place, options) = url.split_once('?').unwrap_or((url, ""));
     let Some((scheme, rest)) = place.split_once("://") else { return place.to_owned() };
     match rest.rsplit_once('@') {
         Some((user, place)) => format!("{scheme}://{}@{place}", user.split(':').next().unwrap_or_default()),
-        // Perhaps the question mark is part of a password: nothing more can be told safely.
+        // The question mark may be part of a password: show nothing more.
         None if options.contains('@') => format!("{scheme}://"),
         None => place.to_owned(),
     }
@@ -347,23 +391,7 @@ fn migrator() -> Migrator {
     let step = |version, description: &'static str, sql: &'static str| {
         Migration::new(version, description.into(), MigrationType::Simple, sql.into_sql_str(), false)
     };
-    Migrator::with_migrations(vec![
-        step(1, "first", include_str!("../migrations/0001_first.sql")),
-        step(2, "events", include_str!("../migrations/0002_events.sql")),
-        step(3, "idempotency", include_str!("../migrations/0003_idempotency.sql")),
-        step(4, "removed deployments", include_str!("../migrations/0004_removed_deployments.sql")),
-        step(5, "fewer indexes", include_str!("../migrations/0005_fewer_indexes.sql")),
-        step(6, "policies", include_str!("../migrations/0006_policies.sql")),
-        step(7, "web", include_str!("../migrations/0007_web.sql")),
-        step(8, "operators", include_str!("../migrations/0008_operators.sql")),
-        step(9, "failed deployments", include_str!("../migrations/0009_failed_deployments.sql")),
-        step(10, "seals", include_str!("../migrations/0010_seals.sql")),
-        step(11, "outcomes", include_str!("../migrations/0011_outcomes.sql")),
-        step(12, "simulated devices", include_str!("../migrations/0012_simulated_devices.sql")),
-        step(13, "registries", include_str!("../migrations/0013_registries.sql")),
-        step(14, "told again", include_str!("../migrations/0014_told_again.sql")),
-        step(15, "failed until it succeeds", include_str!("../migrations/0015_failed_until_it_succeeds.sql")),
-    ])
+    Migrator::with_migrations(vec![step(1, "initial", include_str!("../migrations/0001_initial.sql"))])
 }
 
 #[cfg(test)]
@@ -385,14 +413,14 @@ mod tests {
     }
 
     #[test]
-    fn tells_a_database_in_memory_from_a_file() {
+    fn distinguishes_a_database_in_memory_from_a_file() {
         assert!(is_memory("sqlite::memory:"));
         assert!(!is_memory("sqlite:///var/lib/margrave/margrave.db"));
     }
 
-    // ADR 45: with it all connections would share one cache, and a look over a large fleet takes seven times as long.
+    // ADR 45: with it all connections would share one cache, and a query over a large fleet takes seven times as long.
     #[tokio::test]
-    async fn each_connection_has_a_page_cache_of_its_own() {
+    async fn each_connection_has_its_own_page_cache() {
         let store = Store::open(&StoreOptions { url: "sqlite::memory:".to_owned(), readers: 1 }).await.unwrap();
         let rows = sqlx::query("PRAGMA compile_options").fetch_all(&store.read).await.unwrap();
         let built: Vec<String> = rows.iter().map(|row| sqlx::Row::get(row, 0)).collect();

@@ -1,4 +1,4 @@
-//! Operators: people with a name and a password. Only what a memory-hard function made of the password is kept.
+//! Operators: people with a name and a password. Only the memory-hard hash of a password is stored.
 
 use crate::audit::{self, Entry};
 use crate::error::During;
@@ -15,14 +15,14 @@ use uuid::Uuid;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operator {
     pub id: Uuid,
-    /// What they sign in with; in small letters.
+    /// The name to sign in with; in lower case.
     pub name: String,
     pub created_at: Timestamp,
     /// When the password was set.
     pub password_at: Timestamp,
 }
 
-/// An operator with what a password is compared with.
+/// An operator with the password hash.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credential {
     pub operator: Operator,
@@ -77,12 +77,12 @@ impl Store {
 
     pub async fn operator_find(&self, name: &str) -> Result<Option<Credential>> {
         let row = sqlx::query("SELECT * FROM operators WHERE name = $1").bind(name).fetch_optional(&self.read).await;
-        let Some(row) = row.during("look for an operator")? else { return Ok(None) };
+        let Some(row) = row.during("find an operator")? else { return Ok(None) };
         let password_hash = Columns::of("operators", &row).text("password_hash")?;
         Ok(Some(Credential { operator: read(&row)?, password_hash }))
     }
 
-    /// Sets a password and ends the operator's web sessions, but for the one to keep; gives how many were ended, and nothing when
+    /// Sets a password and ends the operator's web sessions except the one to keep; returns how many ended, `None` if
     /// there is no such operator.
     pub async fn operator_password(
         &self,

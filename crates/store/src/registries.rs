@@ -1,4 +1,4 @@
-//! Registries besides the server's own: how each is reached, and what it is asked with. Passwords are sealed, always.
+//! External registries with their credentials. Passwords are always sealed.
 
 use crate::audit::{self, Entry};
 use crate::error::During;
@@ -15,10 +15,10 @@ use sqlx::AnyConnection;
 use sqlx::any::AnyRow;
 use std::fmt;
 
-/// A plant has a handful; each is shown on one page. Two that are added at once on PostgreSQL may both be the last.
+/// A plant has a handful; all are shown on one page. Two concurrent additions on PostgreSQL may exceed it by one.
 pub const REGISTRIES_MAX: usize = 100;
 
-/// A registry as somebody wants it kept.
+/// A registry to be saved.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RegistryWrite {
     pub host: String,
@@ -29,20 +29,20 @@ pub struct RegistryWrite {
 
 #[derive(Clone, PartialEq, Eq)]
 pub enum LoginWrite {
-    Nobody,
+    Anonymous,
     As {
         username: String,
         password: String,
     },
-    /// The user and the password that are there.
+    /// Keeps the current user and password.
     Kept,
 }
 
-/// A registry with what it is asked with.
+/// A registry with its credentials.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RegistryAccess {
     pub registry: SavedRegistry,
-    /// There is one where there is a user.
+    /// Present if there is a user.
     pub password: Option<String>,
 }
 
@@ -92,13 +92,13 @@ fn read_access(row: &AnyRow, sealing: &Sealing) -> Result<RegistryAccess> {
     Ok(RegistryAccess { registry, password })
 }
 
-/// Takes the row for the rest of the transaction.
+/// Locks the row for the rest of the transaction.
 async fn lock(connection: &mut AnyConnection, host: &str) -> Result<Option<SavedRegistry>> {
     let row = sqlx::query("UPDATE registries SET revision = revision WHERE host = $1 RETURNING *")
         .bind(host)
         .fetch_optional(connection)
         .await
-        .during("take a registry")?;
+        .during("lock a registry")?;
     row.as_ref().map(read).transpose()
 }
 
@@ -110,7 +110,7 @@ fn subject(host: &str) -> String {
     format!("registry/{host}")
 }
 
-/// For the audit: of the password only that there is one, of a CA only which.
+/// For the audit: of the password only that there is one, of a CA only which one.
 fn state(registry: &SavedRegistry) -> Value {
     json!({
         "username": registry.username,
@@ -157,8 +157,8 @@ async fn create(connection: &mut AnyConnection, registry: &SavedRegistry, passwo
     if inserted.rows_affected() == 0 { Err(StoreError::Exists { what: what(&registry.host) }) } else { Ok(()) }
 }
 
-/// A password that is not given stays.
-async fn change(connection: &mut AnyConnection, registry: &SavedRegistry, password: Option<String>) -> Result<()> {
+/// Keeps the password if none is given.
+async fn update(connection: &mut AnyConnection, registry: &SavedRegistry, password: Option<String>) -> Result<()> {
     sqlx::query(
         "UPDATE registries SET username = $2, ca = $4, plain_http = $5, revision = $6,
              password = CASE WHEN $2 IS NULL THEN NULL ELSE COALESCE($3, password) END,
@@ -173,12 +173,12 @@ async fn change(connection: &mut AnyConnection, registry: &SavedRegistry, passwo
     .bind(registry.revision)
     .execute(connection)
     .await
-    .during("change a registry")?;
+    .during("update a registry")?;
     Ok(())
 }
 
 impl Store {
-    /// Adds (`expected` none) or changes (`expected` some) a registry.
+    /// Adds (`expected` none) or updates (`expected` some) a registry.
     pub async fn registry_put(
         &self,
         actor: &Actor,
@@ -188,7 +188,7 @@ impl Store {
     ) -> Result<SavedRegistry> {
         let host = write.host.as_str();
         let (username, password) = match &write.login {
-            LoginWrite::Nobody | LoginWrite::Kept => (None, None),
+            LoginWrite::Anonymous | LoginWrite::Kept => (None, None),
             LoginWrite::As { username, password } => {
                 (Some(username.clone()), Some(self.sealing.text(password_cell(&host), password)?))
             }
@@ -220,7 +220,7 @@ impl Store {
                 registry.added_by.clone_from(&before.added_by);
                 registry.added_at = before.added_at;
                 registry.revision = before.revision + 1;
-                change(&mut transaction, &registry, password).await?;
+                update(&mut transaction, &registry, password).await?;
                 Some(before)
             }
         };
@@ -228,7 +228,7 @@ impl Store {
         after["passwordChanged"] = json!(news && before.is_some());
         let entry = Entry {
             actor,
-            action: if before.is_some() { "registry.change" } else { "registry.add" },
+            action: if before.is_some() { "registry.update" } else { "registry.add" },
             subject: subject(host),
             before: before.as_ref().map(state),
             after: Some(after),
@@ -238,7 +238,7 @@ impl Store {
         Ok(registry)
     }
 
-    /// In order of host; at most [`REGISTRIES_MAX`], give or take a few.
+    /// In order of host; about [`REGISTRIES_MAX`] at most.
     pub async fn registries(&self) -> Result<Vec<SavedRegistry>> {
         let rows = sqlx::query("SELECT * FROM registries ORDER BY host").fetch_all(&self.read).await;
         rows.during("list registries")?.iter().map(read).collect()
@@ -249,13 +249,13 @@ impl Store {
         row.during("read a registry")?.as_ref().map(read).transpose()
     }
 
-    /// With the password, for whoever is about to ask the registry.
+    /// With the password, to connect to the registry.
     pub async fn registry_access(&self, host: &str) -> Result<Option<RegistryAccess>> {
         let row = sqlx::query("SELECT * FROM registries WHERE host = $1").bind(host).fetch_optional(&self.read).await;
         row.during("read a registry")?.map(|row| read_access(&row, &self.sealing)).transpose()
     }
 
-    /// Notes what came of a check of this revision; false when it has changed or gone meanwhile.
+    /// Stores the result of a check of this revision; false if the registry was changed or removed in the meantime.
     pub async fn registry_checked(
         &self,
         actor: &Actor,
@@ -274,7 +274,7 @@ impl Store {
         .bind(&check.message)
         .execute(&mut *transaction)
         .await
-        .during("note the check of a registry")?;
+        .during("store the check of a registry")?;
         if noted.rows_affected() == 0 {
             return Ok(false);
         }
@@ -285,7 +285,7 @@ impl Store {
         Ok(true)
     }
 
-    /// False when there is no such registry.
+    /// False if there is no such registry.
     pub async fn registry_delete(
         &self,
         actor: &Actor,
@@ -313,7 +313,7 @@ impl Store {
         Ok(true)
     }
 
-    /// How many versions in the catalog came from a registry.
+    /// How many versions in the catalog were imported from a registry.
     pub async fn versions_from(&self, host: &str) -> Result<u64> {
         let row = sqlx::query(
             "SELECT COUNT(*) AS found FROM application_versions WHERE LOWER(SUBSTR(source, 1, LENGTH($1))) = $1",
@@ -321,7 +321,7 @@ impl Store {
         .bind(format!("oci://{host}/"))
         .fetch_one(&self.read)
         .await
-        .during("count what came from a registry")?;
+        .during("count the versions from a registry")?;
         Columns::of("application_versions", &row).unsigned("found")
     }
 }

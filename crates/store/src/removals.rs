@@ -1,14 +1,15 @@
-//! What is being removed and what was removed, the newest first: found through an index of their own, however large the fleet.
+//! Deployments that are being removed or were removed, newest first: found through an index of their own, whatever the
+//! fleet size.
 
 use crate::deployments::{
-    BEHIND_ALL, DeploymentView, convergence_case, deployments_with_status, read_view, reported_columns,
+    BEHIND_ALL, DeploymentView, deployment_state_case, deployments_with_status, read_view, reported_columns,
 };
 use crate::error::During;
 use crate::rows::Columns;
 use crate::summary::read_count;
 use crate::{Result, Store};
 use margo::ids::{ApplicationId, DeploymentId};
-use margrave_core::convergence::Convergence;
+use margrave_core::deployment_state::DeploymentState;
 use margrave_core::time::Timestamp;
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -16,13 +17,13 @@ use uuid::Uuid;
 /// Which removals.
 #[derive(Debug, Clone, Default)]
 pub struct RemovalFilter {
-    /// The device has said that it is gone; otherwise those that are still waited for.
+    /// Removals that the device has confirmed; otherwise those still pending.
     pub over: bool,
     pub application: Option<ApplicationId>,
     pub version: Option<String>,
 }
 
-/// Where a page of removals ended: when the last one was told, and which one it was.
+/// The end of a page of removals: time and id of the last one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RemovalPlace(pub Timestamp, pub DeploymentId);
 
@@ -32,14 +33,14 @@ impl From<&DeploymentView> for RemovalPlace {
     }
 }
 
-/// Behind `$1` and `$2`, newest first.
+/// After `$1` and `$2`, newest first.
 macro_rules! removed_behind {
     () => {
         " d.desired = 'absent' AND d.updated_at <= $1 AND (d.updated_at < $1 OR d.id > $2)"
     };
 }
 
-/// CROSS JOIN keeps SQLite from beginning with all statuses.
+/// CROSS JOIN keeps SQLite from starting with all statuses.
 const PAGE: &str = concat!(
     "SELECT d.*, ",
     reported_columns!(),
@@ -53,7 +54,7 @@ const PAGE: &str = concat!(
       ORDER BY d.updated_at DESC, d.id LIMIT $8"
 );
 
-/// The place so many removals further on.
+/// The position this many removals later.
 const BEHIND: &str = concat!(
     "SELECT d.updated_at, d.id FROM deployments d WHERE",
     removed_behind!(),
@@ -61,22 +62,22 @@ const BEHIND: &str = concat!(
 );
 
 impl Store {
-    /// Newest first; at most `looked_at_max` are looked at. Also gives where to go on when there may be more.
-    pub async fn removals_look(
+    /// Newest first; reads at most `read_max`. Also returns where to continue if there may be more.
+    pub async fn removals_search_bounded(
         &self,
         filter: &RemovalFilter,
         after: Option<RemovalPlace>,
         limit: u32,
-        looked_at_max: u32,
+        read_max: u32,
     ) -> Result<(Vec<DeploymentView>, Option<RemovalPlace>)> {
         let (at, id) = after.map_or((i64::MAX, String::new()), |RemovalPlace(at, id)| (at.0, id.to_string()));
         let last = sqlx::query(BEHIND)
             .bind(at)
             .bind(&id)
-            .bind(i64::from(looked_at_max) - 1)
+            .bind(i64::from(read_max) - 1)
             .fetch_optional(&self.read)
             .await
-            .during("find where to stop looking")?;
+            .during("find the end of a page")?;
         let last = match &last {
             Some(row) => {
                 let row = Columns::of("deployments", row);
@@ -103,16 +104,16 @@ impl Store {
         Ok((found, next))
     }
 
-    /// Everything that is to be gone, by how far that is.
-    pub async fn removal_counts(&self, silent_since: Timestamp) -> Result<BTreeMap<Convergence, u64>> {
+    /// All removals, by state.
+    pub async fn removal_counts(&self, offline_before: Timestamp) -> Result<BTreeMap<DeploymentState, u64>> {
         let rows = sqlx::query(concat!(
-            "SELECT convergence, COUNT(*) AS deployment_count FROM (SELECT ",
-            convergence_case!(),
-            " AS convergence FROM deployments d CROSS JOIN statuses s LEFT JOIN client_seen c ON c.client_id = d.client_id
-              WHERE d.desired = 'absent' AND d.updated_at >= $2 AND s.deployment_id = d.id) counted GROUP BY convergence"
+            "SELECT deployment_state, COUNT(*) AS deployment_count FROM (SELECT ",
+            deployment_state_case!(),
+            " AS deployment_state FROM deployments d CROSS JOIN statuses s LEFT JOIN client_seen c ON c.client_id = d.client_id
+              WHERE d.desired = 'absent' AND d.updated_at >= $2 AND s.deployment_id = d.id) counted GROUP BY deployment_state"
         ))
-        .bind(silent_since.0)
-        // So that the index by age leads to them.
+        .bind(offline_before.0)
+        // So that the query uses the index by age.
         .bind(i64::MIN)
         .fetch_all(&self.read)
         .await
@@ -120,30 +121,31 @@ impl Store {
         rows.iter().map(read_count).collect()
     }
 
-    /// Changes that are not over: not told to everybody yet, or some device is still at it. Those a device joined last come first.
-    pub async fn changes_under_way(&self, silent_since: Timestamp, limit: u32) -> Result<Vec<Uuid>> {
-        let untold = sqlx::query("SELECT id FROM changes WHERE finished_at IS NULL ORDER BY created_at DESC LIMIT $1")
+    /// Unfinished rollouts: not published to all devices yet, or some device is still updating. Most recently joined
+    /// first.
+    pub async fn rollouts_in_progress(&self, offline_before: Timestamp, limit: u32) -> Result<Vec<Uuid>> {
+        let untold = sqlx::query("SELECT id FROM rollouts WHERE finished_at IS NULL ORDER BY created_at DESC LIMIT $1")
             .bind(i64::from(limit))
             .fetch_all(&self.read)
             .await
-            .during("list unfinished changes")?;
+            .during("list unfinished rollouts")?;
         let open = sqlx::query(concat!(
-            "SELECT change_id AS id FROM (SELECT d.change_id, d.updated_at, ",
-            convergence_case!(),
-            " AS convergence FROM ",
+            "SELECT rollout_id AS id FROM (SELECT d.rollout_id, d.updated_at, ",
+            deployment_state_case!(),
+            " AS deployment_state FROM ",
             deployments_with_status!(),
-            " JOIN clients k ON k.id = d.client_id WHERE k.state <> 'retired') counted
-              WHERE convergence <> 'converged' AND convergence <> 'failed'
-              GROUP BY change_id ORDER BY MAX(updated_at) DESC, change_id LIMIT $2"
+            " JOIN clients k ON k.id = d.client_id WHERE k.state <> 'decommissioned') counted
+              WHERE deployment_state <> 'up-to-date' AND deployment_state <> 'failed'
+              GROUP BY rollout_id ORDER BY MAX(updated_at) DESC, rollout_id LIMIT $2"
         ))
-        .bind(silent_since.0)
+        .bind(offline_before.0)
         .bind(i64::from(limit))
         .fetch_all(&self.read)
         .await
-        .during("look for changes under way")?;
+        .during("find rollouts in progress")?;
         let mut ids: Vec<Uuid> = Vec::new();
         for row in untold.iter().chain(&open) {
-            let id = Columns::of("changes", row).parsed("id")?;
+            let id = Columns::of("rollouts", row).parsed("id")?;
             if !ids.contains(&id) {
                 ids.push(id);
             }
@@ -160,7 +162,7 @@ mod tests {
     use sqlx::{AssertSqlSafe, Row as _};
 
     #[tokio::test]
-    async fn what_is_removed_is_found_without_reading_what_is_present() {
+    async fn finds_removals_without_reading_present_deployments() {
         let options = StoreOptions { url: "sqlite::memory:".to_owned(), readers: 1 };
         let store = Store::open(&options).await.unwrap();
         for statement in [PAGE, BEHIND] {

@@ -1,31 +1,32 @@
-//! Bounded histories.
+//! Bounded history.
 
+use crate::batched::StatementBatch;
 use crate::blobs;
-use crate::changes::{Outcomes, read_last_word};
 use crate::deployments::read_deployment;
 use crate::error::During;
-use crate::many::Pile;
 use crate::open::commit;
+use crate::rollouts::{RolloutOutcomes, read_state_from_last_report};
 use crate::rows::Columns;
 use crate::{Result, Store};
-use margrave_core::convergence::{Convergence, never_begun};
+use margrave_core::deployment_state::{DeploymentState, never_started};
 use margrave_core::time::Timestamp;
 use sqlx::AnyConnection;
 use sqlx::any::AnyRow;
 use std::time::Duration;
 
-/// Rows of one kind that go in one transaction; the caller comes again while something goes.
+/// Rows of one kind that are deleted in one transaction; the caller repeats while something was deleted.
 pub const PRUNE_ROWS_MAX: i64 = 500;
 
-/// Blobs younger than this are never collected: whoever stored them may still be about to commit the reference.
+/// Blobs younger than this are never collected: the transaction that stored them may not have committed the reference
+/// yet.
 const BLOB_AGE_MIN: Duration = Duration::from_hours(1);
 
-/// A session that has ended can be looked at for this long.
+/// How long an ended session stays visible.
 const SESSION_KEPT: Duration = Duration::from_hours(24 * 7);
-/// A draft nobody came back to for this long is not missed.
+/// How long an abandoned draft is kept.
 const DRAFT_KEPT: Duration = Duration::from_hours(24 * 7);
 
-/// What was removed long enough ago, by age.
+/// Deployments removed long enough ago, by age.
 pub(crate) const SELECT_REMOVED: &str = "SELECT d.*, s.state, s.adopted_version, s.failed_version, c.seen_at
     FROM deployments d LEFT JOIN statuses s ON s.deployment_id = d.id LEFT JOIN client_seen c ON c.client_id = d.client_id
     WHERE d.desired = 'absent' AND d.updated_at <= $1 ORDER BY d.updated_at, d.id LIMIT $2";
@@ -35,24 +36,24 @@ pub(crate) const SELECT_REMOVED: &str = "SELECT d.*, s.state, s.adopted_version,
 pub struct Retention {
     pub revisions_per_deployment: u32,
     pub statuses_per_deployment: u32,
-    /// Replaced YAMLs and bundles stay this long, for clients in the middle of fetching them.
+    /// How long replaced YAMLs and bundles are kept, for clients that are still fetching them.
     pub replaced_artifacts: std::time::Duration,
-    pub finished_changes: std::time::Duration,
+    pub finished_rollouts: std::time::Duration,
     pub removed_deployments: std::time::Duration,
     pub idempotency_keys: std::time::Duration,
-    /// How many events, the newest.
+    /// How many of the newest events.
     pub events: u32,
 }
 
 impl Store {
-    /// Removes what is over its bound, a bounded number of rows at a time; returns how many went. Never touches the audit.
+    /// Deletes what exceeds its limit, a bounded number of rows at a time; returns how many. Never touches the audit.
     pub async fn prune(&self, retention: &Retention, now: Timestamp) -> Result<u64> {
         let mut gone = self.prune_revisions(i64::from(retention.revisions_per_deployment.max(1))).await?;
         gone += self.prune_statuses(i64::from(retention.statuses_per_deployment)).await?;
         gone += self.prune_artifacts(now.minus(retention.replaced_artifacts)).await?;
         gone += self.prune_deployments(now.minus(retention.removed_deployments)).await?;
-        gone += self.prune_changes(now.minus(retention.finished_changes)).await?;
-        gone += self.prune_enrolments(now.minus(retention.finished_changes)).await?;
+        gone += self.prune_rollouts(now.minus(retention.finished_rollouts)).await?;
+        gone += self.prune_enrollments(now.minus(retention.finished_rollouts)).await?;
         gone += self.prune_keys(now.minus(retention.idempotency_keys)).await?;
         gone += self.prune_events(i64::from(retention.events)).await?;
         gone += self.prune_sessions(now.minus(SESSION_KEPT)).await?;
@@ -61,9 +62,9 @@ impl Store {
         Ok(gone)
     }
 
-    /// Looking is done outside of the transaction that deletes, so that nobody waits for a scan.
+    /// Searches outside of the deleting transaction, so that writers do not wait for a scan.
     async fn prune_revisions(&self, keep: i64) -> Result<u64> {
-        // Never the newest, which holds on to the document of its deployment.
+        // Never the newest, which keeps the document of its deployment.
         let keep = keep.max(1);
         let rows = sqlx::query(
             "SELECT r.deployment_id, r.revision FROM deployment_revisions r JOIN deployments d ON d.id = r.deployment_id
@@ -73,7 +74,7 @@ impl Store {
         .bind(PRUNE_ROWS_MAX)
         .fetch_all(&self.read)
         .await
-        .during("look for old revisions")?;
+        .during("find old revisions")?;
         if rows.is_empty() {
             return Ok(0);
         }
@@ -103,7 +104,7 @@ impl Store {
         .bind(PRUNE_ROWS_MAX)
         .fetch_all(&self.read)
         .await
-        .during("look for old status reports")?;
+        .during("find old status reports")?;
         if rows.is_empty() {
             return Ok(0);
         }
@@ -123,13 +124,13 @@ impl Store {
 
     async fn prune_artifacts(&self, before: Timestamp) -> Result<u64> {
         let rows = sqlx::query(
-            "SELECT client_id, kind, deployment_id, digest FROM artifacts WHERE retired_at <= $1 ORDER BY retired_at LIMIT $2",
+            "SELECT client_id, kind, deployment_id, digest FROM artifacts WHERE replaced_at <= $1 ORDER BY replaced_at LIMIT $2",
         )
         .bind(before.0)
         .bind(PRUNE_ROWS_MAX)
         .fetch_all(&self.read)
         .await
-        .during("look for replaced artifacts")?;
+        .during("find replaced artifacts")?;
         if rows.is_empty() {
             return Ok(0);
         }
@@ -137,10 +138,10 @@ impl Store {
         let mut gone = 0;
         for row in &rows {
             let row = Columns::of("artifacts", row);
-            // Asked again: it may have come back into use since.
+            // Checked again: it may have come back into use since.
             let removed = sqlx::query(
                 "DELETE FROM artifacts WHERE client_id = $1 AND kind = $2 AND deployment_id = $3 AND digest = $4
-                 AND retired_at <= $5 RETURNING digest",
+                 AND replaced_at <= $5 RETURNING digest",
             )
             .bind(row.text("client_id")?)
             .bind(row.text("kind")?)
@@ -163,21 +164,21 @@ impl Store {
             .bind(PRUNE_ROWS_MAX)
             .fetch_all(&self.read)
             .await
-            .during("look for removed deployments")?;
+            .during("find removed deployments")?;
         if rows.is_empty() {
             return Ok(0);
         }
         let mut transaction = self.begin().await?;
-        let mut outcomes = Outcomes::default();
+        let mut outcomes = RolloutOutcomes::default();
         for row in &rows {
             let row = Columns::of("deployments", row);
             let deployment = read_deployment(row, &self.sealing)?;
             let last_seen = row.number_maybe("seen_at")?.map(Timestamp);
             let outcome = match row.text_maybe("state")? {
-                None if never_begun(&deployment, false, last_seen) => Convergence::Converged,
-                _ => read_last_word(row, &deployment)?,
+                None if never_started(&deployment, false, last_seen) => DeploymentState::UpToDate,
+                _ => read_state_from_last_report(row, &deployment)?,
             };
-            outcomes.add(deployment.change, outcome);
+            outcomes.add(deployment.rollout, outcome);
             let id = deployment.id.to_string();
             for statement in [
                 "DELETE FROM status_history WHERE deployment_id = $1 RETURNING '' AS digest",
@@ -186,54 +187,58 @@ impl Store {
                 "DELETE FROM deployments WHERE id = $1 RETURNING yaml_digest AS digest",
             ] {
                 let removed = sqlx::query(statement).bind(&id).fetch_all(&mut *transaction).await;
-                dereference(&mut transaction, &removed.during("remove a deployment for good")?).await?;
+                dereference(&mut transaction, &removed.during("delete a removed deployment")?).await?;
             }
         }
-        let mut pile = Pile::new(&transaction);
+        let mut pile = StatementBatch::new(&transaction);
         outcomes.pile(&mut pile);
-        pile.write(&mut transaction, "keep what became of removed deployments").await?;
+        pile.write(&mut transaction, "store the outcomes of removed deployments").await?;
         commit(transaction).await?;
         Ok(rows.len() as u64)
     }
 
-    async fn prune_changes(&self, before: Timestamp) -> Result<u64> {
-        let rows = sqlx::query("SELECT id FROM changes WHERE finished_at <= $1 ORDER BY finished_at LIMIT $2")
+    async fn prune_rollouts(&self, before: Timestamp) -> Result<u64> {
+        let rows = sqlx::query("SELECT id FROM rollouts WHERE finished_at <= $1 ORDER BY finished_at LIMIT $2")
             .bind(before.0)
             .bind(PRUNE_ROWS_MAX)
             .fetch_all(&self.read)
             .await
-            .during("look for finished changes")?;
+            .during("find finished rollouts")?;
         if rows.is_empty() {
             return Ok(0);
         }
         let mut transaction = self.begin().await?;
         for row in &rows {
-            let id = Columns::of("changes", row).text("id")?;
+            let id = Columns::of("rollouts", row).text("id")?;
             for statement in [
-                "DELETE FROM change_skips WHERE change_id = $1",
-                "DELETE FROM change_outcomes WHERE change_id = $1",
-                "DELETE FROM change_targets WHERE change_id = $1",
-                "DELETE FROM changes WHERE id = $1",
+                "DELETE FROM rollout_skips WHERE rollout_id = $1",
+                "DELETE FROM rollout_outcomes WHERE rollout_id = $1",
+                "DELETE FROM rollout_targets WHERE rollout_id = $1",
+                "DELETE FROM rollouts WHERE id = $1",
             ] {
-                sqlx::query(statement).bind(&id).execute(&mut *transaction).await.during("remove a finished change")?;
+                sqlx::query(statement)
+                    .bind(&id)
+                    .execute(&mut *transaction)
+                    .await
+                    .during("delete a finished rollout")?;
             }
         }
         commit(transaction).await?;
         Ok(rows.len() as u64)
     }
 
-    async fn prune_enrolments(&self, before: Timestamp) -> Result<u64> {
+    async fn prune_enrollments(&self, before: Timestamp) -> Result<u64> {
         let mut transaction = self.begin().await?;
-        let removed = sqlx::query("DELETE FROM enrolments WHERE expires_at <= $1")
+        let removed = sqlx::query("DELETE FROM enrollment_tokens WHERE expires_at <= $1")
             .bind(before.0)
             .execute(&mut *transaction)
             .await
-            .during("remove expired enrolment tokens")?;
+            .during("remove expired enrollment tokens")?;
         commit(transaction).await?;
         Ok(removed.rows_affected())
     }
 
-    /// Only blobs that lost a reference are looked at, so the cost does not grow with what is kept.
+    /// Checks only blobs that lost a reference, so the cost does not grow with the number of blobs.
     async fn prune_blobs(&self, before: Timestamp) -> Result<u64> {
         let rows = sqlx::query(
             "SELECT c.digest FROM blob_candidates c LEFT JOIN blobs b ON b.digest = c.digest
@@ -243,7 +248,7 @@ impl Store {
         .bind(PRUNE_ROWS_MAX)
         .fetch_all(&self.read)
         .await
-        .during("look for blobs nobody refers to")?;
+        .during("find unreferenced blobs")?;
         if rows.is_empty() {
             return Ok(0);
         }
@@ -251,8 +256,8 @@ impl Store {
         let mut gone = 0;
         for row in &rows {
             let digest = Columns::of("blob_candidates", row).text("digest")?;
-            // `stored_at` is asked again: on PostgreSQL this waits for a transaction that stores the same bytes and then
-            // sees its new time.
+            // `stored_at` is checked again: on PostgreSQL this waits for a transaction that stores the same bytes and
+            // then sees its new time.
             let removed = sqlx::query(
                 "DELETE FROM blobs WHERE digest = $1 AND stored_at <= $2
                  AND NOT EXISTS (SELECT 1 FROM artifacts WHERE digest = $1)
@@ -264,13 +269,13 @@ impl Store {
             .bind(before.0)
             .execute(&mut *transaction)
             .await
-            .during("remove a blob nobody refers to")?;
+            .during("delete an unreferenced blob")?;
             gone += removed.rows_affected();
             sqlx::query("DELETE FROM blob_candidates WHERE digest = $1")
                 .bind(&digest)
                 .execute(&mut *transaction)
                 .await
-                .during("forget a blob that was looked at")?;
+                .during("clear a checked blob candidate")?;
         }
         commit(transaction).await?;
         Ok(gone)

@@ -1,4 +1,4 @@
-//! Reading columns: whatever does not fit its type names its table.
+//! Reads columns: an invalid value is reported with its table.
 
 use crate::seal::{Cell, Sealing, is_sealed};
 use crate::{Result, StoreError};
@@ -94,10 +94,10 @@ impl<'a> Columns<'a> {
         Ok((value, sealed))
     }
 
-    /// A name such as `present`, read by the type that knows it.
+    /// A name such as `present`, parsed by its type.
     pub(crate) fn named<T>(&self, column: &'static str, read: impl Fn(&str) -> Option<T>) -> Result<T> {
         let text = self.text(column)?;
-        read(&text).ok_or_else(|| self.odd(column, format!("`{text}` is not known")))
+        read(&text).ok_or_else(|| self.odd(column, format!("unknown value `{text}`")))
     }
 
     fn odd(&self, column: &'static str, problem: impl Display) -> StoreError {
@@ -105,8 +105,8 @@ impl<'a> Columns<'a> {
     }
 }
 
-/// A pattern for `LOWER(column) LIKE $1 ESCAPE '\'`: whatever contains the text, in any case. Lower case on both sides makes the
-/// engines agree.
+/// A pattern for `LOWER(column) LIKE $1 ESCAPE '\'`: matches text that contains `text`, in any case. Lower case on both
+/// sides gives the same result on both engines.
 pub(crate) fn containing(text: &str) -> String {
     let mut pattern = String::with_capacity(text.len() + 2);
     pattern.push('%');

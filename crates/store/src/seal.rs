@@ -1,10 +1,9 @@
-//! Seals: what is marked sensitive stands in the database only as AES-256-GCM makes it, under a key that is kept elsewhere.
+//! Seals: sensitive values are stored only encrypted with AES-256-GCM, under a key that is kept elsewhere.
 //!
-//! A sealed value is bound to its place (table, column, row): moved to another, it does not open. It names its key, so that
-//! another key is told from a value that was changed. Whoever calls the store sees none of this.
+//! A sealed value is bound to its cell (table, column, row): moved to another, it does not open. It names its key, so
+//! that a wrong key is distinguished from a modified value. Callers of the store see none of this.
 
 mod key;
-mod older;
 
 use crate::{Result, StoreError};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
@@ -16,12 +15,12 @@ use std::sync::Arc;
 
 pub const SEAL_KEY_BYTES: usize = 32;
 
-/// How a sealed text begins: `sealed:v1:<key id>:<base64 of nonce, sealed text and tag>`. No JSON begins like this.
+/// Prefix of a sealed text: `sealed:v1:<key id>:<base64 of nonce, sealed text and tag>`. No JSON begins like this.
 const PREFIX: &str = "sealed:v1:";
 
-/// Keeps the id of a key apart from anything else that could be made of it.
+/// Separates the id of a key from any other value derived from it.
 const KEY_ID_PURPOSE: &[u8] = b"margrave seal key id v1\n";
-/// 64 bits tell keys apart; nothing depends on more.
+/// 64 bits distinguish keys; nothing depends on more.
 const KEY_ID_BYTES: usize = 8;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -29,14 +28,14 @@ pub enum SealError {
     #[error("this program has no key to open it with")]
     NoKey,
     #[error(
-        "it is sealed with key `{sealed_with}`, the key at hand is `{held}`: start the server with the right key file"
+        "it is sealed with key `{sealed_with}`, this server has `{held}`: start the server with the right key file"
     )]
     OtherKey { sealed_with: String, held: String },
-    #[error("it was changed, cut short or moved here from elsewhere: restore it from a backup")]
+    #[error("it was modified, truncated or moved from another row: restore it from a backup")]
     Broken,
 }
 
-/// A key to seal with.
+/// A sealing key.
 pub struct Seal {
     id: String,
     key: RandomizedNonceKey,
@@ -58,12 +57,12 @@ impl Seal {
         Self { id, key }
     }
 
-    /// Tells keys apart and says nothing about them.
+    /// Identifies the key without revealing it.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Nonce, sealed bytes, tag. A nonce is random: 2^32 of them may be used before two could be alike.
+    /// Nonce, sealed bytes, tag. Nonces are random: 2^32 of them may be used before a collision becomes likely.
     fn seal(&self, cell: Cell<'_>, clear: &[u8]) -> Vec<u8> {
         let mut text = clear.to_vec();
         let nonce = self.key.seal_in_place_append_tag(cell.aad(), &mut text).expect("values are short");
@@ -82,7 +81,7 @@ impl Seal {
     }
 }
 
-/// Where something sealed stands; it opens nowhere else.
+/// The cell of a sealed value; it opens in no other.
 #[derive(Clone, Copy)]
 pub(crate) struct Cell<'a> {
     /// With its table.
@@ -113,7 +112,7 @@ pub(crate) fn is_sealed(text: &str) -> bool {
 pub(crate) struct Sealing(Option<Arc<Seal>>);
 
 impl Sealing {
-    /// Without a key nothing sensitive is kept at all.
+    /// Without a key no sensitive value is stored.
     fn held(&self, cell: Cell<'_>) -> Result<&Seal> {
         let missing = || StoreError::Misuse(format!("there is no key to seal `{}` with", cell.column));
         self.0.as_deref().ok_or_else(missing)
@@ -131,7 +130,7 @@ impl Sealing {
         Ok((seal.id.clone(), seal.seal(cell, clear)))
     }
 
-    /// What is not sealed stays as it is.
+    /// Returns unsealed text as it is.
     pub(crate) fn open_text(&self, cell: Cell<'_>, text: String) -> Result<String> {
         let Some(sealed) = text.strip_prefix(PREFIX) else { return Ok(text) };
         let broken = || cell.failed(SealError::Broken);

@@ -1,4 +1,4 @@
-//! Web sessions: who is signed in, from where, until when. Only the SHA-256 of what a cookie holds is kept.
+//! Web sessions: who is signed in, from where, until when. Only the SHA-256 of a cookie's secret is stored.
 
 use crate::audit::{self, Entry};
 use crate::error::During;
@@ -12,7 +12,7 @@ use serde_json::json;
 use sqlx::any::AnyRow;
 use uuid::Uuid;
 
-/// Who a session belongs to; it ends with them.
+/// The owner of a session; it ends with them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SessionOwner {
     Token(Uuid),
@@ -32,11 +32,11 @@ impl SessionOwner {
 pub struct WebSession {
     pub id: Uuid,
     pub owner: SessionOwner,
-    /// Of the token or the operator.
+    /// Name of the token or the operator.
     pub name: String,
     /// Where it was signed in from.
     pub address: String,
-    /// What the browser calls itself.
+    /// The user agent of the browser.
     pub browser: String,
     pub created_at: Timestamp,
     pub seen_at: Timestamp,
@@ -74,7 +74,7 @@ fn read(row: &AnyRow) -> Result<WebSession> {
     })
 }
 
-/// Those that are good at the time given first.
+/// Sessions that are active at the given time first.
 macro_rules! select_sessions {
     ($rest:literal) => {
         concat!(
@@ -119,18 +119,18 @@ impl Store {
         commit(transaction).await
     }
 
-    /// A session that has neither ended nor expired, and whose owner may still come in.
+    /// A session that has neither ended nor expired, and whose owner still has access.
     pub async fn session_find(&self, secret_hash: &str, now: Timestamp) -> Result<Option<WebSession>> {
         let row = sqlx::query(select_sessions!("AND s.secret_hash = $2"))
             .bind(now.0)
             .bind(secret_hash)
             .fetch_optional(&self.read)
             .await
-            .during("look for a web session")?;
+            .during("find a web session")?;
         row.as_ref().map(read).transpose()
     }
 
-    /// Notes that a session is in use.
+    /// Records that a session is in use.
     pub async fn session_seen(&self, id: Uuid, now: Timestamp) -> Result<()> {
         let mut transaction = self.begin().await?;
         sqlx::query("UPDATE web_sessions SET seen_at = $2 WHERE id = $1 AND seen_at < $2")
@@ -138,11 +138,11 @@ impl Store {
             .bind(now.0)
             .execute(&mut *transaction)
             .await
-            .during("note that a web session is used")?;
+            .during("record the use of a web session")?;
         commit(transaction).await
     }
 
-    /// Those that are open, the one used last first.
+    /// Active sessions, most recently used first.
     pub async fn sessions(&self, now: Timestamp, limit: u32) -> Result<Vec<WebSession>> {
         let rows = sqlx::query(select_sessions!("ORDER BY s.seen_at DESC, s.id LIMIT $2"))
             .bind(now.0)
@@ -153,7 +153,7 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// False when there is no such session or it has ended already.
+    /// False if there is no such session or it has already ended.
     pub async fn session_end(&self, actor: &Actor, id: Uuid, now: Timestamp) -> Result<bool> {
         let mut transaction = self.begin().await?;
         let row = sqlx::query(
@@ -174,7 +174,7 @@ impl Store {
         Ok(true)
     }
 
-    /// Forgets sessions that were over before this.
+    /// Deletes sessions that ended before this.
     pub(crate) async fn prune_sessions(&self, before: Timestamp) -> Result<u64> {
         let mut transaction = self.begin().await?;
         let removed = sqlx::query(

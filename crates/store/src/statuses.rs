@@ -1,9 +1,9 @@
-//! Status reports: the last word per deployment, and a bounded history.
+//! Status reports: the last report per deployment, and a bounded history.
 
-mod news;
+mod report_events;
 
+use crate::batched::{Insert, StatementBatch};
 use crate::error::During;
-use crate::many::{Insert, Pile};
 use crate::open::commit;
 use crate::rows::Columns;
 use crate::{Result, Store, events};
@@ -11,15 +11,16 @@ use margo::ids::{ClientId, DeploymentId};
 use margo::status::{DeploymentStatus, State};
 use margrave_core::model::{Failed, Reported};
 use margrave_core::time::Timestamp;
-use news::{Changed, Previous};
+use report_events::{Changed, Previous};
 use sqlx::AnyConnection;
 use sqlx::any::AnyRow;
 use std::collections::BTreeMap;
 
-/// The most reports kept per deployment, whatever retention says later: a client that reports in circles must not fill the disk.
+/// The most reports stored per deployment, whatever the retention: a client that reports in a loop must not fill the
+/// disk.
 pub const STATUS_HISTORY_MAX: u32 = 100;
 
-/// Reports that are updated in one trip. Few, since SQLite keeps what it has prepared for each number of them.
+/// Reports updated in one round trip. Few, since SQLite caches a prepared statement for each number of them.
 const REPORTS_AT_ONCE: usize = 8;
 
 #[derive(Debug, Clone)]
@@ -36,11 +37,11 @@ pub enum StatusOutcome {
     Kept,
     /// Never assigned to this client (W-11).
     UnknownDeployment,
-    /// The adopted version is beyond what the database can hold, and far beyond what any server issues: refused, never wrapped.
+    /// The adopted version exceeds what the database can hold, and what any server issues: rejected, never wrapped.
     VersionOutOfRange,
 }
 
-/// The last word, with how it last failed.
+/// The last report, with the last failure.
 pub(crate) fn read_reported(row: Columns<'_>) -> Result<Option<Reported>> {
     let Some(reported) = read_report(row)? else { return Ok(None) };
     let failed = match row.number_maybe("failed_version")? {
@@ -54,7 +55,7 @@ pub(crate) fn read_reported(row: Columns<'_>) -> Result<Option<Reported>> {
     Ok(Some(Reported { failed, ..reported }))
 }
 
-/// One report by itself.
+/// One report alone.
 fn read_report(row: Columns<'_>) -> Result<Option<Reported>> {
     if row.text_maybe("state")?.is_none() {
         return Ok(None);
@@ -72,14 +73,14 @@ impl Store {
     /// Writes many reports in one transaction; one outcome per report, in order.
     pub async fn statuses_put(&self, reports: &[StatusWrite]) -> Result<Vec<StatusOutcome>> {
         let mut outcomes = vec![StatusOutcome::Kept; reports.len()];
-        // In order of deployment, so that two groups never wait for each other crosswise; reports about one deployment stay
-        // in the order they came in.
+        // In order of deployment, so that two batches never deadlock; reports about one deployment stay
+        // in the order of arrival.
         let mut order: Vec<usize> = (0..reports.len()).collect();
         order.sort_by_key(|index| reports[*index].status.deployment_id);
         let mut transaction = self.begin().await?;
         let mut written = BTreeMap::new();
         for some in order.chunks(REPORTS_AT_ONCE) {
-            let mut pile = Pile::new(&transaction);
+            let mut pile = StatementBatch::new(&transaction);
             for &index in some {
                 outcomes[index] = put(&mut pile, index, &reports[index]);
             }
@@ -103,16 +104,16 @@ impl Store {
             }
         }
         changed.retain(Changed::differs);
-        // Told in the order they came in.
+        // Events in the order of arrival.
         changed.sort_unstable_by_key(|changed| changed.index);
         let events = match changed.iter().map(|changed| changed.report.received_at).max() {
             Some(now) => {
-                let events = news::events(&mut transaction, &changed).await?;
+                let events = report_events::events(&mut transaction, &changed).await?;
                 events::number(&mut transaction, events, now).await?
             }
             None => Vec::new(),
         };
-        let mut pile = Pile::new(&transaction);
+        let mut pile = StatementBatch::new(&transaction);
         remember(&mut pile, entries);
         events::pile(&mut pile, events);
         pile.write(&mut transaction, "add to the status history").await?;
@@ -133,22 +134,23 @@ impl Store {
     }
 }
 
-/// What a report came to.
+/// The result of a report.
 struct Written {
-    /// Its place in the history; that of the report before it when it says the same.
+    /// Its position in the history; that of the previous report if it is the same.
     seq: i64,
     adopted: i64,
     previous: Previous,
 }
 
-/// Puts the statement for one report on the pile; it returns a row with the report's `index` if it was written.
-fn put<'a>(pile: &mut Pile<'a>, index: usize, report: &'a StatusWrite) -> StatusOutcome {
+/// Adds the statement for one report to the batch; it returns a row with the report's `index` if it was written.
+fn put<'a>(pile: &mut StatementBatch<'a>, index: usize, report: &'a StatusWrite) -> StatusOutcome {
     let Ok(adopted) = i64::try_from(report.status.adopted_manifest_version) else {
         return StatusOutcome::VersionOutOfRange;
     };
-    // GEN-09: scoped to the caller. ST-12: desired or not makes no difference. W-12: version 0 is unknown and always taken.
-    // A report that repeats the last one adds nothing to the history. A failure stands until something succeeds; of which
-    // manifest must be known, or it says nothing about what is wanted.
+    // GEN-09: scoped to the caller. ST-12: also for removed deployments. W-12: version 0 is unknown and always
+    // accepted.
+    // A report that repeats the last one adds nothing to the history. A failure stands until a success; its manifest
+    // version must be known, or it says nothing about the desired state.
     let text = |first: usize| {
         let [deployment, client, state, version, body, at, index] = std::array::from_fn(|place| first + place);
         let until_it_succeeds = |what: &str, column: &str| {
@@ -198,7 +200,7 @@ struct Entry<'a> {
     report: &'a StatusWrite,
 }
 
-fn remember<'a>(pile: &mut Pile<'a>, entries: Vec<Entry<'a>>) {
+fn remember<'a>(pile: &mut StatementBatch<'a>, entries: Vec<Entry<'a>>) {
     const INSERT: Insert = Insert {
         into: "status_history (deployment_id, seq, state, adopted_version, body, received_at)",
         columns: 6,
@@ -231,6 +233,6 @@ async fn superseded_or_unknown(connection: &mut AnyConnection, report: &StatusWr
         .bind(report.client.as_str())
         .fetch_optional(connection)
         .await
-        .during("look for a status")?;
+        .during("find a status")?;
     Ok(if row.is_some() { StatusOutcome::Kept } else { StatusOutcome::UnknownDeployment })
 }

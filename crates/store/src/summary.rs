@@ -1,11 +1,11 @@
 //! Aggregated state, counted in SQL.
 
-use crate::deployments::{convergence_case, deployments_with_status};
+use crate::deployments::{deployment_state_case, deployments_with_status};
 use crate::error::During;
 use crate::rows::Columns;
 use crate::{Result, Store};
 use margo::ids::ApplicationId;
-use margrave_core::convergence::Convergence;
+use margrave_core::deployment_state::DeploymentState;
 use margrave_core::time::Timestamp;
 use sqlx::any::AnyRow;
 use std::collections::BTreeMap;
@@ -14,28 +14,28 @@ use std::collections::BTreeMap;
 pub struct Summary {
     pub clients_accepted: u64,
     pub clients_pending: u64,
-    pub clients_retired: u64,
-    /// Accepted clients that have not been heard of since the instant given.
-    pub clients_silent: u64,
+    pub clients_decommissioned: u64,
+    /// Accepted clients not seen since the given instant.
+    pub clients_offline: u64,
     pub devices: u64,
     pub applications: u64,
-    /// Deployments that are desired; those dropped from a manifest are not counted.
-    pub deployments: BTreeMap<Convergence, u64>,
-    pub changes_unfinished: u64,
+    /// Desired deployments; removed ones are not counted.
+    pub deployments: BTreeMap<DeploymentState, u64>,
+    pub rollouts_unfinished: u64,
 }
 
-/// Devices of one site nobody hears of.
+/// Offline devices of one site.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SilentPlace {
-    /// The label `site`, where they have one.
+pub struct OfflineSite {
+    /// The label `site`, if they have one.
     pub site: Option<String>,
     pub devices: u64,
-    /// When the last of them was heard of.
+    /// When the last of them was seen.
     pub seen_at: Option<Timestamp>,
 }
 
-/// The label is compared as an expression, so that the labels of each device are found by the device. By the index of labels
-/// SQLite would go through every site of the fleet for each device of it.
+/// Compares the label as an expression, so that SQLite finds labels by device. With the label index
+/// it would read every site of the fleet for each device.
 const SILENT_PLACES: &str = "SELECT site, COUNT(*) AS devices, MAX(seen_at) AS seen_at FROM (
          SELECT s.seen_at, (SELECT MIN(l.label_value) FROM device_labels l WHERE l.client_id = d.client_id
                             AND l.device_id = d.device_id AND l.label_key || '' = 'site') AS site
@@ -43,88 +43,88 @@ const SILENT_PLACES: &str = "SELECT site, COUNT(*) AS devices, MAX(seen_at) AS s
          WHERE c.state = 'accepted' AND (s.seen_at IS NULL OR s.seen_at < $1)) silent
      GROUP BY site ORDER BY COUNT(*) DESC, site LIMIT $2";
 
-pub(crate) fn read_count(row: &AnyRow) -> Result<(Convergence, u64)> {
+pub(crate) fn read_count(row: &AnyRow) -> Result<(DeploymentState, u64)> {
     let row = Columns::of("deployments", row);
-    Ok((row.named("convergence", Convergence::parse)?, row.unsigned("deployment_count")?))
+    Ok((row.named("deployment_state", DeploymentState::parse)?, row.unsigned("deployment_count")?))
 }
 
 impl Store {
-    pub async fn summary(&self, silent_since: Timestamp) -> Result<Summary> {
+    pub async fn summary(&self, offline_before: Timestamp) -> Result<Summary> {
         let row = sqlx::query(
             "SELECT (SELECT COUNT(*) FROM clients WHERE state = 'accepted') AS accepted,
                     (SELECT COUNT(*) FROM clients WHERE state = 'pending') AS pending,
-                    (SELECT COUNT(*) FROM clients WHERE state = 'retired') AS retired,
+                    (SELECT COUNT(*) FROM clients WHERE state = 'decommissioned') AS decommissioned,
                     (SELECT COUNT(*) FROM clients c LEFT JOIN client_seen s ON s.client_id = c.id
-                     WHERE c.state = 'accepted' AND (s.seen_at IS NULL OR s.seen_at < $1)) AS silent,
+                     WHERE c.state = 'accepted' AND (s.seen_at IS NULL OR s.seen_at < $1)) AS offline,
                     (SELECT COUNT(*) FROM devices) AS devices,
                     (SELECT COUNT(DISTINCT application) FROM application_versions) AS applications,
-                    (SELECT COUNT(*) FROM changes WHERE finished_at IS NULL) AS unfinished",
+                    (SELECT COUNT(*) FROM rollouts WHERE finished_at IS NULL) AS unfinished",
         )
-        .bind(silent_since.0)
+        .bind(offline_before.0)
         .fetch_one(&self.read)
         .await
-        .during("summarise the fleet")?;
+        .during("summarize the fleet")?;
         let row = Columns::of("clients", &row);
         let counts = sqlx::query(concat!(
-            "SELECT convergence, COUNT(*) AS deployment_count FROM (SELECT ",
-            convergence_case!(),
-            " AS convergence FROM ",
+            "SELECT deployment_state, COUNT(*) AS deployment_count FROM (SELECT ",
+            deployment_state_case!(),
+            " AS deployment_state FROM ",
             deployments_with_status!(),
-            " WHERE d.desired = 'present') counted GROUP BY convergence"
+            " WHERE d.desired = 'present') counted GROUP BY deployment_state"
         ))
-        .bind(silent_since.0)
+        .bind(offline_before.0)
         .fetch_all(&self.read)
         .await
         .during("count deployments")?;
         Ok(Summary {
             clients_accepted: row.unsigned("accepted")?,
             clients_pending: row.unsigned("pending")?,
-            clients_retired: row.unsigned("retired")?,
-            clients_silent: row.unsigned("silent")?,
+            clients_decommissioned: row.unsigned("decommissioned")?,
+            clients_offline: row.unsigned("offline")?,
             devices: row.unsigned("devices")?,
             applications: row.unsigned("applications")?,
             deployments: counts.iter().map(read_count).collect::<Result<_>>()?,
-            changes_unfinished: row.unsigned("unfinished")?,
+            rollouts_unfinished: row.unsigned("unfinished")?,
         })
     }
 
-    /// Deployments that are desired, by application, version and convergence.
+    /// Desired deployments, by application, version and state.
     pub async fn deployment_counts(
         &self,
-        silent_since: Timestamp,
-    ) -> Result<BTreeMap<String, BTreeMap<String, BTreeMap<Convergence, u64>>>> {
+        offline_before: Timestamp,
+    ) -> Result<BTreeMap<String, BTreeMap<String, BTreeMap<DeploymentState, u64>>>> {
         let rows = sqlx::query(concat!(
-            "SELECT application, version, convergence, COUNT(*) AS deployment_count FROM (SELECT d.application, d.version, ",
-            convergence_case!(),
-            " AS convergence FROM ",
+            "SELECT application, version, deployment_state, COUNT(*) AS deployment_count FROM (SELECT d.application, d.version, ",
+            deployment_state_case!(),
+            " AS deployment_state FROM ",
             deployments_with_status!(),
-            " WHERE d.desired = 'present') counted GROUP BY application, version, convergence"
+            " WHERE d.desired = 'present') counted GROUP BY application, version, deployment_state"
         ))
-        .bind(silent_since.0)
+        .bind(offline_before.0)
         .fetch_all(&self.read)
         .await
         .during("count deployments by application")?;
-        let mut counts: BTreeMap<String, BTreeMap<String, BTreeMap<Convergence, u64>>> = BTreeMap::new();
+        let mut counts: BTreeMap<String, BTreeMap<String, BTreeMap<DeploymentState, u64>>> = BTreeMap::new();
         for row in &rows {
-            let (convergence, count) = read_count(row)?;
+            let (deployment_state, count) = read_count(row)?;
             let row = Columns::of("deployments", row);
             let versions = counts.entry(row.text("application")?).or_default();
-            versions.entry(row.text("version")?).or_default().insert(convergence, count);
+            versions.entry(row.text("version")?).or_default().insert(deployment_state, count);
         }
         Ok(counts)
     }
 
-    /// Silent devices of accepted clients by site, most first.
-    pub async fn silent_places(&self, silent_since: Timestamp, limit: u32) -> Result<Vec<SilentPlace>> {
+    /// Offline devices of accepted clients by site, most first.
+    pub async fn offline_sites(&self, offline_before: Timestamp, limit: u32) -> Result<Vec<OfflineSite>> {
         let rows = sqlx::query(SILENT_PLACES)
-            .bind(silent_since.0)
+            .bind(offline_before.0)
             .bind(i64::from(limit))
             .fetch_all(&self.read)
             .await
-            .during("look for sites that are silent")?;
+            .during("find sites with offline devices")?;
         let read = |row| {
             let row = Columns::of("devices", row);
-            Ok(SilentPlace {
+            Ok(OfflineSite {
                 site: row.text_maybe("site")?,
                 devices: row.unsigned("devices")?,
                 seen_at: row.time_maybe("seen_at")?,
@@ -133,51 +133,51 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// Deployments of one application by convergence, per version.
+    /// Deployments of one application by state, per version.
     pub async fn application_summary(
         &self,
         application: &ApplicationId,
-        silent_since: Timestamp,
-    ) -> Result<BTreeMap<String, BTreeMap<Convergence, u64>>> {
+        offline_before: Timestamp,
+    ) -> Result<BTreeMap<String, BTreeMap<DeploymentState, u64>>> {
         let rows = sqlx::query(concat!(
-            "SELECT version, convergence, COUNT(*) AS deployment_count FROM (SELECT d.version, ",
-            convergence_case!(),
-            " AS convergence FROM ",
+            "SELECT version, deployment_state, COUNT(*) AS deployment_count FROM (SELECT d.version, ",
+            deployment_state_case!(),
+            " AS deployment_state FROM ",
             deployments_with_status!(),
-            " WHERE d.application = $2 AND d.desired = 'present') counted GROUP BY version, convergence"
+            " WHERE d.application = $2 AND d.desired = 'present') counted GROUP BY version, deployment_state"
         ))
-        .bind(silent_since.0)
+        .bind(offline_before.0)
         .bind(application.as_str())
         .fetch_all(&self.read)
         .await
         .during("count the deployments of an application")?;
-        let mut summary: BTreeMap<String, BTreeMap<Convergence, u64>> = BTreeMap::new();
+        let mut summary: BTreeMap<String, BTreeMap<DeploymentState, u64>> = BTreeMap::new();
         for row in &rows {
-            let (convergence, count) = read_count(row)?;
+            let (deployment_state, count) = read_count(row)?;
             let version = Columns::of("deployments", row).text("version")?;
-            summary.entry(version).or_default().insert(convergence, count);
+            summary.entry(version).or_default().insert(deployment_state, count);
         }
         Ok(summary)
     }
 
-    /// Deployments of one change by convergence; removed ones count too, since removal may be what the change was for.
-    pub async fn change_summary(
+    /// Deployments of one rollout by state; removed ones count too, since the rollout may be a removal.
+    pub async fn rollout_summary(
         &self,
-        change: uuid::Uuid,
-        silent_since: Timestamp,
-    ) -> Result<BTreeMap<Convergence, u64>> {
+        rollout: uuid::Uuid,
+        offline_before: Timestamp,
+    ) -> Result<BTreeMap<DeploymentState, u64>> {
         let rows = sqlx::query(concat!(
-            "SELECT convergence, COUNT(*) AS deployment_count FROM (SELECT ",
-            convergence_case!(),
-            " AS convergence FROM ",
+            "SELECT deployment_state, COUNT(*) AS deployment_count FROM (SELECT ",
+            deployment_state_case!(),
+            " AS deployment_state FROM ",
             deployments_with_status!(),
-            " WHERE d.change_id = $2) counted GROUP BY convergence"
+            " WHERE d.rollout_id = $2) counted GROUP BY deployment_state"
         ))
-        .bind(silent_since.0)
-        .bind(change.to_string())
+        .bind(offline_before.0)
+        .bind(rollout.to_string())
         .fetch_all(&self.read)
         .await
-        .during("count the deployments of a change")?;
+        .during("count the deployments of a rollout")?;
         rows.iter().map(read_count).collect()
     }
 }
@@ -189,7 +189,7 @@ mod tests {
     use sqlx::{AssertSqlSafe, Row as _};
 
     #[tokio::test]
-    async fn the_site_of_a_silent_device_is_found_by_the_device() {
+    async fn finds_the_site_of_an_offline_device_by_device() {
         let options = StoreOptions { url: "sqlite::memory:".to_owned(), readers: 1 };
         let store = Store::open(&options).await.unwrap();
         let explain = sqlx::query(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {SILENT_PLACES}")));

@@ -1,4 +1,4 @@
-//! Operator API tokens: only their SHA-256 is kept.
+//! Operator API tokens: only their SHA-256 is stored.
 
 use crate::audit::{self, Entry};
 use crate::error::During;
@@ -61,7 +61,7 @@ impl Store {
         .bind(now.0)
         .fetch_optional(&self.read)
         .await
-        .during("look for a token")?;
+        .during("find a token")?;
         row.as_ref().map(read).transpose()
     }
 
@@ -71,7 +71,7 @@ impl Store {
         rows.during("list tokens")?.iter().map(read).collect()
     }
 
-    /// False when there is no such token or it is revoked already.
+    /// False if there is no such token or it is already revoked.
     pub async fn token_revoke(&self, actor: &Actor, id: Uuid, now: Timestamp) -> Result<bool> {
         let mut transaction = self.begin().await?;
         let row = sqlx::query("UPDATE tokens SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL RETURNING name")

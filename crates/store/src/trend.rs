@@ -1,4 +1,4 @@
-//! What happened over time, counted in slots.
+//! Events over time, counted in slots.
 
 use crate::error::During;
 use crate::rows::Columns;
@@ -16,7 +16,7 @@ pub struct Slot {
 }
 
 impl Store {
-    /// Events about deployments and clients since an instant, per kind and slot. Nothing for slots without any.
+    /// Events about deployments and clients since an instant, per kind and slot. Slots without events are omitted.
     pub async fn event_trend(&self, since: Timestamp, slot: Duration) -> Result<Vec<Slot>> {
         let first = self.first_event_at(since).await?;
         let width = i64::try_from(slot.as_micros()).unwrap_or(i64::MAX).max(1);
@@ -38,14 +38,14 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// The first id at or after an instant. Ids are given in the order of time, so halving finds it without an index.
+    /// The first id at or after an instant. Ids increase with time, so a binary search finds it without an index.
     async fn first_event_at(&self, since: Timestamp) -> Result<i64> {
         let bounds = self.event_bounds().await?;
         let (mut low, mut high) = (bounds.oldest, bounds.newest + 1);
         while low < high {
             let middle = low + (high - low) / 2;
             let row = sqlx::query("SELECT at FROM events WHERE id = $1").bind(middle).fetch_optional(&self.read).await;
-            let at = match row.during("look for the first event of a time")? {
+            let at = match row.during("find the first event of a time")? {
                 Some(row) => Columns::of("events", &row).time("at")?,
                 // Pruned a moment ago, so old.
                 None => Timestamp(i64::MIN),

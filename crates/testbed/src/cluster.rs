@@ -1,7 +1,7 @@
 //! A Kubernetes cluster of the test's own: a control plane on a bridge, and one node with real pods.
 //!
 //! The node lives in namespaces of its own for processes, mounts and network, so ending its first process ends every
-//! pod, and nothing of it (mounts, rules, bridges) is ever seen by the machine or by another engine on it.
+//! pod, and its mounts, rules and bridges are invisible to the machine and to other engines on it.
 //! The binaries are those of scripts/kubernetes.sh.
 
 mod control;
@@ -21,10 +21,10 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// Makes clusters of one process differ.
+/// Makes names of clusters in one process unique.
 static CLUSTERS: AtomicU32 = AtomicU32::new(0);
 
-/// The image of every pod's first process, loaded before the node is called ready.
+/// The pause image of every pod, loaded before the node is ready.
 const PAUSE: &str = "margrave.test/pause:1";
 
 pub struct Cluster {
@@ -77,7 +77,7 @@ impl Cluster {
         &self.address
     }
 
-    /// From now on the node trusts the registry's certificate; who may pull is said by pull secrets.
+    /// From now on the node trusts the certificate of the registry; pull secrets control access.
     pub fn trust(&self, registry: &Registry) {
         let folder = self.path("certs.d").join(registry.host());
         fs::create_dir_all(&folder).unwrap();
@@ -88,7 +88,7 @@ impl Cluster {
         fs::write(folder.join("hosts.toml"), format!("server = \"https://{host}\"\n{entry}")).unwrap();
     }
 
-    /// From now on the node looks for images of `host` in this registry, under the names of a mirror.
+    /// From now on the node pulls images of `host` from this registry as a mirror.
     pub fn mirror(&self, host: &str, registry: &Registry, user: User) {
         use base64::Engine as _;
         let folder = self.path("certs.d").join(host);
@@ -106,7 +106,7 @@ impl Cluster {
         fs::write(folder.join("hosts.toml"), format!("server = \"https://{host}\"\n{entry}")).unwrap();
     }
 
-    /// Puts an image into the node without any registry.
+    /// Loads an image into the node without a registry.
     pub fn load(&self, name: &str, image: &Image) {
         let archive = self.path(&format!("{}.tar", name.replace(['/', ':'], "_")));
         fs::write(&archive, image.archive(name)).unwrap();
@@ -119,7 +119,7 @@ impl Cluster {
         self.ctr(&["images", "import", archive.to_str().unwrap()]);
     }
 
-    /// Takes images away from the node, as somebody does who needs the room.
+    /// Removes images from the node, as a cleanup does.
     pub fn unload(&self, name: &str) {
         self.ctr(&["images", "remove", "--sync", name]);
     }
@@ -150,15 +150,14 @@ impl Cluster {
         command
     }
 
-    /// Creates or changes objects as somebody at a keyboard does.
+    /// Creates or changes objects like a user of `kubectl`.
     pub fn apply(&self, yaml: &str) {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), yaml).unwrap();
         self.kubectl(&["apply", "--validate=false", "-f", file.path().to_str().unwrap()]);
     }
 
-    /// What the API server answers an administrator for a path, or nothing when it has no such thing. Quicker than
-    /// `kubectl`, so it may be asked again and again.
+    /// The object at an API path, or `None` if it does not exist. Faster than `kubectl`, so suitable for polling.
     pub fn object(&self, path: &str) -> Option<Value> {
         let mut command = Command::new(tool("curl"));
         command.args(["--silent", "--show-error", "--max-time", "20", "--write-out", "\n%{http_code}"]);
@@ -172,7 +171,7 @@ impl Cluster {
         (status == "200").then(|| serde_json::from_str(body).unwrap())
     }
 
-    /// Waits until `kubectl` prints what is wanted.
+    /// Waits until `kubectl` prints the expected output.
     pub async fn until(&self, what: &str, arguments: &[&str], wanted: impl Fn(&str) -> bool) -> String {
         let start = Instant::now();
         loop {
@@ -185,7 +184,7 @@ impl Cluster {
         }
     }
 
-    /// Power cut and power: everything ends at this instant, and comes back with what it holds on disk.
+    /// A power cut: everything is killed, and starts again from disk.
     pub async fn reboot(&self) {
         self.end_node();
         self.end_control_plane();
@@ -197,7 +196,7 @@ impl Cluster {
         self.path("log").display().to_string()
     }
 
-    /// Identities of everybody who speaks to the API server, signed by an authority of this cluster.
+    /// Certificates of all clients of the API server, signed by an authority of this cluster.
     fn write_identities(&self) {
         let authority = Authority::new("cluster authority");
         let write = |name: &str, text: &str| fs::write(self.path(name), text).unwrap();
@@ -228,7 +227,7 @@ impl Cluster {
 
 const NODE_READY: &str = "jsonpath={.status.conditions[?(@.type==\"Ready\")].status}";
 
-/// Whether a program did well, and what it said.
+/// Whether a program succeeded, and its output.
 fn output(command: &mut Command) -> (bool, String) {
     let output = command.stdin(Stdio::null()).output().unwrap();
     let text = if output.status.success() { output.stdout } else { output.stderr };
@@ -241,7 +240,7 @@ fn program(name: &str) -> PathBuf {
     built.filter(|path| Path::is_file(path)).unwrap_or_else(|| panic!("`{name}` is missing: run scripts/kubernetes.sh"))
 }
 
-/// Network of the node, made anew at each of its starts.
+/// Network of the node, created at each start.
 impl Cluster {
     fn connect_node(&self) {
         let (tag, outside) = (self.tag.as_str(), format!("{}n", self.tag));

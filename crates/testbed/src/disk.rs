@@ -1,10 +1,10 @@
-//! A disk that is soon full.
+//! A small disk.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// A folder that holds so many bytes and no more; a file system of its own in memory.
+/// A folder with limited size: its own file system in memory.
 pub struct SmallDisk {
     folder: TempDir,
 }
@@ -21,7 +21,7 @@ impl SmallDisk {
         Self { folder }
     }
 
-    /// It holds this many bytes from now on.
+    /// Changes the size.
     pub fn resize(&self, bytes: usize) {
         let options = format!("remount,size={bytes}");
         let status = Command::new("mount").args(["-o", &options]).arg(self.folder.path()).status().unwrap();
@@ -32,7 +32,7 @@ impl SmallDisk {
         self.folder.path()
     }
 
-    /// Takes room away; give the file back to `remove_file` to free it.
+    /// Fills the disk with a file; remove the file to free the space.
     pub fn fill(&self, leave: u64) -> PathBuf {
         let path = self.folder.path().join("filler");
         let free = rustix::fs::statvfs(self.folder.path()).unwrap();

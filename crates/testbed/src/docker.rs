@@ -1,5 +1,5 @@
-//! A Docker engine of the test's own: its own data, socket and bridge, beside any other on the machine. Or Podman, which
-//! imitates one on its socket.
+//! A Docker engine for one test, with its own data, socket and bridge, isolated from other engines on the machine. Or
+//! Podman with its compatible socket.
 
 use crate::network::{ip, make_bridge};
 use crate::tools::{PATIENCE, tool, wait_for};
@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use tempfile::TempDir;
 
-/// Makes the bridges of engines of one process differ.
+/// Makes bridge names of engines in one process unique.
 static ENGINES: AtomicU32 = AtomicU32::new(0);
 
-/// Ends the engine when its own input ends, which it does when the test's process is gone, however it went.
+/// Stops the engine when its standard input closes, which happens when the process of the test ends.
 const KEEPER: &str = r#"
 mount --bind "$ETC" /etc/docker
 "$@" &
@@ -47,7 +47,7 @@ pub struct Docker {
     folder: TempDir,
     bridge: String,
     address: String,
-    /// Where its networks lie.
+    /// The address range of its networks.
     pool: String,
     running: Mutex<Option<Child>>,
 }
@@ -145,7 +145,7 @@ impl Docker {
             .arg("--host")
             .arg(format!("unix://{}", self.socket().display()))
             .arg(format!("--bridge={}", self.bridge))
-            // Its own pool: networks that engines before it left behind would use up the one all engines share.
+            // Its own pool: networks left by earlier engines would exhaust the default pool.
             .arg(format!("--default-address-pool=base={},size=24", self.pool))
             .args(["--iptables=false", "--ip6tables=false", "--ip-masq=false", "--shutdown-timeout=5"]);
     }
@@ -167,9 +167,9 @@ impl Docker {
         output.1
     }
 
-    /// What the engine said of the last hour, a line per event that passes these filters. It remembers 256 of all.
+    /// The events of the last hour, one line per event that matches these filters. The engine keeps 256 events.
     pub fn events(&self, filters: &[&str], format: &str) -> Vec<String> {
-        // Whole seconds count, so until the end of this one: `0s` would leave out what has just happened.
+        // Rounded to whole seconds, so until the end of this one: `0s` would miss the latest events.
         let mut arguments = vec!["events", "--since", "1h", "--until", "-1s", "--format", format];
         arguments.extend(filters.iter().flat_map(|filter| ["--filter", filter]));
         self.docker(&arguments).lines().map(str::to_owned).collect()
@@ -189,7 +189,7 @@ impl Docker {
         (output.status.success(), String::from_utf8_lossy(&text).trim().to_owned())
     }
 
-    /// Waits until `docker` prints what is wanted.
+    /// Waits until `docker` prints the expected output.
     pub async fn until(&self, what: &str, arguments: &[&str], wanted: impl Fn(&str) -> bool) -> String {
         let start = std::time::Instant::now();
         loop {
@@ -202,13 +202,13 @@ impl Docker {
         }
     }
 
-    /// Whether layers of an image are arriving at this moment.
+    /// Whether an image is being pulled now.
     pub fn is_pulling(&self) -> bool {
         let files = fs::read_dir(self.path("data/tmp")).into_iter().flatten().flatten();
         files.into_iter().any(|file| file.file_name().to_string_lossy().starts_with("GetImageBlob"))
     }
 
-    /// Puts an image into the engine without any registry.
+    /// Loads an image into the engine without a registry.
     pub fn load(&self, archive: &Path) {
         self.docker(&["load", "--input", archive.to_str().unwrap()]);
     }
@@ -216,7 +216,7 @@ impl Docker {
 
 impl Drop for Docker {
     fn drop(&mut self) {
-        // An engine that ends leaves the bridges of its networks behind.
+        // A stopped engine leaves the bridges of its networks.
         let (answers, containers) = self.try_docker(&["ps", "--all", "--quiet"]);
         for container in containers.lines().filter(|_| answers) {
             self.try_docker(&["rm", "--force", container]);

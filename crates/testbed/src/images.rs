@@ -39,7 +39,7 @@ pub fn busybox(mark: &str) -> Image {
     build(&[("mark", mark.as_bytes())])
 }
 
-/// A shell image with so many more bytes in it that cannot be packed.
+/// A shell image with this many additional incompressible bytes.
 pub fn large(mark: &str, bytes: usize) -> Image {
     // Digests of a counter look like noise.
     let mut noise = Vec::with_capacity(bytes + 64);

@@ -1,8 +1,8 @@
 //! Real parts for tests: a Docker engine, a Kubernetes cluster, registries with TLS and passwords, images from
 //! scratch, small disks.
 //!
-//! Nothing here starts by itself, nothing is left behind: every part ends with the process that started it, however
-//! that ends. A part that is missing on the machine fails the test that needs it.
+//! Every part starts on request only and ends with the process that started it, however that ends. A missing program
+//! fails the test that needs it.
 
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a panic is how a test fails")]
 

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use tempfile::TempDir;
 
-/// Ends the registry when its own input ends.
+/// Stops the registry when its standard input closes.
 const KEEPER: &str = r#""$@" & registry=$!; read -r _; kill $registry; wait $registry"#;
 
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +22,7 @@ pub struct User {
     pub password: &'static str,
 }
 
-/// Who gives out tokens, and what they are checked with.
+/// The token service, and the certificates to verify its tokens.
 #[derive(Debug, Clone)]
 pub struct Tokens {
     pub realm: String,
@@ -37,7 +37,7 @@ pub struct Registry {
     folder: TempDir,
     address: String,
     user: Option<User>,
-    /// The one that counts now.
+    /// The current password.
     password: Mutex<String>,
     tokens: Option<Tokens>,
     ca: String,
@@ -45,12 +45,12 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// On an address of this machine; with a user, nobody else gets in.
+    /// On an address of this machine; with a user, only this user has access.
     pub async fn start(ip: &str, user: Option<User>) -> Self {
         Self::start_with(ip, user, None).await
     }
 
-    /// One that sends everybody elsewhere for a token.
+    /// A registry that requires tokens of a token service.
     pub async fn start_with_tokens(ip: &str, user: User, tokens: Tokens) -> Self {
         Self::start_with(ip, Some(user), Some(tokens)).await
     }
@@ -88,7 +88,7 @@ impl Registry {
         format!("oci://{}/{name}", self.address)
     }
 
-    /// From now on, for everybody, also for what is pushed here.
+    /// Applies to all clients, including the pushes of the test.
     pub fn set_password(&self, name: &str, password: &str) {
         let output = Command::new(tool("htpasswd")).args(["-Bbn", name, password]).output().unwrap();
         assert!(output.status.success(), "{output:?}");
@@ -127,7 +127,7 @@ impl Registry {
         wait_for("the registry answers", || TcpStream::connect(&self.address).is_ok()).await;
     }
 
-    /// Gone from the network; its content stays.
+    /// Stops the registry; its content stays.
     pub fn stop(&self) {
         let child = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut child) = child {
@@ -136,7 +136,7 @@ impl Registry {
         }
     }
 
-    /// How many bytes of blobs of a repository each answer held, since the registry was last started.
+    /// The size of each blob response of a repository since the last start.
     pub fn blobs_sent(&self, repository: &str) -> Vec<u64> {
         let path = format!("GET /v2/{repository}/blobs/");
         let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();

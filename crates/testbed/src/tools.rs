@@ -1,9 +1,9 @@
-//! Programs of the machine, and waiting for what they do.
+//! Programs of the machine, and helpers to wait.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Far above what anything here takes, even on a busy machine; reached only when something is wrong.
+/// Far above any normal duration, even on a busy machine; reached only on failure.
 pub const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A program the machine or the cache has.
@@ -15,7 +15,7 @@ pub fn tool(name: &str) -> PathBuf {
     found.unwrap_or_else(|| panic!("`{name}` is missing: run scripts/tools.sh"))
 }
 
-/// What the scripts have fetched and built, outside the tree.
+/// The download and build cache of the scripts, outside the tree.
 pub(crate) fn cache() -> Option<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;

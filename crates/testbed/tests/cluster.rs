@@ -21,7 +21,7 @@ fn links() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_run_from_loaded_and_pulled_images_and_again_after_a_power_cut() {
+async fn pods_run_from_loaded_and_pulled_images_and_survive_a_power_cut() {
     let cluster = Cluster::start().await;
     cluster.load("margrave.test/shell:1", &images::busybox("loaded"));
     cluster.apply(&pod("loaded", "margrave.test/shell:1", "none"));

@@ -1,4 +1,4 @@
-//! Bytes on their way to disk: going on where they broke off, no faster than allowed, verified at the end.
+//! Downloads: resumable, rate-limited, verified at the end.
 
 use super::ArtifactError;
 use crate::disk::DiskError;
@@ -12,21 +12,21 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::time::Instant;
 use url::Url;
 
-/// How often one download goes on after the line broke; the next try of the work goes on from there as well.
+/// How often one download resumes after an interruption; the next retry of the work resumes from there as well.
 const RESUMES_MAX: u32 = 3;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest silence.
+/// The longest time without data.
 const READ_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A limit in bytes per second over all downloads of an agent.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct RateLimit {
     bytes_per_second: u64,
-    /// When the bytes taken so far are paid for.
+    /// When the bytes taken so far fit the limit.
     paid: Mutex<Option<Instant>>,
 }
 
-impl Pace {
+impl RateLimit {
     /// 0: no limit.
     pub(super) fn new(bytes_per_second: u64) -> Self {
         Self { bytes_per_second, paid: Mutex::new(None) }
@@ -36,7 +36,7 @@ impl Pace {
         self.bytes_per_second > 0
     }
 
-    /// Waits until so many bytes may have been taken.
+    /// Waits until the limit allows this many more bytes.
     async fn take(&self, bytes: usize) {
         if self.bytes_per_second == 0 {
             return;
@@ -53,14 +53,14 @@ impl Pace {
     }
 }
 
-/// Fetches a blob to `path` by way of `path.part`, which stays when the line breaks.
+/// Fetches a blob to `path` through `path.part`, which stays after an interruption.
 pub(super) async fn blob(
     registry: &mut Registry,
     repository: &str,
     digest: &Digest,
     size: u64,
     path: &Path,
-    pace: &Pace,
+    pace: &RateLimit,
 ) -> Result<(), ArtifactError> {
     let part = path.with_extension("part");
     let mut resumes = 0;
@@ -76,7 +76,7 @@ pub(super) async fn blob(
     let actual = tokio::task::spawn_blocking(hash).await.map_err(|error| broken(repository, &error.to_string()))?;
     let actual = actual.map_err(|error| disk(&part, error))?;
     if actual != *digest {
-        // A part that is wrong would stay wrong.
+        // A wrong partial download cannot become right.
         let _ = tokio::fs::remove_file(&part).await;
         let message = format!("layer {digest} arrived with digest {actual}; it is damaged or tampered with");
         return Err(OciError::new(Kind::Damaged, message).into());
@@ -90,7 +90,7 @@ async fn attempt(
     digest: &Digest,
     size: u64,
     part: &Path,
-    pace: &Pace,
+    pace: &RateLimit,
 ) -> Result<(), ArtifactError> {
     let there = tokio::fs::metadata(part).await.map_or(0, |metadata| metadata.len());
     let there = if there > size { 0 } else { there };
@@ -101,7 +101,7 @@ async fn attempt(
     let mut options = tokio::fs::File::options();
     let mut file =
         options.create(true).write(true).truncate(false).open(part).await.map_err(|error| disk(part, error))?;
-    // Where the registry begins is where it is written: at the start when it cannot go on.
+    // Written at the offset the registry sends: at the start if it cannot resume.
     file.set_len(download.from).await.map_err(|error| disk(part, error))?;
     tokio::io::AsyncSeekExt::seek(&mut file, std::io::SeekFrom::End(0)).await.map_err(|error| disk(part, error))?;
     let mut arrived = download.from;
@@ -109,7 +109,7 @@ async fn attempt(
         let chunk = chunk.map_err(|error| broken(repository, &error.to_string()))?;
         arrived += chunk.len() as u64;
         if arrived > size {
-            let message = format!("layer {digest} is larger than the {size} bytes its manifest says");
+            let message = format!("layer {digest} is larger than the {size} bytes in its manifest");
             return Err(OciError::new(Kind::Damaged, message).into());
         }
         pace.take(chunk.len()).await;
@@ -117,11 +117,11 @@ async fn attempt(
         written.map_err(|error| full(part, error))?;
     }
     file.sync_all().await.map_err(|error| full(part, error))?;
-    if arrived == size { Ok(()) } else { Err(broken(repository, "the line broke off")) }
+    if arrived == size { Ok(()) } else { Err(broken(repository, "the connection was interrupted")) }
 }
 
-/// A small file from an ordinary address.
-pub(super) async fn url(url: &Url, ca: Option<&str>, max: u64, pace: &Pace) -> Result<Vec<u8>, ArtifactError> {
+/// A small file from an HTTPS URL.
+pub(super) async fn url(url: &Url, ca: Option<&str>, max: u64, pace: &RateLimit) -> Result<Vec<u8>, ArtifactError> {
     let host = url.host_str().unwrap_or_default().to_owned();
     let failed = |error: reqwest::Error| broken(&host, &error.without_url().to_string());
     let mut builder = reqwest::Client::builder()
@@ -140,7 +140,7 @@ pub(super) async fn url(url: &Url, ca: Option<&str>, max: u64, pace: &Pace) -> R
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(failed)? {
         if bytes.len() as u64 + chunk.len() as u64 > max {
-            return Err(ArtifactError::Unusable(format!("what `{host}` sends is larger than {max} bytes")));
+            return Err(ArtifactError::Unusable(format!("the response of `{host}` is larger than {max} bytes")));
         }
         pace.take(chunk.len()).await;
         bytes.extend_from_slice(&chunk);
@@ -156,7 +156,7 @@ fn disk(path: &Path, source: std::io::Error) -> ArtifactError {
     DiskError::at(path, source).into()
 }
 
-/// Half a file must not keep the room the next try needs.
+/// A partial file must not use the space that the next retry needs.
 fn full(part: &Path, source: std::io::Error) -> ArtifactError {
     let error = DiskError::at(part, source);
     if error.is_disk_full() {
@@ -170,12 +170,12 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn downloads_together_are_no_faster_than_allowed() {
-        let pace = Pace::new(1000);
+    async fn concurrent_downloads_share_the_rate_limit() {
+        let pace = RateLimit::new(1000);
         let start = Instant::now();
         tokio::join!(pace.take(1000), pace.take(500), pace.take(500));
         assert_eq!(start.elapsed().as_secs(), 2);
-        Pace::new(0).take(usize::MAX).await;
+        RateLimit::new(0).take(usize::MAX).await;
         assert_eq!(start.elapsed().as_secs(), 2);
     }
 }

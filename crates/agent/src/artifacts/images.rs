@@ -1,5 +1,5 @@
-//! Container images fetched by the agent itself: within its limit, going on where they broke off. Where there is no
-//! limit the engine pulls, which shares layers with what it has.
+//! Container images fetched by the agent: rate-limited and resumable. Without a limit the engine pulls, which reuses
+//! layers that it has.
 
 use super::{ArtifactError, Artifacts, download};
 use margo::Digest;
@@ -7,10 +7,10 @@ use margrave_oci::{Manifest, Reference, Registry, Tag};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// Below the content store; one folder for each image on its way.
+/// Below the content store; one folder for each image being fetched.
 const FOLDER: &str = "images";
 
-/// The parts of an image, on disk and verified.
+/// The verified parts of an image on disk.
 #[derive(Debug, Clone)]
 pub struct ImageParts {
     pub config: (Digest, PathBuf),
@@ -19,7 +19,7 @@ pub struct ImageParts {
 
 impl Artifacts {
     /// Whether downloads are limited.
-    pub fn is_paced(&self) -> bool {
+    pub fn is_rate_limited(&self) -> bool {
         self.pace.is_limited()
     }
 
@@ -44,17 +44,18 @@ impl Artifacts {
             parts.push((blob.digest.clone(), path));
         }
         let mut parts = parts.into_iter();
-        let empty = || ArtifactError::Unusable(format!("`{place}` is no image: its manifest names no configuration"));
+        let empty =
+            || ArtifactError::Unusable(format!("`{place}` is not an image: its manifest names no configuration"));
         let config = parts.next().ok_or_else(empty)?;
         Ok(ImageParts { config, layers: parts.collect() })
     }
 
-    /// The engine has it now.
+    /// The engine has the image now.
     pub fn forget_image(&self, name: &str) {
         let _ = std::fs::remove_dir_all(self.image_folder(name));
     }
 
-    /// Removes what was fetched of images that nobody is waiting for.
+    /// Removes partial downloads of images that no component needs.
     pub fn keep_images<'a>(&self, names: impl Iterator<Item = &'a str>) {
         let kept: HashSet<PathBuf> = names.map(|name| self.image_folder(name)).collect();
         let Ok(folders) = std::fs::read_dir(self.folder.join(FOLDER)) else { return };
@@ -69,7 +70,7 @@ fn is_there(path: &Path, digest: &Digest) -> bool {
     digest_of(path).is_ok_and(|actual| actual == *digest)
 }
 
-/// The manifest of an image; of several, the one for this machine.
+/// The manifest of an image; of a multi-platform image, the one for this machine.
 pub(crate) async fn manifest_for_here(registry: &mut Registry, place: &Reference) -> Result<Manifest, ArtifactError> {
     let odd = |reason: String| ArtifactError::Unusable(format!("`{place}`: {reason}"));
     let fetched = registry.manifest(place).await?;
@@ -77,15 +78,16 @@ pub(crate) async fn manifest_for_here(registry: &mut Registry, place: &Reference
     if !manifest.is_index() {
         return Ok(manifest);
     }
-    let fits = |platform: &margrave_oci::Platform| platform.os == "linux" && platform.architecture == architecture();
-    let one = manifest.manifests.iter().find(|one| one.platform.as_ref().is_some_and(fits));
-    let one = one.ok_or_else(|| odd(format!("there is none for linux/{}", architecture())))?;
+    let is_match =
+        |platform: &margrave_oci::Platform| platform.os == "linux" && platform.architecture == architecture();
+    let one = manifest.manifests.iter().find(|one| one.platform.as_ref().is_some_and(is_match));
+    let one = one.ok_or_else(|| odd(format!("there is no image for linux/{}", architecture())))?;
     let place = Reference { tag: Tag::Digest(one.digest.clone()), ..place.clone() };
     let fetched = registry.manifest(&place).await?;
     Manifest::read(fetched.media_type.as_deref(), &fetched.bytes).map_err(odd)
 }
 
-/// As images name it.
+/// The architecture in OCI spelling.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

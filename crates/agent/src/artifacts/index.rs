@@ -10,16 +10,16 @@ pub(super) struct Index {
     needs: Vec<Need>,
 }
 
-/// What one component needs.
+/// The blobs one component needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Need {
     deployment: DeploymentId,
     component: String,
-    /// Asked for, and not yet running.
+    /// Requested, not yet running.
     next: Option<Slot>,
     running: Option<Slot>,
-    /// What ran before, to go back to.
+    /// The previous one, for a rollback.
     previous: Option<Slot>,
 }
 
@@ -48,17 +48,17 @@ impl Index {
         &mut self.needs[at]
     }
 
-    /// What was fetched for this very document, or for an earlier one of the component that asked for the same.
+    /// What was fetched for this document, or for an earlier document of the component with the same source.
     pub(super) fn find(&self, holder: &Holder<'_>, source: &str) -> Option<Digest> {
         let own = self
             .needs
             .iter()
             .find(|need| need.deployment == holder.deployment && need.component == holder.component)?;
-        let fits = |slot: &&Slot| slot.document == *holder.document && slot.source == source;
-        own.slots().find(fits).map(|slot| slot.digest.clone())
+        let is_match = |slot: &&Slot| slot.document == *holder.document && slot.source == source;
+        own.slots().find(is_match).map(|slot| slot.digest.clone())
     }
 
-    /// What anybody fetched from there.
+    /// What any component fetched from this source.
     pub(super) fn of_source(&self, source: &str) -> Option<Digest> {
         let slots = self.needs.iter().flat_map(Need::slots);
         slots.into_iter().find(|slot| slot.source == source).map(|slot| slot.digest.clone())
@@ -66,7 +66,7 @@ impl Index {
 
     pub(super) fn note(&mut self, holder: &Holder<'_>, slot: Slot) {
         let need = self.need(holder.deployment, holder.component);
-        // Applied again as it was: there is nothing to remember.
+        // Applied again unchanged: nothing to record.
         need.next = (need.running.as_ref() != Some(&slot)).then_some(slot);
     }
 

@@ -1,4 +1,4 @@
-//! Which registry is asked, and how: the `[[registry]]` settings. Secrets are read at every use.
+//! The `[[registry]]` settings: mirrors, certificate authorities and credentials. Secrets are read at every use.
 
 use super::ArtifactError;
 use crate::config::RegistryConfig;
@@ -8,7 +8,7 @@ use url::Url;
 
 /// For all registries without a block of their own.
 const ANY: &str = "*";
-/// What registries take as username beside a token when none is asked for.
+/// Username for a token when none is configured.
 const TOKEN_USER: &str = "token";
 
 #[derive(Debug, Clone, Default)]
@@ -38,7 +38,7 @@ impl Registries {
         named.filter_map(|config| Some((config.host.as_str(), config.ca_file.as_deref()?)))
     }
 
-    /// Where something lies, in the order to ask: its mirror, then the registry it names.
+    /// The places of an artifact in the order of use: its mirror, then the registry it names.
     pub fn places(&self, reference: &Reference) -> Vec<Reference> {
         let config = self.config(&reference.host).or_else(|| self.config(ANY));
         let mirrored =
@@ -60,7 +60,7 @@ impl Registries {
         Ok(file.map(|file| read(file, host, "certificate authorities")).transpose()?)
     }
 
-    /// For addresses that are no registry: the block of the same host and port.
+    /// For URLs other than registries: the block with the same host and port.
     pub(super) fn ca_of_url(&self, url: &Url) -> Result<Option<String>, ArtifactError> {
         let host = url.host_str().unwrap_or_default();
         let with_port = url.port().map(|port| format!("{host}:{port}"));
@@ -74,7 +74,7 @@ impl Registries {
             .map_err(|(field, reason)| ArtifactError::Unusable(format!("registry `{host}`: `{field}` {reason}")))
     }
 
-    /// What to log in with; read from its file now, so that a rotated secret counts at once.
+    /// The login, read from its file at every call, so that a rotated secret applies at once.
     pub fn login(&self, host: &str) -> Result<Option<Login>, ArtifactError> {
         let Some(config) = self.config(host) else { return Ok(None) };
         let (file, what) = match (&config.password_file, &config.token_file) {
@@ -95,7 +95,7 @@ fn read(file: &Path, host: &str, what: &str) -> Result<String, OciError> {
     })
 }
 
-/// `host` alone: under the names of the embedded registry; with a path: below it, by the same name.
+/// `host` alone: the naming of the embedded registry; with a path: the same name below it.
 fn mirrored(place: &str, reference: &Reference) -> Option<Reference> {
     let (host, repository) = match place.trim_end_matches('/').split_once('/') {
         Some((host, path)) => (host, format!("{path}/{}", reference.repository)),
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mirror_is_asked_first_and_the_registry_itself_afterwards() {
+    fn uses_the_mirror_before_the_registry() {
         let config = |host: &str, mirror: &str| RegistryConfig {
             host: host.to_owned(),
             mirror: Some(mirror.to_owned()),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_read_at_every_use() {
+    fn reads_a_secret_at_every_use() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("token");
         std::fs::write(&file, "one\n").unwrap();

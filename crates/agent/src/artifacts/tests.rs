@@ -19,7 +19,7 @@ fn put(store: &Artifacts, holder: &Holder<'_>, source: &str, bytes: &[u8]) -> Di
 }
 
 #[tokio::test]
-async fn the_running_and_the_previous_revision_are_kept_and_nothing_else() {
+async fn keeps_only_the_running_and_the_previous_revision() {
     let folder = tempfile::tempdir().unwrap();
     let store = store(folder.path());
     let documents = [Digest::of(b"1"), Digest::of(b"2"), Digest::of(b"3"), Digest::of(b"4")];
@@ -34,7 +34,7 @@ async fn the_running_and_the_previous_revision_are_kept_and_nothing_else() {
     std::fs::write(store.folder.join(BLOBS).join("stray"), "x").unwrap();
     store.collect();
     let held: Vec<bool> = digests.iter().map(|digest| store.blob(digest).exists()).collect();
-    // The last one is on its way.
+    // The last one is being fetched.
     assert_eq!(held, [false, true, true, true]);
     assert!(!store.folder.join(BLOBS).join("stray").exists());
     store.forget(ONE.parse::<DeploymentId>().unwrap(), "web").unwrap();
@@ -42,7 +42,7 @@ async fn the_running_and_the_previous_revision_are_kept_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_is_held_for_a_document_needs_no_registry() {
+async fn stored_content_needs_no_registry() {
     let folder = tempfile::tempdir().unwrap();
     let document = Digest::of(b"1");
     let source = ComponentSource::Oci { repository: "oci://127.0.0.1:1/web".to_owned(), revision: "1.0.0".to_owned() };
@@ -53,17 +53,17 @@ async fn what_is_held_for_a_document_needs_no_registry() {
     let store = store(folder.path());
     let held = store.fetch(&holder(ONE, &document), &source, COMPOSE).await.unwrap();
     assert_eq!(held.digest, digest);
-    // Another document that asks for the same: the registry is asked, and what is held serves when it is silent.
+    // Another document with the same source: stored content is used if the registry is unreachable.
     let other = Digest::of(b"2");
     let held = store.fetch(&holder(ONE, &other), &source, COMPOSE).await.unwrap();
     assert_eq!(held.digest, digest);
-    // What is damaged on disk is no content.
+    // Damaged content is not used.
     std::fs::write(store.blob(&digest), b"other").unwrap();
     assert!(store.fetch(&holder(ONE, &other), &source, COMPOSE).await.is_err());
 }
 
 #[test]
-fn a_manifest_of_another_kind_is_refused_with_the_reason() {
+fn rejects_a_manifest_of_another_kind_with_the_reason() {
     let reference = Reference::parse("oci://registry.example/web:1.0.0").unwrap();
     let layer_type = margrave_oci::build::COMPOSE_LAYER_TYPE;
     let digest = Digest::of(b"x");

@@ -3,7 +3,7 @@
 use margo::archive::{self, Entry, Limits};
 use std::collections::BTreeMap;
 
-/// As large as a component can be built.
+/// The limits of the component builder.
 const LIMITS: Limits = margrave_oci::images::LIMITS;
 /// The first bytes of every gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
@@ -14,7 +14,7 @@ pub struct Unpacked {
     pub files: BTreeMap<String, Vec<u8>>,
 }
 
-/// Takes a compose archive apart; older packages may be a bare compose file.
+/// Unpacks a compose archive; older packages may be a bare compose file.
 pub fn unpack_component(layer: &[u8]) -> Result<Unpacked, String> {
     if !layer.starts_with(&GZIP) {
         let text = std::str::from_utf8(layer).map_err(|_| "it is neither a tar.gz nor a compose file".to_owned())?;
@@ -35,7 +35,7 @@ pub fn unpack_folder(layer: &[u8]) -> Result<BTreeMap<String, Vec<u8>>, String> 
     let mut files = BTreeMap::new();
     for Entry { path, bytes } in entries {
         let Some((top, rest)) = path.split_once('/') else {
-            return Err(format!("`{path}` lies beside the one folder an archive has"));
+            return Err(format!("`{path}` is outside the top-level folder of the archive"));
         };
         match &folder {
             None => folder = Some(top.to_owned()),
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn every_file_beside_the_compose_file_is_kept() {
+    fn keeps_all_files_next_to_the_compose_file() {
         // COMP-03: the name of the folder means nothing; COMP-04: siblings are part of the component.
         let layer = packed(&[("any/compose.yaml", "services: {}"), ("any/web.env", "A=1"), ("any/conf/x.txt", "x")]);
         let unpacked = unpack_component(&layer).unwrap();
@@ -67,9 +67,9 @@ mod tests {
     }
 
     #[test]
-    fn archives_of_another_shape_are_refused_with_the_reason() {
+    fn rejects_invalid_archives_with_the_reason() {
         for (files, reason) in [
-            (&[("compose.yaml", "")][..], "beside the one folder"),
+            (&[("compose.yaml", "")][..], "outside the top-level folder"),
             (&[("a/compose.yaml", ""), ("b/x", "")], "more than one top-level folder"),
             (&[("a/docker-compose.yml", "")], "no `compose.yaml`"),
         ] {

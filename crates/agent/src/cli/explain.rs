@@ -1,4 +1,4 @@
-//! `status` and `explain`: read the state folder beside a running or a stopped agent.
+//! `status` and `explain`: read the state folder of a running or a stopped agent.
 
 use super::style;
 use margo::DeploymentId;
@@ -13,27 +13,28 @@ use rand::SeedableRng as _;
 use std::io::Write as _;
 use std::time::Duration;
 
-/// What a trouble is about that keeps a device from its server altogether.
+/// The topic of a problem that keeps a device from contacting its server at all.
 const IDENTITY: &str = "identity";
 
-/// The agent was started before its settings said what to run workloads with.
-const RESTART: &str = "this device runs no applications yet: its settings switch a runtime on since; restart the agent";
+/// The agent was started before its settings enabled a runtime.
+const RESTART: &str = "this device cannot run applications yet: the settings now enable a runtime; restart the agent";
 
-/// The picture a running agent keeps fresh; a stopped one left its last. Without any, the records speak.
+/// The report file of a running agent, or the last one of a stopped agent. Without any, built from the records.
 pub(super) async fn load(config: &AgentConfig, clock: &dyn Clock) -> anyhow::Result<Report> {
     let state_dir = &config.state_dir;
-    let waiting = identity::waits_for(config);
+    let waiting = identity::waiting_reason(config);
     anyhow::ensure!(
         state_dir.exists(),
-        "there is no state folder `{}`: has the agent ever run here? Name another with `--state-dir`{}",
+        "the state folder `{}` does not exist: has the agent ever run here? Set another one with `--state-dir`{}",
         state_dir.display(),
         waiting.map(|waiting| format!("; {waiting}")).unwrap_or_default()
     );
+    disk::check_format(state_dir)?;
     let picture = std::fs::read(state_dir.join(shell::REPORT_FILE)).ok();
     let advice = absent::advice(config, &Places::of_this_machine()).await;
     if let Some(mut report) = picture.and_then(|json| serde_json::from_slice::<Report>(&json).ok()) {
         for trouble in report.troubles.iter_mut().filter(|trouble| trouble.code == Code::NoRuntime) {
-            // What this machine has may have changed since the agent was started, and so may its settings.
+            // The machine and the settings may have changed since the agent was started.
             trouble.message = advice.as_ref().map_or_else(|| RESTART.to_owned(), ToString::to_string);
         }
         return Ok(report);
@@ -41,7 +42,7 @@ pub(super) async fn load(config: &AgentConfig, clock: &dyn Clock) -> anyhow::Res
     let now = clock.now();
     let mut rng = rand::rngs::SmallRng::seed_from_u64(0);
     let mut report = Machine::new(Settings::default(), disk::load(state_dir).loaded, now, &mut rng).report(now);
-    // No agent has run since: nobody else has noticed it.
+    // No agent has run since, so no other code has noticed it.
     report.troubles.extend(waiting.map(|message| Trouble {
         about: IDENTITY.to_owned(),
         code: Code::IdentityUnusable,
@@ -55,17 +56,17 @@ pub(super) async fn load(config: &AgentConfig, clock: &dyn Clock) -> anyhow::Res
     Ok(report)
 }
 
-/// The deployment somebody means by a name, an id or its beginning.
+/// The deployment that matches a name, an id or the beginning of an id.
 pub(super) fn find(report: &Report, wanted: &str) -> anyhow::Result<DeploymentId> {
-    let mut found = report.deployments.iter().filter(|found| is_meant(found, wanted));
+    let mut found = report.deployments.iter().filter(|found| matches_deployment(found, wanted));
     let Some(first) = found.next() else {
-        anyhow::bail!("no deployment `{wanted}` is known here: see `margrave-agent status`")
+        anyhow::bail!("no deployment `{wanted}` on this device: see `margrave-agent status`")
     };
-    anyhow::ensure!(found.next().is_none(), "`{wanted}` may mean several deployments: give the whole id");
+    anyhow::ensure!(found.next().is_none(), "`{wanted}` matches several deployments: give the full id");
     Ok(first.id)
 }
 
-fn is_meant(found: &DeploymentReport, wanted: &str) -> bool {
+fn matches_deployment(found: &DeploymentReport, wanted: &str) -> bool {
     found.id.to_string().starts_with(wanted) || found.name.as_deref() == Some(wanted)
 }
 
@@ -77,15 +78,15 @@ pub(super) fn status(report: &Report, output: Output) -> anyhow::Result<()> {
     writeln!(out, "{} {}", style::heading("state"), style::state(overall(report.state)))?;
     writeln!(
         out,
-        "{} accepted {}, carried out {}",
+        "{} accepted {}, applied {}",
         style::heading("manifest"),
         version(report.accepted_version),
         version(report.reconciled_version)
     )?;
     writeln!(out, "{} last {}, next {}", style::heading("poll"), time(report.polled_at), time(report.next_poll_at))?;
-    writeln!(out, "{} {}", style::heading("reports not yet delivered"), report.undelivered_reports)?;
+    writeln!(out, "{} {}", style::heading("undelivered reports"), report.undelivered_reports)?;
     if let Some(HoldReport { reason, until }) = &report.hold {
-        writeln!(out, "{} until {}: {reason}", style::heading("held by a technician"), time(Some(*until)))?;
+        writeln!(out, "{} until {}: {reason}", style::heading("maintenance hold"), time(Some(*until)))?;
     }
     for deployment in &report.deployments {
         let name = deployment.name.as_deref().unwrap_or("-");
@@ -109,10 +110,10 @@ pub(super) fn status(report: &Report, output: Output) -> anyhow::Result<()> {
 pub(super) fn explain(report: &Report, wanted: Option<&str>, output: Output) -> anyhow::Result<()> {
     let mut report = report.clone();
     if let Some(wanted) = wanted {
-        report.deployments.retain(|found| is_meant(found, wanted));
+        report.deployments.retain(|found| matches_deployment(found, wanted));
         anyhow::ensure!(
             !report.deployments.is_empty(),
-            "no deployment `{wanted}` is known here: see `margrave-agent status`"
+            "no deployment `{wanted}` on this device: see `margrave-agent status`"
         );
     }
     let mut out = anstream::stdout();
@@ -122,10 +123,7 @@ pub(super) fn explain(report: &Report, wanted: Option<&str>, output: Output) -> 
     writeln!(out, "{}", sentence(&report))?;
     if let Some(HoldReport { reason, until }) = &report.hold {
         let until = time(Some(*until));
-        writeln!(
-            out,
-            "\nA technician holds changes until {until}: {reason}. `margrave-agent hold --end` lets them go on."
-        )?;
+        writeln!(out, "\nMaintenance hold until {until}: {reason}. End it with `margrave-agent hold --end`.")?;
     }
     for trouble in &report.troubles {
         writeln!(out, "\n{}", trouble_line(trouble))?;
@@ -134,11 +132,12 @@ pub(super) fn explain(report: &Report, wanted: Option<&str>, output: Output) -> 
             "  since {}; {}",
             trouble.since,
             match trouble.retry_at {
-                Some(at) => format!("tried again at {at}"),
+                Some(at) => format!("next retry at {at}"),
                 None if trouble.code == Code::NoRuntime =>
-                    "nothing is lost: what should run here is installed then".to_owned(),
-                None if trouble.about == IDENTITY => "a running agent goes on by itself once it is there".to_owned(),
-                None => "not tried again by itself".to_owned(),
+                    "the agent installs the desired applications as soon as this is fixed".to_owned(),
+                None if trouble.about == IDENTITY =>
+                    "a running agent continues as soon as the identity exists".to_owned(),
+                None => "no automatic retry".to_owned(),
             }
         )?;
         writeln!(out, "  docs/errors.md explains code {}", trouble.code)?;
@@ -154,31 +153,31 @@ fn one(out: &mut impl std::io::Write, deployment: &DeploymentReport) -> anyhow::
     writeln!(out, "\n{} ({})", style::heading(name), deployment.id)?;
     writeln!(out, "  desired   {}", deployment.desired)?;
     let state = deployment.state.as_deref().unwrap_or("unknown");
-    let told = if deployment.reported { "the server knows" } else { "not yet told to the server" };
-    writeln!(out, "  known     {} since {} ({told})", style::state(state), time(deployment.since))?;
+    let delivery = if deployment.reported { "reported to the server" } else { "not yet reported to the server" };
+    writeln!(out, "  state     {} since {} ({delivery})", style::state(state), time(deployment.since))?;
     writeln!(out, "  observed  {}", deployment.observed)?;
     if let Some(policy) = &deployment.policy {
-        writeln!(out, "  policy    {policy}")?;
+        writeln!(out, "  policies  {policy}")?;
     }
     if let Some(instead) = &deployment.instead_digest {
-        writeln!(out, "  runs      revision {} instead of the wanted one, which failed", &instead.hex()[..12])?;
+        writeln!(out, "  running   revision {} instead of the desired one, which failed", &instead.hex()[..12])?;
     }
     if let Some(drift) = &deployment.drift {
-        let over = if drift.over { ", runs as applied since" } else { "" };
+        let over = if drift.over { ", runs as applied again" } else { "" };
         writeln!(out, "  drift     {} at {}; {}{over}", drift.differs, time(Some(drift.at)), drift.done)?;
     }
     if let Some(error) = &deployment.error {
-        writeln!(out, "  because   {} {}: {}", error.code, error.title.as_deref().unwrap_or(""), error.message)?;
+        writeln!(out, "  error     {} {}: {}", error.code, error.title.as_deref().unwrap_or(""), error.message)?;
     }
     for component in &deployment.components {
         let message = component.message.as_deref().map(|message| format!(": {message}")).unwrap_or_default();
         writeln!(out, "  component {} is {}{message}", component.name, style::state(&component.state))?;
     }
     if let Some(waiting) = &deployment.waiting_for {
-        writeln!(out, "  waits for {waiting}")?;
+        writeln!(out, "  waiting for {waiting}")?;
     }
-    if let Some(change) = &deployment.would_change {
-        writeln!(out, "  changes by {change}")?;
+    if let Some(change) = &deployment.next_step {
+        writeln!(out, "  next steps: {change}")?;
     }
     Ok(())
 }
@@ -186,26 +185,37 @@ fn one(out: &mut impl std::io::Write, deployment: &DeploymentReport) -> anyhow::
 fn sentence(report: &Report) -> String {
     match (report.state, report.accepted_version) {
         (Overall::WaitingForDesiredState, _) if report.troubles.iter().any(|one| one.about == IDENTITY) => {
-            "No desired state is known yet: this device has no identity to ask for it with, and leaves everything as it is."
+            "No desired state yet: this device has no identity to request it with. Everything stays as it is."
                 .to_owned()
         }
         (Overall::WaitingForDesiredState, _) => {
-            "No desired state is known yet: the agent waits for its first manifest and leaves everything as it is."
-                .to_owned()
+            "No desired state yet: the agent waits for its first manifest. Everything stays as it is.".to_owned()
         }
-        (Overall::Converged, Some(version)) => {
-            format!("Everything runs as manifest version {version} says, and the server knows.")
+        (Overall::UpToDate, Some(version)) => {
+            format!("Everything runs as manifest version {version} says and is reported to the server.")
         }
-        (Overall::Failed, Some(version)) => format!("Manifest version {version} could not be carried out completely."),
-        (_, accepted) => format!("Manifest version {} is being carried out.", self::version(accepted)),
+        (Overall::Updating, Some(version)) if runs(report, version) && is_unreachable(report) => {
+            format!("Everything runs as manifest version {version} says; the server cannot be reached.")
+        }
+        (Overall::Failed, Some(version)) => format!("Manifest version {version} could not be applied completely."),
+        (_, accepted) => format!("Manifest version {} is being applied.", self::version(accepted)),
     }
+}
+
+/// Whether the manifest is applied and everything of it was observed to run.
+fn runs(report: &Report, version: u64) -> bool {
+    report.reconciled_version == Some(version) && report.deployments.iter().all(|one| one.observed == "running")
+}
+
+fn is_unreachable(report: &Report) -> bool {
+    report.troubles.iter().any(|one| one.code == Code::ServerUnreachable)
 }
 
 fn overall(state: Overall) -> &'static str {
     match state {
         Overall::WaitingForDesiredState => "waiting for desired state",
-        Overall::Working => "working",
-        Overall::Converged => "converged",
+        Overall::Updating => "updating",
+        Overall::UpToDate => "up-to-date",
         Overall::Failed => "failed",
     }
 }
@@ -219,7 +229,7 @@ fn version(version: Option<u64>) -> String {
     version.map_or_else(|| "none".to_owned(), |version| version.to_string())
 }
 
-/// To the second: nobody reads microseconds.
+/// Rounded to seconds for readability.
 fn time(at: Option<Timestamp>) -> String {
     let round = |at: Timestamp| Timestamp(at.0 - at.0.rem_euclid(Duration::from_secs(1).as_micros() as i64));
     at.map_or_else(|| "never".to_owned(), |at| round(at).to_string())

@@ -1,4 +1,4 @@
-//! Colours, taken away by the stream where they do not belong (pipes, NO_COLOR).
+//! Colors, removed by the stream in pipes and with NO_COLOR.
 
 use owo_colors::OwoColorize as _;
 
@@ -14,10 +14,10 @@ pub(super) fn quiet(text: &str) -> String {
     text.dimmed().to_string()
 }
 
-/// Good, on its way, or bad.
+/// Colored by whether the state is good, in progress or bad.
 pub(super) fn state(text: &str) -> String {
     match text {
-        "installed" | "converged" => text.green().to_string(),
+        "installed" | "up-to-date" => text.green().to_string(),
         "failed" => text.red().to_string(),
         "removed" => text.dimmed().to_string(),
         _ => text.yellow().to_string(),

@@ -1,15 +1,15 @@
-//! What is wrong with a configuration: its form, its values, and what it names on this machine.
+//! Validation of a configuration: syntax, values, and the files and programs it names on this machine.
 
-use super::{AgentConfig, ConfigError, DayWindow, EXAMPLE, HOLD_MAX, KubernetesConfig};
+use super::{AgentConfig, ConfigError, DayWindow, EXAMPLE, KubernetesConfig, LONG_POLL_MAX};
 use margrave_core::settings::{self, Problem, Reading};
 use rustix::fs::{Access, access};
 use std::path::Path;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Depth {
-    /// What can be told from the text.
+    /// Checks the text only.
     Settings,
-    /// What this machine lacks for it as well.
+    /// Also checks files and programs of this machine.
     Machine,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn read(path: &Path, text: &str, depth: Depth) -> Result<AgentConfig,
     }
 }
 
-/// Every key there is: the example holds them all, a test sees to it.
+/// All keys: the example contains them all, which a test checks.
 pub(super) fn known() -> Vec<String> {
     let table: toml::Table = toml::from_str(&uncommented()).unwrap_or_default();
     let mut keys = Vec::new();
@@ -41,7 +41,7 @@ pub(super) fn known() -> Vec<String> {
     keys
 }
 
-/// The example with the settings that have no default taken out of their comments.
+/// The example with its commented-out settings enabled.
 pub(super) fn uncommented() -> String {
     let is_setting =
         |rest: &str| rest.starts_with('[') || rest.split_once(" = ").is_some_and(|(key, _)| !key.contains(' '));
@@ -58,7 +58,7 @@ fn collect(prefix: &str, table: &toml::Table, keys: &mut Vec<String>) {
     }
 }
 
-/// Values that make no sense on any machine.
+/// Values that are invalid on every machine.
 pub(super) fn odd(config: &AgentConfig) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut refuse = |key: &str, text: String| found.push((key.to_owned(), text));
@@ -67,58 +67,61 @@ pub(super) fn odd(config: &AgentConfig) -> Vec<(String, String)> {
         [("poll.period", poll.period), ("retry.first", config.retry.first), ("observe_period", config.observe_period)]
     {
         if time.is_zero() {
-            refuse(key, "must be longer than nothing".to_owned());
+            refuse(key, "must be greater than zero".to_owned());
         }
     }
-    if poll.hold > HOLD_MAX {
-        refuse("poll.hold", "is at most an hour; `0s` switches it off".to_owned());
+    if poll.long_poll > LONG_POLL_MAX {
+        refuse("poll.long_poll", "must be at most one hour; `0s` disables it".to_owned());
     }
     if !(0.0..=0.9).contains(&poll.jitter) {
-        refuse("poll.jitter", "is a share of the period, 0.0 to 0.9".to_owned());
+        refuse("poll.jitter", "must be a fraction of the period, 0.0 to 0.9".to_owned());
     }
     for (key, texts) in [("poll.hours", &poll.hours), ("poll.downtime", &poll.downtime)] {
         if let Some(error) = texts.iter().find_map(|text| text.parse::<DayWindow>().err()) {
             refuse(key, error.to_string());
         }
     }
-    // A small device may have no table of time zones; this one is known everywhere.
+    // A small device may have no time zone database; UTC is always known.
     if poll.time_zone != "UTC" && jiff::tz::TimeZone::get(&poll.time_zone).is_err() {
-        refuse("poll.time_zone", format!("`{}` is not a time zone known here", poll.time_zone));
+        refuse("poll.time_zone", format!("`{}` is not a known time zone", poll.time_zone));
     }
     for (at, registry) in config.registry.iter().enumerate() {
         let key = |name: &str| format!("registry[{at}].{name}");
         if registry.host.is_empty() {
-            refuse(&key("host"), "is missing; write for example `registry.example:5000`".to_owned());
+            refuse(&key("host"), "is missing; set for example `registry.example:5000`".to_owned());
         }
         if registry.password_file.is_some() && registry.token_file.is_some() {
-            refuse(&key("token_file"), "cannot stand beside `password_file`; keep one".to_owned());
+            refuse(&key("token_file"), "cannot be combined with `password_file`; keep one".to_owned());
         }
         if registry.password_file.is_some() != registry.username.is_some() && registry.token_file.is_none() {
-            refuse(&key("username"), "and `password_file` go together".to_owned());
+            refuse(&key("username"), "and `password_file` must be set together".to_owned());
         }
     }
     if config.telemetry.protocol.as_deref().is_some_and(|text| !matches!(text, "grpc" | "http/protobuf")) {
-        refuse("telemetry.protocol", "is `grpc` or `http/protobuf`".to_owned());
+        refuse("telemetry.protocol", "must be `grpc` or `http/protobuf`".to_owned());
     }
     if config.compose.as_ref().is_some_and(|compose| compose.command.is_empty()) {
-        refuse("compose.command", "names no program; write for example [\"docker\", \"compose\"]".to_owned());
+        refuse("compose.command", "names no program; set for example [\"docker\", \"compose\"]".to_owned());
     }
     if let Some(kubernetes) = &config.kubernetes {
-        odd_kubernetes(kubernetes, &mut refuse);
+        check_kubernetes_values(kubernetes, &mut refuse);
     }
     found
 }
 
-fn odd_kubernetes(kubernetes: &KubernetesConfig, refuse: &mut impl FnMut(&str, String)) {
+fn check_kubernetes_values(kubernetes: &KubernetesConfig, refuse: &mut impl FnMut(&str, String)) {
     let types = &kubernetes.deployment_types;
     if types.is_empty() || types.iter().any(|known| !matches!(known.as_str(), "helm" | "custom")) {
-        refuse("kubernetes.deployment_types", "is a list of `helm` and `custom`, at least one of them".to_owned());
+        refuse(
+            "kubernetes.deployment_types",
+            "must be a list of `helm` and `custom`, with at least one of them".to_owned(),
+        );
     }
     if kubernetes.helm.as_os_str().is_empty() {
-        refuse("kubernetes.helm", "names no program; write for example `helm`".to_owned());
+        refuse("kubernetes.helm", "names no program; set for example `helm`".to_owned());
     }
     if kubernetes.context.is_some() && kubernetes.kubeconfig.is_none() {
-        refuse("kubernetes.context", "is one of a kubeconfig; name the file with `kubernetes.kubeconfig`".to_owned());
+        refuse("kubernetes.context", "needs a kubeconfig; set `kubernetes.kubeconfig`".to_owned());
     }
     if let Some(namespace) = &kubernetes.namespace
         && let Err(reason) = crate::runtimes::kubernetes::names::check_namespace(namespace)
@@ -127,7 +130,7 @@ fn odd_kubernetes(kubernetes: &KubernetesConfig, refuse: &mut impl FnMut(&str, S
     }
 }
 
-/// Files and folders that are named and cannot be used.
+/// Named files and folders that cannot be used.
 fn missing(config: &AgentConfig) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let identity = &config.identity;
@@ -167,7 +170,8 @@ fn missing(config: &AgentConfig) -> Vec<(String, String)> {
     if let Some(kubernetes) = config.kubernetes.as_ref().filter(|kubernetes| kubernetes.runs("helm"))
         && !is_program(&kubernetes.helm)
     {
-        let text = format!("the program `{}` is not there; install it, or name another", kubernetes.helm.display());
+        let text =
+            format!("the program `{}` does not exist; install it, or configure another", kubernetes.helm.display());
         found.push(("kubernetes.helm".to_owned(), text));
     }
     let folder = config.state_dir.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));

@@ -14,19 +14,19 @@ fn every_key_of_the_example_can_be_used() {
 }
 
 #[test]
-fn nothing_is_simulated_unless_somebody_writes_it() {
+fn the_simulated_runtime_is_opt_in() {
     assert_eq!(AgentConfig::default().runtime, None);
     let written: AgentConfig = toml::from_str("runtime = \"simulated\"").unwrap();
     assert_eq!(written.runtime, Some(RuntimeKind::Simulated));
 }
 
 #[test]
-fn unknown_keys_are_refused_by_name() {
+fn rejects_unknown_keys_by_name() {
     for (text, key) in [("sevrer = \"https://x\"", "sevrer"), ("[poll]\nperoid = \"1s\"", "peroid")] {
         let error = toml::from_str::<AgentConfig>(text).unwrap_err().to_string();
         assert!(error.contains(key), "{error}");
     }
-    // Every key of the structs is in the example: serde lists them all when it refuses one.
+    // Every key of the structs is in the example: serde lists them all when it rejects one.
     for section in [
         "",
         "[device]",
@@ -62,11 +62,11 @@ fn durations_have_units() {
 }
 
 #[test]
-fn values_that_make_no_sense_are_refused_with_their_name() {
+fn rejects_invalid_values_by_name() {
     let cases = [
         ("[poll]\nperiod = \"0s\"", "poll.period"),
         ("[poll]\njitter = 2.0", "poll.jitter"),
-        ("[poll]\nhold = \"61m\"", "poll.hold"),
+        ("[poll]\nlong_poll = \"61m\"", "poll.long_poll"),
         ("[poll]\nhours = [\"6-7\"]", "poll.hours"),
         ("[poll]\ndowntime = [\"x\"]", "poll.downtime"),
         ("[poll]\ntime_zone = \"Middle/Earth\"", "poll.time_zone"),
@@ -82,15 +82,15 @@ fn values_that_make_no_sense_are_refused_with_their_name() {
 }
 
 #[test]
-fn every_problem_is_told_at_once_with_file_line_column_and_key() {
+fn reports_all_problems_with_file_line_column_and_key() {
     let text = "sevrer = \"https://x\"\nstate_dir = 3\n[poll]\nperiod = \"soon\"\n  jitter = 2.0\nhours = [\"6-7\"]\n";
     let error = check::read(Path::new("agent.toml"), text, check::Depth::Settings).unwrap_err().to_string();
     let lines: Vec<_> = error.lines().skip(1).map(str::trim).collect();
     for (line, expected) in lines.iter().zip([
-        "agent.toml, line 1, column 1, `sevrer`: there is no such setting; did you mean `server`?",
-        "agent.toml, line 2, column 1, `state_dir`: integer `3` is not what belongs here: write",
+        "agent.toml, line 1, column 1, `sevrer`: unknown setting; did you mean `server`?",
+        "agent.toml, line 2, column 1, `state_dir`: invalid value integer `3`: write",
         "agent.toml, line 4, column 1, `poll.period`: `soon` is not a duration",
-        "agent.toml, line 5, column 3, `poll.jitter`: is a share of the period, 0.0 to 0.9",
+        "agent.toml, line 5, column 3, `poll.jitter`: must be a fraction of the period, 0.0 to 0.9",
         "agent.toml, line 6, column 1, `poll.hours`: ",
     ]) {
         assert!(line.starts_with(expected), "{line}");
@@ -99,7 +99,7 @@ fn every_problem_is_told_at_once_with_file_line_column_and_key() {
 }
 
 #[test]
-fn files_and_folders_that_are_not_there_are_told_by_the_check_only() {
+fn only_the_check_reports_missing_files_and_folders() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("agent.toml");
     std::fs::write(folder.path().join("file"), "").unwrap();

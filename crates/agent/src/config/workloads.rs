@@ -1,32 +1,32 @@
-//! Settings of what workloads need: registries, the content store, telemetry, the engines.
+//! Settings for workloads: registries, the content store, telemetry, the engines.
 
 use serde::Deserialize;
 use std::path::PathBuf;
 use url::Url;
 
-/// A registry of components or images. Secrets are files, read at every use, so that they can be changed at any time.
+/// A registry of components or images. Secrets are files, read at every use, so that they can be rotated at any time.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RegistryConfig {
-    /// Name and port as references write it; `*` for all that have no block of their own.
+    /// Host and port as in references; `*` for all registries without their own block.
     pub host: String,
     /// Certificate authorities to trust besides the system's, PEM.
     pub ca_file: Option<PathBuf>,
     pub username: Option<String>,
     pub password_file: Option<PathBuf>,
-    /// A token instead of a password; the username may be left out.
+    /// A token instead of a password; the username is optional.
     pub token_file: Option<PathBuf>,
-    /// Asked first: a host with the embedded registry's names, or a host and the path below which everything lies.
+    /// Used first: a host with the naming of the embedded registry, or a host and a path prefix.
     pub mirror: Option<String>,
     /// HTTP without encryption, for loopback addresses only.
     pub plain_http: bool,
 }
 
-/// What is fetched and kept.
+/// The content store.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ArtifactsConfig {
-    /// The most bytes per second that components and images take together; 0 for no limit.
+    /// Limit in bytes per second for all downloads of components and images; 0 for no limit.
     pub bytes_per_second: u64,
 }
 
@@ -38,7 +38,7 @@ pub struct TelemetryConfig {
     pub http_endpoint: Option<Url>,
     /// `GRPC_OTEL_EXPORTER_OTLP_ENDPOINT`.
     pub grpc_endpoint: Option<Url>,
-    /// A PEM file of this device; containers find it where `OTEL_EXPORTER_OTLP_CERTIFICATE` says.
+    /// A PEM file on this device; containers find it at `OTEL_EXPORTER_OTLP_CERTIFICATE`.
     pub certificate: Option<PathBuf>,
     /// `grpc` or `http/protobuf`.
     pub protocol: Option<String>,
@@ -51,7 +51,7 @@ pub struct ComposeConfig {
     pub socket: PathBuf,
     /// The program and its first arguments.
     pub command: Vec<String>,
-    /// Where the engine looks for certificate authorities of registries; `ca_file` of each `[[registry]]` is put there.
+    /// Where the engine looks for certificate authorities of registries; the agent copies each `ca_file` there.
     pub certificates: Option<PathBuf>,
 }
 
@@ -69,17 +69,17 @@ impl Default for ComposeConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct KubernetesConfig {
-    /// Left out: the service account of the pod the agent runs in.
+    /// Default: the service account of the agent's pod.
     pub kubeconfig: Option<PathBuf>,
-    /// A context of the kubeconfig; left out: its current one.
+    /// A context of the kubeconfig; default: its current one.
     pub context: Option<String>,
-    /// All workloads in this namespace, which must be there; left out: in the one each deployment names.
+    /// One existing namespace for all workloads; default: the namespace each deployment names.
     pub namespace: Option<String>,
     /// The program, version 3 or 4.
     pub helm: PathBuf,
-    /// What is switched on: `helm`, `custom` (plain manifests).
+    /// Enabled types: `helm`, `custom` (plain manifests).
     pub deployment_types: Vec<String>,
-    /// Kinds without a namespace that manifests may hold; `*` for all.
+    /// Cluster-scoped kinds that manifests may contain; `*` for all.
     pub cluster_kinds: Vec<String>,
 }
 

@@ -1,17 +1,25 @@
-//! One file, written so that any instant may be the last.
+//! Atomic, crash-safe writes of one file.
 
+use super::format::FORMAT;
 use margo::Digest;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// First word of every record: says what the file is and in which form.
+/// First word of every record: the kind of the file and its format version.
 const MAGIC: &str = "margrave-record/1";
+/// The same without the version.
+const RECORD_KIND: &[u8] = b"margrave-record/";
 
-/// No record grows beyond this: a manifest of 16 MiB and its wrapping. More is not ours.
+const PRIVATE: u32 = 0o600;
+/// For a file without secrets that other users may read.
+const PUBLIC: u32 = 0o644;
+
+/// No record grows beyond this: a manifest of 16 MiB and its wrapping.
 const RECORD_BYTES_MAX: u64 = 64 << 20;
 
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +40,16 @@ pub enum DiskError {
     Damaged { path: PathBuf, reason: String },
     #[error("another agent uses `{}`: stop it, or give this one a state folder of its own (code 804)", path.display())]
     Locked { path: PathBuf },
+    /// Written by another version of the agent, which this one cannot read.
+    #[error(
+        "the state folder `{}` {} and this agent uses format {FORMAT}: it was written by another version of the agent. \
+         Nothing was changed, and workloads keep running. Stop the agent, move the folder away (it also contains data \
+         of Compose applications with relative paths), and enroll this device again. \
+         Workloads from before then keep running but are no longer managed: remove them with the tools of the container runtime",
+        path.display(),
+        found.as_ref().map_or("has no format version".to_owned(), |found| format!("has format `{found}`"))
+    )]
+    UnknownFormat { path: PathBuf, found: Option<String> },
 }
 
 impl DiskError {
@@ -63,7 +81,7 @@ pub(super) fn previous_path(path: &Path) -> PathBuf {
     path.with_extension("previous.json")
 }
 
-/// Writes a record and keeps the one before it beside it.
+/// Writes a record and keeps the previous one next to it.
 pub fn write_record<T: Serialize>(path: &Path, record: &T) -> Result<(), DiskError> {
     let json = serde_json::to_string_pretty(record).map_err(|error| DiskError::at(path, error.into()))?;
     let text = format!("{MAGIC} {}\n{json}\n", Digest::of(json.as_bytes()));
@@ -72,7 +90,7 @@ pub fn write_record<T: Serialize>(path: &Path, record: &T) -> Result<(), DiskErr
     replace(&temporary, path)
 }
 
-/// Content is named by its digest, so an existing file of the right content need not be written again.
+/// Content is named by its digest, so an existing correct file is not written again.
 pub(super) fn write_content(path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
     if fs::read(path).is_ok_and(|held| held == bytes) {
         return Ok(());
@@ -81,25 +99,39 @@ pub(super) fn write_content(path: &Path, bytes: &[u8]) -> Result<(), DiskError> 
     replace(&temporary, path)
 }
 
-/// Writes a plain file durably, readable by the owner alone.
+/// Writes a plain file durably, readable by the owner only.
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
     let temporary = write_temporary(path, bytes)?;
     replace(&temporary, path)
 }
 
+/// Writes a plain file durably, readable by every user who may read the folder. Several processes may do so at the same
+/// time: each uses its own temporary file.
+pub(super) fn write_public(path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
+    static WRITES: AtomicU64 = AtomicU64::new(0);
+    let (process, number) = (std::process::id(), WRITES.fetch_add(1, Ordering::Relaxed));
+    let temporary = path.with_extension(format!("{process}-{number}.new"));
+    write_new(&temporary, path, bytes, PUBLIC)?;
+    replace(&temporary, path)
+}
+
 fn write_temporary(path: &Path, bytes: &[u8]) -> Result<PathBuf, DiskError> {
     let temporary = path.with_extension("new");
+    write_new(&temporary, path, bytes, PRIVATE)?;
+    Ok(temporary)
+}
+
+fn write_new(temporary: &Path, path: &Path, bytes: &[u8], mode: u32) -> Result<(), DiskError> {
     let write = || {
-        let mut file = File::options().create(true).truncate(true).write(true).mode(0o600).open(&temporary)?;
+        let mut file = File::options().create(true).truncate(true).write(true).mode(mode).open(temporary)?;
         file.write_all(bytes)?;
         file.sync_all()
     };
     write().map_err(|error| {
-        // Half a file must not keep the room the next try needs.
-        let _ = fs::remove_file(&temporary);
+        // A partial file must not use the space that the next retry needs.
+        let _ = fs::remove_file(temporary);
         DiskError::at(path, error)
-    })?;
-    Ok(temporary)
+    })
 }
 
 fn replace(temporary: &Path, path: &Path) -> Result<(), DiskError> {
@@ -111,7 +143,7 @@ fn replace(temporary: &Path, path: &Path) -> Result<(), DiskError> {
     rename().map_err(|error| DiskError::at(path, error))
 }
 
-/// A hard link costs no room and leaves no moment without the current file. Failing costs a copy, nothing else.
+/// A hard link needs no space, and the current file exists at all times. A failure only costs the copy.
 fn keep_previous(path: &Path) {
     let previous = previous_path(path);
     let staged = previous.with_extension("link");
@@ -121,7 +153,14 @@ fn keep_previous(path: &Path) {
     }
 }
 
-/// The record, or the copy before it when the record is damaged; `None` when there is neither.
+/// Whether this file is a record of an agent, of any version.
+pub(super) fn is_record(path: &Path) -> io::Result<bool> {
+    let mut start = Vec::with_capacity(RECORD_KIND.len());
+    File::open(path)?.take(RECORD_KIND.len() as u64).read_to_end(&mut start)?;
+    Ok(start == RECORD_KIND)
+}
+
+/// The record, or its previous copy if the record is damaged; `None` if there is neither.
 pub fn read_record<T: DeserializeOwned>(path: &Path, unreadable: &mut impl FnMut(DiskError)) -> Option<T> {
     match read_exact(path) {
         Ok(record) => record,
@@ -132,7 +171,7 @@ pub fn read_record<T: DeserializeOwned>(path: &Path, unreadable: &mut impl FnMut
     }
 }
 
-/// This very file: `None` when it does not exist, an error when it cannot be believed.
+/// This file only: `None` if it does not exist, an error if it is damaged.
 pub(super) fn read_exact<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, DiskError> {
     let damaged = |reason: &str| DiskError::Damaged { path: path.to_owned(), reason: reason.to_owned() };
     match fs::metadata(path) {

@@ -20,7 +20,7 @@ fn reconciled(version: u64) -> Reconciled {
     Reconciled { version, etag, body_digest, reconciled_at: accepted_at }
 }
 
-fn statuses(state: State) -> StatusBook {
+fn statuses(state: State) -> StatusEntries {
     let id = "00000000-0000-4000-8000-000000000001".parse().unwrap();
     let status = DeploymentStatus {
         deployment_id: id,
@@ -31,7 +31,7 @@ fn statuses(state: State) -> StatusBook {
         components: vec![],
     };
     let entry = StatusEntry { sequence: 1, digest: None, since: Timestamp(5_000_000), delivered: false, status };
-    StatusBook { next_sequence: 2, entries: [(id, entry)].into_iter().collect() }
+    StatusEntries { next_sequence: 2, entries: [(id, entry)].into_iter().collect() }
 }
 
 fn open() -> (tempfile::TempDir, StateDir) {
@@ -41,7 +41,7 @@ fn open() -> (tempfile::TempDir, StateDir) {
 }
 
 #[test]
-fn what_is_written_is_read_again() {
+fn reads_back_written_records() {
     let (_folder, state) = open();
     let bytes: Arc<[u8]> = b"id: x\n".to_vec().into();
     let digest = Digest::of(&bytes);
@@ -66,7 +66,7 @@ fn what_is_written_is_read_again() {
 }
 
 #[test]
-fn an_empty_folder_holds_nothing_and_complains_about_nothing() {
+fn loads_an_empty_folder_without_errors() {
     let (_folder, state) = open();
     let Found { loaded, unreadable } = state.load();
     assert!(unreadable.is_empty() && loaded.accepted.is_none() && loaded.statuses.entries.is_empty());
@@ -85,7 +85,7 @@ fn damages(good: &[u8]) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_damaged_acceptance_is_unknown_and_its_copy_serves_as_floor_only() {
+fn uses_the_copy_of_a_damaged_acceptance_only_as_rollback_floor() {
     // DS-22, invariant 6
     let (folder, state) = open();
     state.persist(&[Record::Accepted(accepted(6))]).unwrap();
@@ -101,7 +101,7 @@ fn a_damaged_acceptance_is_unknown_and_its_copy_serves_as_floor_only() {
 }
 
 #[test]
-fn a_damaged_status_book_falls_back_to_the_copy_before_it() {
+fn a_damaged_status_record_falls_back_to_its_copy() {
     let (folder, state) = open();
     state.persist(&[Record::Statuses(statuses(State::Installing))]).unwrap();
     state.persist(&[Record::Statuses(statuses(State::Installed))]).unwrap();
@@ -113,7 +113,7 @@ fn a_damaged_status_book_falls_back_to_the_copy_before_it() {
 }
 
 #[test]
-fn damaged_content_is_left_out() {
+fn skips_damaged_content() {
     let (folder, state) = open();
     let bytes: Arc<[u8]> = b"id: x\n".to_vec().into();
     let digest = Digest::of(&bytes);
@@ -122,11 +122,11 @@ fn damaged_content_is_left_out() {
     let Found { loaded, unreadable } = state.load();
     assert!(loaded.contents.is_empty() && unreadable.len() == 1);
     state.persist(&[Record::Content { digest: digest.clone(), bytes }]).unwrap();
-    assert!(state.load().loaded.contents.contains_key(&digest), "written again when it is wrong");
+    assert!(state.load().loaded.contents.contains_key(&digest), "written again if it is wrong");
 }
 
 #[test]
-fn a_crash_before_the_rename_leaves_the_old_record_and_the_rest_of_it_does_no_harm() {
+fn keeps_the_old_record_after_a_crash_before_the_rename() {
     let (folder, state) = open();
     state.persist(&[Record::Accepted(accepted(6))]).unwrap();
     std::fs::write(folder.path().join("accepted.new"), b"margrave-record/1 sha2").unwrap();
@@ -146,10 +146,121 @@ fn two_agents_cannot_share_a_state_folder() {
 }
 
 #[test]
-fn records_are_for_the_owner_alone() {
+fn only_the_owner_can_read_records() {
     use std::os::unix::fs::PermissionsExt as _;
     let (folder, state) = open();
     state.persist(&[Record::Accepted(accepted(6))]).unwrap();
     let mode = std::fs::metadata(folder.path().join("accepted.json")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+}
+
+/// All files of a folder with their bytes.
+fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let read = |path: PathBuf| {
+        let inside = if path.is_dir() { files(&path) } else { vec![(path.clone(), std::fs::read(&path).unwrap())] };
+        [(path, vec![])].into_iter().chain(inside)
+    };
+    paths.into_iter().flat_map(read).collect()
+}
+
+fn assert_refused(folder: &Path, found: &str) {
+    let before = files(folder);
+    let refusals = [
+        StateDir::open(folder).map(|_| ()).unwrap_err(),
+        prepare(folder).unwrap_err(),
+        check_format(folder).unwrap_err(),
+    ];
+    for error in refusals {
+        assert!(matches!(error, DiskError::UnknownFormat { .. }), "{error:?}");
+        let message = error.to_string();
+        let folder = folder.display().to_string();
+        for part in [found, &folder, "Nothing was changed", "workloads keep running", "enroll this device again"] {
+            assert!(message.contains(part), "`{part}` in {message}");
+        }
+    }
+    assert_eq!(files(folder), before, "nothing is changed");
+}
+
+#[test]
+fn refuses_a_state_folder_with_records_and_without_a_format() {
+    let (folder, state) = open();
+    state.persist(&[Record::Accepted(accepted(6))]).unwrap();
+    drop(state);
+    std::fs::remove_file(folder.path().join("format")).unwrap();
+    assert_refused(folder.path(), "has no format version");
+    std::fs::write(folder.path().join("format"), "").unwrap();
+    assert_refused(folder.path(), "has no format version");
+    // Records are recognized by their first word, not by their name.
+    std::fs::rename(folder.path().join("accepted.json"), folder.path().join("other.json")).unwrap();
+    assert_refused(folder.path(), "has no format version");
+}
+
+#[test]
+fn refuses_a_state_folder_with_another_format() {
+    let (folder, state) = open();
+    drop(state);
+    for (text, found) in [("2\n", "has format `2`"), ("nonsense", "has format `nonsense`")] {
+        std::fs::write(folder.path().join("format"), text).unwrap();
+        assert_refused(folder.path(), found);
+    }
+}
+
+#[test]
+fn writes_the_format_first_and_keeps_it() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("a/state");
+    check_format(&folder).unwrap();
+    assert!(!folder.exists(), "a check creates nothing");
+    prepare(&folder).unwrap();
+    assert_eq!(files(&folder), [(folder.join("format"), vec![]), (folder.join("format"), b"1\n".to_vec())]);
+    let state = StateDir::open(&folder).unwrap();
+    state.persist(&[Record::Accepted(accepted(6))]).unwrap();
+    drop(state);
+    let again = StateDir::open(&folder).unwrap();
+    assert_eq!(again.load().loaded.accepted, Some(accepted(6)));
+}
+
+#[test]
+fn a_power_cut_before_the_format_is_written_does_not_block_a_new_device() {
+    // What a first start, an enrollment, a package or an operator can leave behind without a record.
+    let leftovers: [&[&str]; 7] = [
+        &[],
+        &["format.7-0.new"],
+        &["format (empty)"],
+        &["lock"],
+        &["lock", "content/"],
+        &["identity/", "identity/key.pem", "identity/certificate.pem", "identity/enrollment.json"],
+        &["enrollment-token", "press-07.tar", "lost+found/", "artifacts/", "report.json"],
+    ];
+    for leftover in leftovers {
+        let folder = tempfile::tempdir().unwrap();
+        for name in leftover {
+            let path = folder.path().join(name);
+            if let Some(name) = name.strip_suffix(" (empty)") {
+                std::fs::write(folder.path().join(name), "").unwrap();
+            } else if name.ends_with('/') {
+                std::fs::create_dir(path).unwrap();
+            } else {
+                std::fs::write(path, "mge_x").unwrap();
+            }
+        }
+        check_format(folder.path()).unwrap();
+        drop(StateDir::open(folder.path()).unwrap());
+        assert_eq!(std::fs::read_to_string(folder.path().join("format")).unwrap(), "1\n", "{leftover:?}");
+    }
+}
+
+#[test]
+fn commands_that_prepare_a_folder_at_the_same_time_all_succeed() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("state");
+    std::thread::scope(|scope| {
+        let prepared: Vec<_> = (0..8).map(|_| scope.spawn(|| prepare(&folder))).collect();
+        for one in prepared {
+            one.join().unwrap().unwrap();
+        }
+    });
+    check_format(&folder).unwrap();
 }

@@ -17,7 +17,7 @@ fn own() -> DeviceId {
 }
 
 #[test]
-fn what_is_discovered_is_a_complete_report_of_a_hosting_device() {
+fn discovers_a_complete_report_of_a_hosting_device() {
     // CAP-01, CAP-06, CAP-10
     let folder = tempfile::tempdir().unwrap();
     let reports = reports(&config(folder.path(), None), &own(), COMPOSE, None).unwrap();
@@ -30,7 +30,7 @@ fn what_is_discovered_is_a_complete_report_of_a_hosting_device() {
 }
 
 #[test]
-fn a_device_that_runs_manifests_says_so_in_both_lists_and_by_a_label() {
+fn reports_manifest_support_in_both_lists_and_a_label() {
     // CR-01
     let folder = tempfile::tempdir().unwrap();
     let reports =
@@ -43,7 +43,7 @@ fn a_device_that_runs_manifests_says_so_in_both_lists_and_by_a_label() {
 }
 
 #[test]
-fn a_file_is_laid_over_what_is_discovered_in_json_or_yaml() {
+fn merges_a_json_or_yaml_file_over_discovered_capabilities() {
     let folder = tempfile::tempdir().unwrap();
     let yaml = "properties:\n  memory: 2Gi\n  vendor: Northstar\n  id: ignored\nlabels:\n  site: berlin\n";
     let json = "{\"properties\":{\"memory\":\"2Gi\",\"vendor\":\"Northstar\"},\"labels\":{\"site\":\"berlin\"}}";
@@ -54,12 +54,12 @@ fn a_file_is_laid_over_what_is_discovered_in_json_or_yaml() {
         assert_eq!(capabilities.properties.vendor, "Northstar");
         assert_eq!(capabilities.properties.id, own());
         assert_eq!(capabilities.labels["site"], "berlin");
-        assert!(capabilities.properties.cpus.is_some(), "what the file does not say stays");
+        assert!(capabilities.properties.cpus.is_some(), "fields that are not in the file stay");
     }
 }
 
 #[test]
-fn a_see_through_gateway_takes_the_hosting_fields_away_with_null() {
+fn a_relay_gateway_removes_hosting_fields_with_null() {
     // CAP-06
     let folder = tempfile::tempdir().unwrap();
     let keys = [
@@ -95,14 +95,14 @@ fn children_come_after_their_gateway_with_their_full_id() {
 }
 
 #[test]
-fn a_runtime_that_runs_nothing_is_told_with_every_device_that_hosts() {
+fn reports_a_simulated_runtime_with_every_hosting_device() {
     let folder = tempfile::tempdir().unwrap();
     let child = |name: &str, text: &str| {
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
         ChildConfig { id: name.parse().unwrap(), capabilities: path }
     };
-    // A file may say what it likes of the runtime, and other things beside it.
+    // A file may claim another runtime, and contain other extensions.
     let file = "x-margrave-extensions:\n  runtime: compose\n  note: kept\n";
     let mut config = config(folder.path(), Some(("c.yaml", file)));
     config.child = vec![child("relay", "properties:\n  serialNumber: \"7\"\n")];
@@ -127,7 +127,7 @@ fn a_runtime_that_runs_nothing_is_told_with_every_device_that_hosts() {
 }
 
 #[test]
-fn where_nothing_can_run_no_hosting_field_is_reported_whatever_a_file_says() {
+fn reports_no_hosting_fields_without_a_runtime() {
     // CAP-06
     let folder = tempfile::tempdir().unwrap();
     let child = |name: &str, text: &str| {
@@ -153,7 +153,7 @@ fn where_nothing_can_run_no_hosting_field_is_reported_whatever_a_file_says() {
 }
 
 #[test]
-fn a_hold_and_the_runtime_stand_beside_each_other() {
+fn reports_hold_and_runtime_together() {
     let folder = tempfile::tempdir().unwrap();
     let hold = Hold { reason: "fan".to_owned(), until: margrave_core::time::Timestamp(0) };
     let simulated = Host { simulated: true, ..COMPOSE };
@@ -164,7 +164,7 @@ fn a_hold_and_the_runtime_stand_beside_each_other() {
 }
 
 #[test]
-fn a_file_that_cannot_be_used_is_named() {
+fn names_an_unusable_file() {
     let folder = tempfile::tempdir().unwrap();
     for file in
         [("c.yaml", "properties: ["), ("c.json", "nope"), ("d.yaml", "properties:\n  supportedRuntimes: [wasm]\n")]

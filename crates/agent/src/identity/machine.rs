@@ -1,8 +1,7 @@
-//! Which machine an identity was given to, so that a copy of a disk does not pass for the device it was copied from.
+//! Binds an identity to its machine, so that a copied disk cannot act as the original device.
 //!
-//! Enrolment writes down what the machine says of itself (digests, not the numbers). At every start it is compared: a
-//! disk that woke up in another machine puts identity and records aside and is a device without identity again, which
-//! enrols like a new one. Workloads are left alone meanwhile.
+//! Enrollment records the serial numbers and ids of the machine as digests. Every start compares them: on another
+//! machine the agent sets the identity and the records aside and enrolls like a new device. Workloads are not touched.
 
 use super::identity_dir;
 use crate::config::AgentConfig;
@@ -11,14 +10,14 @@ use margo::Digest;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What an identity is bound to, beside it.
+/// The machine of an identity, stored next to it.
 const MACHINE_FILE: &str = "machine.json";
-/// Where the things of the other machine go.
-const ASIDE: &str = "of-another-machine";
-/// A serial number or an id is a line; more of a file says nothing about the machine.
+/// Folder for the files of the other machine.
+const SET_ASIDE_FOLDER: &str = "of-another-machine";
+/// A serial number or an id is one line.
 const LINE_BYTES_MAX: usize = 1 << 10;
 
-/// What a machine says of itself: digest of the first line of each file that has one.
+/// Identifies a machine: the digest of the first line of each file.
 #[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Machine(BTreeMap<PathBuf, Digest>);
@@ -33,8 +32,7 @@ impl Machine {
         serde_json::from_slice(&std::fs::read(identity_dir(state_dir).join(MACHINE_FILE)).ok()?).ok()
     }
 
-    /// The first file that says something else now. A file that is not there says nothing: another user may not be
-    /// allowed to read it.
+    /// The first file that differs. A missing file does not count: another user may not be allowed to read it.
     fn differs_in(&self, now: &Self) -> Option<&PathBuf> {
         self.0.iter().find(|(path, mark)| now.0.get(*path).is_some_and(|other| other != *mark)).map(|(path, _)| path)
     }
@@ -54,26 +52,26 @@ fn first_line(path: &Path) -> Option<String> {
     (!line.is_empty()).then_some(line)
 }
 
-/// Puts aside what belongs to another machine; says which file told so. May be cut off and repeated: the mark that
-/// tells goes last.
+/// Sets the files of another machine aside; returns the file that differs. Repeatable after an interruption: the
+/// machine record goes last.
 pub(crate) fn set_aside(config: &AgentConfig) -> Result<Option<PathBuf>, DiskError> {
     let state_dir = &config.state_dir;
     let now = Machine::this(&config.identity.machine_files);
-    let Some(told) = Machine::of_identity(state_dir) else {
-        // Enrolled by an agent that kept no mark.
+    let Some(recorded) = Machine::of_identity(state_dir) else {
+        // Enrolled by an agent without machine records.
         if identity_dir(state_dir).join("certificate.pem").exists() {
             now.write(state_dir)?;
         }
         return Ok(None);
     };
-    let Some(differs) = told.differs_in(&now) else { return Ok(None) };
-    let aside = state_dir.join(ASIDE);
+    let Some(differs) = recorded.differs_in(&now) else { return Ok(None) };
+    let aside = state_dir.join(SET_ASIDE_FOLDER);
     let at = |path: &Path| {
         let path = path.to_owned();
         move |source| DiskError::Io { path, source }
     };
     create_private_dir(&aside).map_err(at(&aside))?;
-    let identity = ["certificate.pem", "key.pem", "enrolment.json", "trust-bundle.json", MACHINE_FILE];
+    let identity = ["certificate.pem", "key.pem", "enrollment.json", "trust-bundle.json", MACHINE_FILE];
     let identity = identity.iter().map(|name| identity_dir(state_dir).join(name));
     for path in record_files(state_dir).chain(identity) {
         let Some(name) = path.file_name() else { continue };

@@ -14,7 +14,7 @@ fn write(path: &Path, sequence: Option<u64>, written: SystemTime) {
 fn chosen(provisioned: Option<u64>, fetched: Option<u64>) -> &'static str {
     let folder = tempfile::tempdir().unwrap();
     let paths = ["provisioned", "fetched"].map(|name| folder.path().join(name));
-    // The clock stood at its beginning when the bundle was fetched.
+    // The clock was at 1970 when the bundle was fetched.
     write(&paths[0], provisioned, SystemTime::UNIX_EPOCH + Duration::from_hours(24 * 365 * 50));
     write(&paths[1], fetched, SystemTime::UNIX_EPOCH);
     let files = IdentityFiles { certificate: PathBuf::new(), key: PathBuf::new(), trust_bundles: paths.to_vec() };
@@ -22,31 +22,31 @@ fn chosen(provisioned: Option<u64>, fetched: Option<u64>) -> &'static str {
 }
 
 #[test]
-fn the_trust_bundle_with_the_higher_sequence_is_used_whatever_the_clock_said() {
+fn uses_the_trust_bundle_with_the_higher_sequence() {
     // TB-05
     assert_eq!(chosen(Some(4), Some(5)), "fetched");
     assert_eq!(chosen(Some(6), Some(5)), "provisioned");
 }
 
 #[test]
-fn trust_bundles_that_cannot_be_compared_go_by_the_time_they_were_written() {
+fn uses_the_newest_of_incomparable_trust_bundles() {
     assert_eq!(chosen(None, Some(5)), "provisioned");
     assert_eq!(chosen(Some(5), Some(5)), "provisioned");
 }
 
 #[test]
-fn a_device_without_an_identity_says_what_it_waits_for() {
+fn a_device_without_identity_reports_what_it_waits_for() {
     let folder = tempfile::tempdir().unwrap();
     let mut config = AgentConfig { state_dir: folder.path().to_owned(), ..AgentConfig::default() };
-    let said = |config: &AgentConfig| waits_for(config).unwrap();
-    let command = format!("`margrave-agent enrol --state-dir {} --trust-url URL", folder.path().display());
-    assert!(said(&config).contains(&command) && said(&config).contains("margrave client enrol-token"));
-    assert!(!said(&AgentConfig::default()).contains("--state-dir"), "the usual folder needs no word");
-    config.trust.token_file = Some(PathBuf::from("/etc/margrave/enrolment-token"));
-    let token = "this device has no identity yet: waits for a token in `/etc/margrave/enrolment-token`, or for";
+    let said = |config: &AgentConfig| waiting_reason(config).unwrap();
+    let command = format!("`margrave-agent enroll --state-dir {} --trust-url URL", folder.path().display());
+    assert!(said(&config).contains(&command) && said(&config).contains("margrave client enrollment-token"));
+    assert!(!said(&AgentConfig::default()).contains("--state-dir"), "the default folder is not mentioned");
+    config.trust.token_file = Some(PathBuf::from("/etc/margrave/enrollment-token"));
+    let token = "this device has no identity yet: waiting for a token in `/etc/margrave/enrollment-token`, or for";
     assert!(said(&config).starts_with(token), "{}", said(&config));
     config.identity.certificate = Some(folder.path().join("cert.pem"));
-    assert!(said(&config).contains("waits for the certificate"), "{}", said(&config));
+    assert!(said(&config).contains("waiting for the certificate"), "{}", said(&config));
     std::fs::write(folder.path().join("cert.pem"), "").unwrap();
-    assert_eq!(waits_for(&config), None);
+    assert_eq!(waiting_reason(&config), None);
 }

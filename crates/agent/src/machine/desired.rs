@@ -1,9 +1,9 @@
-//! Poll, judge, fetch, verify, accept: DS-08 to DS-24. A manifest is taken whole or not at all.
+//! Poll, validate, fetch, verify, accept: DS-08 to DS-24. A manifest is accepted completely or not at all.
 
 mod fetch;
 
-use super::hold::Wait;
 use super::io::{Answer, Effect, Level, PersistFailure, Record, Response, WriteId};
+use super::long_poll::Wait;
 use super::network::LaneName;
 use super::records::{Accepted, Reconciled};
 use super::report::Topic;
@@ -18,32 +18,32 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What one client is expected to hold: a gateway with hundreds of children stays far below it.
+/// Upper bound of deployments per client: a gateway with hundreds of children stays far below it.
 const DEPLOYMENTS_MAX: usize = 10_000;
 
-/// A disk that was full is tried again this often: room comes back when somebody or something cleans up.
+/// Retry interval after a full disk: space returns after a cleanup.
 const WRITE_RETRY: Duration = Duration::from_secs(15);
 
-/// A newer manifest on its way to being accepted.
+/// A newer manifest that is not accepted yet.
 #[derive(Debug)]
 pub(super) struct Pending {
     manifest: StateManifest,
     body: String,
     body_digest: Digest,
     etag: Option<String>,
-    /// Verified and not yet durable.
+    /// Verified, not yet durable.
     fetched: IndexMap<Digest, Arc<[u8]>>,
     without_bundle: bool,
     stage: Stage,
     origin: Origin,
 }
 
-/// Who brought a manifest.
+/// The origin of a manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The answer to a poll.
+    /// The response to a poll.
     Server,
-    /// The disk of a device that has not heard of its server yet.
+    /// The preload file of a device without contact to its server yet.
     Preload,
 }
 
@@ -60,19 +60,19 @@ impl Pending {
         Self { manifest, body, body_digest, etag, fetched, without_bundle: false, stage, origin }
     }
 
-    /// A deployment that was not brought along.
+    /// A missing deployment.
     pub(super) fn lacks(&self) -> Option<Digest> {
         let mut named = self.manifest.deployments.iter().map(|listed| &listed.digest);
         named.find(|digest| !self.fetched.contains_key(*digest)).cloned()
     }
 }
 
-/// What a fetch that could not be finished leaves to the next one for the same manifest.
+/// The contents an unfinished fetch leaves to the next one for the same manifest.
 #[derive(Debug)]
-pub(super) struct Leftover {
+pub(super) struct UnfinishedFetch {
     manifest: Digest,
     fetched: IndexMap<Digest, Arc<[u8]>>,
-    /// The bundle could not be had: a link or a proxy too weak for it may well carry the single files.
+    /// The bundle could not be fetched: single files may still get through a weak link or proxy.
     without_bundle: bool,
 }
 
@@ -83,8 +83,8 @@ enum Stage {
 }
 
 impl Machine {
-    /// Only the reconciled record, and only while it is about the manifest accepted and all of its content is here:
-    /// a 304 must never hide something that is still to be done (DS-13, invariant 4).
+    /// Only from the reconciled record, and only while it is for the accepted manifest and all of its content is stored:
+    /// a 304 must never hide remaining work (DS-13, invariant 4).
     pub(super) fn if_none_match(&self) -> Option<String> {
         let goal = self.accepted.as_ref()?;
         let reconciled = self.reconciled.as_ref()?;
@@ -92,7 +92,7 @@ impl Machine {
         (same && self.missing(&goal.manifest).is_empty()).then(|| reconciled.etag.clone()).flatten()
     }
 
-    /// No fetch of this kind while an acceptance is being written.
+    /// No fetch while an acceptance is being written.
     pub(super) fn desired_is_free(&self) -> bool {
         !matches!(&self.pending, Some(Pending { stage: Stage::Writing(_), .. }))
     }
@@ -127,7 +127,7 @@ impl Machine {
         }
     }
 
-    /// The poll itself went well; the next one is a period away.
+    /// The poll succeeded; the next one is due after the period.
     fn polled(&mut self, now: Timestamp, rng: &mut dyn RngCore) {
         self.polled_at = Some(now);
         self.clear_trouble(Topic::Desired);
@@ -159,25 +159,25 @@ impl Machine {
         let held = self.held();
         let version = manifest.manifest_version;
         match judge(held.as_ref(), version, &body_digest) {
-            // DS-23: SHOULD be logged as a security event, and is.
+            // DS-23: logged as a security event.
             Verdict::Violation { held, offered } if held == offered => {
-                let text = format!("manifest version {offered} came again with other content");
+                let text = format!("manifest version {offered} was offered again with different content");
                 self.refuse(Code::ManifestConflict, text, now, rng);
             }
             Verdict::Violation { held, offered } => {
-                let text = format!("manifest version {offered} is older than {held}, which was accepted before");
+                let text = format!("manifest version {offered} is older than the accepted version {held}");
                 self.refuse(Code::ManifestOlder, text, now, rng);
             }
             Verdict::Unchanged if self.accepted.is_some() => self.manifest_unchanged(manifest, etag, body, now, rng),
             Verdict::Unchanged | Verdict::Newer => {
                 self.polled_at = Some(now);
-                self.log(Level::Info, None, None, format!("manifest version {version} is offered"));
+                self.log(Level::Info, None, None, format!("the server offers manifest version {version}"));
                 self.pursue(manifest, etag, body, body_digest, now, rng);
             }
         }
     }
 
-    /// DS-23: the same again, after a lost or unsent ETag. What failed before is tried again on its own schedule.
+    /// DS-23: the same manifest again, after a lost or unsent ETag. Failed deployments keep their retry schedule.
     fn manifest_unchanged(
         &mut self,
         manifest: StateManifest,
@@ -188,7 +188,7 @@ impl Machine {
     ) {
         self.polled(now, rng);
         if self.if_none_match().is_none() {
-            // Not carried out yet; once it is, the next can be waited for.
+            // Not applied yet; the next long poll follows after that.
             self.network.hold.news(now);
         }
         if !self.missing(&manifest).is_empty() {
@@ -199,12 +199,12 @@ impl Machine {
             && goal.record.etag != etag
         {
             goal.record.etag = etag;
-            // The reconciled record takes the new ETag with the next look at the runtime.
+            // The reconciled record gets the new ETag with the next check of the runtime.
             self.work.observe_soon(now);
         }
     }
 
-    /// The newest thing ever accepted, from whichever record still knows it (DS-22).
+    /// The rollback floor, from whichever record still has it (DS-22).
     pub(super) fn held(&self) -> Option<Held> {
         let accepted = self.accepted.as_ref().map(|goal| goal.record.held());
         let reconciled = self.reconciled.as_ref().map(Reconciled::held);
@@ -237,14 +237,14 @@ impl Machine {
         self.accept_if_complete(now, rng);
     }
 
-    /// Keeps what is held, says so, and tries again later (DS-10).
+    /// Keeps the current manifest, logs the reason, and retries later (DS-10).
     fn refuse(&mut self, code: Code, why: String, now: Timestamp, rng: &mut dyn RngCore) {
         self.pending = None;
         let retry = self.settings.retry;
         let answer = Answer::Failed { code, message: String::new() };
         self.network.desired.failed(&answer, retry, now, rng);
         let due = self.network.desired.due;
-        self.warn(code, None, format!("desired state refused, what is held stays: {why}"));
+        self.warn(code, None, format!("rejected the desired state, keeping the current one: {why}"));
         self.note_trouble(Topic::Desired, code, why, Some(due), now);
     }
 
@@ -265,7 +265,7 @@ impl Machine {
             .fetched
             .iter()
             .map(|(digest, bytes)| Record::Content { digest: digest.clone(), bytes: Arc::clone(bytes) });
-        // Contents first: an accepted record without them would have to be fetched again.
+        // Contents first: without them an accepted record would need another fetch.
         let records = contents.chain([Record::Accepted(record)]).collect();
         let write = self.persist(records);
         if let Some(pending) = &mut self.pending {
@@ -292,7 +292,7 @@ impl Machine {
             match result {
                 Ok(()) => self.adopt(now, rng),
                 Err(failure) => {
-                    // Not durable, so not accepted: nothing is done about it. Fetched again when there is room.
+                    // Not durable, so not accepted: no work starts. It is fetched again when there is space.
                     self.pending = None;
                     let due = now.plus(self.write_retry());
                     self.network.desired.due = due;
@@ -312,7 +312,7 @@ impl Machine {
         WRITE_RETRY.min(self.settings.retry.max)
     }
 
-    /// The acceptance is durable: from now on this is what the device should be.
+    /// The acceptance is durable: from now on this is the desired state.
     fn adopt(&mut self, now: Timestamp, rng: &mut dyn RngCore) {
         let Some(pending) = self.pending.take() else { return };
         let Pending { manifest, body, body_digest, etag, fetched, without_bundle: _, stage: _, origin } = pending;
@@ -331,13 +331,13 @@ impl Machine {
             self.network.hold.news(now);
         }
         self.forget_contents();
-        self.report_newcomers(now);
+        self.report_new_deployments(now);
         self.cancel_outdated();
         self.work.forget_retries();
-        self.work.look_again(now);
+        self.work.discard_observation(now);
     }
 
-    /// What to keep for going back one revision once `next` is accepted.
+    /// The contents to keep for a rollback once `next` is accepted.
     fn previous_contents(&self, next: &Digest) -> Vec<Digest> {
         let Some(Goal { record, manifest, .. }) = &self.accepted else { return Vec::new() };
         if record.body_digest == *next {
@@ -346,7 +346,7 @@ impl Machine {
         manifest.deployments.iter().map(|deployment| deployment.digest.clone()).collect()
     }
 
-    /// Garbage collection never takes the accepted, the running or the previous revision.
+    /// Garbage collection never removes the accepted, the running or the previous revision.
     fn forget_contents(&mut self) {
         let Some(goal) = &self.accepted else { return };
         let mut keep: HashSet<Digest> = goal.record.previous.iter().cloned().collect();
@@ -364,7 +364,7 @@ impl Machine {
 pub(super) fn unacceptable(manifest: &StateManifest) -> Option<(Code, String)> {
     if manifest.deployments.len() > DEPLOYMENTS_MAX {
         let count = manifest.deployments.len();
-        return Some((Code::ManifestTooLarge, format!("{count} deployments, at most {DEPLOYMENTS_MAX} are taken")));
+        return Some((Code::ManifestTooLarge, format!("{count} deployments, the limit is {DEPLOYMENTS_MAX}")));
     }
     let mut seen = HashSet::new();
     let twice = manifest.deployments.iter().find(|deployment| !seen.insert(deployment.deployment_id))?;

@@ -1,4 +1,4 @@
-//! Capability reports: own device first, then children; vanished children are taken back (CAP-01, GW-02).
+//! Capability reports: own device first, then children; vanished children are deleted (CAP-01, GW-02).
 
 use super::Machine;
 use super::io::{Answer, DeviceReport, Level, Record, Request};
@@ -14,29 +14,29 @@ use margrave_core::time::Timestamp;
 use rand::RngCore;
 use std::collections::HashMap;
 
-/// Some servers have no handler for DELETE (W-19): after so many tries the child is forgotten here.
+/// Some servers have no handler for DELETE (W-19): the agent gives up after this many attempts.
 const DELETE_ATTEMPTS_MAX: u32 = 3;
 
 #[derive(Debug)]
 pub(super) struct Devices {
-    /// Own device first. Empty until the shell has read them.
+    /// Own device first. Empty until the shell has provided them.
     reports: Vec<DeviceReport>,
-    told: HashMap<DeviceId, Told>,
+    sent_reports: HashMap<DeviceId, ReportAnswer>,
     record: DevicesReported,
     delete_attempts: u32,
 }
 
-/// The report the server has answered, by digest of its body.
+/// The server's answer to a report, by digest of its body.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Told {
+enum ReportAnswer {
     Taken(Digest),
-    /// Sending the same again cannot succeed.
+    /// Sending the same report again cannot succeed.
     Refused(Digest),
 }
 
 impl Devices {
     pub(super) fn new(record: DevicesReported) -> Self {
-        Self { reports: Vec::new(), told: HashMap::new(), record, delete_attempts: 0 }
+        Self { reports: Vec::new(), sent_reports: HashMap::new(), record, delete_attempts: 0 }
     }
     pub(super) fn are_known(&self) -> bool {
         !self.reports.is_empty()
@@ -61,10 +61,10 @@ impl Devices {
     }
     fn answered(&self, report: &DeviceReport) -> bool {
         let digest = Digest::of(&report.json);
-        matches!(self.told.get(&report.id), Some(Told::Taken(told) | Told::Refused(told)) if *told == digest)
+        matches!(self.sent_reports.get(&report.id), Some(ReportAnswer::Taken(sent) | ReportAnswer::Refused(sent)) if *sent == digest)
     }
     fn vanished(&self) -> Option<&DeviceId> {
-        // Deepest first: a child goes before its gateway.
+        // Deepest first: a child is deleted before its gateway.
         self.record.devices.iter().rev().find(|id| !self.reports.iter().any(|report| report.id == **id))
     }
 }
@@ -78,7 +78,7 @@ impl Machine {
         self.devices.reports = reports;
         if changed {
             self.network.capabilities.attempts = 0;
-            // What did not fit may fit now.
+            // Incompatible deployments may be compatible now.
             self.work.forget_retries();
             self.work.observe_soon(now);
         }
@@ -114,26 +114,26 @@ impl Machine {
                 self.network.capabilities.succeeded(now);
                 self.clear_trouble(Topic::Capabilities(device.clone()));
                 self.log(Level::Info, None, None, format!("reported capabilities of device `{device}`"));
-                self.devices.told.insert(device.clone(), Told::Taken(digest));
+                self.devices.sent_reports.insert(device.clone(), ReportAnswer::Taken(digest));
                 if !self.devices.record.devices.contains(&device) {
                     self.devices.record.devices.push(device);
                     let record = Record::Devices(self.devices.record.clone());
                     self.persist(vec![record]);
                 }
             }
-            // The server has forgotten the gateway: begin again with it (GW-02).
+            // The server no longer has the gateway: start again with it (GW-02).
             404 if problem_of(response).and_then(|problem| problem.registered())
                 == Some(ProblemType::GatewayNotFound)
                 && device.parent().is_some() =>
             {
-                self.devices.told.clear();
+                self.devices.sent_reports.clear();
                 let retry = self.settings.retry;
                 let again = Answer::Failed { code: Code::CapabilitiesRefused, message: String::new() };
                 self.network.capabilities.failed(&again, retry, now, rng);
             }
             _ if super::network::is_final(response) => {
                 self.network.capabilities.succeeded(now);
-                self.devices.told.insert(device.clone(), Told::Refused(digest));
+                self.devices.sent_reports.insert(device.clone(), ReportAnswer::Refused(digest));
                 let (_, message) =
                     super::network::explain_answer(&format!("report capabilities of `{device}`"), &answer);
                 self.warn(Code::CapabilitiesRefused, None, message.clone());
@@ -148,18 +148,18 @@ impl Machine {
     pub(super) fn delete_answered(&mut self, device: DeviceId, answer: Answer, now: Timestamp, rng: &mut dyn RngCore) {
         let gone = matches!(&answer, Answer::Response(response) if matches!(response.status, 200..=299 | 404));
         if !gone {
-            self.request_failed(LaneName::Capabilities, "take back a device", &answer, now, rng);
+            self.request_failed(LaneName::Capabilities, "delete a device", &answer, now, rng);
             if matches!(answer, Answer::Response(_)) {
                 self.devices.delete_attempts += 1;
             }
             if self.devices.delete_attempts < DELETE_ATTEMPTS_MAX {
                 return;
             }
-            self.warn(Code::CapabilitiesRefused, None, format!("the server does not take back device `{device}`"));
+            self.warn(Code::CapabilitiesRefused, None, format!("the server does not delete device `{device}`"));
         }
         self.network.capabilities.succeeded(now);
         self.devices.delete_attempts = 0;
-        self.devices.told.remove(&device);
+        self.devices.sent_reports.remove(&device);
         self.devices.record.devices.retain(|known| *known != device);
         let record = Record::Devices(self.devices.record.clone());
         self.persist(vec![record]);

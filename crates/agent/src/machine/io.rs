@@ -1,6 +1,6 @@
-//! What goes into the machine and what comes out of it.
+//! Inputs and effects of the machine.
 
-use super::records::{Accepted, DevicesReported, Reconciled, Revisions, StatusBook};
+use super::records::{Accepted, DevicesReported, Reconciled, Revisions, StatusEntries};
 use crate::codes::Code;
 use indexmap::IndexMap;
 use margo::capabilities::DeviceCapabilities;
@@ -9,48 +9,48 @@ use margo::{DeploymentId, DeviceId, Digest};
 use margrave_core::time::Timestamp;
 use std::sync::Arc;
 
-/// Names one request to the server; an answer to one that is not under way is ignored.
+/// Identifies one request to the server; an answer to a request that is not in flight is ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId(pub u64);
 
-/// Names one write; writes are carried out in the order they were asked for.
+/// Identifies one write; writes are executed in the order of their effects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WriteId(pub u64);
 
-/// Names one piece of work given to the runtime.
+/// Identifies one piece of work of the runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkId(pub u64);
 
-/// Names one look at the runtime; later looks have larger numbers.
+/// Identifies one observation of the runtime; later ones have larger numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObservationId(pub u64);
 
-/// Everything that can happen to the machine.
+/// All inputs of the machine.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
     /// Time has passed. Also the first input after a start.
     Tick,
-    /// A request was answered, or could not be.
+    /// A request was answered, or failed.
     Answered { request: RequestId, answer: Answer },
-    /// A write is durable, or failed and left the earlier state in place.
+    /// A write is durable, or failed and left the earlier state.
     Persisted { write: WriteId, result: Result<(), PersistFailure> },
-    /// The runtime has finished, failed or dropped a piece of work.
+    /// The runtime has finished, failed or cancelled a piece of work.
     WorkFinished { work: WorkId, outcome: WorkOutcome },
-    /// What the runtime sees, or why it cannot tell.
+    /// The state of the runtime, or why it is unknown.
     Observed { observation: ObservationId, result: Result<Observation, String> },
-    /// The devices this client speaks for: its own first, then the children of a gateway (GW-02).
+    /// The devices of this client: its own first, then the children of a gateway (GW-02).
     Devices(Vec<DeviceReport>),
-    /// The runtime says that something of ours may have changed: look soon.
+    /// The runtime signals a possible change: observe soon.
     RuntimeChanged,
-    /// A technician at the device stops changes, or lets them go on.
+    /// A maintenance hold started or ended.
     Hold(Option<Hold>),
-    /// A desired state the device was given beforehand, signed by its manager and verified; or why it is not used.
+    /// A preloaded desired state, signed by the manager and verified; or why it is not used.
     Preload(Result<Preloaded, String>),
-    /// Somebody wants the next poll now. Never earlier than the server allows.
+    /// Polls now, but never earlier than the server allows.
     Poke,
 }
 
-/// What a manifest and its documents would have been, had the server been there.
+/// The manifest and its documents, as the server would have sent them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Preloaded {
     /// The exact text of the manifest.
@@ -59,15 +59,15 @@ pub struct Preloaded {
     pub documents: Vec<(Digest, Arc<[u8]>)>,
 }
 
-/// No change is begun on this device for a while. Whoever drives the machine ends it.
+/// A maintenance hold: no changes start on this device. The driver ends it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
     pub reason: String,
-    /// As far as the clock can be believed.
+    /// Correct only if the clock is.
     pub until: Timestamp,
 }
 
-/// One device with what it reports about itself.
+/// One device with its capability report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceReport {
     pub id: DeviceId,
@@ -79,21 +79,21 @@ pub struct DeviceReport {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     Response(Response),
-    /// No answer that could be read.
+    /// No readable response.
     Failed {
         code: Code,
         message: String,
     },
 }
 
-/// The parts of an HTTP answer the protocol looks at.
+/// The parts of an HTTP response that the protocol uses.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Response {
     pub status: u16,
     /// Byte for byte as sent (W-07).
     pub etag: Option<String>,
     pub retry_after: Option<String>,
-    /// `Preference-Applied: wait=N` (RFC 7240): the seconds the server says it was willing to hold the request.
+    /// `Preference-Applied: wait=N` (RFC 7240): the seconds the server was willing to wait.
     pub waited: Option<u64>,
     pub body: Vec<u8>,
 }
@@ -108,7 +108,7 @@ pub struct PersistFailure {
 pub enum WorkOutcome {
     Done,
     Failed(WorkFailure),
-    /// Stopped because the machine asked for it; what was done so far stays.
+    /// Stopped by request of the machine; completed steps stay.
     Cancelled,
 }
 
@@ -125,37 +125,37 @@ pub enum FailureKind {
     Failed,
     /// Started and stopped with an error (COMP-07).
     Exited,
-    /// Was not up within its time (AD-03), and the runtime can say why.
+    /// Was not ready within its timeout (AD-03), with the reason of the runtime.
     Late,
     /// The child device does not answer (102).
     Unreachable,
     /// The runtime itself does not answer.
     Unavailable,
-    /// Something else of the same deployment has what it needs: a port, a name.
+    /// Another part of the same deployment uses what it needs: a port, a name.
     InTheWay,
 }
 
-/// What the runtime holds on behalf of this agent.
+/// The workloads of this agent in the runtime.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Observation {
-    pub deployments: IndexMap<DeploymentId, SeenDeployment>,
-    /// Their engine was away since the last look: that they are down is no hand's work.
+    pub deployments: IndexMap<DeploymentId, ObservedDeployment>,
+    /// Their engine restarted since the last observation: stopped workloads are not drift.
     pub restarted: Vec<DeploymentId>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SeenDeployment {
-    /// Something is or may be there; what it is cannot be told now.
+pub enum ObservedDeployment {
+    /// The deployment may exist; its state is unknown now.
     Unknown {
         device: DeviceId,
     },
     Known {
         device: DeviceId,
-        components: IndexMap<String, SeenComponent>,
+        components: IndexMap<String, ObservedComponent>,
     },
 }
 
-impl SeenDeployment {
+impl ObservedDeployment {
     pub fn device(&self) -> &DeviceId {
         match self {
             Self::Unknown { device } | Self::Known { device, .. } => device,
@@ -164,46 +164,46 @@ impl SeenDeployment {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SeenComponent {
+pub struct ObservedComponent {
     /// The deployment YAML it was applied from.
     pub digest: Digest,
     pub run: Run,
-    /// What differs from what was applied, in words, such as `replicas 1 instead of 3`; empty when nothing does.
+    /// Differences from the applied state as text, such as `replicas 1 instead of 3`; empty without drift.
     pub differs: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Run {
     Running,
-    /// Applied and on its way.
+    /// Applied and starting.
     Starting,
-    /// Was applied and does not run any more.
+    /// Was applied and is no longer running.
     Stopped {
         message: String,
     },
 }
 
-/// What the machine wants done. See the module documentation for what may be lost and what must be awaited.
+/// Actions for the driver. The module documentation says which may be lost and which inputs must follow.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// At most one is under way at any time, besides a poll that asks to be held.
+    /// At most one is in flight at any time, besides a long poll.
     Request {
         id: RequestId,
         request: Request,
     },
-    /// All records, in this order, each durable before the next is begun.
+    /// All records, in this order, each durable before the next write.
     Persist {
         write: WriteId,
         records: Vec<Record>,
     },
-    /// Contents no longer needed to run or to go back one revision.
+    /// Contents no longer needed to run or to roll back.
     Forget(Vec<Digest>),
     Apply(ApplyWork),
     Remove(RemoveWork),
-    /// Stop a piece of work; its end must still be told.
+    /// Stop a piece of work; `WorkFinished` must still follow.
     Cancel(WorkId),
     Observe(ObservationId),
-    /// Feed a tick at this time at the latest; replaces the earlier wish.
+    /// Feed a tick at this time at the latest; replaces an earlier request.
     WakeAt(Timestamp),
     Log(Event),
 }
@@ -219,7 +219,7 @@ pub enum Request {
     },
     Poll {
         if_none_match: Option<String>,
-        /// Ask the server to hold the answer for up to this many seconds (RFC 7240). The answer may take that much longer.
+        /// Long poll: the server may delay its response by up to this many seconds (RFC 7240).
         wait: Option<u64>,
     },
     /// `path` starts at `/api/v1/` and goes behind the configured base URL (W-03).
@@ -245,12 +245,12 @@ pub enum Record {
     },
     Accepted(Accepted),
     Reconciled(Reconciled),
-    Statuses(StatusBook),
+    Statuses(StatusEntries),
     Devices(DevicesReported),
     Revisions(Revisions),
 }
 
-/// Apply one component of a deployment. May run twice, may be cut off at any point.
+/// Apply one component of a deployment. May run twice, may be interrupted at any point.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApplyWork {
     pub work: WorkId,
@@ -262,7 +262,7 @@ pub struct ApplyWork {
     pub component: usize,
 }
 
-/// Remove one component, or all of a deployment. Removing what is not there succeeds.
+/// Remove one component, or all of a deployment. Removing a missing one succeeds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemoveWork {
     pub work: WorkId,
@@ -279,7 +279,7 @@ pub enum Level {
     Error,
 }
 
-/// Something worth telling. Logged once, where it ends.
+/// A log event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     pub level: Level,

@@ -1,8 +1,8 @@
-//! One request at a time, besides a poll that is held: which, when, and what its answer means for the next.
+//! Scheduling of requests: one at a time, besides a long poll.
 
 use super::Machine;
-use super::hold::{Hold, Wait};
 use super::io::{Answer, Effect, Level, Request, RequestId, Response};
+use super::long_poll::{LongPoll, Wait};
 use super::report::Topic;
 use super::schedule::{Lane, asked_for, problem_of};
 use crate::codes::Code;
@@ -12,26 +12,26 @@ use margrave_core::time::Timestamp;
 use rand::RngCore;
 use std::time::Duration;
 
-/// Capabilities come first (CAP-01), but a server that cannot take them must not keep a device from its desired state.
+/// Capabilities come first (CAP-01), but a server that fails on them must not keep a device from its desired state.
 const CAPABILITIES_ATTEMPTS_BEFORE_POLL: u32 = 3;
 
-/// Each kind of exchange waits for itself, so that a server that chokes on one still gets the others.
+/// Each kind of request has its own backoff, so that a server that fails on one still gets the others.
 #[derive(Debug)]
 pub(super) struct Network {
     busy: Option<(RequestId, Sent)>,
-    /// A poll that asks to be held; nothing else waits for its answer.
+    /// The long poll in flight; no other request waits for it.
     held: Option<(RequestId, Wait)>,
-    pub(super) hold: Hold,
+    pub(super) hold: LongPoll,
     pub(super) capabilities: Lane,
     pub(super) desired: Lane,
     pub(super) statuses: Lane,
-    /// Set by a poke: polls now, within what the server allows.
+    /// Set by a poke: poll now, within what the server allows.
     not_before: Timestamp,
-    /// Since when the server does not accept this client.
+    /// Since when the server has rejected this client.
     refused_since: Option<Timestamp>,
 }
 
-/// What is under way, so that its answer can be understood.
+/// The request in flight, to interpret its answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Sent {
     PutCapabilities(margo::DeviceId),
@@ -54,7 +54,7 @@ impl Network {
         Self {
             busy: None,
             held: None,
-            hold: Hold::new(first_poll),
+            hold: LongPoll::new(first_poll),
             capabilities: Lane::at(first_poll),
             desired: Lane::at(first_poll),
             statuses: Lane::at(first_poll),
@@ -66,7 +66,7 @@ impl Network {
         self.busy.is_none()
     }
     pub(super) fn poke(&mut self, now: Timestamp) {
-        // After a failure the backoff stands: it may be what the server asked for.
+        // After a failure the backoff stays: the server may have requested it.
         for lane in [&mut self.capabilities, &mut self.desired, &mut self.statuses] {
             if lane.attempts == 0 {
                 lane.due = lane.due.min(now.max(self.not_before));
@@ -138,7 +138,7 @@ impl Machine {
     fn poll(&mut self, now: Timestamp) {
         let if_none_match = self.if_none_match();
         let conditional = if_none_match.is_some();
-        // The first poll is answered at once: whether the server is there and what it says is not to wait.
+        // The first poll is not a long poll: the state of the server must be known at once.
         let may_wait = conditional && self.polled_at.is_some();
         let seconds = if may_wait { self.network.hold.seconds(&self.settings.poll, now) } else { None };
         let wait = seconds.map(|seconds| Wait { seconds, sent_at: now });
@@ -146,12 +146,12 @@ impl Machine {
         self.send(Sent::Poll { conditional, wait }, Request::Poll { if_none_match, wait: seconds });
     }
 
-    /// When the next poll is due: at its period, or before it when it can wait for news at the server.
+    /// When the next poll is due: after the period, or earlier as a long poll.
     pub(super) fn poll_due(&self) -> Timestamp {
         let Network { desired, hold, not_before, .. } = &self.network;
         match hold.from {
             Some(from)
-                if !self.settings.poll.hold.is_zero()
+                if !self.settings.poll.long_poll.is_zero()
                     && desired.attempts == 0
                     && self.pending.is_none()
                     && self.if_none_match().is_some() =>
@@ -198,7 +198,7 @@ impl Machine {
     }
 
     pub(super) fn answered(&mut self, request: RequestId, answer: Answer, now: Timestamp, rng: &mut dyn RngCore) {
-        // Late or repeated answers belong to nothing.
+        // Late or repeated answers are ignored.
         let held = self.network.held.take_if(|(id, _)| *id == request);
         let sent = match held {
             Some((_, wait)) => Sent::Poll { conditional: true, wait: Some(wait) },
@@ -223,7 +223,7 @@ impl Machine {
         }
     }
 
-    /// The server did not do what was asked. Workloads keep running; the lane waits as it was told to.
+    /// The request failed. Workloads keep running; the lane backs off.
     pub(super) fn request_failed(
         &mut self,
         lane: LaneName,
@@ -237,7 +237,7 @@ impl Machine {
         let (code, message) = explain_answer(what, answer);
         let mut due = self.network.lane(lane).due;
         if code == Code::NotAuthorized {
-            // An operator has to accept this client first, and may be about to: soon at first, then more and more seldom.
+            // An operator must accept this client first, possibly soon: retry often at first, then less and less often.
             let since = *self.network.refused_since.get_or_insert(now);
             let wait = self.settings.poll.after_refusal(now.since(since), rng);
             due = now.plus(asked_for(answer, now, rng).map_or(wait, |asked| asked.max(wait)));
@@ -251,7 +251,7 @@ impl Machine {
                 | Code::ServerNotTrusted
                 | Code::IdentityUnusable
         ) {
-            // Said about the server or this client, not about the request: it holds for every lane.
+            // This concerns the server or this client, not the request: it applies to every lane.
             for lane in [LaneName::Capabilities, LaneName::Desired, LaneName::Statuses] {
                 let lane = self.network.lane(lane);
                 lane.due = lane.due.max(due);
@@ -263,7 +263,7 @@ impl Machine {
     }
 }
 
-/// What an answer that is not a success means.
+/// The error code and message of a failed request.
 pub(super) fn explain_answer(what: &str, answer: &Answer) -> (Code, String) {
     match answer {
         Answer::Failed { code, message } => (*code, format!("{what}: {message}")),
@@ -274,11 +274,11 @@ pub(super) fn explain_answer(what: &str, answer: &Answer) -> (Code, String) {
     }
 }
 
-/// Whether the same report can never succeed. Only the server itself says so: by a registered problem type, or by a
-/// status that speaks about the content. A bare 404 or 407 may come from a proxy on the way (PRB-04).
+/// Whether the same report can never succeed. Only the server itself decides this: by a registered problem type, or by
+/// a status about the content. A bare 404 or 407 may come from a proxy (PRB-04).
 pub(super) fn is_final(response: &Response) -> bool {
     match (problem_of(response).and_then(|problem| problem.registered()), response.status) {
-        // Time and policy may change these.
+        // These may change with time or policy.
         (Some(ProblemType::NotAuthorized), _) | (_, 401 | 403 | 408 | 425 | 429) => false,
         (Some(_), 400..=499) | (None, 400 | 413 | 422) => true,
         _ => false,

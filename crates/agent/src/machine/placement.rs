@@ -1,4 +1,4 @@
-//! Which device of this client a deployment goes to, and whether it may (CON-04, GW-04).
+//! Selects the device of a deployment and checks its constraints (CON-04, GW-04).
 
 use super::Machine;
 use crate::codes::Code;
@@ -8,19 +8,19 @@ use margo::constraints::{Outcome, evaluate};
 use margo::deployment::ApplicationDeployment;
 use margrave_core::runtime;
 
-/// Why a deployment cannot be begun.
+/// Why a deployment cannot start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Obstacle {
     pub(super) code: Code,
     pub(super) message: String,
-    /// The child the report is about, if it can be named.
+    /// The child device of the report, if known.
     pub(super) device: Option<DeviceId>,
-    /// The gateway that says so; `None` for errors that are no gateway's.
+    /// The gateway that reports the error; `None` for other errors.
     pub(super) gateway: Option<DeviceId>,
 }
 
 impl Machine {
-    /// The device to use. `current` is where the deployment is now: an autonomous choice is kept while it fits.
+    /// The device to use. `current` is the present device: an autonomous placement stays while it is compatible.
     pub(super) fn place(
         &self,
         document: &ApplicationDeployment,
@@ -29,7 +29,7 @@ impl Machine {
         let Some(own) = self.devices.own() else {
             return Err(obstacle(Code::UnknownDevice, "the capabilities of this device are not known yet".to_owned()));
         };
-        // Documents of generation A1 name no device: the client has one.
+        // Documents of generation A1 name no device: the client has only one.
         let Some(target) = &document.metadata.device_id else { return self.check(document, own).map(|()| own.clone()) };
         if let Some(gateway) = target.gateway() {
             return self.choose_child(document, &gateway, current);
@@ -51,7 +51,7 @@ impl Machine {
         Err(obstacle(Code::UnknownDevice, format!("`{device}` is not managed by this client")))
     }
 
-    /// GW-04: any child that fits, the present one if it does, else 103.
+    /// GW-04: any compatible child, preferably the current one, else 103.
     fn choose_child(
         &self,
         document: &ApplicationDeployment,
@@ -68,14 +68,14 @@ impl Machine {
             }
         }
         let message = if why.is_empty() {
-            format!("`{gateway}` has no child devices to choose from")
+            format!("`{gateway}` has no child devices")
         } else {
-            format!("no child fits: {}", why.join("; "))
+            format!("no child device is compatible: {}", why.join("; "))
         };
         Err(Obstacle { code: Code::NoAutonomousPlacement, message, device: None, gateway: Some(gateway.clone()) })
     }
 
-    /// CON-04: the rules are evaluated on the device before deploying. What cannot be told does not stop it.
+    /// CON-04: the rules are evaluated on the device before deploying. Unknown results do not prevent it.
     fn check(&self, document: &ApplicationDeployment, device: &DeviceId) -> Result<(), Obstacle> {
         let Some(capabilities) = self.devices.capabilities(device) else {
             return Err(obstacle(Code::UnknownDevice, format!("`{device}` is not managed by this client")));

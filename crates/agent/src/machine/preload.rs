@@ -1,4 +1,4 @@
-//! First boot with a desired state that was given beforehand: taken like one of the server, and only when there is none.
+//! First boot with a preloaded desired state: handled like a manifest of the server, only if there is none yet.
 
 use super::Machine;
 use super::desired::{Pending, unacceptable};
@@ -11,19 +11,19 @@ use margrave_core::time::Timestamp;
 use rand::RngCore;
 
 impl Machine {
-    /// Written and acted on as any manifest: it is the rollback floor of the ones to come (DS-22, DS-23).
+    /// Accepted like any manifest: it sets the rollback floor (DS-22, DS-23).
     pub(super) fn preload(&mut self, preloaded: Result<Preloaded, String>, now: Timestamp, rng: &mut dyn RngCore) {
         if !self.is_blank() {
             return;
         }
         match preloaded.and_then(read) {
-            // What the server says comes first; while it is being asked, its answer is waited for.
+            // The server takes precedence; while a poll is in flight, its answer comes first.
             Ok(_) if !self.network.is_idle() => {}
             Ok(pending) => {
                 if let Some(digest) = pending.lacks() {
                     return self.refuse_preload(format!("it lacks deployment {digest}, which its manifest names"), now);
                 }
-                self.log(Level::Info, None, None, "first boot: a preloaded desired state is taken");
+                self.log(Level::Info, None, None, "first boot: using the preloaded desired state");
                 self.clear_trouble(Topic::Preload);
                 self.pending = Some(pending);
                 self.accept_if_complete(now, rng);

@@ -1,4 +1,4 @@
-//! What survives a crash, and how it is written down.
+//! Durable records.
 
 use crate::codes::Code;
 use indexmap::IndexMap;
@@ -9,7 +9,7 @@ use margrave_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The manifest this client goes by: rollback floor and content, written before anything is done about it (DS-22).
+/// The accepted manifest: rollback floor and content, written before any work for it starts (DS-22).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Accepted {
@@ -21,7 +21,7 @@ pub struct Accepted {
     pub body: String,
     #[serde(with = "stamp")]
     pub accepted_at: Timestamp,
-    /// Contents of the manifest before this one, kept to be able to go back one revision.
+    /// Contents of the previous manifest, kept for a rollback by one revision.
     pub previous: Vec<Digest>,
 }
 
@@ -30,7 +30,7 @@ impl Accepted {
         Held { version: self.version, body_digest: self.body_digest.clone() }
     }
 
-    /// Parses the text again; `None` when this program cannot read what an earlier one accepted.
+    /// Parses the text again; `None` if this version cannot read what an earlier version accepted.
     pub fn manifest(&self) -> Option<StateManifest> {
         (Digest::of(self.body.as_bytes()) == self.body_digest)
             .then(|| StateManifest::read(self.body.as_bytes()).ok())
@@ -39,7 +39,7 @@ impl Accepted {
     }
 }
 
-/// The last manifest that was carried out completely (DS-24 step 8). Only its ETag goes into `If-None-Match`.
+/// The last manifest that was applied completely (DS-24 step 8). Only its ETag goes into `If-None-Match`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Reconciled {
@@ -56,17 +56,17 @@ impl Reconciled {
     }
 }
 
-/// The devices the server was told about, so that children that vanish can be taken back after a restart (GW-02).
+/// The devices reported to the server, so that vanished children can be deleted after a restart (GW-02).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DevicesReported {
     pub devices: Vec<DeviceId>,
 }
 
-/// The last word about each deployment, told or yet to be told. One entry per deployment: newer replaces older.
+/// The last status of each deployment, delivered or not. One entry per deployment: newer replaces older.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct StatusBook {
+pub struct StatusEntries {
     pub next_sequence: u64,
     pub entries: IndexMap<DeploymentId, StatusEntry>,
 }
@@ -76,7 +76,7 @@ pub struct StatusBook {
 pub struct StatusEntry {
     /// Reports are sent in this order.
     pub sequence: u64,
-    /// The YAML the report is about; `None` for a removal.
+    /// The YAML of the report; `None` for a removal.
     pub digest: Option<Digest>,
     /// When the state was entered.
     #[serde(with = "stamp")]
@@ -86,11 +86,11 @@ pub struct StatusEntry {
     pub status: DeploymentStatus,
 }
 
-/// Which revision of each deployment ran last, and which was given up for it.
+/// Which revision of each deployment ran last, and which was abandoned for it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Revisions {
-    /// The boot of the device in which everything was last seen to run; in another one it was started anew since.
+    /// The boot in which everything was last observed to run; a different one means a reboot since.
     pub boot: Option<String>,
     pub deployments: IndexMap<DeploymentId, Revision>,
 }
@@ -100,39 +100,39 @@ pub struct Revisions {
 pub struct Revision {
     /// The last one that ran completely.
     pub good: Option<Digest>,
-    pub given_up: Option<GivenUp>,
+    pub abandoned: Option<AbandonedRevision>,
 }
 
-/// A revision that failed, so that the good one runs in its place for as long as the manager wants this one.
+/// An abandoned revision: the last good one runs in its place while the manifest names this one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct GivenUp {
+pub struct AbandonedRevision {
     pub digest: Digest,
     pub code: Code,
     pub component: String,
     pub message: String,
-    /// The good one has been seen to run since.
+    /// The good one was observed to run since.
     pub restored: bool,
     #[serde(with = "stamp")]
     pub at: Timestamp,
 }
 
-/// Everything found at a start. What could not be read is absent: unknown, not empty.
+/// All records found at start. Unreadable ones are absent: unknown, not empty.
 #[derive(Debug, Clone, Default)]
 pub struct Loaded {
     pub accepted: Option<Accepted>,
-    /// Known from copies when `accepted` itself cannot be read: a floor, nothing to act on.
+    /// The rollback floor from copies, if `accepted` itself cannot be read.
     pub floor: Option<Held>,
     pub reconciled: Option<Reconciled>,
-    pub statuses: StatusBook,
+    pub statuses: StatusEntries,
     pub devices: DevicesReported,
     pub revisions: Revisions,
-    /// The boot the device is in now, where the system tells.
+    /// The current boot, if the system provides an id.
     pub boot: Option<String>,
     pub contents: IndexMap<Digest, Arc<[u8]>>,
 }
 
-/// Microseconds in memory, RFC 3339 in files, so that people can read them.
+/// Microseconds in memory, RFC 3339 in files.
 pub(crate) mod stamp {
     use margrave_core::time::Timestamp;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
@@ -148,7 +148,7 @@ pub(crate) mod stamp {
     }
 }
 
-/// A status is kept as the text that is sent.
+/// A status is stored as the text that is sent.
 mod status_text {
     use margo::status::DeploymentStatus;
     use serde::{Deserialize, Deserializer, Serializer, de::Error, ser::Error as _};

@@ -1,6 +1,6 @@
-//! What the machine knows, for people: `status` and `explain` (invariant 9).
+//! Reports for `status` and `explain` (invariant 9).
 
-use super::io::{self, SeenDeployment};
+use super::io::{self, ObservedDeployment};
 use super::records::stamp;
 use super::work::drift;
 use super::{Document, Machine, Settled};
@@ -10,7 +10,7 @@ use margo::{DeploymentId, DeviceId, Digest};
 use margrave_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// What a problem is about; one problem per topic, the newest.
+/// The topic of a problem; each topic keeps its newest problem.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Topic {
     Server,
@@ -21,7 +21,7 @@ pub(super) enum Topic {
     Capabilities(DeviceId),
 }
 
-/// Something that is not as it should be, since when, and when it is tried again.
+/// A problem, with its start and the time of the next retry.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Trouble {
@@ -37,7 +37,7 @@ pub struct Trouble {
     pub security: bool,
 }
 
-/// A picture of the machine at one instant.
+/// A snapshot of the machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
@@ -51,7 +51,7 @@ pub struct Report {
     #[serde(with = "optional_stamp")]
     pub next_poll_at: Option<Timestamp>,
     pub undelivered_reports: usize,
-    /// A technician has stopped changes.
+    /// The maintenance hold of a technician.
     #[serde(default)]
     pub hold: Option<HoldReport>,
     pub deployments: Vec<DeploymentReport>,
@@ -67,12 +67,12 @@ pub struct HoldReport {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Overall {
-    /// No manifest was ever accepted, or what was accepted cannot be read.
+    /// No manifest was ever accepted, or the accepted one cannot be read.
     WaitingForDesiredState,
-    Working,
-    Converged,
+    Updating,
+    UpToDate,
     Failed,
 }
 
@@ -85,26 +85,26 @@ pub struct DeploymentReport {
     /// `present` or `absent`.
     pub desired: String,
     pub wanted_digest: Option<Digest>,
-    /// An earlier revision that runs in the place of the wanted one, which failed.
+    /// An earlier revision that runs in place of the desired one, which failed.
     #[serde(default)]
     pub instead_digest: Option<Digest>,
-    /// What the operator chose for drift, failure and removal, in words.
+    /// The operator's policies for drift, failure and removal, as text.
     #[serde(default)]
     pub policy: Option<String>,
-    /// What was last found to differ from what was applied.
+    /// The last drift that was found.
     #[serde(default)]
     pub drift: Option<DriftReport>,
-    /// The last word about it, if there is one.
+    /// The last reported state, if there is one.
     pub state: Option<String>,
     #[serde(with = "optional_stamp")]
     pub since: Option<Timestamp>,
     pub reported: bool,
-    /// What the runtime shows: `running`, `incomplete`, `unknown`, `not there`, `not looked yet`.
+    /// The state in the runtime: `running`, `incomplete`, `unknown`, `missing`, `not checked yet`.
     pub observed: String,
     pub error: Option<ErrorReport>,
     pub components: Vec<ComponentReport>,
     pub waiting_for: Option<String>,
-    pub would_change: Option<String>,
+    pub next_step: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -167,12 +167,12 @@ impl Machine {
         self.trouble.shift_remove(&topic);
     }
 
-    /// What is desired, what is known, since when, what is waited for, what would change it.
+    /// Desired and observed state, since when, what the agent waits for, and the next steps.
     pub fn report(&self, now: Timestamp) -> Report {
         let state = match self.settled() {
             _ if self.accepted.is_none() => Overall::WaitingForDesiredState,
-            Settled::Working => Overall::Working,
-            Settled::Converged => Overall::Converged,
+            Settled::Working => Overall::Updating,
+            Settled::UpToDate => Overall::UpToDate,
             Settled::Failed => Overall::Failed,
         };
         let mut ids: Vec<DeploymentId> = self.accepted.iter().flat_map(|goal| goal.documents.keys().copied()).collect();
@@ -210,7 +210,7 @@ impl Machine {
             state: component.state.as_str().to_owned(),
             message: component.error.as_ref().map(|error| error.message.clone()),
         };
-        let (waiting_for, would_change) = self.outlook(id, document);
+        let (waiting_for, next_step) = self.outlook(id, document);
         DeploymentReport {
             id,
             name,
@@ -232,61 +232,61 @@ impl Machine {
             error,
             components: entry.map(|entry| entry.status.components.iter().map(component).collect()).unwrap_or_default(),
             waiting_for,
-            would_change,
+            next_step,
         }
     }
 
     fn observed_text(&self, id: DeploymentId) -> &'static str {
-        let Some(seen) = self.work.seen() else { return "not looked yet" };
+        let Some(seen) = self.work.seen() else { return "not checked yet" };
         match seen.deployments.get(&id) {
-            None => "not there",
-            Some(SeenDeployment::Unknown { .. }) => "unknown",
-            Some(SeenDeployment::Known { components, .. }) => {
-                let runs = |seen: &super::io::SeenComponent| seen.run == super::io::Run::Running;
+            None => "missing",
+            Some(ObservedDeployment::Unknown { .. }) => "unknown",
+            Some(ObservedDeployment::Known { components, .. }) => {
+                let runs = |seen: &super::io::ObservedComponent| seen.run == super::io::Run::Running;
                 if components.values().all(runs) { "running" } else { "incomplete" }
             }
         }
     }
 
-    /// What is waited for, and what would change it.
+    /// What the agent waits for, and the next steps.
     fn outlook(&self, id: DeploymentId, document: Option<&Document>) -> (Option<String>, Option<String>) {
         let some = |text: &str| Some(text.to_owned());
         if let Some(doing) = self.work.doing(id) {
-            return (Some(doing), some("the runtime finishing it, or its timeout"));
+            return (Some(doing), some("nothing to do: the runtime finishes it, or it times out"));
         }
         if let Some(hold) = &self.technician {
             return (
-                Some(format!("the technician's hold, until {}: {}", hold.until, hold.reason)),
-                some("its end, or `margrave-agent hold --end`"),
+                Some(format!("the end of the maintenance hold at {}: {}", hold.until, hold.reason)),
+                some("wait for its end, or run `margrave-agent hold --end`"),
             );
         }
         if self.is_stopped(id) {
             return (
-                some("a change by the manager (failure policy `hold`)"),
-                some("another revision of the deployment"),
+                some("a change by an operator (failure policy `stop`)"),
+                some("publish another revision of the deployment"),
             );
         }
         if let Some((digest, _)) = self.accepted.as_ref().and_then(|goal| goal.instead.get(&id)) {
-            let waiting = format!("a change by the manager, while revision {} runs", &digest.hex()[..12]);
-            return (Some(waiting), some("another revision of the deployment"));
+            let waiting = format!("a change by an operator, while revision {} runs", &digest.hex()[..12]);
+            return (Some(waiting), some("publish another revision of the deployment"));
         }
         let entry = self.statuses.get(&id);
         if let Some(due) = self.work.retry_due(id)
             && entry.is_some_and(|entry| entry.status.state == State::Failed)
         {
-            let waiting = Some(format!("the next try at {due}"));
-            return (waiting, some("a new manifest, or the cause in the message being gone at the next try"));
+            let waiting = Some(format!("the next retry at {due}"));
+            return (waiting, some("fix the cause in the message, or publish a new manifest"));
         }
         if matches!(document, Some(Document::Missing)) {
-            return (some("its document, which is fetched with the next poll"), some("reaching the server"));
+            return (some("its document, fetched with the next poll"), some("check the connection to the server"));
         }
         match entry {
-            Some(entry) if !entry.delivered => (some("telling the server its state"), some("reaching the server")),
-            Some(entry) if entry.status.state == State::Installed => {
-                (None, some("a new manifest, or drift on the device"))
+            Some(entry) if !entry.delivered => {
+                (some("reporting its state"), some("check the connection to the server"))
             }
-            Some(_) => (some("its turn"), some("the deployments before it finishing")),
-            None => (some("the first look at the runtime"), some("the runtime answering")),
+            Some(entry) if entry.status.state == State::Installed => (None, some("nothing to do")),
+            Some(_) => (some("the deployments before it"), some("nothing to do: the agent starts it after them")),
+            None => (some("the first check of the runtime"), some("check that the runtime is running")),
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Which revision ran last, which was given up, and in which boot: what a device needs to go back and to come up again.
+//! Which revision ran last, which was abandoned, and in which boot: needed for rollbacks and after reboots.
 
 use super::io::{Record, WriteId};
-use super::records::{GivenUp, Revision, Revisions};
+use super::records::{AbandonedRevision, Revision, Revisions};
 use super::{Document, Goal, Machine};
 use indexmap::IndexMap;
 use margo::status::State;
@@ -10,45 +10,45 @@ use margrave_core::time::Timestamp;
 use std::time::Duration;
 
 #[derive(Debug)]
-pub(super) struct RevisionBook {
+pub(super) struct RevisionTracker {
     record: Revisions,
-    /// The boot the device is in now, where the system tells.
+    /// The current boot, if the system provides an id.
     boot: Option<String>,
     dirty: bool,
     writing: Option<WriteId>,
     write_due: Timestamp,
 }
 
-impl RevisionBook {
+impl RevisionTracker {
     pub(super) fn new(record: Revisions, boot: Option<String>) -> Self {
         Self { record, boot, dirty: false, writing: None, write_due: Timestamp::default() }
     }
     pub(super) fn good(&self, id: DeploymentId) -> Option<&Digest> {
         self.record.deployments.get(&id).and_then(|revision| revision.good.as_ref())
     }
-    pub(super) fn given_up(&self, id: DeploymentId) -> Option<&GivenUp> {
-        self.record.deployments.get(&id).and_then(|revision| revision.given_up.as_ref())
+    pub(super) fn abandoned(&self, id: DeploymentId) -> Option<&AbandonedRevision> {
+        self.record.deployments.get(&id).and_then(|revision| revision.abandoned.as_ref())
     }
-    /// Kept to be able to go back.
+    /// Kept for rollbacks.
     pub(super) fn digests(&self) -> impl Iterator<Item = Digest> {
         self.record.deployments.values().filter_map(|revision| revision.good.clone())
     }
-    /// This revision was seen to run completely.
+    /// This revision was observed to run completely.
     pub(super) fn ran(&mut self, id: DeploymentId, digest: &Digest) {
-        let ran = Revision { good: Some(digest.clone()), given_up: None };
+        let ran = Revision { good: Some(digest.clone()), abandoned: None };
         if self.record.deployments.get(&id) != Some(&ran) {
             self.record.deployments.insert(id, ran);
             self.dirty = true;
         }
     }
-    pub(super) fn give_up(&mut self, id: DeploymentId, given_up: GivenUp) {
-        self.record.deployments.entry(id).or_default().given_up = Some(given_up);
+    pub(super) fn abandon(&mut self, id: DeploymentId, abandoned: AbandonedRevision) {
+        self.record.deployments.entry(id).or_default().abandoned = Some(abandoned);
         self.dirty = true;
     }
     pub(super) fn restored(&mut self, id: DeploymentId) {
-        let given_up = self.record.deployments.get_mut(&id).and_then(|revision| revision.given_up.as_mut());
-        if let Some(given_up) = given_up.filter(|given_up| !given_up.restored) {
-            given_up.restored = true;
+        let abandoned = self.record.deployments.get_mut(&id).and_then(|revision| revision.abandoned.as_mut());
+        if let Some(abandoned) = abandoned.filter(|abandoned| !abandoned.restored) {
+            abandoned.restored = true;
             self.dirty = true;
         }
     }
@@ -78,21 +78,21 @@ impl Machine {
         }
     }
 
-    /// Earlier revisions that run in the place of ones that were given up and that the manager still wants.
+    /// Earlier revisions that run in place of abandoned ones that the manifest still names.
     pub(super) fn instead(&self, goal: &Goal) -> IndexMap<DeploymentId, (Digest, Document)> {
         let ids = goal.manifest.deployments.iter().map(|deployment| deployment.deployment_id);
         ids.filter_map(|id| {
-            let given_up = self.revisions.given_up(id)?;
+            let abandoned = self.revisions.abandoned(id)?;
             let good = self.revisions.good(id).filter(|good| Some(*good) != goal.listed(id))?;
             let document = self.document(id, good);
-            let back = goal.listed(id) == Some(&given_up.digest) && matches!(document, Document::Ready(_));
+            let back = goal.listed(id) == Some(&abandoned.digest) && matches!(document, Document::Ready(_));
             back.then(|| (id, (good.clone(), document)))
         })
         .collect()
     }
 
-    /// What ran when the device went down is to run again, also where a hand on it would be left alone.
-    pub(super) fn mind_the_boot(&mut self) {
+    /// After a reboot, everything that ran before starts again, independent of the drift policy.
+    pub(super) fn handle_reboot(&mut self) {
         let (Some(now), Some(then)) = (&self.revisions.boot, &self.revisions.record.boot) else { return };
         if now != then {
             let ran = self.statuses.entries().filter(|(_, entry)| entry.status.state == State::Installed);
@@ -100,17 +100,17 @@ impl Machine {
         }
     }
 
-    /// The same, when their engine went down and came back.
-    pub(super) fn mind_the_engine(&mut self, restarted: &[DeploymentId]) {
+    /// The same after an engine restart.
+    pub(super) fn handle_engine_restart(&mut self, restarted: &[DeploymentId]) {
         let ran =
             |id: &&DeploymentId| self.statuses.get(id).is_some_and(|entry| entry.status.state == State::Installed);
         self.work.restart.extend(restarted.iter().filter(ran));
     }
 
-    /// Once everything is up again, this boot is the one to go by.
+    /// Once everything runs again, records this boot.
     pub(super) fn settle_boot(&mut self, goal: &Goal) {
         self.work.restart.retain(|id| goal.listed(*id).is_some());
-        let RevisionBook { record, boot, dirty, .. } = &mut self.revisions;
+        let RevisionTracker { record, boot, dirty, .. } = &mut self.revisions;
         if self.work.restart.is_empty() && boot.is_some() && record.boot != *boot {
             record.boot.clone_from(boot);
             *dirty = true;

@@ -1,4 +1,4 @@
-//! When to talk: rate, hours, downtime, jitter, backoff, and what the server asks for.
+//! When to communicate: period, hours, downtime, jitter, backoff, and the server's `Retry-After`.
 
 use super::io::{Answer, Response};
 use margo::problem::{BackoffStrategy, Problem};
@@ -6,15 +6,15 @@ use margrave_core::time::Timestamp;
 use rand::RngCore;
 use std::time::Duration;
 
-/// Doubling stops here; the delay is capped by the policy long before.
+/// Doubling stops here; the policy caps the delay long before.
 const DOUBLINGS_MAX: u32 = 20;
 
-/// A server may ask for a long break, but not for ever: a typo of a year must not orphan a device.
+/// Upper bound of `Retry-After`: a typo of a year must not orphan a device.
 const RETRY_AFTER_MAX: Duration = Duration::from_hours(24);
 
 const MINUTES_A_DAY: u32 = 24 * 60;
 
-/// How often something that failed is tried again.
+/// Backoff for retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
     pub first: Duration,
@@ -38,25 +38,25 @@ pub(crate) fn fraction(rng: &mut dyn RngCore) -> f64 {
 #[derive(Debug, Clone, PartialEq)]
 pub struct PollPolicy {
     pub period: Duration,
-    /// How long a server may hold a poll until there is news (RFC 7240); nothing switches it off.
-    pub hold: Duration,
-    /// Share of the period by which each poll is moved, either way.
+    /// Length of a long poll (RFC 7240); zero disables it.
+    pub long_poll: Duration,
+    /// Fraction of the period by which each poll is moved, either way.
     pub jitter: f64,
-    /// Upper bound of the random delay before the first poll, so that a plant after a power cut does not call at once.
+    /// Upper bound of the random delay before the first poll, to spread the load after a power cut in a plant.
     pub start_spread: Duration,
-    /// The longest wait after a 403; an operator has to do something first.
+    /// The longest wait after a 403; an operator must act first.
     pub forbidden_period: Duration,
     pub calendar: Calendar,
 }
 
-/// While somebody may just be accepting this client, it asks at least this often.
+/// While an operator may be accepting this client, it polls at least this often.
 const FORBIDDEN_SOON: Duration = Duration::from_secs(30);
-/// What share of the time since the first refusal it waits: half a minute for the first hour, five minutes after ten.
+/// Divisor of the time since the first refusal: half a minute for the first hour, five minutes after ten.
 const FORBIDDEN_SHARE: u32 = 120;
 
 impl PollPolicy {
-    /// How long to wait after a refusal, the first of which was so long ago: whoever is accepted comes back soon, and a device
-    /// that was forgotten does not knock for ever.
+    /// The wait after a refusal, by the time since the first one: an accepted client returns soon, and a forgotten
+    /// device polls rarely.
     pub fn after_refusal(&self, refused_for: Duration, rng: &mut dyn RngCore) -> Duration {
         let soon = FORBIDDEN_SOON.min(self.period).min(self.forbidden_period);
         let wait = (refused_for / FORBIDDEN_SHARE).clamp(soon, self.forbidden_period);
@@ -69,7 +69,7 @@ impl PollPolicy {
     }
 }
 
-/// Hours in which to poll and hours in which to be silent, in one time zone.
+/// Polling hours and downtime, in one time zone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Calendar {
     pub zone: jiff::tz::TimeZone,
@@ -127,7 +127,7 @@ impl DayWindow {
 }
 
 impl Calendar {
-    /// The first instant, not before `at`, at which the client may talk at all.
+    /// The first instant, not before `at`, at which the client may communicate.
     pub fn talk_from(&self, at: Timestamp) -> Timestamp {
         let mut at = at;
         // Windows may touch or overlap: each pass leaves at least one of them.
@@ -155,7 +155,7 @@ impl Calendar {
         at
     }
 
-    /// How much of this time, from `at` on, the client may go on polling.
+    /// How much of this time, from `at` on, polling is allowed.
     pub fn polls_for(&self, at: Timestamp, length: Duration) -> Duration {
         if self.hours.is_empty() && self.downtime.is_empty() {
             return length;
@@ -183,7 +183,7 @@ fn whole_minute(at: Timestamp) -> Timestamp {
     Timestamp(at.0 - at.0.rem_euclid(60_000_000))
 }
 
-/// One kind of exchange with its own patience.
+/// One kind of request with its own backoff.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Lane {
     pub(super) due: Timestamp,
@@ -197,7 +197,7 @@ impl Lane {
     pub(super) fn succeeded(&mut self, next: Timestamp) {
         *self = Self::at(next);
     }
-    /// RTY-01: never before Retry-After; `retryable` and `backoffStrategy` are honoured.
+    /// RTY-01: never before Retry-After; `retryable` and `backoffStrategy` are respected.
     pub(super) fn failed(&mut self, answer: &Answer, retry: RetryPolicy, now: Timestamp, rng: &mut dyn RngCore) {
         let delay = delay_after(answer, self.attempts, retry, now, rng);
         self.attempts = self.attempts.saturating_add(1);
@@ -211,7 +211,7 @@ fn delay_after(answer: &Answer, attempts: u32, retry: RetryPolicy, now: Timestam
     let strategy = problem.as_ref().and_then(|problem| problem.backoff_strategy);
     let retryable = problem.as_ref().and_then(|problem| problem.retryable);
     let own = match (retryable, strategy) {
-        // Asking again will not help; somebody has to change something first.
+        // A retry does not help until an operator changes something.
         (Some(false), _) => retry.max.mul_f64(0.5 + 0.5 * fraction(rng)),
         (_, Some(BackoffStrategy::Fixed | BackoffStrategy::None)) => retry.delay(0, rng),
         _ => retry.delay(attempts, rng),
@@ -219,17 +219,17 @@ fn delay_after(answer: &Answer, attempts: u32, retry: RetryPolicy, now: Timestam
     asked_for(answer, now, rng).map_or(own, |asked| asked.max(own))
 }
 
-/// The break a server asks for, if it does.
+/// The delay that the server requests, if any.
 pub(super) fn asked_for(answer: &Answer, now: Timestamp, rng: &mut dyn RngCore) -> Option<Duration> {
     let Answer::Response(response) = answer else { return None };
     let asked = response.retry_after.as_deref().and_then(|text| retry_after(text, now));
     let advised = || problem_of(response).and_then(|problem| problem.retry_after_seconds).map(Duration::from_secs);
-    // A little later than asked, never earlier: those told the same moment should not all come at it.
+    // A little later than requested, never earlier: clients with the same time must not all return at once.
     let asked = asked.or_else(advised)?;
     Some(asked.min(RETRY_AFTER_MAX).mul_f64(1.0 + 0.1 * fraction(rng)))
 }
 
-/// The problem document of an error answer, if it is one (PRB-03).
+/// The problem document of an error response, if it has one (PRB-03).
 pub(super) fn problem_of(response: &Response) -> Option<Problem> {
     Problem::read(&response.body).ok().map(|read| read.document)
 }

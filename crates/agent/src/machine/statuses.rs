@@ -1,8 +1,8 @@
-//! The status queue: one entry per deployment, newer replaces older, kept until told (DS-25, ST-02 to ST-12).
+//! The status queue: one entry per deployment, newer replaces older, kept until delivered (DS-25, ST-02 to ST-12).
 
 use super::io::{Answer, Level, Record, Request, WriteId};
 use super::network::{LaneName, Sent, explain_answer, is_final};
-use super::records::{StatusBook, StatusEntry};
+use super::records::{StatusEntries, StatusEntry};
 use super::{Document, Goal, Machine};
 use crate::codes::Code;
 use margo::deployment::ApplicationDeployment;
@@ -12,19 +12,19 @@ use margrave_core::time::Timestamp;
 use rand::RngCore;
 use std::time::Duration;
 
-/// The longest message put into a report: enough for a reason, too little for a log file.
+/// The longest message in a report: enough for a reason, not for a log file.
 const MESSAGE_CHARS_MAX: usize = 1000;
 
 #[derive(Debug)]
 pub(super) struct Statuses {
-    book: StatusBook,
+    book: StatusEntries,
     dirty: bool,
     writing: Option<WriteId>,
     write_due: Timestamp,
 }
 
 impl Statuses {
-    pub(super) fn new(book: StatusBook) -> Self {
+    pub(super) fn new(book: StatusEntries) -> Self {
         Self { book, dirty: false, writing: None, write_due: Timestamp::default() }
     }
     pub(super) fn get(&self, id: &DeploymentId) -> Option<&StatusEntry> {
@@ -55,11 +55,11 @@ impl Statuses {
         }
     }
 
-    /// Replaces the last word, unless it says the same.
+    /// Replaces the last status, unless it is the same.
     fn put(&mut self, status: DeploymentStatus, digest: Option<Digest>, now: Timestamp) -> bool {
         let id = status.deployment_id;
         let old = self.book.entries.get(&id);
-        if old.is_some_and(|old| says_the_same(&old.status, &status) && old.digest == digest) {
+        if old.is_some_and(|old| is_same_report(&old.status, &status) && old.digest == digest) {
             return false;
         }
         let since =
@@ -71,7 +71,7 @@ impl Statuses {
         true
     }
 
-    /// Says something else about a deployment whose state stays as it was told. Says whether that is news.
+    /// Changes the error of a deployment without changing its reported state. Returns whether it changed.
     pub(super) fn annotate(&mut self, id: DeploymentId, error: Option<StatusError>) -> bool {
         let Some(entry) = self.book.entries.get_mut(&id).filter(|entry| entry.status.error != error) else {
             return false;
@@ -84,8 +84,8 @@ impl Statuses {
         true
     }
 
-    /// The answer was about this report, so the others go first next time.
-    fn let_others_pass(&mut self, id: DeploymentId, sequence: u64) {
+    /// The server rejected this report, so the others go first next time.
+    fn move_to_end(&mut self, id: DeploymentId, sequence: u64) {
         let Some(entry) = self.book.entries.get_mut(&id).filter(|entry| entry.sequence == sequence) else { return };
         self.book.next_sequence += 1;
         entry.sequence = self.book.next_sequence;
@@ -96,7 +96,7 @@ impl Statuses {
         let Some(entry) = self.book.entries.get_mut(&id).filter(|entry| entry.sequence == sequence) else { return };
         self.dirty = true;
         if entry.status.state == State::Removed {
-            // The last word about this deployment has been told.
+            // The final status of this deployment is delivered.
             self.book.entries.shift_remove(&id);
         } else {
             entry.delivered = true;
@@ -104,8 +104,8 @@ impl Statuses {
     }
 }
 
-/// A later manifest that leaves a deployment as it was is no news about it.
-fn says_the_same(old: &DeploymentStatus, new: &DeploymentStatus) -> bool {
+/// Ignores the manifest version: a later manifest that does not change a deployment is no news.
+fn is_same_report(old: &DeploymentStatus, new: &DeploymentStatus) -> bool {
     old.state == new.state
         && old.error == new.error
         && old.components == new.components
@@ -136,12 +136,12 @@ impl Machine {
         rng: &mut dyn RngCore,
     ) {
         match &answer {
-            // W-10: the code alone counts, and any success is one.
+            // W-10: only the status counts, and any 2xx is a success.
             Answer::Response(response) if matches!(response.status, 200..=299) => {
                 self.network.statuses.succeeded(now);
                 self.statuses.delivered(id, sequence);
             }
-            // Keeping it would block the ones behind it for ever.
+            // Keeping it would block the following ones forever.
             Answer::Response(response) if is_final(response) => {
                 let (_, message) = explain_answer("report status", &answer);
                 self.warn(Code::StatusRefused, Some(id), message);
@@ -151,14 +151,14 @@ impl Machine {
             _ => {
                 let code = self.request_failed(LaneName::Statuses, "report status", &answer, now, rng);
                 if code == Code::AnswerUnexpected {
-                    self.statuses.let_others_pass(id, sequence);
+                    self.statuses.move_to_end(id, sequence);
                 }
             }
         }
     }
 
-    /// ST-10: what is new in the manifest is pending until it is begun.
-    pub(super) fn report_newcomers(&mut self, now: Timestamp) {
+    /// ST-10: a new deployment is pending until it starts.
+    pub(super) fn report_new_deployments(&mut self, now: Timestamp) {
         let Some(goal) = self.accepted.clone() else { return };
         for deployment in &goal.manifest.deployments {
             let id = deployment.deployment_id;
@@ -178,9 +178,9 @@ impl Machine {
         }
     }
 
-    /// A deployment changed and changed back counts as a change for the server, also when nothing was begun in between:
-    /// either `before`, the manifest gone by until now, wanted something else, or manifests were skipped since.
-    /// What is held as the new manifest wants it is told again with its version (ST-04, ST-06).
+    /// A deployment that changed and changed back is a change for the server, even if no work started in between:
+    /// either `before`, the previous manifest, named another revision, or manifests were skipped since.
+    /// Deployments that already match the new manifest are reported again with its version (ST-04, ST-06).
     pub(super) fn restate(&mut self, before: Option<&Goal>, now: Timestamp) {
         let Some(goal) = &self.accepted else { return };
         let before = before.filter(|before| before.record.version.checked_add(1) == Some(goal.record.version));
@@ -201,7 +201,7 @@ impl Machine {
         }
     }
 
-    /// Reports with the version of the manifest now gone by (ST-04, ST-05, ST-11).
+    /// Reports with the version of the accepted manifest (ST-04, ST-05, ST-11).
     #[expect(clippy::too_many_arguments, reason = "these are the fields of a report")]
     pub(super) fn tell(
         &mut self,
@@ -214,9 +214,9 @@ impl Machine {
         now: Timestamp,
     ) {
         let Some(version) = self.accepted_version() else { return };
-        // ST-03: the components decide; without any the state is said as it is.
+        // ST-03: derived from the components; without any the state is used as is.
         let state = State::overall(components.iter().map(|component| component.state)).unwrap_or(state);
-        // A child is named, the client's own device need not be (GW-05).
+        // A child is named; the client's own device need not be (GW-05).
         let device_id = device.filter(|device| self.devices.own() != Some(device) && device.parent().is_some());
         let status = DeploymentStatus {
             deployment_id: id,
@@ -232,7 +232,7 @@ impl Machine {
     }
 }
 
-/// The device a document names, unless the gateway is to choose.
+/// The device a document names, unless the gateway selects one.
 pub(super) fn document_device(document: &ApplicationDeployment) -> Option<DeviceId> {
     document.metadata.device_id.as_ref().and_then(margo::DeviceTarget::device)
 }
@@ -247,7 +247,7 @@ pub(super) fn all_components(
         name: component.name.clone(),
         state,
         error: error.cloned().map(|error| {
-            // ST-07: a gateway's own errors keep its id, others name the component.
+            // ST-07: errors of a gateway carry its id, others the name of the component.
             let ours = Code::parse(&error.code).is_some_and(Code::is_gateway);
             StatusError { source: if ours { error.source } else { component.name.clone() }, ..error }
         }),

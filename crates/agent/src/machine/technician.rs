@@ -1,4 +1,4 @@
-//! A technician at the device stops changes for a while: nothing is begun, everything is still polled, seen and told.
+//! Maintenance hold: the agent starts no changes, but still polls, observes and reports.
 
 use super::io::{Hold, Level};
 use super::statuses::{all_components, document_device, status_error};
@@ -15,19 +15,19 @@ impl Machine {
         }
         match &hold {
             Some(hold) => {
-                let message = format!("a technician holds changes until {}: {}", hold.until, hold.reason);
+                let message = format!("maintenance hold until {}: {}", hold.until, hold.reason);
                 self.log(Level::Warn, Some(Code::HeldByTechnician), None, message);
             }
             None => {
-                self.log(Level::Info, None, None, "changes go on: the technician's hold is over");
+                self.log(Level::Info, None, None, "maintenance hold ended, changes continue");
                 let is_ours = |error: &StatusError| error.code == Code::HeldByTechnician.number();
-                let told: Vec<_> = self
+                let reported_ids: Vec<_> = self
                     .statuses
                     .entries()
                     .filter(|(_, entry)| entry.status.error.as_ref().is_some_and(is_ours))
                     .map(|(id, _)| *id)
                     .collect();
-                for id in told {
+                for id in reported_ids {
                     self.statuses.annotate(id, None);
                 }
             }
@@ -36,25 +36,25 @@ impl Machine {
         self.work.observe_soon(now);
     }
 
-    /// What a report says about a change that waits for a technician.
+    /// The error in the report of a change that waits for the end of the maintenance hold.
     pub(super) fn hold_error(&self, source: &str) -> Option<StatusError> {
         let Hold { reason, until } = self.technician.as_ref()?;
-        let message = format!("waits: a technician holds changes on the device until {until}: {reason}");
+        let message = format!("waiting: maintenance hold on the device until {until}: {reason}");
         Some(status_error(Code::HeldByTechnician, source, &message))
     }
 
-    /// The manager sees what waits and why. The version told does not move before a change is begun (ST-05).
-    pub(super) fn tell_held(&mut self, steps: &[Step], now: Timestamp) {
-        // Drift is told as what differs, where the machine looks at it.
+    /// Reports what waits and why. The reported version does not change before the change starts (ST-05).
+    pub(super) fn report_held(&mut self, steps: &[Step], now: Timestamp) {
+        // Drift is reported with its differences in `work::drift`.
         for step in steps.iter().filter(|step| step.action != Action::Repair) {
             let id = step.deployment;
             if self.work.is_active(id) {
                 continue;
             }
             let document = self.accepted.as_ref().and_then(|goal| goal.documents.get(&id)).cloned();
-            let told = self.statuses.get(&id).is_some();
+            let has_status = self.statuses.get(&id).is_some();
             match document {
-                Some(Document::Ready(document)) if !told => {
+                Some(Document::Ready(document)) if !has_status => {
                     let error = self.hold_error(&document.metadata.name);
                     let components = all_components(&document, State::Pending, None);
                     let device = document_device(&document);

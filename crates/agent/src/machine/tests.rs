@@ -1,9 +1,9 @@
-//! The machine on the bench.
+//! Tests of the machine.
 
 pub(crate) mod bench;
 mod desired;
 mod gateway;
-mod hold;
+mod long_poll;
 mod policies;
 mod preload;
 mod properties;

@@ -1,11 +1,11 @@
-//! Observe, plan, apply component by component, judge the outcome (DS-24 step 6, AD-01 to AD-03, ST-10).
+//! Observe, plan, apply component by component, evaluate the outcome (DS-24 step 6, AD-01 to AD-03, ST-10).
 
 pub(super) mod drift;
 mod failure;
 mod items;
 mod observe;
 
-use super::io::{Effect, Level, Observation, ObservationId, Record, SeenDeployment, WorkId, WriteId};
+use super::io::{Effect, Level, Observation, ObservationId, ObservedDeployment, Record, WorkId, WriteId};
 use super::placement::Obstacle;
 use super::records::Reconciled;
 use super::statuses::{all_components, document_device, status_error};
@@ -20,8 +20,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Deployments worked on at the same time: one slow start must not hold up the rest, and a small device must not
-/// start everything at once after a cold boot.
+/// Deployments worked on at the same time: one slow start must not block the rest, and a small device must not start
+/// everything at once after a cold boot.
 const PARALLEL_MAX: usize = 4;
 
 #[derive(Debug)]
@@ -30,17 +30,17 @@ pub(super) struct Work {
     observing: Option<ObservationId>,
     observe_due: Timestamp,
     active: HashMap<DeploymentId, Active>,
-    /// The newest number when a deployment was last touched: only later looks say anything about it.
+    /// The newest observation when a deployment was last changed: only later observations count.
     touched: HashMap<DeploymentId, u64>,
     retries: HashMap<DeploymentId, Retry>,
-    /// The write of a reconciled record that is under way.
+    /// The write of a reconciled record in flight.
     reconciling: Option<(WriteId, Reconciled)>,
     reconcile_due: Timestamp,
-    /// Steps the last plan left undone for another reason than a failed try.
+    /// Steps the last plan skipped for a reason other than a failure.
     unfinished: usize,
-    /// Ran before the device was started anew, and have not been seen to run since.
+    /// Ran before the reboot, and were not observed to run since.
     pub(super) restart: HashSet<DeploymentId>,
-    pub(super) noticed: HashMap<DeploymentId, drift::Noticed>,
+    pub(super) noticed: HashMap<DeploymentId, drift::DriftNotice>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -53,7 +53,7 @@ struct Retry {
 #[derive(Debug)]
 struct Active {
     work: WorkId,
-    /// What is being applied; `None` for a removal.
+    /// The target of an apply; `None` for a removal.
     goal: Option<Applying>,
     item: Item,
     queue: VecDeque<Item>,
@@ -67,9 +67,9 @@ struct Active {
 struct Applying {
     digest: Digest,
     document: Arc<ApplicationDeployment>,
-    /// An earlier revision, because the one the manifest names was given up.
+    /// An earlier revision, because the one in the manifest was abandoned.
     back: bool,
-    /// It ran, and something was changed by hand.
+    /// A repair of drift.
     repair: bool,
 }
 
@@ -83,7 +83,7 @@ enum Item {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stopping {
-    /// A newer manifest wants something else.
+    /// A newer manifest names something else.
     Outdated,
     TimedOut,
 }
@@ -107,8 +107,8 @@ impl Work {
     pub(super) fn observe_soon(&mut self, now: Timestamp) {
         self.observe_due = self.observe_due.min(now);
     }
-    /// Another goal: what was seen before says nothing about it until the next look.
-    pub(super) fn look_again(&mut self, now: Timestamp) {
+    /// After a new goal, earlier observations do not count.
+    pub(super) fn discard_observation(&mut self, now: Timestamp) {
         self.observation = None;
         self.observing = None;
         self.observe_soon(now);
@@ -119,7 +119,7 @@ impl Work {
     pub(super) fn is_active(&self, id: DeploymentId) -> bool {
         self.active.contains_key(&id)
     }
-    /// How much is on a device: an autonomous choice takes the one with the least.
+    /// Number of deployments on a device: an autonomous placement selects the device with the fewest.
     pub(super) fn load(&self, device: &DeviceId) -> usize {
         let seen = self.observation.iter().flat_map(|(_, seen)| seen.deployments.values());
         let active = self.active.values().filter(|active| active.goal.is_some() && active.device == *device);
@@ -132,11 +132,11 @@ impl Work {
             && self.observation.is_some()
             && self.touched.is_empty()
     }
-    /// `given_up`: how many are not tried again until the manager changes something.
-    pub(super) fn only_failures_left(&self, given_up: usize) -> bool {
-        (!self.retries.is_empty() || given_up > 0) && self.unfinished == 0
+    /// `abandoned`: the number that are not retried until the manifest changes.
+    pub(super) fn only_failures_left(&self, abandoned: usize) -> bool {
+        (!self.retries.is_empty() || abandoned > 0) && self.unfinished == 0
     }
-    /// Only what lies ahead: what is due has been dealt with, or waits for something other than time.
+    /// Only future times: due items are handled already, or wait for something other than time.
     pub(super) fn wake(&self, now: Timestamp) -> Option<Timestamp> {
         let observe = self.observing.is_none().then_some(self.observe_due);
         let deadlines =
@@ -144,22 +144,22 @@ impl Work {
         let retries = self.retries.iter().filter(|(id, _)| !self.active.contains_key(*id)).map(|(_, retry)| retry.due);
         deadlines.chain(retries).chain(observe).filter(|due| *due > now).min()
     }
-    /// What the last look showed; `None` before the first.
+    /// The last observation; `None` before the first.
     pub(super) fn seen(&self) -> Option<&Observation> {
         self.observation.as_ref().map(|(_, seen)| seen)
     }
     pub(super) fn retry_due(&self, id: DeploymentId) -> Option<Timestamp> {
         self.retries.get(&id).map(|retry| retry.due)
     }
-    /// What is being done for a deployment, in words.
+    /// The current work on a deployment, as text.
     pub(super) fn doing(&self, id: DeploymentId) -> Option<String> {
         let active = self.active.get(&id)?;
         Some(match (&active.item, &active.goal) {
             (Item::Apply(index), Some(goal)) => {
-                format!("component `{}` being applied", goal.document.spec.deployment_profile.components[*index].name)
+                format!("component `{}` to be applied", goal.document.spec.deployment_profile.components[*index].name)
             }
-            (Item::RemoveComponent(name), _) => format!("component `{name}` being removed"),
-            (Item::RemoveAll(_) | Item::Apply(_), _) => "being removed".to_owned(),
+            (Item::RemoveComponent(name), _) => format!("component `{name}` to be removed"),
+            (Item::RemoveAll(_) | Item::Apply(_), _) => "its removal".to_owned(),
         })
     }
     pub(super) fn shift_back(&mut self, back: Duration) {
@@ -193,7 +193,7 @@ impl Work {
 }
 
 impl Machine {
-    /// Looks at the runtime when it is time, stops what takes too long, starts what the plan asks for.
+    /// Observes the runtime when due, stops late work, starts planned work.
     pub(super) fn advance_work(&mut self, now: Timestamp, rng: &mut dyn RngCore) {
         let late: Vec<_> =
             self.work.active.iter().filter(|(_, active)| is_late(active, now)).map(|(id, _)| *id).collect();
@@ -214,7 +214,7 @@ impl Machine {
         self.work.unfinished = 0;
         if self.technician.is_some() {
             self.work.unfinished = steps.len();
-            return self.tell_held(&steps, now);
+            return self.report_held(&steps, now);
         }
         for step in steps {
             let id = step.deployment;
@@ -226,7 +226,7 @@ impl Machine {
                 continue;
             }
             let removing = self.work.active.values().any(|active| active.goal.is_none());
-            // Removals free room and names, so the rest waits for them.
+            // Removals free space and names, so the rest waits for them.
             let must_wait = step.action != Action::Remove && removing;
             if self.work.active.contains_key(&id) || self.work.active.len() >= PARALLEL_MAX || must_wait {
                 self.work.unfinished += 1;
@@ -245,11 +245,12 @@ impl Machine {
         let goal = self.accepted.as_ref();
         let document = goal.and_then(|goal| goal.document(id)).cloned();
         let back = goal.is_some_and(|goal| goal.instead.contains_key(&id));
-        let repair = step.action == Action::Repair && self.work.noticed.get(&id).is_some_and(drift::Noticed::is_repair);
+        let repair =
+            step.action == Action::Repair && self.work.noticed.get(&id).is_some_and(drift::DriftNotice::is_repair);
         match document {
             Some(Document::Ready(document)) => {
                 let seen = self.work.observation.as_ref().and_then(|(_, seen)| seen.deployments.get(&id)).cloned();
-                match self.place(&document, seen.as_ref().map(SeenDeployment::device)) {
+                match self.place(&document, seen.as_ref().map(ObservedDeployment::device)) {
                     Ok(device) => {
                         self.begin_apply(step, Applying { digest, document, back, repair }, device, seen, now);
                     }
@@ -262,7 +263,7 @@ impl Machine {
                 self.tell(id, None, State::Failed, Some(error), Vec::new(), Some(digest), now);
                 self.retry_later(id, now, rng);
             }
-            // Comes back with the next poll, which asks without If-None-Match while content is missing.
+            // Fetched with the next poll, which has no If-None-Match while content is missing.
             Some(Document::Missing) | None => self.retry_later(id, now, rng),
         }
     }
@@ -294,7 +295,7 @@ impl Machine {
             (Some(entry), _) if !entry.status.components.is_empty() => {
                 entry.status.components.iter().map(|component| component.name.clone()).collect()
             }
-            (_, SeenDeployment::Known { components, .. }) => components.keys().cloned().collect(),
+            (_, ObservedDeployment::Known { components, .. }) => components.keys().cloned().collect(),
             _ => Vec::new(),
         };
         let components: Vec<_> =
@@ -311,7 +312,7 @@ impl Machine {
         step: &Step,
         goal: Applying,
         device: DeviceId,
-        seen: Option<SeenDeployment>,
+        seen: Option<ObservedDeployment>,
         now: Timestamp,
     ) {
         let (items, healthy) = items::items_for(&goal, &device, seen.as_ref());
@@ -342,7 +343,7 @@ impl Machine {
         self.issue(id, now);
     }
 
-    /// Work for something the newest manifest does not want (any more) is stopped.
+    /// Stops work for deployments or revisions that the newest manifest does not contain.
     pub(super) fn cancel_outdated(&mut self) {
         let Some(goal) = &self.accepted else { return };
         let outdated =
@@ -382,7 +383,7 @@ impl Machine {
             body_digest: record.body_digest.clone(),
             reconciled_at: now,
         };
-        self.log(Level::Info, None, None, format!("manifest version {} is carried out", reconciled.version));
+        self.log(Level::Info, None, None, format!("applied manifest version {}", reconciled.version));
         let write = self.persist(vec![Record::Reconciled(reconciled.clone())]);
         self.work.reconciling = Some((write, reconciled));
     }

@@ -1,4 +1,4 @@
-//! The file itself: a tar whose entries are named after their digests.
+//! The file: a tar archive whose entries are named by their digests.
 
 use super::PreloadError;
 use aws_lc_rs::digest::{Context, SHA256};
@@ -20,14 +20,14 @@ pub(super) fn head(path: &Path) -> Result<Head, PreloadError> {
     let mut entries = archive.entries().map_err(broken(path))?;
     let first = entries.next().ok_or_else(|| refused("it is empty"))?.map_err(broken(path))?;
     if first.path_bytes().as_ref() != HEAD.as_bytes() || first.size() > HEAD_BYTES_MAX {
-        return Err(refused("it does not begin with `preload.json`: this is no preloaded desired state"));
+        return Err(refused("it does not begin with `preload.json`: this is not a preloaded desired state"));
     }
     let mut bytes = Vec::new();
     first.take(HEAD_BYTES_MAX).read_to_end(&mut bytes).map_err(broken(path))?;
     serde_json::from_slice(&bytes).map_err(|error| PreloadError::Refused(format!("its head cannot be read: {error}")))
 }
 
-/// The contents with these digests, each verified, at most so many bytes together.
+/// The contents with these digests, each verified, with a limit on their total size.
 pub(super) fn contents(
     path: &Path,
     wanted: &HashSet<Digest>,
@@ -37,13 +37,13 @@ pub(super) fn contents(
     let mut found = HashMap::new();
     let mut left = bytes_max;
     let mut archive = tar::Archive::new(File::open(path).map_err(broken(path))?);
-    // What is not wanted is leapt over: images are large.
+    // Other entries are skipped: images are large.
     for item in archive.entries_with_seek().map_err(broken(path))? {
         let item = item.map_err(broken(path))?;
         let name = String::from_utf8_lossy(&item.path_bytes()).into_owned();
         let Some(digest) = names.get(&name) else { continue };
         left = left.checked_sub(item.size()).ok_or_else(|| {
-            PreloadError::Refused(format!("what it holds besides images is larger than {bytes_max} bytes"))
+            PreloadError::Refused(format!("its contents other than images are larger than {bytes_max} bytes"))
         })?;
         let mut bytes = Vec::new();
         let size = item.size();
@@ -57,7 +57,7 @@ pub(super) fn contents(
     Ok(found)
 }
 
-/// Writes one image as engines load it, under this name; every layer is verified on its way.
+/// Writes one image as an archive for engines, under this name; every layer is verified.
 pub(crate) fn image_archive(path: &Path, image: &Image, name: &str, out: impl Write) -> std::io::Result<()> {
     let mut writer = ImageWriter::new(out, name, &image.config, &image.layers)?;
     let wanted: HashMap<String, &Digest> =
@@ -73,7 +73,7 @@ pub(crate) fn image_archive(path: &Path, image: &Image, name: &str, out: impl Wr
     writer.finish()
 }
 
-/// An archive of one image as engines take it, from parts in any order.
+/// An archive of one image for engines, from parts in any order.
 pub(crate) struct ImageWriter<W: Write> {
     builder: tar::Builder<W>,
     missing: HashSet<Digest>,
@@ -89,7 +89,7 @@ impl<W: Write> ImageWriter<W> {
         Ok(Self { builder, missing: layers.iter().chain([config]).cloned().collect() })
     }
 
-    /// Adds a part unless it was added already; fails when it is not what its digest says.
+    /// Adds a part unless it was added already; fails if it does not match its digest.
     pub(crate) fn add(&mut self, digest: &Digest, size: u64, content: impl Read) -> std::io::Result<()> {
         if !self.missing.remove(digest) {
             return Ok(());

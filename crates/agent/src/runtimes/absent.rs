@@ -1,6 +1,6 @@
-//! What an agent says that has nothing to run workloads with: which lines to add to which file, by what this machine has.
+//! Advice for an agent without a runtime: the lines to add to its configuration, by what this machine has.
 //!
-//! Nothing is switched on unasked: an engine belongs to whoever set it up, and speaking to it is as much as being root.
+//! The agent never enables an engine on its own: access to an engine is equivalent to root.
 
 use super::compose::socket::Socket;
 use super::kubernetes::access::{self, Source};
@@ -10,10 +10,10 @@ use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A look is for people who wait for it.
-const LOOK_MAX: Duration = Duration::from_secs(2);
+/// Short, because a user waits for the result.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where distributions of Kubernetes leave a kubeconfig for whoever administers the machine.
+/// Where Kubernetes distributions store the kubeconfig of the administrator.
 const KUBECONFIGS: [&str; 4] = [
     "/etc/rancher/k3s/k3s.yaml",
     "/etc/rancher/rke2/rke2.yaml",
@@ -21,7 +21,7 @@ const KUBECONFIGS: [&str; 4] = [
     "/etc/kubernetes/admin.conf",
 ];
 
-/// Where engines are looked for.
+/// Where to look for engines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
     pub sockets: Vec<PathBuf>,
@@ -30,22 +30,22 @@ pub struct Places {
     pub pod: bool,
 }
 
-/// Something that could run workloads.
+/// A possible runtime.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Found {
     /// ``a container engine answers at `/var/run/docker.sock` ``
     what: String,
-    /// The lines that switch it on.
+    /// The lines that enable it.
     lines: Vec<String>,
 }
 
-/// What to say and what to add.
+/// The message and the lines to add.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
     found: Vec<Found>,
     /// The file to add it to.
     file: PathBuf,
-    /// It has pretended until now.
+    /// The runtime was simulated until now.
     pretended: bool,
 }
 
@@ -66,7 +66,7 @@ impl Places {
     }
 }
 
-/// Nothing where the settings say what runs workloads.
+/// `None` if the settings enable a runtime.
 pub async fn advice(config: &AgentConfig, places: &Places) -> Option<Advice> {
     if config.compose.is_some() || config.kubernetes.is_some() || config.runtime.is_some() {
         return None;
@@ -98,7 +98,7 @@ pub async fn advice(config: &AgentConfig, places: &Places) -> Option<Advice> {
 async fn answers(socket: &Path) -> bool {
     let asked = Socket::new(socket);
     let answer = asked.bytes("/_ping");
-    matches!(tokio::time::timeout(LOOK_MAX, answer).await, Ok(Ok(_)))
+    matches!(tokio::time::timeout(PROBE_TIMEOUT, answer).await, Ok(Ok(_)))
 }
 
 fn is_usable(path: &Path) -> bool {
@@ -108,17 +108,17 @@ fn is_usable(path: &Path) -> bool {
 impl Advice {
     fn before(&self) -> &'static str {
         if self.pretended {
-            "; until now this agent only simulated, and what it reported as installed never ran \
-             (`runtime = \"simulated\"` brings that back)"
+            "; until now this agent only simulated workloads: what it reported as installed never ran \
+             (`runtime = \"simulated\"` enables this again)"
         } else {
             ""
         }
     }
 
-    /// Several lines for a terminal, with what can be pasted standing apart.
-    pub fn for_a_terminal(&self) -> String {
+    /// Several lines for a terminal, with the configuration lines in separate blocks.
+    pub fn terminal_text(&self) -> String {
         let file = self.file.display();
-        let mut text = format!("This device runs no applications yet: no runtime is switched on{}.\n", self.before());
+        let mut text = format!("This device cannot run applications: no runtime is switched on{}.\n", self.before());
         for Found { what, lines } in &self.found {
             let lines: Vec<_> = lines.iter().map(|line| format!("  {line}\n")).collect();
             let _ = writeln!(text, "Found: {what}. To use it, add to {file}:\n\n{}", lines.concat());
@@ -126,11 +126,11 @@ impl Advice {
         if self.found.is_empty() {
             let _ = writeln!(
                 text,
-                "Nothing to run them with was found here: install Docker or Podman with Compose and add `[compose]` to {file},\n\
-                 or name a cluster there with `[kubernetes]`."
+                "No engine was found: install Docker or Podman with Compose and add `[compose]` to {file},\n\
+                 or configure a cluster there with `[kubernetes]`."
             );
         }
-        text + "An agent that runs already has to be restarted for it.\n"
+        text + "Restart a running agent afterwards.\n"
     }
 }
 
@@ -138,7 +138,7 @@ impl Advice {
 impl fmt::Display for Advice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let file = self.file.display();
-        write!(f, "this device runs no applications, every deployment for it fails{}: ", self.before())?;
+        write!(f, "this device cannot run applications, every deployment for it fails{}: ", self.before())?;
         for Found { what, lines } in &self.found {
             let lines: Vec<_> = lines.iter().map(|line| format!("`{line}`")).collect();
             write!(f, "{what}, add {} to `{file}`; ", lines.join(" and below it "))?;

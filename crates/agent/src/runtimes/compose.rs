@@ -1,10 +1,10 @@
 //! Compose deployments on Docker, or on Podman through its socket: one project per component.
 //!
-//! `state_dir/compose/<project>/files` holds the component's archive as it was sent, beside data that services keep
-//! there by relative mounts. The compose file is never changed: what is ours comes from a second file. Images are pulled
-//! by the engine before anything is stopped; `compose up` then recreates only what differs, and never pulls.
+//! `state_dir/compose/<project>/files` holds the archive of the component as received, next to data of services with
+//! relative mounts. The compose file is never changed: the agent adds a second file. The engine pulls images before
+//! anything stops; `compose up` then recreates only what differs, and never pulls.
 
-mod collection;
+mod image_gc;
 mod containers;
 mod fetched;
 mod files;
@@ -22,11 +22,11 @@ use super::ledger::Entry;
 use super::program::Program;
 use crate::artifacts::{Artifacts, COMPOSE, unpack_component};
 use crate::config::{ComposeConfig, TelemetryConfig};
-use crate::machine::io::{ApplyWork, FailureKind, SeenComponent, WorkFailure};
+use crate::machine::io::{ApplyWork, FailureKind, ObservedComponent, WorkFailure};
 use crate::preload::Preload;
-use collection::Collection;
 use containers::Applied;
 use futures_util::FutureExt as _;
+use image_gc::PulledImages;
 use preloaded::PreloadedImages;
 use project::Project;
 use serde_json::{Value, json};
@@ -37,15 +37,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// A hung program must not hold a component for ever; the timeout of the component comes first as a rule.
+/// A hung program must not block a component forever; usually the timeout of the component comes first.
 const PROGRAM_MAX: Duration = Duration::from_hours(1);
 /// Containers are asked to stop before they are killed; compose gives each ten seconds.
 const DOWN_MAX: Duration = Duration::from_mins(10);
-/// Between two tries to hear the engine's events.
-const LISTEN_PAUSE: Duration = Duration::from_secs(2);
-/// How long after a failure the end of the engine may be noticed: what fails first is a matter of microseconds.
-const LINE_PAUSE: Duration = Duration::from_millis(250);
-/// A label nothing has: a line that only says when the engine ends.
+/// Delay between two attempts to subscribe to engine events.
+const SUBSCRIBE_RETRY: Duration = Duration::from_secs(2);
+/// How long after a failure the stop of the engine may be detected.
+const ENGINE_STOP_GRACE: Duration = Duration::from_millis(250);
+/// A label that no container has: the event stream only ends when the engine stops.
 const LINE: &str = "org.margrave.line";
 
 pub struct Compose {
@@ -55,11 +55,11 @@ pub struct Compose {
     folder: PathBuf,
     telemetry: TelemetryConfig,
     artifacts: Arc<Artifacts>,
-    collection: Collection,
+    collection: PulledImages,
     preloaded: PreloadedImages,
-    /// Kept between two calls of `changed`, so that nothing is missed between them.
+    /// Kept between two calls of `changed`, so that no event is lost.
     events: Mutex<Option<Lines>>,
-    /// The engine was away since this was last asked.
+    /// The engine restarted since the last query.
     ended: AtomicBool,
 }
 
@@ -76,7 +76,7 @@ impl Compose {
             socket: Socket::new(&socket),
             command,
             certificates,
-            collection: Collection::open(&folder),
+            collection: PulledImages::open(&folder),
             preloaded: PreloadedImages::new(&folder),
             folder,
             telemetry: telemetry.clone(),
@@ -90,14 +90,14 @@ impl Compose {
         self.folder.join(project)
     }
 
-    /// `docker compose`, with nothing of the agent's environment but what programs need.
+    /// `docker compose`, with a minimal environment.
     fn program(&self, deadline: Duration) -> Program {
         let (program, arguments) =
             self.command.split_first().map_or(("docker", &[][..]), |(first, rest)| (first, rest));
         let mut program = Program::new(program, deadline)
             .arguments(arguments)
             .variable("DOCKER_HOST", self.socket.address())
-            // Nobody's logins, and nobody's context.
+            // No logins or contexts of users.
             .variable("DOCKER_CONFIG", self.folder.join("docker-config"));
         if let Some(home) = std::env::var_os("HOME") {
             program = program.variable("HOME", home);
@@ -109,9 +109,9 @@ impl Compose {
         self.socket.bytes("/_ping").await.map(|_| ()).map_err(from_socket)
     }
 
-    /// Does a step while holding a line to the engine. One that ended meanwhile, and may be back already, says nothing
-    /// about the deployment, whatever the step complains of.
-    async fn on_the_line<T>(
+    /// Runs a step while watching the engine. If the engine stopped meanwhile, even if it runs again, the error of the
+    /// step is not a fault of the deployment.
+    async fn run_watched<T>(
         &self,
         step: impl std::future::Future<Output = Result<T, WorkFailure>>,
     ) -> Result<T, WorkFailure> {
@@ -121,14 +121,14 @@ impl Compose {
             other => return other,
         };
         let end = async { while let Ok(Some(_)) = line.next().await {} };
-        let ended = tokio::time::timeout(LINE_PAUSE, end).await.is_ok();
+        let ended = tokio::time::timeout(ENGINE_STOP_GRACE, end).await.is_ok();
         if ended || self.is_there().await.is_err() {
-            return Err(unavailable(format!("the container engine ended meanwhile: {}", failure.message)));
+            return Err(unavailable(format!("the container engine stopped meanwhile: {}", failure.message)));
         }
         Err(failure)
     }
 
-    /// Fetches and takes apart what the document asks for.
+    /// Fetches and unpacks the component of the document.
     async fn load(&self, work: &ApplyWork) -> Result<Project, WorkFailure> {
         let component = component(work);
         let holder = holder(work);
@@ -179,7 +179,7 @@ impl Compose {
         Ok(())
     }
 
-    /// A copy for containers: they may read it whoever they run as.
+    /// A copy for containers, readable by every user.
     fn telemetry_certificate(&self, project: &Project) -> Result<Option<PathBuf>, WorkFailure> {
         let Some(source) = &self.telemetry.certificate else { return Ok(None) };
         let target = project.folder.join("collector-ca.pem");
@@ -213,7 +213,7 @@ impl Compose {
 
     async fn purge_volumes(&self, project: &str) -> Result<(), SocketError> {
         let label = format!("{}={project}", names::PROJECT);
-        let found = self.socket.get(&format!("/volumes?filters={}", socket::labelled(&label))).await?;
+        let found = self.socket.get(&format!("/volumes?filters={}", socket::labeled(&label))).await?;
         for volume in found["Volumes"].as_array().into_iter().flatten() {
             let Some(name) = volume["Name"].as_str() else { continue };
             match self.socket.delete(&format!("/volumes/{}", socket::query(name))).await {
@@ -224,19 +224,19 @@ impl Compose {
         Ok(())
     }
 
-    /// Notices the end of the engine though nobody waits for its events at this moment.
-    fn mind_the_end(&self) {
+    /// Detects the stop of the engine while no call of `changed` waits for events.
+    fn detect_engine_stop(&self) {
         let Ok(mut events) = self.events.try_lock() else { return };
-        while let Some(told) = events.as_mut().and_then(|stream| stream.next().now_or_never()) {
-            // What happened is a reason to look, and this is before a look.
-            if !matches!(told, Ok(Some(_))) {
+        while let Some(pending_event) = events.as_mut().and_then(|stream| stream.next().now_or_never()) {
+            // Pending events only request an observation, which follows anyway.
+            if !matches!(pending_event, Ok(Some(_))) {
                 self.ended.store(true, Ordering::Relaxed);
                 *events = None;
             }
         }
     }
 
-    /// Until something of ours happens to a container.
+    /// Waits for an event of our containers.
     async fn listen(&self) {
         let mut events = self.events.lock().await;
         loop {
@@ -246,18 +246,18 @@ impl Compose {
                     Ok(stream) => (stream, true),
                     Err(_) => {
                         self.ended.store(true, Ordering::Relaxed);
-                        tokio::time::sleep(LISTEN_PAUSE).await;
+                        tokio::time::sleep(SUBSCRIBE_RETRY).await;
                         continue;
                     }
                 },
             };
             let stream = events.insert(stream);
             if fresh {
-                // Whatever happened while nobody listened.
+                // Covers events before the subscription.
                 return;
             }
             match stream.next().await {
-                Ok(Some(event)) if containers::is_telling(&event) => return,
+                Ok(Some(event)) if containers::is_relevant(&event) => return,
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => {
                     self.ended.store(true, Ordering::Relaxed);
@@ -275,7 +275,7 @@ fn project_of(entry: &Entry) -> String {
 
 fn from_socket(error: SocketError) -> WorkFailure {
     match error {
-        SocketError::Silent { .. } => unavailable(error.to_string()),
+        SocketError::Unreachable { .. } => unavailable(error.to_string()),
         SocketError::Refused { .. } | SocketError::Failed(_) => failed(error.to_string()),
     }
 }
@@ -286,38 +286,38 @@ impl Engine for Compose {
     }
 
     fn prepare<'a>(&'a self, work: &'a ApplyWork, _: Option<&'a Entry>) -> Future<'a, Result<Value, WorkFailure>> {
-        Box::pin(self.on_the_line(self.prepare_one(work)))
+        Box::pin(self.run_watched(self.prepare_one(work)))
     }
 
     fn apply<'a>(&'a self, work: &'a ApplyWork, _: &'a Entry) -> Future<'a, Result<(), WorkFailure>> {
-        Box::pin(self.on_the_line(self.apply_one(work)))
+        Box::pin(self.run_watched(self.apply_one(work)))
     }
 
     fn remove<'a>(&'a self, entry: &'a Entry) -> Future<'a, Result<(), WorkFailure>> {
-        Box::pin(self.on_the_line(self.remove_one(entry)))
+        Box::pin(self.run_watched(self.remove_one(entry)))
     }
 
-    fn observe<'a>(&'a self, entries: &'a [Entry]) -> Future<'a, Result<Vec<SeenComponent>, String>> {
+    fn observe<'a>(&'a self, entries: &'a [Entry]) -> Future<'a, Result<Vec<ObservedComponent>, String>> {
         Box::pin(async move {
-            self.mind_the_end();
+            self.detect_engine_stop();
             let mut seen = Vec::new();
             for entry in entries {
                 let name = project_of(entry);
                 let found = self.containers(&name).await.map_err(|error| {
-                    if matches!(error, SocketError::Silent { .. }) {
+                    if matches!(error, SocketError::Unreachable { .. }) {
                         self.ended.store(true, Ordering::Relaxed);
                     }
                     error.to_string()
                 })?;
                 let applied = Applied::read(&self.project_folder(&name));
                 let (run, differs) = containers::judge(&found, applied.as_ref());
-                seen.push(SeenComponent { digest: entry.digest.clone(), run, differs });
+                seen.push(ObservedComponent { digest: entry.digest.clone(), run, differs });
             }
             Ok(seen)
         })
     }
 
-    fn came_back(&self) -> bool {
+    fn has_restarted(&self) -> bool {
         self.ended.swap(false, Ordering::Relaxed)
     }
 
@@ -335,7 +335,7 @@ impl Engine for Compose {
             let found = self.containers(&project_of(entry)).await.map_err(|error| error.to_string())?;
             let mut text = String::new();
             for container in &found {
-                text.push_str(&self.last_words(container, lines).await.map_err(|error| error.to_string())?);
+                text.push_str(&self.last_log_lines(container, lines).await.map_err(|error| error.to_string())?);
             }
             Ok(text)
         })

@@ -4,14 +4,14 @@ use super::engine::{Engine, component, failed, unavailable};
 use super::ledger::{Entry, Ledger};
 use super::{Future, LogsWanted, Runtime};
 use crate::disk::DiskError;
-use crate::machine::io::{ApplyWork, Observation, RemoveWork, Run, SeenComponent, SeenDeployment, WorkFailure};
+use crate::machine::io::{ApplyWork, Observation, ObservedComponent, ObservedDeployment, RemoveWork, Run, WorkFailure};
 use crate::preload::Preload;
 use indexmap::IndexMap;
 use margo::DeploymentId;
 use margrave_core::policy::{OnRemoval, Policy};
 use std::path::Path;
 
-/// Everything this agent can run.
+/// All engines of this agent.
 pub struct Engines {
     all: Vec<Box<dyn Engine>>,
     ledger: Ledger,
@@ -19,11 +19,11 @@ pub struct Engines {
 }
 
 impl Engines {
-    /// Keeps its ledger in `folder`.
+    /// The ledger is in `folder`.
     pub fn open(folder: &Path, engines: Vec<Box<dyn Engine>>) -> Result<Self, DiskError> {
         crate::disk::create_private_dir(folder).map_err(|source| DiskError::Io { path: folder.to_owned(), source })?;
         let types: Vec<_> = engines.iter().map(|engine| engine.deployment_type()).collect();
-        // Once per agent, and an agent is a process.
+        // Once per agent process.
         Ok(Self { all: engines, ledger: Ledger::open(folder)?, types: types.leak() })
     }
 
@@ -64,7 +64,7 @@ impl Engines {
 
     async fn look(&self) -> Result<Observation, String> {
         let entries = self.ledger.entries();
-        let mut seen: IndexMap<DeploymentId, SeenDeployment> = IndexMap::new();
+        let mut seen: IndexMap<DeploymentId, ObservedDeployment> = IndexMap::new();
         let mut restarted = Vec::new();
         let mut problems = Vec::new();
         let mut answered = self.all.is_empty();
@@ -74,7 +74,7 @@ impl Engines {
             match engine.observe(&own).await {
                 Ok(found) => {
                     answered = true;
-                    if engine.came_back() {
+                    if engine.has_restarted() {
                         restarted.extend(own.iter().map(|entry| entry.deployment));
                     }
                     for (entry, found) in own.iter().zip(found) {
@@ -104,20 +104,21 @@ impl Engines {
     }
 }
 
-/// A deployment of which a part cannot be told is not known.
-fn note(seen: &mut IndexMap<DeploymentId, SeenDeployment>, entry: &Entry, found: Option<SeenComponent>) {
+/// A deployment with a component in unknown state is unknown.
+fn note(seen: &mut IndexMap<DeploymentId, ObservedDeployment>, entry: &Entry, found: Option<ObservedComponent>) {
     let device = entry.device.clone();
     let Some(mut found) = found else {
-        seen.insert(entry.deployment, SeenDeployment::Unknown { device });
+        seen.insert(entry.deployment, ObservedDeployment::Unknown { device });
         return;
     };
     if !entry.finished {
-        // Whatever runs of it: it was not brought to its end, so it is applied again.
-        found.run = Run::Stopped { message: "was begun and not finished".to_owned() };
+        // It was not applied completely, so it is applied again.
+        found.run = Run::Stopped { message: "was not applied completely".to_owned() };
     }
-    let known =
-        seen.entry(entry.deployment).or_insert_with(|| SeenDeployment::Known { device, components: IndexMap::new() });
-    if let SeenDeployment::Known { components, .. } = known {
+    let known = seen
+        .entry(entry.deployment)
+        .or_insert_with(|| ObservedDeployment::Known { device, components: IndexMap::new() });
+    if let ObservedDeployment::Known { components, .. } = known {
         components.insert(entry.component.clone(), found);
     }
 }
@@ -133,7 +134,7 @@ impl Runtime for Engines {
 
     fn remove(&self, work: RemoveWork) -> Future<'_, Result<(), WorkFailure>> {
         Box::pin(async move {
-            // What was installed last goes first.
+            // In reverse order of installation.
             for entry in self.of_deployment(work.deployment, work.component.as_deref()).iter().rev() {
                 self.remove_one(entry).await?;
             }
@@ -164,7 +165,7 @@ impl Runtime for Engines {
             let LogsWanted { deployment, component, lines } = wanted;
             let entries = self.of_deployment(deployment, component.as_deref());
             if entries.is_empty() {
-                return Err(format!("nothing of deployment {deployment} is on this device"));
+                return Err(format!("deployment {deployment} is not on this device"));
             }
             let mut text = String::new();
             for entry in &entries {

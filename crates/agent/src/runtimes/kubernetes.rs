@@ -1,8 +1,8 @@
-//! Kubernetes: Helm releases and plain manifests, each component an instance of its own with a stable name.
+//! Kubernetes: Helm releases and plain manifests, each component an instance with a stable name.
 //!
-//! What a chart renders to or an archive holds is a set of objects. They are dressed (labels, credentials for images,
-//! telemetry), checked against the cluster before anything changes, brought there by Helm or by server-side apply, waited
-//! for, and written down as the cluster took them, so that later looks can say what somebody changed.
+//! A rendered chart or an archive is a set of objects. The agent decorates them (labels, image credentials, telemetry),
+//! checks them against the cluster before any change, applies them with Helm or server-side apply, waits for them, and
+//! records them as the cluster stored them, so that later observations can detect drift.
 
 // Suggested reading order.
 pub mod names;
@@ -12,7 +12,7 @@ pub mod client;
 mod cluster;
 mod namespace;
 mod set;
-mod dress;
+mod decorate;
 mod apply;
 mod jobs;
 mod readiness;
@@ -24,7 +24,7 @@ mod observe;
 mod logins;
 mod listen;
 mod remove;
-mod way;
+mod cluster_engine;
 mod helm;
 mod pointer;
 mod manifests;
@@ -36,7 +36,7 @@ pub use manifests::Manifests;
 use crate::config::KubernetesConfig;
 use access::Source;
 
-/// Where the way to the cluster is looked for.
+/// The source of the cluster access.
 fn source(config: &KubernetesConfig) -> Source {
     match &config.kubeconfig {
         Some(path) => Source::File { path: path.clone(), context: config.context.clone() },
@@ -44,7 +44,7 @@ fn source(config: &KubernetesConfig) -> Source {
     }
 }
 
-/// Whether there is a way to the cluster, without going it.
+/// Checks the cluster access without connecting.
 pub fn check_access(config: &KubernetesConfig) -> Result<(), String> {
     source(config).read().map(|_| ())
 }

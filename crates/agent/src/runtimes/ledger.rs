@@ -1,7 +1,7 @@
-//! What was begun and not removed, on disk, written before an engine acts.
+//! The durable list of components that were started and not removed, written before an engine acts.
 //!
-//! Engines forget (a container is removed by hand, a release deleted), and an agent may die between two steps. The
-//! ledger is the one place that knows what this agent is responsible for; what is not in it is never touched.
+//! Workloads disappear from engines (a container is removed manually, a release deleted), and an agent may die between
+//! two steps. Only the ledger knows what this agent is responsible for; everything else is never touched.
 
 use crate::disk::{DiskError, read_record, write_record};
 use margo::{DeploymentId, DeviceId, Digest};
@@ -11,26 +11,26 @@ use std::sync::{Mutex, PoisonError};
 
 const FILE: &str = "ledger.json";
 
-/// One component that was begun.
+/// One component.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
     pub deployment: DeploymentId,
     pub device: DeviceId,
     pub component: String,
-    /// Which engine made it.
+    /// Its engine.
     pub deployment_type: String,
-    /// Of the deployment YAML it was last begun from.
+    /// Digest of the deployment YAML of the last apply.
     pub digest: Digest,
-    /// Data volumes go with it when it is removed.
+    /// Data volumes are deleted with it.
     pub purge: bool,
-    /// Applied to the end; `false` from the moment it is begun.
+    /// Applied completely; `false` from the start of an apply.
     pub finished: bool,
-    /// The engine's own: project, release, namespace, objects.
+    /// Data of the engine: project, release, namespace, objects.
     pub data: serde_json::Value,
 }
 
-/// All entries, durable before anybody acts on them.
+/// All entries, durable before an engine acts on them.
 #[derive(Debug)]
 pub struct Ledger {
     path: PathBuf,
@@ -38,7 +38,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Reads `folder/ledger.json`. A ledger that cannot be read at all is an error: acting without it would lose track.
+    /// Reads `folder/ledger.json`. An unreadable ledger is an error: without it the agent would lose track.
     pub fn open(folder: &Path) -> Result<Self, DiskError> {
         let path = folder.join(FILE);
         let mut damaged = None;
@@ -59,7 +59,7 @@ impl Ledger {
         entries.iter().find(|entry| entry.deployment == deployment && entry.component == component).cloned()
     }
 
-    /// Puts an entry in the place of the one for the same component.
+    /// Replaces the entry of the same component.
     pub fn put(&self, entry: Entry) -> Result<(), DiskError> {
         self.change(|entries| {
             let same = |known: &&mut Entry| known.deployment == entry.deployment && known.component == entry.component;
@@ -76,7 +76,7 @@ impl Ledger {
         })
     }
 
-    /// Nobody is told of a change before it is durable.
+    /// A change is visible only after it is durable.
     fn change(&self, change: impl FnOnce(&mut Vec<Entry>)) -> Result<(), DiskError> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = entries.clone();
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_begun_is_known_after_a_restart() {
+    fn the_ledger_survives_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let ledger = Ledger::open(folder.path()).unwrap();
         ledger.put(entry("web", false)).unwrap();
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_ledger_is_not_an_empty_one() {
+    fn a_damaged_ledger_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join(FILE), "nonsense").unwrap();
         assert!(Ledger::open(folder.path()).is_err());

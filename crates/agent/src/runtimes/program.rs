@@ -1,4 +1,4 @@
-//! Running a program of the machine (docker, helm): a deadline, bounded output, nothing left running when dropped.
+//! Runs programs (docker, helm) with a deadline and bounded output; nothing keeps running after a drop.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -7,26 +7,26 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
-/// What is read of standard output: lists of containers and rendered charts are far smaller.
+/// Limit for standard output: lists of containers and rendered charts are far smaller.
 const OUTPUT_BYTES_MAX: usize = 32 << 20;
-/// What is kept of standard error, from its end.
-const COMPLAINT_BYTES_MAX: usize = 64 << 10;
-/// What a failure quotes of it: the last lines say why.
+/// How much of the end of standard error is kept.
+const ERROR_BYTES_MAX: usize = 64 << 10;
+/// How much of it a failure quotes: the last lines have the reason.
 const QUOTED_CHARS_MAX: usize = 600;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
-    #[error("`{name}` cannot be started: {source}; install it, or name it in the agent's settings")]
+    #[error("`{name}` cannot be started: {source}; install it, or configure it in the agent's settings")]
     Start {
         name: String,
         #[source]
         source: std::io::Error,
     },
-    #[error("`{name}` was not finished after {} s", after.as_secs())]
+    #[error("`{name}` did not finish within {} s", after.as_secs())]
     Deadline { name: String, after: Duration },
     #[error("`{name}` printed more than {OUTPUT_BYTES_MAX} bytes")]
     TooMuch { name: String },
-    #[error("`{name}` could not be followed: {source}")]
+    #[error("the output of `{name}` could not be read: {source}")]
     Follow {
         name: String,
         #[source]
@@ -34,7 +34,7 @@ pub enum ProgramError {
     },
 }
 
-/// One call of a program. The environment is empty but for what is added and `PATH`.
+/// One call of a program. The environment contains only `PATH` and the added variables.
 #[derive(Debug, Clone)]
 pub struct Program {
     path: PathBuf,
@@ -49,18 +49,18 @@ pub struct Program {
 pub struct Output {
     pub status: ExitStatus,
     pub stdout: Vec<u8>,
-    /// Its end, when it is long.
+    /// Only its end, if it is long.
     pub stderr: String,
 }
 
 impl Output {
-    /// What the program says against it: its last words, in one line.
+    /// The last lines of standard error, in one line.
     pub fn complaint(&self) -> String {
         let text: Vec<&str> = self.stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         let text = text.join("; ");
         let skip = text.chars().count().saturating_sub(QUOTED_CHARS_MAX);
         let text: String = text.chars().skip(skip).collect();
-        if text.is_empty() { format!("it ended with {}", self.status) } else { text }
+        if text.is_empty() { format!("it exited with {}", self.status) } else { text }
     }
 }
 
@@ -100,7 +100,7 @@ impl Program {
         self
     }
 
-    /// Given on standard input: where secrets belong that a program takes no other way.
+    /// Standard input: for secrets that a program accepts in no other way.
     #[must_use]
     pub fn input(mut self, bytes: Vec<u8>) -> Self {
         self.input = Some(bytes);
@@ -108,7 +108,7 @@ impl Program {
     }
 
     fn name(&self) -> String {
-        // Never the arguments: they may be long, and some hold values of parameters.
+        // Without arguments: they may be long, and may contain parameter values.
         self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned()
     }
 
@@ -122,7 +122,7 @@ impl Program {
             .stdin(if self.input.is_some() { Stdio::piped() } else { Stdio::null() })
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // Programs start others (`docker` its plugins): the group is ended, not its head alone.
+            // Programs start others (`docker` its plugins): the whole process group is killed.
             .process_group(0)
             .kill_on_drop(true);
         if let Some(path) = std::env::var_os("PATH") {
@@ -144,7 +144,7 @@ impl Program {
         let input = self.input.clone().unwrap_or_default();
         let give = async move {
             if let Some(mut stdin) = stdin {
-                // A program that does not want its input says so by its status.
+                // A program that does not read its input reports it by its status.
                 let _ = stdin.write_all(&input).await;
             }
         };
@@ -162,13 +162,13 @@ impl Program {
     }
 }
 
-/// A program that runs; it and what it started end with this value.
+/// A running program; dropping this value kills it and its children.
 #[derive(Debug)]
 pub struct Running(pub Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Still running only when it was not waited for.
+        // Still running only if it was not awaited.
         let group = self.0.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
         if let Some(group) = group {
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
@@ -176,7 +176,7 @@ impl Drop for Running {
     }
 }
 
-/// All of it; `None` when it is more than `max`.
+/// The whole output; `None` if it exceeds `max`.
 async fn read(from: Option<impl AsyncRead + Unpin>, max: usize) -> std::io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     let Some(from) = from else { return Ok(Some(bytes)) };
@@ -184,7 +184,7 @@ async fn read(from: Option<impl AsyncRead + Unpin>, max: usize) -> std::io::Resu
     Ok((bytes.len() <= max).then_some(bytes))
 }
 
-/// Its end.
+/// The end of the output.
 async fn read_end(from: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec<u8>> {
     let mut kept = Vec::new();
     let Some(mut from) = from else { return Ok(kept) };
@@ -195,8 +195,8 @@ async fn read_end(from: Option<impl AsyncRead + Unpin>) -> std::io::Result<Vec<u
             return Ok(kept);
         }
         kept.extend_from_slice(&buffer[..count]);
-        if kept.len() > 2 * COMPLAINT_BYTES_MAX {
-            kept.drain(..kept.len() - COMPLAINT_BYTES_MAX);
+        if kept.len() > 2 * ERROR_BYTES_MAX {
+            kept.drain(..kept.len() - ERROR_BYTES_MAX);
         }
     }
 }
@@ -210,20 +210,20 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn output_input_and_status_are_handed_over() {
+    async fn passes_output_input_and_status() {
         let output = shell("cat; echo no >&2; exit 3").input(b"yes".to_vec()).run().await.unwrap();
         assert_eq!((output.stdout.as_slice(), output.status.code()), (b"yes".as_slice(), Some(3)));
         assert_eq!(output.complaint(), "no");
     }
 
     #[tokio::test]
-    async fn nothing_of_the_agents_environment_is_handed_on() {
+    async fn does_not_pass_the_agent_environment() {
         let output = shell("echo $HOME-$ANSWER").variable("ANSWER", "42").run().await.unwrap();
         assert_eq!(output.stdout, b"-42\n");
     }
 
     #[tokio::test]
-    async fn what_takes_too_long_is_ended_with_all_it_started() {
+    async fn kills_a_late_program_with_its_children() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("pid");
         let text = format!("sleep 1000 & echo $! > {}; wait", file.display());
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_that_is_not_there_is_named() {
+    async fn names_a_missing_program() {
         let error = Program::new("/no/such/program", Duration::from_secs(1)).run().await.unwrap_err();
         assert!(error.to_string().starts_with("`program` cannot be started"), "{error}");
     }

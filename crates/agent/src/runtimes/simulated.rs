@@ -1,7 +1,7 @@
-//! A runtime that runs nothing: it remembers what would run, and can be slow, fail, drift and lose children on demand.
+//! A simulated runtime: it records workloads, and can be slow, fail, drift and lose children on demand.
 //!
-//! Its world is a durable file, so that a restarted agent finds what "runs". How it behaves is written in a TOML file
-//! that is read again before every action, so that trouble can be made and cured while the agent works.
+//! Its world is a durable file, so that a restarted agent finds its simulated workloads. A TOML file controls its
+//! behavior and is read before every action, so that faults can be injected while the agent runs.
 
 pub mod script;
 pub mod world;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use world::World;
 
-/// What would run.
+/// The simulated workloads.
 pub const WORLD_FILE: &str = "simulated-world.json";
 
 /// The simulated engine of one agent.
@@ -32,7 +32,7 @@ enum Source {
 }
 
 impl Simulated {
-    /// Keeps its world in `folder/simulated-world.json`; behaves as `script` says, if that file exists.
+    /// The world is in `folder/simulated-world.json`; `script` controls its behavior, if that file exists.
     pub fn open(folder: &Path, script: Option<PathBuf>) -> Result<Self, DiskError> {
         let world_path = folder.join(WORLD_FILE);
         let mut damaged = None;
@@ -46,7 +46,7 @@ impl Simulated {
         Ok(Self { world_path: Some(world_path), script, world: Mutex::new(world) })
     }
 
-    /// Keeps its world in memory, for tests and demonstrations.
+    /// The world is in memory, for tests and demonstrations.
     pub fn in_memory(script: Script) -> Self {
         Self { world_path: None, script: Source::Fixed(script), world: Mutex::new(World::default()) }
     }
@@ -61,11 +61,11 @@ impl Simulated {
     }
 
     fn world(&self) -> MutexGuard<'_, World> {
-        // A panic elsewhere leaves at worst a change that was not written, which is what a crash does.
+        // A panic elsewhere leaves at worst an unwritten change, as after a crash.
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the world and makes the change durable before anybody is told.
+    /// Changes the world and makes the change durable before returning.
     fn change<T>(&self, change: impl FnOnce(&mut World) -> T) -> Result<T, WorkFailure> {
         let mut world = self.world();
         let mut next = world.clone();
@@ -94,7 +94,7 @@ impl Runtime for Simulated {
                 self.change(|world| world.begin(&work))?;
                 tokio::time::sleep(delay).await;
             }
-            // Read again: the script may have been changed while this was slow.
+            // Read again: the script may have changed during the delay.
             let script = self.script()?;
             self.change(|world| world.apply(&work, &script))?
         })

@@ -1,4 +1,4 @@
-//! What every container is told about the collector of this device (OBS-05).
+//! Environment variables for every container: the collector of this device (OBS-05).
 
 use crate::config::TelemetryConfig;
 use serde_json::{Map, Value, json};

@@ -1,6 +1,6 @@
-//! The preloaded desired state: looked at when there is one, and again only when it or the identity has changed.
+//! The preloaded desired state: read once, and again only if it or the identity has changed.
 
-use super::keeper::Keeper;
+use super::connection::ConnectionManager;
 use crate::identity::IdentityFiles;
 use crate::preload::{self, Preload};
 use margo::Digest;
@@ -9,13 +9,13 @@ use std::time::SystemTime;
 
 #[derive(Debug, Default)]
 pub(super) struct Watch {
-    /// Of the identity, and the file as it was.
+    /// The identity and the file at the last read.
     seen: Option<(Digest, Option<SystemTime>, u64)>,
     found: Option<Arc<Preload>>,
 }
 
-impl Keeper {
-    /// A desired state to begin with; why it is refused is said once. Nothing while there is no identity to verify it.
+impl ConnectionManager {
+    /// The preloaded desired state; a rejection is returned once. `None` without an identity to verify it.
     pub(super) fn preload(&mut self) -> Option<Result<Arc<Preload>, String>> {
         let path = self.config.boot.preload.clone()?;
         let metadata = std::fs::metadata(&path).ok()?;
@@ -30,7 +30,7 @@ impl Keeper {
         Some(read)
     }
 
-    /// There is a desired state now; the other one is not needed in memory any more.
+    /// There is a desired state now; frees the preloaded one.
     pub(super) fn forget_preload(&mut self) {
         self.preload.found = None;
     }

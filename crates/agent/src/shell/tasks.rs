@@ -1,4 +1,4 @@
-//! Calls into the runtime that always come to an end with an answer: the machine waits for exactly one.
+//! Calls into the runtime that always return a result: the machine waits for exactly one.
 
 use crate::machine::io::{FailureKind, Observation, WorkFailure, WorkOutcome};
 use crate::runtimes::Future;
@@ -6,17 +6,17 @@ use std::time::Duration;
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
-/// An engine that lists what it runs takes far less; one that hangs must not keep the agent from asking again.
+/// Far above the usual time of an observation; a hanging engine must not block the next one.
 const OBSERVE_MAX: Duration = Duration::from_mins(1);
 
-/// Runs a piece of work to its end, or until it is cancelled; a panic in it is a failure like any other.
+/// Runs a piece of work until it finishes or is cancelled; a panic is a failure like any other.
 pub(super) async fn finish(work: Future<'static, Result<(), WorkFailure>>, cancel: &CancellationToken) -> WorkOutcome {
     let mut task = tokio::spawn(work);
     let ended = tokio::select! {
         ended = &mut task => ended,
         () = cancel.cancelled() => {
             task.abort();
-            // Nothing of it goes on after it was called off; what it just reached counts.
+            // Nothing continues after the cancellation; a result that was just reached counts.
             task.await
         }
     };
@@ -28,7 +28,7 @@ pub(super) async fn finish(work: Future<'static, Result<(), WorkFailure>>, cance
     }
 }
 
-/// Looks at the runtime, within bounds.
+/// Observes the runtime, with a timeout.
 pub(super) async fn look(observe: Future<'static, Result<Observation, String>>) -> Result<Observation, String> {
     let mut task = tokio::spawn(observe);
     match tokio::time::timeout(OBSERVE_MAX, &mut task).await {
@@ -36,7 +36,7 @@ pub(super) async fn look(observe: Future<'static, Result<Observation, String>>) 
         Ok(Err(error)) => Err(broken(error)),
         Err(_) => {
             task.abort();
-            Err(format!("the runtime did not say within {} s what it runs", OBSERVE_MAX.as_secs()))
+            Err(format!("the runtime did not list its workloads within {} s", OBSERVE_MAX.as_secs()))
         }
     }
 }
@@ -46,7 +46,7 @@ fn broken(error: JoinError) -> String {
         let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
         text.or_else(|| payload.downcast_ref::<String>().cloned())
     });
-    format!("the runtime broke off: {}", why.as_deref().unwrap_or("no reason given"))
+    format!("the runtime failed: {}", why.as_deref().unwrap_or("no reason given"))
 }
 
 #[cfg(test)]
@@ -58,14 +58,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_that_panics_is_told_as_failed() {
+    async fn reports_a_panicking_task_as_failed() {
         let cancel = CancellationToken::new();
         let outcome = finish(Box::pin(async { panic!("no such {}", "engine") }), &cancel).await;
-        assert_eq!(outcome, failed("the runtime broke off: no such engine"));
+        assert_eq!(outcome, failed("the runtime failed: no such engine"));
     }
 
     #[tokio::test]
-    async fn work_ends_with_its_result_or_when_it_is_cancelled() {
+    async fn work_returns_its_result_or_is_cancelled() {
         let cancel = CancellationToken::new();
         assert_eq!(finish(Box::pin(async { Ok(()) }), &cancel).await, WorkOutcome::Done);
         let failure = WorkFailure { kind: FailureKind::Failed, message: "no".to_owned() };
@@ -79,18 +79,18 @@ mod tests {
         });
         cancel.cancel();
         assert_eq!(finish(endless, &cancel).await, WorkOutcome::Cancelled);
-        assert_eq!(std::sync::Arc::strong_count(&guard), 1, "nothing of it goes on");
+        assert_eq!(std::sync::Arc::strong_count(&guard), 1, "nothing continues");
     }
 
     #[tokio::test]
-    async fn a_look_that_panics_is_told_as_not_known() {
+    async fn reports_a_panicking_observation_as_unknown() {
         let result = look(Box::pin(async { panic!("no engine") })).await;
-        assert_eq!(result, Err("the runtime broke off: no engine".to_owned()));
+        assert_eq!(result, Err("the runtime failed: no engine".to_owned()));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_look_that_never_ends_is_told_as_not_known() {
+    async fn reports_a_hanging_observation_as_unknown() {
         let result = look(Box::pin(std::future::pending())).await;
-        assert_eq!(result, Err("the runtime did not say within 60 s what it runs".to_owned()));
+        assert_eq!(result, Err("the runtime did not list its workloads within 60 s".to_owned()));
     }
 }

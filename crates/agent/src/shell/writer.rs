@@ -1,4 +1,4 @@
-//! Writes to disk in order, one at a time, away from the threads that must not wait.
+//! Writes to disk in order, one at a time, on a blocking thread.
 
 use crate::disk::StateDir;
 use crate::machine::io::{Input, PersistFailure, Record, WriteId};
@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 #[derive(Debug)]
 pub(super) struct Writer {
-    /// The machine has at most one write of each kind under way, so this stays short.
+    /// The machine has at most one write of each kind in flight, so this stays short.
     jobs: mpsc::UnboundedSender<Job>,
     task: JoinHandle<()>,
 }
@@ -32,7 +32,7 @@ impl Writer {
                         let result = result.unwrap_or_else(|error| {
                             Err(PersistFailure { disk_full: false, message: error.to_string() })
                         });
-                        // Nobody may be listening any more; what was asked for is still written.
+                        // The receiver may be gone; pending writes are still executed.
                         let _ = inputs.send(Input::Persisted { write, result }).await;
                     }
                     Job::Forget(digests) => {
@@ -44,7 +44,7 @@ impl Writer {
         Self { jobs, task }
     }
 
-    /// Writes what was asked for and lets go of the state folder.
+    /// Executes pending writes and releases the state folder.
     pub(super) async fn finish(self) {
         drop(self.jobs);
         let _ = self.task.await;

@@ -14,7 +14,7 @@ fn anchor(mark: u8) -> Vec<u8> {
 }
 
 #[test]
-fn a_newer_bundle_replaces_the_one_held_and_an_older_one_is_refused() {
+fn accepts_a_newer_bundle_and_rejects_an_older_one() {
     // TB-04, TB-05, W-29
     let folder = tempfile::tempdir().unwrap();
     let held = || std::fs::read(fetched_bundle(folder.path())).unwrap();
@@ -26,11 +26,11 @@ fn a_newer_bundle_replaces_the_one_held_and_an_older_one_is_refused() {
     assert_eq!(held(), five);
     let (same, parsed) = bundle(Some(5), 3);
     take(folder.path(), &same, &parsed).unwrap();
-    assert_eq!(held(), same, "an equal sequence is not a step back");
+    assert_eq!(held(), same, "an equal sequence is not older");
 }
 
 #[test]
-fn without_an_anchor_for_the_endpoint_nothing_is_asked() {
+fn sends_nothing_without_a_trust_anchor() {
     // TLS-05
     let error = anchor_of(&AgentConfig::default()).unwrap_err();
     assert!(matches!(error, TrustError::NoAnchor));

@@ -1,4 +1,4 @@
-//! A device under test: engine, registry, manager, and the agent as a process of its own.
+//! A device under test: engine, registry, manager, and the agent as a separate process.
 
 use crate::agent::{Agent, show};
 use margo::Digest;
@@ -16,7 +16,7 @@ pub(crate) const USER: User = User { name: "device", password: "first secret" };
 /// Of the component whose archive the tests push.
 pub(crate) const REPOSITORY: &str = "components/web";
 
-/// One engine for the tests that leave it running; it ends with the last of them.
+/// One engine shared by the tests that do not stop it; it stops with the last of them.
 static SHARED: Mutex<Weak<Docker>> = Mutex::const_new(Weak::new());
 
 pub(crate) struct Device {
@@ -39,7 +39,7 @@ impl DerefMut for Device {
     }
 }
 
-/// A compose file with one service that writes to a volume and says what it was told.
+/// A compose file with one service that writes to a volume and logs its mode.
 pub(crate) fn web(image: &str) -> String {
     format!(
         r#"services:
@@ -55,9 +55,9 @@ volumes:
     )
 }
 
-/// What a deployment document says beyond its usual content.
+/// Additional content of a deployment document.
 #[derive(Default)]
-pub(crate) struct Wish<'a> {
+pub(crate) struct DocumentOptions<'a> {
     pub(crate) revision: &'a str,
     pub(crate) parameters: &'a [(&'a str, &'a str)],
     /// More lines below `properties`, `spec`.
@@ -81,30 +81,31 @@ impl Device {
         Self::with(docker).await
     }
 
-    /// With a registry that sends for tokens.
-    pub(crate) async fn with_tokens(tokens: Tokens) -> Self {
+    /// With a registry that requires tokens.
+    pub(crate) async fn with_token_service(tokens: Tokens) -> Self {
         let docker = Self::shared().await;
         let registry = Registry::start_with_tokens(docker.address(), USER, tokens).await;
         Self::with_registry(docker, registry).await
     }
 
-    /// With an engine of its own, to be ended and started.
+    /// With its own engine, to be stopped and started.
     pub(crate) async fn alone() -> Self {
         Self::with(Arc::new(Docker::start().await)).await
     }
 
-    /// With an engine whose data lies below this folder.
+    /// With an engine whose data is in this folder.
     pub(crate) async fn alone_in(folder: &Path) -> Self {
         Self::with(Arc::new(Docker::start_in(folder).await)).await
     }
 
     /// On Podman, through its socket.
+    #[cfg(feature = "soak")]
     pub(crate) async fn on_podman() -> Self {
         Self::with(Arc::new(Docker::start_podman().await)).await
     }
 
     async fn with(docker: Arc<Docker>) -> Self {
-        // On the bridge, where the engine insists on a certificate it trusts.
+        // On the bridge, where the engine requires a trusted certificate.
         let registry = Registry::start(docker.address(), Some(USER)).await;
         Self::with_registry(docker, registry).await
     }
@@ -132,7 +133,7 @@ impl Device {
     }
 
     /// The deployment document of one component `web`.
-    pub(crate) fn document(&self, wish: &Wish<'_>) -> ServedDeployment {
+    pub(crate) fn document(&self, wish: &DocumentOptions<'_>) -> ServedDeployment {
         let source = format!(
             "          repository: {}\n          revision: {}\n",
             self.registry.repository(REPOSITORY),
@@ -141,7 +142,7 @@ impl Device {
         self.document_from(&source, wish)
     }
 
-    pub(crate) fn document_from(&self, source: &str, wish: &Wish<'_>) -> ServedDeployment {
+    pub(crate) fn document_from(&self, source: &str, wish: &DocumentOptions<'_>) -> ServedDeployment {
         let id = self.id;
         let mut yaml = format!(
             "id: {id}\nmetadata:\n  name: app\n  namespace: plant\n  deviceId: press-07\nspec:\n  applicationId: app\n  \
@@ -162,7 +163,7 @@ impl Device {
         ServedDeployment { id, digest: Digest::of(yaml.as_bytes()), yaml: yaml.into_bytes() }
     }
 
-    pub(crate) fn publish_wish(&mut self, wish: &Wish<'_>) {
+    pub(crate) fn publish_document(&mut self, wish: &DocumentOptions<'_>) {
         let served = self.document(wish);
         self.publish(&[served]);
     }
@@ -171,7 +172,7 @@ impl Device {
     pub(crate) async fn install(&mut self, parameters: &[(&str, &str)]) -> String {
         let image = self.push_image("1").await;
         self.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &web(&image))]).await;
-        self.publish_wish(&Wish { revision: "1.0.0", parameters, ..Wish::default() });
+        self.publish_document(&DocumentOptions { revision: "1.0.0", parameters, ..DocumentOptions::default() });
         self.start();
         self.reaches(State::Installed).await;
         image
@@ -216,7 +217,7 @@ impl Device {
         self.docker.docker(&["exec", container, "/bin/cat", path])
     }
 
-    /// Nothing of ours is left for the next test.
+    /// Cleans up for the next test.
     fn clean(&self) {
         let containers = self.docker.try_docker(&["ps", "--all", "--quiet", "--filter", &self.label()]);
         for container in containers.1.lines().filter(|_| containers.0) {

@@ -1,16 +1,16 @@
-//! What people and accidents do to containers is seen, told and repaired; what is not ours is left alone.
+//! Drift of containers is detected, reported and repaired; containers of others are not touched.
 
-use crate::bench::{Device, USER, Wish};
+use crate::bench::{Device, DocumentOptions, USER};
 use margo::status::State;
 
-/// The deployment is as it was applied again, and says so.
+/// Waits until the deployment is repaired and reported as installed.
 async fn heals(device: &Device, what: &str, mut healed: impl FnMut() -> bool) {
     device.until(what, &mut healed).await;
     device.reaches(State::Installed).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn containers_stopped_paused_or_removed_by_hand_are_repaired() {
+async fn repairs_stopped_paused_and_removed_containers() {
     let mut device = Device::new().await;
     // Only events can be this quick.
     device.observe_period = "10m";
@@ -27,16 +27,16 @@ async fn containers_stopped_paused_or_removed_by_hand_are_repaired() {
     device.docker.docker(&["rm", "--force", &first[0]]);
     heals(&device, "the removed container is made again", || device.containers().len() == 1).await;
     assert_ne!(device.containers(), first);
-    assert_eq!(device.read("/data/starts").lines().count(), 3, "the volume lived through all of it");
+    assert_eq!(device.read("/data/starts").lines().count(), 3, "the volume was kept");
 }
 
-/// What the engine says of a container; nothing of one that has just been replaced.
+/// The inspect output of a container; `None` for one that was just replaced.
 fn inspected(device: &Device, inspect: &[&str], id: &str) -> Option<String> {
     let (found, text) = device.docker.try_docker(&[inspect, &[id]].concat());
     found.then_some(text)
 }
 
-/// What the last repair was told to be about.
+/// The messages of the reported repairs.
 fn repaired(device: &Device) -> Vec<String> {
     let reports = device.fake.reported(device.id);
     let repairs = reports.iter().filter_map(|status| status.error.as_ref()).filter(|error| error.code == "401");
@@ -44,11 +44,11 @@ fn repaired(device: &Device) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_container_changed_or_replaced_by_hand_is_put_right_and_what_differed_is_told() {
+async fn repairs_changed_and_replaced_containers_and_reports_the_differences() {
     let mut device = Device::new().await;
     let image = device.install(&[("MODE", "right")]).await;
     let first = device.containers().remove(0);
-    let told = |device: &Device, words: &str| repaired(device).iter().any(|message| message.contains(words));
+    let is_reported = |device: &Device, words: &str| repaired(device).iter().any(|message| message.contains(words));
 
     // Limits and restart policy.
     let limits = |device: &Device| {
@@ -60,7 +60,7 @@ async fn a_container_changed_or_replaced_by_hand_is_put_right_and_what_differed_
     device.docker.docker(&["update", "--memory", "64m", "--memory-swap", "64m", "--restart", "always", &first]);
     assert_ne!(limits(&device), before);
     heals(&device, "the limit is gone", || limits(&device) == before).await;
-    assert!(told(&device, "other limits, ports or other settings; is repaired"), "{:?}", repaired(&device));
+    assert!(is_reported(&device, "different limits, ports or other settings; repairing"), "{:?}", repaired(&device));
 
     // Put into another network.
     let network = format!("by-hand-{}", device.project());
@@ -69,7 +69,7 @@ async fn a_container_changed_or_replaced_by_hand_is_put_right_and_what_differed_
     let attached =
         |device: &Device| device.docker.docker(&["network", "inspect", "--format", "{{len .Containers}}", &network]);
     heals(&device, "it left the network", || attached(&device) == "0").await;
-    assert!(told(&device, "other networks; is repaired"), "{:?}", repaired(&device));
+    assert!(is_reported(&device, "different networks; repairing"), "{:?}", repaired(&device));
     device.docker.docker(&["network", "rm", &network]);
 
     // Another container in its place: the same name and labels, another command and environment.
@@ -80,7 +80,7 @@ async fn a_container_changed_or_replaced_by_hand_is_put_right_and_what_differed_
     run.extend(labels.lines().flat_map(|label| ["--label", label]));
     run.extend([image.as_str(), "/bin/sleep", "99999"]);
     device.docker.docker(&["rm", "--force", &device.containers()[0]]);
-    // Whoever is first with the name: the agent repairs the gap, or finds the stranger in it.
+    // A race for the name: the agent repairs the gap, or finds the other container in it.
     let (replaced, _) = device.docker.try_docker(&run);
     let mode = |device: &Device| {
         let containers = device.containers();
@@ -91,24 +91,28 @@ async fn a_container_changed_or_replaced_by_hand_is_put_right_and_what_differed_
         mode(&device).contains("MODE=right") && !mode(&device).contains("99999")
     })
     .await;
-    // The repair of the gap may find the stranger in it and put that right as well.
-    assert!(!replaced || told(&device, "environment") || told(&device, "does not run"), "{:?}", repaired(&device));
+    // The repair of the gap may find the other container and replace it as well.
+    assert!(
+        !replaced || is_reported(&device, "environment") || is_reported(&device, "is not running"),
+        "{:?}",
+        repaired(&device)
+    );
 
-    // One too many of them.
+    // One container too many.
     let mut second: Vec<String> =
         run.iter().map(|part| part.replace("container-number=1", "container-number=2")).collect();
     second[3].push_str("-too");
     device.docker.docker(&second.iter().map(String::as_str).collect::<Vec<_>>());
     heals(&device, "one is left", || device.all_containers().len() == 1 && mode(&device).contains("MODE=right")).await;
-    assert!(told(&device, "was added; is repaired"), "{:?}", repaired(&device));
+    assert!(is_reported(&device, "was added; repairing"), "{:?}", repaired(&device));
     assert_eq!(device.read("/data/mode"), "right", "and the volume is the same");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn containers_of_others_are_never_touched() {
+async fn never_touches_containers_of_others() {
     let mut device = Device::new().await;
     let image = device.push_image("1").await;
-    // Somebody else's, even under a name much like ours.
+    // A container of others with a similar name.
     let certificates = device.docker.certificates().join(device.registry.host());
     std::fs::create_dir_all(&certificates).unwrap();
     std::fs::copy(device.registry.ca_file(), certificates.join("ca.crt")).unwrap();
@@ -121,7 +125,11 @@ async fn containers_of_others_are_never_touched() {
     };
     let before = born(&device);
     device.install(&[]).await;
-    device.publish_wish(&Wish { revision: "1.0.0", parameters: &[("COUNT", "2")], ..Wish::default() });
+    device.publish_document(&DocumentOptions {
+        revision: "1.0.0",
+        parameters: &[("COUNT", "2")],
+        ..DocumentOptions::default()
+    });
     device.reaches(State::Installed).await;
     device.publish(&[]);
     device.reaches(State::Removed).await;

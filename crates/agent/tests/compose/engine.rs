@@ -1,21 +1,21 @@
-//! The engine goes away and comes back; the device comes up without any network.
+//! Engine stops and restarts, and reboots without network.
 
-use crate::bench::{Device, REPOSITORY, Wish, web};
+use crate::bench::{Device, DocumentOptions, REPOSITORY, web};
 use margo::status::State;
-use margrave_agent::machine::records::StatusBook;
+use margrave_agent::machine::records::StatusEntries;
 use margrave_testbed::images;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_that_is_away_for_a_while_is_waited_for() {
+async fn waits_for_an_unavailable_engine() {
     let mut device = Device::alone().await;
     let image = device.push_image("1").await;
     device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &web(&image))]).await;
     device.docker.stop();
-    device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "1.0.0", ..DocumentOptions::default() });
     device.start();
-    let told = |device: &Device| device.fake.reported(device.id).pop().and_then(|status| status.error);
-    let waits = |device: &Device| told(device).is_some_and(|error| error.message.contains("does not answer"));
-    device.until("the manager is told of the missing engine", || waits(&device)).await;
+    let last_error = |device: &Device| device.fake.reported(device.id).pop().and_then(|status| status.error);
+    let waits = |device: &Device| last_error(device).is_some_and(|error| error.message.contains("does not answer"));
+    device.until("the missing engine is reported", || waits(&device)).await;
     device.docker.begin().await;
     device.reaches(State::Installed).await;
 
@@ -26,7 +26,7 @@ async fn an_engine_that_is_away_for_a_while_is_waited_for() {
     device.reaches(State::Installed).await;
 }
 
-/// Codes of everything that was told to be wrong.
+/// All reported error codes.
 fn codes(device: &Device) -> Vec<String> {
     device.fake.reported(device.id).into_iter().filter_map(|status| status.error).map(|error| error.code).collect()
 }
@@ -36,7 +36,7 @@ fn policy(text: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_that_ends_in_the_middle_of_a_step_is_no_failure_of_the_deployment() {
+async fn an_engine_stop_during_a_step_is_not_a_deployment_failure() {
     let mut device = Device::alone().await;
     let image = device.registry.push_image("images/web", "1", &images::large("1", 24_000_000)).await;
     let slow = format!(
@@ -44,8 +44,12 @@ async fn an_engine_that_ends_in_the_middle_of_a_step_is_no_failure_of_the_deploy
          healthcheck: {{ test: [\"CMD\", \"/bin/test\", \"-e\", \"/ready\"], interval: 1s, retries: 100 }}\n"
     );
     device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &slow)]).await;
-    // A failure would end it here: nothing is tried again until the manager changes something.
-    device.publish_wish(&Wish { revision: "1.0.0", spec: &policy("onFailure: hold"), ..Wish::default() });
+    // A failure would stop it here: no retry until the deployment changes.
+    device.publish_document(&DocumentOptions {
+        revision: "1.0.0",
+        spec: &policy("onFailure: stop"),
+        ..DocumentOptions::default()
+    });
     device.start();
     device.until("the engine pulls the image", || device.docker.is_pulling()).await;
     device.docker.stop();
@@ -56,7 +60,7 @@ async fn an_engine_that_ends_in_the_middle_of_a_step_is_no_failure_of_the_deploy
     device.reaches(State::Installed).await;
     assert!(codes(&device).iter().all(|code| code == "305"), "{:?}", codes(&device));
 
-    // The container does not listen to being asked, so that stopping takes its time.
+    // The container ignores the stop signal, so that stopping takes long.
     device.publish(&[]);
     device.until("it is being stopped", || device.log().contains("removing: ")).await;
     device.docker.stop();
@@ -67,20 +71,28 @@ async fn an_engine_that_ends_in_the_middle_of_a_step_is_no_failure_of_the_deploy
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_went_down_with_the_engine_comes_up_with_it_whatever_the_drift_policy() {
+async fn restarts_workloads_after_an_engine_restart_with_every_drift_policy() {
     let mut device = Device::alone().await;
     device.install(&[]).await;
     for drift in ["drift: report", "drift: ignore"] {
-        device.publish_wish(&Wish { revision: "1.0.0", spec: &policy(drift), ..Wish::default() });
+        device.publish_document(&DocumentOptions {
+            revision: "1.0.0",
+            spec: &policy(drift),
+            ..DocumentOptions::default()
+        });
         device.reaches(State::Installed).await;
         device.docker.stop();
         device.docker.begin().await;
         device.until(drift, || device.containers().len() == 1).await;
         device.reaches(State::Installed).await;
     }
-    assert!(!codes(&device).contains(&"401".to_owned()), "nobody's hand was on it: {:?}", codes(&device));
-    // A hand on it is another matter, and what it did outlives the engine.
-    device.publish_wish(&Wish { revision: "1.0.0", spec: &policy("drift: report"), ..Wish::default() });
+    assert!(!codes(&device).contains(&"401".to_owned()), "no manual change: {:?}", codes(&device));
+    // A manual change is different: it survives an engine restart.
+    device.publish_document(&DocumentOptions {
+        revision: "1.0.0",
+        spec: &policy("drift: report"),
+        ..DocumentOptions::default()
+    });
     device.reaches(State::Installed).await;
     device.docker.docker(&["stop", &device.containers()[0]]);
     device.reaches(State::Failed).await;
@@ -92,17 +104,25 @@ async fn what_went_down_with_the_engine_comes_up_with_it_whatever_the_drift_poli
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_reboot_what_ran_runs_again_and_what_a_hand_stopped_stays_so() {
+async fn restarts_workloads_after_reboot_except_manually_stopped_ones() {
     let mut device = Device::alone().await;
     device.install(&[]).await;
     for drift in ["drift: report", "drift: ignore"] {
-        device.publish_wish(&Wish { revision: "1.0.0", spec: &policy(drift), ..Wish::default() });
+        device.publish_document(&DocumentOptions {
+            revision: "1.0.0",
+            spec: &policy(drift),
+            ..DocumentOptions::default()
+        });
         device.reaches(State::Installed).await;
         reboot(&mut device).await;
         device.until(drift, || device.containers().len() == 1).await;
         device.reaches(State::Installed).await;
     }
-    device.publish_wish(&Wish { revision: "1.0.0", spec: &policy("drift: report"), ..Wish::default() });
+    device.publish_document(&DocumentOptions {
+        revision: "1.0.0",
+        spec: &policy("drift: report"),
+        ..DocumentOptions::default()
+    });
     device.reaches(State::Installed).await;
     device.docker.docker(&["stop", &device.containers()[0]]);
     device.reaches(State::Failed).await;
@@ -112,18 +132,22 @@ async fn after_a_reboot_what_ran_runs_again_and_what_a_hand_stopped_stays_so() {
     assert!(device.containers().is_empty());
 }
 
-/// Everything ends at once and begins anew, in what the agent takes for another boot of the machine.
+/// Stops everything at once and starts it again as if in another boot of the machine.
 async fn reboot(device: &mut Device) {
     let other = "00000000-0000-4000-8000-000000000000";
     let now = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let record = device.state_dir.join("revisions.json");
     let is_known = |text: &str| text.contains(now.trim());
     device.until("this boot is known", || is_known(&std::fs::read_to_string(&record).unwrap_or_default())).await;
-    // A report is on its way while it is written down: of what was told a moment before the power went nobody knows.
-    device.until("what was told is kept", || last_word_on_disk(device) == device.status().map(|told| told.state)).await;
+    // A report is sent while it is written: wait until it is durable.
+    device
+        .until("the report is durable", || {
+            last_status_on_disk(device) == device.status().map(|last_error| last_error.state)
+        })
+        .await;
     device.kill();
     device.docker.stop();
-    // As if all of it had been written in an earlier one; the head of a record is the digest of the rest.
+    // Rewrites the record with an earlier boot; the head of a record is the digest of the rest.
     let text = std::fs::read_to_string(&record).unwrap();
     let (head, rest) = text.split_once('\n').unwrap();
     let rest = rest.trim_end().replace(now.trim(), other);
@@ -133,15 +157,15 @@ async fn reboot(device: &mut Device) {
     device.start();
 }
 
-fn last_word_on_disk(device: &Device) -> Option<State> {
+fn last_status_on_disk(device: &Device) -> Option<State> {
     let text = std::fs::read_to_string(device.state_dir.join("statuses.json")).ok()?;
     let (_, rest) = text.split_once('\n')?;
-    let book: StatusBook = serde_json::from_str(rest).ok()?;
+    let book: StatusEntries = serde_json::from_str(rest).ok()?;
     book.entries.get(&device.id).map(|entry| entry.status.state)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_device_that_lost_its_memory_touches_nothing_until_it_is_told_and_takes_over_what_runs() {
+async fn adopts_running_workloads_after_loss_of_its_state() {
     let mut device = Device::new().await;
     device.install(&[("MODE", "kept")]).await;
     let started = |device: &Device| {
@@ -158,7 +182,7 @@ async fn a_device_that_lost_its_memory_touches_nothing_until_it_is_told_and_take
     device.fake.state().twist = None;
     device.fake.state().seen.clear();
     device.reaches(State::Installed).await;
-    assert_eq!(started(&device), before, "what runs as wanted is taken over as it is");
+    assert_eq!(started(&device), before, "running workloads are adopted unchanged");
     device.publish(&[]);
     device.reaches(State::Removed).await;
     assert!(device.all_containers().is_empty());
@@ -166,7 +190,7 @@ async fn a_device_that_lost_its_memory_touches_nothing_until_it_is_told_and_take
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_reboot_without_network_everything_runs_again_from_what_the_device_holds() {
+async fn restarts_everything_after_a_reboot_without_network() {
     let mut device = Device::alone().await;
     device.install(&[("MODE", "alone")]).await;
     device.kill();
@@ -184,7 +208,7 @@ async fn after_a_reboot_without_network_everything_runs_again_from_what_the_devi
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_long_absence_a_healthy_container_is_the_same_one() {
+async fn keeps_healthy_containers_after_a_long_absence() {
     let mut device = Device::new().await;
     device.install(&[]).await;
     let held = device.containers();
@@ -193,8 +217,8 @@ async fn after_a_long_absence_a_healthy_container_is_the_same_one() {
     };
     let before = started(&device);
     device.kill();
-    // The fleet went on without it for a long time; its own deployment is as it was, and another one came to it.
-    let own = device.document(&Wish { revision: "1.0.0", ..Wish::default() });
+    // The fleet changed meanwhile; its own deployment is unchanged, and another one was added.
+    let own = device.document(&DocumentOptions { revision: "1.0.0", ..DocumentOptions::default() });
     let mut other = own.clone();
     other.id = "0b5e55ed-0000-4000-8000-000000000001".parse().unwrap();
     let text = String::from_utf8(other.yaml).unwrap().replace(&device.id.to_string(), &other.id.to_string());
@@ -210,5 +234,5 @@ async fn after_a_long_absence_a_healthy_container_is_the_same_one() {
         })
         .await;
     assert_eq!(device.containers(), held);
-    assert_eq!(started(&device), before, "neither the absence nor a neighbour's trouble restarts it");
+    assert_eq!(started(&device), before, "neither the absence nor a failure of another deployment restarts it");
 }

@@ -1,6 +1,6 @@
-//! Images that nobody needs any more go; those of others stay.
+//! Unused images are removed; images of others stay.
 
-use crate::bench::{Device, REPOSITORY, USER, Wish, web};
+use crate::bench::{Device, DocumentOptions, REPOSITORY, USER, web};
 use margo::status::State;
 
 fn has(device: &Device, image: &str) -> bool {
@@ -10,16 +10,16 @@ fn has(device: &Device, image: &str) -> bool {
 /// Upgrades to a revision with an image of its own.
 async fn upgrade(device: &mut Device, image: &str, revision: &str) {
     device.registry.push_compose(REPOSITORY, revision, &[("compose.yaml", &web(image))]).await;
-    device.publish_wish(&Wish { revision, ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision, ..DocumentOptions::default() });
     device.reaches(State::Installed).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn images_of_older_revisions_are_removed_and_those_of_others_never() {
+async fn removes_images_of_older_revisions_but_never_those_of_others() {
     let mut device = Device::new().await;
     let mut images = Vec::new();
     for tag in ["0", "1", "2", "3", "4"] {
-        // Nobody else's: an image is kept while any container uses it, and other tests share this engine.
+        // Unique to this test: an image is kept while any container uses it, and other tests share this engine.
         let own = margrave_testbed::images::busybox(&format!("{tag} of {}", device.id));
         images.push(device.registry.push_image("images/web", tag, &own).await);
     }
@@ -27,12 +27,12 @@ async fn images_of_older_revisions_are_removed_and_those_of_others_never() {
     std::fs::create_dir_all(&certificates).unwrap();
     std::fs::copy(device.registry.ca_file(), certificates.join("ca.crt")).unwrap();
     device.docker.docker(&["login", "--username", USER.name, "--password", USER.password, device.registry.host()]);
-    // There before the agent needed it.
+    // Exists before the agent needs it.
     device.docker.docker(&["pull", &images[0]]);
     device.start();
     upgrade(&mut device, &images[0], "1.0.0").await;
     upgrade(&mut device, &images[1], "1.0.1").await;
-    // Somebody else makes use of an image this agent has brought.
+    // Another container uses an image that this agent pulled.
     let foreign = device.docker.docker(&["create", &images[1]]);
     upgrade(&mut device, &images[2], "1.0.2").await;
     assert!(has(&device, &images[1]) && has(&device, &images[2]), "running and previous");
@@ -43,9 +43,9 @@ async fn images_of_older_revisions_are_removed_and_those_of_others_never() {
     device.until("older ones go", || !has(&device, &images[1]) && !has(&device, &images[2])).await;
     assert!(has(&device, &images[3]) && has(&device, &images[4]), "running and previous");
 
-    // Going back one revision needs no registry.
+    // A rollback by one revision needs no registry.
     device.registry.stop();
-    device.publish_wish(&Wish { revision: "1.0.3", ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "1.0.3", ..DocumentOptions::default() });
     device.reaches(State::Installed).await;
     assert!(device.read("/mark").starts_with("3 of "));
     device.publish(&[]);

@@ -1,7 +1,7 @@
-//! The agent is killed in the middle of each step, started again, and gets there.
+//! The agent is killed during each step, started again, and finishes.
 
 use crate::agent::kill_when;
-use crate::bench::{Device, REPOSITORY, Wish, web};
+use crate::bench::{Device, DocumentOptions, REPOSITORY, web};
 use margo::status::State;
 use margrave_testbed::images;
 
@@ -16,15 +16,15 @@ fn staged(device: &Device) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kill_in_the_middle_of_any_step_of_an_install_loses_nothing() {
+async fn survives_a_kill_during_any_install_step() {
     let mut device = Device::new().await;
     let image = device.push_image("1").await;
-    // Slow enough to be met on its way.
+    // Slow enough to kill the agent during the download.
     let padding = "x".repeat(400) + &margo::Digest::of(b"noise").to_string();
     let noise: String =
         (0..4000).map(|at| margo::Digest::of(format!("{padding}{at}").as_bytes()).to_string()).collect();
     device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &web(&image)), ("noise.txt", &noise)]).await;
-    device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "1.0.0", ..DocumentOptions::default() });
     device.tables = "[artifacts]\nbytes_per_second = 50000\n".to_owned();
     device.start();
     kill_when(&mut device, "the pull has begun", has_part).await;
@@ -51,7 +51,7 @@ async fn a_kill_in_the_middle_of_any_step_of_an_install_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kill_while_an_image_is_pulled_or_health_is_waited_for_loses_nothing() {
+async fn survives_a_kill_during_pull_and_health_wait() {
     let mut device = Device::alone().await;
     let image = device.registry.push_image("images/web", "1", &images::large("1", 24_000_000)).await;
     let slow = format!(
@@ -59,7 +59,7 @@ async fn a_kill_while_an_image_is_pulled_or_health_is_waited_for_loses_nothing()
          healthcheck: {{ test: [\"CMD\", \"/bin/test\", \"-e\", \"/ready\"], interval: 1s, retries: 100 }}\n"
     );
     device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &slow)]).await;
-    device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "1.0.0", ..DocumentOptions::default() });
     device.start();
     kill_when(&mut device, "the engine pulls the image", |device| device.docker.is_pulling()).await;
     assert!(device.all_containers().is_empty());
@@ -72,17 +72,17 @@ async fn a_kill_while_an_image_is_pulled_or_health_is_waited_for_loses_nothing()
     device.start();
     device.reaches(State::Installed).await;
     assert_eq!(health(&device), "healthy");
-    assert_eq!(device.all_containers(), begun, "what had come up so far was not begun anew");
+    assert_eq!(device.all_containers(), begun, "started containers were not recreated");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kill_in_the_middle_of_an_upgrade_and_of_a_removal_loses_nothing() {
+async fn survives_a_kill_during_upgrade_and_removal() {
     let mut device = Device::new().await;
     device.install(&[]).await;
     let first = device.containers();
     let image = device.registry.push_image("images/web", "2", &images::large("2", 3_000_000)).await;
     device.registry.push_compose(REPOSITORY, "2.0.0", &[("compose.yaml", &web(&image))]).await;
-    device.publish_wish(&Wish { revision: "2.0.0", ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "2.0.0", ..DocumentOptions::default() });
     kill_when(&mut device, "the old container goes", |device| device.containers() != first).await;
     device.start();
     device.reaches(State::Installed).await;
@@ -98,12 +98,12 @@ async fn a_kill_in_the_middle_of_an_upgrade_and_of_a_removal_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_download_that_broke_off_goes_on_where_it_was() {
+async fn resumes_an_interrupted_download() {
     let mut device = Device::new().await;
     let image = device.push_image("1").await;
     let noise: String = (0..6000).map(|at| margo::Digest::of(format!("n{at}").as_bytes()).to_string()).collect();
     device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &web(&image)), ("noise.txt", &noise)]).await;
-    device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "1.0.0", ..DocumentOptions::default() });
     device.tables = "[artifacts]\nbytes_per_second = 200000\n".to_owned();
     device.start();
     let part = |device: &Device| {
@@ -113,29 +113,29 @@ async fn a_download_that_broke_off_goes_on_where_it_was() {
     };
     kill_when(&mut device, "some of it is there", |device| part(device) > 50_000).await;
     let held = part(&device);
-    // With a fresh account of what it sends.
+    // Resets the log of sent bytes.
     device.registry.stop();
     device.registry.begin().await;
     let start = std::time::Instant::now();
     device.start();
     device.until("it goes on", || part(&device) > held || device.containers().len() == 1).await;
     device.reaches(State::Installed).await;
-    // What was there was not sent again, by the account of who sent it.
+    // Stored bytes were not sent again, according to the registry log.
     let sent: u64 = device.registry.blobs_sent(REPOSITORY).iter().sum();
     let blobs = std::fs::read_dir(device.state_dir.join("artifacts/blobs")).unwrap().flatten();
     let size: u64 = blobs.map(|blob| blob.metadata().unwrap().len()).sum();
     assert_eq!(sent, size - held, "{held} of {size} bytes were there");
-    // And no faster than allowed.
+    // And within the rate limit.
     let (taken, left) = (start.elapsed().as_secs_f64(), (size - held) as f64 / 200_000.0);
     assert!(taken >= left * 0.9, "{left} s of bytes came in {taken} s");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kill_in_the_middle_of_a_repair_a_rollback_and_a_purge_loses_nothing() {
+async fn survives_a_kill_during_repair_rollback_and_purge() {
     let mut device = Device::new().await;
     let image = device.push_image("1").await;
     let next = device.registry.push_image("images/web", "2", &images::large("2", 3_000_000)).await;
-    // Runs long enough to be met, and fails.
+    // Runs long enough for the kill, then fails.
     let broken = web(&next).replace("sleep 1000000", "sleep 2; exit 7").replace(
         "    scale",
         "    healthcheck: { test: [\"CMD\", \"/bin/test\", \"-e\", \"/never\"], interval: 1s, retries: 100 }\n    scale",
@@ -143,7 +143,7 @@ async fn a_kill_in_the_middle_of_a_repair_a_rollback_and_a_purge_loses_nothing()
     device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &web(&image))]).await;
     device.registry.push_compose(REPOSITORY, "2.0.0", &[("compose.yaml", &broken)]).await;
     let spec = "  x-margrave-extensions:\n    policy: { onFailure: rollback, onRemoval: purge }\n";
-    device.publish_wish(&Wish { revision: "1.0.0", spec, ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "1.0.0", spec, ..DocumentOptions::default() });
     device.start();
     device.reaches(State::Installed).await;
 
@@ -154,17 +154,17 @@ async fn a_kill_in_the_middle_of_a_repair_a_rollback_and_a_purge_loses_nothing()
     device.reaches(State::Installed).await;
     device.until("it runs again", || device.containers().len() == 1).await;
 
-    device.publish_wish(&Wish { revision: "2.0.0", spec, ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "2.0.0", spec, ..DocumentOptions::default() });
     kill_when(&mut device, "it goes back", |device| device.log().contains("exited with code 7")).await;
     device.start();
     let back = |device: &Device| {
-        let told = device.status().filter(|status| status.state == State::Failed).and_then(|status| status.error);
-        told.is_some_and(|error| error.message.contains("which runs"))
+        let last_error = device.status().filter(|status| status.state == State::Failed).and_then(|status| status.error);
+        last_error.is_some_and(|error| error.message.contains("which is running"))
     };
     device.until("it went back", || back(&device)).await;
     assert_eq!(device.read("/mark"), "1");
     assert_eq!(device.all_containers().len(), 1);
-    assert!(device.read("/data/starts").lines().count() >= 3, "the data lived through all of it");
+    assert!(device.read("/data/starts").lines().count() >= 3, "the data was kept");
 
     device.publish(&[]);
     kill_when(&mut device, "the containers are gone", |device| device.all_containers().is_empty()).await;
@@ -174,13 +174,13 @@ async fn a_kill_in_the_middle_of_a_repair_a_rollback_and_a_purge_loses_nothing()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_image_within_the_limit_comes_no_faster_and_goes_on_where_it_broke_off() {
+async fn a_rate_limited_image_download_is_limited_and_resumes() {
     let mut device = Device::new().await;
     let own = images::large(&format!("limited {}", device.id), 6_000_000);
     let bytes: usize = own.blobs().iter().map(Vec::len).sum();
     let image = device.registry.push_image("images/web", "1", &own).await;
     device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &web(&image))]).await;
-    device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "1.0.0", ..DocumentOptions::default() });
     device.tables = "[artifacts]\nbytes_per_second = 1000000\n".to_owned();
     let part = |device: &Device| {
         let folders = std::fs::read_dir(device.state_dir.join("artifacts/images")).into_iter().flatten().flatten();

@@ -1,10 +1,10 @@
-//! The life of a component: installed, reconfigured, scaled, upgraded, removed.
+//! The life cycle of a component: install, reconfigure, scale, upgrade, remove.
 
-use crate::bench::{Device, REPOSITORY, Wish, web};
+use crate::bench::{Device, DocumentOptions, REPOSITORY, web};
 use margo::status::State;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_component_is_installed_and_its_files_beside_the_compose_file_are_kept() {
+async fn installs_a_component_with_all_its_files() {
     // COMP-01, COMP-03, COMP-04, COMP-06
     let mut device = Device::new().await;
     let image = device.push_image("1").await;
@@ -25,11 +25,11 @@ async fn a_component_is_installed_and_its_files_beside_the_compose_file_are_kept
         device.path("collector.pem").display().to_string()
     );
     std::fs::write(device.path("collector.pem"), "the collector's authority\n").unwrap();
-    device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "1.0.0", ..DocumentOptions::default() });
     device.start();
     assert_eq!(device.reaches(State::Installed).await.components.len(), 1);
     let states: Vec<State> = device.fake.reported(device.id).iter().map(|status| status.state).collect();
-    assert_eq!(states, [State::Pending, State::Installing, State::Installed], "states are told as they happen");
+    assert_eq!(states, [State::Pending, State::Installing, State::Installed], "states are reported as they happen");
     let containers = device.containers();
     assert_eq!(containers.len(), 1);
     let output = device.docker.docker(&["logs", &containers[0]]);
@@ -54,18 +54,30 @@ async fn a_parameter_reconfigures_and_scales_and_the_volume_keeps_its_data() {
     let mut device = Device::new().await;
     device.install(&[("MODE", "slow")]).await;
     assert_eq!(device.read("/data/mode"), "slow");
-    device.publish_wish(&Wish { revision: "1.0.0", parameters: &[("MODE", "fast")], ..Wish::default() });
+    device.publish_document(&DocumentOptions {
+        revision: "1.0.0",
+        parameters: &[("MODE", "fast")],
+        ..DocumentOptions::default()
+    });
     device.reaches(State::Installed).await;
     assert_eq!(device.read("/data/mode"), "fast");
     assert_eq!(device.read("/data/starts"), "x\nx", "the volume is the same one");
     let before = device.containers();
     let parameters = [("MODE", "fast"), ("COUNT", "3")];
-    device.publish_wish(&Wish { revision: "1.0.0", parameters: &parameters, ..Wish::default() });
+    device.publish_document(&DocumentOptions {
+        revision: "1.0.0",
+        parameters: &parameters,
+        ..DocumentOptions::default()
+    });
     device.reaches(State::Installed).await;
     let after = device.containers();
     assert_eq!(after.len(), 3);
     assert!(after.contains(&before[0]), "only what is missing is added");
-    device.publish_wish(&Wish { revision: "1.0.0", parameters: &[("MODE", "fast")], ..Wish::default() });
+    device.publish_document(&DocumentOptions {
+        revision: "1.0.0",
+        parameters: &[("MODE", "fast")],
+        ..DocumentOptions::default()
+    });
     device.reaches(State::Installed).await;
     assert_eq!(device.containers(), before);
 }
@@ -84,7 +96,7 @@ async fn an_upgrade_replaces_only_what_changed_and_keeps_named_volumes() {
     device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &compose(&one)), ("c.txt", "c")]).await;
     device.registry.push_compose(REPOSITORY, "2.0.0", &[("compose.yaml", &compose(&two)), ("c.txt", "c")]).await;
     device.registry.push_compose(REPOSITORY, "2.0.1", &[("compose.yaml", &compose(&two)), ("c.txt", "d")]).await;
-    device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "1.0.0", ..DocumentOptions::default() });
     device.start();
     device.reaches(State::Installed).await;
     let of = |service: &str| {
@@ -92,7 +104,7 @@ async fn an_upgrade_replaces_only_what_changed_and_keeps_named_volumes() {
         device.docker.docker(&["ps", "--no-trunc", "--quiet", "--filter", &device.label(), "--filter", &filter])
     };
     let (web_before, side_before) = (of("web"), of("side"));
-    device.publish_wish(&Wish { revision: "2.0.0", ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "2.0.0", ..DocumentOptions::default() });
     device.reaches(State::Installed).await;
     let of = |service: &str| {
         let filter = format!("label=com.docker.compose.service={service}");
@@ -100,10 +112,10 @@ async fn an_upgrade_replaces_only_what_changed_and_keeps_named_volumes() {
     };
     let web_after = of("web");
     assert_ne!(web_after, web_before);
-    assert_eq!(of("side"), side_before, "what did not change is left alone");
+    assert_eq!(of("side"), side_before, "unchanged services are not touched");
     assert_eq!(device.docker.docker(&["exec", &web_after, "/bin/cat", "/data/marks"]), "12", "the data survived");
     // A file that is mounted has changed, and nothing else.
-    device.publish_wish(&Wish { revision: "2.0.1", ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "2.0.1", ..DocumentOptions::default() });
     device.reaches(State::Installed).await;
     let filter = "label=com.docker.compose.service=side";
     let side = device.docker.docker(&["ps", "--no-trunc", "--quiet", "--filter", &device.label(), "--filter", filter]);
@@ -113,7 +125,7 @@ async fn an_upgrade_replaces_only_what_changed_and_keeps_named_volumes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_upgrade_is_told_at_once_with_the_last_words_and_a_good_one_heals_it() {
+async fn reports_a_failed_upgrade_with_its_last_log_lines_and_recovers() {
     // COMP-07
     let mut device = Device::new().await;
     let image = device.install(&[]).await;
@@ -122,17 +134,21 @@ async fn a_failed_upgrade_is_told_at_once_with_the_last_words_and_a_good_one_hea
          volumes: [\"data:/data\"]\nvolumes: {{ data: {{}} }}\n"
     );
     device.registry.push_compose(REPOSITORY, "2.0.0", &[("compose.yaml", &broken)]).await;
-    device.publish_wish(&Wish { revision: "2.0.0", properties: "          timeout: 10m0s\n", ..Wish::default() });
+    device.publish_document(&DocumentOptions {
+        revision: "2.0.0",
+        properties: "          timeout: 10m0s\n",
+        ..DocumentOptions::default()
+    });
     let status = device.reaches(State::Failed).await;
     let error = status.components[0].error.clone().unwrap();
     assert!(error.message.contains("exited with code 7") && error.message.contains("no such press"), "{error:?}");
-    device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "1.0.0", ..DocumentOptions::default() });
     device.reaches(State::Installed).await;
     assert_eq!(device.read("/data/starts"), "x\nx", "the data of the first revision is still there");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn removal_keeps_volumes_unless_the_operator_asked_to_purge() {
+async fn removal_keeps_volumes_unless_purge_is_set() {
     let mut device = Device::new().await;
     device.install(&[]).await;
     device.publish(&[]);
@@ -140,7 +156,7 @@ async fn removal_keeps_volumes_unless_the_operator_asked_to_purge() {
     assert_eq!(device.all_containers(), Vec::<String>::new());
     assert_eq!(device.volumes().len(), 1, "data stays");
     let purge = "  x-margrave-extensions:\n    policy:\n      onRemoval: purge\n";
-    device.publish_wish(&Wish { revision: "1.0.0", spec: purge, ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "1.0.0", spec: purge, ..DocumentOptions::default() });
     device.reaches(State::Installed).await;
     assert_eq!(device.read("/data/starts"), "x\nx", "found again");
     device.publish(&[]);
@@ -157,7 +173,7 @@ async fn an_older_package_location_is_accepted() {
     let image = device.push_image("1").await;
     device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &web(&image))]).await;
     let location = format!("          packageLocation: {}:1.0.0\n", device.registry.repository(REPOSITORY));
-    let served = device.document_from(&location, &Wish::default());
+    let served = device.document_from(&location, &DocumentOptions::default());
     device.publish(&[served]);
     device.start();
     device.reaches(State::Installed).await;
@@ -165,7 +181,7 @@ async fn an_older_package_location_is_accepted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn components_come_in_order_and_the_next_waits_until_the_one_before_is_healthy() {
+async fn applies_components_in_order_after_the_previous_is_healthy() {
     // AD-01, AD-02, COMP-07
     let mut device = Device::new().await;
     let image = device.push_image("1").await;
@@ -179,7 +195,7 @@ async fn components_come_in_order_and_the_next_waits_until_the_one_before_is_hea
         "      - name: panel\n        properties:\n          repository: {}\n          revision: 1.0.0\n",
         device.registry.repository("components/panel")
     );
-    device.publish_wish(&Wish { revision: "1.0.0", properties: &panel, ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "1.0.0", properties: &panel, ..DocumentOptions::default() });
     device.start();
     let status = device.reaches(State::Installed).await;
     assert_eq!(status.components.len(), 2);
@@ -192,20 +208,24 @@ async fn components_come_in_order_and_the_next_waits_until_the_one_before_is_hea
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_component_that_does_not_come_up_in_its_time_fails() {
+async fn a_component_fails_after_its_timeout() {
     // AD-03
     let mut device = Device::new().await;
     let image = device.push_image("1").await;
     device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &never_healthy(&image))]).await;
-    device.publish_wish(&Wish { revision: "1.0.0", properties: "          timeout: 0m20s\n", ..Wish::default() });
+    device.publish_document(&DocumentOptions {
+        revision: "1.0.0",
+        properties: "          timeout: 0m10s\n",
+        ..DocumentOptions::default()
+    });
     device.start();
     let status = device.reaches(State::Failed).await;
     let message = status.components[0].error.clone().unwrap().message;
-    assert!(message.contains("not finished after 20 s"), "{message}");
+    assert!(message.contains("not finished after 10 s"), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_component_that_is_not_to_be_waited_for_does_not_hold_up_the_next() {
+async fn a_component_without_wait_does_not_block_the_next() {
     // AD-02
     let mut device = Device::new().await;
     let image = device.push_image("1").await;
@@ -215,7 +235,7 @@ async fn a_component_that_is_not_to_be_waited_for_does_not_hold_up_the_next() {
         "          wait: false\n      - name: panel\n        properties:\n          repository: {}\n          revision: 1.0.0\n",
         device.registry.repository("components/panel")
     );
-    device.publish_wish(&Wish { revision: "1.0.0", properties: &rest, ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "1.0.0", properties: &rest, ..DocumentOptions::default() });
     device.start();
     let states = |device: &Device| {
         let components = device.status().map(|status| status.components).unwrap_or_default();
@@ -227,7 +247,7 @@ async fn a_component_that_is_not_to_be_waited_for_does_not_hold_up_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_component_under_another_name_takes_the_port_over_from_the_one_before() {
+async fn a_renamed_component_takes_over_the_port() {
     let mut device = Device::new().await;
     let image = device.push_image("1").await;
     let port = { std::net::TcpListener::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port() };
@@ -236,13 +256,13 @@ async fn a_component_under_another_name_takes_the_port_over_from_the_one_before(
         device.project()
     );
     device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &serving)]).await;
-    // A failure would end it: that the old one was in the way must not be one.
-    let spec = "  x-margrave-extensions:\n    policy: { onFailure: hold }\n";
-    device.publish_wish(&Wish { revision: "1.0.0", spec, ..Wish::default() });
+    // A failure would stop it: the conflict with the old component must not count as one.
+    let spec = "  x-margrave-extensions:\n    policy: { onFailure: stop }\n";
+    device.publish_document(&DocumentOptions { revision: "1.0.0", spec, ..DocumentOptions::default() });
     device.start();
     device.reaches(State::Installed).await;
     let before = device.containers();
-    let mut renamed = device.document(&Wish { revision: "1.0.0", spec, ..Wish::default() });
+    let mut renamed = device.document(&DocumentOptions { revision: "1.0.0", spec, ..DocumentOptions::default() });
     let text = String::from_utf8(renamed.yaml).unwrap().replace("- name: web\n", "- name: panel\n");
     renamed.yaml = text.into_bytes();
     renamed.digest = margo::Digest::of(&renamed.yaml);
@@ -255,8 +275,8 @@ async fn a_component_under_another_name_takes_the_port_over_from_the_one_before(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_component_that_falls_over_again_and_again_is_never_called_installed_by_a_retry() {
-    // COMP-07: the engine starts it again by itself, and at most instants it runs.
+async fn a_crash_loop_is_never_reported_as_installed() {
+    // COMP-07: the engine restarts it, and it runs most of the time.
     let mut device = Device::new().await;
     let image = device.push_image("1").await;
     let falling = format!(
@@ -264,7 +284,7 @@ async fn a_component_that_falls_over_again_and_again_is_never_called_installed_b
          healthcheck: {{ disable: true }}\n"
     );
     device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &falling)]).await;
-    device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "1.0.0", ..DocumentOptions::default() });
     device.start();
     let failed = device.reaches(State::Failed).await;
     assert!(failed.components[0].error.clone().unwrap().message.contains("exited with code 7"), "{failed:?}");
@@ -280,7 +300,7 @@ async fn a_component_that_falls_over_again_and_again_is_never_called_installed_b
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_link_inside_an_archive_is_what_it_leads_to_and_one_that_leaves_it_is_refused() {
+async fn resolves_links_inside_an_archive_and_rejects_outside_ones() {
     // COMP-05
     let mut device = Device::new().await;
     let image = device.push_image("1").await;
@@ -297,20 +317,20 @@ async fn a_link_inside_an_archive_is_what_it_leads_to_and_one_that_leaves_it_is_
     device.registry.push_compose_layer(REPOSITORY, "1.0.0", &with_links(&files, &inner)).await;
     let outer = [("web/current.env", "settings/v1.env"), ("web/conf", "texts"), ("web/secrets", "../../../../etc")];
     device.registry.push_compose_layer(REPOSITORY, "1.0.1", &with_links(&files, &outer)).await;
-    device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "1.0.0", ..DocumentOptions::default() });
     device.start();
     device.reaches(State::Installed).await;
     let held = device.containers();
     assert_eq!(device.read("/c"), "hello");
     assert!(device.docker.docker(&["exec", &held[0], "/bin/env"]).contains("FROM_LINK=yes"));
-    device.publish_wish(&Wish { revision: "1.0.1", ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "1.0.1", ..DocumentOptions::default() });
     let status = device.reaches(State::Failed).await;
     let message = status.components[0].error.clone().unwrap().message;
     assert!(message.contains("`web/secrets` would leave the folder"), "{message}");
     assert_eq!(device.containers(), held, "and nothing was changed");
 }
 
-/// A service whose health check is never content.
+/// A service whose health check always fails.
 fn never_healthy(image: &str) -> String {
     format!(
         "services:\n  web:\n    image: {image}\n    \

@@ -1,4 +1,4 @@
-//! Compose deployments for real: the agent's own program, a real Docker engine, a real registry with TLS and passwords.
+//! Compose deployments with the real agent program, a real Docker engine, and a real registry with TLS and passwords.
 //! The manager is a server that serves what the test publishes. These tests run as root.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
@@ -23,7 +23,8 @@ mod engine;
 mod images;
 mod kills;
 mod life;
-mod neighbours;
+mod neighbors;
+#[cfg(feature = "soak")]
 mod podman;
 mod policies;
 mod preload;

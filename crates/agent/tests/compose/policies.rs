@@ -1,9 +1,9 @@
-//! What the device does by itself, by the policy of each deployment, with real containers.
+//! Policies of deployments with real containers.
 
-use crate::bench::{Device, REPOSITORY, Wish, web};
+use crate::bench::{Device, DocumentOptions, REPOSITORY, web};
 use margo::status::{DeploymentStatus, State};
 
-/// So many polls take longer than any look or retry of these tests.
+/// This many polls take longer than any observation or retry in these tests.
 const QUIET_POLLS: usize = 25;
 
 fn policy(text: &str) -> String {
@@ -26,7 +26,7 @@ fn panel(device: &Device, revision: &str) -> String {
     )
 }
 
-/// Time goes by, as the agent counts it.
+/// Waits for a number of polls.
 async fn time_passes(device: &Device) {
     let before = device.fake.seen().len();
     device.until("it polls on", || device.fake.seen().len() > before + QUIET_POLLS).await;
@@ -53,29 +53,33 @@ async fn installed_with(policy_text: &str) -> (Device, String) {
     device.registry.push_compose(REPOSITORY, "2.0.0", &[("compose.yaml", &broken(&image))]).await;
     let later = web(&image).replace("MODE:-none", "MODE:-later");
     device.registry.push_compose(REPOSITORY, "3.0.0", &[("compose.yaml", &later)]).await;
-    device.publish_wish(&Wish { revision: "1.0.0", spec: &policy(policy_text), ..Wish::default() });
+    device.publish_document(&DocumentOptions {
+        revision: "1.0.0",
+        spec: &policy(policy_text),
+        ..DocumentOptions::default()
+    });
     device.start();
     device.reaches(State::Installed).await;
     (device, image)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn drift_under_report_is_told_with_what_differs_and_nothing_is_touched() {
+async fn drift_report_reports_differences_without_correcting() {
     let (device, _) = installed_with("drift: report").await;
     let container = device.containers().remove(0);
     let name = device.docker.docker(&["inspect", "--format", "{{.Name}}", &container]);
     let renamed = format!("{}-by-hand", device.project());
     device.docker.docker(&["rename", &container, &renamed]);
-    let told = device.reaches(State::Failed).await;
-    assert_eq!(told.error.as_ref().unwrap().code, "401");
-    let words = message(&told);
-    assert!(words.contains("other name") && words.contains("left as it is (drift policy `report`)"), "{words}");
+    let drifted = device.reaches(State::Failed).await;
+    assert_eq!(drifted.error.as_ref().unwrap().code, "401");
+    let words = message(&drifted);
+    assert!(words.contains("different name") && words.contains("not corrected (drift policy `report`)"), "{words}");
     device.docker.docker(&["stop", &container]);
-    device.until("the rest is told", || message(&device.status().unwrap()).contains("exited with code")).await;
+    device.until("the rest is reported", || message(&device.status().unwrap()).contains("exited with code")).await;
     time_passes(&device).await;
-    assert!(device.containers().is_empty(), "it was stopped by hand and stays so");
+    assert!(device.containers().is_empty(), "it was stopped manually and stays stopped");
     assert_eq!(starts(&device, "web"), 1);
-    // The hand that changed it takes it back.
+    // The manual change is reverted.
     device.docker.docker(&["start", &container]);
     device.docker.docker(&["rename", &container, name.trim_start_matches('/')]);
     device.reaches(State::Installed).await;
@@ -83,14 +87,14 @@ async fn drift_under_report_is_told_with_what_differs_and_nothing_is_touched() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn drift_under_ignore_is_neither_told_nor_touched() {
+async fn drift_ignore_neither_reports_nor_corrects() {
     let (device, _) = installed_with("drift: ignore").await;
     let container = device.containers().remove(0);
-    let told = device.fake.reported(device.id).len();
+    let reports_before = device.fake.reported(device.id).len();
     device.docker.docker(&["stop", &container]);
     time_passes(&device).await;
     assert!(device.containers().is_empty());
-    assert_eq!(device.fake.reported(device.id).len(), told);
+    assert_eq!(device.fake.reported(device.id).len(), reports_before);
     assert_eq!(device.status().unwrap().state, State::Installed);
     device.docker.docker(&["rm", &container]);
     time_passes(&device).await;
@@ -98,14 +102,14 @@ async fn drift_under_ignore_is_neither_told_nor_touched() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keep_partial_retries_what_failed_and_never_restarts_what_is_healthy() {
+async fn keep_partial_retries_failures_and_never_restarts_healthy_components() {
     let mut device = Device::new().await;
     let image = device.push_image("1").await;
     device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &web(&image))]).await;
     device.registry.push_compose("components/panel", "1.0.0", &[("compose.yaml", &broken(&image))]).await;
     device.registry.push_compose("components/panel", "1.0.1", &[("compose.yaml", &web(&image))]).await;
     let wish = panel(&device, "1.0.0");
-    device.publish_wish(&Wish { revision: "1.0.0", properties: &wish, ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "1.0.0", properties: &wish, ..DocumentOptions::default() });
     device.start();
     let failed = device.reaches(State::Failed).await;
     assert!(message(&failed).contains("(failure policy `keep-partial`)"), "{}", message(&failed));
@@ -118,56 +122,58 @@ async fn keep_partial_retries_what_failed_and_never_restarts_what_is_healthy() {
     assert_eq!(started_at(&device, &healthy[0]), before, "a retry leaves what is healthy alone");
     assert_eq!(starts(&device, "web"), 1);
     let wish = panel(&device, "1.0.1");
-    device.publish_wish(&Wish { revision: "1.0.0", properties: &wish, ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "1.0.0", properties: &wish, ..DocumentOptions::default() });
     device.reaches(State::Installed).await;
     assert_eq!(device.containers().len(), 2);
-    assert_eq!(started_at(&device, &healthy[0]), before, "neither does the revision that heals it");
+    assert_eq!(started_at(&device, &healthy[0]), before, "the fixed revision does not restart it either");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rollback_brings_the_last_good_revision_back_and_says_so() {
+async fn rollback_restores_the_last_good_revision_and_reports_it() {
     let (mut device, _) = installed_with("onFailure: rollback").await;
     let wish = |revision| (revision, policy("onFailure: rollback"));
     let (revision, spec) = wish("2.0.0");
-    device.publish_wish(&Wish { revision, spec: &spec, ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision, spec: &spec, ..DocumentOptions::default() });
     let back = |device: &Device| {
-        device.status().is_some_and(|status| status.state == State::Failed && message(&status).contains("which runs"))
+        device
+            .status()
+            .is_some_and(|status| status.state == State::Failed && message(&status).contains("which is running"))
     };
     device.until("it went back", || back(&device)).await;
-    let told = message(&device.status().unwrap());
-    for part in ["exited with code 7", "no such press", "went back to revision", "(failure policy `rollback`)"] {
-        assert!(told.contains(part), "{part}: {told}");
+    let reported_text = message(&device.status().unwrap());
+    for part in ["exited with code 7", "no such press", "rolled back to revision", "(failure policy `rollback`)"] {
+        assert!(reported_text.contains(part), "{part}: {reported_text}");
     }
     assert_eq!(device.containers().len(), 1);
     device.until("it has started", || device.read("/data/starts") == "x\nx").await;
     assert_eq!(device.read("/data/mode"), "none");
     let kept = started_at(&device, &device.containers()[0]);
-    // It stays there: by itself, and when the agent is killed.
+    // It stays there over time and after a kill of the agent.
     time_passes(&device).await;
     device.kill();
     device.start();
     time_passes(&device).await;
     assert_eq!(started_at(&device, &device.containers()[0]), kept);
     let (revision, spec) = wish("3.0.0");
-    device.publish_wish(&Wish { revision, spec: &spec, ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision, spec: &spec, ..DocumentOptions::default() });
     device.reaches(State::Installed).await;
     device.until("the next revision has started", || device.read("/data/mode") == "later").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hold_stops_after_the_first_failure_until_the_manager_changes_something() {
-    let (mut device, _) = installed_with("onFailure: hold").await;
-    let spec = policy("onFailure: hold");
-    device.publish_wish(&Wish { revision: "2.0.0", spec: &spec, ..Wish::default() });
+async fn stop_waits_after_the_first_failure_for_a_change() {
+    let (mut device, _) = installed_with("onFailure: stop").await;
+    let spec = policy("onFailure: stop");
+    device.publish_document(&DocumentOptions { revision: "2.0.0", spec: &spec, ..DocumentOptions::default() });
     let failed = device.reaches(State::Failed).await;
-    assert!(message(&failed).contains("(failure policy `hold`)"), "{}", message(&failed));
+    assert!(message(&failed).contains("(failure policy `stop`)"), "{}", message(&failed));
     let tried = starts(&device, "web");
     time_passes(&device).await;
     device.kill();
     device.start();
     time_passes(&device).await;
-    assert_eq!(starts(&device, "web"), tried, "not tried again, not after a restart of the agent either");
-    device.publish_wish(&Wish { revision: "3.0.0", spec: &spec, ..Wish::default() });
+    assert_eq!(starts(&device, "web"), tried, "not retried, not even after a restart of the agent");
+    device.publish_document(&DocumentOptions { revision: "3.0.0", spec: &spec, ..DocumentOptions::default() });
     device.reaches(State::Installed).await;
     device.until("the next revision has started", || device.read("/data/mode") == "later").await;
 }

@@ -1,12 +1,12 @@
-//! What cannot go well is refused with the reason, before anything is changed; a full disk is survived.
+//! Deployments that cannot succeed are rejected with the reason before any change; recovery from a full disk.
 
-use crate::bench::{Device, REPOSITORY, Wish, web};
+use crate::bench::{Device, DocumentOptions, REPOSITORY, web};
 use margo::status::State;
 use margrave_testbed::disk::SmallDisk;
 use margrave_testbed::images;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn taken_ports_taken_names_and_missing_memory_are_told_before_anything_is_stopped() {
+async fn rejects_used_ports_names_and_missing_memory_before_any_change() {
     let mut device = Device::new().await;
     let image = device.install(&[]).await;
     let before = device.containers();
@@ -19,11 +19,11 @@ async fn taken_ports_taken_names_and_missing_memory_are_told_before_anything_is_
          deploy: {{ resources: {{ reservations: {{ memory: 100000g }} }} }}\n"
     );
     device.registry.push_compose(REPOSITORY, "2.0.0", &[("compose.yaml", &wants)]).await;
-    device.publish_wish(&Wish { revision: "2.0.0", ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "2.0.0", ..DocumentOptions::default() });
     let status = device.reaches(State::Failed).await;
     let message = status.components[0].error.clone().unwrap().message;
     for reason in
-        [format!("port {port}/tcp of this device is taken"), format!("named `{name}`"), "of memory".to_owned()]
+        [format!("port {port}/tcp of this device is in use"), format!("named `{name}`"), "of memory".to_owned()]
     {
         assert!(message.contains(&reason), "{reason}: {message}");
     }
@@ -32,7 +32,7 @@ async fn taken_ports_taken_names_and_missing_memory_are_told_before_anything_is_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_port_serves_two_components_on_addresses_of_their_own() {
+async fn two_components_share_a_port_on_different_addresses() {
     let mut device = Device::new().await;
     let image = device.push_image("1").await;
     let port = { std::net::TcpListener::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port() };
@@ -47,20 +47,20 @@ async fn one_port_serves_two_components_on_addresses_of_their_own() {
         )
     };
     let wish = panel(&device, "1.0.0");
-    device.publish_wish(&Wish { revision: "1.0.0", properties: &wish, ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "1.0.0", properties: &wish, ..DocumentOptions::default() });
     device.start();
     device.reaches(State::Installed).await;
     assert_eq!(device.containers().len(), 2);
     let wish = panel(&device, "1.0.1");
-    device.publish_wish(&Wish { revision: "1.0.0", properties: &wish, ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "1.0.0", properties: &wish, ..DocumentOptions::default() });
     let status = device.reaches(State::Failed).await;
     let message = status.components[1].error.clone().unwrap().message;
-    let holder = format!("port {port}/tcp is taken by container `{}-web-1`", device.project());
+    let holder = format!("port {port}/tcp is in use by container `{}-web-1`", device.project());
     assert!(message.contains(&holder), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn artifacts_that_are_no_components_are_refused_with_the_reason() {
+async fn rejects_invalid_artifacts_with_the_reason() {
     // COMP-01, COMP-05, COMP-08
     let mut device = Device::new().await;
     let layer = margo::archive::pack(&[("web/docker-compose.yml".to_owned(), b"services: {}".as_slice())]);
@@ -81,7 +81,7 @@ async fn artifacts_that_are_no_components_are_refused_with_the_reason() {
         let manifest = push(artifact_type);
         let media_type = margrave_oci::build::MANIFEST_MEDIA_TYPE;
         device.registry.push(REPOSITORY, revision, media_type, manifest.as_bytes(), &blobs).await;
-        device.publish_wish(&Wish { revision, ..Wish::default() });
+        device.publish_document(&DocumentOptions { revision, ..DocumentOptions::default() });
         if revision == "1.0.0" {
             device.start();
         }
@@ -92,21 +92,21 @@ async fn artifacts_that_are_no_components_are_refused_with_the_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_in_pull_and_unpack_is_told_and_cured_by_room() {
+async fn reports_a_full_disk_in_pull_and_unpack_and_recovers() {
     let mut device = Device::new().await;
     let disk = SmallDisk::new(8 << 20);
     device.state_dir = disk.path().join("state");
     let image = device.push_image("1").await;
     let noise: String = (0..20_000).map(|at| margo::Digest::of(format!("n{at}").as_bytes()).to_string()).collect();
     device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &web(&image)), ("noise.txt", &noise)]).await;
-    device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
-    // Too little for the layer, then enough for the layer and too little for its files, then enough.
+    device.publish_document(&DocumentOptions { revision: "1.0.0", ..DocumentOptions::default() });
+    // Too small for the layer, then too small for its files, then large enough.
     for room in [400 << 10, 1600 << 10] {
         let filler = disk.fill(room);
         device.start();
         let status = device.reaches(State::Failed).await;
         let message = status.components[0].error.clone().unwrap().message;
-        assert!(message.contains("room"), "{message}");
+        assert!(message.contains("free space on this file system"), "{message}");
         device.kill();
         std::fs::remove_file(filler).unwrap();
         device.fake.state().seen.clear();
@@ -117,12 +117,12 @@ async fn a_full_disk_in_pull_and_unpack_is_told_and_cured_by_room() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn images_the_engine_has_no_room_for_are_refused_before_they_are_pulled() {
+async fn rejects_too_large_images_before_the_pull() {
     let disk = SmallDisk::new(80 << 20);
     let mut device = Device::alone_in(disk.path()).await;
     let image = device.registry.push_image("images/web", "1", &images::large("1", 12 << 20)).await;
     device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &web(&image))]).await;
-    device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "1.0.0", ..DocumentOptions::default() });
     device.start();
     let status = device.reaches(State::Failed).await;
     let message = status.components[0].error.clone().unwrap().message;

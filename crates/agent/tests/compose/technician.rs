@@ -1,10 +1,10 @@
-//! At the machine: `status`, `explain`, `logs` and `hold` with real containers.
+//! `status`, `explain`, `logs` and `hold` with real containers.
 
-use crate::bench::{Device, REPOSITORY, Wish, web};
+use crate::bench::{Device, DocumentOptions, REPOSITORY, web};
 use margo::status::State;
 use std::process::Command;
 
-/// What `margrave-agent` prints, beside the agent that runs.
+/// The output of `margrave-agent` while an agent runs.
 fn agent(device: &Device, arguments: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_margrave-agent"));
     let output = command.arg("--config").arg(device.path("agent.toml")).args(arguments).output().unwrap();
@@ -18,7 +18,7 @@ async fn shows(device: &Device, arguments: &[&str], part: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn status_explain_and_logs_tell_of_real_containers() {
+async fn status_explain_and_logs_show_real_containers() {
     let mut device = Device::new().await;
     let image = device.push_image("1").await;
     let broken = format!(
@@ -31,46 +31,60 @@ async fn status_explain_and_logs_tell_of_real_containers() {
         device.registry.repository("components/panel")
     );
     let parameters = [("MODE", "loud")];
-    device.publish_wish(&Wish { revision: "1.0.0", properties: &panel, parameters: &parameters, ..Wish::default() });
+    device.publish_document(&DocumentOptions {
+        revision: "1.0.0",
+        properties: &panel,
+        parameters: &parameters,
+        ..DocumentOptions::default()
+    });
     device.start();
     device.reaches(State::Failed).await;
     shows(&device, &["status"], "component web is installed").await;
-    // Between two tries; during one it says what is being tried.
-    let parts =
-        ["component web is installed", "exited with code 7", "no such press", "changes by", "on failure keep-partial"];
+    // Between two retries; during one it shows the current step.
+    let parts = [
+        "component web is installed",
+        "exited with code 7",
+        "no such press",
+        "next steps: ",
+        "on failure keep-partial",
+    ];
     let explains = || {
         let explained = agent(&device, &["explain", "app"]);
         parts.iter().all(|part| explained.contains(part))
     };
     device.until("all of it is explained", explains).await;
-    let told = device.fake.reported(device.id);
-    assert!(told.iter().all(|status| status.components[1].state != State::Installed), "not for an instant: {told:?}");
+    let reports = device.fake.reported(device.id);
+    assert!(reports.iter().all(|status| status.components[1].state != State::Installed), "never: {reports:?}");
     let logs = agent(&device, &["logs", "app"]);
     assert!(
         logs.contains("| mode is loud\n") && logs.contains("| no such press\n"),
-        "of both, the one that ended too: {logs}"
+        "of both, including the exited one: {logs}"
     );
     let logs = agent(&device, &["logs", "app", "--component", "web", "--lines", "1"]);
     assert_eq!(logs.lines().count(), 1, "{logs}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hold_keeps_hands_off_containers_and_what_waited_is_done_afterwards() {
+async fn a_hold_defers_changes_until_its_end() {
     let mut device = Device::new().await;
     device.install(&[("MODE", "first")]).await;
     let held = device.containers();
-    agent(&device, &["hold", "--for", "2h", "--reason", "changing the fan"]);
-    shows(&device, &["status"], "held by a technician").await;
-    // A change of the manager waits, and so does what the technician stops.
-    device.publish_wish(&Wish { revision: "1.0.0", parameters: &[("MODE", "second")], ..Wish::default() });
+    agent(&device, &["hold", "--for", "2h", "--comment", "changing the fan"]);
+    shows(&device, &["status"], "maintenance hold").await;
+    // A change of the manager waits, and a manual stop is not repaired.
+    device.publish_document(&DocumentOptions {
+        revision: "1.0.0",
+        parameters: &[("MODE", "second")],
+        ..DocumentOptions::default()
+    });
     let waits = |device: &Device| {
-        // What is told is still the revision that runs, with what waits.
-        let told = device.fake.reported(device.id).pop().and_then(|status| status.error);
-        told.is_some_and(|error| error.code == "402" && error.message.contains("changing the fan"))
+        // The report still has the running revision, with the reason to wait.
+        let reports = device.fake.reported(device.id).pop().and_then(|status| status.error);
+        reports.is_some_and(|error| error.code == "402" && error.message.contains("changing the fan"))
     };
-    device.until("the manager is told", || waits(&device)).await;
+    device.until("the hold is reported", || waits(&device)).await;
     device.docker.docker(&["stop", &held[0]]);
-    // Neither a restart of the agent nor time changes that.
+    // Neither a restart of the agent nor time ends the hold.
     device.kill();
     device.start();
     let polls = device.fake.seen().len();
@@ -80,9 +94,9 @@ async fn a_hold_keeps_hands_off_containers_and_what_waited_is_done_afterwards() 
     agent(&device, &["hold", "--end"]);
     device.reaches(State::Installed).await;
     assert_eq!(device.read("/data/mode"), "second");
-    // One that nobody ends, ends by itself.
-    agent(&device, &["hold", "--for", "5s", "--reason", "a look"]);
-    shows(&device, &["status"], "held by a technician").await;
+    // A hold expires automatically.
+    agent(&device, &["hold", "--for", "5s", "--comment", "a look"]);
+    shows(&device, &["status"], "maintenance hold").await;
     let stopped = device.containers();
     device.docker.docker(&["stop", &stopped[0]]);
     device.until("it runs again", || device.containers() == stopped).await;

@@ -1,6 +1,6 @@
-//! A registry that sends everybody elsewhere for a token, and packages at ordinary addresses.
+//! A registry with a token service, and packages at HTTPS URLs.
 
-use crate::bench::{Device, REPOSITORY, USER, Wish, web};
+use crate::bench::{Device, DocumentOptions, REPOSITORY, USER, web};
 use crate::fake::Fake;
 use crate::pki::Authority;
 use crate::token_service::service;
@@ -8,13 +8,13 @@ use margo::status::State;
 use std::sync::{Arc, Mutex};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_registry_that_wants_tokens_is_asked_with_the_password_of_now() {
+async fn uses_the_current_password_for_registry_tokens() {
     let password = Arc::new(Mutex::new(USER.password.to_owned()));
-    let mut device = Device::with_tokens(service("127.0.0.1", Arc::clone(&password)).await).await;
+    let mut device = Device::with_token_service(service("127.0.0.1", Arc::clone(&password)).await).await;
     let image = device.push_image("1").await;
     device.registry.push_compose(REPOSITORY, "1.0.0", &[("compose.yaml", &web(&image))]).await;
     "rotated".clone_into(&mut password.lock().unwrap());
-    device.publish_wish(&Wish { revision: "1.0.0", ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "1.0.0", ..DocumentOptions::default() });
     device.start();
     let status = device.reaches(State::Failed).await;
     let message = status.components[0].error.clone().unwrap().message;
@@ -25,7 +25,7 @@ async fn a_registry_that_wants_tokens_is_asked_with_the_password_of_now() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_older_package_at_an_https_address_is_fetched_from_there() {
+async fn fetches_an_older_package_from_an_https_url() {
     // W-22
     let mut device = Device::new().await;
     let image = device.push_image("1").await;
@@ -38,7 +38,7 @@ async fn an_older_package_at_an_https_address_is_fetched_from_there() {
     let (ca, address) = (ca.display(), server.address);
     device.tables = format!("[[registry]]\nhost = \"{address}\"\nca_file = \"{ca}\"\n");
     let source = format!("          packageLocation: https://{address}/packages/web.tar.gz\n");
-    let document = device.document_from(&source, &Wish::default());
+    let document = device.document_from(&source, &DocumentOptions::default());
     device.publish(&[document]);
     device.start();
     device.reaches(State::Installed).await;

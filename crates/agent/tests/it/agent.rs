@@ -1,4 +1,4 @@
-//! The agent as a process of its own, with a manager that serves what the test publishes.
+//! The agent as a separate process, with a manager that serves what the test publishes.
 
 use crate::fake::Fake;
 use crate::pki::{Authority, WFM, client_id, provision};
@@ -18,7 +18,7 @@ static DEPLOYMENTS: AtomicU32 = AtomicU32::new(0);
 
 pub(crate) struct Agent {
     pub(crate) fake: Fake,
-    /// Signs for the manager as for the device.
+    /// Signs the certificates of manager and device.
     pub(crate) authority: Authority,
     folder: TempDir,
     pub(crate) state_dir: PathBuf,
@@ -27,7 +27,7 @@ pub(crate) struct Agent {
     pub(crate) observe_period: &'static str,
     /// Further tables of the configuration.
     pub(crate) tables: String,
-    /// Of the deployment the test is about; no two are alike.
+    /// The unique id of the deployment under test.
     pub(crate) id: DeploymentId,
 }
 
@@ -65,7 +65,7 @@ impl Agent {
         let [certificate, key, bundle] = files.map(|file| show(&see(&file)));
         format!(
             "server = \"{}\"\nstate_dir = {}\nobserve_period = \"{}\"\n\
-             [poll]\nperiod = \"200ms\"\nhold = \"0s\"\nstart_spread = \"0s\"\n\
+             [poll]\nperiod = \"200ms\"\nlong_poll = \"0s\"\nstart_spread = \"0s\"\n\
              [retry]\nfirst = \"300ms\"\nmax = \"2s\"\n\
              [identity]\ncertificate = {certificate}\nkey = {key}\ntrust_bundle = {bundle}\n{engine}\n{}\n",
             self.fake.url(),
@@ -93,7 +93,7 @@ impl Agent {
         self.child = Some(child);
     }
 
-    /// Ends it at this instant, wherever it is.
+    /// Kills it at once.
     pub(crate) fn kill(&mut self) {
         let mut child = self.child.take().unwrap();
         child.kill().unwrap();
@@ -118,7 +118,7 @@ impl Agent {
         self.fake.publish(&publication, deployments);
     }
 
-    /// The last word about the deployment, said of the manifest that stands.
+    /// The last status of the deployment for the current manifest.
     pub(crate) fn status(&self) -> Option<DeploymentStatus> {
         self.fake.reported(self.id).pop().filter(|status| status.adopted_manifest_version >= self.version)
     }
@@ -149,7 +149,7 @@ impl Drop for Agent {
     }
 }
 
-/// Kills the agent of a device the moment something is so.
+/// Kills the agent of a device as soon as a condition holds.
 pub(crate) async fn kill_when<D: DerefMut<Target = Agent>>(device: &mut D, what: &str, condition: impl Fn(&D) -> bool) {
     let start = Instant::now();
     while !condition(device) {

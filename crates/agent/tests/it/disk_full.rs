@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A file system of one megabyte, gone at the end.
-struct Small(PathBuf);
+struct SmallTmpfs(PathBuf);
 
-impl Small {
+impl SmallTmpfs {
     fn mount(path: &Path) -> Self {
         std::fs::create_dir_all(path).unwrap();
         let status = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(path).status().unwrap();
@@ -36,16 +36,16 @@ impl Small {
     }
 }
 
-impl Drop for Small {
+impl Drop for SmallTmpfs {
     fn drop(&mut self) {
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
 
 #[test]
-fn a_full_disk_is_named_and_leaves_what_was_written_intact() {
+fn a_full_disk_is_named_and_keeps_written_records() {
     let folder = tempfile::tempdir().unwrap();
-    let small = Small::mount(&folder.path().join("small"));
+    let small = SmallTmpfs::mount(&folder.path().join("small"));
     let state = StateDir::open(&small.0.join("state")).unwrap();
     let content = |fill: u8| -> Record {
         let bytes: std::sync::Arc<[u8]> = vec![fill; 100_000].into();
@@ -66,10 +66,10 @@ fn a_full_disk_is_named_and_leaves_what_was_written_intact() {
 }
 
 #[tokio::test]
-async fn an_agent_on_a_full_disk_keeps_what_it_has_and_goes_on_when_there_is_room() {
+async fn an_agent_on_a_full_disk_continues_when_there_is_space() {
     let world = World::new().await;
     let folder = tempfile::tempdir().unwrap();
-    let small = Small::mount(&folder.path().join("small"));
+    let small = SmallTmpfs::mount(&folder.path().join("small"));
     let state_dir = small.0.join("state");
     let path = state_dir.clone();
     let mut agent = Agent::start(&world, |config| config.state_dir = path);

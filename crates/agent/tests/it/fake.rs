@@ -1,4 +1,4 @@
-//! A WFM that serves what it is told to serve, right or wrong.
+//! A fake WFM that serves valid and invalid content.
 
 use crate::pki::{Authority, Leaf};
 use bytes::Bytes;
@@ -25,7 +25,7 @@ pub(crate) struct Seen {
     pub(crate) at: Instant,
     /// Counted from one.
     pub(crate) connection: usize,
-    /// What the client showed in the handshake, leaf first.
+    /// The certificates of the client in the handshake, leaf first.
     pub(crate) certificates: Arc<[CertificateDer<'static>]>,
     pub(crate) method: String,
     pub(crate) path: String,
@@ -46,14 +46,14 @@ pub(crate) fn reply(status: u16, body: impl Into<Vec<u8>>) -> Reply {
 
 type Twist = Box<dyn FnMut(&Seen) -> Option<Reply> + Send>;
 
-/// What a server makes of `Prefer: wait=N`.
+/// How the server handles `Prefer: wait=N`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Holding {
+pub(crate) enum LongPollMode {
     #[default]
     Ignored,
-    /// Holds the poll until the manifest changes.
+    /// Answers the long poll when the manifest changes.
     Held,
-    /// Never answers it, as if the way were gone.
+    /// Never answers, like a dead connection.
     Lost,
 }
 
@@ -64,8 +64,8 @@ pub(crate) struct State {
     pub(crate) seen: Vec<Seen>,
     pub(crate) twist: Option<Twist>,
     pub(crate) prefix: String,
-    /// What becomes of polls that ask to be held.
-    pub(crate) holding: Holding,
+    /// How long polls are handled.
+    pub(crate) holding: LongPollMode,
     connections: usize,
 }
 
@@ -76,12 +76,12 @@ pub(crate) struct Fake {
 }
 
 impl Fake {
-    /// Mutual TLS: only clients of `clients` get in (W-25).
+    /// Mutual TLS: accepts only clients of `clients` (W-25).
     pub(crate) async fn start(leaf: &Leaf, clients: &Authority) -> Self {
         Self::start_on("127.0.0.1", leaf, clients).await
     }
 
-    /// On another address of the machine, for an agent that is not on it.
+    /// On another address of the machine, for an agent elsewhere.
     pub(crate) async fn start_on(address: &str, leaf: &Leaf, clients: &Authority) -> Self {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from(clients.der.clone())).unwrap();
@@ -181,7 +181,7 @@ impl Fake {
     }
 }
 
-/// Who is at the other end of a connection.
+/// The peer of a connection.
 #[derive(Clone)]
 struct Peer {
     connection: usize,
@@ -219,12 +219,12 @@ async fn answer(
     let holding = {
         let mut state = state.lock().unwrap();
         state.seen.push(seen.clone());
-        if waits { state.holding } else { Holding::Ignored }
+        if waits { state.holding } else { LongPollMode::Ignored }
     };
     let applied = match holding {
-        Holding::Ignored => None,
-        Holding::Lost => std::future::pending().await,
-        Holding::Held => {
+        LongPollMode::Ignored => None,
+        LongPollMode::Lost => std::future::pending().await,
+        LongPollMode::Held => {
             while honest(&state.lock().unwrap(), &seen).status == 304 {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }

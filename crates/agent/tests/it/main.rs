@@ -4,14 +4,14 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test, what goes wrong is a failed test")]
 
-mod behaviour;
+mod behavior;
 mod command;
 mod connections;
 mod disk_full;
-mod enrolment;
+mod enrollment;
 mod fake;
-mod holds;
-mod misbehaviour;
+mod long_polls;
+mod misbehavior;
 mod pki;
 mod preload;
 #[expect(dead_code, reason = "shared with the tests with real engines, which need images too")]
@@ -19,3 +19,4 @@ mod preloaded;
 mod proxy;
 mod support;
 mod transport;
+mod upgrades;

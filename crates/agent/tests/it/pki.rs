@@ -1,4 +1,4 @@
-//! A small authority that issues what the tests need.
+//! A small certificate authority for the tests.
 
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Authority {
     pub(crate) pem: String,
     pub(crate) der: Vec<u8>,
-    /// What its leaves are sent with (SV-01): nothing for a root, its own certificate for an intermediate.
+    /// The chain sent with its leaves (SV-01): empty for a root, its own certificate for an intermediate.
     chain: String,
     issuer: Issuer<'static, KeyPair>,
 }
@@ -25,7 +25,7 @@ impl Authority {
         Self::with(name, |_| {})
     }
 
-    /// An authority with something wrong about it.
+    /// An authority with a fault.
     pub(crate) fn with(name: &str, change: impl FnOnce(&mut CertificateParams)) -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
@@ -54,7 +54,7 @@ impl Authority {
         self.svid_with(spiffe_id, |_| {})
     }
 
-    /// An SVID with something wrong in it.
+    /// An SVID with a fault.
     pub(crate) fn svid_with(&self, spiffe_id: &str, change: impl FnOnce(&mut CertificateParams)) -> Leaf {
         let mut params = leaf_params(vec![SanType::URI(spiffe_id.try_into().unwrap())]);
         change(&mut params);
@@ -76,7 +76,7 @@ impl Authority {
         Leaf { certificate: certificate.pem() + &self.chain, key: key.serialize_pem(), public_key }
     }
 
-    /// Signs a request, with the names of our choice as an issuer does (LC-01).
+    /// Signs a request with the given names (LC-01).
     pub(crate) fn sign(&self, csr: &str, spiffe_id: &str) -> (String, Vec<u8>) {
         let mut request = rcgen::CertificateSigningRequestParams::from_pem(csr).unwrap();
         request.params = leaf_params(vec![SanType::URI(spiffe_id.try_into().unwrap())]);

@@ -1,8 +1,8 @@
-//! First boot with a desired state that was given beforehand (ADR 25).
+//! First boot with a preloaded desired state (ADR 25).
 
 use crate::fake::reply;
 use crate::pki::{Authority, WFM, client_id};
-use crate::preloaded::{Making, Signed};
+use crate::preloaded::{PreloadBuilder, SignedPreload};
 use crate::support::{Agent, World, deployment, eventually, set, version};
 use margo::Digest;
 use margrave_agent::identity::Identity;
@@ -10,15 +10,17 @@ use margrave_agent::preload::{self, Preload};
 use margrave_agent::runtimes::{LogsWanted, Runtime as _};
 use margrave_core::publish::{Publication, ServedDeployment};
 
-/// Any moment the test's certificates are valid at; they are so for very long.
+/// A time at which the certificates of the test are valid.
 const ISSUED: &str = "2026-11-17T09:00:00Z";
 
-fn made(world: &World, publication: &Publication, deployments: &[ServedDeployment]) -> Signed {
-    Making::new(&client_id("press-07"), publication, deployments).issued(ISSUED).signed(&world.authority.svid(WFM))
+fn made(world: &World, publication: &Publication, deployments: &[ServedDeployment]) -> SignedPreload {
+    PreloadBuilder::new(&client_id("press-07"), publication, deployments)
+        .issued(ISSUED)
+        .signed(&world.authority.svid(WFM))
 }
 
 #[tokio::test]
-async fn a_first_boot_takes_what_was_preloaded_and_the_server_takes_over_without_a_restart() {
+async fn a_first_boot_uses_the_preload_and_then_the_server() {
     // DS-22, DS-23
     let world = World::new().await;
     world.fake.twist(|_| Some(reply(503, "")));
@@ -30,7 +32,7 @@ async fn a_first_boot_takes_what_was_preloaded_and_the_server_takes_over_without
     agent.runs(&first).await;
     assert_eq!(agent.accepted(), Some(7), "it is the floor of what is to come");
 
-    // The server is there: the same manifest is nothing new, an older one is refused, a newer one takes over.
+    // The server is reachable: the same manifest is unchanged, an older one is rejected, a newer one is accepted.
     world.fake.publish(&publication, &first);
     world.fake.state().twist = None;
     eventually("the server knows", || {
@@ -47,7 +49,7 @@ async fn a_first_boot_takes_what_was_preloaded_and_the_server_takes_over_without
         let wanted = LogsWanted { deployment: served.id, component: None, lines: 10 };
         assert_eq!(agent.runtime.logs(wanted).await.unwrap(), "web | simulated start 1", "started once, not again");
     }
-    // It is for the first boot only.
+    // The preload is for the first boot only.
     agent.stop().await;
     let older = made(&world, &version(0, &[]), &[]);
     std::fs::write(&file, older.file()).unwrap();
@@ -58,7 +60,7 @@ async fn a_first_boot_takes_what_was_preloaded_and_the_server_takes_over_without
 }
 
 #[tokio::test]
-async fn what_the_manager_did_not_sign_for_this_device_is_refused_and_changes_nothing() {
+async fn rejects_preloads_not_signed_for_this_device() {
     let world = World::new().await;
     let (deployments, folder) = (set(1, "1.0.0"), tempfile::tempdir().unwrap());
     let publication = version(6, &deployments);
@@ -70,7 +72,7 @@ async fn what_the_manager_did_not_sign_for_this_device_is_refused_and_changes_no
         std::fs::write(&path, bytes).unwrap();
         preload::read(&path, &identity).map_err(|error| error.to_string())
     };
-    let making = |client: &str| Making::new(client, &publication, &deployments).issued(ISSUED);
+    let making = |client: &str| PreloadBuilder::new(client, &publication, &deployments).issued(ISSUED);
     let (own, other) = (client_id("press-07"), client_id("press-08"));
     let manager = world.authority.svid(WFM);
     let good = making(&own).artifact("oci://r.example/web:1.0.0", b"layer").signed(&manager);
@@ -80,12 +82,12 @@ async fn what_the_manager_did_not_sign_for_this_device_is_refused_and_changes_no
     let tampered = |at: usize| {
         let mut contents = good.contents.clone();
         contents[at].push(b' ');
-        Signed { head: good.head.clone(), contents }.file_under(&digests)
+        SignedPreload { head: good.head.clone(), contents }.file_under(&digests)
     };
     let statement = |from: &str, to: &str| {
         let mut head = good.head.clone();
         head.statement = head.statement.replace(from, to);
-        Signed { head, contents: good.contents.clone() }.file()
+        SignedPreload { head, contents: good.contents.clone() }.file()
     };
     let stranger = Authority::new("stranger");
     let ended = world.authority.svid_with(WFM, |params| params.not_after = rcgen::date_time_ymd(2026, 1, 1));
@@ -94,12 +96,20 @@ async fn what_the_manager_did_not_sign_for_this_device_is_refused_and_changes_no
         ("a manifest that was changed", tampered(0), "is damaged or tampered with"),
         ("a deployment that was changed", tampered(1), "is damaged or tampered with"),
         ("a component that was changed", tampered(2), "is damaged or tampered with"),
-        ("a statement that was changed", statement(ISSUED, "2026-11-17T09:00:01Z"), "its signature does not fit"),
+        ("a statement that was changed", statement(ISSUED, "2026-11-17T09:00:01Z"), "its signature does not match"),
         ("another form", statement("margrave-preload/1", "margrave-preload/9"), "of kind `margrave-preload/9`"),
         ("another device's", making(&other).signed(&manager).file(), "it is for `spiffe://"),
-        ("signed by a device", making(&own).signed(&leaf).file(), "not the manager of this device"),
-        ("signed by a stranger", making(&own).signed(&stranger.svid(WFM)).file(), "not the manager of this device"),
-        ("signed after its certificate ended", making(&own).signed(&ended).file(), "not the manager of this device"),
+        ("signed by a device", making(&own).signed(&leaf).file(), "not signed by the manager of this device"),
+        (
+            "signed by a stranger",
+            making(&own).signed(&stranger.svid(WFM)).file(),
+            "not signed by the manager of this device",
+        ),
+        (
+            "signed after its certificate ended",
+            making(&own).signed(&ended).file(),
+            "not signed by the manager of this device",
+        ),
         ("without a component", good.file_under(&digests[..2]), "it lacks sha256:"),
         ("without a deployment", good.file_under(&digests[..1]), "it lacks sha256:"),
         ("cut off", whole[..whole.len() - 3000].to_vec(), "preload.tar"),
@@ -110,7 +120,7 @@ async fn what_the_manager_did_not_sign_for_this_device_is_refused_and_changes_no
         assert!(error.contains(reason), "{what}: {error}");
     }
 
-    // The agent says so, does nothing, and goes on with its server.
+    // The agent reports it, does nothing, and continues with its server.
     std::fs::write(&path, tampered(1)).unwrap();
     world.fake.twist(|_| Some(reply(503, "")));
     let mut agent = Agent::start(&world, |config| config.boot.preload = Some(path.clone()));

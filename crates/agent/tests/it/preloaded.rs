@@ -1,4 +1,4 @@
-//! Makes preloaded desired states as a manager does, and as somebody else would like to.
+//! Creates valid and forged preloaded desired states.
 
 use crate::pki::Leaf;
 use base64::Engine as _;
@@ -13,13 +13,13 @@ use rustls_pki_types::pem::PemObject as _;
 /// ECDSA with P-256 and SHA-256, as TLS numbers it.
 const SCHEME: u16 = 0x0403;
 
-/// A file to be: what is stated, and what lies in it.
-pub(crate) struct Making {
+/// An unsigned preload: its statement and its contents.
+pub(crate) struct PreloadBuilder {
     pub(crate) statement: Statement,
     pub(crate) contents: Vec<Vec<u8>>,
 }
 
-impl Making {
+impl PreloadBuilder {
     pub(crate) fn new(client: &str, publication: &Publication, deployments: &[ServedDeployment]) -> Self {
         let statement = Statement {
             kind: KIND.to_owned(),
@@ -55,29 +55,29 @@ impl Making {
         self
     }
 
-    pub(crate) fn signed(self, by: &Leaf) -> Signed {
+    pub(crate) fn signed(self, by: &Leaf) -> SignedPreload {
         let statement = serde_json::to_string(&self.statement).unwrap();
         let key = rcgen::KeyPair::from_pem(&by.key).unwrap();
         let signature = STANDARD.encode(key.sign(&signed_bytes(&statement)).unwrap());
         let chain = CertificateDer::pem_slice_iter(by.certificate.as_bytes());
         let certificates = chain.map(|certificate| STANDARD.encode(certificate.unwrap())).collect();
-        Signed { head: Head { statement, scheme: SCHEME, signature, certificates }, contents: self.contents }
+        SignedPreload { head: Head { statement, scheme: SCHEME, signature, certificates }, contents: self.contents }
     }
 }
 
-/// The parts of a file, still to be tampered with.
-pub(crate) struct Signed {
+/// The parts of a signed preload, for tampering.
+pub(crate) struct SignedPreload {
     pub(crate) head: Head,
     pub(crate) contents: Vec<Vec<u8>>,
 }
 
-impl Signed {
+impl SignedPreload {
     pub(crate) fn file(&self) -> Vec<u8> {
         let digests: Vec<Digest> = self.contents.iter().map(|bytes| Digest::of(bytes)).collect();
         self.file_under(&digests)
     }
 
-    /// With contents under names of our choice.
+    /// With contents under the given names.
     pub(crate) fn file_under(&self, digests: &[Digest]) -> Vec<u8> {
         let mut builder = tar::Builder::new(Vec::new());
         let mut add = |name: &str, bytes: &[u8]| {

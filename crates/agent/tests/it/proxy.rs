@@ -1,4 +1,4 @@
-//! Through an HTTP proxy, as plants have it.
+//! Connections through an HTTP proxy.
 
 use crate::support::{Agent, World, eventually, set, version};
 use margrave_agent::config::ProxyConfig;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A proxy that tunnels for those who know the password.
+/// A proxy that requires a password.
 async fn proxy() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -42,7 +42,7 @@ async fn proxy() -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
 }
 
 #[tokio::test]
-async fn everything_goes_through_the_proxy_and_stays_end_to_end() {
+async fn all_requests_use_the_proxy_with_end_to_end_tls() {
     // GEN-05, TLS-04
     let world = World::new().await;
     let deployments = set(3, "1.0.0");
@@ -64,7 +64,7 @@ async fn everything_goes_through_the_proxy_and_stays_end_to_end() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_refuses_is_an_unreachable_server() {
+async fn a_rejecting_proxy_counts_as_an_unreachable_server() {
     let world = World::new().await;
     let (address, heads) = proxy().await;
     let agent = Agent::start(&world, |config| {

@@ -17,7 +17,7 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Far above what anything here takes; reached only when something is wrong.
+/// Far above any normal duration; reached only on failure.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
@@ -97,7 +97,7 @@ impl Agent {
         self.task = Some(tokio::spawn(margrave_agent::run(config, engine, clock, self.cancel.clone())));
     }
 
-    /// The same agent again, with the same folder and what runs there.
+    /// Restarts the agent with the same folder and workloads.
     pub(crate) fn start_again(&mut self, world: &World) {
         self.start_again_with(world, |_| {});
     }
@@ -108,7 +108,7 @@ impl Agent {
         self.begin(config, Arc::new(margrave_agent::SystemClock));
     }
 
-    /// The machine boots anew: nothing runs, and its clock says what it says.
+    /// Reboots the machine: no workloads run, and it has the given clock.
     pub(crate) fn reboot(&mut self, world: &World, clock: Arc<dyn Clock>) {
         self.runtime = Arc::new(Simulated::in_memory(Script::default()));
         self.begin(provisioned(world, self.folder.path()), clock);
@@ -130,7 +130,7 @@ impl Agent {
         serde_json::from_slice(&json).ok()
     }
 
-    /// The picture the agent leaves is renewed every two seconds.
+    /// Waits for a problem; the agent writes its report every two seconds.
     pub(crate) async fn in_trouble(&self, code: &str) -> Report {
         let has = |report: &Report| report.troubles.iter().any(|trouble| trouble.code.number() == code);
         eventually(&format!("trouble {code}"), || self.report().as_ref().is_some_and(has)).await;
@@ -144,9 +144,11 @@ impl Agent {
     /// What runs, by deployment, with the revision of each.
     pub(crate) async fn running(&self) -> Vec<(DeploymentId, Digest)> {
         let seen = self.runtime.observe().await.unwrap();
-        let digest = |seen: &margrave_agent::machine::io::SeenDeployment| match seen {
-            margrave_agent::machine::io::SeenDeployment::Known { components, .. } => components["web"].digest.clone(),
-            margrave_agent::machine::io::SeenDeployment::Unknown { .. } => Digest::of(b"unknown"),
+        let digest = |seen: &margrave_agent::machine::io::ObservedDeployment| match seen {
+            margrave_agent::machine::io::ObservedDeployment::Known { components, .. } => {
+                components["web"].digest.clone()
+            }
+            margrave_agent::machine::io::ObservedDeployment::Unknown { .. } => Digest::of(b"unknown"),
         };
         let mut running: Vec<_> = seen.deployments.iter().map(|(id, seen)| (*id, digest(seen))).collect();
         running.sort();

@@ -1,4 +1,4 @@
-//! A service that gives out tokens for a registry, and knows one password.
+//! A token service for a registry, with one password.
 
 use crate::bench::USER;
 use crate::fake::{Fake, Seen, reply};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 
 const ISSUER: &str = "plant tokens";
 
-/// Signs tokens as registries check them.
+/// Signs tokens for registries.
 struct Signer {
     key: EcdsaKeyPair,
     certificate: Vec<u8>,

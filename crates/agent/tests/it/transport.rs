@@ -1,4 +1,4 @@
-//! Identity, addresses, patience.
+//! Identity, addresses, Retry-After.
 
 use crate::fake::{Fake, Reply, reply};
 use crate::pki::{Authority, WFM, client_id, provision};
@@ -7,7 +7,7 @@ use margrave_core::publish;
 use std::time::{Duration, Instant};
 
 #[tokio::test]
-async fn a_base_url_with_a_prefix_goes_before_every_path() {
+async fn prefixes_every_path_with_the_base_url() {
     // W-01, W-03, CAP-01, DS-12
     let world = World::new().await;
     world.fake.state().prefix = "/v1alpha2/margo".to_owned();
@@ -28,7 +28,7 @@ async fn a_base_url_with_a_prefix_goes_before_every_path() {
 }
 
 #[tokio::test]
-async fn retry_after_is_kept_to_over_the_wire() {
+async fn respects_retry_after() {
     // RTY-01
     let world = World::new().await;
     world.fake.twist(|seen| {
@@ -50,10 +50,10 @@ async fn retry_after_is_kept_to_over_the_wire() {
 }
 
 #[tokio::test]
-async fn a_server_of_a_foreign_authority_is_refused_before_anything_is_said() {
+async fn rejects_a_server_of_a_foreign_authority_before_any_request() {
     // WID-04, SV-03
     let mut world = World::new().await;
-    let foreign = Authority::new("somebody else");
+    let foreign = Authority::new("foreign authority");
     world.fake = Fake::start(&foreign.svid(WFM), &world.authority).await;
     let agent = world.agent();
     let report = agent.in_trouble("702").await;
@@ -62,7 +62,7 @@ async fn a_server_of_a_foreign_authority_is_refused_before_anything_is_said() {
 }
 
 #[tokio::test]
-async fn a_fleet_manager_with_another_id_is_refused() {
+async fn rejects_a_fleet_manager_with_another_id() {
     // WID-04: the right authority, the wrong server
     for wrong in
         ["spiffe://plant.example/margo/wfm/other", "spiffe://elsewhere.example/margo/wfm/main", &client_id("x")]
@@ -76,7 +76,7 @@ async fn a_fleet_manager_with_another_id_is_refused() {
 }
 
 #[tokio::test]
-async fn a_client_the_server_does_not_know_is_told_in_the_handshake() {
+async fn reports_a_client_rejected_in_the_handshake() {
     // W-25, W-26
     let mut world = World::new().await;
     let others = Authority::new("clients of another plant");
@@ -87,7 +87,7 @@ async fn a_client_the_server_does_not_know_is_told_in_the_handshake() {
 }
 
 #[tokio::test]
-async fn identity_files_are_swapped_under_a_running_agent() {
+async fn reloads_replaced_identity_files() {
     // ONB-06, LC-05
     let world = World::new().await;
     let deployments = set(1, "1.0.0");
@@ -124,14 +124,14 @@ async fn capabilities_are_reported_again_when_the_file_changes() {
 }
 
 #[tokio::test]
-async fn a_restarted_agent_polls_with_the_etag_of_what_it_carried_out_and_restarts_nothing() {
+async fn a_restarted_agent_polls_with_its_etag_and_restarts_nothing() {
     // DS-22, invariant 5
     let world = World::new().await;
     let deployments = set(2, "1.0.0");
     world.fake.publish(&version(1, &deployments), &deployments);
     let mut agent = world.agent();
     agent.runs(&deployments).await;
-    eventually("carried out and told", || {
+    eventually("applied and reported", || {
         let loaded = margrave_agent::disk::load(&agent.state_dir()).loaded;
         loaded.reconciled.is_some() && loaded.statuses.entries.values().filter(|entry| entry.delivered).count() == 2
     })
@@ -146,7 +146,7 @@ async fn a_restarted_agent_polls_with_the_etag_of_what_it_carried_out_and_restar
     config.identity.trust_bundle = Some(agent.folder.path().join("bundle.pem"));
     let clock = std::sync::Arc::new(margrave_agent::SystemClock);
     let (settled, _) = margrave_agent::once(config, agent.runtime.clone(), clock, cancel).await.unwrap();
-    assert_eq!(settled, margrave_agent::machine::Settled::Converged);
+    assert_eq!(settled, margrave_agent::machine::Settled::UpToDate);
     let seen = world.fake.seen();
     let poll = seen.iter().find(|seen| seen.path.ends_with("/deployments")).unwrap();
     let etag = margo::Digest::of(&world.fake.state().manifest).etag();
@@ -155,7 +155,7 @@ async fn a_restarted_agent_polls_with_the_etag_of_what_it_carried_out_and_restar
 }
 
 #[tokio::test]
-async fn a_server_error_does_not_reach_the_workloads() {
+async fn a_server_error_does_not_affect_workloads() {
     // invariant 6
     let world = World::new().await;
     let deployments = set(2, "1.0.0");

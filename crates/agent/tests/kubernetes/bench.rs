@@ -1,4 +1,4 @@
-//! A device under test: the cluster all tests share, a registry, a manager, and the agent as a process of its own.
+//! A device under test: the shared cluster, a registry, a manager, and the agent as a separate process.
 
 use crate::agent::{Agent, show};
 use crate::charts;
@@ -16,16 +16,16 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 pub(crate) const USER: User = User { name: "device", password: "first secret" };
-/// An image the node holds, and another one.
+/// Two images that are loaded on the node.
 pub(crate) const IMAGE: &str = "margrave.test/shell:1";
 pub(crate) const OTHER_IMAGE: &str = "margrave.test/shell:2";
 
 /// One cluster for all tests; it ends with the process.
 static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
-/// Whoever takes the cluster away from the others waits until it is alone.
+/// A test that stops the cluster waits until no other test uses it.
 static USERS: RwLock<()> = RwLock::const_new(());
 
-#[expect(dead_code, reason = "it is held, not looked at")]
+#[expect(dead_code, reason = "only its drop matters")]
 enum Place {
     Shared(RwLockReadGuard<'static, ()>),
     Alone(RwLockWriteGuard<'static, ()>),
@@ -41,7 +41,7 @@ pub(crate) struct Device {
     pub(crate) namespace: String,
     /// As in `deploymentProfile.type`.
     pub(crate) deployment_type: &'static str,
-    /// Stands between the agent and helm, where a test looks at what helm is told.
+    /// A wrapper around helm that logs its arguments.
     helm_program: Option<PathBuf>,
     /// Further lines of `[kubernetes]`.
     pub(crate) settings: String,
@@ -62,9 +62,9 @@ impl DerefMut for Device {
     }
 }
 
-/// What a deployment document says beyond its usual content.
+/// Additional content of a deployment document.
 #[derive(Default)]
-pub(crate) struct Wish<'a> {
+pub(crate) struct DocumentOptions<'a> {
     pub(crate) revision: &'a str,
     /// Pointers and values as YAML has them.
     pub(crate) parameters: &'a [(&'a str, &'a str)],
@@ -96,7 +96,7 @@ impl Device {
         Self::with(place, "custom").await
     }
 
-    /// With the cluster for itself, to be taken away and given back.
+    /// With exclusive use of the cluster, to stop and start it.
     pub(crate) async fn alone(deployment_type: &'static str) -> Self {
         let place = Place::Alone(USERS.write().await);
         Self::with(place, deployment_type).await
@@ -108,8 +108,8 @@ impl Device {
         Self::with_registry(place, deployment_type, cluster, registry).await
     }
 
-    /// With a registry that sends for tokens, which are given for this password.
-    pub(crate) async fn with_tokens(password: Arc<Mutex<String>>) -> Self {
+    /// With a registry that requires tokens, issued for this password.
+    pub(crate) async fn with_token_service(password: Arc<Mutex<String>>) -> Self {
         let place = Place::Shared(USERS.read().await);
         let cluster = cluster().await;
         let tokens = service(cluster.address(), password).await;
@@ -162,7 +162,7 @@ impl Device {
         )
     }
 
-    /// Has everything written down that helm is told: its arguments and who may read the values. Gives the file.
+    /// Logs the arguments of helm and the file mode of the values. Returns the log file.
     pub(crate) fn watch_helm(&mut self) -> PathBuf {
         use std::os::unix::fs::PermissionsExt as _;
         let (log, script) = (self.path("helm.log"), self.path("helm.sh"));
@@ -185,7 +185,7 @@ impl Device {
     }
 
     /// The deployment document of one component `web`.
-    pub(crate) fn document(&self, wish: &Wish<'_>) -> ServedDeployment {
+    pub(crate) fn document(&self, wish: &DocumentOptions<'_>) -> ServedDeployment {
         let component = self.component("web", wish.revision);
         self.document_of(&format!("{component}{}", wish.properties), wish)
     }
@@ -201,7 +201,7 @@ impl Device {
         )
     }
 
-    pub(crate) fn document_of(&self, components: &str, wish: &Wish<'_>) -> ServedDeployment {
+    pub(crate) fn document_of(&self, components: &str, wish: &DocumentOptions<'_>) -> ServedDeployment {
         let id = self.id;
         let mut yaml = format!(
             "id: {id}\nmetadata:\n  name: app\n  namespace: {}\n  deviceId: press-07\nspec:\n  applicationId: app\n  \
@@ -221,14 +221,14 @@ impl Device {
         ServedDeployment { id, digest: Digest::of(yaml.as_bytes()), yaml: yaml.into_bytes() }
     }
 
-    pub(crate) fn publish_wish(&mut self, wish: &Wish<'_>) {
+    pub(crate) fn publish_document(&mut self, wish: &DocumentOptions<'_>) {
         let served = self.document(wish);
         self.publish(&[served]);
     }
 
-    /// Publishes a revision without any wishes.
+    /// Publishes a revision without additional content.
     pub(crate) fn publish_revision(&mut self, revision: &str) {
-        self.publish_wish(&Wish { revision, ..Wish::default() });
+        self.publish_document(&DocumentOptions { revision, ..DocumentOptions::default() });
     }
 
     /// Pushes the component `web` in its usual form, whatever the type.
@@ -253,14 +253,14 @@ impl Device {
     }
 
     /// Installs the component `web` and waits for it.
-    pub(crate) async fn install(&mut self, wish: &Wish<'_>) {
+    pub(crate) async fn install(&mut self, wish: &DocumentOptions<'_>) {
         self.push("1.0.0", IMAGE).await;
-        self.publish_wish(&Wish { revision: "1.0.0", ..*wish });
+        self.publish_document(&DocumentOptions { revision: "1.0.0", ..*wish });
         self.start();
         self.reaches(State::Installed).await;
     }
 
-    /// Publishes nothing, and waits until all is gone.
+    /// Publishes an empty manifest, and waits until everything is removed.
     pub(crate) async fn remove(&mut self) {
         self.publish(&[]);
         self.reaches(State::Removed).await;
@@ -281,7 +281,7 @@ impl Device {
         list["items"].as_array().cloned().unwrap_or_default()
     }
 
-    /// Pods that run and are not on their way out.
+    /// Pods that run and are not terminating.
     pub(crate) fn pods(&self) -> Vec<String> {
         let is_up =
             |pod: &&Value| pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null();
@@ -327,7 +327,7 @@ impl Device {
         command
     }
 
-    /// The last words about the deployment and its first component, together.
+    /// The last messages of the deployment and its first component.
     pub(crate) fn message(&self) -> String {
         let status = self.status().unwrap();
         let component = status.components.first().and_then(|component| component.error.clone());
@@ -338,7 +338,7 @@ impl Device {
 impl Drop for Device {
     fn drop(&mut self) {
         self.agent.end();
-        // Nothing of ours is left for the next test, and nobody waits for it.
+        // Cleans up for the next test without waiting.
         self.cluster.try_kubectl(&["delete", "namespace", "--wait=false", &self.namespace]);
     }
 }

@@ -8,7 +8,7 @@ pub(crate) fn files(files: &[(&str, String)]) -> Vec<PackageFile> {
     files.iter().map(file).collect()
 }
 
-/// A workload that says what it was told, and shows all its values in a ConfigMap.
+/// A workload that shows all its values in a ConfigMap.
 const WORKLOAD: &str = r#"apiVersion: v1
 kind: ConfigMap
 metadata:
@@ -80,7 +80,7 @@ pub(crate) fn with_template(version: &str, template: &str) -> Vec<(&'static str,
     files
 }
 
-/// The usual chart with another chart inside, which shows what reaches it.
+/// The usual chart with a subchart that shows its values.
 pub(crate) fn with_chart_inside(version: &str, image: &str) -> Vec<(&'static str, String)> {
     let inner = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: {{ .Release.Name }}-panel }\n\
                  data: { port: {{ .Values.port | quote }}, line: {{ .Values.global.line | quote }} }\n";
@@ -96,7 +96,7 @@ pub(crate) fn objects(image: &str) -> String {
     format!("{}---\n{}", config_map("web", "none"), deployment(image))
 }
 
-/// A kind of somebody else: `Press`, `presses`, in the group `plant.example`.
+/// A custom kind: `Press`, `presses`, in the group `plant.example`.
 pub(crate) fn definition(kind: &str, plural: &str) -> String {
     format!(
         "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {{ name: {plural}.plant.example }}\n\

@@ -1,6 +1,6 @@
 //! Right, wrong and rotated credentials: of charts through the agent, of images through pull secrets.
 
-use crate::bench::{Device, USER, Wish};
+use crate::bench::{Device, DocumentOptions, USER};
 use crate::charts;
 use margo::status::State;
 use margrave_agent::hold;
@@ -8,7 +8,7 @@ use margrave_testbed::images;
 use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wrong_credentials_are_told_right_ones_count_at_once_and_rotated_ones_reach_the_pods() {
+async fn reports_wrong_credentials_and_applies_rotated_ones_to_pods() {
     let mut device = Device::helm().await;
     let one = device.registry.push_image("images/web", "1", &images::busybox("private 1")).await;
     let two = device.registry.push_image("images/web", "2", &images::busybox("private 2")).await;
@@ -19,7 +19,7 @@ async fn wrong_credentials_are_told_right_ones_count_at_once_and_rotated_ones_re
     device.start();
     device.reaches(State::Failed).await;
     assert!(device.message().contains("refused the username and password"), "{}", device.message());
-    assert!(!device.log().contains("wrong"), "secrets are never told");
+    assert!(!device.log().contains("wrong"), "secrets are never logged");
     std::fs::write(device.path("password"), USER.password).unwrap();
     device.reaches(State::Installed).await;
     assert_eq!(device.exec(&["cat", "/mark"]), "private 1");
@@ -30,32 +30,32 @@ async fn wrong_credentials_are_told_right_ones_count_at_once_and_rotated_ones_re
         |device: &Device| device.kubectl(&["get", "secret", &secret, "-o", r"jsonpath={.data.\.dockerconfigjson}"]);
     let before = held(&device);
 
-    // A technician's hold stops this as any other change; it follows when the hold is over.
+    // A maintenance hold stops this like any other change; it follows after the hold.
     let now = hold::moment(&margrave_agent::SystemClock);
     hold::begin(&device.state_dir, "changing the fan", Duration::from_hours(2), &now).unwrap();
-    device.until("it holds", || device.log().contains("a technician holds changes")).await;
+    device.until("it holds", || device.log().contains("maintenance hold until")).await;
     device.registry.set_password(USER.name, "held secret");
     std::fs::write(device.path("password"), "held secret").unwrap();
     let polls = device.fake.seen().len();
     // Longer than `observe_period`.
     device.until("it polls on", || device.fake.seen().len() > polls + 20).await;
-    assert_eq!(held(&device), before, "nothing is changed while a technician holds changes");
+    assert_eq!(held(&device), before, "nothing changes during a maintenance hold");
     assert!(hold::end(&device.state_dir).unwrap());
     device.until("the secret follows", || held(&device) != before).await;
     let before = held(&device);
 
-    // Rotated at the registry and on the device: what runs is left alone, what comes next pulls with the new one.
+    // Rotated at the registry and on the device: running pods stay, the next pull uses the new one.
     let kept = device.pods();
     device.registry.set_password(USER.name, "second secret");
     std::fs::write(device.path("password"), "second secret\n").unwrap();
     device.until("the secret follows", || held(&device) != before).await;
     assert_eq!(device.pods(), kept);
-    device.publish_wish(&Wish { revision: "2.0.0", ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "2.0.0", ..DocumentOptions::default() });
     device.reaches(State::Installed).await;
     device.until("the new pod runs", || device.pods().len() == 1 && device.pods() != kept).await;
     assert_eq!(device.exec(&["cat", "/mark"]), "private 2");
 
     device.remove().await;
     let gone = device.cluster.object(&format!("/api/v1/namespaces/{}/secrets/{secret}", device.namespace));
-    assert_eq!(gone, None, "credentials go with what needed them");
+    assert_eq!(gone, None, "credentials are removed with their component");
 }

@@ -1,13 +1,13 @@
-//! The control plane goes away and comes back; the node comes up without any network.
+//! Control plane outages, and node reboots without network.
 
-use crate::bench::{Device, IMAGE, Wish};
+use crate::bench::{Device, DocumentOptions, IMAGE};
 use crate::charts;
 use crate::fake::reply;
 use margo::status::State;
 use margrave_testbed::images;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_control_plane_that_is_away_for_a_while_is_waited_for() {
+async fn waits_for_an_unavailable_control_plane() {
     let mut device = Device::alone("helm").await;
     device.push("1.0.0", IMAGE).await;
     device.cluster.end_api_server();
@@ -18,28 +18,32 @@ async fn a_control_plane_that_is_away_for_a_while_is_waited_for() {
     device.reaches(State::Installed).await;
     let kept = device.pods();
 
-    // Away under a running component: nothing is changed, and nothing is told that is not so.
+    // Unavailable while a component runs: nothing changes, and no wrong state is reported.
     device.cluster.end_api_server();
     let polls = device.fake.seen().len();
     device.until("it polls on", || device.fake.seen().len() > polls + 15).await;
     assert_eq!(device.status().unwrap().state, State::Installed);
     device.cluster.begin_api_server().await;
     device.until("the pod still runs", || device.pods() == kept).await;
-    device.publish_wish(&Wish { revision: "1.0.0", parameters: &[("mode", "later")], ..Wish::default() });
+    device.publish_document(&DocumentOptions {
+        revision: "1.0.0",
+        parameters: &[("mode", "later")],
+        ..DocumentOptions::default()
+    });
     device.reaches(State::Installed).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_reboot_without_network_everything_runs_again_from_what_the_node_holds() {
+async fn restarts_everything_after_a_node_reboot_without_network() {
     let mut device = Device::alone("helm").await;
     let image = device.registry.push_image("images/web", "1", &images::busybox("pulled")).await;
     let chart = charts::with_values("1.0.0", &format!("image: {image}\n"));
     device.push_chart("web", &chart).await;
-    // One that would not come up: the device says so before it is too late.
+    // A pod that would not start again: the device warns in advance.
     let always = charts::with_values("1.0.0", &format!("image: {image}\npull: Always\n"));
     device.push_chart("panel", &always).await;
     let components = device.component("web", "1.0.0") + &device.component("panel", "1.0.0");
-    let served = device.document_of(&components, &Wish::default());
+    let served = device.document_of(&components, &DocumentOptions::default());
     device.publish(&[served]);
     device.start();
     device.reaches(State::Installed).await;
@@ -56,7 +60,7 @@ async fn after_a_reboot_without_network_everything_runs_again_from_what_the_node
     let status = "jsonpath={.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}";
     let arguments = ["-n", device.namespace.as_str(), "get", "pod", &web, "-o", status];
     device.cluster.until("it runs again", &arguments, |seen| seen == "1 true").await;
-    // A pod that is lost as well comes back the same way.
+    // A deleted pod is recreated the same way.
     device.kubectl(&["delete", "pod", &web, "--grace-period=0", "--force"]);
     let other =
         |device: &Device| device.pods().into_iter().any(|name| name != web && name.starts_with(&device.instance()));

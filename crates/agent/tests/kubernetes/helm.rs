@@ -1,6 +1,6 @@
-//! The life of a Helm release: installed, reconfigured, scaled, upgraded, removed, with Helm 3 and with Helm 4.
+//! The life cycle of a Helm release: install, reconfigure, scale, upgrade, remove, with Helm 3 and with Helm 4.
 
-use crate::bench::{Device, IMAGE, OTHER_IMAGE, Wish, name_of};
+use crate::bench::{Device, DocumentOptions, IMAGE, OTHER_IMAGE, name_of};
 use crate::charts;
 use margo::status::State;
 use serde_json::{Value, json};
@@ -54,12 +54,16 @@ async fn lives(helm: &'static str) {
         ("settings.hosts[1].name", "second"),
         (r"annotations.example\.org/line", "\"7\""),
     ];
-    device.publish_wish(&Wish { revision: "1.0.0_build.7", parameters: &parameters, ..Wish::default() });
-    let told = device.watch_helm();
+    device.publish_document(&DocumentOptions {
+        revision: "1.0.0_build.7",
+        parameters: &parameters,
+        ..DocumentOptions::default()
+    });
+    let helm_log = device.watch_helm();
     device.start();
     device.reaches(State::Installed).await;
     let states: Vec<State> = device.fake.reported(device.id).iter().map(|status| status.state).collect();
-    assert_eq!(states, [State::Pending, State::Installing, State::Installed], "states are told as they happen");
+    assert_eq!(states, [State::Pending, State::Installing, State::Installed], "states are reported as they happen");
     assert_eq!(listed(&device), release(&device, "1", "web-1.0.0+build.7"));
     let shown = values(&device);
     assert_eq!(shown["mode"], json!("8080"), "a text of digits stays a text");
@@ -75,12 +79,15 @@ async fn lives(helm: &'static str) {
     let (own, inner) = (data(&device.instance()), data(&format!("{}-panel", device.instance())));
     assert_eq!((&own["pin"], &own["ports"]), (&json!("40814711"), &json!("5000000")), "whole also in the template");
     assert_eq!(inner, json!({ "port": "7000001", "line": "9007199254740993" }), "and in charts inside");
-    let told = std::fs::read_to_string(told).unwrap();
+    let helm_log = std::fs::read_to_string(helm_log).unwrap();
     for value in ["8080", "2.5", "007", "40814711", "5000000", "7000001", "9007199254740993", "second", "--set"] {
-        assert!(!told.lines().any(|line| line.contains(value)), "`{value}` is seen by everybody: {told}");
+        assert!(
+            !helm_log.lines().any(|line| line.contains(value)),
+            "`{value}` is visible in the process list: {helm_log}"
+        );
     }
-    assert_eq!(told.matches("values have mode 600").count(), told.matches("--values\n").count(), "{told}");
-    assert!(told.contains("--values\n"), "{told}");
+    assert_eq!(helm_log.matches("values have mode 600").count(), helm_log.matches("--values\n").count(), "{helm_log}");
+    assert!(helm_log.contains("--values\n"), "{helm_log}");
     assert_eq!(shown["annotations"], json!({ "example.org/line": "7" }));
     let first = device.pods();
     assert_eq!(first.len(), 1);
@@ -98,13 +105,21 @@ async fn lives(helm: &'static str) {
         .unwrap();
     assert_eq!(String::from_utf8_lossy(&logs.stdout), format!("{}/web | it is up\n", first[0]));
 
-    // Scaled: what runs goes on, the rest is added.
+    // Scaled: running pods stay, the others are added.
     let parameters = [("replicas", "3"), ("mode", "\"8080\"")];
-    device.publish_wish(&Wish { revision: "1.0.0_build.7", parameters: &parameters, ..Wish::default() });
+    device.publish_document(&DocumentOptions {
+        revision: "1.0.0_build.7",
+        parameters: &parameters,
+        ..DocumentOptions::default()
+    });
     device.reaches(State::Installed).await;
     assert_eq!(device.pods().len(), 3);
     // Reconfigured and upgraded at once.
-    device.publish_wish(&Wish { revision: "2.0.0", parameters: &[("mode", "fast")], ..Wish::default() });
+    device.publish_document(&DocumentOptions {
+        revision: "2.0.0",
+        parameters: &[("mode", "fast")],
+        ..DocumentOptions::default()
+    });
     device.reaches(State::Installed).await;
     device.until("one new pod is left", || device.pods().len() == 1).await;
     assert!(!first.contains(&device.pods()[0]));
@@ -130,9 +145,9 @@ async fn a_release_is_installed_scaled_reconfigured_upgraded_and_removed_with_he
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_removed_release_leaves_what_others_have_in_the_namespace() {
+async fn removing_a_release_keeps_objects_of_others_in_the_namespace() {
     let mut device = Device::helm().await;
-    device.install(&Wish::default()).await;
+    device.install(&DocumentOptions::default()).await;
     device.cluster.apply(&format!(
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {{ name: theirs, namespace: {} }}\n",
         device.namespace
@@ -146,14 +161,14 @@ async fn a_removed_release_leaves_what_others_have_in_the_namespace() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn components_come_in_order_and_the_next_waits_until_the_one_before_is_ready() {
+async fn applies_components_in_order_after_the_previous_is_ready() {
     // AD-01, AD-02
     let mut device = Device::helm().await;
     let slow = charts::with_values("1.0.0", "command: sleep 3; touch /ready; sleep 1000000\n");
     device.push_chart("web", &slow).await;
     device.push_chart("panel", &charts::web("1.0.0", IMAGE)).await;
     let components = device.component("web", "1.0.0") + &device.component("panel", "1.0.0");
-    let served = device.document_of(&components, &Wish::default());
+    let served = device.document_of(&components, &DocumentOptions::default());
     device.publish(&[served]);
     device.start();
     assert_eq!(device.reaches(State::Installed).await.components.len(), 2);
@@ -166,13 +181,13 @@ async fn components_come_in_order_and_the_next_waits_until_the_one_before_is_rea
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_that_is_not_ready_in_its_time_fails_with_what_its_pods_say() {
+async fn a_release_fails_after_its_timeout_with_the_reason_of_its_pods() {
     // AD-03
     let mut device = Device::helm().await;
     let missing = format!("{}/images/missing:1", device.registry.host());
     device.push("1.0.0", &missing).await;
     let properties = "          timeout: 0m12s\n";
-    device.publish_wish(&Wish { revision: "1.0.0", properties, ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "1.0.0", properties, ..DocumentOptions::default() });
     device.start();
     device.reaches(State::Failed).await;
     let message = device.message();
@@ -180,7 +195,7 @@ async fn a_release_that_is_not_ready_in_its_time_fails_with_what_its_pods_say() 
     // Without waiting the next component comes all the same (AD-02).
     device.push_chart("panel", &charts::web("1.0.0", IMAGE)).await;
     let components = device.component("web", "1.0.0") + "          wait: false\n" + &device.component("panel", "1.0.0");
-    let served = device.document_of(&components, &Wish::default());
+    let served = device.document_of(&components, &DocumentOptions::default());
     device.publish(&[served]);
     let installed = |device: &Device| {
         device
@@ -191,7 +206,7 @@ async fn a_release_that_is_not_ready_in_its_time_fails_with_what_its_pods_say() 
     assert_ne!(
         device.status().unwrap().components[0].state,
         State::Installed,
-        "and what does not run is not called so"
+        "and a component that does not run is not reported as installed"
     );
 }
 
@@ -200,6 +215,7 @@ async fn releases_left_pending_by_a_crash_are_recovered() {
     recovers("helm3").await;
 }
 
+#[cfg(feature = "soak")]
 #[tokio::test(flavor = "multi_thread")]
 async fn releases_left_pending_by_a_crash_are_recovered_with_helm_4() {
     recovers("helm4").await;
@@ -208,9 +224,9 @@ async fn releases_left_pending_by_a_crash_are_recovered_with_helm_4() {
 async fn recovers(helm: &'static str) {
     let mut device = Device::helm().await;
     device.helm = helm;
-    device.install(&Wish::default()).await;
+    device.install(&DocumentOptions::default()).await;
     device.kill();
-    // Somebody's Helm dies in the middle of an upgrade that never gets ready.
+    // Another Helm process dies during an upgrade that never becomes ready.
     let folder = device.path("stuck");
     for (path, text) in charts::with_values("1.5.0", "command: sleep 1000000\n") {
         let path = folder.join(path);

@@ -1,6 +1,6 @@
-//! The agent as a pod of the cluster it manages, as it is packaged, with no more rights than it is given.
+//! The packaged agent as a pod of the cluster it manages, with its packaged permissions.
 
-use crate::bench::{Device, IMAGE, OTHER_IMAGE, Wish};
+use crate::bench::{Device, DocumentOptions, IMAGE, OTHER_IMAGE};
 use crate::charts;
 use margo::status::State;
 use margrave_testbed::images;
@@ -74,7 +74,7 @@ fn may(device: &Device, verb: &str, resource: &str, namespace: &str) -> bool {
     text.lines().next_back() == Some("yes")
 }
 
-/// What a deployment document names is reached, or the log of the pod is told.
+/// Waits for a state, or fails with the log of the pod.
 async fn reaches(device: &Device, state: State) {
     let start = std::time::Instant::now();
     while device.status().is_none_or(|status| status.state != state) {
@@ -85,7 +85,7 @@ async fn reaches(device: &Device, state: State) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_packaged_agent_does_its_work_with_its_rights_and_nothing_beyond_them() {
+async fn the_packaged_agent_works_with_its_permissions_only() {
     let mut device = Device::helm().await;
     device.namespace = WORKLOADS.to_owned();
     load_image(&device);
@@ -98,14 +98,18 @@ async fn the_packaged_agent_does_its_work_with_its_rights_and_nothing_beyond_the
     apply_agent(&device, &format!("namespace = \"{WORKLOADS}\""));
     reaches(&device, State::Installed).await;
     assert_eq!(device.pods().len(), 1);
-    device.publish_wish(&Wish { revision: "2.0.0", parameters: &[("replicas", "2")], ..Wish::default() });
+    device.publish_document(&DocumentOptions {
+        revision: "2.0.0",
+        parameters: &[("replicas", "2")],
+        ..DocumentOptions::default()
+    });
     reaches(&device, State::Installed).await;
     device.until("both new pods run", || device.pods().len() == 2).await;
-    // Drift is seen by watching, which is one of its rights.
+    // Drift is detected by watching, which is one of its permissions.
     device.kubectl(&["scale", "deployment", &device.instance(), "--replicas=1"]);
     device.until("it is scaled back", || device.workload()["spec"]["replicas"] == 2).await;
 
-    // A chart that hands out more than the agent has is refused by the cluster, and the reason is told.
+    // The cluster rejects a chart that grants more permissions than the agent has, and the reason is reported.
     let role = "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: { name: too-much }\n\
                 rules: [{ apiGroups: ['*'], resources: ['*'], verbs: ['*'] }]\n";
     device.push_chart("web", &charts::with_template("3.0.0", role)).await;
@@ -137,7 +141,7 @@ async fn the_packaged_agent_does_its_work_with_its_rights_and_nothing_beyond_the
         ("create", "customresourcedefinitions.apiextensions.k8s.io"),
         ("escalate", "roles.rbac.authorization.k8s.io"),
         ("impersonate", "users"),
-        // What is only counted before a namespace goes.
+        // Kinds that are only listed before a namespace is deleted.
         ("create", "leases.coordination.k8s.io"),
         ("delete", "resourcequotas"),
         ("get", "endpointslices.discovery.k8s.io"),
@@ -165,14 +169,14 @@ async fn the_packaged_agent_does_its_work_with_its_rights_and_nothing_beyond_the
     let going = |namespace: serde_json::Value| namespace["status"]["phase"] == "Terminating";
     device.until("the namespace made for it goes", || namespace(&device).is_none_or(going)).await;
 
-    // A kind it may not list could be in there: then the namespace stays.
+    // A kind that it may not list keeps the namespace.
     device.cluster.apply(&charts::definition("Oven", "ovens"));
     device.cluster.until("the new kind is known", &["get", "ovens.plant.example", "-A"], |_| true).await;
     device.publish_revision("1.0.0");
     reaches(&device, State::Installed).await;
     device.publish(&[]);
     reaches(&device, State::Removed).await;
-    assert!(logs(&device).contains("namespace `hall-3` stays"), "{}", logs(&device));
+    assert!(logs(&device).contains("namespace `hall-3` is kept"), "{}", logs(&device));
     assert!(logs(&device).contains("ovens cannot be listed"), "{}", logs(&device));
     assert_eq!(namespace(&device).unwrap()["status"]["phase"], "Active");
     device.cluster.kubectl(&["delete", "customresourcedefinition", "ovens.plant.example"]);

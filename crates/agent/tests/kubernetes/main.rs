@@ -1,5 +1,5 @@
-//! Helm releases and plain manifests for real: the agent's own program, a real Kubernetes cluster with real pods, real
-//! Helm 3 and 4, a real registry with TLS and passwords. These tests run as root.
+//! Helm releases and plain manifests with the real agent program, a real Kubernetes cluster, real Helm 3 and 4, and a
+//! real registry with TLS and passwords. These tests run as root.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

@@ -1,6 +1,6 @@
-//! The life of plain manifests: applied, changed, pruned, removed; what is not ours is left alone.
+//! The life cycle of plain manifests: apply, change, prune, remove; objects of others are not touched.
 
-use crate::bench::{Device, IMAGE, OTHER_IMAGE, Wish, name_of};
+use crate::bench::{Device, DocumentOptions, IMAGE, OTHER_IMAGE, name_of};
 use crate::charts;
 use margo::status::State;
 use serde_json::Value;
@@ -18,7 +18,7 @@ fn config_maps(device: &Device) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn missing_objects_are_created_outdated_ones_patched_and_undesired_ones_deleted() {
+async fn creates_missing_patches_outdated_and_deletes_undesired_objects() {
     // CR-01
     let mut device = Device::manifests().await;
     let first = format!("{}---\n{}", charts::objects(IMAGE), charts::config_map("old", "x"));
@@ -28,7 +28,11 @@ async fn missing_objects_are_created_outdated_ones_patched_and_undesired_ones_de
         ("Deployment/web/spec/template/spec/containers/web/env/MODE/value", "slow"),
         ("ConfigMap/web/data/mode", "slow"),
     ];
-    device.publish_wish(&Wish { revision: "1.0.0", parameters: &parameters, ..Wish::default() });
+    device.publish_document(&DocumentOptions {
+        revision: "1.0.0",
+        parameters: &parameters,
+        ..DocumentOptions::default()
+    });
     device.start();
     device.reaches(State::Installed).await;
     let states: Vec<State> = device.fake.reported(device.id).iter().map(|status| status.state).collect();
@@ -43,7 +47,11 @@ async fn missing_objects_are_created_outdated_ones_patched_and_undesired_ones_de
     let kept = device.ours("configmaps").into_iter().find(|object| name_of(object) == "web").unwrap();
     let second = format!("{}---\n{}", charts::objects(OTHER_IMAGE), charts::config_map("new", "x"));
     device.push_manifests("web", "2.0.0", &second).await;
-    device.publish_wish(&Wish { revision: "2.0.0", parameters: &parameters, ..Wish::default() });
+    device.publish_document(&DocumentOptions {
+        revision: "2.0.0",
+        parameters: &parameters,
+        ..DocumentOptions::default()
+    });
     device.reaches(State::Installed).await;
     assert_eq!(config_maps(&device), ["new", "web"]);
     assert_eq!(device.workload()["metadata"]["uid"], workload["metadata"]["uid"], "patched, not made anew");
@@ -53,10 +61,10 @@ async fn missing_objects_are_created_outdated_ones_patched_and_undesired_ones_de
     assert_eq!(same["metadata"]["resourceVersion"], kept["metadata"]["resourceVersion"], "left alone");
 
     // Scaled and reconfigured by parameter.
-    device.publish_wish(&Wish {
+    device.publish_document(&DocumentOptions {
         revision: "2.0.0",
         parameters: &[("Deployment/web/spec/replicas", "1"), ("ConfigMap/web/data/mode", "\"007\"")],
-        ..Wish::default()
+        ..DocumentOptions::default()
     });
     device.reaches(State::Installed).await;
     device.until("one pod is left", || device.pods().len() == 1).await;
@@ -75,10 +83,10 @@ async fn missing_objects_are_created_outdated_ones_patched_and_undesired_ones_de
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_of_others_are_never_touched() {
+async fn never_touches_objects_of_others() {
     let mut device = Device::manifests().await;
     device.cluster.kubectl(&["create", "namespace", &device.namespace]);
-    // Somebody else's, under names and labels much like ours.
+    // Objects of others with similar names and labels.
     let foreign = charts::deployment(IMAGE).replace("name: web }", &format!("name: web-2, namespace: {}, labels: {{ app: web, org.margrave.deployment: other, app.kubernetes.io/managed-by: margrave }} }}", device.namespace));
     device.cluster.apply(&foreign);
     device.cluster.apply(&format!(
@@ -113,7 +121,11 @@ async fn objects_of_others_are_never_touched() {
     device.start();
     device.reaches(State::Installed).await;
     let parameters = [("Deployment/web/spec/replicas", "2")];
-    device.publish_wish(&Wish { revision: "1.0.0", parameters: &parameters, ..Wish::default() });
+    device.publish_document(&DocumentOptions {
+        revision: "1.0.0",
+        parameters: &parameters,
+        ..DocumentOptions::default()
+    });
     device.reaches(State::Installed).await;
     device.kubectl(&["delete", "deployment", "web"]);
     device.until("ours is repaired", || device.pods().len() == 2).await;
@@ -124,9 +136,9 @@ async fn objects_of_others_are_never_touched() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fields_that_others_hold_are_left_to_them() {
+async fn leaves_fields_of_other_managers() {
     let mut device = Device::manifests().await;
-    device.install(&Wish::default()).await;
+    device.install(&DocumentOptions::default()).await;
     // A label of a tool on our object, and replicas by hand of a field we did not write.
     device.kubectl(&["label", "deployment", "web", "tool=theirs"]);
     device.push("2.0.0", OTHER_IMAGE).await;

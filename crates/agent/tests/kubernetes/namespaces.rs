@@ -1,4 +1,4 @@
-//! A namespace the agent made goes with its last component, but never with anything of others in it.
+//! A namespace of the agent is deleted with its last component, but never with objects of others in it.
 
 use crate::bench::{Device, IMAGE};
 use crate::charts;
@@ -8,17 +8,17 @@ use margrave_testbed::Cluster;
 const DEFINITION: &str = "presses.plant.example";
 const AWAY: &str = "v1.away.example";
 
-/// Kinds of others belong to the whole cluster: they are taken away again, whatever comes.
+/// Custom kinds are cluster-wide: they are always removed again.
 struct Extensions(&'static Cluster);
 
 impl Extensions {
-    /// A kind of somebody else.
+    /// A custom kind.
     async fn define(&self) {
         self.0.apply(&charts::definition("Press", "presses"));
         self.0.until("the new kind is known", &["get", "presses.plant.example", "-A"], |_| true).await;
     }
 
-    /// A group that nobody serves.
+    /// An API group without a server.
     async fn announce(&self) {
         self.0.apply(&format!(
             "apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {{ name: {AWAY} }}\nspec:\n  \
@@ -47,21 +47,22 @@ async fn install_and_remove(device: &mut Device) {
     assert!(device.ours("pods").is_empty() && device.ours("configmaps").is_empty());
 }
 
-/// It is still there, and the log says why.
+/// The namespace is kept, and the log says why.
 fn assert_stays(device: &Device, why: &str) {
     let namespace = device.cluster.object(&format!("/api/v1/namespaces/{}", device.namespace)).unwrap();
     assert_eq!(namespace["status"]["phase"], "Active");
     let log = device.log();
-    let said =
-        log.lines().any(|line| line.contains(&format!("namespace `{}` stays", device.namespace)) && line.contains(why));
+    let said = log
+        .lines()
+        .any(|line| line.contains(&format!("namespace `{}` is kept", device.namespace)) && line.contains(why));
     assert!(said, "{why}: {log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_namespace_stays_while_anything_of_others_is_or_may_be_in_it() {
-    // Alone: a group that is away is one for everybody.
+async fn keeps_a_namespace_that_may_contain_objects_of_others() {
+    // Exclusive use: an unavailable API group affects all tests.
     let mut device = Device::alone("custom").await;
-    // With an account, whose token the cluster makes and takes away by itself.
+    // With an account, whose token the cluster creates and deletes automatically.
     let account = "apiVersion: v1\nkind: ServiceAccount\nmetadata: { name: web }\n";
     device.push_manifests("web", "1.0.0", &format!("{}---\n{account}", charts::objects(IMAGE))).await;
     device.publish_revision("1.0.0");
@@ -73,14 +74,14 @@ async fn a_namespace_stays_while_anything_of_others_is_or_may_be_in_it() {
          rules: [{{ apiGroups: [''], resources: [pods], verbs: [get] }}]\n"
     ));
     device.remove().await;
-    assert_stays(&device, "Role `theirs` is in it");
+    assert_stays(&device, "it contains Role `theirs`");
     device.kubectl(&["delete", "role", "theirs"]);
 
     let extensions = Extensions(device.cluster);
     extensions.define().await;
     device.cluster.apply(&format!("apiVersion: plant.example/v1\nkind: Press\n{place}\n"));
     install_and_remove(&mut device).await;
-    assert_stays(&device, "Press `theirs` is in it");
+    assert_stays(&device, "it contains Press `theirs`");
     device.kubectl(&["delete", "press", "theirs"]);
 
     extensions.announce().await;

@@ -1,6 +1,6 @@
-//! What a device does not carry out is refused with the reason, before anything is changed.
+//! Unsupported content is rejected with the reason before any change.
 
-use crate::bench::{Device, IMAGE, Wish};
+use crate::bench::{Device, DocumentOptions, IMAGE};
 use crate::charts;
 use margo::status::State;
 
@@ -12,7 +12,7 @@ fn hook(kind: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn charts_with_hooks_lookup_or_definitions_are_refused_and_tests_are_skipped_with_a_warning() {
+async fn rejects_charts_with_hooks_lookup_or_crds_and_skips_tests() {
     // AD-05
     let mut device = Device::helm().await;
     let lookup = "{{ if lookup \"v1\" \"Secret\" .Release.Namespace \"x\" }}\n{{ end }}\n".to_owned();
@@ -48,7 +48,7 @@ async fn charts_with_hooks_lookup_or_definitions_are_refused_and_tests_are_skipp
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn manifests_for_other_places_and_objects_of_others_are_refused() {
+async fn rejects_manifests_for_other_namespaces_and_objects_of_others() {
     let mut device = Device::manifests().await;
     device.cluster.kubectl(&["create", "namespace", &device.namespace]);
     device.cluster.apply(&format!(
@@ -69,8 +69,8 @@ async fn manifests_for_other_places_and_objects_of_others_are_refused() {
         (role.to_owned(), "is not in a namespace"),
         (elsewhere.to_owned(), "names the namespace `kube-system`"),
         (service("web"), "provided port is already allocated"),
-        (charts::config_map("theirs", "ours"), "is there already and was not made by this agent"),
-        (charts::objects(IMAGE).replace("replicas: 1", "replicas: many"), "refused before anything was changed"),
+        (charts::config_map("theirs", "ours"), "already exists and was not created by this agent"),
+        (charts::objects(IMAGE).replace("replicas: 1", "replicas: many"), "rejected before any change"),
     ];
     device.start();
     for (number, (yaml, reason)) in refused.iter().enumerate() {
@@ -88,15 +88,15 @@ async fn manifests_for_other_places_and_objects_of_others_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_node_has_no_room_for_is_told_with_the_reason_and_what_ran_goes_on() {
+async fn reports_an_unschedulable_upgrade_and_keeps_the_running_revision() {
     let mut device = Device::manifests().await;
-    device.install(&Wish::default()).await;
+    device.install(&DocumentOptions::default()).await;
     let kept = device.pods();
     let large = "          imagePullPolicy: IfNotPresent\n          resources: { requests: { memory: 9000Gi } }\n";
     let objects = charts::objects(IMAGE).replace("          imagePullPolicy: IfNotPresent\n", large);
     device.push_manifests("web", "2.0.0", &objects).await;
     let properties = "          timeout: 0m8s\n";
-    device.publish_wish(&Wish { revision: "2.0.0", properties, ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "2.0.0", properties, ..DocumentOptions::default() });
     device.reaches(State::Failed).await;
     let message = device.message();
     assert!(message.contains("is not scheduled") && message.contains("Insufficient memory"), "{message}");
@@ -104,12 +104,16 @@ async fn what_the_node_has_no_room_for_is_told_with_the_reason_and_what_ran_goes
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pointer_that_leads_nowhere_is_named() {
+async fn names_a_pointer_without_target() {
     // PRM-02
     let mut device = Device::manifests().await;
     device.push("1.0.0", IMAGE).await;
     let parameters = [("Deployment/other/spec/replicas", "2")];
-    device.publish_wish(&Wish { revision: "1.0.0", parameters: &parameters, ..Wish::default() });
+    device.publish_document(&DocumentOptions {
+        revision: "1.0.0",
+        parameters: &parameters,
+        ..DocumentOptions::default()
+    });
     device.start();
     device.reaches(State::Failed).await;
     let message = device.message();

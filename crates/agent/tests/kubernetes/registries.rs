@@ -1,15 +1,15 @@
-//! Registries that give out tokens, and mirrors: of charts and manifests through the agent, of images through the node.
+//! Token registries and mirrors: for charts and manifests through the agent, for images through the node.
 
-use crate::bench::{Device, USER, Wish};
+use crate::bench::{Device, DocumentOptions, USER};
 use crate::charts;
 use margo::status::State;
 use margrave_testbed::images;
 use std::sync::{Arc, Mutex};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_registry_that_wants_tokens_is_asked_with_the_password_of_now_by_agent_and_node() {
+async fn agent_and_node_use_the_current_password_for_registry_tokens() {
     let password = Arc::new(Mutex::new(USER.password.to_owned()));
-    let mut device = Device::with_tokens(Arc::clone(&password)).await;
+    let mut device = Device::with_token_service(Arc::clone(&password)).await;
     let image = device.registry.push_image("images/web", "1", &images::busybox("by token")).await;
     device.push("1.0.0", &image).await;
     "rotated".clone_into(&mut password.lock().unwrap());
@@ -34,9 +34,9 @@ async fn a_registry_that_wants_tokens_is_asked_with_the_password_of_now_by_agent
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mirrors_serve_charts_manifests_and_images_of_a_registry_that_is_gone() {
+async fn mirrors_replace_an_unreachable_registry() {
     let mut device = Device::helm().await;
-    // No two tests share a name of a registry, since the node has one setting for each.
+    // Each test uses its own registry name, because the node has one setting per name.
     let gone = format!("{}.example:5000", device.namespace);
     let name = |path: &str| margrave_oci::mirror::repository(&gone, path).unwrap();
     device.registry.push_image(&name("images/web"), "1", &images::busybox("mirrored")).await;
@@ -53,7 +53,7 @@ async fn mirrors_serve_charts_manifests_and_images_of_a_registry_that_is_gone() 
     for (deployment_type, revision) in [("helm", "1.0.0"), ("custom", "2.0.0")] {
         device.deployment_type = deployment_type;
         let component = Device::component_at("web", &format!("oci://{gone}/components/web"), revision);
-        let served = device.document_of(&component, &Wish::default());
+        let served = device.document_of(&component, &DocumentOptions::default());
         device.publish(&[served]);
         device.reaches(State::Installed).await;
         assert_eq!(device.workload()["spec"]["template"]["spec"]["containers"][0]["image"], image.as_str());

@@ -1,6 +1,6 @@
-//! The charts and manifests of the sample applications, installed for real, with images built from our own sources.
+//! The charts and manifests of the sample applications, with images built from our sources.
 
-use crate::bench::{Device, Wish};
+use crate::bench::{Device, DocumentOptions};
 use margo::package::PackageFile;
 use margo::status::State;
 use serde_json::Value;
@@ -62,7 +62,7 @@ async fn the_manifests_of_a_sample_run_show_their_settings_and_scale() {
             ("Secret/shift-board/stringData/EDITOR_KEY", "\"0815\""),
             ("Deployment/shift-board/spec/replicas", pages),
         ];
-        device.document_of(&component, &Wish { parameters: &parameters, ..Wish::default() })
+        device.document_of(&component, &DocumentOptions { parameters: &parameters, ..DocumentOptions::default() })
     };
     let served = document(&device, "Line 3", "1");
     device.publish(&[served]);
@@ -99,7 +99,7 @@ async fn the_charts_of_the_samples_run_and_show_their_settings() {
         let components = device.component("line-monitor", version).replace("name: line-monitor", "name: web")
             + &device.component("label-printer-bridge", "0.9.2");
         let parameters = [("line.name", line), ("sampling.seconds", "30"), ("controller.password", "\"0815\"")];
-        device.document_of(&components, &Wish { parameters: &parameters, ..Wish::default() })
+        device.document_of(&components, &DocumentOptions { parameters: &parameters, ..DocumentOptions::default() })
     };
     let served = documents(&device, "1.0.0", "Press 7");
     device.publish(&[served]);

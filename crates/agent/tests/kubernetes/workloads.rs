@@ -1,13 +1,12 @@
-//! Jobs and StatefulSets: what has ended well is left alone, what has failed is told and run again, data outlives what
-//! used it.
+//! Jobs and StatefulSets: finished jobs are not repeated, failed ones are reported and repeated, data is kept.
 
-use crate::bench::{Device, IMAGE, Wish};
+use crate::bench::{Device, DocumentOptions, IMAGE};
 use margo::status::State;
 use serde_json::Value;
 
 const PURGE: &str = "  x-margrave-extensions:\n    policy:\n      onRemoval: purge\n";
 
-/// A store with a claim, a pod by itself, a job, and something that says of itself that it stays.
+/// A store with a claim, a single pod, a job, and an object with the keep annotation.
 fn objects(device: &Device, mode: &str, command: &str) -> String {
     let class = &device.namespace;
     format!(
@@ -122,17 +121,17 @@ async fn lives(device: &mut Device) {
     device.kubectl(&["exec", "store-0", "--", "/bin/sh", "-c", "echo kept > /data/mark"]);
     let done = job(device)["metadata"]["uid"].clone();
 
-    // The next revision: what has done its work does not do it again, and the data is there.
+    // The next revision: finished jobs do not run again, and the data is kept.
     push(device, "2.0.0", "two", "true").await;
     device.publish_revision("2.0.0");
     device.reaches(State::Installed).await;
-    let told = device.kubectl(&["exec", "store-0", "--", "/bin/sh", "-c", "echo $MODE; cat /data/mark"]);
-    assert_eq!(told, "two\nkept");
-    let told = device.kubectl(&["exec", "helper", "--", "/bin/sh", "-c", "echo $MODE"]);
-    assert_eq!(told, "two", "a pod cannot be changed, so another takes its place");
+    let printed = device.kubectl(&["exec", "store-0", "--", "/bin/sh", "-c", "echo $MODE; cat /data/mark"]);
+    assert_eq!(printed, "two\nkept");
+    let printed = device.kubectl(&["exec", "helper", "--", "/bin/sh", "-c", "echo $MODE"]);
+    assert_eq!(printed, "two", "a pod cannot be changed, so another takes its place");
     assert_eq!(job(device)["metadata"]["uid"], done);
 
-    // Another job in its place, which fails until somebody mends what it needs.
+    // Another job in its place, which fails until its input is fixed.
     push(device, "3.0.0", "two", "test \"$ANSWER\" = yes").await;
     device.publish_revision("3.0.0");
     device.reaches(State::Failed).await;
@@ -142,22 +141,22 @@ async fn lives(device: &mut Device) {
     device.kubectl(&["create", "configmap", "answer", "--from-literal=answer=yes"]);
     device.reaches(State::Installed).await;
     assert_eq!(job(device)["status"]["succeeded"], 1, "run again to its end");
-    assert_eq!(found(device, "pods store-0").unwrap()["metadata"]["uid"], store, "what is healthy is left alone");
+    assert_eq!(found(device, "pods store-0").unwrap()["metadata"]["uid"], store, "healthy workloads are not touched");
 
-    // Data stays when the deployment goes, and is there when it comes back.
+    // Data is kept after removal and available after reinstallation.
     device.remove().await;
     assert!(found(device, "apis/apps/v1/statefulsets store").is_none());
     let claim = found(device, "persistentvolumeclaims data-store-0").unwrap();
     assert!(found(device, "configmaps diary").is_some() && found(device, "pods helper").is_none());
     device.kubectl(&["delete", "configmap", "answer"]);
     push(device, "4.0.0", "two", "true").await;
-    device.publish_wish(&Wish { revision: "4.0.0", spec: PURGE, ..Wish::default() });
+    device.publish_document(&DocumentOptions { revision: "4.0.0", spec: PURGE, ..DocumentOptions::default() });
     device.reaches(State::Installed).await;
     assert_eq!(device.kubectl(&["exec", "store-0", "--", "cat", "/data/mark"]), "kept");
     let same = found(device, "persistentvolumeclaims data-store-0").unwrap();
     assert_eq!(same["metadata"]["uid"], claim["metadata"]["uid"]);
 
-    // Purged it goes, and so does the namespace.
+    // With purge it is deleted, and so is the namespace.
     device.remove().await;
     device
         .until("the claim goes", || is_gone_or_going(found(device, "persistentvolumeclaims data-store-0").as_ref()))
@@ -169,13 +168,13 @@ async fn lives(device: &mut Device) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_and_stateful_sets_of_manifests_end_fail_and_keep_their_data() {
+async fn manifests_with_jobs_and_stateful_sets_keep_their_data() {
     let mut device = Device::manifests().await;
     lives(&mut device).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_and_stateful_sets_of_a_release_end_fail_and_keep_their_data() {
+async fn releases_with_jobs_and_stateful_sets_keep_their_data() {
     let mut device = Device::helm().await;
     device.helm = "helm4";
     lives(&mut device).await;

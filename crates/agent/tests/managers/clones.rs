@@ -1,16 +1,16 @@
-//! Devices that are made by the hundred: images without an identity, and copies of disks that have one.
+//! Devices from disk images without an identity, and from copies of disks with one.
 
 use crate::fake::{Fake, Reply, reply};
 use crate::pki::{Authority, WFM, client_id};
 use crate::support::{Agent, eventually, quick, set, version};
 use margo::trust_bundle::TrustBundle;
 use margrave_agent::AgentConfig;
-use margrave_agent::enrol::Enrolment;
+use margrave_agent::enroll::Enrollment;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-/// A manager that enrols: one token, one key, one identity.
+/// A manager that enrolls: one token, one key, one identity.
 struct Site {
     fake: Fake,
     trust: Fake,
@@ -20,7 +20,7 @@ struct Site {
 }
 
 impl Site {
-    /// Each token is for the client behind it.
+    /// Tokens with their clients.
     async fn new(tokens: &'static [(&'static str, &'static str)]) -> Self {
         let (authority, web) = (Authority::new("plant"), Authority::new("web"));
         let fake = Fake::start(&authority.svid(WFM), &authority).await;
@@ -32,7 +32,7 @@ impl Site {
         let bundle =
             TrustBundle { sequence: Some(1), refresh_hint_seconds: None, anchors: vec![authority.der.clone()] };
         trust.twist(move |seen| {
-            if seen.path != "/enrolment/v1" {
+            if seen.path != "/enrollment/v1" {
                 return None;
             }
             let body: serde_json::Value = serde_json::from_slice(&seen.body).unwrap();
@@ -52,7 +52,7 @@ impl Site {
         Self { fake, trust, pin, used }
     }
 
-    /// A machine with a disk: what the image holds, and what the board says of itself.
+    /// A machine with a disk: the contents of the image, and the ids of the board.
     fn machine(&self, board: &str) -> (tempfile::TempDir, AgentConfig) {
         let folder = tempfile::tempdir().unwrap();
         let mut config = AgentConfig::default();
@@ -68,7 +68,7 @@ impl Site {
 
 fn identity(state_dir: &Path) -> Option<String> {
     let certificate = state_dir.join("identity/certificate.pem").exists();
-    Enrolment::load(state_dir).filter(|_| certificate).map(|enrolment| enrolment.spiffe_id)
+    Enrollment::load(state_dir).filter(|_| certificate).map(|enrollment| enrollment.spiffe_id)
 }
 
 fn key(state_dir: &Path) -> String {
@@ -76,7 +76,7 @@ fn key(state_dir: &Path) -> String {
 }
 
 #[tokio::test]
-async fn an_image_without_identity_enrols_at_first_boot() {
+async fn a_disk_image_without_identity_enrolls_at_first_boot() {
     // LC-01, ONB-01
     let site = Site::new(&[("mge_seven", "press-07")]).await;
     let deployments = set(2, "1.0.0");
@@ -84,14 +84,14 @@ async fn an_image_without_identity_enrols_at_first_boot() {
     let (folder, config) = site.machine("board-7");
     let token = folder.path().join("token");
     let mut agent = Agent::with(config, folder);
-    // Booted before anybody has a token for it: it waits, and says what for.
+    // Booted without a token: it waits, and reports for what.
     let report = agent.in_trouble("710").await;
     assert!(report.troubles.iter().any(|trouble| trouble.message.contains("no identity yet")), "{report:?}");
-    assert!(site.trust.seen().is_empty(), "without a token there is nothing to ask");
+    assert!(site.trust.seen().is_empty(), "no request without a token");
     std::fs::write(&token, "mge_seven\n").unwrap();
     agent.runs(&deployments).await;
     assert_eq!(identity(&agent.state_dir()), Some(client_id("press-07")));
-    assert!(!token.exists(), "a token that is used up does not lie about");
+    assert!(!token.exists(), "a used token is removed");
     agent.stop().await;
 }
 
@@ -115,7 +115,7 @@ async fn two_machines_of_one_image_and_one_token_never_share_an_identity() {
 }
 
 #[tokio::test]
-async fn a_copied_disk_enrols_as_a_device_of_its_own() {
+async fn a_copied_disk_enrolls_as_a_new_device() {
     let site = Site::new(&[("mge_seven", "press-07"), ("mge_eight", "press-08")]).await;
     let deployments = set(1, "1.0.0");
     site.fake.publish(&version(8, &deployments), &deployments);
@@ -131,7 +131,7 @@ async fn a_copied_disk_enrols_as_a_device_of_its_own() {
     let state = config.state_dir.clone();
     let copied = std::process::Command::new("cp").arg("-a").arg(original.state_dir()).arg(&state).status().unwrap();
     assert!(copied.success());
-    // Files lie where they lay.
+    // Files stay in place.
     let board = original.folder.path().join("board");
     std::fs::write(&board, "board-8\n").unwrap();
     config.identity.machine_files = vec![board.clone()];
@@ -140,11 +140,11 @@ async fn a_copied_disk_enrols_as_a_device_of_its_own() {
     let mut copy = Agent::with(config, folder);
     copy.in_trouble("710").await;
     assert_eq!(identity(&state), None);
-    assert_eq!(site.fake.seen().len(), asked, "not a word in the name of the other device");
-    assert!(state.join("of-another-machine/key.pem").exists(), "put aside, not destroyed");
+    assert_eq!(site.fake.seen().len(), asked, "no request in the name of the other device");
+    assert!(state.join("of-another-machine/key.pem").exists(), "set aside, not deleted");
     std::fs::write(copy.folder.path().join("token"), "mge_eight").unwrap();
     eventually("the copy has an identity of its own", || identity(&state) == Some(client_id("press-08"))).await;
-    // Its records begin anew as well: a floor of the other device would keep it from what it is told.
+    // Its records start fresh as well: the rollback floor of the other device would block its manifests.
     eventually("version 1 is accepted", || copy.accepted() == Some(1)).await;
     assert_ne!(key(&state), key(&original.state_dir()));
     {
@@ -153,7 +153,7 @@ async fn a_copied_disk_enrols_as_a_device_of_its_own() {
     }
     copy.stop().await;
 
-    // The original is what it was.
+    // The original is unchanged.
     std::fs::write(&board, "board-7\n").unwrap();
     assert_eq!(identity(&original.state_dir()), Some(client_id("press-07")));
 }

@@ -1,4 +1,4 @@
-//! The agent against a manager of the field: install, update, remove, and being let in late.
+//! The agent with a third-party manager: install, update, remove, and late acceptance.
 
 use crate::manager::Manager;
 use crate::pki::{Authority, WFM, client_id, provision};
@@ -22,7 +22,7 @@ impl Plant {
         self.manager.state().allowed.push(client_id(name));
     }
 
-    /// A device as an integrator sets it up: files of an identity, and the base URL with its path.
+    /// A device with provisioned identity files and a base URL with a path.
     fn agent(&self) -> Agent {
         let folder = tempfile::tempdir().unwrap();
         let leaf = self.authority.svid(&client_id("press-07"));
@@ -37,7 +37,7 @@ impl Plant {
 }
 
 #[tokio::test]
-async fn a_manager_with_a_prefix_and_an_etag_of_its_own_is_served_to_the_end() {
+async fn works_with_a_manager_with_prefix_and_unquoted_etag() {
     // W-01, W-03, W-07, W-12
     let plant = Plant::new().await;
     plant.let_in("press-07");
@@ -45,15 +45,16 @@ async fn a_manager_with_a_prefix_and_an_etag_of_its_own_is_served_to_the_end() {
     let (first, second) = (set(3, "1.0.0"), set(2, "2.0.0"));
     plant.manager.publish(4, &first);
     agent.runs(&first).await;
-    let told = |version: u64, word: &str| plant.manager.last_report(first[0].id) == Some((version, word.to_owned()));
-    eventually("the install is reported", || told(4, "installed")).await;
+    let is_reported =
+        |version: u64, word: &str| plant.manager.last_report(first[0].id) == Some((version, word.to_owned()));
+    eventually("the install is reported", || is_reported(4, "installed")).await;
     eventually("polls end in 304", || plant.manager.state().not_modified > 1).await;
     plant.manager.publish(5, &second);
     agent.runs(&second).await;
-    eventually("the update is reported", || told(5, "installed")).await;
+    eventually("the update is reported", || is_reported(5, "installed")).await;
     plant.manager.publish(6, &[]);
     agent.runs(&[]).await;
-    eventually("the removal is reported", || told(6, "removed")).await;
+    eventually("the removal is reported", || is_reported(6, "removed")).await;
     {
         let state = plant.manager.state();
         assert!(state.strange.is_empty(), "asked for what it does not serve: {:?}", state.strange);
@@ -64,18 +65,18 @@ async fn a_manager_with_a_prefix_and_an_etag_of_its_own_is_served_to_the_end() {
 }
 
 #[tokio::test]
-async fn a_refused_handshake_and_a_403_are_waited_out() {
+async fn recovers_from_a_rejected_handshake_and_a_403() {
     // W-26, GEN-14
     let plant = Plant::new().await;
     let deployments = set(2, "1.0.0");
     plant.manager.publish(4, &deployments);
     let mut agent = plant.agent();
-    // An empty list lets nobody in.
+    // An empty list rejects all clients.
     eventually("refused in the handshake", || plant.manager.state().refused > 1).await;
     agent.runs(&[]).await;
     plant.let_in("press-07");
     agent.runs(&deployments).await;
-    // Shut out again, in both ways: what runs keeps running.
+    // Rejected again, in both ways: workloads keep running.
     let refused = std::mem::take(&mut plant.manager.state().refused);
     assert!(refused > 1);
     plant.manager.state().allowed.clear();

@@ -1,5 +1,5 @@
-//! Any manager: the agent against a second server that behaves as servers in the field do (W-01, W-03, W-07, W-12,
-//! W-26), and devices that come into the world without an identity, or as a copy of another.
+//! Interoperability: the agent with a second server that behaves like servers in the field (W-01, W-03, W-07, W-12,
+//! W-26), and devices without an identity or with a copied disk.
 
 #![expect(clippy::unwrap_used, reason = "in a test, what goes wrong is a failed test")]
 

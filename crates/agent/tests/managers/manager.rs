@@ -1,4 +1,4 @@
-//! A second manager, written from what is known of the reference and of others in the field, not from our server.
+//! A second manager, written after the reference and other implementations, not after our server.
 //!
 //! It serves under a prefix that its manifests do not name (W-01, W-03), gives the digest of the bundle as ETag without
 //! quotes (W-07), takes nothing but an integer as adopted version (W-12), answers 201 with JSON of its own to
@@ -34,9 +34,9 @@ pub(crate) const PREFIX: &str = "/v1alpha2/margo";
 
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// SPIFFE IDs that get in; an empty list lets nobody in (W-26).
+    /// Accepted SPIFFE IDs; an empty list rejects all clients (W-26).
     pub(crate) allowed: Vec<String>,
-    /// Say 403 in HTTP to everybody, as the specification has it (GEN-14).
+    /// Answer every request with 403, as in the specification (GEN-14).
     pub(crate) forbids: bool,
     manifest: Vec<u8>,
     etag: String,
@@ -49,7 +49,7 @@ pub(crate) struct State {
     /// Adopted version and state of each report.
     pub(crate) reports: Vec<(DeploymentId, u64, String)>,
     pub(crate) not_modified: usize,
-    /// What was asked for in ways this server does not know.
+    /// Unknown requests.
     pub(crate) strange: Vec<String>,
 }
 
@@ -96,7 +96,7 @@ impl Manager {
         self.state.lock().unwrap()
     }
 
-    /// What an integrator writes into the configuration of a device.
+    /// The base URL for the configuration of a device.
     pub(crate) fn base_url(&self) -> url::Url {
         format!("https://{}{PREFIX}", self.address).parse().unwrap()
     }
@@ -185,7 +185,7 @@ fn route(state: &mut State, method: &str, path: &str, headers: &HeaderMap, body:
         ("POST", path) => {
             let id = path.strip_prefix("/api/v1/deployments/").and_then(|rest| rest.strip_suffix("/status"));
             let report: Value = serde_json::from_slice(body).unwrap();
-            // W-12: whoever parses strictly takes an integer and nothing else.
+            // W-12: a strict parser accepts only an integer.
             let version = report["adoptedManifestVersion"].as_u64();
             let (Some(id), Some(version)) = (id.and_then(|id| id.parse().ok()), version) else {
                 state.strange.push(format!("{method} {path}: {report}"));
@@ -200,7 +200,7 @@ fn route(state: &mut State, method: &str, path: &str, headers: &HeaderMap, body:
     }
 }
 
-/// W-26: the list is asked in the handshake.
+/// W-26: the list is checked in the handshake.
 #[derive(Debug)]
 struct AllowList {
     chains: Arc<dyn ClientCertVerifier>,

@@ -8,16 +8,16 @@ use crate::page::Page;
 use crate::summary::Summary;
 use reqwest::Method;
 
-/// Which records of the audit; what is not given does not narrow.
+/// Filter for audit records; absent fields match everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuditQuery {
-    /// Exactly this, such as `client/press-07`.
+    /// The exact target, such as `client/press-07`.
     pub subject: Option<String>,
-    /// Part of what it is about.
+    /// Part of the target.
     pub about: Option<String>,
-    /// Who did it, such as `token:ci`.
+    /// The actor, such as `token:ci`.
     pub actor: Option<String>,
-    /// An action such as `token.create`, or its beginning up to a dot.
+    /// An action such as `token.create`, or its prefix up to a dot.
     pub action: Option<String>,
     /// Not older than this time (RFC 3339).
     pub since: Option<String>,
@@ -46,7 +46,7 @@ impl ApiClient {
         self.get(self.url(["tokens"]), &[]).await
     }
 
-    /// `POST /api/tokens`; the secret is in this answer only.
+    /// `POST /api/tokens`; only this response contains the secret.
     pub async fn create_token(&self, body: &CreateToken) -> Result<Token> {
         self.send(Method::POST, self.url(["tokens"]), Terms::default(), body).await
     }
@@ -66,7 +66,7 @@ impl ApiClient {
         self.send(Method::PUT, self.url(["operators", name, "password"]), Terms::default(), body).await
     }
 
-    /// `GET /api/sessions`: browsers that are signed in, the one used last first.
+    /// `GET /api/sessions`: most recently used first.
     pub async fn sessions(&self) -> Result<Page<Session>> {
         self.get(self.url(["sessions"]), &[]).await
     }
@@ -76,13 +76,13 @@ impl ApiClient {
         self.delete(self.url(["sessions", id]), Terms { reason, ..Terms::default() }).await
     }
 
-    /// `GET /api/audit`: newest first, all records or those of one subject such as `client/press-07`.
+    /// `GET /api/audit`: newest first, all records or those of one target such as `client/press-07`.
     pub async fn audit(&self, subject: Option<&str>, page: &PageQuery) -> Result<Page<AuditRecord>> {
         let subject = subject.map(str::to_owned);
         self.search_audit(&AuditQuery { subject, ..AuditQuery::default() }, page).await
     }
 
-    /// `GET /api/audit`: newest first, whatever the query lets through.
+    /// `GET /api/audit`: newest first, filtered by the query.
     pub async fn search_audit(&self, query: &AuditQuery, page: &PageQuery) -> Result<Page<AuditRecord>> {
         let AuditQuery { subject, about, actor, action, since, until } = query.clone();
         let query = [

@@ -1,8 +1,8 @@
-//! The catalog and what fits where.
+//! The catalog and compatibility.
 
 use super::{ApiClient, PageQuery, Result, Terms};
 use crate::applications::{
-    Application, ApplicationDetail, ApplicationVersion, DeviceFit, ImportApplication, Imported, Questions,
+    Application, ApplicationDetail, ApplicationVersion, DeviceCompatibility, ImportApplication, Imported, Parameters,
 };
 use crate::diff::ApplicationDiff;
 use crate::explain::Explanation;
@@ -16,7 +16,8 @@ impl ApiClient {
         self.get(self.url(["applications"]), &[("limit", page.limit_text()), ("after", page.after.clone())]).await
     }
 
-    /// `POST /api/applications`: a tar.gz of a package folder or of an OCI layout. `source` says where it came from, for people.
+    /// `POST /api/applications`: a tar.gz of a package folder or of an OCI layout. `source` names its origin, for
+    /// people.
     pub async fn upload_application(
         &self,
         archive: Vec<u8>,
@@ -69,23 +70,23 @@ impl ApiClient {
         self.delete(self.url(["applications", id, "versions", version]), Terms { reason, ..Terms::default() }).await
     }
 
-    /// `GET /api/applications/{id}/versions/{version}/fit`
-    pub async fn application_fit(
+    /// `GET /api/applications/{id}/versions/{version}/compatibility`
+    pub async fn application_compatibility(
         &self,
         id: &str,
         version: &str,
         selector: Option<&str>,
         page: &PageQuery,
-    ) -> Result<Page<DeviceFit>> {
+    ) -> Result<Page<DeviceCompatibility>> {
         let query =
             [("selector", selector.map(str::to_owned)), ("limit", page.limit_text()), ("after", page.after.clone())];
-        self.get(self.url(["applications", id, "versions", version, "fit"]), &query).await
+        self.get(self.url(["applications", id, "versions", version, "compatibility"]), &query).await
     }
 
-    /// `GET /api/applications/{id}/versions/{version}/questions`
-    pub async fn application_questions(&self, id: &str, version: &str, profile: Option<&str>) -> Result<Questions> {
+    /// `GET /api/applications/{id}/versions/{version}/parameters`
+    pub async fn application_parameters(&self, id: &str, version: &str, profile: Option<&str>) -> Result<Parameters> {
         let query = [("profile", profile.map(str::to_owned))];
-        self.get(self.url(["applications", id, "versions", version, "questions"]), &query).await
+        self.get(self.url(["applications", id, "versions", version, "parameters"]), &query).await
     }
 
     /// `GET /api/applications/{id}/versions/{version}/resources/{kind}`: media type and bytes.

@@ -2,8 +2,8 @@
 
 use super::{ApiClient, PageQuery, Result, Terms};
 use crate::clients::{
-    Client, ClientState, CreateClient, CreateEnrolmentToken, EnrolmentToken, Invitation, IssueSvid, IssuedSvid, Trust,
-    UpdateClient, Withdrawn,
+    Client, ClientState, CreateClient, CreateEnrollmentToken, EnrollmentToken, IssueSvid, IssuedEnrollmentToken,
+    IssuedSvid, RevokedTokens, Trust, UpdateClient,
 };
 use crate::page::Page;
 use crate::preload::{CreatePreload, Preload};
@@ -37,15 +37,15 @@ impl ApiClient {
         self.send(Method::PATCH, self.url(["clients", id]), Terms { if_match, ..Terms::default() }, body).await
     }
 
-    /// Lets a client in; the same as an update to `accepted`.
+    /// Accepts a client; the same as an update to `accepted`.
     pub async fn accept_client(&self, id: &str, reason: Option<&str>) -> Result<Client> {
-        let body = UpdateClient { state: ClientState::Accepted, reason: reason.map(str::to_owned) };
+        let body = UpdateClient { state: ClientState::Accepted, comment: reason.map(str::to_owned) };
         self.update_client(id, &body, None).await
     }
 
-    /// Shuts a client out; the same as an update to `retired`.
-    pub async fn retire_client(&self, id: &str, reason: Option<&str>) -> Result<Client> {
-        let body = UpdateClient { state: ClientState::Retired, reason: reason.map(str::to_owned) };
+    /// Decommissions a client; the same as an update to `decommissioned`.
+    pub async fn decommission_client(&self, id: &str, reason: Option<&str>) -> Result<Client> {
+        let body = UpdateClient { state: ClientState::Decommissioned, comment: reason.map(str::to_owned) };
         self.update_client(id, &body, None).await
     }
 
@@ -54,20 +54,24 @@ impl ApiClient {
         self.send(Method::POST, self.url(["clients", id, "svid"]), Terms::default(), body).await
     }
 
-    /// `POST /api/clients/{id}/enrolment-token`
-    pub async fn create_enrolment_token(&self, id: &str, body: &CreateEnrolmentToken) -> Result<EnrolmentToken> {
-        self.send(Method::POST, self.url(["clients", id, "enrolment-token"]), Terms::default(), body).await
+    /// `POST /api/clients/{id}/enrollment-token`
+    pub async fn create_enrollment_token(
+        &self,
+        id: &str,
+        body: &CreateEnrollmentToken,
+    ) -> Result<IssuedEnrollmentToken> {
+        self.send(Method::POST, self.url(["clients", id, "enrollment-token"]), Terms::default(), body).await
     }
 
-    /// `GET /api/enrolment-tokens`: newest first, without the tokens themselves.
-    pub async fn invitations(&self) -> Result<Page<Invitation>> {
-        self.get(self.url(["enrolment-tokens"]), &[]).await
+    /// `GET /api/enrollment-tokens`: newest first, without the tokens themselves.
+    pub async fn enrollment_tokens(&self) -> Result<Page<EnrollmentToken>> {
+        self.get(self.url(["enrollment-tokens"]), &[]).await
     }
 
-    /// `DELETE /api/clients/{id}/enrolment-token`: those nobody has used yet.
-    pub async fn withdraw_invitations(&self, id: &str, reason: Option<&str>) -> Result<Withdrawn> {
+    /// `DELETE /api/clients/{id}/enrollment-token`: revokes the unused ones.
+    pub async fn revoke_enrollment_tokens(&self, id: &str, reason: Option<&str>) -> Result<RevokedTokens> {
         let terms = Terms { reason, ..Terms::default() };
-        self.json(self.request(Method::DELETE, self.url(["clients", id, "enrolment-token"]), terms)).await
+        self.json(self.request(Method::DELETE, self.url(["clients", id, "enrollment-token"]), terms)).await
     }
 
     /// `POST /api/clients/{id}/preload`

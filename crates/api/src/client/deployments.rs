@@ -1,49 +1,49 @@
 //! Deployments, one by one and listed.
 
 use super::{ApiClient, PageQuery, Result, Terms};
-use crate::changes::{Change, CreateChange, Plan};
 use crate::deployments::{
-    Convergence, Deployment, RetryDeployment, RevertDeployment, Revision, Status, UpdateDeployment,
+    Deployment, DeploymentState, RetryDeployment, Revision, RollbackDeployment, Status, UpdateDeployment,
 };
 use crate::diff::DeploymentDiff;
 use crate::explain::Explanation;
 use crate::page::Page;
+use crate::rollouts::{CreateRollout, Plan, Rollout};
 use reqwest::Method;
 
-/// Which deployments; what is not given does not narrow.
+/// Filter for deployments; absent fields match everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeploymentQuery {
     pub application: Option<String>,
     pub version: Option<String>,
     pub client: Option<String>,
     pub device: Option<String>,
-    pub change: Option<String>,
-    pub convergence: Option<Convergence>,
-    /// Also those that were removed and are kept for their history.
+    pub rollout: Option<String>,
+    pub state: Option<DeploymentState>,
+    /// Also removed ones that are kept for their history.
     pub with_absent: bool,
 }
 
 impl ApiClient {
-    /// `POST /api/deployments`: a change of kind create.
-    pub async fn create_deployments(&self, body: &CreateChange) -> Result<Change> {
+    /// `POST /api/deployments`: a rollout of kind create.
+    pub async fn create_deployments(&self, body: &CreateRollout) -> Result<Rollout> {
         self.send(Method::POST, self.url(["deployments"]), Terms::default(), body).await
     }
 
     /// `POST /api/deployments?dryRun=true`
-    pub async fn plan_deployments(&self, body: &CreateChange) -> Result<Plan> {
+    pub async fn plan_deployments(&self, body: &CreateRollout) -> Result<Plan> {
         self.send(Method::POST, self.url(["deployments"]), Terms { dry_run: true, ..Terms::default() }, body).await
     }
 
     /// `GET /api/deployments`
     pub async fn deployments(&self, query: &DeploymentQuery, page: &PageQuery) -> Result<Page<Deployment>> {
-        let DeploymentQuery { application, version, client, device, change, convergence, with_absent } = query.clone();
+        let DeploymentQuery { application, version, client, device, rollout, state, with_absent } = query.clone();
         let query = [
             ("application", application),
             ("version", version),
             ("client", client),
             ("device", device),
-            ("change", change),
-            ("convergence", convergence.map(|convergence| convergence.as_str().to_owned())),
+            ("rollout", rollout),
+            ("state", state.map(|state| state.as_str().to_owned())),
             ("withAbsent", with_absent.then(|| "true".to_owned())),
             ("limit", page.limit_text()),
             ("after", page.after.clone()),
@@ -56,24 +56,24 @@ impl ApiClient {
         self.get(self.url(["deployments", id]), &[]).await
     }
 
-    /// `POST /api/deployments/{id}/retry`: has the device try at once what failed.
+    /// `POST /api/deployments/{id}/retry`: makes the device retry at once.
     pub async fn retry_deployment(&self, id: &str, body: &RetryDeployment) -> Result<Deployment> {
         self.send(Method::POST, self.url(["deployments", id, "retry"]), Terms::default(), body).await
     }
 
-    /// `POST /api/deployments/{id}/revert`: back to an earlier revision, as a new one.
-    pub async fn revert_deployment(&self, id: &str, body: &RevertDeployment) -> Result<Change> {
-        self.send(Method::POST, self.url(["deployments", id, "revert"]), Terms::default(), body).await
+    /// `POST /api/deployments/{id}/rollback`: back to an earlier revision, as a new one.
+    pub async fn rollback_deployment(&self, id: &str, body: &RollbackDeployment) -> Result<Rollout> {
+        self.send(Method::POST, self.url(["deployments", id, "rollback"]), Terms::default(), body).await
     }
 
-    /// `POST /api/deployments/{id}/revert?dryRun=true`
-    pub async fn plan_revert(&self, id: &str, body: &RevertDeployment) -> Result<Plan> {
+    /// `POST /api/deployments/{id}/rollback?dryRun=true`
+    pub async fn plan_revert(&self, id: &str, body: &RollbackDeployment) -> Result<Plan> {
         let terms = Terms { dry_run: true, ..Terms::default() };
-        self.send(Method::POST, self.url(["deployments", id, "revert"]), terms, body).await
+        self.send(Method::POST, self.url(["deployments", id, "rollback"]), terms, body).await
     }
 
     /// `PATCH /api/deployments/{id}`
-    pub async fn update_deployment(&self, id: &str, body: &UpdateDeployment, if_match: Option<i64>) -> Result<Change> {
+    pub async fn update_deployment(&self, id: &str, body: &UpdateDeployment, if_match: Option<i64>) -> Result<Rollout> {
         let terms = Terms { if_match, ..Terms::default() };
         self.send(Method::PATCH, self.url(["deployments", id]), terms, body).await
     }
@@ -90,7 +90,7 @@ impl ApiClient {
     }
 
     /// `DELETE /api/deployments/{id}`
-    pub async fn remove_deployment(&self, id: &str, reason: Option<&str>, if_match: Option<i64>) -> Result<Change> {
+    pub async fn remove_deployment(&self, id: &str, reason: Option<&str>, if_match: Option<i64>) -> Result<Rollout> {
         let terms = Terms { if_match, reason, ..Terms::default() };
         self.json(self.request(Method::DELETE, self.url(["deployments", id]), terms)).await
     }
@@ -122,7 +122,8 @@ impl ApiClient {
         self.get(self.url(["deployments", id, "explain"]), &[]).await
     }
 
-    /// `GET /api/deployments/{id}/document`: the YAML of this revision (the present one without), sensitive values masked.
+    /// `GET /api/deployments/{id}/document`: the YAML of this revision (default: the current one), sensitive values
+    /// masked.
     pub async fn deployment_document(&self, id: &str, revision: Option<i64>) -> Result<String> {
         let mut request = self.request(Method::GET, self.url(["deployments", id, "document"]), Terms::default());
         if let Some(revision) = revision {

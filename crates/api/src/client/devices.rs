@@ -7,19 +7,19 @@ use crate::page::Page;
 use reqwest::Method;
 use url::Url;
 
-/// Which devices; what is not given does not narrow.
+/// Filter for devices; absent fields match everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeviceQuery {
     /// A label selector.
     pub selector: Option<String>,
     /// Part of a device's or client's id.
     pub text: Option<String>,
-    /// How it does: `fine`, `working`, `failing`, `silent`, `shut-out`.
+    /// Its state: `online`, `updating`, `failed`, `offline`, `blocked`.
     pub state: Option<String>,
 }
 
 impl ApiClient {
-    /// `GET /api/devices`, by how they do and what they are called.
+    /// `GET /api/devices`, by state and name.
     pub async fn find_devices(&self, query: &DeviceQuery, page: &PageQuery) -> Result<Page<Device>> {
         let DeviceQuery { selector, text, state } = query.clone();
         let query = [
@@ -32,7 +32,7 @@ impl ApiClient {
         self.get(self.url(["devices"]), &query).await
     }
 
-    /// `GET /api/devices`, by label selector and client where given.
+    /// `GET /api/devices`, by label selector and client if given.
     pub async fn devices(
         &self,
         selector: Option<&str>,
@@ -90,12 +90,12 @@ impl ApiClient {
         self.get(self.url(["groups", name]), &[]).await
     }
 
-    /// `PUT /api/groups/{name}`: creates without `if_match`, changes with it.
+    /// `PUT /api/groups/{name}`: creates without `if_match`, updates with it.
     pub async fn put_group(&self, name: &str, body: &PutGroup, if_match: Option<i64>) -> Result<Group> {
         self.send(Method::PUT, self.url(["groups", name]), Terms { if_match, ..Terms::default() }, body).await
     }
 
-    /// `PUT /api/groups/{name}`: changes a group that is there, whatever its revision.
+    /// `PUT /api/groups/{name}`: updates an existing group, whatever its revision.
     pub async fn change_group(&self, name: &str, body: &PutGroup) -> Result<Group> {
         let terms = Terms { if_present: true, ..Terms::default() };
         self.send(Method::PUT, self.url(["groups", name]), terms, body).await
@@ -106,7 +106,7 @@ impl ApiClient {
         self.delete(self.url(["groups", name]), Terms { if_match, reason, ..Terms::default() }).await
     }
 
-    /// `GET /api/groups/{name}/devices`: who is in it now.
+    /// `GET /api/groups/{name}/devices`: its current devices.
     pub async fn group_devices(&self, name: &str, page: &PageQuery) -> Result<Page<Device>> {
         let query = [("limit", page.limit_text()), ("after", page.after.clone())];
         self.get(self.url(["groups", name, "devices"]), &query).await

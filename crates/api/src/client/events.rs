@@ -1,4 +1,4 @@
-//! Events: pages of the history, and a stream that resumes where it broke off.
+//! Events: pages of the history, and a stream that resumes after an interruption.
 
 mod lines;
 
@@ -12,63 +12,63 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The server says something at least every 15 seconds; after this long without a word the connection is dead.
+/// The server sends something at least every 15 seconds; without data for this long the connection is dead.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
-/// For the head of the answer.
+/// For the head of the response.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Between attempts, doubled each time up to the longest.
 const RETRY_FIRST: Duration = Duration::from_millis(250);
 const RETRY_LONGEST: Duration = Duration::from_secs(5);
-/// reqwest wants an end; a stream has none.
+/// reqwest requires a timeout; a stream has none.
 const FOREVER: Duration = Duration::from_hours(24 * 365);
 
-/// Which events; what is not given is not asked about.
+/// Filter for events; absent fields match everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventQuery {
-    /// A kind or its beginning up to a dot: `deployment` finds `deployment.failed`.
+    /// A kind or its prefix up to a dot: `deployment` finds `deployment.failed`.
     pub kind: Option<String>,
     pub client: Option<String>,
     pub device: Option<String>,
     pub deployment: Option<String>,
     pub application: Option<String>,
-    pub change: Option<String>,
+    pub rollout: Option<String>,
     /// RFC 3339; not older than this.
     pub since: Option<String>,
     /// RFC 3339; older than this.
     pub until: Option<String>,
-    /// Only events with a greater id. A stream starts with the present unless this is given; 0 means everything kept.
+    /// Only events with a greater id. Without it a stream starts with new events; 0 means all kept events.
     pub after: Option<i64>,
 }
 
 impl EventQuery {
     fn pairs(&self) -> Vec<(&'static str, Option<String>)> {
-        let Self { kind, client, device, deployment, application, change, since, until, after: _ } = self.clone();
+        let Self { kind, client, device, deployment, application, rollout, since, until, after: _ } = self.clone();
         vec![
             ("kind", kind),
             ("client", client),
             ("device", device),
             ("deployment", deployment),
             ("application", application),
-            ("change", change),
+            ("rollout", rollout),
             ("since", since),
             ("until", until),
         ]
     }
 }
 
-/// What a stream has to say.
+/// An item of a stream.
 #[derive(Debug)]
-pub enum Streamed {
+pub enum StreamItem {
     Event(Box<Event>),
-    /// Some events cannot be had any more; the stream goes on behind them.
+    /// Some events are no longer available; the stream continues after them.
     Gap(EventGap),
-    /// The connection is there, or there again; nothing was missed.
+    /// Connected, or connected again; nothing was missed.
     Connected,
-    /// The connection is lost and will be made again; said once until it is.
+    /// The connection is lost and will be re-established; reported once.
     Lost(ClientError),
 }
 
-/// A stream of events. It connects again by itself and goes on behind the last event it gave: none is lost, none comes twice.
+/// A stream of events. It reconnects automatically and continues after the last event: no loss, no duplicates.
 #[derive(Debug)]
 pub struct EventStream {
     api: ApiClient,
@@ -76,7 +76,7 @@ pub struct EventStream {
     last_id: Option<i64>,
     connection: Option<(Response, Frames)>,
     ready: VecDeque<Frame>,
-    /// It was there once: from then on a failure is an interruption.
+    /// It was connected once: from then on a failure is an interruption.
     connected_once: bool,
     lost: bool,
     pause: Duration,
@@ -84,7 +84,7 @@ pub struct EventStream {
 }
 
 impl ApiClient {
-    /// `GET /api/events`: oldest first if wanted, else newest first.
+    /// `GET /api/events`: newest first unless requested otherwise.
     pub async fn events(&self, query: &EventQuery, oldest_first: bool, page: &PageQuery) -> Result<Page<Event>> {
         let mut pairs = query.pairs();
         pairs.push(("newerThan", query.after.map(|id| id.to_string())));
@@ -111,15 +111,16 @@ impl ApiClient {
 }
 
 impl EventStream {
-    /// The id the stream goes on behind.
+    /// The id of the last event.
     pub fn position(&self) -> Option<i64> {
         self.last_id
     }
 
-    /// Waits for the next word. An error ends the stream: the server does not let us in, or could not be reached at all.
+    /// Waits for the next item. An error ends the stream: the server rejects the caller, or could not be reached at
+    /// all.
     ///
-    /// May be given up and called again.
-    pub async fn next(&mut self) -> Result<Streamed> {
+    /// Cancel-safe.
+    pub async fn next(&mut self) -> Result<StreamItem> {
         loop {
             while let Some(frame) = self.ready.pop_front() {
                 if let Some(streamed) = self.take(frame)? {
@@ -128,7 +129,7 @@ impl EventStream {
             }
             let failed = match &mut self.connection {
                 None => match self.connect_in_time().await {
-                    Ok(()) => return Ok(Streamed::Connected),
+                    Ok(()) => return Ok(StreamItem::Connected),
                     Err(error) => error,
                 },
                 Some((response, frames)) => {
@@ -137,7 +138,7 @@ impl EventStream {
                             self.ready.extend(frames.push(&chunk).map_err(|()| self.api.odd())?);
                             continue;
                         }
-                        // The server has ended it, broke off, or is gone without a word: all the same to us.
+                        // The server ended it, or the connection broke or timed out: handled in the same way.
                         Ok(Ok(None)) | Err(_) => None,
                         Ok(Err(source)) => Some(source),
                     }
@@ -153,7 +154,7 @@ impl EventStream {
             }
             if !self.lost {
                 self.lost = true;
-                return Ok(Streamed::Lost(failed));
+                return Ok(StreamItem::Lost(failed));
             }
             self.retry_at = Some(Instant::now() + self.pause);
             self.pause = (self.pause * 2).min(RETRY_LONGEST);
@@ -161,7 +162,7 @@ impl EventStream {
     }
 
     async fn connect_in_time(&mut self) -> Result<()> {
-        // Kept until it is over, so that whoever gives up waiting and comes again does not begin anew.
+        // Kept until it completes, so that a cancelled wait does not start over.
         if let Some(at) = self.retry_at {
             tokio::time::sleep_until(at).await;
             self.retry_at = None;
@@ -196,12 +197,12 @@ impl EventStream {
         Ok(())
     }
 
-    fn take(&mut self, frame: Frame) -> Result<Option<Streamed>> {
+    fn take(&mut self, frame: Frame) -> Result<Option<StreamItem>> {
         let unreadable = |source| ClientError::Unreadable { url: self.api.base.clone(), source };
         let streamed = match (frame.event.as_deref(), frame.data) {
-            (Some("gap"), Some(data)) => Some(Streamed::Gap(serde_json::from_str(&data).map_err(unreadable)?)),
-            (None, Some(data)) => Some(Streamed::Event(Box::new(serde_json::from_str(&data).map_err(unreadable)?))),
-            // A newer server may have more to say.
+            (Some("gap"), Some(data)) => Some(StreamItem::Gap(serde_json::from_str(&data).map_err(unreadable)?)),
+            (None, Some(data)) => Some(StreamItem::Event(Box::new(serde_json::from_str(&data).map_err(unreadable)?))),
+            // A newer server may send other kinds.
             (_, None) | (Some(_), Some(_)) => None,
         };
         self.last_id = frame.id.or(self.last_id);
@@ -209,7 +210,7 @@ impl EventStream {
     }
 }
 
-/// Trying again does not help.
+/// Retrying does not help.
 fn is_final(error: &ClientError) -> bool {
     match error {
         ClientError::Problem(problem) => (400..500).contains(&problem.status) && problem.status != 429,

@@ -1,4 +1,4 @@
-//! A key for every request that changes something, so that it can be sent again without being done again.
+//! Idempotency keys for requests that change something, so that they can be repeated safely.
 
 use super::{ClientError, Result};
 use reqwest::header::{HeaderName, HeaderValue};
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use uuid::Uuid;
 
 pub(super) const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
-/// The server takes 255; the rest is for the number of the request.
+/// The server accepts 255; the rest is for the number of the request.
 pub(super) const GIVEN_CHARS_MAX: usize = 240;
 
-/// Where keys come from.
+/// Source of keys.
 #[derive(Clone)]
 pub(super) enum Keys {
     Drawn,
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_given_key_is_followed_by_numbers_in_the_order_of_the_requests() {
+    fn numbers_requests_after_a_given_key() {
         let keys = Keys::new(Some("nightly")).unwrap();
         let made: Vec<HeaderValue> = (0..3).map(|_| keys.clone().next()).collect();
         assert_eq!(made, ["nightly", "nightly-2", "nightly-3"]);
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_cannot_be_sent_is_refused() {
+    fn rejects_an_invalid_key() {
         for bad in ["", "with space", "\u{e4}", &"x".repeat(GIVEN_CHARS_MAX + 1)] {
             assert!(matches!(Keys::new(Some(bad)), Err(ClientError::IdempotencyKey)), "{bad}");
         }

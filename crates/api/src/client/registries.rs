@@ -1,4 +1,4 @@
-//! Registries besides the server's own.
+//! External registries.
 
 use super::{ApiClient, Result, Terms};
 use crate::page::Page;
@@ -16,7 +16,7 @@ impl ApiClient {
         self.get(self.url(["registries", host]), &[]).await
     }
 
-    /// `PUT /api/registries/{host}`; `if_match` is the revision to change, none adds it.
+    /// `PUT /api/registries/{host}`; `if_match` is the revision to update, none adds it.
     pub async fn put_registry(&self, host: &str, body: &PutRegistry, if_match: Option<i64>) -> Result<SavedRegistry> {
         let terms = Terms { if_match, ..Terms::default() };
         self.send(Method::PUT, self.url(["registries", host]), terms, body).await

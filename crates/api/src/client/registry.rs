@@ -18,9 +18,10 @@ impl ApiClient {
         self.get(url, &[("limit", page.limit_text()), ("after", page.after.clone())]).await
     }
 
-    /// `POST /api/registry/collection`
+    /// `POST /api/registry/garbage-collection`
     pub async fn collect_registry(&self) -> Result<Collection> {
-        self.send(Method::POST, self.url(["registry", "collection"]), Terms::default(), &serde_json::json!({})).await
+        self.send(Method::POST, self.url(["registry", "garbage-collection"]), Terms::default(), &serde_json::json!({}))
+            .await
     }
 
     /// `POST /api/registry/copies`

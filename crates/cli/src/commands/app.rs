@@ -8,89 +8,91 @@ mod registry_args;
 pub(crate) use push::own_connection;
 pub(crate) use registry_args::RegistryArgs;
 
-use super::{LimitArgs, ReasonArgs, Session, YesArgs, device_name, every};
+use super::{CommentArgs, LimitArgs, Session, YesArgs, device_name, every};
 use crate::ask::plain;
 use crate::clock;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
-use margrave_api::applications::{ApplicationDetail, ApplicationVersion, DeviceFit, FitOutcome, Question, Questions};
+use margrave_api::applications::{
+    ApplicationDetail, ApplicationVersion, Compatibility, DeviceCompatibility, Parameter, Parameters,
+};
 use std::fmt::Write as _;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum AppCommand {
-    /// Show every application of the catalog
+    /// Show all applications in the catalog
     #[command(visible_alias = "ls")]
     List(LimitArgs),
-    /// Show one application: versions, profiles, and what runs of it
+    /// Show one application: versions, profiles, deployments
     Show {
-        /// Id of the application
+        /// Application id
         application: String,
     },
-    /// Explain an application: where it runs, where it could, what is waited for, what is in the way
+    /// Explain an application: where it runs, where it could run, pending work, blockers
     Explain {
-        /// Id of the application
+        /// Application id
         application: String,
     },
-    /// Show what differs between two versions
+    /// Show the differences between two versions
     Diff {
-        /// Id of the application
+        /// Application id
         application: String,
-        /// The version to start from
+        /// Version to compare from
         from: String,
-        /// The version to compare it with; the newest one if left out
+        /// Version to compare with [default: newest]
         to: Option<String>,
     },
     /// Add a package from a folder, an archive, an OCI layout or a registry
     Import(import::ImportArgs),
     /// Build a package, chart or compose archive from a folder and push it
     Push(push::PushArgs),
-    /// Ask the registries again whether they have the components
+    /// Check again whether the registries have the components
     #[command(after_help = "Example:
   margrave app check line-monitor")]
     Check {
-        /// Id of the application
+        /// Application id
         application: String,
-        /// Version; the newest one if left out
+        /// Version [default: newest]
         version: Option<String>,
     },
-    /// Tell for every device whether the application can run there, and why or why not
+    /// Show for every device whether it can run the application, and why
     #[command(after_help = "Examples:
-  margrave app fit line-monitor
-  margrave app fit line-monitor 1.0.0 --selector site=graz --reasons
-  margrave app fit vibration-analytics -o json")]
-    Fit {
-        /// Id of the application
+  margrave app compatibility line-monitor
+  margrave app compatibility line-monitor 1.0.0 --selector site=graz --reasons
+  margrave app compatibility vibration-analytics -o json")]
+    Compatibility {
+        /// Application id
         application: String,
-        /// Version; the newest one if left out
+        /// Version [default: newest]
         version: Option<String>,
         /// Only devices with these labels, such as `site=graz,line in (1,2)`
         #[arg(long, short = 'l', value_name = "SELECTOR")]
         selector: Option<String>,
-        /// Show every rule, not only those that decide
+        /// Show every rule, not only the deciding ones
         #[arg(long)]
         reasons: bool,
         #[command(flatten)]
         limit: LimitArgs,
     },
-    /// Show what an application asks before it is deployed
-    Questions {
-        /// Id of the application
+    /// Show the parameters of an application
+    Parameters {
+        /// Application id
         application: String,
-        /// Version; the newest one if left out
+        /// Version [default: newest]
         version: Option<String>,
-        /// Only the questions of this profile
+        /// Only the parameters of this profile
         #[arg(long)]
         profile: Option<String>,
     },
-    /// Remove a version that nothing runs any more
+    /// Remove a version that has no deployments
     #[command(visible_alias = "rm")]
     Delete {
-        /// Id of the application
+        /// Application id
         application: String,
-        /// The version to remove
+        /// Version to remove
         version: String,
         #[command(flatten)]
-        reason: ReasonArgs,
+        reason: CommentArgs,
         #[command(flatten)]
         yes: YesArgs,
     },
@@ -112,17 +114,17 @@ pub(crate) async fn run(command: AppCommand, session: &Session) -> Outcome {
         AppCommand::Import(args) => import::run(session, args).await,
         AppCommand::Push(args) => push::run(session, args).await,
         AppCommand::Check { application, version } => check(session, &application, version).await,
-        AppCommand::Fit { application, version, selector, reasons, limit } => {
+        AppCommand::Compatibility { application, version, selector, reasons, limit } => {
             fit(session, &application, version, selector.as_deref(), reasons, &limit).await
         }
-        AppCommand::Questions { application, version, profile } => {
+        AppCommand::Parameters { application, version, profile } => {
             let version = version_or_newest(session, &application, version).await?;
-            let questions = session.api.application_questions(&application, &version, profile.as_deref()).await?;
+            let questions = session.api.application_parameters(&application, &version, profile.as_deref()).await?;
             session.out.show(&questions, |out| render_questions(out, &questions))
         }
         AppCommand::Delete { application, version, reason, yes } => {
             session.sure(&format!("Remove {application} {version} from the catalog?"), &yes)?;
-            session.api.delete_application_version(&application, &version, reason.reason.as_deref()).await?;
+            session.api.delete_application_version(&application, &version, reason.comment.as_deref()).await?;
             session.out.say(format!("Removed {application} {version} from the catalog."));
             Ok(())
         }
@@ -132,12 +134,12 @@ pub(crate) async fn run(command: AppCommand, session: &Session) -> Outcome {
 async fn check(session: &Session, application: &str, version: Option<String>) -> Outcome {
     let version = version_or_newest(session, application, version).await?;
     let checked = session.api.ask_application_components(application, &version).await?;
-    let Some(asked) = &checked.components_asked else {
-        return Err(Failure::failed("the server does not say what the registries answered"));
+    let Some(asked) = &checked.components_checked else {
+        return Err(Failure::failed("the server did not return the result of the registry check"));
     };
     let (there, open) = (asked.artifacts - asked.missing - asked.unknown, asked.missing + asked.unknown);
     session.out.show(&checked, |_| {
-        let mut text = format!("{there} of {} components are where {application} {version} says.\n", asked.artifacts);
+        let mut text = format!("{there} of {} components of {application} {version} are available.\n", asked.artifacts);
         for warning in &checked.warnings {
             let _ = writeln!(text, "{warning}");
         }
@@ -147,12 +149,12 @@ async fn check(session: &Session, application: &str, version: Option<String>) ->
         return Ok(());
     }
     session.out.say(BRING);
-    if asked.missing > 0 { Err(Failure::failed("devices cannot fetch every component")) } else { Ok(()) }
+    if asked.missing > 0 { Err(Failure::failed("devices cannot pull every component")) } else { Ok(()) }
 }
 
-/// What helps where a registry lacks a component.
+/// Advice for components that are missing in their registry.
 pub(crate) const BRING: &str = "\
-The server's own registry can have them: `margrave app push FOLDER` pushes them from the folder of the package,
+Add them to the embedded registry: `margrave app push FOLDER` pushes them from the package folder,
 `margrave app import oci://... --with-images` copies them from another registry.";
 
 async fn list(session: &Session, limit: &LimitArgs) -> Outcome {
@@ -212,24 +214,24 @@ fn render_detail(out: Output, detail: &ApplicationDetail) -> String {
         for warning in &version.warnings {
             let _ = writeln!(text, "{}: {warning}", version.version);
         }
-        if let Some(line) = left_out(version) {
+        if let Some(line) = skipped(version) {
             let _ = writeln!(text, "{}: {line}", version.version);
         }
     }
     text
 }
 
-/// Files the catalog does not need: nothing is lost, so one line is enough.
-fn left_out(version: &ApplicationVersion) -> Option<String> {
-    let (files, are) = match version.left_out.len() {
+/// One line about package files that the catalog does not use.
+fn skipped(version: &ApplicationVersion) -> Option<String> {
+    let files = match version.skipped.len() {
         0 => return None,
-        1 => ("1 file".to_owned(), "is"),
-        number => (format!("{number} files"), "are"),
+        1 => "1 file".to_owned(),
+        number => format!("{number} files"),
     };
-    Some(format!("{files} of the package {are} not needed by the catalog (-o json lists them)"))
+    Some(format!("ignored {files} that the catalog does not use (-o json lists them)"))
 }
 
-/// The version given, or the newest one in the catalog.
+/// The given version, or the newest one in the catalog.
 pub(crate) async fn version_or_newest(
     session: &Session,
     application: &str,
@@ -243,7 +245,7 @@ pub(crate) async fn version_or_newest(
         Some(entry) => Ok(entry.newest_version),
         None => {
             Err(Failure::new(crate::failure::Exit::NotFound, format!("no application `{application}` in the catalog"))
-                .next("`margrave app list` shows what is there, `margrave app import FOLDER` adds a package"))
+                .next("`margrave app list` lists applications, `margrave app import FOLDER` adds a package"))
         }
     }
 }
@@ -257,12 +259,13 @@ async fn fit(
     limit: &LimitArgs,
 ) -> Outcome {
     let version = version_or_newest(session, application, version).await?;
-    let fits =
-        every(limit.get(), async |page| session.api.application_fit(application, &version, selector, &page).await)
-            .await?;
+    let fits = every(limit.get(), async |page| {
+        session.api.application_compatibility(application, &version, selector, &page).await
+    })
+    .await?;
     session.out.show(&fits, |out| {
         let mut text = out.table(
-            &["device", "fit", "profile", "why"],
+            &["device", "compatibility", "profile", "reasons"],
             fits.iter().map(|fit| {
                 let why = if reasons { all_reasons(fit) } else { deciding_reasons(fit) };
                 vec![
@@ -276,27 +279,27 @@ async fn fit(
         let count = |outcome| fits.iter().filter(|fit| fit.outcome == outcome).count();
         let _ = writeln!(
             text,
-            "\n{application} {version}: fits {}, does not fit {}, unknown {}{}",
-            count(FitOutcome::Fits),
-            count(FitOutcome::DoesNotFit),
-            count(FitOutcome::Unknown),
-            if reasons { "" } else { "; --reasons shows every rule, also those that hold" }
+            "\n{application} {version}: {} compatible, {} incompatible, {} unknown{}",
+            count(Compatibility::Compatible),
+            count(Compatibility::Incompatible),
+            count(Compatibility::Unknown),
+            if reasons { "" } else { "; --reasons shows every rule" }
         );
         text
     })
 }
 
-pub(crate) fn outcome_word(outcome: FitOutcome) -> &'static str {
+pub(crate) fn outcome_word(outcome: Compatibility) -> &'static str {
     match outcome {
-        FitOutcome::Fits => "fits",
-        FitOutcome::DoesNotFit => "does not fit",
-        FitOutcome::Unknown => "unknown",
+        Compatibility::Compatible => "compatible",
+        Compatibility::Incompatible => "incompatible",
+        Compatibility::Unknown => "unknown",
     }
 }
 
-/// For a device that fits, nothing stands out (`--reasons` tells all); for the others, what stands in the way of each profile.
-fn deciding_reasons(fit: &DeviceFit) -> String {
-    if fit.outcome == FitOutcome::Fits {
+/// The failed and unknown rules of each profile; empty for a compatible device (`--reasons` shows all rules).
+fn deciding_reasons(fit: &DeviceCompatibility) -> String {
+    if fit.outcome == Compatibility::Compatible {
         return String::new();
     }
     let several = fit.profiles.len() > 1;
@@ -305,7 +308,7 @@ fn deciding_reasons(fit: &DeviceFit) -> String {
         let reasons: Vec<_> = profile
             .reasons
             .iter()
-            .filter(|reason| reason.outcome != FitOutcome::Fits)
+            .filter(|reason| reason.outcome != Compatibility::Compatible)
             .map(|reason| reason.message.as_str())
             .collect();
         let prefix = if several { format!("{}: ", profile.profile_type) } else { String::new() };
@@ -314,13 +317,13 @@ fn deciding_reasons(fit: &DeviceFit) -> String {
     whys.join("; ")
 }
 
-fn all_reasons(fit: &DeviceFit) -> String {
+fn all_reasons(fit: &DeviceCompatibility) -> String {
     let reasons = fit.profiles.iter().flat_map(|profile| {
         profile.reasons.iter().map(move |reason| {
             let sign = match reason.outcome {
-                FitOutcome::Fits => "+",
-                FitOutcome::DoesNotFit => "-",
-                FitOutcome::Unknown => "?",
+                Compatibility::Compatible => "+",
+                Compatibility::Incompatible => "-",
+                Compatibility::Unknown => "?",
             };
             format!("{sign} {}: {}", profile.profile, reason.message)
         })
@@ -328,27 +331,25 @@ fn all_reasons(fit: &DeviceFit) -> String {
     reasons.collect::<Vec<_>>().join("\n")
 }
 
-fn render_questions(out: Output, questions: &Questions) -> String {
+fn render_questions(out: Output, questions: &Parameters) -> String {
     let mut text = String::new();
     for section in &questions.sections {
         text.push_str(&out.heading(&section.name));
-        text.push_str(
-            &out.table(
-                &["parameter", "type", "default", "rules", "question"],
-                section.questions.iter().map(question_row),
-            ),
-        );
+        text.push_str(&out.table(
+            &["parameter", "type", "default", "rules", "description"],
+            section.parameters.iter().map(question_row),
+        ));
     }
-    if text.is_empty() { "It asks nothing.\n".to_owned() } else { text.trim_start().to_owned() }
+    if text.is_empty() { "No parameters.\n".to_owned() } else { text.trim_start().to_owned() }
 }
 
-fn question_row(question: &Question) -> Vec<String> {
+fn question_row(question: &Parameter) -> Vec<String> {
     let default = match &question.default {
         Some(_) if question.sensitive => "(set)".to_owned(),
         Some(default) if plain(default).is_empty() => "(empty)".to_owned(),
         Some(default) => plain(default),
         None if question.allow_empty => "(empty)".to_owned(),
-        None => "needed".to_owned(),
+        None => "required".to_owned(),
     };
     let mut rules = question.rules.clone();
     if question.immutable {

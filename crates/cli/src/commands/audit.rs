@@ -1,44 +1,44 @@
-//! `margrave audit`: who changed what, when and why.
+//! `margrave audit`: list and verify the audit log.
 
 use super::{LimitArgs, Session, every};
 use crate::clock;
 use crate::failure::{Failure, Outcome};
 use margrave_api::client::AuditQuery;
 
-/// Enough for a screen; the audit grows for ever.
+/// Default number of records, because the audit log grows without bound.
 const RECORDS_DEFAULT: usize = 50;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum AuditCommand {
-    /// Show records, newest first (50 unless --limit says otherwise)
+    /// Show records, newest first (50 unless --limit is given)
     #[command(visible_alias = "ls")]
     #[command(after_help = "Examples:
   margrave audit list --subject client/press-07
   margrave audit list --actor operator:admin --since 7d
   margrave audit list --about press --action deployment --since 2026-09-01T00:00:00Z --until 2026-09-02T00:00:00Z")]
     List(ListArgs),
-    /// Check the hash chain from the first record to the last
+    /// Verify the integrity of the hash chain from the first record to the last
     Verify,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
-    /// Only records about exactly this, such as client/press-01
+    /// Only records with exactly this target, such as client/press-01
     #[arg(long)]
     subject: Option<String>,
-    /// Only records about something with this in its name: an application, a device, a client, a group
+    /// Only records whose target name contains this text: an application, device, client or group
     #[arg(long, value_name = "TEXT")]
     about: Option<String>,
-    /// Only what this actor did, such as operator:admin, token:ci or client:press-01
+    /// Only records of this actor, such as operator:admin, token:ci or client:press-01
     #[arg(long)]
     actor: Option<String>,
-    /// Only this action, or all that begin with it: `token.create`, `token`
+    /// Only this action or prefix: `token.create`, `token`
     #[arg(long)]
     action: Option<String>,
-    /// Only what was done since: a time such as 2026-09-21T08:00:00Z, a day in UTC, or a span such as 90s, 1h or 7d
+    /// Only records since a time such as 2026-09-21T08:00:00Z, a day in UTC, or a span such as 90s, 1h or 7d
     #[arg(long, value_name = "TIME", value_parser = clock::parse_instant)]
     since: Option<jiff::Timestamp>,
-    /// Only what was done before: a time, the end of a day in UTC, or a span back from now
+    /// Only records before a time, the end of a day in UTC, or a span back from now
     #[arg(long, value_name = "TIME", value_parser = clock::parse_end)]
     until: Option<jiff::Timestamp>,
     #[command(flatten)]
@@ -56,7 +56,7 @@ pub(crate) async fn run(command: AuditCommand, session: &Session) -> Outcome {
             let now = clock::now();
             session.out.show(&records, |out| {
                 out.table(
-                    &["record", "when", "who", "did", "to", "why"],
+                    &["record", "time", "actor", "action", "target", "comment"],
                     records.iter().map(|record| {
                         vec![
                             record.seq.to_string(),
@@ -64,7 +64,7 @@ pub(crate) async fn run(command: AuditCommand, session: &Session) -> Outcome {
                             record.actor.clone(),
                             record.action.clone(),
                             record.subject.clone(),
-                            record.reason.clone().unwrap_or_default(),
+                            record.comment.clone().unwrap_or_default(),
                         ]
                     }),
                 )
@@ -73,16 +73,18 @@ pub(crate) async fn run(command: AuditCommand, session: &Session) -> Outcome {
         AuditCommand::Verify => {
             let verification = session.api.verify_audit().await?;
             session.out.show(&verification, |_| match verification.broken_at {
-                None => format!("The chain of {} records is intact.\n", verification.records),
-                Some(seq) => format!("The chain of {} records is broken at record {seq}.\n", verification.records),
+                None => format!("Verified: {} records, no gaps or changes.\n", verification.records),
+                Some(seq) => {
+                    format!("Not intact: {} records, the chain is broken at record {seq}.\n", verification.records)
+                }
             })?;
             if verification.intact {
                 return Ok(());
             }
             let at = verification.broken_at.unwrap_or_default();
-            Err(Failure::failed("the audit was changed from outside")
-                .because(format!("record {at} does not fit the one before it"))
-                .next("compare it with a backup; everything before this record can be trusted"))
+            Err(Failure::failed("the audit log was modified outside the server")
+                .because(format!("record {at} does not match the record before it"))
+                .next("compare it with a backup; all earlier records can be trusted"))
         }
     }
 }

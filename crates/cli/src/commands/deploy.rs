@@ -1,4 +1,4 @@
-//! `margrave deploy`: an application onto devices.
+//! `margrave deploy`: deploys an application to devices.
 
 pub(crate) mod plan;
 pub(crate) mod policy;
@@ -6,95 +6,96 @@ pub(crate) mod scope;
 pub(crate) mod wait;
 
 use super::app::version_or_newest;
-use super::{ReasonArgs, Session, YesArgs};
-use crate::answers::{AnswerArgs, Answers, missing, question};
+use super::{CommentArgs, Session, YesArgs};
+use crate::answers::{ParameterValues, ValueArgs, missing, question};
 use crate::ask;
 use crate::failure::{Failure, Outcome};
-use margrave_api::applications::Questions;
-use margrave_api::changes::{Change, ChangeKind, CreateChange, Plan};
+use crate::output::plural;
+use margrave_api::applications::Parameters;
 use margrave_api::client::ClientError;
-use margrave_api::deployments::RevertDeployment;
+use margrave_api::deployments::RollbackDeployment;
+use margrave_api::rollouts::{CreateRollout, Plan, Rollout, RolloutKind};
 use policy::PolicyArgs;
 use scope::ScopeArgs;
 use wait::WaitArgs;
 
-/// How often wrong answers are asked again at a terminal before giving up.
+/// How often invalid values are prompted for again at a terminal before giving up.
 const ROUNDS_MAX: usize = 5;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   margrave deploy line-monitor --device press-01
-  margrave deploy line-monitor@1.0.0 --selector site=graz --set lineName='Press 7' --skip-unfit --wait
-  margrave deploy vibration-analytics --group graz-presses --values answers.yaml --dry-run
+  margrave deploy line-monitor@1.0.0 --selector site=graz --set lineName='Press 7' --skip-incompatible --wait
+  margrave deploy vibration-analytics --group graz-presses --values values.yaml --dry-run
   margrave deploy line-monitor --device press-01 --on-failure rollback --drift report
 
-At a terminal, questions that need an answer and have none are asked, section by section.
-Elsewhere nothing is asked: give answers with --set or --values. `margrave app questions` lists them.")]
+At a terminal, the command prompts for missing required values, section by section.
+Otherwise set values with --set or --values. `margrave app parameters` lists the parameters.")]
 pub(crate) struct DeployArgs {
-    /// Id of the application, with @VERSION unless the newest is meant
+    /// Application id, with @VERSION for a version other than the newest
     #[arg(value_name = "APPLICATION[@VERSION]")]
     application: String,
     #[command(flatten)]
     scope: ScopeArgs,
     #[command(flatten)]
-    answers: AnswerArgs,
-    /// Use this profile instead of the first one that fits each device
+    answers: ValueArgs,
+    /// Use this profile instead of the first compatible one of each device
     #[arg(long)]
     profile: Option<String>,
-    /// Leave out devices that do not fit instead of refusing the whole change
+    /// Skip incompatible devices instead of rejecting the whole rollout
     #[arg(long)]
-    skip_unfit: bool,
+    skip_incompatible: bool,
     #[command(flatten)]
     policy: PolicyArgs,
     #[command(flatten)]
     carry_out: CarryOutArgs,
 }
 
-/// How a change is carried out; the same for every command that makes one.
+/// Options shared by all commands that create a rollout.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CarryOutArgs {
-    /// Show what would change on each device, and change nothing
+    /// Show what would change on each device without changing anything
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
     wait: WaitArgs,
     #[command(flatten)]
-    reason: ReasonArgs,
+    reason: CommentArgs,
     #[command(flatten)]
     yes: YesArgs,
 }
 
 pub(crate) async fn run(args: DeployArgs, session: &Session) -> Outcome {
-    let DeployArgs { application, scope, answers, profile, skip_unfit, policy, carry_out } = args;
+    let DeployArgs { application, scope, answers, profile, skip_incompatible, policy, carry_out } = args;
     let (application, version) = match application.split_once('@') {
         Some((application, version)) => (application.to_owned(), Some(version.to_owned())),
         None => (application, None),
     };
     let version = version_or_newest(session, &application, version).await?;
-    let questions = session.api.application_questions(&application, &version, profile.as_deref()).await?;
+    let questions = session.api.application_parameters(&application, &version, profile.as_deref()).await?;
     let mut answers = answers.read(&questions)?;
     let scope = scope.resolve(session).await?;
     complete(session, &application, &questions, &mut answers, &carry_out.yes)?;
-    let change = CreateChange {
-        kind: ChangeKind::Create,
+    let rollout = CreateRollout {
+        kind: RolloutKind::Create,
         application,
         version: Some(version),
         profile,
         scope,
-        answers,
+        values: answers,
         policy: policy.wish(),
-        skip_unfit,
-        reason: None,
+        skip_incompatible,
+        comment: None,
     };
-    self::carry_out(session, change, Some(&questions), carry_out).await
+    self::carry_out(session, rollout, Some(&questions), carry_out).await
 }
 
-/// Asks for what is missing, or says what is missing where nobody can be asked.
+/// Prompts for missing values; without a terminal, fails and lists them.
 fn complete(
     session: &Session,
     application: &str,
-    questions: &Questions,
-    answers: &mut Answers,
+    questions: &Parameters,
+    answers: &mut ParameterValues,
     yes: &YesArgs,
 ) -> Outcome {
     if session.out.interactive && !yes.yes {
@@ -104,102 +105,105 @@ fn complete(
     if missing.is_empty() {
         return Ok(());
     }
-    let mut failure = Failure::usage(format!("{application} needs answers that nobody gave"));
+    let mut failure = Failure::usage(format!("{application} is missing required values"));
     for (section, question) in &missing {
         let rules = if question.rules.is_empty() { String::new() } else { format!(" ({})", question.rules.join("; ")) };
         failure = failure.because(format!("{}: {section}, {}{rules}", question.parameter, question.name));
     }
     let flags: Vec<_> = missing.iter().map(|(_, question)| format!("--set {}=…", question.parameter)).collect();
-    Err(failure.next(format!("add {}, or a file with --values FILE", flags.join(" "))))
+    Err(failure.next(format!("add {}, or use --values FILE", flags.join(" "))))
 }
 
-/// Plans, asks, does, waits: the same for every kind of change.
+/// Plans, asks for confirmation, creates the rollout and waits for it.
 pub(crate) async fn carry_out(
     session: &Session,
-    mut change: CreateChange,
-    questions: Option<&Questions>,
+    mut rollout: CreateRollout,
+    questions: Option<&Parameters>,
     how: CarryOutArgs,
 ) -> Outcome {
     let CarryOutArgs { dry_run, wait, reason, yes } = how;
-    change.reason = reason.reason;
+    rollout.comment = reason.comment;
     if dry_run {
-        let plan = planned(session, &mut change, questions, &yes).await?;
+        let plan = planned(session, &mut rollout, questions, &yes).await?;
         return session.out.show(&plan, |out| plan::render(out, &plan));
     }
-    if change.kind == ChangeKind::Remove {
+    if rollout.kind == RolloutKind::Remove {
         if !yes.yes {
-            let plan = planned(session, &mut change, questions, &yes).await?;
-            session.sure(&format!("Remove {} from {} device(s)?", plan.application, plan.targets.len()), &yes)?;
+            let plan = planned(session, &mut rollout, questions, &yes).await?;
+            session.sure(
+                &format!("Remove {} from {}?", plan.application, plural(plan.targets.len() as u64, "device")),
+                &yes,
+            )?;
         }
     } else if session.out.interactive && !yes.yes {
-        let plan = planned(session, &mut change, questions, &yes).await?;
+        let plan = planned(session, &mut rollout, questions, &yes).await?;
         session.out.must_say(plan::summary(&plan));
-        if !ask::confirm("Go on?", true)? {
+        if !ask::confirm("Continue?", true)? {
             return Err(Failure::failed("nothing was changed"));
         }
     }
-    let done = session.api.create_change(&change).await.map_err(|error| refused(error, &change))?;
+    let done = session.api.create_rollout(&rollout).await.map_err(|error| refused(error, &rollout))?;
     recorded(session, &done, &wait).await
 }
 
-/// Back to an earlier revision: plans, asks, does, waits.
-pub(crate) async fn revert(session: &Session, deployment: &str, revision: i64, how: CarryOutArgs) -> Outcome {
+/// Rolls back to an earlier revision: plans, asks for confirmation, rolls back and waits.
+pub(crate) async fn rollback(session: &Session, deployment: &str, revision: i64, how: CarryOutArgs) -> Outcome {
     let CarryOutArgs { dry_run, wait, reason, yes } = how;
-    let body = RevertDeployment { revision, reason: reason.reason };
+    let body = RollbackDeployment { revision, comment: reason.comment };
     if dry_run || (session.out.interactive && !yes.yes) {
         let plan = session.api.plan_revert(deployment, &body).await?;
         if dry_run {
             return session.out.show(&plan, |out| plan::render(out, &plan));
         }
         session.out.must_say(plan::summary(&plan));
-        if !ask::confirm("Go on?", true)? {
+        if !ask::confirm("Continue?", true)? {
             return Err(Failure::failed("nothing was changed"));
         }
     }
-    let done = session.api.revert_deployment(deployment, &body).await?;
+    let done = session.api.rollback_deployment(deployment, &body).await?;
     recorded(session, &done, &wait).await
 }
 
-/// Says what was recorded, and waits for it where that is wanted.
-async fn recorded(session: &Session, done: &Change, wait: &WaitArgs) -> Outcome {
-    session.out.say(format!("Change {} covers {} device(s).", done.id, done.total));
+/// Reports the created rollout and waits for it if requested.
+async fn recorded(session: &Session, done: &Rollout, wait: &WaitArgs) -> Outcome {
+    session.out.say(format!("Rollout {} affects {}.", done.id, plural(done.total, "device")));
     if wait.wanted() {
-        return wait::change(session, &done.id, wait).await;
+        return wait::rollout(session, &done.id, wait).await;
     }
-    session.out.show(done, |out| super::change::render(out, done))?;
-    session.out.say(format!("Watch it: margrave change wait {}", done.id));
+    session.out.show(done, |out| super::rollout::render(out, done))?;
+    session.out.say(format!("Follow it: margrave rollout wait {}", done.id));
     Ok(())
 }
 
-/// A dry run; answers the server refuses are asked again at a terminal.
+/// A dry run; at a terminal, prompts again for values that the server rejects.
 async fn planned(
     session: &Session,
-    change: &mut CreateChange,
-    questions: Option<&Questions>,
+    rollout: &mut CreateRollout,
+    questions: Option<&Parameters>,
     yes: &YesArgs,
 ) -> Outcome<Plan> {
     let may_ask = session.out.interactive && !yes.yes;
     for _ in 0..ROUNDS_MAX {
-        let error = match session.api.plan_change(change).await {
+        let error = match session.api.plan_rollout(rollout).await {
             Ok(plan) => return Ok(plan),
             Err(error) => error,
         };
         let again = questions.filter(|_| may_ask).map(|questions| wrong_answers(&error, questions)).unwrap_or_default();
         if again.is_empty() {
-            return Err(refused(error, change));
+            return Err(refused(error, rollout));
         }
         for (parameter, message, questions) in again {
             session.out.must_say(format!("{parameter}: {message}"));
             if let Some(question) = question(questions, &parameter) {
-                change.answers.insert(parameter, ask::one(session.out, question)?);
+                rollout.values.insert(parameter, ask::one(session.out, question)?);
             }
         }
     }
-    Err(Failure::usage("the answers still do not fit").next("`margrave app questions` shows the rules"))
+    Err(Failure::usage("the values are still not valid").next("`margrave app parameters` shows the rules"))
 }
 
-/// The answers a refusal names, with what is wrong with them.
-fn wrong_answers<'a>(error: &ClientError, questions: &'a Questions) -> Vec<(String, String, &'a Questions)> {
+/// The values that the server rejected, with the reasons.
+fn wrong_answers<'a>(error: &ClientError, questions: &'a Parameters) -> Vec<(String, String, &'a Parameters)> {
     let Some(problem) = error.problem() else { return Vec::new() };
     let fields = problem.errors.iter().filter_map(|field| {
         let parameter = field.field.rsplit(['.', '/']).next().unwrap_or(&field.field);
@@ -208,25 +212,25 @@ fn wrong_answers<'a>(error: &ClientError, questions: &'a Questions) -> Vec<(Stri
     fields.collect()
 }
 
-fn refused(error: ClientError, change: &CreateChange) -> Failure {
+fn refused(error: ClientError, rollout: &CreateRollout) -> Failure {
     let unplaceable = error.code() == Some("unplaceable");
-    let nobody = unplaceable && error.problem().is_some_and(|problem| problem.errors.is_empty());
-    let application = &change.application;
+    let no_device = unplaceable && error.problem().is_some_and(|problem| problem.errors.is_empty());
+    let application = &rollout.application;
     let mut failure = Failure::from(error);
-    // The server speaks of the API's field; people here know the flag.
-    failure.what = failure.what.replace("`skipUnfit`", "`--skip-unfit`");
-    match (unplaceable, change.kind) {
-        _ if nobody => failure.next(match (&change.scope.selector, &change.scope.group) {
-            (_, Some(group)) => format!("`margrave group devices {group}` shows who is in the group"),
+    // The server names the API field; show the flag instead.
+    failure.what = failure.what.replace("`skipIncompatible`", "`--skip-incompatible`");
+    match (unplaceable, rollout.kind) {
+        _ if no_device => failure.next(match (&rollout.scope.selector, &rollout.scope.group) {
+            (_, Some(group)) => format!("`margrave group devices {group}` lists its devices"),
             (Some(selector), _) if !selector.is_empty() => {
-                format!("`margrave device list --selector '{selector}'` shows whom it matches, `margrave device list` all labels")
+                format!("`margrave device list --selector '{selector}'` lists the matching devices, `margrave device list` lists all labels")
             }
-            _ => "`margrave client enrol-token NAME` brings a device in".to_owned(),
+            _ => "`margrave client enrollment-token NAME` creates a token to enroll a device".to_owned(),
         }),
-        (true, ChangeKind::Create) if !change.skip_unfit => failure.next(format!(
-            "`--skip-unfit` leaves these devices out; `margrave app fit {application}` explains each one"
+        (true, RolloutKind::Create) if !rollout.skip_incompatible => failure.next(format!(
+            "`--skip-incompatible` skips these devices; `margrave app compatibility {application}` explains each one"
         )),
-        (true, _) => failure.next(format!("`margrave app fit {application}` explains each device")),
+        (true, _) => failure.next(format!("`margrave app compatibility {application}` explains each device")),
         _ => failure,
     }
 }

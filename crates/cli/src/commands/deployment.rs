@@ -1,18 +1,18 @@
-//! `margrave deployment`: what should run where, and what does.
+//! `margrave deployment`: desired and reported deployments.
 
 use super::deploy::policy::PolicyArgs;
 use super::deploy::scope::ExistingArgs;
 use super::deploy::{CarryOutArgs, carry_out};
-use super::{LimitArgs, ReasonArgs, Session, device_name, every};
-use crate::answers::AnswerArgs;
+use super::{CommentArgs, LimitArgs, Session, device_name, every};
+use crate::answers::ValueArgs;
 use crate::ask::plain;
 use crate::clock;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Output;
-use margrave_api::applications::Questions;
-use margrave_api::changes::{ChangeKind, CreateChange, Scope};
+use margrave_api::applications::Parameters;
 use margrave_api::client::DeploymentQuery;
-use margrave_api::deployments::{Convergence, Deployment, Desired, RetryDeployment, Revision, Status};
+use margrave_api::deployments::{Deployment, DeploymentState, Desired, RetryDeployment, Revision, Status};
+use margrave_api::rollouts::{CreateRollout, RolloutKind, Scope};
 use std::time::Duration;
 
 #[derive(Debug, clap::Subcommand)]
@@ -20,48 +20,48 @@ pub(crate) enum DeploymentCommand {
     /// Show deployments
     #[command(visible_alias = "ls")]
     List(ListArgs),
-    /// Show one deployment: state, components, answers, and why it is as it is
+    /// Show one deployment: state, components, values, explanation
     Show {
-        /// Id of the deployment, or enough of its first characters
+        /// Deployment id, or a unique prefix
         deployment: String,
     },
-    /// Explain a deployment: what is desired, what is known, what is waited for, what would change it
+    /// Explain a deployment: desired state, observed state, what it waits for, next steps
     Explain {
-        /// Id of the deployment, or enough of its first characters
+        /// Deployment id, or a unique prefix
         deployment: String,
     },
-    /// Show what differs between two revisions, or between what is desired and what the device reports
+    /// Show the differences between two revisions, or between the desired and the reported state
     #[command(after_help = "Examples:
-  margrave deployment diff 3f2a                    # what the present revision changed
+  margrave deployment diff 3f2a                    # what the current revision changed
   margrave deployment diff 3f2a --from 1 --to 3
-  margrave deployment diff 3f2a --reported         # what the device has yet to change")]
+  margrave deployment diff 3f2a --reported         # what the device still has to change")]
     Diff {
-        /// Id of the deployment, or enough of its first characters
+        /// Deployment id, or a unique prefix
         deployment: String,
-        /// A revision, `desired` or `reported`; the one before --to if left out
+        /// A revision, `desired` or `reported` [default: the revision before --to]
         #[arg(long, value_name = "REVISION")]
         from: Option<String>,
-        /// A revision, `desired` or `reported`; the present one if left out
+        /// A revision, `desired` or `reported` [default: the current revision]
         #[arg(long, value_name = "REVISION")]
         to: Option<String>,
-        /// From what the device reports to what is desired
+        /// Compare the reported state with the desired state
         #[arg(long, conflicts_with_all = ["from", "to"])]
         reported: bool,
     },
     /// Show the revisions and status reports of a deployment
     History {
-        /// Id of the deployment, or enough of its first characters
+        /// Deployment id, or a unique prefix
         deployment: String,
     },
     /// Print the ApplicationDeployment document; sensitive values are masked
     Document {
-        /// Id of the deployment, or enough of its first characters
+        /// Deployment id, or a unique prefix
         deployment: String,
-        /// An earlier revision instead of the present one
+        /// An earlier revision instead of the current one
         #[arg(long)]
         revision: Option<i64>,
     },
-    /// Change answers or policies of existing deployments
+    /// Change values or policies of existing deployments
     #[command(after_help = "Examples:
   margrave deployment reconfigure 3f2a --set sampleSeconds=10
   margrave deployment reconfigure --app line-monitor --selector site=graz --set sampleSeconds=10 --dry-run
@@ -70,49 +70,49 @@ pub(crate) enum DeploymentCommand {
         #[command(flatten)]
         existing: ExistingArgs,
         #[command(flatten)]
-        answers: AnswerArgs,
+        answers: ValueArgs,
         #[command(flatten)]
         policy: PolicyArgs,
         #[command(flatten)]
         carry_out: CarryOutArgs,
     },
-    /// Move existing deployments to another version
+    /// Upgrade or downgrade existing deployments to another version
     #[command(after_help = "Examples:
   margrave deployment upgrade --app line-monitor --all --to 1.1.0 --dry-run
   margrave deployment upgrade 3f2a --to 1.1.0 --set shiftModel=two-shift --wait")]
     Upgrade {
         #[command(flatten)]
         existing: ExistingArgs,
-        /// The version to move to
+        /// Target version
         #[arg(long, value_name = "VERSION")]
         to: String,
-        /// Leave out devices that cannot run that version instead of refusing the whole change
+        /// Skip incompatible devices instead of rejecting the whole rollout
         #[arg(long)]
-        skip_unfit: bool,
+        skip_incompatible: bool,
         #[command(flatten)]
-        answers: AnswerArgs,
+        answers: ValueArgs,
         #[command(flatten)]
         policy: PolicyArgs,
         #[command(flatten)]
         carry_out: CarryOutArgs,
     },
-    /// Have devices try again at once what failed, instead of after their pause
+    /// Retry failed deployments at once instead of after the back-off
     Retry {
-        /// Ids of deployments, or enough of their first characters
+        /// Deployment ids, or unique prefixes
         #[arg(required = true, value_name = "DEPLOYMENT")]
         deployments: Vec<String>,
         #[command(flatten)]
-        reason: ReasonArgs,
+        reason: CommentArgs,
     },
-    /// Go back to the version and the answers of an earlier revision
+    /// Roll back to the version and values of an earlier revision
     #[command(after_help = "Examples:
-  margrave deployment history 3f2a                 # which revisions there are
-  margrave deployment revert 3f2a --to 1 --dry-run
-  margrave deployment revert 3f2a --to 1 --reason \"1.1.0 is too slow\" --yes --wait")]
-    Revert {
-        /// Id of the deployment, or enough of its first characters
+  margrave deployment history 3f2a                 # lists the revisions
+  margrave deployment rollback 3f2a --to 1 --dry-run
+  margrave deployment rollback 3f2a --to 1 --comment \"1.1.0 is too slow\" --yes --wait")]
+    Rollback {
+        /// Deployment id, or a unique prefix
         deployment: String,
-        /// The revision to go back to
+        /// Revision to roll back to
         #[arg(long, value_name = "REVISION")]
         to: i64,
         #[command(flatten)]
@@ -126,12 +126,12 @@ pub(crate) enum DeploymentCommand {
         #[command(flatten)]
         carry_out: CarryOutArgs,
     },
-    /// Wait until these deployments are as desired; fails unless all are
+    /// Wait until these deployments are up to date; fails unless all succeed
     Wait {
-        /// Ids of deployments, or enough of their first characters
+        /// Deployment ids, or unique prefixes
         #[arg(required = true, value_name = "DEPLOYMENT")]
         deployments: Vec<String>,
-        /// Give up after this long
+        /// Stop waiting after this time
         #[arg(long, value_name = "TIME", default_value = "10m", value_parser = clock::parse_span)]
         timeout: Duration,
     },
@@ -151,22 +151,22 @@ pub(crate) struct ListArgs {
     /// Only of this client
     #[arg(long)]
     client: Option<String>,
-    /// Only those of this change
+    /// Only deployments of this rollout
     #[arg(long)]
-    change: Option<String>,
+    rollout: Option<String>,
     /// Only in this state
-    #[arg(long, value_parser = convergence)]
-    state: Option<Convergence>,
-    /// Also those that were removed
+    #[arg(long, value_parser = deployment_state)]
+    state: Option<DeploymentState>,
+    /// Include removed deployments
     #[arg(long)]
     with_removed: bool,
     #[command(flatten)]
     limit: LimitArgs,
 }
 
-fn convergence(text: &str) -> Result<Convergence, String> {
-    Convergence::ALL.into_iter().find(|state| state.as_str() == text).ok_or_else(|| {
-        let all: Vec<_> = Convergence::ALL.iter().map(|state| state.as_str()).collect();
+fn deployment_state(text: &str) -> Result<DeploymentState, String> {
+    DeploymentState::ALL.into_iter().find(|state| state.as_str() == text).ok_or_else(|| {
+        let all: Vec<_> = DeploymentState::ALL.iter().map(|state| state.as_str()).collect();
         format!("one of {}", all.join(", "))
     })
 }
@@ -197,23 +197,24 @@ pub(crate) async fn run(command: DeploymentCommand, session: &Session) -> Outcom
         }
         DeploymentCommand::Reconfigure { existing, answers, policy, carry_out } => {
             if answers.is_empty() && policy.is_empty() {
-                let next = "give answers with --set or --values, or a policy such as --drift";
-                return Err(Failure::usage("reconfigure what?").next(next));
+                let next = "set values with --set or --values, or a policy such as --drift";
+                return Err(Failure::usage("nothing to reconfigure").next(next));
             }
-            let wanted = Wanted { answers, policy, ..Wanted::of(ChangeKind::Reconfigure) };
-            change(session, wanted, existing, carry_out).await
+            let wanted = RequestedAction { answers, policy, ..RequestedAction::of(RolloutKind::Reconfigure) };
+            rollout(session, wanted, existing, carry_out).await
         }
-        DeploymentCommand::Upgrade { existing, to, skip_unfit, answers, policy, carry_out } => {
-            let wanted = Wanted { kind: ChangeKind::Upgrade, version: Some(to), skip_unfit, answers, policy };
-            change(session, wanted, existing, carry_out).await
+        DeploymentCommand::Upgrade { existing, to, skip_incompatible, answers, policy, carry_out } => {
+            let wanted =
+                RequestedAction { kind: RolloutKind::Upgrade, version: Some(to), skip_incompatible, answers, policy };
+            rollout(session, wanted, existing, carry_out).await
         }
-        DeploymentCommand::Retry { deployments, reason } => retry(session, &deployments, reason.reason).await,
-        DeploymentCommand::Revert { deployment, to, carry_out } => {
+        DeploymentCommand::Retry { deployments, reason } => retry(session, &deployments, reason.comment).await,
+        DeploymentCommand::Rollback { deployment, to, carry_out } => {
             let deployment = find(session, &deployment).await?;
-            super::deploy::revert(session, &deployment.id, to, carry_out).await
+            super::deploy::rollback(session, &deployment.id, to, carry_out).await
         }
         DeploymentCommand::Remove { existing, carry_out } => {
-            change(session, Wanted::of(ChangeKind::Remove), existing, carry_out).await
+            rollout(session, RequestedAction::of(RolloutKind::Remove), existing, carry_out).await
         }
         DeploymentCommand::Wait { deployments, timeout } => wait(session, &deployments, timeout).await,
     }
@@ -224,17 +225,17 @@ async fn retry(session: &Session, texts: &[String], reason: Option<String>) -> O
     for text in texts {
         found.push(find(session, text).await?.id);
     }
-    let mut told = Vec::with_capacity(found.len());
+    let mut retried = Vec::with_capacity(found.len());
     for id in found {
-        told.push(session.api.retry_deployment(&id, &RetryDeployment { reason: reason.clone() }).await?);
+        retried.push(session.api.retry_deployment(&id, &RetryDeployment { comment: reason.clone() }).await?);
     }
-    session.out.show(&told, |out| table(out, &told))?;
-    session.out.say("Told to try again. Watch it: margrave deployment wait ID");
+    session.out.show(&retried, |out| table(out, &retried))?;
+    session.out.say("Retry requested. Follow it: margrave deployment wait ID");
     Ok(())
 }
 
 async fn list(session: &Session, args: ListArgs) -> Outcome {
-    let ListArgs { app, version, device, client, change, state, with_removed, limit } = args;
+    let ListArgs { app, version, device, client, rollout, state, with_removed, limit } = args;
     let device = match device {
         Some(device) => Some(super::device::find(session, &device).await?),
         None => None,
@@ -244,8 +245,8 @@ async fn list(session: &Session, args: ListArgs) -> Outcome {
         version,
         client: device.as_ref().map(|device| device.client.clone()).or(client),
         device: device.map(|device| device.device),
-        change,
-        convergence: state,
+        rollout,
+        state,
         with_absent: with_removed,
     };
     let deployments = every(limit.get(), async |page| session.api.deployments(&query, &page).await).await?;
@@ -256,16 +257,16 @@ pub(crate) fn table(out: Output, deployments: &[Deployment]) -> String {
     out.table(
         &["deployment", "application", "version", "device", "state", "reported", "components"],
         deployments.iter().map(|deployment| {
-            let status = deployment.status.as_ref();
+            let status = deployment.reported.as_ref();
             let components = status.map(components_cell).unwrap_or_default();
-            let desired = if deployment.desired == Desired::Absent { " (to be removed)" } else { "" };
+            let desired = if deployment.desired == Desired::Absent { " (removing)" } else { "" };
             let simulated = if deployment.simulated { " (simulated)" } else { "" };
             vec![
                 deployment.id.clone(),
                 deployment.application.clone(),
                 deployment.version.clone(),
                 format!("{}{simulated}", device_name(&deployment.client, &deployment.device)),
-                format!("{}{desired}", deployment.convergence.as_str()),
+                format!("{}{desired}", deployment.state.as_str()),
                 status.map_or_else(|| "-".to_owned(), |status| status.state.clone()),
                 components,
             ]
@@ -286,18 +287,18 @@ fn render(out: Output, deployment: &Deployment) -> String {
         ("Application", format!("{} {}, profile {}", deployment.application, deployment.version, deployment.profile)),
         ("Device", device_name(&deployment.client, &deployment.device)),
         ("Desired", if deployment.desired == Desired::Present { "present".into() } else { "absent".into() }),
-        ("State", deployment.convergence.as_str().to_owned()),
-        ("Why", deployment.explanation.clone()),
+        ("State", deployment.state.as_str().to_owned()),
+        ("Explanation", deployment.explanation.clone()),
         ("Runtime", if deployment.simulated { super::device::SIMULATED.to_owned() } else { String::new() }),
         ("Revision", format!("{}, manifest version {}", deployment.revision, deployment.target_version)),
-        ("Answers", values.collect::<Vec<_>>().join("\n")),
-        ("Policy", margrave_core::policy::Policy::from(deployment.policy).to_string()),
+        ("Values", values.collect::<Vec<_>>().join("\n")),
+        ("Policies", margrave_core::policy::Policy::from(deployment.policy).to_string()),
         ("Digest", deployment.digest.clone()),
-        ("Change", deployment.change.clone()),
+        ("Rollout", deployment.rollout.clone()),
         ("Created", clock::ago(&deployment.created_at, now)),
         ("Updated", clock::ago(&deployment.updated_at, now)),
     ]);
-    if let Some(status) = &deployment.status {
+    if let Some(status) = &deployment.reported {
         text.push_str(&out.heading("Last report"));
         text.push_str(
             &out.fields(&[
@@ -316,7 +317,7 @@ fn render(out: Output, deployment: &Deployment) -> String {
             ]),
         );
         if let Some(failed) = &deployment.failed_with {
-            text.push_str(&out.heading("Failed before, trying again"));
+            text.push_str(&out.heading("Previous failure, retrying"));
             let errors = failed.components.iter().filter_map(|component| component.error.as_ref()).chain(&failed.error);
             let error = errors.map(|error| format!("{} (code {})", error.message, error.code)).next();
             text.push_str(
@@ -360,22 +361,22 @@ async fn history(session: &Session, deployment: &str) -> Outcome {
     session.out.show(&history, |out| {
         let mut text = out.heading("Revisions").trim_start().to_owned();
         text.push_str(&out.table(
-            &["revision", "what", "version", "manifest", "when", "who", "why"],
+            &["revision", "action", "version", "manifest", "created", "actor", "comment"],
             history.revisions.iter().map(|revision| {
                 vec![
                     revision.revision.to_string(),
-                    super::change::kind_word(revision.action).to_owned(),
+                    super::rollout::kind_word(revision.action).to_owned(),
                     revision.version.clone(),
                     revision.manifest_version.to_string(),
                     clock::ago(&revision.at, now),
                     revision.actor.clone(),
-                    revision.reason.clone().unwrap_or_default(),
+                    revision.comment.clone().unwrap_or_default(),
                 ]
             }),
         ));
         text.push_str(&out.heading("Reports"));
         text.push_str(&out.table(
-            &["when", "state", "adopted manifest", "components", "error"],
+            &["received", "state", "adopted manifest", "components", "error"],
             history.reports.iter().map(|status| {
                 vec![
                     clock::ago(&status.received_at, now),
@@ -390,25 +391,25 @@ async fn history(session: &Session, deployment: &str) -> Outcome {
     })
 }
 
-/// What is to become of deployments.
-struct Wanted {
-    kind: ChangeKind,
+/// The requested action on deployments.
+struct RequestedAction {
+    kind: RolloutKind,
     version: Option<String>,
-    skip_unfit: bool,
-    answers: AnswerArgs,
+    skip_incompatible: bool,
+    answers: ValueArgs,
     policy: PolicyArgs,
 }
 
-impl Wanted {
-    fn of(kind: ChangeKind) -> Self {
-        let (answers, policy) = (AnswerArgs::default(), PolicyArgs::default());
-        Self { kind, version: None, skip_unfit: false, answers, policy }
+impl RequestedAction {
+    fn of(kind: RolloutKind) -> Self {
+        let (answers, policy) = (ValueArgs::default(), PolicyArgs::default());
+        Self { kind, version: None, skip_incompatible: false, answers, policy }
     }
 }
 
-/// A change over existing deployments, named by id or by application and place.
-async fn change(session: &Session, wanted: Wanted, existing: ExistingArgs, how: CarryOutArgs) -> Outcome {
-    let Wanted { kind, version, skip_unfit, answers, policy } = wanted;
+/// Creates a rollout over existing deployments, selected by id or by application and device.
+async fn rollout(session: &Session, wanted: RequestedAction, existing: ExistingArgs, how: CarryOutArgs) -> Outcome {
+    let RequestedAction { kind, version, skip_incompatible, answers, policy } = wanted;
     let ExistingArgs { deployments, app, place } = existing;
     let (application, known_version, scope) = match app {
         Some(application) => {
@@ -418,38 +419,50 @@ async fn change(session: &Session, wanted: Wanted, existing: ExistingArgs, how: 
         None => by_ids(session, &deployments).await?,
     };
     let questions = match version.as_ref().or(known_version.as_ref()) {
-        Some(version) => session.api.application_questions(&application, version, None).await?,
-        None if answers.is_empty() => Questions { sections: Vec::new() },
+        Some(version) => session.api.application_parameters(&application, version, None).await?,
+        None if answers.is_empty() => Parameters { sections: Vec::new() },
         None => {
             let newest = super::app::version_or_newest(session, &application, None).await?;
-            session.api.application_questions(&application, &newest, None).await?
+            session.api.application_parameters(&application, &newest, None).await?
         }
     };
     let answers = answers.read(&questions)?;
     let policy = policy.wish();
-    let body =
-        CreateChange { kind, application, version, profile: None, scope, answers, policy, skip_unfit, reason: None };
+    let body = CreateRollout {
+        kind,
+        application,
+        version,
+        profile: None,
+        scope,
+        values: answers,
+        policy,
+        skip_incompatible,
+        comment: None,
+    };
     carry_out(session, body, Some(&questions), how).await
 }
 
-/// One change is about one application; the ids must agree on it.
+/// A rollout concerns one application; all ids must belong to it.
 async fn by_ids(session: &Session, ids: &[String]) -> Outcome<(String, Option<String>, Scope)> {
     let mut found = Vec::with_capacity(ids.len());
     for id in ids {
         found.push(find(session, id).await?);
     }
-    let first = found.first().expect("clap asks for at least one id where --app is not given");
+    let first = found.first().expect("clap requires at least one id without --app");
     if let Some(other) = found.iter().find(|one| one.application != first.application) {
-        return Err(Failure::usage("the deployments are of different applications")
-            .because(format!("{} is of {}, {} of {}", first.id, first.application, other.id, other.application))
-            .next("make one change per application"));
+        return Err(Failure::usage("the deployments belong to different applications")
+            .because(format!(
+                "{} belongs to {}, {} belongs to {}",
+                first.id, first.application, other.id, other.application
+            ))
+            .next("run the command once per application"));
     }
     let (application, version) = (first.application.clone(), first.version.clone());
     let ids = found.into_iter().map(|one| one.id).collect();
     Ok((application, Some(version), Scope { deployments: Some(ids), ..Scope::default() }))
 }
 
-/// A whole id, or as much of it as nobody else's starts with.
+/// Finds a deployment by its id or a unique prefix.
 async fn find(session: &Session, text: &str) -> Outcome<Deployment> {
     if text.len() == 36 {
         return Ok(session.api.deployment(text).await?);
@@ -460,9 +473,9 @@ async fn find(session: &Session, text: &str) -> Outcome<Deployment> {
     match (found.pop(), found.len()) {
         (Some(only), 0) => Ok(only),
         (None, _) => Err(Failure::new(Exit::NotFound, format!("no deployment `{text}`"))
-            .next("`margrave deployment list` shows all")),
+            .next("`margrave deployment list` lists all")),
         (Some(_), others) => {
-            Err(Failure::usage(format!("{} deployments start with `{text}`", others + 1)).next("write more of the id"))
+            Err(Failure::usage(format!("`{text}` matches {} deployments", others + 1)).next("use a longer prefix"))
         }
     }
 }

@@ -1,24 +1,24 @@
-//! `margrave device`, and how devices are named on the command line.
+//! `margrave device`, and how the command line refers to devices.
 
-use super::{LimitArgs, ReasonArgs, Session, YesArgs, device_name, every};
+use super::{CommentArgs, LimitArgs, Session, YesArgs, device_name, every};
 use crate::clock;
 use crate::failure::{Exit, Failure, Outcome};
-use crate::output::Output;
+use crate::output::{Output, plural};
 use indexmap::IndexMap;
 use margrave_api::client::{DeploymentQuery, DeviceQuery};
 use margrave_api::deployments::Deployment;
 use margrave_api::devices::{Device, DeviceRef, UpdateDevice, known};
 
-/// Of a device, and of what is deployed on it.
-pub(super) const SIMULATED: &str = "simulated: nothing is really installed on this device
+/// Runtime note of a simulated device and of its deployments.
+pub(super) const SIMULATED: &str = "simulated: applications are not really installed on this device
 (configure `[compose]` or `[kubernetes]` for its agent to run real workloads)";
 
-const NO_RUNTIME: &str = "none is switched on: no applications run on this device
-(`margrave-agent status` there says which lines to add to its settings)";
+const NO_RUNTIME: &str = "none enabled: no applications run on this device
+(`margrave-agent status` on the device prints the lines to add to its settings)";
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum DeviceCommand {
-    /// Show every device
+    /// Show all devices
     #[command(visible_alias = "ls")]
     List {
         /// Only devices with these labels, such as `site=graz,line in (1,2),!spare`
@@ -27,47 +27,47 @@ pub(crate) enum DeviceCommand {
         /// Only devices of this client
         #[arg(long)]
         client: Option<String>,
-        /// Only devices with this in their id or their client's
+        /// Only devices whose id or client id contains this text
         #[arg(long, value_name = "TEXT", conflicts_with = "client")]
         text: Option<String>,
-        /// Only devices that do like this
-        #[arg(long, value_parser = ["fine", "working", "failing", "silent", "shut-out"], conflicts_with = "client")]
+        /// Only devices in this state
+        #[arg(long, value_parser = ["online", "updating", "failed", "offline", "blocked"], conflicts_with = "client")]
         state: Option<String>,
         #[command(flatten)]
         limit: LimitArgs,
     },
-    /// Show one device: what it is, its labels, what runs on it
+    /// Show one device: properties, labels, deployments
     Show {
-        /// The device's id, or client/device where that is not unique
+        /// Device id, or client/device if the id is not unique
         device: String,
     },
-    /// Explain a device: what should run there, what is known, what is waited for, what would change it
+    /// Explain a device: desired state, observed state, what it waits for, next steps
     Explain {
-        /// The device's id, or client/device where that is not unique
+        /// Device id, or client/device if the id is not unique
         device: String,
     },
-    /// Set or remove the operator's labels of a device
+    /// Set or remove labels of a device
     #[command(after_help = "Examples:
   margrave device label press-01 site=graz line=3
   margrave device label press-01 spare-          # removes the label `spare`
 
-The labels a device reports about itself are kept apart and cannot be changed here.")]
+Labels that the device itself reports are separate and read-only.")]
     Label {
-        /// The device's id, or client/device where that is not unique
+        /// Device id, or client/device if the id is not unique
         device: String,
         /// NAME=VALUE sets a label, NAME- removes it
         #[arg(required = true, value_name = "NAME=VALUE|NAME-", value_parser = label)]
         labels: Vec<(String, Option<String>)>,
         #[command(flatten)]
-        reason: ReasonArgs,
+        reason: CommentArgs,
     },
-    /// Forget a device and its children; it comes back if its client reports it again
+    /// Delete the record of a device and its children; it reappears if its client reports it again
     #[command(visible_alias = "rm")]
     Delete {
-        /// The device's id, or client/device where that is not unique
+        /// Device id, or client/device if the id is not unique
         device: String,
         #[command(flatten)]
-        reason: ReasonArgs,
+        reason: CommentArgs,
         #[command(flatten)]
         yes: YesArgs,
     },
@@ -77,7 +77,7 @@ fn label(text: &str) -> Result<(String, Option<String>), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), Some(value.to_owned()))),
         None if text.len() > 1 && text.ends_with('-') => Ok((text[..text.len() - 1].to_owned(), None)),
-        _ => Err("write NAME=VALUE to set a label or NAME- to remove it".to_owned()),
+        _ => Err("expected NAME=VALUE to set a label or NAME- to remove it".to_owned()),
     }
 }
 
@@ -94,7 +94,7 @@ pub(crate) async fn run(command: DeviceCommand, session: &Session) -> Outcome {
             })
             .await?;
             if devices.is_empty() && all && selector.is_none() && client.is_none() {
-                session.out.say("No device; `margrave client enrol-token NAME` brings one in.");
+                session.out.say("No devices; `margrave client enrollment-token NAME` creates a token to enroll one.");
             }
             session.out.show(&devices, |out| table(out, &devices))
         }
@@ -106,12 +106,12 @@ pub(crate) async fn run(command: DeviceCommand, session: &Session) -> Outcome {
         }
         DeviceCommand::Label { device, labels, reason } => {
             let found = find(session, &device).await?;
-            let body = UpdateDevice { labels: labels.into_iter().collect(), reason: reason.reason };
+            let body = UpdateDevice { labels: labels.into_iter().collect(), comment: reason.comment };
             let device = session.api.update_device(&found.client, &found.device, &body, None).await?;
             session.out.show(&device, |out| {
                 out.fields(&[
                     ("Device", device_name(&device.client, &device.device)),
-                    ("Operator's labels", operator_labels(&device.operator_labels)),
+                    ("Operator labels", operator_labels(&device.operator_labels)),
                 ])
             })
         }
@@ -122,10 +122,14 @@ pub(crate) async fn run(command: DeviceCommand, session: &Session) -> Outcome {
                 let below = format!("{}/", found.device);
                 let all = every(None, async |page| session.api.devices(None, Some(&found.client), &page).await).await?;
                 let children = all.iter().filter(|one| one.device.starts_with(&below)).count();
-                session.sure(&format!("Forget device {name} and the {children} device(s) behind it?"), &yes)?;
+                let question = match children {
+                    0 => format!("Delete device {name}?"),
+                    _ => format!("Delete device {name} and {} behind it?", plural(children as u64, "device")),
+                };
+                session.sure(&question, &yes)?;
             }
-            session.api.delete_device(&found.client, &found.device, reason.reason.as_deref()).await?;
-            session.out.say(format!("Forgot device {name}."));
+            session.api.delete_device(&found.client, &found.device, reason.comment.as_deref()).await?;
+            session.out.say(format!("Deleted device {name}."));
             Ok(())
         }
     }
@@ -134,7 +138,7 @@ pub(crate) async fn run(command: DeviceCommand, session: &Session) -> Outcome {
 pub(crate) fn table(out: Output, devices: &[Device]) -> String {
     let now = clock::now();
     out.table(
-        &["device", "hosts", "architecture", "vendor and model", "labels", "seen"],
+        &["device", "hosts", "architecture", "vendor and model", "labels", "last seen"],
         devices.iter().map(|device| {
             let labels = [device_labels(device), operator_labels(&device.operator_labels)];
             let labels: Vec<_> = labels.into_iter().filter(|labels| !labels.is_empty()).collect();
@@ -145,7 +149,7 @@ pub(crate) fn table(out: Output, devices: &[Device]) -> String {
                 device.architectures.join(","),
                 device.made_by().unwrap_or_default(),
                 labels.join(","),
-                if device.silent { format!("{seen} (silent)") } else { seen },
+                if device.offline { format!("{seen} (offline)") } else { seen },
             ]
         }),
     )
@@ -172,19 +176,19 @@ fn render(out: Output, device: &Device, deployments: &[Deployment]) -> String {
     let mut text = out.fields(&[
         ("Device", device.device.clone()),
         ("Client", device.client.clone()),
-        ("Made by", made_by(device)),
-        ("Hosts", hosts(device, ", ", "nothing (gateway only)")),
+        ("Vendor and model", made_by(device)),
+        ("Hosts", hosts(device, ", ", "none (gateway only)")),
         ("Runtime", runtime(device).to_owned()),
         ("Architectures", device.architectures.join(", ")),
         ("Memory", part("/properties/memory")),
         ("Storage", part("/properties/storage")),
-        ("Device's labels", device_labels(device)),
-        ("Operator's labels", operator_labels(&device.operator_labels)),
+        ("Device labels", device_labels(device)),
+        ("Operator labels", operator_labels(&device.operator_labels)),
         ("First reported", clock::ago(&device.first_reported_at, now)),
         ("Last reported", clock::ago(&device.reported_at, now)),
-        ("Seen", device.last_seen_at.as_deref().map(|at| clock::contact(Some(at), now)).unwrap_or_default()),
-        ("Silent", if device.silent { "yes".to_owned() } else { String::new() }),
-        ("Odd", device.warnings.join("\n")),
+        ("Last seen", device.last_seen_at.as_deref().map(|at| clock::contact(Some(at), now)).unwrap_or_default()),
+        ("Offline", if device.offline { "yes".to_owned() } else { String::new() }),
+        ("Warnings", device.warnings.join("\n")),
     ]);
     text.push_str(&out.heading("Deployments"));
     text.push_str(&super::deployment::table(out, deployments));
@@ -199,11 +203,11 @@ fn runtime(device: &Device) -> &'static str {
     }
 }
 
-/// What runs there, as far as it does.
+/// The deployment types that the device runs.
 fn hosts(device: &Device, between: &str, nothing: &str) -> String {
     let types = device.deployment_types.join(between);
     if device.no_runtime {
-        return "nothing (no runtime)".to_owned();
+        return "none (no runtime)".to_owned();
     }
     match (device.hosts_workloads, device.simulated) {
         (true, true) => format!("{types} (simulated)"),
@@ -212,7 +216,7 @@ fn hosts(device: &Device, between: &str, nothing: &str) -> String {
     }
 }
 
-/// What the device knows of it.
+/// Vendor, model and serial number, as far as reported.
 fn made_by(device: &Device) -> String {
     let Device { vendor, model_number, serial_number, .. } = device;
     let parts = [("", vendor), ("model ", model_number), ("serial ", serial_number)];
@@ -229,8 +233,8 @@ fn operator_labels(labels: &IndexMap<String, String>) -> String {
     labels.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
 }
 
-/// Finds the device a person means: `client/device`, or the device's id alone where only one client has it.
-/// A trailing `/*` (the gateway chooses) stays.
+/// Resolves `client/device`, or the device id alone if only one client has it.
+/// A trailing `/*` (the gateway selects) is preserved.
 pub(crate) async fn find(session: &Session, text: &str) -> Outcome<DeviceRef> {
     let (name, star) = match text.strip_suffix("/*") {
         Some(gateway) => (gateway, "/*"),
@@ -248,12 +252,12 @@ pub(crate) async fn find(session: &Session, text: &str) -> Outcome<DeviceRef> {
     match (found.pop(), found.as_slice()) {
         (Some(only), []) => Ok(DeviceRef { client: only.client, device: only.device + star }),
         (None, _) => Err(Failure::new(Exit::NotFound, format!("no device `{name}`"))
-            .next("`margrave device list` shows all; write client/device or the device's id")),
+            .next("`margrave device list` lists all; use client/device or the device id")),
         (Some(last), others) => {
             let all = others.iter().chain([&last]).map(|device| format!("{}/{}", device.client, device.device));
             Err(Failure::usage(format!("several clients have a device `{name}`"))
                 .because(all.collect::<Vec<_>>().join(", "))
-                .next("write client/device"))
+                .next("use client/device"))
         }
     }
 }

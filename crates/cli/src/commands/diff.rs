@@ -1,4 +1,4 @@
-//! Differences as people read them: as `diff -u` writes them, in colour on a terminal.
+//! Renders differences in the format of `diff -u`, in color at a terminal.
 
 use crate::output::{Output, paint};
 use margrave_api::diff::{ApplicationDiff, DeploymentDiff, DiffSideKind};
@@ -10,18 +10,18 @@ pub(crate) fn deployment(out: Output, diff: &DeploymentDiff) -> String {
     if let Some(side) = [&diff.from, &diff.to].into_iter().find(|side| side.kind == DiffSideKind::Unknown) {
         let _ = writeln!(text, "cannot be compared: {}", side.name);
     } else if diff.unified.is_empty() {
-        let _ = writeln!(text, "{} and {} have the same document", diff.from.name, diff.to.name);
+        let _ = writeln!(text, "no differences between {} and {}", diff.from.name, diff.to.name);
     }
     for component in &diff.components {
         let reported = component.reported.as_deref().unwrap_or("not reported");
-        let _ = writeln!(text, "component {}: {reported}, should be {}", component.name, component.desired);
+        let _ = writeln!(text, "component {}: {reported}, desired {}", component.name, component.desired);
     }
     text
 }
 
 pub(crate) fn application(out: Output, diff: &ApplicationDiff) -> String {
     if diff.same {
-        return format!("{} {} and {} are the same\n", diff.application, diff.from, diff.to);
+        return format!("{}: no differences between {} and {}\n", diff.application, diff.from, diff.to);
     }
     unified(out, &diff.unified)
 }
@@ -36,7 +36,7 @@ fn unified(out: Output, text: &str) -> String {
             Some(b'@') => Style::new().cyan(),
             _ => Style::new(),
         };
-        let _ = writeln!(shown, "{}", paint(line, style, out.colour));
+        let _ = writeln!(shown, "{}", paint(line, style, out.color));
     }
     shown
 }

@@ -1,24 +1,24 @@
-//! `margrave doctor`: checks the way from here to a healthy fleet, each with what to do next.
+//! `margrave doctor`: checks the connection, the server and the fleet, with a next step for each problem.
 
 use super::Session;
 use crate::clock;
 use crate::connection::{self, ConnectionArgs, Environment, saved};
 use crate::failure::{Failure, Outcome};
-use crate::output::{Output, paint};
+use crate::output::{Output, paint, plural};
 use jiff::{SignedDuration, Timestamp};
 use margrave_api::client::ApiClient;
-use margrave_api::deployments::Convergence;
+use margrave_api::deployments::DeploymentState;
 use owo_colors::Style;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-/// Clocks further apart make certificates and tokens look expired.
+/// With a larger skew, certificates and tokens look expired.
 const SKEW_SECONDS_MAX: i64 = 30;
-/// A certificate authority should be rotated before this little is left.
+/// Warn this long before a certificate authority expires.
 const EXPIRY_WARNING: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// With less room than this, a database may not even be able to clean up.
+/// With less free space, a database may be unable to clean up.
 const FREE_BYTES_MIN: u64 = 256 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -54,7 +54,7 @@ impl Check {
         for why in failure.why {
             let _ = write!(message, ": {why}");
         }
-        let next = failure.next.unwrap_or_else(|| "look at the server's log".to_owned());
+        let next = failure.next.unwrap_or_else(|| "check the server log".to_owned());
         Self::broken(name, message, next)
     }
 }
@@ -87,7 +87,7 @@ fn report(out: Output, checks: &[Check]) -> Outcome {
                 State::Warning => ("warning", Style::new().yellow()),
                 State::Broken => ("broken ", Style::new().red().bold()),
             };
-            let _ = writeln!(text, "{}  {}: {}", paint(word, style, out.colour), check.name, check.message);
+            let _ = writeln!(text, "{}  {}: {}", paint(word, style, out.color), check.name, check.message);
             if let Some(next) = &check.next {
                 let _ = writeln!(text, "         next: {next}");
             }
@@ -103,7 +103,7 @@ fn report(out: Output, checks: &[Check]) -> Outcome {
 async fn server(session: &Session, checks: &mut Vec<Check>) {
     match session.api.whoami().await {
         Ok(who) => {
-            checks.push(Check::ok("connection", format!("the server answers and knows us as {}", who.actor)));
+            checks.push(Check::ok("connection", format!("the server responds; signed in as {}", who.actor)));
             checks.push(version(&who.server_version));
         }
         Err(error) => {
@@ -114,7 +114,7 @@ async fn server(session: &Session, checks: &mut Vec<Check>) {
     fleet(&session.api, checks).await;
     match session.api.trust().await {
         Ok(trust) => {
-            checks.push(certificates("trust anchors of the devices", &trust.trust_bundle));
+            checks.push(certificates("trust anchors for devices", &trust.trust_bundle));
             if !trust.https_ca.is_empty() {
                 checks.push(certificates("CA of the HTTPS certificates", &trust.https_ca));
             }
@@ -123,12 +123,12 @@ async fn server(session: &Session, checks: &mut Vec<Check>) {
     }
     checks.push(match session.api.verify_audit().await {
         Ok(verification) if verification.intact => {
-            Check::ok("audit", format!("the chain of {} records is intact", verification.records))
+            Check::ok("audit", format!("{} records verified, no gaps or changes", verification.records))
         }
         Ok(verification) => Check::broken(
             "audit",
             format!("the chain is broken at record {}", verification.broken_at.unwrap_or_default()),
-            "compare this record with a backup; everything before it can be trusted",
+            "compare this record with a backup; all earlier records can be trusted",
         ),
         Err(error) => Check::failed("audit", error.into()),
     });
@@ -157,15 +157,15 @@ async fn fleet(api: &ApiClient, checks: &mut Vec<Check>) {
     if let Ok(theirs) = summary.at.parse::<Timestamp>() {
         checks.push(skew(before, theirs, after));
     }
-    let failed = summary.deployments.of(Convergence::Failed);
-    checks.push(if summary.clients.silent > 0 {
+    let failed = summary.deployments.of(DeploymentState::Failed);
+    checks.push(if summary.clients.offline > 0 {
         Check::warning(
             "devices",
-            format!("{} client(s) have been silent for too long", summary.clients.silent),
-            "`margrave client list` shows when each was seen",
+            format!("{} offline for too long", plural(summary.clients.offline, "client")),
+            "`margrave client list` shows when each was last seen",
         )
     } else {
-        Check::ok("devices", format!("{} device(s), no accepted client is silent", summary.devices))
+        Check::ok("devices", format!("{}, no accepted client is offline", plural(summary.devices, "device")))
     });
     checks.push(if failed > 0 {
         Check::warning("deployments", format!("{failed} failed"), "`margrave deployment list --state failed`")
@@ -174,7 +174,7 @@ async fn fleet(api: &ApiClient, checks: &mut Vec<Check>) {
     });
 }
 
-/// The server's time lies between our two readings, give or take the difference of the clocks.
+/// The server's time lies between our two readings, plus or minus the clock skew.
 fn skew(before: Timestamp, theirs: Timestamp, after: Timestamp) -> Check {
     let apart = if theirs < before {
         before.duration_since(theirs)
@@ -189,12 +189,12 @@ fn skew(before: Timestamp, theirs: Timestamp, after: Timestamp) -> Check {
         Check::broken(
             "clock",
             format!("{} apart from the server's", clock::span(apart)),
-            "set both clocks by NTP; certificates and tokens depend on them",
+            "synchronize both clocks with NTP; certificates and tokens depend on them",
         )
     }
 }
 
-/// The certificate that ends first decides.
+/// Reports the certificate that expires first.
 fn certificates(check: &'static str, pem: &str) -> Check {
     let ends: Result<Vec<i64>, _> = x509_parser::pem::Pem::iter_from_buffer(pem.as_bytes())
         .map(|pem| {
@@ -205,15 +205,15 @@ fn certificates(check: &'static str, pem: &str) -> Check {
         .collect();
     let first = match ends.map(|ends| ends.into_iter().min()) {
         Ok(Some(first)) => first,
-        Ok(None) => return Check::broken(check, "there is none", "look at the server's log"),
-        Err(problem) => return Check::broken(check, problem, "look at the server's log"),
+        Ok(None) => return Check::broken(check, "no certificate found", "check the server log"),
+        Err(problem) => return Check::broken(check, problem, "check the server log"),
     };
     let Ok(end) = Timestamp::from_second(first) else {
         return Check::ok(check, "valid beyond the year 9999");
     };
     let left = end.duration_since(clock::now());
     if left.is_negative() {
-        Check::broken(check, format!("expired on {end}"), "rotate it; devices cannot connect any more")
+        Check::broken(check, format!("expired on {end}"), "rotate it; devices can no longer connect")
     } else if left < EXPIRY_WARNING {
         Check::warning(check, format!("expires on {end}"), "rotate it while devices can still connect")
     } else {
@@ -227,28 +227,28 @@ fn disk(data: &Path) -> Check {
             let free = stat.f_bavail.saturating_mul(stat.f_frsize);
             let shown = format!("{} MiB free in {}", free >> 20, data.display());
             if free < FREE_BYTES_MIN {
-                Check::broken("disk", shown, "make room; the server refuses changes it cannot write")
+                Check::broken("disk", shown, "free disk space; the server rejects requests it cannot store")
             } else {
                 Check::ok("disk", shown)
             }
         }
         Err(error) => Check::broken(
             "disk",
-            format!("look at `{}`: {error}", data.display()),
+            format!("cannot read `{}`: {error}", data.display()),
             "check that the folder exists and can be read",
         ),
     }
 }
 
-/// The key for sensitive answers, where it usually is; nothing when it is kept elsewhere.
+/// Checks the key for sensitive values in its default location; nothing if it is elsewhere.
 fn seal_key(data: &Path) -> Option<Check> {
     let path = data.join("seal.key");
     let mode = std::fs::metadata(&path).ok()?.permissions().mode();
     let shown = path.display();
     Some(if mode & 0o077 != 0 {
-        Check::warning("key", format!("{shown} can be read by others"), format!("chmod 600 {shown}"))
+        Check::warning("key", format!("{shown} is readable by other users"), format!("chmod 600 {shown}"))
     } else {
-        Check::ok("key", format!("{shown} is there for its owner only; keep a copy with every backup of the database"))
+        Check::ok("key", format!("{shown} is readable only by its owner; keep a copy with every database backup"))
     })
 }
 
@@ -257,9 +257,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_others_can_read_is_a_warning() {
+    fn warns_about_a_key_readable_by_other_users() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(seal_key(folder.path()).is_none(), "kept elsewhere");
+        assert!(seal_key(folder.path()).is_none(), "stored elsewhere");
         let path = folder.path().join("seal.key");
         std::fs::write(&path, "mgvk_").unwrap();
         for (mode, state) in [(0o600, State::Ok), (0o640, State::Warning)] {
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_between_our_two_readings_is_right() {
+    fn accepts_a_server_clock_between_two_local_readings() {
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
         let before = at("2026-01-01T00:00:00Z");
         let after = at("2026-01-01T00:00:02Z");
@@ -279,12 +279,12 @@ mod tests {
     }
 
     #[test]
-    fn a_pem_that_is_none_is_told() {
+    fn reports_an_invalid_pem() {
         assert_eq!(certificates("anchors", "").state, State::Broken);
     }
 
     #[test]
-    fn another_version_is_a_warning() {
+    fn warns_about_a_different_server_version() {
         assert_eq!(version("0.0.1").state, State::Warning);
         assert_eq!(version(env!("CARGO_PKG_VERSION")).state, State::Ok);
     }

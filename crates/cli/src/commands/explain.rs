@@ -1,4 +1,4 @@
-//! Explanations as people read them. The words are the server's.
+//! Renders explanations. The texts come from the server.
 
 use crate::clock;
 use crate::output::{Output, paint};
@@ -7,14 +7,11 @@ use owo_colors::Style;
 use std::fmt::Write as _;
 
 pub(crate) fn render(out: Output, explanation: &Explanation) -> String {
-    let Explanation { subject, state, summary, desired, known, waiting_for, would_change_it } = explanation;
-    let mut text = format!("{}: {state}\n{summary}\n", paint(subject, Style::new().bold(), out.colour));
-    for (heading, facts) in [
-        ("What is desired", desired),
-        ("What is known", known),
-        ("What is waited for", waiting_for),
-        ("What would change it", would_change_it),
-    ] {
+    let Explanation { subject, state, summary, desired, observed: known, waiting_for, next_steps } = explanation;
+    let mut text = format!("{}: {state}\n{summary}\n", paint(subject, Style::new().bold(), out.color));
+    for (heading, facts) in
+        [("Desired", desired), ("Observed", known), ("Waiting for", waiting_for), ("Next steps", next_steps)]
+    {
         text.push_str(&out.heading(heading));
         if facts.is_empty() {
             text.push_str("  nothing\n");
@@ -30,10 +27,10 @@ fn line(out: Output, fact: &Fact) -> String {
     let mut line = fact.sentence.clone();
     if let Some(since) = &fact.since {
         let since = format!("({})", clock::ago(since, clock::now()));
-        let _ = write!(line, " {}", paint(&since, Style::new().dimmed(), out.colour));
+        let _ = write!(line, " {}", paint(&since, Style::new().dimmed(), out.color));
     }
     if let Some(command) = &fact.command {
-        let _ = write!(line, ": `{}`", paint(command, Style::new().bold(), out.colour));
+        let _ = write!(line, ": `{}`", paint(command, Style::new().bold(), out.color));
     }
     line
 }

@@ -1,51 +1,51 @@
 //! `margrave group`: named label selectors.
 
-use super::{LimitArgs, ReasonArgs, Session, YesArgs, every};
+use super::{CommentArgs, LimitArgs, Session, YesArgs, every};
 use crate::clock;
 use crate::failure::Outcome;
-use crate::output::Output;
+use crate::output::{Output, plural};
 use margrave_api::devices::{Group, PutGroup};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum GroupCommand {
-    /// Show every group
+    /// Show all groups
     #[command(visible_alias = "ls")]
     List(LimitArgs),
     /// Show one group
     Show {
-        /// Name of the group
+        /// Group name
         name: String,
     },
-    /// Create a group or change its selector
+    /// Create a group or update its selector
     #[command(after_help = "Examples:
   margrave group put graz-presses --selector 'site=graz,line in (1,2)' --description 'Presses in Graz'
 
-A group is a named selector: devices that come later and match are in it too.")]
+A group is a named selector: matching devices that are added later belong to it too.")]
     Put {
-        /// Name of the group
+        /// Group name
         name: String,
-        /// Labels its devices have, such as `site=graz,line in (1,2),!spare`
+        /// Label selector, such as `site=graz,line in (1,2),!spare`
         #[arg(long, short = 'l', value_name = "SELECTOR")]
         selector: String,
-        /// What it is for; what an existing group has is kept if left out, and `""` empties it
+        /// Description; an existing group keeps its own unless given, and `""` clears it
         #[arg(long)]
         description: Option<String>,
         #[command(flatten)]
-        reason: ReasonArgs,
+        reason: CommentArgs,
     },
-    /// Remove a group; its devices and their deployments stay
+    /// Delete a group; its devices and their deployments stay
     #[command(visible_alias = "rm")]
     Delete {
-        /// Name of the group
+        /// Group name
         name: String,
         #[command(flatten)]
-        reason: ReasonArgs,
+        reason: CommentArgs,
         #[command(flatten)]
         yes: YesArgs,
     },
-    /// Show the devices that are in a group now
+    /// Show the current devices of a group
     Devices {
-        /// Name of the group
+        /// Group name
         name: String,
         #[command(flatten)]
         limit: LimitArgs,
@@ -70,17 +70,23 @@ pub(crate) async fn run(command: GroupCommand, session: &Session) -> Outcome {
             session.out.show(&group, |out| render(out, &group))
         }
         GroupCommand::Put { name, selector, description, reason } => {
-            let body = PutGroup { selector, description, reason: reason.reason };
+            let body = PutGroup { selector, description, comment: reason.comment };
             let group = put(session, &name, body).await?;
             session.out.show(&group, |out| render(out, &group))
         }
         GroupCommand::Delete { name, reason, yes } => {
             if !yes.yes {
                 let devices = every(None, async |page| session.api.group_devices(&name, &page).await).await?.len();
-                session.sure(&format!("Remove group {name}? Its {devices} device(s) stay."), &yes)?;
+                session.sure(
+                    &format!(
+                        "Delete group {name}? It has {}; devices are not deleted.",
+                        plural(devices as u64, "device")
+                    ),
+                    &yes,
+                )?;
             }
-            session.api.delete_group(&name, reason.reason.as_deref(), None).await?;
-            session.out.say(format!("Removed group {name}."));
+            session.api.delete_group(&name, reason.comment.as_deref(), None).await?;
+            session.out.say(format!("Deleted group {name}."));
             Ok(())
         }
         GroupCommand::Devices { name, limit } => {
@@ -90,8 +96,8 @@ pub(crate) async fn run(command: GroupCommand, session: &Session) -> Outcome {
     }
 }
 
-/// Creates the group, or changes it if it is there. In this order: the same command with the same idempotency key asks the same
-/// of the server again, whatever came of it the first time.
+/// Creates the group, or updates it if it exists. In this order, so that the same command with the same idempotency key
+/// sends the same requests again, whatever the first result was.
 async fn put(session: &Session, name: &str, mut body: PutGroup) -> Outcome<Group> {
     match session.api.put_group(name, &body, None).await {
         Err(error) if error.code() == Some("exists") => {}

@@ -5,7 +5,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::Output;
 use std::io::{IsTerminal as _, Read as _};
 
-/// A token is a few dozen characters; more than this is some other file.
+/// A token is a few dozen characters; a larger input is a wrong file.
 const TOKEN_BYTES_MAX: u64 = 4096;
 
 #[derive(Debug, clap::Args)]
@@ -29,8 +29,9 @@ pub(crate) async fn login(
 ) -> Outcome {
     let target = target(&args, connection, environment, out)?;
     let who = target.client(None)?.whoami().await?;
-    let path = saved::path()
-        .ok_or_else(|| Failure::usage("neither XDG_CONFIG_HOME nor HOME is set").because("the login has no place"))?;
+    let path = saved::path().ok_or_else(|| {
+        Failure::usage("neither XDG_CONFIG_HOME nor HOME is set").because("there is no folder to save the login in")
+    })?;
     let saved = saved::Saved { url: target.url, token: target.token, ca: target.ca_pem };
     saved::store(&path, &saved)?;
     out.say(format!(
@@ -49,7 +50,7 @@ fn target(args: &LoginArgs, connection: &ConnectionArgs, environment: &Environme
         return crate::connection::resolve(connection, environment, None);
     }
     let url = connection.url.clone().or_else(|| environment.url.clone()).ok_or_else(|| {
-        Failure::usage("which server?").next("margrave login --url https://fleet.example:8080 --token-file FILE")
+        Failure::usage("no server given").next("margrave login --url https://fleet.example:8080 --token-file FILE")
     })?;
     let token = if args.token_stdin {
         read_stdin()?
@@ -58,7 +59,7 @@ fn target(args: &LoginArgs, connection: &ConnectionArgs, environment: &Environme
     } else if out.interactive {
         crate::ask::secret("Token")?
     } else {
-        return Err(Failure::usage("no token is given").next("--token-file FILE or --token-stdin"));
+        return Err(Failure::usage("no token given").next("--token-file FILE or --token-stdin"));
     };
     let ca = connection.ca.as_ref().or(environment.ca.as_ref());
     let ca_pem = ca.map(|path| read_text(path, "CA file")).transpose()?;
@@ -75,7 +76,7 @@ fn read_stdin() -> Outcome<String> {
         .read_to_string(&mut text)
         .map_err(|error| Failure::usage("read the token from stdin").caused_by(&error))?;
     let token = text.trim().to_owned();
-    if token.is_empty() { Err(Failure::usage("stdin holds no token")) } else { Ok(token) }
+    if token.is_empty() { Err(Failure::usage("stdin contains no token")) } else { Ok(token) }
 }
 
 pub(crate) fn logout(out: Output) -> Outcome {
@@ -83,7 +84,7 @@ pub(crate) fn logout(out: Output) -> Outcome {
     if saved::forget(&path)? {
         out.say(format!("Removed {}.", path.display()));
     } else {
-        out.say("Nobody was logged in.");
+        out.say("Not logged in.");
     }
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! `margrave registry`: the registry inside the server, others that packages come from, and copies from them.
+//! `margrave registry`: the embedded registry, external registries, and copies from them.
 
-mod others;
+mod external;
 
-use super::{LimitArgs, ReasonArgs, Session, YesArgs, every, only};
+use super::{CommentArgs, LimitArgs, Session, YesArgs, every, only};
 use crate::clock;
 use crate::failure::Outcome;
 use indicatif::HumanBytes;
@@ -10,52 +10,52 @@ use margrave_api::copies::Copy;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum RegistryCommand {
-    /// Show the registry of the server: its address, what it holds, what it may hold
+    /// Show the embedded registry: address, usage, limits
     Show,
-    /// Show the repositories of the registry
+    /// Show the repositories of the embedded registry
     #[command(visible_alias = "ls")]
     List(LimitArgs),
-    /// Take away what nothing refers to
-    Collect,
-    /// Show other registries the server keeps, with what came of the last check
-    Others,
-    /// Keep another registry, so that imports and copies from it need no user and password
+    /// Run garbage collection on unreferenced content
+    Gc,
+    /// Show external registries with the result of the last check
+    External,
+    /// Add an external registry, so that imports and copies need no user name and password
     #[command(after_help = "Examples:
   margrave registry add registry.example --username ci
   margrave registry add registry.example:5000 --username ci --password-stdin < password.txt
   margrave registry add registry.example --username ci --password-file token.txt --registry-ca ca.pem
   margrave registry add 127.0.0.1:5000 --plain-http
 
-The password is asked for, or read from stdin or a file; it is never an argument, which others could see.
-The server keeps it sealed, sends it to this registry only, and shows it to nobody.
-The registry is asked at once; whatever it says, it is kept. `margrave registry check` asks it again.")]
-    Add(others::AddArgs),
-    /// Change how another registry is asked; what is not given stays
+The command prompts for the password or reads it from stdin or a file; never from an argument, which other users could see.
+The server stores it encrypted, sends it only to this registry, and never shows it.
+The server checks the registry at once and saves it in any case. `margrave registry check` checks it again.")]
+    Add(external::AddArgs),
+    /// Update the access to an external registry; options not given stay unchanged
     #[command(after_help = "Examples:
-  margrave registry change registry.example --password-stdin < password.txt
-  margrave registry change registry.example --username robot --password-file token.txt
-  margrave registry change registry.example --registry-ca ca.pem --reason \"new CA\"
-  margrave registry change registry.example --no-login")]
-    Change(others::ChangeArgs),
-    /// Ask another registry whether it is there and takes the user and password
+  margrave registry update registry.example --password-stdin < password.txt
+  margrave registry update registry.example --username robot --password-file token.txt
+  margrave registry update registry.example --registry-ca ca.pem --comment \"new CA\"
+  margrave registry update registry.example --no-login")]
+    Update(external::UpdateArgs),
+    /// Check whether an external registry is reachable and accepts the user name and password
     #[command(after_help = "Examples:
   margrave registry check registry.example
   margrave registry check registry.example -o json
 
-The server asks, as it would for an import. Exit code 1 says that it cannot be used; the reason is in words:
-its name is not found, nothing listens there, its certificate is not trusted, the password is wrong, it is no registry.")]
-    Check(others::CheckArgs),
-    /// Forget another registry and its password; what came from it stays
+The server connects as it would for an import. Exit code 1 means that the registry cannot be used; the message says why:
+host not found, connection refused, untrusted certificate, wrong password, or not a registry.")]
+    Check(external::CheckArgs),
+    /// Remove an external registry and its password; imported applications stay
     #[command(visible_alias = "rm")]
-    Remove(others::RemoveArgs),
-    /// Show copies of applications from other registries, as long as the server remembers them
+    Remove(external::RemoveArgs),
+    /// Show recent copies of applications from external registries
     Copies,
-    /// End a copy that is under way; what has come stays, and copying again goes on from there
+    /// Cancel a copy in progress; artifacts already copied stay, and copying again resumes
     CancelCopy {
-        /// Id of the copy, or enough of its first characters
+        /// Copy id, or a unique prefix
         id: String,
         #[command(flatten)]
-        reason: ReasonArgs,
+        reason: CommentArgs,
         #[command(flatten)]
         yes: YesArgs,
     },
@@ -65,14 +65,15 @@ pub(crate) async fn run(command: RegistryCommand, session: &Session) -> Outcome 
     match command {
         RegistryCommand::Show => {
             let registry = session.api.registry().await?;
-            let bound =
-                |bytes: Option<u64>| bytes.map_or_else(|| "no bound".to_owned(), |bytes| HumanBytes(bytes).to_string());
+            let bound = |bytes: Option<u64>| {
+                bytes.map_or_else(|| "unlimited".to_owned(), |bytes| HumanBytes(bytes).to_string())
+            };
             session.out.show(&registry, |out| {
                 out.fields(&[
                     ("Address", registry.address.clone()),
-                    ("Holds", HumanBytes(registry.bytes).to_string()),
-                    ("May hold", bound(registry.bytes_max)),
-                    ("A repository", bound(registry.repository_bytes_max)),
+                    ("Used", HumanBytes(registry.bytes).to_string()),
+                    ("Limit", bound(registry.bytes_max)),
+                    ("Limit per repository", bound(registry.repository_bytes_max)),
                     ("Blobs", registry.blobs.to_string()),
                     ("Manifests", registry.manifests.to_string()),
                     ("Tags", registry.tags.to_string()),
@@ -95,7 +96,7 @@ pub(crate) async fn run(command: RegistryCommand, session: &Session) -> Outcome 
                 )
             })
         }
-        RegistryCommand::Collect => {
+        RegistryCommand::Gc => {
             let taken = session.api.collect_registry().await?;
             session.out.show(&taken, |out| {
                 out.fields(&[
@@ -106,17 +107,17 @@ pub(crate) async fn run(command: RegistryCommand, session: &Session) -> Outcome 
                 ])
             })
         }
-        RegistryCommand::Others => others::list(session).await,
-        RegistryCommand::Add(args) => others::add(session, args).await,
-        RegistryCommand::Change(args) => others::change(session, args).await,
-        RegistryCommand::Check(args) => others::check(session, args).await,
-        RegistryCommand::Remove(args) => others::remove(session, args).await,
+        RegistryCommand::External => external::list(session).await,
+        RegistryCommand::Add(args) => external::add(session, args).await,
+        RegistryCommand::Update(args) => external::update(session, args).await,
+        RegistryCommand::Check(args) => external::check(session, args).await,
+        RegistryCommand::Remove(args) => external::remove(session, args).await,
         RegistryCommand::Copies => {
             let copies = session.api.copies().await?.items;
             let now = clock::now();
             session.out.show(&copies, |out| {
                 out.table(
-                    &["copy", "from", "state", "copied", "was here", "begun", "who", "error"],
+                    &["copy", "source", "state", "copied", "already present", "started", "actor", "error"],
                     copies.iter().map(|copy| {
                         vec![
                             copy.id.clone(),
@@ -134,15 +135,15 @@ pub(crate) async fn run(command: RegistryCommand, session: &Session) -> Outcome 
         }
         RegistryCommand::CancelCopy { id, reason, yes } => {
             let copy = only(session.api.copies().await?.items, "copy", &id, |copy| &copy.id)?;
-            session.sure(&format!("End the copy of {}?", copy.source), &yes)?;
-            session.api.cancel_copy(&copy.id, reason.reason.as_deref()).await?;
-            session.out.say(format!("Ended the copy of {}.", copy.source));
+            session.sure(&format!("Cancel the copy of {}?", copy.source), &yes)?;
+            session.api.cancel_copy(&copy.id, reason.comment.as_deref()).await?;
+            session.out.say(format!("Cancelled the copy of {}.", copy.source));
             Ok(())
         }
     }
 }
 
-/// The word of the API.
+/// The API value.
 fn state(copy: &Copy) -> String {
     serde_json::to_value(copy.state).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }

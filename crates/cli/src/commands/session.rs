@@ -1,20 +1,20 @@
-//! `margrave session`: browsers that are signed in.
+//! `margrave session`: browser sessions.
 
-use super::{ReasonArgs, Session, YesArgs, only};
+use super::{CommentArgs, Session, YesArgs, only};
 use crate::clock;
 use crate::failure::Outcome;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum SessionCommand {
-    /// Show the browsers that are signed in, the one used last first
+    /// Show browser sessions, most recently used first
     #[command(visible_alias = "ls")]
     List,
     /// Sign a browser out
     End {
-        /// Id of the session, or enough of its first characters
+        /// Session id, or a unique prefix
         id: String,
         #[command(flatten)]
-        reason: ReasonArgs,
+        reason: CommentArgs,
         #[command(flatten)]
         yes: YesArgs,
     },
@@ -27,7 +27,7 @@ pub(crate) async fn run(command: SessionCommand, session: &Session) -> Outcome {
             let now = clock::now();
             session.out.show(&sessions, |out| {
                 out.table(
-                    &["session", "who", "from", "signed in", "used", "ends", "browser"],
+                    &["session", "actor", "address", "signed in", "last used", "expires", "browser"],
                     sessions.iter().map(|one| {
                         vec![
                             one.id.clone(),
@@ -45,7 +45,7 @@ pub(crate) async fn run(command: SessionCommand, session: &Session) -> Outcome {
         SessionCommand::End { id, reason, yes } => {
             let found = only(session.api.sessions().await?.items, "session", &id, |one| &one.id)?;
             session.sure(&format!("Sign out {} at {}?", found.actor, found.address), &yes)?;
-            session.api.end_session(&found.id, reason.reason.as_deref()).await?;
+            session.api.end_session(&found.id, reason.comment.as_deref()).await?;
             session.out.say(format!("Signed out {} at {}.", found.actor, found.address));
             Ok(())
         }

@@ -1,8 +1,8 @@
-//! `margrave status`: the fleet at a glance.
+//! `margrave status`: a summary of the fleet.
 
 use super::Session;
 use crate::failure::Outcome;
-use margrave_api::deployments::Convergence;
+use margrave_api::deployments::DeploymentState;
 
 pub(crate) async fn run(session: &Session) -> Outcome {
     let summary = session.api.summary().await?;
@@ -12,26 +12,26 @@ pub(crate) async fn run(session: &Session) -> Outcome {
             (
                 "Clients",
                 format!(
-                    "{} accepted, {} pending, {} retired, {} silent for more than {}",
+                    "{} accepted, {} pending, {} decommissioned, {} offline for more than {}",
                     clients.accepted,
                     clients.pending,
-                    clients.retired,
-                    clients.silent,
+                    clients.decommissioned,
+                    clients.offline,
                     crate::clock::span(jiff::SignedDuration::from_secs(
-                        i64::try_from(summary.silent_after_seconds).unwrap_or(i64::MAX)
+                        i64::try_from(summary.offline_after_seconds).unwrap_or(i64::MAX)
                     ))
                 ),
             ),
             ("Devices", summary.devices.to_string()),
             ("Applications", summary.applications.to_string()),
-            ("Changes under way", summary.changes_unfinished.to_string()),
+            ("Rollouts in progress", summary.rollouts_unfinished.to_string()),
         ]);
         text.push_str(&out.heading("Deployments"));
         text.push_str(&out.table(
             &["state", "deployments"],
-            Convergence::ALL.iter().map(|convergence| {
-                let count = summary.deployments.of(*convergence);
-                vec![convergence.as_str().to_owned(), count.to_string()]
+            DeploymentState::ALL.iter().map(|deployment_state| {
+                let count = summary.deployments.of(*deployment_state);
+                vec![deployment_state.as_str().to_owned(), count.to_string()]
             }),
         ));
         text

@@ -1,6 +1,6 @@
-//! `margrave token`: API tokens for people and machines.
+//! `margrave token`: API tokens for operators and programs.
 
-use super::{ReasonArgs, Session, YesArgs, only};
+use super::{CommentArgs, Session, YesArgs, only};
 use crate::clock;
 use crate::failure::Outcome;
 use margrave_api::access::CreateToken;
@@ -8,28 +8,28 @@ use std::time::Duration;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make a token and print its secret, once
+    /// Create a token and print its secret once
     #[command(after_help = "Examples:
   margrave token create ci --valid-for 30d > ci.token
   margrave token create ci -o json")]
     Create {
-        /// Whose token it is; shown in the audit as the actor
+        /// Name of the token; the actor in the audit log
         name: String,
-        /// How long it is valid, such as 12h or 30d; without an end if left out
+        /// Validity, such as 12h or 30d; no expiry if not given
         #[arg(long, value_name = "TIME", value_parser = clock::parse_span)]
         valid_for: Option<Duration>,
         #[command(flatten)]
-        reason: ReasonArgs,
+        reason: CommentArgs,
     },
-    /// Show every token, without its secret
+    /// Show all tokens, without their secrets
     #[command(visible_alias = "ls")]
     List,
-    /// Make a token useless from now on
+    /// Revoke a token
     Revoke {
-        /// Id of the token, or enough of its first characters
+        /// Token id, or a unique prefix
         id: String,
         #[command(flatten)]
-        reason: ReasonArgs,
+        reason: CommentArgs,
         #[command(flatten)]
         yes: YesArgs,
     },
@@ -39,12 +39,12 @@ pub(crate) async fn run(command: TokenCommand, session: &Session) -> Outcome {
     match command {
         TokenCommand::Create { name, valid_for, reason } => {
             let body =
-                CreateToken { name, valid_for_seconds: valid_for.map(|time| time.as_secs()), reason: reason.reason };
+                CreateToken { name, valid_for_seconds: valid_for.map(|time| time.as_secs()), comment: reason.comment };
             let token = session.api.create_token(&body).await?;
             session.out.show(&token, |_| format!("{}\n", token.secret.clone().unwrap_or_default()))?;
             session
                 .out
-                .say(format!("Token {} for `{}`. It is shown only here; keep it in a file.", token.id, token.name));
+                .say(format!("Token {} for `{}`. It is shown only once; save it to a file.", token.id, token.name));
             Ok(())
         }
         TokenCommand::List => {
@@ -78,7 +78,7 @@ pub(crate) async fn run(command: TokenCommand, session: &Session) -> Outcome {
         TokenCommand::Revoke { id, reason, yes } => {
             let token = only(session.api.tokens().await?.items, "token", &id, |token| &token.id)?;
             session.sure(&format!("Revoke token {} of `{}`?", token.id, token.name), &yes)?;
-            session.api.revoke_token(&token.id, reason.reason.as_deref()).await?;
+            session.api.revoke_token(&token.id, reason.comment.as_deref()).await?;
             session.out.say(format!("Revoked token {} of `{}`.", token.id, token.name));
             Ok(())
         }

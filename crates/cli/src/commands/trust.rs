@@ -1,11 +1,11 @@
-//! `margrave trust`: what others need to trust this server.
+//! `margrave trust`: the certificates that devices and clients need to trust this server.
 
 use super::Session;
 use crate::failure::Outcome;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum TrustCommand {
-    /// Show the trust domain, the server's identity and where devices find it
+    /// Show the trust domain, the server identity and the device endpoints
     Show,
     /// Print the trust anchors of the SVIDs as PEM
     Bundle,
@@ -21,8 +21,8 @@ pub(crate) async fn run(command: TrustCommand, session: &Session) -> Outcome {
                 ("Trust domain", trust.trust_domain.clone()),
                 ("WFM", trust.wfm_spiffe_id.clone()),
                 ("Devices connect to", trust.wfm_url.clone()),
-                ("Devices enrol at", trust.trust_url.clone()),
-                ("Pin", trust.pin.clone()),
+                ("Devices enroll at", trust.trust_url.clone()),
+                ("Certificate fingerprint", trust.pin.clone()),
             ])
         }),
         TrustCommand::Bundle => pem(session, &trust.trust_bundle),

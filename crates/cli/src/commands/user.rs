@@ -1,6 +1,6 @@
-//! `margrave user`: people who sign in with a name and a password.
+//! `margrave user`: users who sign in with a name and a password.
 
-use super::{ReasonArgs, Session};
+use super::{CommentArgs, Session};
 use crate::clock;
 use crate::failure::{Failure, Outcome};
 use crate::output::Output;
@@ -8,43 +8,43 @@ use margrave_api::access::SetPassword;
 use std::io::{IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
-/// The operator every server has.
+/// The built-in operator.
 const ADMIN: &str = "admin";
-/// A password is a sentence at most; more than this is some other file.
+/// A password is at most a sentence; a larger input is a wrong file.
 const PASSWORD_BYTES_MAX: u64 = 4096;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum UserCommand {
-    /// Show who signs in with a name and a password
+    /// Show users who sign in with a name and a password
     #[command(visible_alias = "ls")]
     List,
-    /// Set a password; browsers signed in with the old one are signed out
+    /// Set a password; sessions with the old password end
     #[command(after_help = "Examples:
   margrave user password
   margrave user password admin --password-stdin < password.txt
-  margrave --data ./fleet user password            # on the server's machine, with its admin token
+  margrave --data ./fleet user password            # on the server host, with its admin token
   margrave --data ./fleet user password --offline  # without a token, while the server is stopped
 
-The password is asked for, or read from stdin; it is never an argument, which others could see.")]
+The command prompts for the password or reads it from stdin; never from an argument, which other users could see.")]
     Password(PasswordArgs),
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct PasswordArgs {
-    /// Whose password
+    /// User name
     #[arg(default_value = ADMIN)]
     pub(crate) name: String,
-    /// Read the password from stdin: the first line
+    /// Read the password from the first line of stdin
     #[arg(long)]
     password_stdin: bool,
-    /// Write to the data folder of a server that is stopped, for whoever has neither password nor token
-    #[arg(long, conflicts_with_all = ["url", "token_file", "reason"])]
+    /// Write to the data folder of a stopped server; needs neither the password nor a token
+    #[arg(long, conflicts_with_all = ["url", "token_file", "comment"])]
     pub(crate) offline: bool,
-    /// With --offline: the configuration file of the server, if it has one
+    /// With --offline: the server's configuration file, if any
     #[arg(long, value_name = "FILE", requires = "offline")]
     pub(crate) config: Option<PathBuf>,
     #[command(flatten)]
-    reason: ReasonArgs,
+    reason: CommentArgs,
 }
 
 pub(crate) async fn run(command: UserCommand, session: &Session) -> Outcome {
@@ -67,7 +67,7 @@ pub(crate) async fn run(command: UserCommand, session: &Session) -> Outcome {
         }
         UserCommand::Password(args) => {
             let password = args.read(session.out)?;
-            let body = SetPassword { password, reason: args.reason.reason };
+            let body = SetPassword { password, comment: args.reason.comment };
             let set = session.api.set_password(&args.name, &body).await?;
             session.out.show(&set, |_| String::new())?;
             session.out.say(done(&set.name, set.sessions_ended));
@@ -76,22 +76,22 @@ pub(crate) async fn run(command: UserCommand, session: &Session) -> Outcome {
     }
 }
 
-/// What was done, in a sentence.
+/// The result as a sentence.
 pub(crate) fn done(name: &str, ended: u64) -> String {
     let sessions = match ended {
-        0 => "No browser was signed in with the old one.".to_owned(),
-        1 => "One browser was signed out.".to_owned(),
-        ended => format!("{ended} browsers were signed out."),
+        0 => "No sessions ended.".to_owned(),
+        1 => "1 session ended.".to_owned(),
+        ended => format!("{ended} sessions ended."),
     };
-    format!("The password of {name} was set. {sessions}")
+    format!("Password of {name} set. {sessions}")
 }
 
 impl PasswordArgs {
-    /// Asked twice at a terminal, or from stdin.
+    /// Prompts twice at a terminal, or reads from stdin.
     pub(crate) fn read(&self, out: Output) -> Outcome<String> {
         if !self.password_stdin {
             if !out.interactive {
-                return Err(Failure::usage("nobody can be asked for the password here").next("--password-stdin"));
+                return Err(Failure::usage("cannot prompt for the password: not a terminal").next("--password-stdin"));
             }
             return crate::ask::new_secret(&format!("New password of {}", self.name));
         }
@@ -105,7 +105,7 @@ impl PasswordArgs {
             .map_err(|error| Failure::usage("read the password from stdin").caused_by(&error))?;
         match text.lines().next().filter(|line| !line.is_empty()) {
             Some(line) => Ok(line.to_owned()),
-            None => Err(Failure::usage("stdin holds no password")),
+            None => Err(Failure::usage("stdin contains no password")),
         }
     }
 }

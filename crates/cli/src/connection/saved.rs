@@ -1,4 +1,4 @@
-//! The saved login: one file that only its owner can read.
+//! The saved login: a file readable only by its owner.
 
 use crate::failure::{Failure, Outcome};
 use std::fmt;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Saved {
     pub(crate) url: String,
     pub(crate) token: String,
-    /// PEM, so that moving the original file breaks nothing.
+    /// PEM content, so that the original file can be moved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ca: Option<String>,
 }
@@ -44,7 +44,7 @@ pub(crate) fn load(path: &Path) -> Outcome<Option<Saved>> {
     })
 }
 
-/// Written beside and renamed, so that a reader never sees half of it; mode 0600 from the first byte.
+/// Written to a temporary file and renamed, so that readers never see a partial file; mode 0600 from the first byte.
 pub(crate) fn store(path: &Path, saved: &Saved) -> Outcome {
     let attempt =
         |error: std::io::Error| Failure::failed(format!("save the login in `{}`", path.display())).caused_by(&error);

@@ -22,14 +22,14 @@ fn the_saved_login_is_used_when_nothing_else_is_given() {
 }
 
 #[test]
-fn the_same_server_may_be_named_again_with_a_slash() {
+fn ignores_a_trailing_slash_when_comparing_servers() {
     let args = ConnectionArgs { url: Some("https://one.example/".into()), ..ConnectionArgs::default() };
     let target = resolve(&args, &Environment::default(), Some(saved())).unwrap();
     assert_eq!(target.token, "saved-token");
 }
 
 #[test]
-fn flags_go_before_the_environment_and_both_before_the_saved_login() {
+fn flags_override_the_environment_and_both_override_the_saved_login() {
     let environment = Environment {
         url: Some("https://env.example".into()),
         token: Some(" env-token\n".into()),
@@ -43,14 +43,14 @@ fn flags_go_before_the_environment_and_both_before_the_saved_login() {
 }
 
 #[test]
-fn a_data_folder_that_no_server_has_written_says_how_to_start_one() {
+fn an_unused_data_folder_suggests_how_to_start_a_server() {
     let args = ConnectionArgs { data: Some("/nonexistent/fleet".into()), ..ConnectionArgs::default() };
     let failure = resolve(&args, &Environment::default(), None).unwrap_err();
     assert!(failure.next.unwrap().contains("margrave serve --data /nonexistent/fleet"));
 }
 
 #[test]
-fn without_any_server_the_way_to_log_in_is_shown() {
+fn suggests_login_without_a_server() {
     let failure = resolve(&ConnectionArgs::default(), &Environment::default(), None).unwrap_err();
     assert!(failure.next.unwrap().contains("margrave login"));
 }

@@ -1,19 +1,19 @@
-//! How what was seen is shown: drawn over at a terminal, one block after the other in a pipe.
+//! Shows captured output: redrawn in place at a terminal, appended as blocks in a pipe.
 
 use crate::output::{Captured, Format, Output};
 use std::io::Write as _;
 
-/// To the upper left corner, and away with everything below.
+/// Escape sequences: move to the upper left corner, clear the rest of the screen, clear the rest of the line.
 const HOME: &str = "\x1b[H";
-const REST_AWAY: &str = "\x1b[J";
-const LINE_AWAY: &str = "\x1b[K\n";
-/// A screen of its own, so that what was there before is there again afterwards.
+const CLEAR_SCREEN_REST: &str = "\x1b[J";
+const CLEAR_LINE_REST: &str = "\x1b[K\n";
+/// Alternate screen, so that the previous content is restored afterwards.
 const ENTER: &str = "\x1b[?1049h";
 const LEAVE: &str = "\x1b[?1049l";
 
 pub(super) struct Screen {
     out: Output,
-    /// What was shown last.
+    /// The output shown last.
     last: Option<Captured>,
 }
 
@@ -22,14 +22,14 @@ impl Screen {
         Self { out, last: None }
     }
 
-    /// Shows it if it is different; false when nobody reads any more.
+    /// Shows the output if it changed; returns false if the reader is gone.
     pub(super) fn show(&mut self, seen: Captured) -> bool {
-        // An answer that failed half-way has nothing to show.
+        // Output of a failed run is incomplete; do not show it.
         if seen.text.is_empty() && seen.key.is_empty() {
             return true;
         }
         let text = match &self.last {
-            // Ages go on even where nothing else does.
+            // Ages change even if nothing else does.
             Some(last) if self.out.terminal && last.text == seen.text => return true,
             Some(last) if !self.out.terminal && last.key == seen.key => return true,
             last if self.out.terminal => drawn(&seen.text, last.is_none()),
@@ -45,7 +45,7 @@ impl Screen {
         if self.out.format == Format::Yaml { format!("---\n{text}") } else { text.to_owned() }
     }
 
-    /// Leaves the last picture behind.
+    /// Leaves the alternate screen and prints the last output.
     pub(super) fn leave(&mut self) {
         let Some(last) = self.last.take().filter(|_| self.out.terminal) else { return };
         let mut stdout = std::io::stdout().lock();
@@ -55,8 +55,8 @@ impl Screen {
 
 fn drawn(text: &str, first: bool) -> String {
     let enter = if first { ENTER } else { "" };
-    let lines: String = text.lines().flat_map(|line| [line, LINE_AWAY]).collect();
-    format!("{enter}{HOME}{lines}{LINE_AWAY}Watching; Ctrl-C ends.{REST_AWAY}")
+    let lines: String = text.lines().flat_map(|line| [line, CLEAR_LINE_REST]).collect();
+    format!("{enter}{HOME}{lines}{CLEAR_LINE_REST}Watching; press Ctrl-C to exit.{CLEAR_SCREEN_REST}")
 }
 
 impl Drop for Screen {

@@ -1,4 +1,4 @@
-//! Packages come in, broken ones do not.
+//! Importing packages; invalid packages are rejected.
 
 use crate::support::{Device, Server, samples};
 use serde_json::json;
@@ -11,11 +11,11 @@ fn a_package_is_imported_once() {
     server.run(&["app", "import", folder]).check(
         0,
         "Imported line-monitor 1.0.0 (<digest>).\n",
-        "See where it fits: margrave app fit line-monitor\n",
+        "Check compatibility: margrave app compatibility line-monitor\n",
     );
     server.run(&["app", "import", folder, "-q"]).check(
         0,
-        "line-monitor 1.0.0 was there already, exactly the same.\n",
+        "line-monitor 1.0.0 is already in the catalog with the same content.\n",
         "",
     );
     server.run(&["app", "list"]).check(
@@ -27,11 +27,11 @@ fn a_package_is_imported_once() {
 }
 
 #[test]
-fn what_registries_lack_is_told_when_a_package_comes_and_whenever_somebody_asks() {
-    let server = Server::start_with("[catalog]\nask_registries = true");
+fn reports_missing_components_on_import_and_on_check() {
+    let server = Server::start_with("[catalog]\ncheck_registries = true");
     let folder = samples().join("shift-board/1.0.0");
-    let missing = "nobody has registry `registry.margrave.example`, which is a name for examples";
-    let bring = "The server's own registry can have them: `margrave app push FOLDER` pushes them";
+    let missing = "registry `registry.margrave.example` does not exist (example domain)";
+    let bring = "Add them to the embedded registry: `margrave app push FOLDER` pushes them";
     let seen = server.run(&["app", "import", folder.to_str().unwrap()]);
     assert_eq!(seen.code, 0, "{}", seen.stderr);
     assert!(seen.stderr.contains("warning: component `") && seen.stderr.contains(missing), "{}", seen.stderr);
@@ -43,7 +43,7 @@ fn what_registries_lack_is_told_when_a_package_comes_and_whenever_somebody_asks(
 }
 
 #[test]
-fn a_broken_package_is_refused_with_all_problems_at_once() {
+fn rejects_an_invalid_package_with_all_problems_at_once() {
     let server = Server::start();
     let folder = server.folder.path().join("broken");
     std::fs::create_dir(&folder).unwrap();
@@ -63,7 +63,7 @@ fn a_broken_package_is_refused_with_all_problems_at_once() {
             seen.stderr
         );
     }
-    // Every resource that is named and not there is told as well.
+    // Every missing resource is reported too.
     let complete = std::fs::read_to_string(samples().join("line-monitor/1.0.0/margo.yaml")).unwrap();
     std::fs::write(folder.join("margo.yaml"), complete).unwrap();
     let seen = server.run(&["app", "import", folder.to_str().unwrap()]);
@@ -75,7 +75,7 @@ fn a_broken_package_is_refused_with_all_problems_at_once() {
 }
 
 #[test]
-fn a_problem_of_the_package_as_a_whole_has_no_field_before_it() {
+fn shows_a_problem_of_the_whole_package_without_a_field() {
     let server = Server::start();
     let folder = server.folder.path().join("package");
     std::fs::create_dir(&folder).unwrap();
@@ -83,7 +83,7 @@ fn a_problem_of_the_package_as_a_whole_has_no_field_before_it() {
     server.run(&["app", "import", folder.to_str().unwrap()]).check(
         6,
         "",
-        "error: the package has a problem; correct it and import again
+        "error: the package has a problem; fix it and import again
   - the package has no YAML description in its root, such as margo.yaml
 ",
     );
@@ -94,19 +94,19 @@ fn a_problem_of_the_package_as_a_whole_has_no_field_before_it() {
 }
 
 #[test]
-fn what_is_no_folder_is_told_before_anything_is_sent() {
+fn reports_a_missing_package_folder_before_sending_anything() {
     let server = Server::start();
     server.run(&["app", "import", "/nonexistent"]).check(
         2,
         "",
-        "error: there is no folder or archive `/nonexistent`
-  - a package is a folder with margo.yaml and resources/, an archive of one, an OCI layout, or oci://…
+        "error: no folder or archive `/nonexistent`
+  - a package is a folder with margo.yaml and resources/, an archive of such a folder, an OCI layout, or oci://…
 ",
     );
 }
 
 #[test]
-fn an_archive_is_imported_as_it_is_and_anything_else_is_called_what_it_is() {
+fn imports_an_archive_and_names_unsupported_formats() {
     let server = Server::start();
     let archive = server.folder.path().join("package.tar.gz");
     let folder = samples().join("line-monitor/1.0.0");
@@ -115,52 +115,52 @@ fn an_archive_is_imported_as_it_is_and_anything_else_is_called_what_it_is() {
     let seen = server.run(&["app", "import", archive.to_str().unwrap()]);
     assert_eq!(seen.code, 0, "{}", seen.stderr);
     assert!(seen.stdout.starts_with("Imported line-monitor 1.0.0"), "{}", seen.stdout);
-    // The components beside the description are for `margrave app push`.
-    let line = seen.stderr.lines().find(|line| line.contains("not needed by the catalog")).unwrap();
-    assert!(line.ends_with("files of the package are not needed by the catalog (-o json lists them)"), "{line}");
+    // The components next to the description are for `margrave app push`.
+    let line = seen.stderr.lines().find(|line| line.contains("that the catalog does not use")).unwrap();
+    assert!(line.ends_with("files that the catalog does not use (-o json lists them)"), "{line}");
     assert!(!seen.stderr.contains("warning:"), "{}", seen.stderr);
     let shown = server.json(&["app", "show", "line-monitor"]);
-    assert!(shown["versions"][0]["leftOut"].as_array().unwrap().len() > 1, "{shown}");
+    assert!(shown["versions"][0]["skipped"].as_array().unwrap().len() > 1, "{shown}");
     std::fs::write(&archive, "PK\u{3}\u{4}").unwrap();
     server.run(&["app", "import", archive.to_str().unwrap()]).check(
         6,
         "",
-        "error: this is a ZIP archive; unpack it, then pack the folder that holds `margo.yaml`: `tar -czf package.tar.gz -C FOLDER .`, or let `margrave app import FOLDER` do it
+        "error: this is a ZIP archive; unpack it, then pack the folder that contains `margo.yaml`: `tar -czf package.tar.gz -C FOLDER .`, or use `margrave app import FOLDER`
 ",
     );
 }
 
 #[test]
-fn fit_gives_a_reason_for_every_device_that_cannot() {
+fn compatibility_gives_a_reason_for_every_incompatible_device() {
     let server = Server::with_samples();
     let _large = Device::start(&server, "large", "8Gi", "");
     let _small = Device::start(&server, "small", "512Mi", "");
-    let seen = server.run(&["app", "fit", "vibration-analytics"]);
+    let seen = server.run(&["app", "compatibility", "vibration-analytics"]);
     assert_eq!(seen.code, 0);
     let lines: Vec<_> = seen.stdout.lines().collect();
-    assert!(lines[1].starts_with("large   fits "), "{}", seen.stdout);
-    assert!(lines[2].starts_with("small   does not fit "), "{}", seen.stdout);
+    assert!(lines[1].starts_with("large   compatible "), "{}", seen.stdout);
+    assert!(lines[2].starts_with("small   incompatible "), "{}", seen.stdout);
     assert!(lines[2].contains("memory"), "{}", seen.stdout);
     assert_eq!(
         lines[4],
-        "vibration-analytics 2.3.0: fits 1, does not fit 1, unknown 0; --reasons shows every rule, also those that hold"
+        "vibration-analytics 2.3.0: 1 compatible, 1 incompatible, 0 unknown; --reasons shows every rule"
     );
-    let seen = server.run(&["app", "fit", "vibration-analytics", "--reasons"]);
+    let seen = server.run(&["app", "compatibility", "vibration-analytics", "--reasons"]);
     assert!(seen.stdout.contains("+ "), "{}", seen.stdout);
-    assert!(seen.stdout.ends_with(": fits 1, does not fit 1, unknown 0\n"), "{}", seen.stdout);
-    let fits = server.json(&["app", "fit", "vibration-analytics"]);
-    assert_eq!(fits[0]["outcome"], "fits");
-    assert_eq!(fits[1]["outcome"], "does-not-fit");
+    assert!(seen.stdout.ends_with(": 1 compatible, 1 incompatible, 0 unknown\n"), "{}", seen.stdout);
+    let fits = server.json(&["app", "compatibility", "vibration-analytics"]);
+    assert_eq!(fits[0]["outcome"], "compatible");
+    assert_eq!(fits[1]["outcome"], "incompatible");
 }
 
 #[test]
-fn an_application_nobody_has_is_not_found() {
+fn reports_an_unknown_application_as_not_found() {
     let server = Server::start();
-    server.run(&["app", "fit", "none"]).check(
+    server.run(&["app", "compatibility", "none"]).check(
         5,
         "",
         "error: no application `none` in the catalog
-next: `margrave app list` shows what is there, `margrave app import FOLDER` adds a package
+next: `margrave app list` lists applications, `margrave app import FOLDER` adds a package
 ",
     );
 }

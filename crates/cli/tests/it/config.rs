@@ -1,11 +1,11 @@
-//! `margrave config`: everything that is wrong at once, what is in effect, one file with every setting.
+//! `margrave config`: all problems at once, effective settings, a file with every setting.
 
-use crate::support::{Seen, margrave};
+use crate::support::{CommandOutput, margrave};
 use serde_json::Value;
 use std::path::Path;
 
-fn config(home: &Path, arguments: &[&str]) -> Seen {
-    Seen::of(margrave(home).arg("config").args(arguments).output().unwrap())
+fn config(home: &Path, arguments: &[&str]) -> CommandOutput {
+    CommandOutput::of(margrave(home).arg("config").args(arguments).output().unwrap())
 }
 
 fn json(home: &Path, arguments: &[&str], code: i32) -> Value {
@@ -15,12 +15,12 @@ fn json(home: &Path, arguments: &[&str], code: i32) -> Value {
 }
 
 #[test]
-fn every_wrong_turn_is_told_at_once_with_line_column_and_key() {
+fn reports_all_configuration_problems_with_line_column_and_key() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("margrave.toml");
     std::fs::write(folder.path().join("plain"), "").unwrap();
     let text = format!(
-        "data_dir = \"{0}/plain/data\"\nsilent_befor = \"5m\"\n\n[store]\nurl = \"postgress://me:secret@db/fleet\"\n\
+        "data_dir = \"{0}/plain/data\"\noffline_befor = \"5m\"\n\n[store]\nurl = \"postgress://me:secret@db/fleet\"\n\
          readers = 0\n[listeners.devices]\naddress = \"127.0.0.1:9443\"\nenabled = \"yes\"\n[listeners.trust]\n\
          address = \"127.0.0.1:9443\"\n[https]\ncertificate_file = \"{0}/none.pem\"\nkey_file = \"{0}/plain\"\n",
         folder.path().display()
@@ -31,11 +31,11 @@ fn every_wrong_turn_is_told_at_once_with_line_column_and_key() {
     let name = file.display().to_string();
     for expected in [
         "line 1, column 1: `data_dir` `",
-        "line 2, column 1: `silent_befor` there is no such setting; did you mean `silent_after`?",
-        "line 5, column 1: `store.url` is of no database known here",
+        "line 2, column 1: `offline_befor` unknown setting; did you mean `offline_after`?",
+        "line 5, column 1: `store.url` is not a supported database",
         "line 6, column 1: `store.readers` must be between 1 and 64",
-        "line 9, column 1: `listeners.devices.enabled` string \"yes\" is not what belongs here: write `true` or `false`",
-        "line 11, column 1: `listeners.trust.address` port 9443 is used by `listeners.devices.address` too",
+        "line 9, column 1: `listeners.devices.enabled` invalid value string \"yes\": write `true` or `false`",
+        "line 11, column 1: `listeners.trust.address` port 9443 is also used by `listeners.devices.address`",
         "line 13, column 1: `https.certificate_file` `",
     ] {
         assert!(seen.stderr.contains(&format!("{name}, {expected}")), "{expected}\n{}", seen.stderr);
@@ -43,13 +43,13 @@ fn every_wrong_turn_is_told_at_once_with_line_column_and_key() {
     assert!(!seen.stderr.contains("secret"), "{}", seen.stderr);
     assert!(seen.stderr.contains("next: `margrave config example`"), "{}", seen.stderr);
 
-    let told = json(folder.path(), &["check", "--config", file.to_str().unwrap()], 2);
-    assert_eq!((&told["usable"], told["problems"].as_array().unwrap().len()), (&Value::Bool(false), 7));
-    assert_eq!((&told["problems"][1]["line"], &told["problems"][1]["key"]), (&2.into(), &"silent_befor".into()));
+    let report = json(folder.path(), &["check", "--config", file.to_str().unwrap()], 2);
+    assert_eq!((&report["usable"], report["problems"].as_array().unwrap().len()), (&Value::Bool(false), 7));
+    assert_eq!((&report["problems"][1]["line"], &report["problems"][1]["key"]), (&2.into(), &"offline_befor".into()));
 }
 
 #[test]
-fn a_file_that_is_not_there_or_no_toml_is_told() {
+fn reports_a_missing_or_invalid_configuration_file() {
     let folder = tempfile::tempdir().unwrap();
     let seen = config(folder.path(), &["check", "/nowhere/margrave.toml"]);
     assert_eq!(seen.code, 2);
@@ -68,19 +68,19 @@ fn flags_are_checked_with_the_file() {
     let data = data.to_str().unwrap();
     let seen = config(folder.path(), &["check", "--data", data]);
     assert_eq!(seen.code, 0, "{}", seen.stderr);
-    assert!(!Path::new(data).exists(), "checking makes nothing");
+    assert!(!Path::new(data).exists(), "checking creates nothing");
     let seen = config(folder.path(), &["check", "--data", data, "--trust", "127.0.0.1:443"]);
     assert_eq!(seen.code, 2);
-    assert!(seen.stderr.contains("--trust: `listeners.trust.address` port 443 is used"), "{}", seen.stderr);
+    assert!(seen.stderr.contains("--trust: `listeners.trust.address` port 443 is also used"), "{}", seen.stderr);
 }
 
 #[test]
-fn what_is_in_effect_is_shown_with_where_it_comes_from() {
+fn shows_effective_settings_with_their_sources() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("margrave.toml");
     std::fs::write(
         &file,
-        "silent_after = \"7m\"\n[store]\n  url = \"postgres://me:secret@db/fleet\"\n\
+        "offline_after = \"7m\"\n[store]\n  url = \"postgres://me:secret@db/fleet\"\n\
          [listeners.devices]\naddress = \"127.0.0.1:1\"\n",
     )
     .unwrap();
@@ -93,7 +93,7 @@ fn what_is_in_effect_is_shown_with_where_it_comes_from() {
     let check = |key: &str, value: Value, from: &str| {
         assert_eq!((&find(key)["value"], &find(key)["from"]), (&value, &from.into()), "{key}");
     };
-    check("silent_after", "7m".into(), &format!("{file}, line 1, column 1"));
+    check("offline_after", "7m".into(), &format!("{file}, line 1, column 1"));
     check("store.url", "postgres://me@db/fleet".into(), &format!("{file}, line 3, column 3"));
     check("listeners.devices.address", "127.0.0.1:9443".into(), "--devices");
     check("store.readers", 4.into(), "default");
@@ -103,7 +103,7 @@ fn what_is_in_effect_is_shown_with_where_it_comes_from() {
 }
 
 #[test]
-fn the_example_is_a_file_the_server_would_start_from() {
+fn the_example_configuration_is_valid() {
     let folder = tempfile::tempdir().unwrap();
     let output = margrave(folder.path()).args(["config", "example"]).output().unwrap();
     assert!(output.status.success());

@@ -1,7 +1,7 @@
-//! An application with its images comes from another registry: followed, killed in the middle, run again.
+//! Copies an application with its images from another registry: followed, killed in the middle, run again.
 
 use crate::origin::{Origin, PASSWORD, USER};
-use crate::support::{Seen, Server, until};
+use crate::support::{CommandOutput, Server, until};
 use bytes::Bytes;
 use margo::Digest;
 use margrave_oci::{Connection, Credentials, Registry};
@@ -19,13 +19,13 @@ fn layer() -> Vec<u8> {
     (0..3_000_000_u32).map(|number| (number.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
-/// Stands before a registry; while it is told to, it sends half of one blob and then nothing more.
-struct Slow {
+/// A proxy in front of a registry; while `holds` is set, it sends half of one blob and then stalls.
+struct StallingProxy {
     host: String,
     holds: Arc<AtomicBool>,
 }
 
-impl Slow {
+impl StallingProxy {
     fn start(upstream: String, blob: String) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let host = listener.local_addr().unwrap().to_string();
@@ -34,7 +34,7 @@ impl Slow {
         std::thread::spawn(move || {
             for connection in listener.incoming() {
                 let (upstream, blob, held) = (upstream.clone(), blob.clone(), Arc::clone(&held));
-                // A client that goes away ends its own connection only.
+                // A client that disconnects ends only its own connection.
                 std::thread::spawn(move || drop(serve(connection.unwrap(), &upstream, &blob, &held)));
             }
         });
@@ -58,13 +58,13 @@ fn serve(mut client: TcpStream, upstream: &str, blob: &str, holds: &AtomicBool) 
     let ok = answer.starts_with(b"HTTP/1.1 200");
     if ok && head.starts_with("GET") && head.contains(blob) && holds.load(Ordering::SeqCst) {
         client.write_all(&answer[..answer.len() / 2])?;
-        // Until the other side is gone.
+        // Until the other side disconnects.
         return client.read_exact(&mut byte);
     }
     client.write_all(&answer)
 }
 
-/// An application whose compose file names an image; both are known under `host`.
+/// Publishes an application whose compose file names an image; both are available under `host`.
 fn publish(server: &Server, origin: &Origin, host: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -111,7 +111,7 @@ deploymentProfiles:
         let mut arguments = vec!["app", "push", folder.to_str().unwrap(), "--to", &to];
         arguments.extend(["--plain-http", "--username", USER, "--password-stdin"]);
         arguments.extend(more);
-        let seen = Seen::of(with_password(server, &arguments).wait_with_output().unwrap());
+        let seen = CommandOutput::of(with_password(server, &arguments).wait_with_output().unwrap());
         assert_eq!(seen.code, 0, "{}", seen.stderr);
     }
 }
@@ -138,10 +138,10 @@ fn import(server: &Server, host: &str, more: &[&str]) -> Child {
 }
 
 #[test]
-fn a_copy_goes_on_after_the_server_was_killed_in_the_middle_of_it() {
+fn resumes_a_copy_after_the_server_was_killed() {
     let mut server = Server::start();
     let origin = Origin::start(false);
-    let slow = Slow::start(origin.host(), Digest::of(&layer()).to_string());
+    let slow = StallingProxy::start(origin.host(), Digest::of(&layer()).to_string());
     publish(&server, &origin, &slow.host);
     let command = import(&server, &slow.host, &[]);
     let uploads = server.data().join("registry/uploads");
@@ -151,34 +151,37 @@ fn a_copy_goes_on_after_the_server_was_killed_in_the_middle_of_it() {
         sizes.map(|data| data.len()).find(|size| *size > 1_000_000)
     });
     server.kill_and_start_again();
-    let seen = Seen::of(command.wait_with_output().unwrap());
+    let seen = CommandOutput::of(command.wait_with_output().unwrap());
     assert!(seen.code != 0, "{}", seen.stdout);
-    assert!(seen.stderr.contains("run it again"), "{}", seen.stderr);
+    assert!(seen.stderr.contains("run the command again"), "{}", seen.stderr);
     assert_eq!(server.json(&["app", "list"]), json!([]));
 
     slow.holds.store(false, Ordering::SeqCst);
-    let seen = Seen::of(import(&server, &slow.host, &["-o", "json"]).wait_with_output().unwrap());
+    let seen = CommandOutput::of(import(&server, &slow.host, &["-o", "json"]).wait_with_output().unwrap());
     assert_eq!(seen.code, 0, "{}", seen.stderr);
     let copy: Value = serde_json::from_str(&seen.stdout).unwrap();
     let states: Vec<&str> =
         copy["artifacts"].as_array().unwrap().iter().map(|artifact| artifact["state"].as_str().unwrap()).collect();
-    // Package and component came in before the kill.
+    // Package and component were copied before the kill.
     assert_eq!(states, ["present", "present", "copied"], "{copy}");
     assert_eq!(server.json(&["app", "list"])[0]["id"], "press");
     assert!(!server.log().contains(PASSWORD));
 
-    let again = Seen::of(import(&server, &slow.host, &[]).wait_with_output().unwrap());
+    let again = CommandOutput::of(import(&server, &slow.host, &[]).wait_with_output().unwrap());
     assert_eq!(again.code, 0, "{}", again.stderr);
     assert!(again.stdout.contains("press 1.0.0 is in the catalog."), "{}", again.stdout);
     assert!(again.stderr.contains("image <address>/images/web:1.0: present"), "{}", again.stderr);
     let missing = format!("{}/images/none:1", slow.host);
-    let seen = Seen::of(import(&server, &slow.host, &["--image", &missing]).wait_with_output().unwrap());
+    let seen = CommandOutput::of(import(&server, &slow.host, &["--image", &missing]).wait_with_output().unwrap());
     assert_eq!(seen.code, 1, "{}", seen.stdout);
-    assert!(seen.stdout.contains("not found") && seen.stderr.contains("not everything could be copied"), "{seen:?}");
+    assert!(
+        seen.stdout.contains("not found") && seen.stderr.contains("some artifacts could not be copied"),
+        "{seen:?}"
+    );
 }
 
 #[test]
-fn a_mirror_configuration_is_ready_to_use_for_every_runtime() {
+fn prints_a_valid_mirror_configuration_for_every_runtime() {
     let server = Server::start();
     assert_eq!(server.run(&["client", "accept", "press-07"]).code, 0);
     let seen = server.run(&["client", "mirror-config", "press-07", "--for", "k3s"]);

@@ -1,9 +1,9 @@
-//! The demo starts, does what it shows, and finds its state again.
+//! The demo starts, settles, and keeps its state across restarts.
 
-use crate::support::{Seen, margrave};
+use crate::support::{CommandOutput, margrave};
 
 #[test]
-fn the_demo_converges_and_a_second_start_finds_the_same_state() {
+fn the_demo_converges_and_keeps_its_state_across_restarts() {
     let folder = tempfile::tempdir().unwrap();
     let check = || {
         let demo = margrave(folder.path())
@@ -11,7 +11,7 @@ fn the_demo_converges_and_a_second_start_finds_the_same_state() {
             .arg(folder.path().join("demo"))
             .output()
             .unwrap();
-        Seen::of(demo)
+        CommandOutput::of(demo)
     };
     let first = check();
     assert_eq!((first.code, &*first.stderr), (0, ""), "{}", first.stdout);
@@ -21,9 +21,9 @@ fn the_demo_converges_and_a_second_start_finds_the_same_state() {
 }
 
 #[test]
-fn where_no_engine_answers_the_demo_goes_on_with_its_simulated_devices() {
+fn the_demo_runs_with_simulated_devices_without_a_container_engine() {
     let folder = tempfile::tempdir().unwrap();
-    // As `make demo` calls it, on a machine whose Docker is installed and not running.
+    // Like `make demo` on a machine where Docker is installed but not running.
     let demo = margrave(folder.path())
         .args(["demo", "--check", "--devices", "8", "--port", "0", "--timeout", "2m", "--samples", "target/samples"])
         .arg("--data")
@@ -32,7 +32,7 @@ fn where_no_engine_answers_the_demo_goes_on_with_its_simulated_devices() {
         .current_dir(folder.path())
         .output()
         .unwrap();
-    let seen = Seen::of(demo);
+    let seen = CommandOutput::of(demo);
     assert_eq!(seen.code, 0, "{}{}", seen.stdout, seen.stderr);
     assert!(seen.stdout.starts_with("http://<address>: 8 clients, "), "{}", seen.stdout);
 }

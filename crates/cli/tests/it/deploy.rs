@@ -1,4 +1,4 @@
-//! From an intent to a device and back.
+//! Deploying to devices and removing again.
 
 use crate::support::{Device, Server, margrave, until};
 use serde_json::json;
@@ -6,22 +6,22 @@ use serde_json::json;
 const FAILING: &str = "[[rule]]\ncomponent = \"analyser\"\nfail = \"always\"\nmessage = \"no sensor\"\n";
 
 #[test]
-fn missing_answers_are_named_where_nobody_can_be_asked() {
+fn lists_missing_values_without_a_terminal() {
     let server = Server::with_samples();
     let _device = Device::start(&server, "press", "8Gi", "");
     server.run(&["deploy", "line-monitor", "--device", "press"]).check(
         2,
         "",
-        "error: line-monitor needs answers that nobody gave
+        "error: line-monitor is missing required values
   - lineName: Production line, Line name (2 to 40 characters)
-next: add --set lineName=…, or a file with --values FILE
+next: add --set lineName=…, or use --values FILE
 ",
     );
     assert_eq!(server.json(&["deployment", "list"]), json!([]));
 }
 
 #[test]
-fn a_wrong_answer_is_refused_with_its_rule() {
+fn rejects_an_invalid_value_with_its_rule() {
     let server = Server::with_samples();
     let _device = Device::start(&server, "press", "8Gi", "");
     let seen = server.run(&[
@@ -35,7 +35,7 @@ fn a_wrong_answer_is_refused_with_its_rule() {
         "sampleSeconds=99",
     ]);
     assert_eq!((seen.code, &*seen.stdout), (6, ""));
-    assert!(seen.stderr.contains("  - answers.sampleSeconds: "), "{}", seen.stderr);
+    assert!(seen.stderr.contains("  - values.sampleSeconds: "), "{}", seen.stderr);
     assert!(seen.stderr.contains("at most 60, is 99"), "{}", seen.stderr);
 }
 
@@ -48,14 +48,14 @@ fn a_dry_run_shows_the_difference_and_changes_nothing() {
     assert_eq!((seen.code, &*seen.stderr), (0, ""));
     assert!(seen.stdout.starts_with("press: new, profile line-monitor-compose\n  + id: "), "{}", seen.stdout);
     assert!(seen.stdout.contains("\n  +       value: Press 7\n"), "{}", seen.stdout);
-    let end = "\nInstalls line-monitor 1.0.0 on 1 device(s). Nothing was changed (dry run).\n";
+    let end = "\nInstalls line-monitor 1.0.0 on 1 device. Nothing was changed (dry run).\n";
     assert!(seen.stdout.ends_with(end), "{}", seen.stdout);
     assert_eq!(server.json(&["deployment", "list"]), json!([]));
-    assert_eq!(server.json(&["change", "list"]), json!([]));
+    assert_eq!(server.json(&["rollout", "list"]), json!([]));
 }
 
 #[test]
-fn an_answer_file_and_a_flag_reach_the_device_and_wait_says_so() {
+fn deploys_values_from_a_file_and_flags_and_waits_for_the_device() {
     let server = Server::with_samples();
     let _device = Device::start(&server, "press", "8Gi", "");
     let values = server.folder.path().join("values.yaml");
@@ -69,15 +69,15 @@ fn an_answer_file_and_a_flag_reach_the_device_and_wait_says_so() {
         values.to_str().unwrap(),
         "--set",
         "sampleSeconds=20",
-        "--reason",
+        "--comment",
         "a test",
         "--wait",
     ]);
     assert_eq!(seen.code, 0, "{}", seen.stderr);
-    assert!(seen.stderr.starts_with("Change <uuid> covers 1 device(s).\n"), "{}", seen.stderr);
-    assert!(seen.stderr.ends_with("press: installed\nDone on 1 device(s).\n"), "{}", seen.stderr);
+    assert!(seen.stderr.starts_with("Rollout <uuid> affects 1 device.\n"), "{}", seen.stderr);
+    assert!(seen.stderr.ends_with("press: installed\nCompleted on 1 device.\n"), "{}", seen.stderr);
     let deployments = server.json(&["deployment", "list"]);
-    assert_eq!(deployments[0]["convergence"], "converged");
+    assert_eq!(deployments[0]["state"], "up-to-date");
     assert_eq!(deployments[0]["values"]["lineName"], "From a file");
     assert_eq!(deployments[0]["values"]["sampleSeconds"], 20);
     let id = deployments[0]["id"].as_str().unwrap();
@@ -97,7 +97,7 @@ fn an_answer_file_and_a_flag_reach_the_device_and_wait_says_so() {
     assert_eq!(seen.code, 0, "{}", seen.stderr);
     let seen = server.run(&["deployment", "remove", id, "--wait", "--yes"]);
     assert_eq!(seen.code, 0, "{}", seen.stderr);
-    assert!(seen.stderr.ends_with("press: removed\nDone on 1 device(s).\n"), "{}", seen.stderr);
+    assert!(seen.stderr.ends_with("press: removed\nCompleted on 1 device.\n"), "{}", seen.stderr);
     assert_eq!(server.json(&["deployment", "list"]), json!([]));
     let history = server.json(&["deployment", "history", id]);
     let actions: Vec<_> =
@@ -108,7 +108,7 @@ fn an_answer_file_and_a_flag_reach_the_device_and_wait_says_so() {
 }
 
 #[test]
-fn a_component_that_fails_is_named_and_the_exit_code_says_so() {
+fn names_the_failed_component_and_sets_the_exit_code() {
     let server = Server::with_samples();
     let _good = Device::start(&server, "good", "8Gi", "");
     let _bad = Device::start(&server, "bad", "8Gi", FAILING);
@@ -117,29 +117,29 @@ fn a_component_that_fails_is_named_and_the_exit_code_says_so() {
     assert!(seen.stdout.contains("Published      2 of 2\n"), "{}", seen.stdout);
     assert!(
         seen.stderr.starts_with(
-            "error: change <uuid>: 1 of 2 device(s) did not get there\n  - bad: component analyser failed: no sensor (code 301)\n"
+            "error: rollout <uuid> did not complete on 1 of 2 devices\n  - bad: component analyser failed: no sensor (code 301)\n"
         ),
         "{}",
         seen.stderr
     );
-    assert!(seen.stderr.contains("next: `margrave deployment show <uuid>` tells more"), "{}", seen.stderr);
+    assert!(seen.stderr.contains("next: `margrave deployment show <uuid>` shows details"), "{}", seen.stderr);
 }
 
 #[test]
-fn waiting_for_a_device_that_is_not_there_ends_with_its_own_code() {
+fn waiting_for_an_offline_device_times_out_with_its_own_exit_code() {
     let server = Server::with_samples();
     drop(Device::start(&server, "gone", "8Gi", ""));
-    let change = server.json(&["deploy", "vibration-analytics", "--device", "gone", "--set", "machineClass=class-2"]);
-    let id = change["id"].as_str().unwrap();
+    let rollout = server.json(&["deploy", "vibration-analytics", "--device", "gone", "--set", "machineClass=class-2"]);
+    let id = rollout["id"].as_str().unwrap();
     until("deployment", || (server.json(&["deployment", "list"]) != json!([])).then_some(()));
-    let seen = server.run(&["change", "wait", id, "--timeout", "0s", "-q"]);
+    let seen = server.run(&["rollout", "wait", id, "--timeout", "0s", "-q"]);
     assert_eq!((seen.code, &*seen.stdout), (7, ""), "{}", seen.stderr);
-    assert!(seen.stderr.contains("1 of 1 device(s) not there after 0 s\n  - gone: "), "{}", seen.stderr);
-    assert!(seen.stderr.contains("next: the change goes on; `margrave change wait <uuid>`"), "{}", seen.stderr);
+    assert!(seen.stderr.contains("1 of 1 devices not up to date after 0 s\n  - gone: "), "{}", seen.stderr);
+    assert!(seen.stderr.contains("next: the rollout continues; `margrave rollout wait <uuid>`"), "{}", seen.stderr);
 }
 
 #[test]
-fn devices_that_do_not_fit_are_refused_or_left_out_as_asked() {
+fn rejects_or_skips_incompatible_devices_as_requested() {
     let server = Server::with_samples();
     let _large = Device::start(&server, "large", "8Gi", "");
     let _small = Device::start(&server, "small", "512Mi", "");
@@ -147,18 +147,22 @@ fn devices_that_do_not_fit_are_refused_or_left_out_as_asked() {
     let seen = server.run(&deploy);
     assert_eq!((seen.code, &*seen.stdout), (6, ""));
     assert!(seen.stderr.contains("  - small/small: "), "{}", seen.stderr);
-    assert!(seen.stderr.contains("next: `--skip-unfit` leaves these devices out"), "{}", seen.stderr);
-    let plan = server.json(&[&deploy[..], &["--skip-unfit", "--dry-run"]].concat());
+    assert!(seen.stderr.contains("next: `--skip-incompatible` skips these devices"), "{}", seen.stderr);
+    let plan = server.json(&[&deploy[..], &["--skip-incompatible", "--dry-run"]].concat());
     assert_eq!(plan["targets"].as_array().unwrap().len(), 1);
-    assert_eq!(plan["leftOut"][0]["device"], "small");
-    // One device by name: the same flag, by the name it has here.
+    assert_eq!(plan["skipped"][0]["device"], "small");
+    // A single device: the message names the flag, not the API field.
     let seen = server.run(&["deploy", "vibration-analytics", "--device", "small", "--set", "machineClass=class-2"]);
     assert_eq!(seen.code, 6);
-    assert!(seen.stderr.contains("`--skip-unfit`") && !seen.stderr.contains("skipUnfit"), "{}", seen.stderr);
+    assert!(
+        seen.stderr.contains("`--skip-incompatible`") && !seen.stderr.contains("skipIncompatible"),
+        "{}",
+        seen.stderr
+    );
 }
 
 #[test]
-fn a_selector_that_matches_nothing_points_to_the_labels() {
+fn a_selector_without_matches_suggests_listing_labels() {
     let server = Server::with_samples();
     let _press = Device::start(&server, "press", "8Gi", "");
     let deploy = ["deploy", "vibration-analytics", "--set", "machineClass=class-2"];
@@ -167,13 +171,13 @@ fn a_selector_that_matches_nothing_points_to_the_labels() {
         6,
         "",
         "error: the selector matches no device; check the labels
-next: `margrave device list --selector 'site=nowhere'` shows whom it matches, `margrave device list` all labels
+next: `margrave device list --selector 'site=nowhere'` lists the matching devices, `margrave device list` lists all labels
 ",
     );
 }
 
 #[test]
-fn json_and_yaml_hold_the_same_and_talk_stays_out() {
+fn json_and_yaml_have_the_same_data_without_messages() {
     let server = Server::with_samples();
     let _device = Device::start(&server, "press", "8Gi", "");
     let json = server.json(&["device", "show", "press"]);
@@ -181,25 +185,25 @@ fn json_and_yaml_hold_the_same_and_talk_stays_out() {
     let yaml = server.run(&["device", "show", "press", "-o", "yaml"]);
     assert!(yaml.stdout.starts_with("client: press\ndevice: press\n"), "{}", yaml.stdout);
     assert_eq!(yaml.stderr, "");
-    let colourful = server.run(&["device", "list"]);
-    assert!(!colourful.stdout.contains('\u{1b}'), "a pipe gets no colours");
+    let colorful = server.run(&["device", "list"]);
+    assert!(!colorful.stdout.contains('\u{1b}'), "no colors in a pipe");
 }
 
 #[test]
-fn labels_and_groups_say_where_to_deploy() {
+fn selects_target_devices_by_labels_and_groups() {
     let server = Server::with_samples();
     let _press = Device::start(&server, "press", "8Gi", "");
     let _pump = Device::start(&server, "pump", "8Gi", "");
     server.run(&["device", "label", "press", "site=graz", "line=1"]).check(
         0,
-        "Device             press\nOperator's labels  line=1,site=graz\n",
+        "Device           press\nOperator labels  line=1,site=graz\n",
         "",
     );
     assert_eq!(server.run(&["group", "put", "graz", "--selector", "site=graz", "--description", "All of it"]).code, 0);
     let devices = server.json(&["group", "devices", "graz"]);
     assert_eq!(devices.as_array().unwrap().len(), 1);
     assert_eq!(devices[0]["device"], "press");
-    // A second put changes the group instead of refusing it.
+    // A second put updates the group.
     assert_eq!(server.run(&["group", "put", "graz", "--selector", "site in (graz)"]).code, 0);
     let group = server.json(&["group", "show", "graz"]);
     assert_eq!((&group["selector"], &group["description"]), (&json!("site in (graz)"), &json!("All of it")));
@@ -210,12 +214,12 @@ fn labels_and_groups_say_where_to_deploy() {
 }
 
 #[test]
-fn a_device_nobody_has_is_not_found() {
+fn reports_an_unknown_device_as_not_found() {
     let server = Server::start();
     server.run(&["device", "show", "none"]).check(
         5,
         "",
-        "error: no device `none`\nnext: `margrave device list` shows all; write client/device or the device's id\n",
+        "error: no device `none`\nnext: `margrave device list` lists all; use client/device or the device id\n",
     );
     let home = tempfile::tempdir().unwrap();
     assert!(margrave(home.path()).arg("--version").status().unwrap().success());

@@ -1,4 +1,4 @@
-//! `margrave events`: the history, and following it over everything that can happen to a server.
+//! `margrave events`: the history, and following it across server restarts.
 
 use crate::support::{Device, Server, until};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 
-/// A command that goes on, and the lines it has written so far.
+/// A running command and the lines it has written so far.
 pub(crate) struct Follower {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
@@ -29,17 +29,17 @@ impl Follower {
         self.errors.lock().unwrap().join("\n")
     }
 
-    /// Waits until the lines are as wanted.
+    /// Waits until the lines satisfy a condition.
     #[track_caller]
     pub(crate) fn until(&self, what: &str, wanted: impl Fn(&[String]) -> bool) -> Vec<String> {
         until(what, || Some(self.lines()).filter(|lines| wanted(lines)))
     }
 
-    /// Ctrl-C; the exit code.
+    /// Sends Ctrl-C; returns the exit code.
     pub(crate) fn interrupt(mut self) -> i32 {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-        until("end of the command", || self.child.try_wait().unwrap()).code().expect("it ended by itself")
+        until("exit of the command", || self.child.try_wait().unwrap()).code().expect("not killed by a signal")
     }
 }
 
@@ -72,7 +72,7 @@ fn kinds(events: &[Value]) -> Vec<&str> {
 }
 
 #[test]
-fn the_history_is_shown_as_it_happened_and_can_be_narrowed() {
+fn shows_events_in_order_and_filters_them() {
     let server = Server::start();
     for name in ["one", "two"] {
         assert_eq!(server.run(&["client", "accept", name]).code, 0);
@@ -95,12 +95,12 @@ fn the_history_is_shown_as_it_happened_and_can_be_narrowed() {
     assert_eq!(kinds(&events(&server, &["--after", "3", "--limit", "1"])), ["client.created"]);
     assert_eq!(kinds(&events(&server, &["--follow", "--after", "3", "--limit", "1"])), ["client.created"]);
     let none = server.run(&["events", "--kind", "nothing"]);
-    none.check(0, "", "Nothing of this has happened, or it is not kept any more.\n");
+    none.check(0, "", "No matching events are stored.\n");
     assert_eq!(server.run(&["events", "--since", "soon"]).code, 2);
 }
 
 #[test]
-fn following_survives_a_killed_server_without_loss_or_doubling() {
+fn following_survives_a_killed_server_without_lost_or_duplicate_events() {
     let mut server = Server::start();
     let follower = Follower::start(&server, &["events", "--follow", "--after", "0", "-o", "json"]);
     for round in 0..3 {
@@ -115,16 +115,16 @@ fn following_survives_a_killed_server_without_loss_or_doubling() {
     let seen: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
     let ids: Vec<i64> = seen.iter().map(|event| event["id"].as_i64().unwrap()).collect();
     assert_eq!(ids, (1..=ids.len() as i64).collect::<Vec<_>>());
-    assert_eq!(seen, events(&server, &["--after", "0"]), "as the history has them");
+    assert_eq!(seen, events(&server, &["--after", "0"]), "same as the history");
     assert_eq!(seen.iter().filter(|event| event["kind"] == "server.started").count(), 4);
     let talk = follower.errors();
     assert!(talk.contains("Lost the connection"), "{talk}");
-    assert!(talk.contains("Connected again"), "{talk}");
+    assert!(talk.contains("Reconnected"), "{talk}");
     assert_eq!(follower.interrupt(), 0);
 }
 
 #[test]
-fn a_deployment_can_be_followed_to_its_device_and_back() {
+fn follows_the_events_of_a_deployment_and_its_removal() {
     let server = Server::with_samples();
     let follower =
         Follower::start(&server, &["events", "--follow", "--after", "0", "--kind", "deployment", "-o", "json"]);
@@ -134,11 +134,11 @@ fn a_deployment_can_be_followed_to_its_device_and_back() {
     assert_eq!(server.run(&["deployment", "remove", "--app", "line-monitor", "--all", "--wait", "--yes"]).code, 0);
     let lines = follower.until("removal", |lines| lines.iter().any(|line| line.contains("deployment.removed")));
     let seen: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let told = kinds(&seen);
-    assert_eq!(told.first(), Some(&"deployment.assigned"));
+    let seen_kinds = kinds(&seen);
+    assert_eq!(seen_kinds.first(), Some(&"deployment.assigned"));
     for expected in ["deployment.installed", "deployment.unassigned", "deployment.removed"] {
-        assert!(told.contains(&expected), "{told:?}");
+        assert!(seen_kinds.contains(&expected), "{seen_kinds:?}");
     }
     assert!(seen.iter().all(|event| event["device"] == "press" && event["application"] == "line-monitor"));
-    assert!(!lines.iter().any(|line| line.contains("Press 7")), "answers stay out of events");
+    assert!(!lines.iter().any(|line| line.contains("Press 7")), "events contain no values");
 }

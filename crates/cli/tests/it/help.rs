@@ -1,10 +1,10 @@
-//! Help that teaches, and a command line that says what is wrong with it.
+//! Help texts and errors of the command line.
 
-use crate::support::{Seen, margrave};
+use crate::support::{CommandOutput, margrave};
 
-fn run(arguments: &[&str]) -> Seen {
+fn run(arguments: &[&str]) -> CommandOutput {
     let home = tempfile::tempdir().unwrap();
-    Seen::of(margrave(home.path()).args(arguments).output().unwrap())
+    CommandOutput::of(margrave(home.path()).args(arguments).output().unwrap())
 }
 
 #[test]
@@ -25,11 +25,11 @@ fn every_command_has_help() {
         "app",
         "device",
         "client",
-        "invitation",
+        "enrollment-token",
         "group",
         "deploy",
         "deployment",
-        "change",
+        "rollout",
         "registry",
         "trust",
         "token",
@@ -48,30 +48,30 @@ fn every_command_has_help() {
 }
 
 #[test]
-fn a_deployment_needs_to_know_where() {
+fn deploy_requires_target_devices() {
     let seen = run(&["deploy", "line-monitor"]);
     assert_eq!(seen.code, 2);
     assert!(seen.stderr.contains("<--device <DEVICE>|--selector <SELECTOR>|--group <GROUP>|--all>"), "{}", seen.stderr);
 }
 
 #[test]
-fn without_a_server_the_way_to_one_is_shown() {
+fn suggests_how_to_set_a_server_without_one() {
     run(&["device", "list"]).check(
         2,
         "",
-        "error: no server is named
-  - neither --url, --data nor MARGRAVE_URL is given, and nobody has logged in
-next: `margrave login --url URL --token-file FILE`, or `--data DIR` for a server on this machine
+        "error: no server given
+  - neither --url, --data nor MARGRAVE_URL is set, and there is no saved login
+next: `margrave login --url URL --token-file FILE`, or `--data DIR` for a local server
 ",
     );
 }
 
 #[test]
-fn a_server_that_is_not_there_is_told_from_one_that_refuses() {
+fn distinguishes_an_unreachable_server_from_one_that_rejects() {
     let home = tempfile::tempdir().unwrap();
-    // A port that was free a moment ago: nobody listens on it.
+    // A free port: nothing listens on it.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let seen = Seen::of(
+    let seen = CommandOutput::of(
         margrave(home.path())
             .args(["device", "list", "--url", &format!("http://127.0.0.1:{port}")])
             .env("MARGRAVE_TOKEN", "mgv_x")

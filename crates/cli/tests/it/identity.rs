@@ -1,11 +1,11 @@
-//! The commands others use to point their own test tools at a server (docs/guides/test-tools.md).
+//! The commands for running external test tools against a server (docs/guides/test-tools.md).
 
 use crate::support::Server;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 #[test]
-fn a_minted_identity_is_let_in_and_nobody_without_one() {
+fn accepts_a_minted_identity_and_rejects_requests_without_one() {
     let server = Server::start();
     let folder = server.folder.path().join("identity");
     let minted = server.json(&["client", "mint", "tester", "--out", folder.to_str().unwrap(), "--days", "2"]);
@@ -32,7 +32,7 @@ fn a_minted_identity_is_let_in_and_nobody_without_one() {
     );
     // GEN-13: without a certificate the handshake fails.
     assert!(!curl(&[&manifest]).status.success());
-    assert_eq!(server.run(&["client", "retire", "tester", "--yes"]).code, 0);
+    assert_eq!(server.run(&["client", "decommission", "tester", "--yes"]).code, 0);
     let refused = curl(&["--cert", "cert.pem", "--key", "key.pem", "-o", "/dev/null", "-w", "%{http_code}", &manifest]);
     assert_eq!(String::from_utf8_lossy(&refused.stdout), "403");
 }
@@ -50,46 +50,46 @@ fn an_identity_is_not_overwritten_by_accident() {
 }
 
 #[test]
-fn an_enrolment_token_comes_with_the_command_to_paste() {
+fn prints_the_agent_command_with_an_enrollment_token() {
     let server = Server::start();
     assert_eq!(server.run(&["client", "accept", "press", "--note", "first"]).code, 0);
-    server.run(&["client", "enrol-token", "press"]).check(
+    server.run(&["client", "enrollment-token", "press"]).check(
         0,
-        "printf %s <secret> | margrave-agent enrol --trust-url https://<address> --pin <digest> --token-file /dev/stdin\n",
-        "Run this on the device, once, until <time>. The token is shown only here.
-margrave-agent comes from the source of Margrave: `make dist` makes a Debian package and a container image,
-`cargo build --release -p margrave-agent` the program alone. Then start it with `margrave-agent run`.
-It runs applications with `[compose]` or `[kubernetes]` in its configuration; without, it joins, runs none, and
-says which lines to add for what the device has.\n",
+        "printf %s <secret> | margrave-agent enroll --trust-url https://<address> --pin <digest> --token-file /dev/stdin\n",
+        "Run this command once on the device before <time>. The token is shown only once.
+Build margrave-agent from the Margrave source: `make dist` builds a Debian package and a container image,
+`cargo build --release -p margrave-agent` builds only the program. Start it with `margrave-agent run`.
+To run applications, its configuration needs `[compose]` or `[kubernetes]`; without them it enrolls, runs no
+applications, and prints the lines to add for the runtimes of the device.\n",
     );
 }
 
 #[test]
-fn a_name_in_use_is_invited_again_only_when_somebody_says_so() {
+fn requires_confirmation_to_create_a_token_for_an_existing_client() {
     let server = Server::start();
     let _device = crate::support::Device::start(&server, "press", "8Gi", "");
-    let refused = server.run(&["client", "enrol-token", "press"]);
+    let refused = server.run(&["client", "enrollment-token", "press"]);
     assert_eq!((refused.code, refused.stdout.as_str()), (6, ""), "{}", refused.stderr);
     for part in
-        ["client `press` exists already", "whatever joins with another invitation becomes `press`", "add --again"]
+        ["client `press` already exists", "a device enrolled with another token replaces `press`", "add --again"]
     {
         assert!(refused.stderr.contains(part), "`{part}` in {}", refused.stderr);
     }
-    let again = server.run(&["client", "enrol-token", "press", "--again"]);
-    assert!(again.code == 0 && again.stdout.contains("margrave-agent enrol"), "{}", again.stderr);
+    let again = server.run(&["client", "enrollment-token", "press", "--again"]);
+    assert!(again.code == 0 && again.stdout.contains("margrave-agent enroll"), "{}", again.stderr);
 
-    // At a terminal it asks.
-    for (key, said, code) in [("n", "nothing was changed", 1), ("y", "margrave-agent enrol", 0)] {
-        let mut terminal = crate::terminal::Terminal::start(&server, &["client", "enrol-token", "press"]);
-        terminal.expect("exists already", "");
-        terminal.expect("Invite press again?", key);
+    // At a terminal it prompts.
+    for (key, said, code) in [("n", "nothing was changed", 1), ("y", "margrave-agent enroll", 0)] {
+        let mut terminal = crate::terminal::Terminal::start(&server, &["client", "enrollment-token", "press"]);
+        terminal.expect("already exists", "");
+        terminal.expect("Create another token for press?", key);
         terminal.expect(said, "");
         assert_eq!(terminal.end(), code);
     }
 }
 
 #[test]
-fn the_authorities_can_be_printed_for_others() {
+fn prints_the_certificate_authorities() {
     let server = Server::start();
     for what in ["bundle", "https-ca"] {
         let seen = server.run(&["trust", what]);

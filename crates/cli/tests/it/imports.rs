@@ -1,4 +1,4 @@
-//! The operator's commands reach a fleet only through the public API; a few others know the server or the agent.
+//! Operator commands use only the public API; a few other commands depend on the server or the agent.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn only_a_few_commands_know_more_than_the_public_api() {
+fn only_a_few_commands_use_more_than_the_public_api() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
     sources(&root, &mut files);

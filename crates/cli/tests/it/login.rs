@@ -1,30 +1,31 @@
-//! Who may come in, and where the login is kept.
+//! Tokens and the saved login.
 
-use crate::support::{Seen, Server, margrave};
+use crate::support::{CommandOutput, Server, margrave};
 use std::os::unix::fs::PermissionsExt as _;
 
 #[test]
-fn a_login_is_kept_for_its_owner_only_and_used_from_then_on() {
+fn saves_a_login_readable_only_by_its_owner_and_uses_it() {
     let server = Server::start();
     let token = server.data().join("admin-token");
     let home = server.folder.path();
-    let login =
-        Seen::of(margrave(home).args(["login", "--url", &server.url(), "--token-file"]).arg(&token).output().unwrap());
+    let login = CommandOutput::of(
+        margrave(home).args(["login", "--url", &server.url(), "--token-file"]).arg(&token).output().unwrap(),
+    );
     assert_eq!((login.code, &*login.stdout), (0, ""), "{}", login.stderr);
     assert!(login.stderr.contains("Logged in to http://<address> as token:admin"), "{}", login.stderr);
     let saved = home.join("margrave/login.toml");
     assert_eq!(saved.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-    let status = Seen::of(margrave(home).args(["status", "-o", "json"]).output().unwrap());
+    let status = CommandOutput::of(margrave(home).args(["status", "-o", "json"]).output().unwrap());
     assert_eq!(status.code, 0, "{}", status.stderr);
-    let logout = Seen::of(margrave(home).arg("logout").output().unwrap());
+    let logout = CommandOutput::of(margrave(home).arg("logout").output().unwrap());
     assert_eq!(logout.code, 0);
     assert!(!saved.exists());
 }
 
 #[test]
-fn a_wrong_token_is_refused_and_the_next_step_shown() {
+fn rejects_a_wrong_token_and_shows_the_next_step() {
     let server = Server::start();
-    let seen = Seen::of(
+    let seen = CommandOutput::of(
         margrave(server.folder.path())
             .args(["app", "list", "--url", &server.url()])
             .env("MARGRAVE_TOKEN", "mgv_wrong")
@@ -37,11 +38,11 @@ fn a_wrong_token_is_refused_and_the_next_step_shown() {
 }
 
 #[test]
-fn a_token_that_does_not_work_is_not_saved() {
+fn does_not_save_an_invalid_token() {
     let server = Server::start();
     let file = server.folder.path().join("wrong");
     std::fs::write(&file, "mgv_wrong").unwrap();
-    let seen = Seen::of(
+    let seen = CommandOutput::of(
         margrave(server.folder.path())
             .args(["login", "--url", &server.url(), "--token-file"])
             .arg(&file)
@@ -59,7 +60,7 @@ fn a_new_token_works_until_it_is_revoked() {
     let with = |secret: &str| {
         let mut command = margrave(server.folder.path());
         command.args(["status", "-q", "--url", &server.url()]).env("MARGRAVE_TOKEN", secret);
-        Seen::of(command.output().unwrap()).code
+        CommandOutput::of(command.output().unwrap()).code
     };
     let secret = token["secret"].as_str().unwrap();
     assert_eq!(with(secret), 0);
@@ -68,7 +69,7 @@ fn a_new_token_works_until_it_is_revoked() {
 }
 
 #[test]
-fn a_command_repeated_with_its_key_answers_the_same_and_does_nothing_more() {
+fn a_repeated_idempotency_key_returns_the_same_result_without_side_effects() {
     let server = Server::start();
     let create = || {
         let mut command = margrave(server.folder.path());
@@ -86,11 +87,11 @@ fn a_command_repeated_with_its_key_answers_the_same_and_does_nothing_more() {
     }
     assert_eq!(server.json(&["group", "show", "presses"])["revision"], 2);
     let other = margrave(server.folder.path())
-        .args(["token", "create", "others", "--idempotency-key", "nightly", "--data"])
+        .args(["token", "create", "external", "--idempotency-key", "nightly", "--data"])
         .arg(server.data())
         .output()
         .unwrap();
-    let seen = Seen::of(other);
+    let seen = CommandOutput::of(other);
     assert_eq!(seen.code, 6, "{}", seen.stderr);
     assert!(seen.stderr.contains("was used for another request"), "{}", seen.stderr);
 }

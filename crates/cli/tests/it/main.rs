@@ -1,5 +1,5 @@
-//! The binary as people use it: stdout, stderr and exit code, against a real server.
-#![expect(clippy::unwrap_used, reason = "in the helpers of tests too, what must not happen fails the test")]
+//! Black-box tests of the binary: stdout, stderr and exit code, against a real server.
+#![expect(clippy::unwrap_used, reason = "a panic in a helper fails the test too")]
 
 mod catalog;
 mod config;

@@ -1,4 +1,4 @@
-//! A real registry on a free port, and the clients people pull with.
+//! A real registry on a free port, and common registry clients.
 
 use crate::support::until;
 use std::fmt::Write as _;
@@ -25,7 +25,7 @@ impl Drop for Origin {
 }
 
 impl Origin {
-    /// With a password, and HTTPS from an authority of its own if wanted.
+    /// Starts it with a password, and with HTTPS and its own CA if `tls` is set.
     pub(crate) fn start(tls: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name).display().to_string();
@@ -77,7 +77,7 @@ fn certificates() -> (String, String, String) {
     (ca_pem, leaf.signed_by(&key, &issuer).unwrap().pem(), key.serialize_pem())
 }
 
-/// A program the machine or the cache has.
+/// Finds a program in PATH or in the cache.
 fn tool(name: &str) -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
@@ -88,7 +88,7 @@ fn tool(name: &str) -> PathBuf {
     found.unwrap_or_else(|| panic!("`{name}` is missing: run scripts/tools.sh"))
 }
 
-/// Runs a client in a home of its own and expects it to be content.
+/// Runs a client in its own home folder and expects success.
 pub(crate) fn client(home: &Path, name: &str, arguments: &[&str]) -> String {
     let output = Command::new(tool(name))
         .args(arguments)

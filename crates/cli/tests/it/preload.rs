@@ -1,4 +1,4 @@
-//! A device that is prepared before it is connected: the server signs, the file travels, the workload runs for real.
+//! Preloading: the server signs a file, and the device runs its workload from it without a connection.
 
 use crate::support::{Device, PATIENCE, Server, until};
 use margrave_agent::config::{AgentConfig, ComposeConfig};
@@ -19,7 +19,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The application with its image in the server's own registry, deployed to a device that is off.
+/// Deploys an application with its image in the embedded registry to an offline device.
 fn deployed(server: &Server, port: u16) {
     let samples = server.folder.path().join("samples");
     let built = Command::new(root().join("scripts/samples.sh")).arg("build").arg(&samples).output().unwrap();
@@ -33,14 +33,14 @@ fn deployed(server: &Server, port: u16) {
     let what = format!("{APPLICATION}@1.0.0");
     let deploy = server.run(&["deploy", &what, "--device", "press-07", "--set", name, "--set", &port, "--yes"]);
     assert_eq!(deploy.code, 0, "{}", deploy.stderr);
-    until("the deployment is published", || {
+    until("publication of the deployment", || {
         let client = server.json(&["client", "show", "press-07"]);
         (client["manifestVersion"].as_u64() > Some(1)).then_some(())
     });
 }
 
 fn config(folder: &Path, identity: &Path, docker: &Docker, preload: &Path) -> AgentConfig {
-    // Nobody listens there: the manager and its registry are out of reach.
+    // Nothing listens there: the server and its registry are unreachable.
     let mut config = AgentConfig { server: Some("https://127.0.0.1:9".parse().unwrap()), ..AgentConfig::default() };
     config.state_dir = folder.join("state");
     config.identity.certificate = Some(identity.join("cert.pem"));
@@ -54,7 +54,7 @@ fn config(folder: &Path, identity: &Path, docker: &Docker, preload: &Path) -> Ag
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_prepared_device_runs_its_application_without_a_network() {
+async fn a_preloaded_device_runs_its_application_without_a_network() {
     let mut server = Server::start();
     let port = { TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port() };
     tokio::task::block_in_place(|| deployed(&server, port));
@@ -64,11 +64,11 @@ async fn a_prepared_device_runs_its_application_without_a_network() {
     assert_eq!(report["deployments"], 1, "{report}");
     assert_eq!(report["components"].as_array().unwrap().len(), 1, "{report}");
     assert_eq!(report["images"].as_array().unwrap().len(), 1, "{report}");
-    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600, "it holds sensitive values");
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600, "it contains sensitive values");
     let audit = server.json(&["audit", "list"]);
     let prepared = |record: &&serde_json::Value| record["action"] == "client.preload";
     assert!(audit.as_array().unwrap().iter().any(|record| prepared(&record)), "{audit}");
-    assert_eq!(server.run(&["client", "preload", "nobody", "--out", &path(&file)]).code, 5);
+    assert_eq!(server.run(&["client", "preload", "missing", "--out", &path(&file)]).code, 5);
     assert_eq!(server.run(&["client", "mint", "press-07", "--out", &path(&identity)]).code, 0);
     server.kill();
 
@@ -92,16 +92,16 @@ async fn a_prepared_device_runs_its_application_without_a_network() {
 }
 
 #[test]
-fn a_device_that_was_shut_out_is_not_prepared() {
+fn rejects_a_preload_for_a_decommissioned_client() {
     let server = Server::start();
     let out = server.folder.path().join("x.tar");
     let out = out.to_str().unwrap();
     assert_eq!(server.run(&["client", "accept", "press"]).code, 0);
     let empty = server.json(&["client", "preload", "press", "--out", out]);
     assert_eq!((&empty["manifestVersion"], &empty["deployments"]), (&1.into(), &0.into()), "{empty}");
-    assert_eq!(server.run(&["client", "retire", "press", "--yes"]).code, 0);
+    assert_eq!(server.run(&["client", "decommission", "press", "--yes"]).code, 0);
     let refused = server.run(&["client", "preload", "press", "--out", out]);
     assert_eq!(refused.code, 6);
     assert!(refused.stderr.contains("not accepted"), "{}", refused.stderr);
-    until("nothing half is left", || (!server.folder.path().join("x.part").exists()).then_some(()));
+    until("removal of the partial file", || (!server.folder.path().join("x.part").exists()).then_some(()));
 }

@@ -1,10 +1,10 @@
-//! What is text for people is JSON and YAML for programs.
+//! JSON and YAML output for programs.
 
 use crate::support::{Server, margrave};
 use serde_json::{Value, json};
 
 #[test]
-fn the_authorities_can_be_read_by_programs() {
+fn prints_the_certificate_authorities_as_json_and_yaml() {
     let server = Server::start();
     for what in ["bundle", "https-ca"] {
         let pem = server.run(&["trust", what]).stdout;
@@ -15,10 +15,10 @@ fn the_authorities_can_be_read_by_programs() {
 }
 
 #[test]
-fn the_settings_can_be_read_by_programs() {
+fn prints_settings_as_json() {
     let home = tempfile::tempdir().unwrap();
     let output = margrave(home.path()).args(["config", "reference", "-o", "json"]).output().unwrap();
     let settings: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
-    let data = settings.iter().find(|setting| setting["setting"] == "data_dir").expect("a setting everybody needs");
+    let data = settings.iter().find(|setting| setting["setting"] == "data_dir").expect("a required setting");
     assert!(data["default"].is_string() && !data["meaning"].as_str().unwrap().is_empty(), "{data}");
 }

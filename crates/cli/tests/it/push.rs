@@ -1,7 +1,7 @@
-//! Folders become artifacts: recognised, checked, built the same every time, sent once.
+//! Pushing folders as artifacts: detected, validated, built reproducibly, sent once.
 
 use crate::origin::{Origin, PASSWORD, USER, client};
-use crate::support::{Seen, Server};
+use crate::support::{CommandOutput, Server};
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -75,12 +75,12 @@ fn repositories(server: &Server) -> Vec<String> {
 }
 
 /// With a password on stdin.
-fn with_password(server: &Server, arguments: &[&str], password: &str) -> Seen {
+fn with_password(server: &Server, arguments: &[&str], password: &str) -> CommandOutput {
     let mut child =
         server.command(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // A command that does not want it closes it.
+    // A command that does not read it closes stdin.
     let _ = child.stdin.take().unwrap().write_all(password.as_bytes());
-    Seen::of(child.wait_with_output().unwrap())
+    CommandOutput::of(child.wait_with_output().unwrap())
 }
 
 #[test]
@@ -90,14 +90,14 @@ fn a_package_is_pushed_with_its_components_and_imported() {
     server.run(&["app", "push", text(&folder)]).check(
         0,
         "Pushed chart oci://<address>/mirror/registry.example/charts/press:1.0.0 (<digest>)
-  for devices that ask for oci://registry.example/charts/press:1.0.0
+  mirrors oci://registry.example/charts/press:1.0.0
 Pushed compose oci://<address>/mirror/registry.example/compose/press-stack:1.0.0 (<digest>)
-  for devices that ask for oci://registry.example/compose/press-stack:1.0.0
+  mirrors oci://registry.example/compose/press-stack:1.0.0
 Pushed package oci://<address>/apps/press:1.0.0 (<digest>)
 Imported press 1.0.0.
 ",
         "component elsewhere (oci://other.example/compose/elsewhere:3.0.0) is not in components/ and was not pushed
-See where it fits: margrave app fit press
+Check compatibility: margrave app compatibility press
 ",
     );
     assert_eq!(
@@ -115,11 +115,11 @@ See where it fits: margrave app fit press
     assert_eq!(again["imported"]["added"], false);
     assert_eq!(again["artifacts"][2]["digest"], shown["versions"][0]["packageDigest"]);
 
-    // What has changed needs a new version, or to be asked for.
+    // Changed content needs a new version or --force.
     std::fs::write(folder.join("components/press/values.yaml"), "speed: 2\n").unwrap();
     let seen = server.run(&["app", "push", text(&folder)]);
     assert_eq!(seen.code, 1, "{}", seen.stderr);
-    assert!(seen.stderr.contains("charts/press:1.0.0 is there with other content"), "{}", seen.stderr);
+    assert!(seen.stderr.contains("charts/press:1.0.0 exists with different content"), "{}", seen.stderr);
     let forced = server.json(&["app", "push", text(&folder), "--force"]);
     assert_eq!(forced["artifacts"][0]["manifestSent"], true);
     assert_eq!(forced["artifacts"][1]["manifestSent"], false);
@@ -140,13 +140,13 @@ fn without_import_and_components_only_the_package_is_pushed() {
 }
 
 #[test]
-fn a_broken_folder_is_refused_with_all_problems_and_nothing_is_pushed() {
+fn rejects_an_invalid_folder_with_all_problems_and_pushes_nothing() {
     let server = Server::start();
     let folder = package(&server.folder.path().join("press"), "registry.example");
     std::fs::write(folder.join("components/press/Chart.yaml"), "apiVersion: v1\nname: press\nversion: 1.0.0\n")
         .unwrap();
     std::fs::remove_file(folder.join("components/press-stack/web.env")).unwrap();
-    write(&folder, &[("components/nobody/compose.yaml", COMPOSE)]);
+    write(&folder, &[("components/unused/compose.yaml", COMPOSE)]);
     std::os::unix::fs::symlink("/etc/hostname", folder.join("resources/out.txt")).unwrap();
     let seen = server.run(&["app", "push", text(&folder)]);
     assert_eq!((seen.code, &*seen.stdout), (1, ""), "{}", seen.stderr);
@@ -154,12 +154,12 @@ fn a_broken_folder_is_refused_with_all_problems_and_nothing_is_pushed() {
         "resources/out.txt: is a link out of the folder",
         "components/press/Chart.yaml: `apiVersion` must be `v2`",
         "components/press-stack/compose.yaml: services.web.env_file: `web.env` is not in the folder",
-        "components/nobody: the description names no component `nobody`",
+        "components/unused: the description has no component `unused`",
         "has 4 problems; nothing was pushed",
     ] {
         assert!(seen.stderr.contains(problem), "{problem}: {}", seen.stderr);
     }
-    // A description that is broken as well hides none of them, nor a version that cannot be a tag.
+    // An invalid description does not hide the other problems, nor does a version that cannot be a tag.
     let description = std::fs::read_to_string(folder.join("margo.yaml")).unwrap();
     let broken = description.replacen("\nid: ", "\nid: No_", 1).replacen("version: ", "version: of ", 1);
     std::fs::write(folder.join("margo.yaml"), broken).unwrap();
@@ -170,7 +170,7 @@ fn a_broken_folder_is_refused_with_all_problems_and_nothing_is_pushed() {
         "resources/out.txt: is a link out of the folder",
         "components/press/Chart.yaml: `apiVersion` must be `v2`",
         "components/press-stack/compose.yaml: services.web.env_file: `web.env` is not in the folder",
-        "components/nobody: the description names no component `nobody`",
+        "components/unused: the description has no component `unused`",
         "has 6 problems; nothing was pushed",
     ] {
         assert!(seen.stderr.contains(problem), "{problem}: {}", seen.stderr);
@@ -184,15 +184,15 @@ fn a_broken_folder_is_refused_with_all_problems_and_nothing_is_pushed() {
     std::fs::create_dir(&empty).unwrap();
     let seen = server.run(&["app", "push", text(&empty)]);
     assert!(seen.stderr.contains("neither margo.yaml"), "{}", seen.stderr);
-    // A version that is not the one the description wants.
+    // A version other than the one in the description.
     let folder = package(&server.folder.path().join("other"), "registry.example");
     std::fs::write(folder.join("components/press/Chart.yaml"), CHART.replace("1.0.0", "1.0.1")).unwrap();
     let seen = server.run(&["app", "push", text(&folder)]);
-    assert!(seen.stderr.contains("its version is `1.0.1`, but the description wants `1.0.0`"), "{}", seen.stderr);
+    assert!(seen.stderr.contains("its version is `1.0.1`, but the description requires `1.0.0`"), "{}", seen.stderr);
 }
 
 #[test]
-fn helm_and_oras_pull_what_was_pushed_to_a_registry_of_ones_own() {
+fn helm_and_oras_pull_artifacts_pushed_to_an_external_registry() {
     let server = Server::start();
     let origin = Origin::start(false);
     let host = origin.host();
@@ -236,14 +236,14 @@ fn helm_and_oras_pull_what_was_pushed_to_a_registry_of_ones_own() {
     assert!(seen.stdout.contains("Pushed compose oci://<address>/compose/press-stack:1.0.0"), "{}", seen.stdout);
     let seen = push(&folder, &to("apps/press:9.9.9"), &["--no-import"]);
     assert!(seen.code == 1 && seen.stderr.contains("the tag must be the version"), "{}", seen.stderr);
-    // A component that belongs elsewhere is not pushed with these credentials.
+    // A component of another registry is not pushed with these credentials.
     let folder = package(&server.folder.path().join("foreign"), "registry.example");
     let seen = push(&folder, &to("apps/press"), &["--no-import"]);
     assert!(seen.code == 1 && seen.stderr.contains("names registry `registry.example`"), "{}", seen.stderr);
 }
 
 #[test]
-fn a_registry_with_a_password_and_an_authority_of_its_own_is_pushed_to() {
+fn pushes_to_a_registry_with_a_password_and_its_own_ca() {
     let server = Server::start();
     let origin = Origin::start(true);
     let chart = write(&server.folder.path().join("chart"), &[("Chart.yaml", CHART)]);
@@ -259,8 +259,8 @@ fn a_registry_with_a_password_and_an_authority_of_its_own_is_pushed_to() {
     assert!(blind.code == 3 && blind.stderr.contains("cannot be reached"), "{}", blind.stderr);
     let wrong = push(&login, "guess");
     assert!(wrong.code == 4 && wrong.stderr.contains("refused the username"), "{}", wrong.stderr);
-    let nobody = push(&["--registry-ca", &ca], "");
-    assert!(nobody.code == 4 && nobody.stderr.contains("wants a username"), "{}", nobody.stderr);
+    let anonymous = push(&["--registry-ca", &ca], "");
+    assert!(anonymous.code == 4 && anonymous.stderr.contains("requires a username"), "{}", anonymous.stderr);
     let seen = push(&login, PASSWORD);
     assert_eq!(seen.code, 0, "{}", seen.stderr);
     let again = push(&login, PASSWORD);
@@ -284,7 +284,7 @@ fn every_sample_is_pushed_with_its_components() {
 const OBJECTS: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: press }\n";
 
 #[test]
-fn manifests_are_pushed_as_a_component_or_by_themselves() {
+fn pushes_manifests_as_a_component_or_separately() {
     // CR-01
     let server = Server::start();
     let description = "apiVersion: v1
@@ -320,7 +320,7 @@ deploymentProfiles:
     assert_eq!(pushed["artifacts"][0]["digest"].as_str().map(str::len), Some("sha256:".len() + 64));
     assert!(repositories(&server).contains(&"manifests/press".to_owned()));
 
-    // What is wrong is told, and nothing is pushed.
+    // Problems are reported, and nothing is pushed.
     std::fs::write(alone.join("manifests/more.yaml"), "kind: Service\n").unwrap();
     let seen = server.run(&["app", "push", text(&alone), "--version", "2.2.0"]);
     assert!(seen.stderr.contains("manifests/more.yaml: Service has no `apiVersion`"), "{}", seen.stderr);

@@ -1,10 +1,10 @@
 //! Starting and stopping the server from the command line.
 
-use crate::support::{Seen, Server, margrave, until};
+use crate::support::{CommandOutput, Server, margrave, until};
 use std::io::Write as _;
 
 #[test]
-fn a_fresh_server_says_where_it_listens_and_what_to_do_next() {
+fn a_new_server_prints_its_addresses_and_next_steps() {
     let server = Server::start();
     let log = server.log();
     for line in ["devices    https://127.0.0.1:", "operators  http://127.0.0.1:", "Next, in another terminal:"] {
@@ -14,24 +14,24 @@ fn a_fresh_server_says_where_it_listens_and_what_to_do_next() {
 }
 
 #[test]
-fn a_server_stops_gracefully_when_told() {
+fn stops_gracefully_on_sigterm() {
     let mut server = Server::start();
     assert_eq!(server.terminate(), 0);
-    assert!(server.log().contains("Stopping; requests under way are finished first."));
+    assert!(server.log().contains("Stopping; finishing open requests first."));
 }
 
 #[test]
-fn a_hangup_reloads_and_the_server_goes_on() {
+fn sighup_reloads_without_stopping_the_server() {
     let server = Server::start();
     server.signal(rustix::process::Signal::HUP);
-    until("word about the reload", || server.log().contains("trust anchors").then_some(()));
+    until("log line about the reload", || server.log().contains("trust anchors").then_some(()));
     assert_eq!(server.run(&["status"]).code, 0);
 }
 
 #[test]
-fn a_second_server_on_the_same_folder_is_refused() {
+fn rejects_a_second_server_on_the_same_data_folder() {
     let server = Server::start();
-    let seen = Seen::of(
+    let seen = CommandOutput::of(
         server
             .command(&["serve", "--operators", "127.0.0.1:0", "--devices", "127.0.0.1:0", "--trust", "127.0.0.1:0"])
             .output()
@@ -42,21 +42,21 @@ fn a_second_server_on_the_same_folder_is_refused() {
 }
 
 #[test]
-fn a_configuration_with_an_unknown_setting_is_refused_with_its_line() {
+fn rejects_an_unknown_setting_with_its_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("margrave.toml");
-    std::fs::write(&file, "silent_after = \"5m\"\nsilent_befor = \"5m\"\n").unwrap();
-    let seen = Seen::of(margrave(folder.path()).args(["config", "check"]).arg(&file).output().unwrap());
+    std::fs::write(&file, "offline_after = \"5m\"\noffline_befor = \"5m\"\n").unwrap();
+    let seen = CommandOutput::of(margrave(folder.path()).args(["config", "check"]).arg(&file).output().unwrap());
     assert_eq!(seen.code, 2);
     assert!(seen.stderr.contains("line 2"), "{}", seen.stderr);
-    assert!(seen.stderr.contains("silent_befor"), "{}", seen.stderr);
-    std::fs::write(&file, "silent_after = \"5m\"\n").unwrap();
-    let seen = Seen::of(margrave(folder.path()).args(["config", "check"]).arg(&file).output().unwrap());
+    assert!(seen.stderr.contains("offline_befor"), "{}", seen.stderr);
+    std::fs::write(&file, "offline_after = \"5m\"\n").unwrap();
+    let seen = CommandOutput::of(margrave(folder.path()).args(["config", "check"]).arg(&file).output().unwrap());
     assert_eq!(seen.code, 0, "{}", seen.stderr);
 }
 
 #[test]
-fn the_doctor_passes_a_healthy_server_and_fails_an_unreachable_one() {
+fn doctor_passes_for_a_healthy_server_and_fails_for_an_unreachable_one() {
     let mut server = Server::start();
     let seen = server.run(&["doctor"]);
     assert_eq!(seen.code, 0, "{}", seen.stdout);
@@ -75,7 +75,7 @@ fn the_doctor_passes_a_healthy_server_and_fails_an_unreachable_one() {
 }
 
 #[test]
-fn a_log_as_text_has_colours_at_a_terminal_only() {
+fn text_logs_have_colors_only_at_a_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let serve = |folder: &std::path::Path| {
         let mut command = margrave(folder);
@@ -94,8 +94,8 @@ fn a_log_as_text_has_colours_at_a_terminal_only() {
     assert!(!said.contains('\u{1b}'), "{said}");
     child.kill().unwrap();
     child.wait().unwrap();
-    // `script` gives it a terminal of its own.
-    for (no_colour, coloured) in [("", true), ("1", false)] {
+    // `script` gives it its own terminal.
+    for (no_color, colored) in [("", true), ("1", false)] {
         let folder = tempfile::tempdir().unwrap();
         let inner = serve(folder.path());
         let words = [inner.get_program()].into_iter().chain(inner.get_args()).map(|word| word.to_str().unwrap());
@@ -104,7 +104,7 @@ fn a_log_as_text_has_colours_at_a_terminal_only() {
         let mut script = std::process::Command::new("script")
             .args(["-qec", &line, "/dev/null"])
             .env("TERM", "xterm")
-            .env("NO_COLOR", no_colour)
+            .env("NO_COLOR", no_color)
             .stdin(std::process::Stdio::piped())
             .stdout(std::fs::File::create(&screen).unwrap())
             .spawn()
@@ -115,8 +115,8 @@ fn a_log_as_text_has_colours_at_a_terminal_only() {
         });
         // Ctrl-C ends the server, and with it `script`.
         script.stdin.take().unwrap().write_all(b"\x03").unwrap();
-        until("end of the server", || script.try_wait().unwrap());
+        until("exit of the server", || script.try_wait().unwrap());
         let lines: String = said.lines().filter(|line| line.contains("INFO")).collect();
-        assert_eq!(lines.contains('\u{1b}'), coloured, "NO_COLOR={no_colour}: {said}");
+        assert_eq!(lines.contains('\u{1b}'), colored, "NO_COLOR={no_color}: {said}");
     }
 }

@@ -1,24 +1,25 @@
-//! Completions that a real shell takes, man pages that a real formatter takes.
+//! Completion scripts with a real shell, man pages with a real formatter.
 
-use crate::support::{Seen, margrave};
+use crate::support::{CommandOutput, margrave};
 use std::path::Path;
 use std::process::Command;
 
 fn script(program: &str, shell: &str) -> String {
     let home = tempfile::tempdir().unwrap();
-    let seen = Seen::of(margrave(home.path()).args(["completions", shell, "--program", program]).output().unwrap());
+    let seen =
+        CommandOutput::of(margrave(home.path()).args(["completions", shell, "--program", program]).output().unwrap());
     assert_eq!((seen.code, &*seen.stderr), (0, ""));
     seen.stdout
 }
 
-/// What bash offers for a line, by the script alone.
+/// The completions that bash offers for a line with this script.
 fn offered(program: &str, words: &[&str]) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("completion.bash");
     std::fs::write(&file, script(program, "bash")).unwrap();
     let line: Vec<_> = words.iter().map(|word| format!("'{word}'")).collect();
     let (last, before) = (line.len() - 1, line.len().saturating_sub(2));
-    // The last line of the script says which function completes the program.
+    // The last line of the script names the completion function.
     let find = format!("$(complete -p {program} | sed -n 's/.* -F \\([^ ]*\\) .*/\\1/p')");
     let test = format!(
         "source '{}' || exit 1\nCOMP_WORDS=({})\nCOMP_CWORD={last}\n{find} {program} \"${{COMP_WORDS[{last}]}}\" \
@@ -36,13 +37,13 @@ fn offered(program: &str, words: &[&str]) -> Vec<String> {
 fn bash_completes_commands_flags_and_values() {
     assert_eq!(offered("margrave", &["margrave", "deplo"]), ["deploy", "deployment", "deployments"]);
     assert_eq!(offered("margrave", &["margrave", "config", ""]).iter().filter(|word| *word == "check").count(), 1);
-    assert!(offered("margrave", &["margrave", "deploy", "--skip"]).contains(&"--skip-unfit".to_owned()));
+    assert!(offered("margrave", &["margrave", "deploy", "--skip"]).contains(&"--skip-incompatible".to_owned()));
     assert_eq!(offered("margrave", &["margrave", "status", "-o", "js"]), ["json"]);
     assert_eq!(offered("margrave-agent", &["margrave-agent", "expl"]), ["explain"]);
 }
 
 #[test]
-fn other_shells_get_a_script_of_their_own() {
+fn prints_completion_scripts_for_other_shells() {
     for (shell, mark) in
         [("zsh", "#compdef margrave"), ("fish", "complete -c margrave"), ("powershell", "Register-ArgumentCompleter")]
     {
@@ -51,7 +52,7 @@ fn other_shells_get_a_script_of_their_own() {
         assert!(script.contains("deployment"), "{shell}");
     }
     let home = tempfile::tempdir().unwrap();
-    let seen = Seen::of(margrave(home.path()).args(["completions", "csh"]).output().unwrap());
+    let seen = CommandOutput::of(margrave(home.path()).args(["completions", "csh"]).output().unwrap());
     assert_eq!(seen.code, 2);
     assert!(seen.stderr.contains("possible values: bash"), "{}", seen.stderr);
 }
@@ -67,10 +68,10 @@ fn pages(folder: &Path) -> Vec<String> {
 fn man_pages_of_every_command_are_formatted_without_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("share/man1");
-    let seen = Seen::of(margrave(folder.path()).args(["man", "--out"]).arg(&out).output().unwrap());
+    let seen = CommandOutput::of(margrave(folder.path()).args(["man", "--out"]).arg(&out).output().unwrap());
     assert_eq!((seen.code, &*seen.stdout), (0, ""), "{}", seen.stderr);
     let names = pages(&out);
-    for page in ["margrave.1", "margrave-deploy.1", "margrave-config-check.1", "margrave-agent-enrol.1"] {
+    for page in ["margrave.1", "margrave-deploy.1", "margrave-config-check.1", "margrave-agent-enroll.1"] {
         assert!(names.iter().any(|name| name == page), "{page} is not among {names:?}");
     }
     for name in &names {
@@ -82,20 +83,21 @@ fn man_pages_of_every_command_are_formatted_without_a_warning() {
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.contains("NAME") && text.contains("SYNOPSIS"), "{name}");
     }
-    // Made twice, the pages are the same: packages can be reproduced.
+    // The pages are reproducible.
     let again = folder.path().join("again");
-    assert_eq!(Seen::of(margrave(folder.path()).args(["man", "--out"]).arg(&again).output().unwrap()).code, 0);
+    assert_eq!(CommandOutput::of(margrave(folder.path()).args(["man", "--out"]).arg(&again).output().unwrap()).code, 0);
     for name in &names {
         assert_eq!(std::fs::read(out.join(name)).unwrap(), std::fs::read(again.join(name)).unwrap(), "{name}");
     }
 }
 
 #[test]
-fn man_pages_need_a_folder_that_can_be_written_to() {
+fn reports_a_man_page_folder_that_is_not_writable() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("file"), "").unwrap();
-    let seen =
-        Seen::of(margrave(folder.path()).args(["man", "--out"]).arg(folder.path().join("file/man")).output().unwrap());
+    let seen = CommandOutput::of(
+        margrave(folder.path()).args(["man", "--out"]).arg(folder.path().join("file/man")).output().unwrap(),
+    );
     assert_eq!(seen.code, 1);
     assert!(seen.stderr.starts_with("error: write man pages to `"), "{}", seen.stderr);
 }

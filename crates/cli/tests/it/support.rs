@@ -1,7 +1,7 @@
-//! A server of its own for each test, the binary, and devices made of the real agent.
+//! A separate server for each test, the binary, and devices with the real agent.
 
 use margrave_agent::config::{AgentConfig, TrustConfig};
-use margrave_agent::enrol::enrol;
+use margrave_agent::enroll::enroll;
 use margrave_agent::runtimes::simulated::Simulated;
 use margrave_agent::{SystemClock, run};
 use regex::Regex;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-/// Everything a test waits for comes much sooner; this only keeps a broken one from hanging.
+/// Upper bound for waits, so that a broken test does not hang.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 
@@ -34,25 +34,25 @@ pub(crate) fn samples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../samples").canonicalize().unwrap()
 }
 
-/// The binary in a clean environment: nobody logged in, nothing set.
+/// The binary in a clean environment: no saved login, no variables.
 pub(crate) fn margrave(home: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_margrave"));
     command.env_clear().env("XDG_CONFIG_HOME", home).current_dir(samples().parent().unwrap()).stdin(Stdio::null());
     command
 }
 
-/// What came out, with everything that differs from run to run replaced.
+/// The output, with everything that differs between runs replaced.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct CommandOutput {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Seen {
+impl CommandOutput {
     pub(crate) fn of(output: Output) -> Self {
         Self {
-            code: output.status.code().expect("it ended by itself"),
+            code: output.status.code().expect("not killed by a signal"),
             stdout: stable(&String::from_utf8(output.stdout).unwrap()),
             stderr: stable(&String::from_utf8(output.stderr).unwrap()),
         }
@@ -101,8 +101,8 @@ impl Server {
     /// Starts with other settings, as TOML.
     pub(crate) fn start_with(settings: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // The samples name a registry that nobody serves; who is to be told so asks for it.
-        let asks = if settings.contains("ask_registries") { "" } else { "[catalog]\nask_registries = false\n" };
+        // The registry named by the samples does not exist; tests that need the check enable it.
+        let asks = if settings.contains("check_registries") { "" } else { "[catalog]\ncheck_registries = false\n" };
         std::fs::write(folder.path().join("config.toml"), format!("{settings}\n{asks}")).unwrap();
         let child = Self::spawn(&folder, ["127.0.0.1:0"; 3]);
         let server = Self { folder, child };
@@ -126,13 +126,13 @@ impl Server {
         until("server", || self.try_run(&["status"]).ok().filter(|output| output.status.success()));
     }
 
-    /// Ends it without a warning.
+    /// Kills it without a graceful shutdown.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Kills the server in the middle of whatever it does, and starts it again on the same data.
+    /// Kills the server and starts it again on the same data.
     pub(crate) fn kill_and_start_again(&mut self) {
         self.kill();
         self.start_again();
@@ -180,8 +180,8 @@ impl Server {
         self.command(arguments).output()
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Seen {
-        Seen::of(self.try_run(arguments).unwrap())
+    pub(crate) fn run(&self, arguments: &[&str]) -> CommandOutput {
+        CommandOutput::of(self.try_run(arguments).unwrap())
     }
 
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
@@ -190,10 +190,10 @@ impl Server {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// Asks the server to stop, as an init system would, and says how it ended.
+    /// Stops the server like an init system and returns the exit code.
     pub(crate) fn terminate(&mut self) -> i32 {
         self.signal(rustix::process::Signal::TERM);
-        until("end of the server", || self.child.try_wait().unwrap()).code().expect("it ended by itself")
+        until("exit of the server", || self.child.try_wait().unwrap()).code().expect("not killed by a signal")
     }
 
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
@@ -209,14 +209,14 @@ impl Drop for Server {
     }
 }
 
-/// The real agent with a real identity; only its runtime is made up. Stops with the test.
+/// The real agent with a real identity; only its runtime is simulated. Stops with the test.
 pub(crate) struct Device {
     stop: CancellationToken,
     _runtime: tokio::runtime::Runtime,
 }
 
 impl Device {
-    /// `script` says how the simulated runtime behaves.
+    /// `script` controls the simulated runtime.
     pub(crate) fn start(server: &Server, id: &str, memory: &str, script: &str) -> Self {
         let folder = server.folder.path().join("devices").join(id);
         std::fs::create_dir_all(&folder).unwrap();
@@ -225,7 +225,7 @@ impl Device {
         let script_path = folder.join("script.toml");
         std::fs::File::create(&script_path).unwrap().write_all(script.as_bytes()).unwrap();
         assert_eq!(server.run(&["client", "accept", id]).code, 0);
-        let token = server.json(&["client", "enrol-token", id]);
+        let token = server.json(&["client", "enrollment-token", id]);
         let text = |name: &str| token[name].as_str().unwrap().to_owned();
         let mut config = AgentConfig { state_dir: folder.join("state"), ..AgentConfig::default() };
         config.trust = TrustConfig {
@@ -240,7 +240,7 @@ impl Device {
         config.poll.start_spread = Duration::ZERO;
         config.simulated.script = Some(script_path.clone());
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        runtime.block_on(enrol(&config, &text("token").into(), false, Arc::new(SystemClock))).unwrap();
+        runtime.block_on(enroll(&config, &text("token").into(), false, Arc::new(SystemClock))).unwrap();
         std::fs::create_dir_all(&config.state_dir).unwrap();
         let simulated = Arc::new(Simulated::open(&config.state_dir, Some(script_path)).unwrap());
         let stop = CancellationToken::new();

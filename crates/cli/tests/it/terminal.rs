@@ -1,4 +1,4 @@
-//! At a terminal, what is missing is asked. `script` gives the command a terminal of its own.
+//! Prompts at a terminal. `script` gives the command its own terminal.
 
 use crate::support::{Device, PATIENCE, Server, until};
 use serde_json::json;
@@ -19,7 +19,7 @@ impl Terminal {
     pub(crate) fn start(server: &Server, arguments: &[&str]) -> Self {
         let inner = server.command(arguments);
         let line = [inner.get_program()].into_iter().chain(inner.get_args()).map(|word| word.to_str().unwrap());
-        // `exec`: a shell that stays would get the Ctrl-C as well, and some then end with 130 whatever the command did.
+        // `exec`, because a remaining shell would receive Ctrl-C too, and some shells then exit with 130.
         let line = format!("exec {}", line.collect::<Vec<_>>().join(" "));
         let mut script = Command::new("script")
             .args(["-qec", &line, "/dev/null"])
@@ -55,12 +55,12 @@ impl Terminal {
         self.keys.write_all(key.as_bytes()).unwrap();
     }
 
-    /// As [`Self::expect`], for keys that are not to be seen: they are pressed once the terminal shows none.
+    /// Like [`Self::expect`], for hidden input: presses the keys once the terminal has disabled echo.
     #[track_caller]
     pub(crate) fn expect_hidden(&mut self, text: &str, key: &str) {
         self.expect(text, "");
         let own = self.script.id();
-        until("the terminal hides what is typed", || {
+        until("echo turned off", || {
             let child = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children")).ok()?;
             let terminal = std::fs::read_link(format!("/proc/{}/fd/0", child.split_whitespace().next()?)).ok()?;
             let settings = Command::new("stty").arg("-aF").arg(terminal).output().ok()?;
@@ -69,19 +69,19 @@ impl Terminal {
         self.keys.write_all(key.as_bytes()).unwrap();
     }
 
-    /// What the screen has shown so far.
+    /// The screen output so far.
     pub(crate) fn seen(&self) -> &str {
         &self.seen
     }
 
-    /// Waits for the end of the command; its exit code.
+    /// Waits for the command and returns its exit code.
     pub(crate) fn end(mut self) -> i32 {
-        until("end of the command", || self.script.try_wait().unwrap()).code().expect("it ended by itself")
+        until("exit of the command", || self.script.try_wait().unwrap()).code().expect("not killed by a signal")
     }
 }
 
 #[test]
-fn questions_are_asked_by_section_with_rules_and_wrong_answers_again() {
+fn prompts_by_section_with_rules_and_repeats_for_invalid_values() {
     let server = Server::with_samples();
     let _device = Device::start(&server, "press", "8Gi", "");
     let mut terminal = Terminal::start(&server, &["deploy", "vibration-analytics", "--device", "press"]);
@@ -89,7 +89,7 @@ fn questions_are_asked_by_section_with_rules_and_wrong_answers_again() {
     terminal.expect("Machine", "");
     terminal.expect("one of class-1, class-2, class-3, class-4", "");
     terminal.expect("class-4", "\x1b[B\r");
-    terminal.expect("space marks, enter confirms", "");
+    terminal.expect("space selects, enter confirms", "");
     terminal.expect("fan", "\r");
     terminal.expect("Measuring", "");
     terminal.expect("6400", "\r");
@@ -98,12 +98,12 @@ fn questions_are_asked_by_section_with_rules_and_wrong_answers_again() {
     terminal.expect("Limits", "");
     terminal.expect("(2.8)", "\r");
     terminal.expect("(7.1)", "\r");
-    // PRM-07: refused by the server, asked again.
+    // PRM-07: the server rejects the value, the command prompts again.
     terminal.expect("retentionDays: ", "");
     terminal.expect("at most 730, is 900", "");
     terminal.expect("(90)", "30\r");
-    terminal.expect("Installs vibration-analytics 2.3.0 on 1 device(s).", "");
-    terminal.expect("Go on?", "y");
+    terminal.expect("Installs vibration-analytics 2.3.0 on 1 device.", "");
+    terminal.expect("Continue?", "y");
     assert_eq!(terminal.end(), 0);
     let deployments = server.json(&["deployment", "list"]);
     assert_eq!(deployments[0]["values"]["machineClass"], "class-2");
@@ -112,27 +112,27 @@ fn questions_are_asked_by_section_with_rules_and_wrong_answers_again() {
 }
 
 #[test]
-fn a_removal_is_asked_for_and_enter_means_no() {
+fn prompts_before_a_removal_and_defaults_to_no() {
     let server = Server::with_samples();
     let _press = Device::start(&server, "press", "8Gi", "");
     let deploy = ["deploy", "vibration-analytics", "--all", "--set", "machineClass=class-2", "--wait"];
     assert_eq!(server.run(&deploy).code, 0);
     let remove = ["deployment", "remove", "--app", "vibration-analytics", "--all"];
     let mut terminal = Terminal::start(&server, &remove);
-    terminal.expect("Remove vibration-analytics from 1 device(s)?", "\r");
+    terminal.expect("Remove vibration-analytics from 1 device?", "\r");
     terminal.expect("nothing was changed", "");
     assert_eq!(terminal.end(), 1);
     assert_eq!(server.json(&["deployment", "list"])[0]["desired"], "present");
     let mut terminal = Terminal::start(&server, &remove);
-    terminal.expect("Remove vibration-analytics from 1 device(s)?", "y");
+    terminal.expect("Remove vibration-analytics from 1 device?", "y");
     assert_eq!(terminal.end(), 0);
     until("removal", || (server.json(&["deployment", "list"]) == json!([])).then_some(()));
 }
 
 #[test]
-fn a_terminal_that_reports_no_width_gets_whole_words() {
+fn does_not_wrap_words_at_a_terminal_without_width() {
     let server = Server::with_samples();
-    // The terminal of `script` has zero columns when its own input is none.
+    // The terminal of `script` has zero columns if its input is not a terminal.
     let mut terminal = Terminal::start(&server, &["app", "list"]);
     terminal.expect("vibration-analytics", "");
     terminal.expect("Margrave Samples", "");

@@ -1,4 +1,4 @@
-//! Follows docs/guides/tutorial.md with a real Docker engine and a real cluster: every `sh` block of it is run as it is.
+//! Follows docs/guides/tutorial.md with a real Docker engine and a real cluster: runs every `sh` block unchanged.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -8,7 +8,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
-/// Where the second part begins.
+/// Start of the second part.
 const ON_KUBERNETES: &str = "\n## On Kubernetes\n";
 
 fn root() -> PathBuf {
@@ -22,13 +22,13 @@ fn parts() -> (String, String) {
     (first.to_owned(), second.to_owned())
 }
 
-/// The blocks that a reader types, in order.
+/// The commands of the reader, in order.
 fn blocks(text: &str) -> Vec<String> {
     let parts = text.split("\n```sh\n").skip(1);
     parts.map(|part| part.split("\n```").next().unwrap().to_owned()).collect()
 }
 
-/// The reader's folder: programs and samples where `make demo` puts them.
+/// The reader's folder, with programs and samples where `make demo` puts them.
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let work = folder.path();
@@ -43,7 +43,7 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// The agent beside `margrave`; a run of all tests has built it.
+/// The agent next to `margrave`; a run of all tests builds it.
 fn agent(margrave: &Path) -> PathBuf {
     let agent = margrave.with_file_name("margrave-agent");
     if !agent.exists() {
@@ -57,7 +57,7 @@ fn agent(margrave: &Path) -> PathBuf {
 /// `make demo`, with a small fleet.
 struct Demo {
     child: Child,
-    /// Held, so that it can go on speaking.
+    /// Kept open, so that the demo can continue writing.
     _words: BufReader<ChildStderr>,
 }
 
@@ -73,12 +73,12 @@ impl Demo {
             .spawn()
             .unwrap();
         let mut words = BufReader::new(child.stderr.take().unwrap());
-        let mut told = String::new();
-        while !told.contains("\nCtrl-C stops everything") {
-            let more = words.read_line(&mut told).unwrap();
-            assert!(more > 0, "the demo ended: {told}");
+        let mut output = String::new();
+        while !output.contains("\nCtrl-C stops everything") {
+            let more = words.read_line(&mut output).unwrap();
+            assert!(more > 0, "the demo ended: {output}");
         }
-        (Self { child, _words: words }, told)
+        (Self { child, _words: words }, output)
     }
 }
 
@@ -90,9 +90,9 @@ impl Drop for Demo {
     }
 }
 
-/// Types all of it into a shell of the reader, who has a program.
+/// Runs a script in a shell with `program` in its PATH.
 fn follow(work: &Path, program: &str, script: &str, environment: &[(&str, &OsStr)]) {
-    // What is left running when a line fails would keep the output open, and the test waiting.
+    // Background jobs left after a failed line would keep the output open and block the test.
     let script = format!("set -euo pipefail\nset -x\ntrap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n{script}\n");
     let path = format!("{}:{}", tool(program).parent().unwrap().display(), std::env::var("PATH").unwrap());
     let mut shell = Command::new("bash");
@@ -110,8 +110,8 @@ fn follow(work: &Path, program: &str, script: &str, environment: &[(&str, &OsStr
 async fn the_tutorial_deploys_a_sample_and_opens_it() {
     let folder = folder();
     let docker = Docker::start().await;
-    let (_demo, told) = Demo::start(folder.path(), &docker.socket());
-    assert!(told.contains("this machine is a device as well"), "Docker was not found:\n{told}");
+    let (_demo, output) = Demo::start(folder.path(), &docker.socket());
+    assert!(output.contains("this machine is a device too"), "Docker was not found:\n{output}");
     let blocks = blocks(&parts().0);
     assert!(blocks.len() >= 6, "the tutorial has only {} blocks", blocks.len());
     let host = format!("unix://{}", docker.socket().display());
@@ -123,8 +123,8 @@ async fn the_second_part_runs_manifests_on_a_cluster_without_docker() {
     let folder = folder();
     let cluster = Cluster::start().await;
     cluster.load_archive(&folder.path().join("target/samples/images/shift-board-1.0.0.tar"));
-    let (_demo, told) = Demo::start(folder.path(), &folder.path().join("no-engine.sock"));
-    assert!(!told.contains("this machine is a device as well"), "{told}");
+    let (_demo, output) = Demo::start(folder.path(), &folder.path().join("no-engine.sock"));
+    assert!(!output.contains("this machine is a device too"), "{output}");
     let (first, second) = parts();
     let margrave = blocks(&first).remove(0);
     let margrave = margrave.lines().find(|line| line.starts_with("margrave()")).unwrap().to_owned();

@@ -1,4 +1,4 @@
-use super::{Ingredients, NAME_CHARS_MAX, assemble, kubernetes_name};
+use super::{AssembleInput, NAME_CHARS_MAX, assemble, kubernetes_name};
 use crate::policy::Policy;
 use indexmap::IndexMap;
 use margo::constraints::DeviceConstraints;
@@ -76,7 +76,7 @@ fn assembled(parameters: IndexMap<String, ParameterValue>) -> margo::deployment:
     let (description, profile) = (description(), profile());
     let target: DeviceTarget = "gateway/press-07".parse().unwrap();
     let id: DeploymentId = ID.parse().unwrap();
-    assemble(Ingredients {
+    assemble(AssembleInput {
         id,
         target: &target,
         description: &description,
@@ -100,7 +100,7 @@ fn copies_constraints_unmodified() {
 
 // EXT-03
 #[test]
-fn copies_profile_and_component_extensions_and_leaves_those_of_the_root_behind() {
+fn copies_profile_and_component_extensions_but_not_root_extensions() {
     let deployment = assembled(IndexMap::new());
     assert_eq!(deployment.spec.deployment_profile.extensions, extensions("x-profile-extensions"));
     assert_eq!(deployment.spec.deployment_profile.components[0].extensions, extensions("x-database-extensions"));
@@ -109,7 +109,7 @@ fn copies_profile_and_component_extensions_and_leaves_those_of_the_root_behind()
 
 // PRM-03
 #[test]
-fn keeps_only_targets_that_reach_a_component_of_the_profile() {
+fn keeps_only_targets_of_components_in_the_profile() {
     let parameters = IndexMap::from([
         ("both".to_owned(), parameter(&[("a.b", &["database", "elsewhere"]), ("ENV", &["elsewhere"])])),
         ("foreign".to_owned(), parameter(&[("X", &["elsewhere"])])),
@@ -124,7 +124,7 @@ fn keeps_only_targets_that_reach_a_component_of_the_profile() {
 
 // DEP-01, DS-04
 #[test]
-fn carries_the_ids_it_was_given() {
+fn uses_the_given_ids() {
     let deployment = assembled(IndexMap::new());
     assert_eq!(deployment.id.to_string(), ID);
     assert_eq!(deployment.metadata.device_id.map(|target| target.to_string()), Some("gateway/press-07".to_owned()));
@@ -134,7 +134,7 @@ fn carries_the_ids_it_was_given() {
 }
 
 #[test]
-fn names_an_application_of_dashes_all_the_same() {
+fn names_an_application_id_of_only_dashes() {
     let name = |application: &str| kubernetes_name(&application.parse().unwrap(), ID.parse().unwrap());
     assert_eq!(name("---"), "application-a3e2f5dc");
     assert_eq!(name("-a-"), "a-a3e2f5dc");

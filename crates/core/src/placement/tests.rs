@@ -1,9 +1,13 @@
-use super::{ProfileFit, decide};
-use margo::constraints::{Fit, Outcome};
+use super::{ProfileCompatibility, decide};
+use margo::constraints::{CompatibilityCheck, Outcome};
 use margo::description::ProfileType;
 
-fn fit(profile: &str, outcome: Outcome) -> ProfileFit {
-    ProfileFit { profile: profile.into(), profile_type: ProfileType::Helm, fit: Fit { outcome, reasons: vec![] } }
+fn fit(profile: &str, outcome: Outcome) -> ProfileCompatibility {
+    ProfileCompatibility {
+        profile: profile.into(),
+        profile_type: ProfileType::Helm,
+        fit: CompatibilityCheck { outcome, reasons: vec![] },
+    }
 }
 
 fn check(outcomes: &[Outcome], expected: Outcome, chosen: Option<&str>) {
@@ -16,14 +20,14 @@ fn check(outcomes: &[Outcome], expected: Outcome, chosen: Option<&str>) {
 
 // CON-02
 #[test]
-fn chooses_the_first_profile_that_fits() {
+fn selects_the_first_compatible_profile() {
     check(&[Outcome::No, Outcome::Yes, Outcome::Yes], Outcome::Yes, Some("p1"));
     check(&[Outcome::Unknown, Outcome::Yes], Outcome::Yes, Some("p1"));
 }
 
 // CON-02
 #[test]
-fn never_chooses_a_profile_that_only_might_fit() {
+fn never_selects_a_profile_of_unknown_compatibility() {
     check(&[Outcome::No, Outcome::Unknown], Outcome::Unknown, None);
     check(&[Outcome::No, Outcome::No], Outcome::No, None);
     check(&[], Outcome::No, None);

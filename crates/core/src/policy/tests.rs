@@ -2,7 +2,7 @@ use super::*;
 use serde_json::json;
 
 #[test]
-fn every_policy_is_read_as_it_was_written() {
+fn policies_round_trip() {
     for drift in Drift::ALL {
         for on_failure in OnFailure::ALL {
             for on_removal in OnRemoval::ALL {
@@ -12,8 +12,8 @@ fn every_policy_is_read_as_it_was_written() {
                     policy.write(&mut extensions);
                     assert_eq!(Policy::read(&extensions), policy);
                     assert_eq!(extensions.is_empty(), policy.is_default());
-                    let text = Wish::from(policy).to_text();
-                    assert_eq!(Wish::parse(&text).map(|wish| wish.over(Policy::default())), Some(policy));
+                    let text = PolicyUpdate::from(policy).to_text();
+                    assert_eq!(PolicyUpdate::parse(&text).map(|wish| wish.over(Policy::default())), Some(policy));
                 }
             }
         }
@@ -21,38 +21,38 @@ fn every_policy_is_read_as_it_was_written() {
 }
 
 #[test]
-fn words_nobody_knows_are_taken_as_not_said() {
+fn ignores_unknown_policy_values() {
     // EXT-02
     let extensions = Extensions::from([(
         EXTENSION.to_owned(),
-        json!({"policy": {"drift": "dance", "onFailure": "hold", "more": 1}}),
+        json!({"policy": {"drift": "dance", "onFailure": "stop", "more": 1}}),
     )]);
-    assert_eq!(Policy::read(&extensions), Policy { on_failure: OnFailure::Hold, ..Policy::default() });
+    assert_eq!(Policy::read(&extensions), Policy { on_failure: OnFailure::Stop, ..Policy::default() });
     let odd = Extensions::from([(EXTENSION.to_owned(), json!({"policy": [1]}))]);
     assert_eq!(Policy::read(&odd), Policy::default());
 }
 
 #[test]
-fn other_members_of_the_extension_stay() {
+fn keeps_other_members_of_the_extension() {
     let mut extensions = Extensions::from([(EXTENSION.to_owned(), json!({"other": 1, "policy": {"drift": "report"}}))]);
     Policy::default().write(&mut extensions);
     assert_eq!(extensions[EXTENSION], json!({"other": 1}));
 }
 
 #[test]
-fn a_wrong_word_is_refused_with_the_right_ones() {
+fn rejects_an_unknown_value_with_the_allowed_ones() {
     let error = "fix".parse::<Drift>().unwrap_err();
     assert_eq!(error.to_string(), "`fix` is not one of correct, report, ignore");
 }
 
 #[test]
-fn trying_again_is_another_document_and_the_policy_stays() {
-    let present = Policy { on_failure: OnFailure::Hold, attempt: 1, ..Policy::default() };
-    let again = Wish { attempt: Some(present.attempt + 1), ..Wish::default() }.over(present);
+fn a_retry_changes_the_document_and_keeps_the_policy() {
+    let present = Policy { on_failure: OnFailure::Stop, attempt: 1, ..Policy::default() };
+    let again = PolicyUpdate { attempt: Some(present.attempt + 1), ..PolicyUpdate::default() }.over(present);
     assert_eq!(again, Policy { attempt: 2, ..present });
     let mut extensions = Extensions::new();
     again.write(&mut extensions);
-    assert_eq!(extensions[EXTENSION], json!({"policy": {"onFailure": "hold"}, "attempt": 2}));
+    assert_eq!(extensions[EXTENSION], json!({"policy": {"onFailure": "stop"}, "attempt": 2}));
     present.write(&mut extensions);
     assert_eq!(extensions[EXTENSION]["attempt"], 1);
 }

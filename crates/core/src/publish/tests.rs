@@ -18,7 +18,7 @@ fn manifest(publication: &Publication) -> StateManifest {
 
 // DS-01, DS-02
 #[test]
-fn gives_a_new_client_version_one_without_a_bundle() {
+fn publishes_version_one_without_a_bundle_for_a_new_client() {
     let first = next(0, &[]).unwrap();
     assert_eq!(first.version, 1);
     assert_eq!(first.bundle, None);
@@ -27,7 +27,7 @@ fn gives_a_new_client_version_one_without_a_bundle() {
 
 // DS-01
 #[test]
-fn counts_up_and_stops_before_a_version_others_cannot_read() {
+fn stops_before_versions_that_json_readers_cannot_represent() {
     assert_eq!(next(41, &[]).unwrap().version, 42);
     assert_eq!(next(MANIFEST_VERSION_ISSUED_MAX - 1, &[]).unwrap().version, MANIFEST_VERSION_ISSUED_MAX);
     assert_eq!(next(MANIFEST_VERSION_ISSUED_MAX, &[]), Err(PublishError::VersionsExhausted));
@@ -66,7 +66,7 @@ fn digests_the_exact_body() {
 proptest! {
     // DS-14
     #[test]
-    fn makes_the_same_bytes_whatever_the_order(mut numbers in proptest::collection::hash_set(any::<u128>(), 0..8), version in 0u64..1000) {
+    fn writes_the_same_bytes_in_any_order(mut numbers in proptest::collection::hash_set(any::<u128>(), 0..8), version in 0u64..1000) {
         let deployments: Vec<_> = numbers.drain().map(|number| served(number, &format!("id: {number}\n"))).collect();
         let reversed: Vec<_> = deployments.iter().rev().cloned().collect();
         prop_assert_eq!(next(version, &deployments), next(version, &reversed));

@@ -10,7 +10,7 @@ fn read(extensions: &Value) -> DeviceCapabilities {
 }
 
 #[test]
-fn what_is_announced_is_understood() {
+fn reads_announcements_of_the_runtime() {
     let (name, announcement) = simulated_announcement();
     assert!(is_simulated(&read(&json!({ name: announcement }))));
     let (name, announcement) = none_announcement();
@@ -19,8 +19,8 @@ fn what_is_announced_is_understood() {
 }
 
 #[test]
-fn whatever_else_stands_there_is_no_announcement() {
-    // CAP-09: extensions of others, and words of later versions of ours, are never an error.
+fn ignores_unknown_announcements() {
+    // CAP-09: extensions of others, and values of later versions of ours, are never an error.
     for extensions in [
         json!({}),
         json!({"x-margrave-extensions": {}}),
@@ -35,7 +35,7 @@ fn whatever_else_stands_there_is_no_announcement() {
 }
 
 #[test]
-fn a_device_that_hosts_is_believed_whatever_else_it_says() {
+fn trusts_hosting_fields_over_the_announcement() {
     let document = json!({
         "properties": {"id": "gw", "vendor": "v", "modelNumber": "m", "serialNumber": "s", "supportedDeploymentTypes": ["helm"]},
         "x-margrave-extensions": {"runtime": "none"},

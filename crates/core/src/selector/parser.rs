@@ -1,4 +1,4 @@
-//! The grammar of label selectors, read by hand so that an error can name its place.
+//! The grammar of label selectors, parsed by hand so that an error can give its position.
 //!
 //! ```text
 //! selector    = [ requirement { "," requirement } ]
@@ -8,7 +8,7 @@
 
 use super::{LabelSelector, Requirement, SelectorError};
 
-/// A selector is typed by a person or built by a page; this is far above both and keeps hostile ones cheap.
+/// Far above what people type and pages build, and small enough to keep hostile input cheap.
 pub const SELECTOR_BYTES_MAX: usize = 8 * 1024;
 
 pub(super) fn parse(text: &str) -> Result<LabelSelector, SelectorError> {
@@ -16,7 +16,7 @@ pub(super) fn parse(text: &str) -> Result<LabelSelector, SelectorError> {
     parser.selector().map_err(|problem| SelectorError { text: shorten(text), problem })
 }
 
-/// Whether a word can stand without quotes.
+/// Whether a word needs no quotes.
 pub(super) fn is_bare(word: &str) -> bool {
     !word.is_empty() && word.chars().all(is_bare_char)
 }
@@ -91,7 +91,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A value may be empty: `spare=` asks for the empty text.
+    /// A value may be empty: `spare=` matches the empty text.
     fn value(&mut self) -> Result<String, String> {
         self.skip_blanks();
         self.word()
@@ -102,7 +102,7 @@ impl Parser<'_> {
         self.expect('(', "`(`")?;
         self.skip_blanks();
         if self.peek() == Some(')') {
-            return Err(format!("at character {}: expected a value between the brackets", self.place()));
+            return Err(format!("at character {}: expected a value between the parentheses", self.place()));
         }
         let mut values = Vec::new();
         loop {
@@ -145,7 +145,7 @@ impl Parser<'_> {
                 other => out.push(other),
             }
         }
-        Err(format!("at character {opened_at}: the quote is never closed"))
+        Err(format!("at character {opened_at}: the quote is not closed"))
     }
 
     fn expect(&mut self, wanted: char, name: &str) -> Result<(), String> {
@@ -184,7 +184,7 @@ impl Parser<'_> {
         self.peek().map_or_else(|| "the end".to_owned(), |c| format!("`{c}`"))
     }
 
-    /// Counted from one, in characters, as an editor would.
+    /// Counted from one, in characters, as in an editor.
     fn place(&self) -> usize {
         self.text[..self.position].chars().count() + 1
     }

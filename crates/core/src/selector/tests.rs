@@ -30,7 +30,7 @@ fn reads_every_form_kubectl_knows() {
 }
 
 #[test]
-fn takes_in_and_notin_as_keys_where_a_key_stands() {
+fn accepts_in_and_notin_as_keys() {
     assert_eq!(parse("in in (in)"), [Requirement::In("in".into(), vec!["in".into()])]);
     assert_eq!(parse("notin,in=notin"), [Requirement::Exists("notin".into()), equals("in", "notin")]);
 }
@@ -41,7 +41,7 @@ fn reads_quoted_keys_and_values() {
 }
 
 #[test]
-fn names_the_place_of_a_mistake() {
+fn reports_the_position_of_an_error() {
     assert_eq!(problem("a=b c"), "at character 5: expected `,` or the end, found `c`");
     assert_eq!(
         problem("site=berlin,line im (1)"),
@@ -50,10 +50,10 @@ fn names_the_place_of_a_mistake() {
     assert_eq!(problem("a,"), "at character 3: expected a key, found the end");
     assert_eq!(problem("=b"), "at character 1: expected a key, found `=`");
     assert_eq!(problem("a in 1"), "at character 6: expected `(`, found `1`");
-    assert_eq!(problem("a in ()"), "at character 7: expected a value between the brackets");
+    assert_eq!(problem("a in ()"), "at character 7: expected a value between the parentheses");
     assert_eq!(problem("a in (1"), "at character 8: expected `,` or `)`, found the end");
     assert_eq!(problem("a!b"), "at character 3: expected `=` after `!`, found `b`");
-    assert_eq!(problem("a=\"b"), "at character 3: the quote is never closed");
+    assert_eq!(problem("a=\"b"), "at character 3: the quote is not closed");
     assert_eq!(problem(r#"a="\n""#), r#"at character 5: only `\"` and `\\` may follow `\`"#);
     assert_eq!(problem("ä=b)"), "at character 4: expected `,` or the end, found `)`");
     assert!(problem(&"a,".repeat(10_000)).contains("longer than"));

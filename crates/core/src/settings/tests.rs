@@ -45,7 +45,7 @@ fn check(text: &str, expected: &[&str]) {
 }
 
 #[test]
-fn what_is_right_is_read_and_found_again() {
+fn reads_valid_settings_with_their_positions() {
     let reading = reading("data_dir = \"a\"\n[listeners]\n  port = 3\n[[child]]\nid = \"x\"\n");
     assert_eq!(reading.problems, []);
     let settings = reading.settings.unwrap();
@@ -56,56 +56,53 @@ fn what_is_right_is_read_and_found_again() {
 }
 
 #[test]
-fn unknown_keys_get_the_nearest_known_one() {
-    check("dat_dir = 1", &["1:1 dat_dir: there is no such setting; did you mean `data_dir`?"]);
-    check("data = 1", &["1:1 data: there is no such setting; did you mean `data_dir`?"]);
-    check(
-        "[listeners]\nadress = 1",
-        &["2:1 listeners.adress: there is no such setting; did you mean `listeners.address`?"],
-    );
-    check("[listener]\nport = 1", &["1:2 listener: there is no such setting; did you mean `listeners`?"]);
-    check("port = 1", &["1:1 port: there is no such setting; did you mean `listeners.port`?"]);
+fn suggests_the_nearest_known_key() {
+    check("dat_dir = 1", &["1:1 dat_dir: unknown setting; did you mean `data_dir`?"]);
+    check("data = 1", &["1:1 data: unknown setting; did you mean `data_dir`?"]);
+    check("[listeners]\nadress = 1", &["2:1 listeners.adress: unknown setting; did you mean `listeners.address`?"]);
+    check("[listener]\nport = 1", &["1:2 listener: unknown setting; did you mean `listeners`?"]);
+    check("port = 1", &["1:1 port: unknown setting; did you mean `listeners.port`?"]);
     check(
         "[listeners]\nzzzz = 1",
-        &["2:1 listeners.zzzz: there is no such setting; here are: `address`, `enabled`, `port`"],
+        &["2:1 listeners.zzzz: unknown setting; available here: `address`, `enabled`, `port`"],
     );
 }
 
 #[test]
-fn every_problem_is_told_at_once_and_the_rest_is_read() {
+fn reports_every_problem_and_reads_the_rest() {
     let text = "data_dir = 7\n[listeners]\naddress = \"kept\"\nport = 99999\nenabled = \"yes\"\nprot = 1\n";
     check(
         text,
         &[
-            "1:1 data_dir: integer `7` is not what belongs here: write a text in quotes",
-            "4:1 listeners.port: integer `99999` is not what belongs here: write a whole number from 0 to 65535",
-            "5:1 listeners.enabled: string \"yes\" is not what belongs here: write `true` or `false`",
-            "6:1 listeners.prot: there is no such setting; did you mean `listeners.port`?",
+            "1:1 data_dir: invalid value integer `7`: write a string in quotes",
+            "4:1 listeners.port: invalid value integer `99999`: write a whole number from 0 to 65535",
+            "5:1 listeners.enabled: invalid value string \"yes\": write `true` or `false`",
+            "6:1 listeners.prot: unknown setting; did you mean `listeners.port`?",
         ],
     );
     assert_eq!(reading(text).settings.unwrap().listeners.address, "kept");
 }
 
 #[test]
-fn a_section_is_not_a_value_and_arrays_are_looked_into() {
+fn checks_sections_and_array_items() {
     check("listeners = 1", &["1:1 listeners: is a section, not a value: write `[listeners]` above its keys"]);
-    check("[[child]]\nid = 3\n", &["2:1 child[0].id: integer `3` is not what belongs here: write a text in quotes"]);
+    check("[[child]]\nid = 3\n", &["2:1 child[0].id: invalid value integer `3`: write a string in quotes"]);
     check("[[child]]\n", &["1:1 child[0]: missing field `id`"]);
     let settings = reading("[[child]]\nid = 3\n").settings.unwrap();
     assert!(settings.child.is_empty());
 }
 
 #[test]
-fn a_text_that_is_no_toml_is_told_with_its_place() {
+fn reports_invalid_toml_with_its_position() {
     let problems = reading("a = \nb = [1\n").problems;
     assert!(!problems.is_empty());
     assert_eq!(problems[0].place.unwrap().line, 1, "{problems:?}");
-    check("data_dir = \"a\"\ndata_dir = \"b\"\n", &["2:1 data_dir: is there twice; keep one"]);
+    check("data_dir = \"a\"\ndata_dir = \"b\"\n", &["2:1 data_dir: is set twice; keep one"]);
     assert!(reading(&"#".repeat(super::FILE_BYTES_MAX + 1)).settings.is_none());
 }
 
 #[test]
-fn the_distance_counts_changes() {
+fn edit_distance_counts_changes() {
     for (one, other, expected) in [("", "", 0), ("abc", "", 3), ("kitten", "sitting", 3), ("same", "same", 0)] {
         assert_eq!(distance(one, other), expected);
         assert_eq!(distance(other, one), expected);

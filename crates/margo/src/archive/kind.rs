@@ -1,12 +1,12 @@
-//! What bytes are, told by how they begin: for those who are handed something else than they asked for.
+//! The kind of a file by its first bytes, for messages about unexpected input.
 
 use flate2::bufread::GzDecoder;
 use std::io::Read as _;
 
-/// As much as is looked at: one block of a tar, which is more than any mark needs.
+/// How many bytes are inspected: one block of a tar, more than any signature needs.
 const LOOKED_AT_BYTES: usize = 512;
 const TAR_MARK: (usize, &[u8]) = (257, b"ustar");
-/// Where a file begins, and what it is then.
+/// Signatures of files and their kinds.
 const MARKS: [(&[u8], Kind); 14] = [
     (b"\x1f\x8b", Kind::Gzip),
     (b"PK\x03\x04", Kind::Zip),
@@ -33,7 +33,7 @@ pub enum Kind {
     /// A web page.
     Html,
     Text,
-    /// Something else that is known, with its article.
+    /// Another known kind, with its article.
     Other(&'static str),
     Unknown,
 }
@@ -53,7 +53,7 @@ impl Kind {
         text(start).unwrap_or(Self::Unknown)
     }
 
-    /// What is inside a gzip; `None` when its beginning cannot be unpacked.
+    /// The kind of the content of a gzip; `None` if its beginning cannot be unpacked.
     pub fn inside(gz: &[u8]) -> Option<Self> {
         let mut start = Vec::new();
         GzDecoder::new(gz).take(LOOKED_AT_BYTES as u64).read_to_end(&mut start).ok()?;
@@ -64,7 +64,7 @@ impl Kind {
 fn text(start: &[u8]) -> Option<Kind> {
     let text = match std::str::from_utf8(start) {
         Ok(text) => text,
-        // A letter may be cut in two at the end of what is looked at.
+        // A character may be cut at the end of the inspected bytes.
         Err(error) if error.error_len().is_none() => std::str::from_utf8(&start[..error.valid_up_to()]).ok()?,
         Err(_) => return None,
     };
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_known_by_how_they_begin() {
+    fn detects_file_kinds_by_signature() {
         let tar = [&[b'a'; 257][..], b"ustar\0", &[0; 249]].concat();
         for (bytes, kind) in [
             (&b""[..], Kind::Empty),
@@ -100,13 +100,13 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_cut_in_two_does_not_hide_a_text() {
+    fn detects_text_with_a_truncated_character() {
         let long = "ö".repeat(LOOKED_AT_BYTES);
         assert_eq!(Kind::of(&[b"a", long.as_bytes()].concat()), Kind::Text);
     }
 
     #[test]
-    fn what_is_compressed_is_looked_into() {
+    fn detects_the_kind_inside_a_gzip() {
         let packed = super::super::pack(&[("a".to_owned(), b"1")]);
         assert_eq!(Kind::inside(&packed), Some(Kind::Tar));
         assert_eq!(Kind::inside(b"\x1f\x8b\x08"), None);

@@ -1,17 +1,17 @@
-//! Links inside an archive, read as what they lead to (COMP-05): nothing on a disk ever follows one.
+//! Links inside an archive, read as their targets (COMP-05): no link is ever followed on a disk.
 
 use super::{ArchiveError, Entry, PATH_BYTES_MAX, Unpacked};
 use std::collections::{BTreeMap, HashSet};
 
-/// How many links one path may lead through, as on common systems.
+/// How many links one path may pass through, as on common systems.
 const STEPS_MAX: usize = 40;
 
-/// A link as the archive has it.
+/// A link in an archive.
 pub(super) struct Link {
     pub(super) path: String,
-    /// Nothing when it is absolute or no text, which leads nowhere inside.
+    /// `None` if it is absolute or not UTF-8, which has no target inside.
     target: Option<String>,
-    /// Its target counts from the root of the archive, not from the folder the link lies in.
+    /// Whether the target is relative to the root of the archive, not to the folder of the link.
     hard: bool,
 }
 
@@ -23,7 +23,7 @@ impl Link {
     }
 }
 
-/// The files of an archive and, at the place of each link, what it leads to.
+/// The files of an archive and, at the path of each link, its target.
 pub(super) fn follow(unpacked: Unpacked) -> Result<Vec<Entry>, ArchiveError> {
     let Unpacked { limits, files, links, folders, bytes, .. } = unpacked;
     if links.is_empty() {
@@ -35,8 +35,8 @@ pub(super) fn follow(unpacked: Unpacked) -> Result<Vec<Entry>, ArchiveError> {
         folders: &folders,
     };
     let paths = files.iter().map(|entry| &entry.path).chain(links.iter().map(|link| &link.path)).chain(&folders);
-    if let Some(path) = paths.into_iter().find(|path| tree.is_behind_link(path)) {
-        return Err(ArchiveError::BehindLink(path.clone()));
+    if let Some(path) = paths.into_iter().find(|path| tree.is_below_link(path)) {
+        return Err(ArchiveError::BelowLink(path.clone()));
     }
     let mut found = Found { entries: Vec::new(), left: limits.entries_max.saturating_sub(files.len()), bytes, limits };
     for link in &links {
@@ -46,7 +46,7 @@ pub(super) fn follow(unpacked: Unpacked) -> Result<Vec<Entry>, ArchiveError> {
     Ok(files.into_iter().chain(entries).collect())
 }
 
-/// What links lead to, bounded like the archive itself: links to links to folders multiply.
+/// Limits for link targets, the same as for the archive itself: links to links to folders multiply.
 struct Found {
     entries: Vec<Entry>,
     left: usize,
@@ -76,11 +76,11 @@ struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    fn is_behind_link(&self, path: &str) -> bool {
+    fn is_below_link(&self, path: &str) -> bool {
         path.match_indices('/').any(|(at, _)| self.links.contains_key(&path[..at]))
     }
 
-    /// Puts what `link` leads to at `path`. `open` are the links to folders that are being placed.
+    /// Puts the target of `link` at `path`. `open` are the links to folders that are being placed.
     fn place(
         &self,
         link: &'a Link,
@@ -111,7 +111,7 @@ impl<'a> Tree<'a> {
         if seen { Ok(()) } else { Err(ArchiveError::Dangling(link.path.clone())) }
     }
 
-    /// The path a link leads to, through other links if need be, never out of the top-level folder it lies in.
+    /// The path a link points to, through other links if needed, never out of its top-level folder.
     fn resolve(&self, link: &Link) -> Result<String, ArchiveError> {
         let escapes = || ArchiveError::Escapes(link.path.clone());
         let top = link.path.split_once('/').map(|(top, _)| top);
@@ -125,7 +125,7 @@ impl<'a> Tree<'a> {
                 if steps > STEPS_MAX {
                     return Err(ArchiveError::Circular(link.path.clone()));
                 }
-                // From the folder of the link as it is written: no entry lies behind a link.
+                // From the folder of the link as written: no entry is below a link.
                 place = if link.hard { Vec::new() } else { link.path.split('/').collect() };
                 place.pop();
                 ahead.extend(link.target.as_deref().ok_or_else(escapes)?.rsplit('/'));

@@ -29,7 +29,7 @@ fn raw(builder: &mut tar::Builder<Vec<u8>>, name: &[u8], kind: EntryType, size: 
 }
 
 #[test]
-fn an_honest_archive_gives_its_files_in_order() {
+fn returns_files_in_archive_order() {
     let gz = tar(|builder| {
         raw(builder, b"b/", EntryType::Directory, 0, b"");
         raw(builder, b"./b/two", EntryType::Regular, 3, b"two");
@@ -59,7 +59,7 @@ fn links_and_devices_are_refused() {
 }
 
 #[test]
-fn the_same_path_twice_is_refused_however_it_is_written() {
+fn rejects_duplicate_paths_in_any_spelling() {
     let gz = tar(|builder| {
         raw(builder, b"a/b", EntryType::Regular, 1, b"1");
         raw(builder, b"./a//b", EntryType::Regular, 1, b"2");
@@ -82,7 +82,7 @@ fn sizes_and_counts_are_bounded_before_anything_is_read() {
 }
 
 #[test]
-fn a_long_name_cannot_hide_a_flood() {
+fn bounds_long_entry_names() {
     let gz = tar(|builder| raw(builder, b"././@LongLink", EntryType::GNULongName, 1 << 20, &vec![b'a'; 1 << 20]));
     assert_eq!(unpack(&gz, LIMITS), Err(ArchiveError::TooLarge(2048)));
 }
@@ -114,14 +114,14 @@ fn damaged_archives_are_refused() {
 }
 
 #[test]
-fn an_archive_cut_off_says_so() {
+fn reports_a_truncated_archive() {
     let whole = pack(&[("a".to_owned(), &[7; 1000])]);
     let Err(ArchiveError::Damaged(why)) = unpack(&whole[..whole.len() / 2], LIMITS) else { panic!("unpacked") };
     assert_eq!(why, CUT_OFF);
 }
 
 #[test]
-fn a_plain_tar_is_read_within_the_same_bounds_where_it_is_allowed() {
+fn reads_a_plain_tar_within_the_same_limits() {
     let plain = |size: u64| {
         let mut builder = tar::Builder::new(Vec::new());
         raw(&mut builder, b"a", EntryType::Regular, size, &vec![1; size as usize]);
@@ -158,7 +158,7 @@ fn packing_is_reproducible_and_plain() {
 
 proptest! {
     #[test]
-    fn what_is_packed_unpacks_sorted(files in prop::collection::btree_map("[a-z]{1,8}(/[a-z]{1,120}){0,2}", prop::collection::vec(any::<u8>(), 0..300), 0..6)) {
+    fn unpacks_packed_files_in_sorted_order(files in prop::collection::btree_map("[a-z]{1,8}(/[a-z]{1,120}){0,2}", prop::collection::vec(any::<u8>(), 0..300), 0..6)) {
         let entries: Vec<_> = files.iter().map(|(path, bytes)| (path.clone(), bytes.as_slice())).collect();
         let unpacked = unpack(&pack(&entries), LIMITS).unwrap();
         let expected: Vec<_> = files.into_iter().map(|(path, bytes)| Entry { path, bytes }).collect();
@@ -166,7 +166,7 @@ proptest! {
     }
 
     #[test]
-    fn a_flipped_byte_never_goes_unnoticed_or_panics(place in 0_usize..200, flip in 1_u8..) {
+    fn detects_flipped_bytes_without_a_panic(place in 0_usize..200, flip in 1_u8..) {
         let mut gz = pack(&[("a".to_owned(), b"some text"), ("b".to_owned(), b"other text")]);
         let honest = unpack(&gz, LIMITS).unwrap();
         let place = place % gz.len();

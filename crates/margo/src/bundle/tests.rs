@@ -22,7 +22,7 @@ fn reference(bytes: &[u8]) -> BundleRef {
 }
 
 #[test]
-fn the_archive_holds_one_file_a_deployment_named_by_its_id() {
+fn the_archive_has_one_file_per_deployment_named_by_id() {
     // DS-03, W-20
     let bytes = pack(&[(id(2), b"two"), (id(1), b"one")]);
     let names: Vec<_> = archive::unpack(&bytes, BUNDLE_LIMITS).unwrap().into_iter().map(|entry| entry.path).collect();
@@ -56,7 +56,7 @@ fn a_wrong_digest_a_missing_file_and_an_extra_one_are_refused() {
 }
 
 #[test]
-fn the_same_file_twice_is_one_too_many() {
+fn rejects_a_duplicate_file() {
     let bytes = archive::pack(&[("a".to_owned(), b"one"), ("b".to_owned(), b"one")]);
     let refused = unpack(&bytes, &reference(&bytes), &references(&[(id(1), b"one")]));
     assert_eq!(refused, Err(BundleError::Extra("b".to_owned())));
@@ -64,7 +64,7 @@ fn the_same_file_twice_is_one_too_many() {
 
 proptest! {
     #[test]
-    fn what_is_packed_unpacks_whatever_the_order(
+    fn a_packed_bundle_unpacks_in_any_order(
         yamls in prop::collection::btree_map(any::<u128>(), "[ -~\n]{0,200}", 0..8)
     ) {
         let yamls: Vec<_> = yamls.iter().map(|(number, text)| (id(*number), format!("{number}\n{text}"))).collect();

@@ -28,7 +28,7 @@ pub(super) fn capabilities(root: &Cursor<'_>, unknown_types: UnknownTypes) -> Op
     for cursor in object.unread() {
         if cursor.path().starts_with("x-") {
             // CAP-09: an extension never causes a failure, not even one whose name is wrong.
-            cursor.warning("is ignored: extensions are called x-<name>-extensions, in lower case");
+            cursor.warning("is ignored: extension names have the form x-<name>-extensions, in lower case");
         } else {
             cursor.error("is not allowed here; only `properties`, `labels` and extensions are");
         }
@@ -42,12 +42,12 @@ fn envelope(object: &Object<'_>) {
     if let Some(cursor) = object.get("apiVersion")
         && cursor.text().is_some()
     {
-        cursor.warning("is no longer part of this document; leave it out");
+        cursor.warning("is no longer part of this document; remove it");
     }
     if let Some(cursor) = object.get("kind") {
         match cursor.text() {
             Some(text) if KINDS.contains(&text.as_str()) => {
-                cursor.warning("is no longer part of this document; leave it out");
+                cursor.warning("is no longer part of this document; remove it");
             }
             Some(text) => cursor.error(format!("is `{}`, but this must be a {}", shown(&text), KINDS[0])),
             None => {}
@@ -62,14 +62,14 @@ fn properties(cursor: &Cursor<'_>, unknown_types: UnknownTypes) -> Option<(Devic
     let model_number = object.required_text("modelNumber");
     let serial_number = object.required_text("serialNumber");
     let roles = object.optional("roles", |cursor| {
-        cursor.warning("is the form of an older preview; write `supportedDeploymentTypes`");
+        cursor.warning("is from an older preview; write `supportedDeploymentTypes`");
         cursor.list_of(Cursor::text)
     });
     let resources = object.optional("resources", |cursor| {
-        cursor.warning("is the form of an older preview; write its members into `properties`");
+        cursor.warning("is from an older preview; write its members into `properties`");
         cursor.object()
     });
-    // A1 keeps the hosting fields in `resources`.
+    // A1 has the hosting fields in `resources`.
     let hosting = Hosting::read(resources.as_ref().unwrap_or(&object));
     if let Some(resources) = &resources {
         resources.warn_unread();
@@ -93,9 +93,9 @@ fn properties(cursor: &Cursor<'_>, unknown_types: UnknownTypes) -> Option<(Devic
         supported_runtimes: runtimes.or_else(|| roles.as_deref().and_then(runtimes_of_roles)),
         supported_deployment_types: types.or_else(|| roles.as_deref().and_then(deployment_types_of_roles)),
     };
-    hosting_is_whole(cursor, &properties, older);
+    check_hosting_fields(cursor, &properties, older);
     let raw = if older || hosting.mapped {
-        // Selectors point into the form of generation B, so that is what they get.
+        // Selectors point into the form of generation B, so they get that form.
         merged(cursor.value()?, &super::write::properties(&properties))
     } else {
         cursor.value()?
@@ -118,7 +118,7 @@ struct Hosting {
     storage: Option<String>,
     peripherals: Option<Vec<Peripheral>>,
     interfaces: Option<Vec<Interface>>,
-    /// Something was read in another form than it was sent.
+    /// Whether something was read in another form than it was sent.
     mapped: bool,
 }
 
@@ -128,7 +128,7 @@ impl Hosting {
         let cpus = match (object.get("cpus"), &older) {
             (Some(cursor), _) => cursor.list_of(cpu),
             (None, Some(cursor)) => {
-                cursor.warning("is the form of an older preview; write the list `cpus`");
+                cursor.warning("is from an older preview; write the list `cpus`");
                 match cursor.node().kind {
                     crate::node::Kind::Mapping(_) => cpu(cursor).map(|cpu| vec![cpu]),
                     _ => cursor.list_of(cpu),
@@ -194,7 +194,7 @@ fn types_of_runtimes(cursor: &Cursor<'_>, unknown_types: UnknownTypes) -> Option
     types(cursor, &RUNTIMES, unknown_types)
 }
 
-/// At least one; what the standard does not list is refused or counts as `custom` (CAP-07).
+/// At least one; a value that the standard does not list is rejected or counts as `custom` (CAP-07).
 fn types(cursor: &Cursor<'_>, known: &[&str], unknown_types: UnknownTypes) -> Option<Vec<String>> {
     let mut types = cursor.list_of(|cursor| match unknown_types {
         UnknownTypes::Refuse => one_of(cursor, known),
@@ -215,7 +215,7 @@ fn types(cursor: &Cursor<'_>, known: &[&str], unknown_types: UnknownTypes) -> Op
     Some(types)
 }
 
-/// Roles said in generation A what the deployment types say in B (DEV-04).
+/// Roles in generation A correspond to the deployment types in B (DEV-04).
 fn deployment_types_of_roles(roles: &[String]) -> Option<Vec<String>> {
     let mut types: Vec<String> = roles
         .iter()
@@ -234,8 +234,8 @@ fn runtimes_of_roles(roles: &[String]) -> Option<Vec<String>> {
     deployment_types_of_roles(roles).map(|_| vec!["oci".to_owned()])
 }
 
-/// CAP-06 binds the client; the report is taken with a warning (W-18).
-fn hosting_is_whole(cursor: &Cursor<'_>, properties: &DeviceProperties, older: bool) {
+/// CAP-06 binds the client; the report is accepted with a warning (W-18).
+fn check_hosting_fields(cursor: &Cursor<'_>, properties: &DeviceProperties, older: bool) {
     let fields = [
         ("cpus", properties.cpus.is_some()),
         ("memory", properties.memory.is_some()),
@@ -248,10 +248,10 @@ fn hosting_is_whole(cursor: &Cursor<'_>, properties: &DeviceProperties, older: b
     ];
     let missing: Vec<_> = fields.iter().filter(|(_, present)| !present).map(|(name, _)| *name).collect();
     if !older && !missing.is_empty() && missing.len() < fields.len() {
-        cursor.warning(format!("a device that hosts workloads reports {} too", missing.join(", ")));
+        cursor.warning(format!("a device that hosts workloads should also report {}", missing.join(", ")));
     }
     if properties.otel_collector == Some(false) {
-        cursor.warning("`otelCollector` is false, but a device that hosts workloads has a collector");
+        cursor.warning("`otelCollector` is false, but a device that hosts workloads must have a collector");
     }
 }
 

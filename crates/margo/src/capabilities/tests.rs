@@ -43,7 +43,7 @@ fn every_field_of_generation_b_is_read_and_written_without_blanks() {
 }
 
 #[test]
-fn the_old_envelope_is_taken_with_a_warning() {
+fn accepts_the_old_envelope_with_a_warning() {
     // W-16
     let text =
         B.replacen('{', "{\"apiVersion\": \"device.margo.org/v1alpha1\", \"kind\": \"DeviceCapabilitiesManifest\",", 1);
@@ -74,7 +74,7 @@ fn a_gateway_without_hosting_fields_hosts_nothing() {
 }
 
 #[test]
-fn identity_fields_are_needed() {
+fn requires_identity_fields() {
     for field in ["id", "vendor", "modelNumber", "serialNumber"] {
         let text = GATEWAY.replace(&format!("\"{field}\""), "\"other\"");
         refused(&text, &format!("properties.{field}"), "is missing");
@@ -117,7 +117,7 @@ fn labels_have_simple_values() {
 }
 
 #[test]
-fn nothing_else_stands_beside_properties_and_labels_but_extensions() {
+fn allows_only_properties_labels_and_extensions() {
     refused(&B.replacen('{', "{\"status\": 1,", 1), "status", "not allowed here");
     // CAP-09
     let odd = B.replacen('{', "{\"x-Odd\": 1, \"x-nobody-extensions\": {\"a\": 1},", 1);

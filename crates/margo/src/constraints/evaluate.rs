@@ -2,26 +2,26 @@
 
 use super::words::{self, Subject};
 use super::{
-    CapacityRequirements, CpuRequirement, DeviceConstraints, EligibilityRule, Fit, MatchExpression, Operator, Outcome,
-    Reason, Selector,
+    CapacityRequirements, CompatibilityCheck, CpuRequirement, DeviceConstraints, EligibilityRule, MatchExpression,
+    Operator, Outcome, Reason, Selector,
 };
 use crate::capabilities::{DeviceCapabilities, DeviceProperties};
 use crate::description::ProfileType;
 use crate::quantity::parse_bytes;
 use serde_json::Value;
 
-/// Whether sentences are made. They cost more than the judging, and of a whole fleet hardly any is read.
+/// Whether to write reasons. They cost more than the evaluation, and for a whole fleet hardly any is read.
 #[derive(Clone, Copy)]
-pub(super) enum Voice {
-    Silent,
-    Speaking,
+pub(super) enum ReasonDetail {
+    Omitted,
+    Full,
 }
 
-impl Voice {
-    fn say(self, text: impl FnOnce() -> String) -> String {
+impl ReasonDetail {
+    fn text(self, text: impl FnOnce() -> String) -> String {
         match self {
-            Self::Silent => String::new(),
-            Self::Speaking => text(),
+            Self::Omitted => String::new(),
+            Self::Full => text(),
         }
     }
 }
@@ -30,33 +30,33 @@ pub(super) fn evaluate(
     profile_type: ProfileType,
     constraints: Option<&DeviceConstraints>,
     capabilities: &DeviceCapabilities,
-    voice: Voice,
-) -> Fit {
+    detail: ReasonDetail,
+) -> CompatibilityCheck {
     let properties = &capabilities.properties;
     let Some(types) = &properties.supported_deployment_types else {
         // CAP-06
-        let message = voice.say(|| "the device does not host workloads".to_owned());
-        let rule = voice.say(|| "deploymentType".to_owned());
+        let message = detail.text(|| "the device does not host workloads".to_owned());
+        let rule = detail.text(|| "deploymentType".to_owned());
         return fit(vec![Reason { rule, outcome: Outcome::No, message, label: None }]);
     };
-    let mut reasons = vec![deployment_type(profile_type, types, voice)];
+    let mut reasons = vec![deployment_type(profile_type, types, detail)];
     let Some(constraints) = constraints else { return fit(reasons) };
-    let capacity = constraints.capacity.iter().flat_map(|capacity| capacity_reasons(capacity, properties, voice));
+    let capacity = constraints.capacity.iter().flat_map(|capacity| capacity_reasons(capacity, properties, detail));
     reasons.extend(capacity);
-    // CON-05: rules only for devices that pass. What is unknown may still pass, so the rules are worth a look.
+    // CON-05: rules only for devices that pass. An unknown capacity may still pass, so the rules are evaluated.
     let capacity_fails = reasons.iter().skip(1).any(|reason| reason.outcome == Outcome::No);
     let Some(rules) = constraints.eligibility_rules.as_deref().filter(|rules| !rules.is_empty() && !capacity_fails)
     else {
         return fit(reasons);
     };
-    let (outcome, rule_reasons) = rules_reasons(rules, capabilities, voice);
+    let (outcome, rule_reasons) = rules_reasons(rules, capabilities, detail);
     let overall = all(reasons.iter().map(|reason| reason.outcome).chain([outcome]));
     reasons.extend(rule_reasons);
-    Fit { outcome: overall, reasons }
+    CompatibilityCheck { outcome: overall, reasons }
 }
 
-fn fit(reasons: Vec<Reason>) -> Fit {
-    Fit { outcome: all(reasons.iter().map(|reason| reason.outcome)), reasons }
+fn fit(reasons: Vec<Reason>) -> CompatibilityCheck {
+    CompatibilityCheck { outcome: all(reasons.iter().map(|reason| reason.outcome)), reasons }
 }
 
 /// A definite no wins over unknown, unknown over yes.
@@ -81,28 +81,32 @@ fn yes_no(holds: bool) -> Outcome {
     if holds { Outcome::Yes } else { Outcome::No }
 }
 
-fn deployment_type(profile_type: ProfileType, types: &[String], voice: Voice) -> Reason {
+fn deployment_type(profile_type: ProfileType, types: &[String], detail: ReasonDetail) -> Reason {
     let wanted = profile_type.as_str();
     let outcome = yes_no(types.iter().any(|supported| supported == wanted));
-    let message = voice.say(|| words::deployment_type(profile_type, types));
-    Reason { rule: voice.say(|| "deploymentType".to_owned()), outcome, message, label: None }
+    let message = detail.text(|| words::deployment_type(profile_type, types));
+    Reason { rule: detail.text(|| "deploymentType".to_owned()), outcome, message, label: None }
 }
 
-fn capacity_reasons(capacity: &CapacityRequirements, properties: &DeviceProperties, voice: Voice) -> Vec<Reason> {
+fn capacity_reasons(
+    capacity: &CapacityRequirements,
+    properties: &DeviceProperties,
+    detail: ReasonDetail,
+) -> Vec<Reason> {
     let mut reasons = Vec::new();
-    reasons.extend(capacity.cpu.as_ref().map(|cpu| cpu_reason(cpu, properties, voice)));
+    reasons.extend(capacity.cpu.as_ref().map(|cpu| cpu_reason(cpu, properties, detail)));
     for (rule, needed, offered) in
         [("memory", &capacity.memory, &properties.memory), ("storage", &capacity.storage, &properties.storage)]
     {
-        reasons.extend(needed.as_ref().map(|needed| quantity_reason(rule, needed, offered.as_deref(), voice)));
+        reasons.extend(needed.as_ref().map(|needed| quantity_reason(rule, needed, offered.as_deref(), detail)));
     }
     reasons
 }
 
-/// One single entry must do it; entries are never added up (CON-06).
-fn cpu_reason(needed: &CpuRequirement, properties: &DeviceProperties, voice: Voice) -> Reason {
-    let message = voice.say(|| words::cpu(needed, properties.cpus.as_deref()));
-    let reason = |outcome| Reason { rule: voice.say(|| "cpu".to_owned()), outcome, message, label: None };
+/// One single entry must suffice; entries are never added up (CON-06).
+fn cpu_reason(needed: &CpuRequirement, properties: &DeviceProperties, detail: ReasonDetail) -> Reason {
+    let message = detail.text(|| words::cpu(needed, properties.cpus.as_deref()));
+    let reason = |outcome| Reason { rule: detail.text(|| "cpu".to_owned()), outcome, message, label: None };
     let Some(cpus) = &properties.cpus else { return reason(Outcome::Unknown) };
     reason(any(cpus.iter().map(|cpu| {
         let architecture = match (&needed.architectures, &cpu.architecture) {
@@ -114,17 +118,21 @@ fn cpu_reason(needed: &CpuRequirement, properties: &DeviceProperties, voice: Voi
     })))
 }
 
-fn quantity_reason(rule: &str, needed: &str, offered: Option<&str>, voice: Voice) -> Reason {
+fn quantity_reason(rule: &str, needed: &str, offered: Option<&str>, detail: ReasonDetail) -> Reason {
     let outcome = match (parse_bytes(needed), offered.and_then(parse_bytes)) {
         (Some(needed), Some(offered)) => yes_no(offered >= needed),
         _ => Outcome::Unknown,
     };
-    let message = voice.say(|| words::capacity(rule, needed, offered, outcome));
-    Reason { rule: voice.say(|| rule.to_owned()), outcome, message, label: None }
+    let message = detail.text(|| words::capacity(rule, needed, offered, outcome));
+    Reason { rule: detail.text(|| rule.to_owned()), outcome, message, label: None }
 }
 
-/// One rule suffices; within a rule everything must hold (CON-07).
-fn rules_reasons(rules: &[EligibilityRule], capabilities: &DeviceCapabilities, voice: Voice) -> (Outcome, Vec<Reason>) {
+/// One rule is enough; within a rule everything must hold (CON-07).
+fn rules_reasons(
+    rules: &[EligibilityRule],
+    capabilities: &DeviceCapabilities,
+    detail: ReasonDetail,
+) -> (Outcome, Vec<Reason>) {
     let mut outcomes = Vec::new();
     let mut reasons = Vec::new();
     for (index, rule) in rules.iter().enumerate() {
@@ -137,10 +145,10 @@ fn rules_reasons(rules: &[EligibilityRule], capabilities: &DeviceCapabilities, v
             let Some(selector) = selector else { continue };
             found.extend(selector.match_expressions.iter().enumerate().map(|(index, expression)| {
                 let holds = expression_holds(expression, source);
-                let message = voice.say(|| expression_words(expression, source));
-                let rule = voice.say(|| format!("eligibilityRules[{alternative}].{name}.matchExpressions[{index}]"));
+                let message = detail.text(|| expression_words(expression, source));
+                let rule = detail.text(|| format!("eligibilityRules[{alternative}].{name}.matchExpressions[{index}]"));
                 let wants_label = name == "labelSelector" && expression.operator != Operator::DoesNotExist;
-                let label = wants_label.then(|| voice.say(|| expression.key.clone()));
+                let label = wants_label.then(|| detail.text(|| expression.key.clone()));
                 Reason { rule, outcome: yes_no(holds), message, label }
             }));
         }
@@ -149,17 +157,17 @@ fn rules_reasons(rules: &[EligibilityRule], capabilities: &DeviceCapabilities, v
     }
     let outcome = any(outcomes.iter().copied());
     if rules.len() > 1 {
-        let message = voice.say(|| match outcomes.iter().position(|outcome| *outcome == Outcome::Yes) {
-            Some(index) => format!("one of {} alternatives is enough, number {} holds", rules.len(), index + 1),
-            None => format!("one of {} alternatives would be enough, none holds", rules.len()),
+        let message = detail.text(|| match outcomes.iter().position(|outcome| *outcome == Outcome::Yes) {
+            Some(index) => format!("alternative {} of {} matches; one is enough", index + 1, rules.len()),
+            None => format!("none of {} alternatives matches", rules.len()),
         });
-        let rule = voice.say(|| "eligibilityRules".to_owned());
+        let rule = detail.text(|| "eligibilityRules".to_owned());
         reasons.push(Reason { rule, outcome, message, label: None });
     }
     (outcome, reasons)
 }
 
-/// Where a key is looked up.
+/// Where to look up a key.
 #[derive(Clone, Copy)]
 enum Source<'a> {
     Properties(&'a Value),
@@ -182,7 +190,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// What a value may be for a selector (CON-08, CON-09).
+/// The kinds of value a selector may find (CON-08, CON-09).
 enum Shape<'a> {
     Scalar(&'a Value),
     Scalars(&'a [Value]),
@@ -258,7 +266,7 @@ pub(super) fn as_number(value: &Value) -> Option<f64> {
     }
 }
 
-/// Texts exactly and with case (CON-11), numbers by value.
+/// Text exactly and case-sensitive (CON-11), numbers by value.
 fn contains(values: &[Value], wanted: &Value) -> bool {
     values.iter().any(|value| {
         value == wanted

@@ -19,12 +19,12 @@ pub(crate) fn of_profile(profile: &Object<'_>) -> Option<DeviceConstraints> {
     match (profile.get("deviceConstraints"), older) {
         (Some(cursor), older) => {
             if let Some(older) = older {
-                older.warning("is ignored, because `deviceConstraints` is there");
+                older.warning("is ignored, because `deviceConstraints` is present");
             }
             device_constraints(&cursor)
         }
         (None, Some(older)) => {
-            older.warning("is the form of an older preview; write `deviceConstraints`");
+            older.warning("is from an older preview; write `deviceConstraints`");
             required_resources(&older)
         }
         (None, None) => None,
@@ -73,7 +73,7 @@ fn cpu(cursor: &Cursor<'_>) -> Option<CpuRequirement> {
     Some(CpuRequirement { cores: cores?, architectures })
 }
 
-/// An architecture by its name in the standard; the names other tools give it are mapped (W-22).
+/// An architecture by its name in the standard; names from other tools are mapped (W-22).
 pub(crate) fn architecture(cursor: &Cursor<'_>, known: &[&str]) -> Option<String> {
     let text = cursor.text()?;
     if known.contains(&text.as_str()) {
@@ -113,13 +113,13 @@ fn eligibility_rule(cursor: &Cursor<'_>) -> Option<EligibilityRule> {
     let property_selector = object.optional("propertySelector", |cursor| selector(cursor, Keys::Pointers));
     let label_selector = object.optional("labelSelector", |cursor| selector(cursor, Keys::Labels));
     if object.get("propertySelector").is_none() && object.get("labelSelector").is_none() {
-        cursor.warning("names neither a `propertySelector` nor a `labelSelector`, so every device fits");
+        cursor.warning("names neither a `propertySelector` nor a `labelSelector`, so every device matches");
     }
     object.warn_unread();
     Some(EligibilityRule { property_selector, label_selector })
 }
 
-/// What a key means.
+/// The kind of a key.
 #[derive(Clone, Copy, PartialEq)]
 enum Keys {
     /// JSON Pointer (CON-08).
@@ -164,7 +164,7 @@ fn match_expression(cursor: &Cursor<'_>, keys: Keys) -> Option<MatchExpression> 
                 cursor.error(problem);
             }
         }
-        None => cursor.needed_for(&object.path_of("operator"), "what it is compared with"),
+        None => cursor.blocks_check(&object.path_of("operator"), "what it is compared with"),
     }
     let values = values.map_or(Some(Vec::new()), |values| values);
     let item_selector = match item_selector {
@@ -180,24 +180,24 @@ fn operator(cursor: &Cursor<'_>) -> Option<Operator> {
     let found = Operator::ALL.into_iter().find(|operator| operator.as_str() == text);
     if found.is_none() {
         let known = Operator::ALL.map(Operator::as_str).join(", ");
-        // CON-12: the prose spells one of them wrongly, the enumeration does not.
-        let hint = if text == "ContainersAny" { "; `ContainsAny` is meant" } else { "" };
+        // CON-12: the prose misspells one of them, the enumeration does not.
+        let hint = if text == "ContainersAny" { " (did you mean `ContainsAny`?)" } else { "" };
         cursor.error(format!("`{}` is not an operator{hint}; write one of {known}", shown(&text)));
     }
     found
 }
 
-/// What stands under `values`.
+/// The content of `values`.
 #[derive(Clone, Copy)]
 enum Given<'a> {
     Nothing,
-    /// It is there and has its own problem.
+    /// Present, with a problem of its own.
     Unreadable,
     Values(&'a [Value]),
 }
 
-/// What an expression must bring along (CON-11). `items` says whether there is an item selector, and whether it selects
-/// anything.
+/// What an expression must contain (CON-11). `items` says whether there is an item selector, and whether it has any
+/// expression.
 fn problems(operator: Operator, given: Given<'_>, items: Option<bool>, keys: Keys) -> Vec<&'static str> {
     let mut problems = Vec::new();
     let is_there = !matches!(given, Given::Nothing);
@@ -236,7 +236,7 @@ fn problems(operator: Operator, given: Given<'_>, items: Option<bool>, keys: Key
                 problems.push("`ContainsAll` and `ContainsAny` need an `itemSelector` with at least one expression");
             }
             if keys == Keys::Labels {
-                problems.push("`ContainsAll` and `ContainsAny` look at lists of objects, which no label holds");
+                problems.push("`ContainsAll` and `ContainsAny` apply to lists of objects, which labels cannot hold");
             }
         }
     }

@@ -28,7 +28,7 @@ fn constraints(value: &Value) -> Result<DeviceConstraints, String> {
     }
 }
 
-fn fit(value: &Value, capabilities: &DeviceCapabilities) -> Fit {
+fn fit(value: &Value, capabilities: &DeviceCapabilities) -> CompatibilityCheck {
     evaluate(ProfileType::Compose, Some(&constraints(value).unwrap()), capabilities)
 }
 
@@ -54,7 +54,7 @@ fn refused(expression: Value, words: &str) {
 }
 
 #[test]
-fn the_deployment_type_is_looked_at_first() {
+fn evaluates_the_deployment_type_first() {
     let fit = evaluate(ProfileType::Compose, None, &device(|_| {}));
     assert_eq!(fit.outcome, Outcome::Yes);
     assert_eq!(fit.reasons[0].message, "runs Compose, needs Compose");
@@ -124,7 +124,7 @@ fn every_rule_has_a_reason_for_yes_and_for_no() {
 }
 
 #[test]
-fn one_single_cpu_must_do_it() {
+fn one_cpu_must_satisfy_the_requirement() {
     // CON-06
     let cpu = |cpu: Value| fit(&json!({"capacityRequirements": {"cpu": cpu}}), &device(|_| {})).outcome;
     assert_eq!(cpu(json!({"cores": 4})), Outcome::Yes);
@@ -135,7 +135,7 @@ fn one_single_cpu_must_do_it() {
 }
 
 #[test]
-fn what_nobody_can_read_is_unknown_and_a_definite_no_wins() {
+fn unreadable_values_are_unknown_and_a_definite_no_wins() {
     // W-17
     let needs = json!({"capacityRequirements": {"memory": "1Gi", "storage": "1Gi"}});
     let odd = device(|value| value["properties"]["memory"] = json!("64"));
@@ -157,7 +157,7 @@ fn what_nobody_can_read_is_unknown_and_a_definite_no_wins() {
 }
 
 #[test]
-fn rules_are_looked_at_only_when_capacity_passes() {
+fn evaluates_rules_only_if_capacity_passes() {
     // CON-05
     let value = json!({
         "capacityRequirements": {"memory": "100Gi"},
@@ -208,7 +208,7 @@ fn label_keys_are_exact() {
 }
 
 #[test]
-fn operators_mean_what_the_standard_says() {
+fn operators_follow_the_standard() {
     // CON-10, CON-11
     assert!(!label(json!({"key": "ardent.example/hall", "operator": "In", "values": ["North"]})), "case counts");
     assert!(label(json!({"key": "ardent.example/zones", "operator": "In", "values": ["attic", "top"]})));
@@ -228,7 +228,7 @@ fn operators_mean_what_the_standard_says() {
 }
 
 #[test]
-fn contains_all_wants_one_element_with_everything_and_contains_any_with_something() {
+fn contains_all_needs_one_matching_element_and_contains_any_one_matching_field() {
     // CON-10
     let items = |operator: &str, kind: &str, manufacturer: &str| {
         property(json!({"key": "/peripherals", "operator": operator, "itemSelector": {"matchExpressions": [
@@ -245,7 +245,7 @@ fn contains_all_wants_one_element_with_everything_and_contains_any_with_somethin
 }
 
 #[test]
-fn expressions_that_break_their_own_rules_are_found_when_read() {
+fn rejects_invalid_expressions_while_reading() {
     // CON-11
     refused(json!({"key": "/a", "operator": "In"}), "need `values`");
     refused(json!({"key": "/a", "operator": "In", "values": []}), "need `values`");
@@ -261,9 +261,9 @@ fn expressions_that_break_their_own_rules_are_found_when_read() {
 }
 
 #[test]
-fn the_misspelt_operator_of_the_prose_is_refused_with_a_hint() {
+fn rejects_the_misspelled_operator_with_a_hint() {
     // CON-12
-    refused(json!({"key": "/a", "operator": "ContainersAny"}), "`ContainsAny` is meant");
+    refused(json!({"key": "/a", "operator": "ContainersAny"}), "did you mean `ContainsAny`?");
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn reasons_about_labels_name_the_label_and_both_values() {
     );
     assert_eq!(
         say(json!({"key": hall, "operator": "Gt", "values": [1]})),
-        "label `ardent.example/hall` is `north`, which is no number; needs more than `1`"
+        "label `ardent.example/hall` is `north`, which is not a number; needs more than `1`"
     );
     assert_eq!(
         say(json!({"key": "ardent.example/floor", "operator": "In", "values": ["2"]})),
@@ -318,7 +318,7 @@ fn reasons_about_labels_name_the_label_and_both_values() {
 }
 
 #[test]
-fn reasons_about_usual_properties_have_words_and_others_their_pointer() {
+fn reasons_use_names_for_common_properties_and_pointers_for_others() {
     let say = |expression: Value| reason("propertySelector", &expression).message;
     assert_eq!(
         say(json!({"key": "/vendor", "operator": "In", "values": ["Siemens", "ABB"]})),
@@ -338,12 +338,12 @@ fn reasons_about_usual_properties_have_words_and_others_their_pointer() {
     );
     assert_eq!(
         say(json!({"key": "/cpus", "operator": "Exists"})),
-        "needs the processors, but `/cpus` is a list, which `Exists` cannot judge"
+        "needs the processors, but `/cpus` is a list, which `Exists` does not support"
     );
 }
 
 #[test]
-fn reasons_about_lists_say_what_is_in_them() {
+fn reasons_about_lists_name_the_elements() {
     let say = |key: &str, values: Value| {
         let items = json!({"matchExpressions": [{"key": "/type", "operator": "In", "values": values}]});
         reason("propertySelector", &json!({"key": key, "operator": "ContainsAll", "itemSelector": items})).message
@@ -366,7 +366,7 @@ fn a_reason_names_the_label_that_would_help() {
 }
 
 #[test]
-fn capacity_is_said_with_both_numbers() {
+fn capacity_reasons_show_both_numbers() {
     let say = |needs: Value, change: fn(&mut Value)| {
         fit(&json!({ "capacityRequirements": needs }), &device(change)).reasons[1].message.clone()
     };

@@ -1,5 +1,5 @@
-//! Constraints in words: what is asked for, and what the device has instead. A pointer is shown only where there is no word
-//! for what it leads to.
+//! Constraints in words: what is required, and what the device has instead. A pointer is shown only if there is no word
+//! for its target.
 
 use super::{CpuRequirement, MatchExpression, Operator, Outcome};
 use crate::capabilities::Cpu;
@@ -8,20 +8,20 @@ use crate::quantity;
 use crate::reader::shown;
 use serde_json::Value;
 
-/// Elements of a list that are named; a device has a handful.
+/// Elements of a list that are listed; a device has a handful.
 const ITEMS_MAX: usize = 6;
 
-/// What an expression looks at.
+/// What an expression refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
-    /// Labels the device reports, by their name.
+    /// Labels the device reports, by name.
     Label,
-    /// Properties of the device, by a pointer.
+    /// Properties of the device, by pointer.
     Property,
 }
 
 impl MatchExpression {
-    /// What a device must have, as follows "needs": ``the label `line` (one of `7`, `8`)``.
+    /// A requirement that follows "needs": ``the label `line` (one of `7`, `8`)``.
     pub fn needs(&self, subject: Subject) -> String {
         let noun = noun(subject, &self.key).text;
         match self.operator {
@@ -70,7 +70,7 @@ fn cores(number: f64) -> String {
     format!("{number} {noun}")
 }
 
-/// Memory or storage, as they were sent and what they come to.
+/// Memory or storage, as sent and converted.
 pub(super) fn capacity(rule: &str, needed: &str, offered: Option<&str>, outcome: Outcome) -> String {
     let wanted = readable(needed);
     let Some(sent) = offered else { return format!("needs {wanted} of {rule}, the device does not report it") };
@@ -81,7 +81,7 @@ pub(super) fn capacity(rule: &str, needed: &str, offered: Option<&str>, outcome:
         return format!("needs {wanted} of {rule}, the device reports `{}`, which is not a quantity", shown(sent));
     }
     let has = readable(sent);
-    // Where rounding hides why, what was sent says it.
+    // If rounding hides the difference, show the values as sent.
     if outcome == Outcome::No && has == wanted {
         return format!("has {} of {rule}, needs {}", shown(sent), shown(needed));
     }
@@ -92,7 +92,7 @@ fn readable(text: &str) -> String {
     quantity::parse_bytes(text).map_or_else(|| shown(text), quantity::words)
 }
 
-/// A key the device does not have.
+/// A key that the device does not have.
 pub(super) fn missing(subject: Subject, expression: &MatchExpression) -> String {
     let needs = expression.needs(subject);
     match expression.operator {
@@ -104,7 +104,7 @@ pub(super) fn missing(subject: Subject, expression: &MatchExpression) -> String 
     }
 }
 
-/// A value, or values, and what they are held against.
+/// A value, or values, and what they are compared with.
 pub(super) fn present(subject: Subject, expression: &MatchExpression, values: &[&Value]) -> String {
     let Noun { text, plural } = noun(subject, &expression.key);
     let is = if plural || values.len() > 1 { "are" } else { "is" };
@@ -116,7 +116,7 @@ pub(super) fn present(subject: Subject, expression: &MatchExpression, values: &[
     if let Some(value) = values.iter().copied().find(alike).filter(|_| expression.operator == Operator::In) {
         let kind = |value: &Value| match value {
             Value::String(_) => "text",
-            Value::Bool(_) => "a truth value",
+            Value::Bool(_) => "a boolean",
             _ => "a number",
         };
         let other = expression.values.first().map_or("", kind);
@@ -125,12 +125,12 @@ pub(super) fn present(subject: Subject, expression: &MatchExpression, values: &[
     let number = super::evaluate::as_number;
     let compares = matches!(expression.operator, Operator::Gt | Operator::Lt);
     if compares && values.iter().any(|value| number(value).is_none()) {
-        return format!("{text} {is} {has}, which is no number; needs {}", demand(expression));
+        return format!("{text} {is} {has}, which is not a number; needs {}", demand(expression));
     }
     format!("{text} {is} {has}, needs {}", demand(expression))
 }
 
-/// A value the operator does not apply to (CON-08).
+/// A value to which the operator does not apply (CON-08).
 pub(super) fn unsuitable(subject: Subject, expression: &MatchExpression, value: &Value) -> String {
     let what = match value {
         Value::Array(_) => "a list",
@@ -139,13 +139,13 @@ pub(super) fn unsuitable(subject: Subject, expression: &MatchExpression, value: 
     };
     let operator = expression.operator.as_str();
     format!(
-        "needs {}, but `{}` is {what}, which `{operator}` cannot judge",
+        "needs {}, but `{}` is {what}, which `{operator}` does not support",
         expression.needs(subject),
         shown(&expression.key)
     )
 }
 
-/// A list of which one element must be as wanted.
+/// A list of which one element must match.
 pub(super) fn elements(expression: &MatchExpression, items: &[Value]) -> String {
     let asked: Vec<&str> = inner(expression).iter().map(|expression| expression.key.as_str()).collect();
     let mut known: Vec<String> = Vec::new();
@@ -162,7 +162,7 @@ pub(super) fn elements(expression: &MatchExpression, items: &[Value]) -> String 
     known.truncate(ITEMS_MAX);
     let has = match (items.is_empty(), known.is_empty(), more) {
         (true, ..) => "none".to_owned(),
-        (false, true, _) => "none that says".to_owned(),
+        (false, true, _) => "none that reports it".to_owned(),
         (false, false, 0) => known.join(", "),
         (false, false, more) => format!("{} and {more} more", known.join(", ")),
     };
@@ -174,7 +174,7 @@ struct Noun {
     plural: bool,
 }
 
-/// What a key leads to (§7 of the requirements names the properties).
+/// The name of a key's target (§7 of the requirements names the properties).
 fn noun(subject: Subject, key: &str) -> Noun {
     let one = |text: &str| Noun { text: text.to_owned(), plural: false };
     let many = |text: &str| Noun { text: text.to_owned(), plural: true };
@@ -198,7 +198,7 @@ fn noun(subject: Subject, key: &str) -> Noun {
     }
 }
 
-/// `/cpus/0/cores` and the like.
+/// `/cpus/0/cores` and similar.
 fn processor(key: &str) -> Option<Noun> {
     let (index, field) = key.strip_prefix("/cpus/")?.split_once('/')?;
     let number = index.parse::<u16>().ok()? + 1;
@@ -241,7 +241,7 @@ fn element(expression: &MatchExpression) -> String {
     format!("{one} with {}", texts.join(joint))
 }
 
-/// One thing an element must have.
+/// One requirement for an element.
 fn trait_of(expression: &MatchExpression) -> String {
     let name = match expression.key.strip_prefix('/') {
         Some(name) if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphabetic()) => spaced(name),

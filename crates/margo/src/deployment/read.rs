@@ -15,9 +15,9 @@ pub(super) fn deployment(root: &Cursor<'_>) -> Option<ApplicationDeployment> {
     if let Some(cursor) = api_version {
         match cursor.text() {
             Some(text) if text.contains("margo.org") => {
-                cursor.warning("is no longer part of this document; leave it out");
+                cursor.warning("is no longer part of this document; remove it");
             }
-            Some(text) => cursor.error(format!("`{}` is not a version of this document; leave it out", shown(&text))),
+            Some(text) => cursor.error(format!("`{}` is not a version of this document; remove it", shown(&text))),
             None => {}
         }
     }
@@ -40,7 +40,7 @@ fn id(object: &Object<'_>, annotations: Option<&Object<'_>>) -> Option<Deploymen
         object.missing("id", "is missing");
         return None;
     };
-    cursor.warning("is the place of an older preview; move `id` to the top level");
+    cursor.warning("is from an older preview; move `id` to the top level");
     cursor.parse()
 }
 
@@ -50,7 +50,7 @@ fn metadata(object: &Object<'_>, older: bool) -> Option<DeploymentMetadata> {
     let device_id = match object.get("deviceId") {
         Some(cursor) => cursor.parse().map(Some),
         None if older => {
-            object.cursor().warning("has no `deviceId`; as in older previews the client's only device is meant");
+            object.cursor().warning("has no `deviceId`; as in older previews, it is for the client's only device");
             Some(None)
         }
         None => {
@@ -100,7 +100,7 @@ fn application_id(object: &Object<'_>, annotations: Option<&Object<'_>>) -> Opti
         object.missing("applicationId", "is missing");
         return None;
     };
-    cursor.warning("is the place of an older preview; write `spec.applicationId`");
+    cursor.warning("is from an older preview; write `spec.applicationId`");
     cursor.parse()
 }
 

@@ -35,7 +35,7 @@ fn every_field_of_generation_b_is_read_and_written_back() {
 }
 
 #[test]
-fn constraints_are_carried_as_they_came() {
+fn copies_constraints_unchanged() {
     // CON-03
     let deployment = ApplicationDeployment::read(B.as_bytes()).unwrap().document;
     let raw = &deployment.spec.deployment_profile.device_constraints.unwrap().raw;

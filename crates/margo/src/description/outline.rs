@@ -1,14 +1,14 @@
-//! What can be read of a description that may be broken: enough to check everything that depends on it in the same round.
+//! The readable parts of a description that may be invalid: enough to run all dependent checks in the same pass.
 
 use super::{ComponentSource, ProfileType};
 use crate::node::Kind;
 use crate::package::ResourceKind;
 use crate::reader::Cursor;
 
-/// The parts of a description that files, registries and folders are held against. Empty when the text is not YAML.
+/// The parts of a description that files, registries and folders are compared with. Empty if the text is not YAML.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Outline {
-    /// Whether the text is YAML and an object; if not, nothing is known.
+    /// Whether the text is YAML and an object; if not, everything else is empty.
     pub is_read: bool,
     /// `metadata.version`.
     pub version: Option<String>,
@@ -16,7 +16,7 @@ pub struct Outline {
     pub resources: Vec<OutlinedResource>,
     /// In the order of the description.
     pub components: Vec<OutlinedComponent>,
-    /// Whether every component of every profile has a name that could be read.
+    /// Whether every component of every profile has a readable name.
     pub has_all_components: bool,
 }
 
@@ -30,13 +30,13 @@ pub struct OutlinedResource {
     pub line: usize,
 }
 
-/// A component that has a name.
+/// A component with a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutlinedComponent {
     pub name: String,
-    /// Of its profile.
+    /// Type of its profile.
     pub profile_type: Option<ProfileType>,
-    /// `None` when it is broken.
+    /// `None` if it is invalid.
     pub source: Option<ComponentSource>,
 }
 

@@ -11,7 +11,7 @@ use crate::reader::names::Names;
 use crate::reader::{Cursor, Object, shown};
 use std::collections::HashSet;
 
-/// How generation A spelt the version of its descriptions.
+/// The version of descriptions in generation A.
 const API_VERSIONS_A: [&str; 3] = ["margo.org/v1-alpha1", "margo.org/v1alpha1", "application.margo.org/v1alpha1"];
 
 pub(super) fn description(root: &Cursor<'_>) -> Option<ApplicationDescription> {
@@ -22,7 +22,7 @@ pub(super) fn description(root: &Cursor<'_>) -> Option<ApplicationDescription> {
     let id = id(&object, metadata_object.as_ref());
     let metadata = metadata_object.as_ref().and_then(metadata);
     let profiles = object.required("deploymentProfiles").and_then(|cursor| deployment_profiles(&cursor));
-    // References are held against names that could be read, also where what bears them is broken.
+    // References are checked against all readable names, even if the objects with these names are invalid.
     let components = component_names(root);
     let profile_ids: HashSet<&str> = root
         .peek("deploymentProfiles")
@@ -35,13 +35,13 @@ pub(super) fn description(root: &Cursor<'_>) -> Option<ApplicationDescription> {
         Some(cursor) => parameters::read::parameters(cursor, &components, &profile_ids),
         None => parameters::read::Parameters::none(),
     };
-    components.tell(root, "the components that `parameters` reach");
+    components.tell(root, "the components that `parameters` target");
     let parameter_names = Names::of_keys(parameters_cursor.as_ref());
     let configuration = match object.get("configuration") {
         Some(cursor) => parameters::read::configuration(&cursor, &parameters.read, &parameter_names).map(Some),
         None => Some(None),
     };
-    parameter_names.tell(root, "the parameters that settings ask for");
+    parameter_names.tell(root, "the parameters that settings refer to");
     let extensions = object.extensions();
     object.warn_unread();
     Some(ApplicationDescription {
@@ -69,17 +69,17 @@ fn api_version(object: &Object<'_>) {
     match cursor.text().as_deref() {
         None | Some("v1") => {}
         Some(text) if API_VERSIONS_A.contains(&text) => {
-            cursor.warning(format!("`{text}` is the form of an older preview; write `v1`"));
+            cursor.warning(format!("`{text}` is from an older preview; write `v1`"));
         }
         Some(text) => cursor.error(format!("`{}` is not a known version; write `v1`", shown(text))),
     }
 }
 
-/// `kind` is gone in generation B; where it stands it must be right.
+/// Generation B has no `kind`; if present it must be right.
 pub(crate) fn kind(object: &Object<'_>, expected: &str) {
     let Some(cursor) = object.get("kind") else { return };
     match cursor.text() {
-        Some(text) if text == expected => cursor.warning("is no longer part of this document; leave it out"),
+        Some(text) if text == expected => cursor.warning("is no longer part of this document; remove it"),
         Some(text) => cursor.error(format!("is `{}`, but this must be an {expected}", shown(&text))),
         None => {}
     }
@@ -90,12 +90,12 @@ fn id(object: &Object<'_>, metadata: Option<&Object<'_>>) -> Option<ApplicationI
     match (object.get("id"), older) {
         (Some(cursor), older) => {
             if let Some(older) = older {
-                older.warning("is ignored, because `id` stands at the top level");
+                older.warning("is ignored, because `id` is at the top level");
             }
             cursor.parse()
         }
         (None, Some(older)) => {
-            older.warning("is the place of an older preview; move `id` to the top level");
+            older.warning("is from an older preview; move `id` to the top level");
             older.parse()
         }
         (None, None) => {
@@ -196,17 +196,17 @@ fn deployment_profile(cursor: &Cursor<'_>) -> Option<DeploymentProfile> {
         properties.is_some_and(|one| one.peek("packageLocation").is_some() && one.peek("repository").is_none())
     };
     if profile_type.is_none() && components_cursor.iter().flat_map(Cursor::items).any(|item| by_location(&item)) {
-        cursor.needed_for(&object.path_of("type"), "where its components come from");
+        cursor.blocks_check(&object.path_of("type"), "where its components come from");
     }
     let device_constraints = constraints::read::of_profile(&object);
     let rules = device_constraints.as_ref().and_then(|constraints| constraints.eligibility_rules.as_deref());
-    let labelled = rules.unwrap_or_default().iter().any(|rule| rule.label_selector.is_some());
+    let labeled = rules.unwrap_or_default().iter().any(|rule| rule.label_selector.is_some());
     if profile_type == Some(ProfileType::Custom)
-        && !labelled
+        && !labeled
         && let Some(cursor) = object.get("type")
     {
         // CR-01
-        cursor.warning("is `custom`, and no `labelSelector` says which devices know what to do with it");
+        cursor.warning("is `custom`, and no `labelSelector` selects the devices that support it");
     }
     let extensions = object.extensions();
     object.warn_unread();
@@ -225,7 +225,7 @@ pub(crate) fn profile_type(cursor: &Cursor<'_>) -> Option<ProfileType> {
     let found = ProfileType::of(&text);
     match found {
         Some(_) if text == "helm.v3" => {
-            cursor.warning("`helm.v3` is the form of an older preview; write `helm`");
+            cursor.warning("`helm.v3` is from an older preview; write `helm`");
         }
         Some(_) => {}
         None => cursor.error(format!("`{}` is not a deployment type; write helm, compose or custom", shown(&text))),
@@ -287,7 +287,7 @@ fn source(object: &Object<'_>, profile_type: Option<ProfileType>) -> Option<Comp
     if let (Some(location), false) = (&location, object.get("repository").is_some())
         && matches!(profile_type, None | Some(ProfileType::Compose))
     {
-        location.warning("is the form of an older preview; publish the archive as an OCI artifact");
+        location.warning("is from an older preview; publish the archive as an OCI artifact");
         let (package_location, key_location) = (location.text(), key_location.and_then(|cursor| cursor.text()));
         return Some(ComponentSource::Location { package_location: package_location?, key_location });
     }
@@ -305,7 +305,7 @@ fn source(object: &Object<'_>, profile_type: Option<ProfileType>) -> Option<Comp
     Some(ComponentSource::Oci { repository: repository?, revision: revision? })
 }
 
-/// SemVer 2.0 with `_` for `+` (AD-04); a `+` is taken with a warning.
+/// SemVer 2.0 with `_` for `+` (AD-04); a `+` is accepted with a warning.
 fn revision(cursor: &Cursor<'_>) -> Option<String> {
     let text = cursor.text()?;
     let stored = stored_revision(&text);
@@ -319,13 +319,13 @@ fn revision(cursor: &Cursor<'_>) -> Option<String> {
     stored
 }
 
-/// A revision as registries store it; `None` when it is not a version.
+/// A revision as registries store it; `None` if it is not a version.
 pub(super) fn stored_revision(text: &str) -> Option<String> {
     let valid = !(text.contains('_') && text.contains('+')) && text.matches('_').count() <= 1;
     (valid && semver::Version::parse(&text.replacen('_', "+", 1)).is_ok()).then(|| text.replace('+', "_"))
 }
 
-/// `##m##s`; parts of it alone are taken with a warning (AD-03, W-22).
+/// `##m##s`; one of the parts alone is accepted with a warning (AD-03, W-22).
 fn timeout(cursor: &Cursor<'_>) -> Option<Timeout> {
     let text = cursor.text()?;
     let (minutes, seconds) = match text.split_once('m') {

@@ -7,13 +7,13 @@ use serde_json::json;
 const B: &str = include_str!("../../tests/fixtures/description-b.yaml");
 const A: &str = include_str!("../../tests/fixtures/description-a.yaml");
 
-/// The fixture with one text replaced, which must be there.
+/// The fixture with one text replaced, which must be present.
 fn changed(from: &str, to: &str) -> String {
     assert!(B.contains(from), "{from}");
     B.replacen(from, to, 1)
 }
 
-/// Refused with a finding at this path that contains these words.
+/// Rejected with a finding at this path that contains these words.
 fn refused(text: &str, path: &str, words: &str) {
     let findings = ApplicationDescription::read(text.as_bytes()).unwrap_err();
     let found = findings
@@ -66,7 +66,7 @@ fn components_keep_the_order_of_the_description() {
 }
 
 #[test]
-fn what_is_written_reads_back_the_same_and_writes_the_same_bytes() {
+fn a_written_description_round_trips() {
     let description = ApplicationDescription::read(B.as_bytes()).unwrap().document;
     let yaml = description.to_yaml();
     let again = ApplicationDescription::read(yaml.as_bytes()).unwrap();
@@ -83,7 +83,7 @@ fn older_forms_are_mapped_with_a_warning_each() {
         assert!(found, "{path}: {:#?}", read.warnings);
     };
     warned("apiVersion", "write `v1`");
-    warned("kind", "leave it out");
+    warned("kind", "remove it");
     warned("metadata.id", "top level");
     warned("deploymentProfiles[0].type", "helm.v3");
     warned("deploymentProfiles[0].components[0].properties.revision", "write `_`");
@@ -127,9 +127,9 @@ fn inconsistencies_within_a_package_are_warnings() {
         read.warnings.iter().any(|finding| finding.path == path && finding.message.contains("is a profile")),
         "{all}"
     );
-    assert!(all.contains("the default of `port` does not fit its own schema: must be at least 1024, is 80"), "{all}");
+    assert!(all.contains("the default of `port` does not match its own schema: must be at least 1024, is 80"), "{all}");
     assert!(all.contains("`maxLength` has no meaning for the data type integer"), "{all}");
-    assert!(all.contains("`configuration.schema[0].colour`: is not a field of the standard"), "{all}");
+    assert!(all.contains("`configuration.schema[0].color`: is not a field of the standard"), "{all}");
 }
 
 #[test]
@@ -172,15 +172,15 @@ fn envelope_and_profile_types_are_checked() {
     let custom = changed("type: helm", "type: custom");
     let read = ApplicationDescription::read(custom.as_bytes()).unwrap();
     assert_eq!(read.document.deployment_profiles[0].profile_type, ProfileType::Custom);
-    assert!(!read.warnings.iter().any(|warning| warning.message.contains("which devices know")));
-    // CR-01: which devices know it is told by labels.
+    assert!(!read.warnings.iter().any(|warning| warning.message.contains("the devices that support it")));
+    // CR-01: labels tell which devices support it.
     let (before, rest) = custom.split_once("    deviceConstraints:\n").unwrap();
     let (_, after) = rest.split_once("    x-ardent-extensions:\n      priority: 7\n").unwrap();
-    warned(&format!("{before}{after}"), "deploymentProfiles[0].type", "which devices know");
+    warned(&format!("{before}{after}"), "deploymentProfiles[0].type", "the devices that support it");
 }
 
 #[test]
-fn all_problems_are_told_at_once_in_the_order_of_the_lines() {
+fn reports_all_problems_in_line_order() {
     let text = changed("id: kiln-watch", "id: Kiln")
         .replacen("  version: 2.10\n", "", 1)
         .replacen("revision: 3.0.1", "revision: x", 1)

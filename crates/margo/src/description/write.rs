@@ -75,7 +75,7 @@ pub(crate) fn component(component: &Component) -> Tree {
         ComponentSource::Oci { repository, revision } => {
             Members::new().with("repository", repository).with("revision", revision)
         }
-        // Nothing in generation B says the same, so the older form goes on as it came (W-22).
+        // Generation B has no equivalent, so the older form is written unchanged (W-22).
         ComponentSource::Location { package_location, key_location } => {
             Members::new().with("packageLocation", package_location).with_some("keyLocation", key_location.as_ref())
         }

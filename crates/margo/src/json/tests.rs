@@ -96,13 +96,13 @@ fn value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn json_of_another_writer_reads_as_it_was_meant(value in value(), pretty in any::<bool>()) {
+    fn reads_json_of_other_writers(value in value(), pretty in any::<bool>()) {
         let text = if pretty { serde_json::to_vec_pretty(&value) } else { serde_json::to_vec(&value) }.unwrap();
         prop_assert_eq!(parse(&text, Limits::DOCUMENT).unwrap().to_value().unwrap(), value);
     }
 
     #[test]
-    fn canonical_json_agrees_with_rfc_8785_for_what_both_can_say(
+    fn canonical_json_agrees_with_rfc_8785(
         members in prop::collection::hash_map(any::<String>(), any::<u32>(), 0..8)
     ) {
         let value = json!(members);
@@ -114,9 +114,9 @@ proptest! {
     fn acceptance_agrees_with_serde_json(text in "[-0-9a-e{}\\[\\],:\" .+tru\\\\]{0,24}") {
         let ours = parse(text.as_bytes(), Limits::DOCUMENT);
         match serde_json::from_str::<Value>(&text) {
-            // Duplicate keys are the one thing refused in addition.
+            // Duplicate keys are the only additional rejection.
             Ok(_) => prop_assert!(ours.is_ok() || ours.unwrap_err().to_string().contains("twice")),
-            // Numbers out of range are refused later, where a number is wanted.
+            // Numbers out of range are rejected later, where a number is expected.
             Err(error) => prop_assert!(ours.is_err() || error.to_string().contains("out of range")),
         }
     }

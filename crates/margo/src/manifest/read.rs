@@ -62,7 +62,7 @@ fn deployments(cursor: &Cursor<'_>) -> Option<Vec<DeploymentRef>> {
             let size_bytes = size_bytes(&object);
             let url = url(&object, digest.as_ref());
             if deployment_id.is_some_and(|id| !ids.insert(id)) {
-                cursor.error("names a deployment that an earlier entry names already");
+                cursor.error("names a deployment that an earlier entry already names");
             }
             Some(DeploymentRef { deployment_id: deployment_id?, digest: digest?, size_bytes, url: url? })
         })
@@ -70,7 +70,7 @@ fn deployments(cursor: &Cursor<'_>) -> Option<Vec<DeploymentRef>> {
     read.into_iter().collect()
 }
 
-/// Advisory, so an odd one is no reason to refuse the manifest (DS-06).
+/// Advisory, so an invalid one is no reason to reject the manifest (DS-06).
 fn size_bytes(object: &Object<'_>) -> Option<u64> {
     let cursor = object.get("sizeBytes")?;
     let size = match cursor.scalar() {
@@ -83,12 +83,12 @@ fn size_bytes(object: &Object<'_>) -> Option<u64> {
     size
 }
 
-/// The digest in the URL equals the field (DS-05); who fetches builds the path from the field anyway (W-03).
+/// The digest in the URL equals the field (DS-05); clients build the path from the field anyway (W-03).
 fn url(object: &Object<'_>, digest: Option<&Digest>) -> Option<String> {
     let cursor = object.required("url")?;
     let text = cursor.text()?;
     if digest.is_some_and(|digest| !text.ends_with(digest.as_str())) {
-        cursor.warning("does not end in the digest it should lead to");
+        cursor.warning("does not end in the digest of its target");
     }
     Some(text)
 }

@@ -86,7 +86,7 @@ fn addresses_have_the_form_of_the_standard() {
     let id: DeploymentId = "5f0c2f4e-6f7b-4d35-9d5c-0a7a3f3f9a11".parse().unwrap();
     assert_eq!(bundle_url(&digest), format!("/api/v1/bundles/{digest}"));
     assert_eq!(deployment_url(id, &digest), format!("/api/v1/deployments/{id}/{digest}"));
-    // W-03: a prefix before the path is the other side's business, another digest in it is odd.
+    // W-03: a prefix before the path is up to the other side, another digest in it is suspicious.
     let prefixed = StateManifest::read(changed("\"/api/v1/bundles", "\"/margo/api/v1/bundles").as_bytes()).unwrap();
     assert_eq!(prefixed.warnings, []);
     let other = StateManifest::read(changed("/bundles/sha256:1", "/bundles/sha256:3").as_bytes()).unwrap();

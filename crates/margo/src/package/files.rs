@@ -1,15 +1,17 @@
 //! A package as a folder: its description and the resources it names (AP-01).
 
-use super::{Broken, DESCRIPTION_BYTES_MAX, FILES_MAX, LEFT_OUT, Package, PackageFile, RESOURCE_BYTES_MAX, Resource};
+use super::{
+    Broken, DESCRIPTION_BYTES_MAX, FILES_MAX, Package, PackageFile, RESOURCE_BYTES_MAX, Resource, SKIPPED_FILE,
+};
 use crate::description::{ApplicationDescription, Outline, OutlinedResource};
 use crate::finding::{Finding, Findings, Read, Severity};
-use crate::reader::{MEND_FIRST, shown};
+use crate::reader::{FIX_FIRST, shown};
 
 pub(super) fn note(severity: Severity, path: &str, message: impl Into<String>) -> Finding {
     Finding { severity, path: path.to_owned(), line: None, message: message.into() }
 }
 
-/// A relative path without `.`; `None` when it would leave the package.
+/// A relative path without `.`; `None` if it would leave the package.
 pub(super) fn inner_path(path: &str) -> Option<String> {
     let mut segments = Vec::new();
     if path.starts_with('/') || path.contains('\\') {
@@ -52,12 +54,12 @@ pub(super) fn read(files: &[PackageFile]) -> Result<Read<Package>, Broken> {
             inner_path(&other.path)
                 .is_some_and(|path| resources.iter().all(|resource: &Resource| resource.path != path))
         });
-        findings.extend(unneeded.take(FILES_MAX).map(|other| note(Severity::Warning, &other.path, LEFT_OUT)));
+        findings.extend(unneeded.take(FILES_MAX).map(|other| note(Severity::Warning, &other.path, SKIPPED_FILE)));
     }
     finish(description, outline, file.bytes.clone(), resources, findings)
 }
 
-/// Reads a description as part of a package: what concerns the whole text gets the name of the file.
+/// Reads a description as part of a package: findings about the whole text get the name of the file.
 pub(super) fn describe(
     name: &str,
     bytes: &[u8],
@@ -73,7 +75,7 @@ pub(super) fn describe(
     }
     if let Some(last) = found.last_mut().filter(|_| !outline.is_read) {
         name.clone_into(&mut last.path);
-        last.message = format!("{}; {MEND_FIRST}", last.message);
+        last.message = format!("{}; {FIX_FIRST}", last.message);
     }
     findings.extend(found);
     (description, outline)
@@ -92,7 +94,7 @@ pub(super) fn finish(
             Ok(Read { document: Package { description, description_bytes, resources }, warnings: findings.0 })
         }
         _ => {
-            // The closing word on what is not listed stays last.
+            // The finding about unlisted problems stays last.
             let closing = findings.0.iter().position(Finding::is_closing).map(|index| findings.0.remove(index));
             findings.0.sort_by_key(|finding| finding.line);
             findings.0.extend(closing);
@@ -122,12 +124,12 @@ fn find_description<'a>(files: &'a [PackageFile], findings: &mut Vec<Finding>) -
         _ => match in_root.iter().filter(fits).collect::<Vec<_>>()[..] {
             [only] => Some(*only),
             [] => {
-                let message = format!("none of the YAML files in the root is a description; {MEND_FIRST}");
+                let message = format!("none of the YAML files in the root is a description; {FIX_FIRST}");
                 findings.push(note(Severity::Error, "", message));
                 None
             }
             _ => {
-                let message = format!("more than one YAML file in the root is a description; {MEND_FIRST}");
+                let message = format!("more than one YAML file in the root is a description; {FIX_FIRST}");
                 findings.push(note(Severity::Error, "", message));
                 None
             }
@@ -136,14 +138,14 @@ fn find_description<'a>(files: &'a [PackageFile], findings: &mut Vec<Finding>) -
     found.filter(|file| {
         let fits = file.bytes.len() <= DESCRIPTION_BYTES_MAX;
         if !fits {
-            let message = format!("is larger than {DESCRIPTION_BYTES_MAX} bytes; {MEND_FIRST}");
+            let message = format!("is larger than {DESCRIPTION_BYTES_MAX} bytes; {FIX_FIRST}");
             findings.push(note(Severity::Error, &file.path, message));
         }
         fits
     })
 }
 
-/// Told by its text alone, so that a package full of YAML costs nothing.
+/// Decided by the text alone, so that a package full of YAML costs nothing.
 fn looks_like_description(bytes: &[u8]) -> bool {
     bytes.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"deploymentProfiles:"))
 }
@@ -163,7 +165,7 @@ fn find_resource(files: &[PackageFile], named: &OutlinedResource, findings: &mut
     Some(Resource { kind: *kind, media_type: kind.media_type(&path), path, bytes: file.bytes.clone() })
 }
 
-/// What follows the last dot of the file name, in lower case.
+/// The part after the last dot of the file name, in lower case.
 pub(super) fn extension(path: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or_default();
     name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase()).unwrap_or_default()

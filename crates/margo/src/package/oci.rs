@@ -10,7 +10,7 @@ use crate::digest::Digest;
 use crate::finding::{Finding, Findings, Read, ReadResult, Severity};
 use crate::json;
 use crate::node::Limits;
-use crate::reader::{Cursor, MEND_FIRST, Object, shown};
+use crate::reader::{Cursor, FIX_FIRST, Object, shown};
 use crate::tree::{Members, Tree};
 
 const EMPTY_MEDIA_TYPE: &str = "application/vnd.oci.empty.v1+json";
@@ -18,7 +18,7 @@ const EMPTY_CONFIG: &[u8] = b"{}";
 const LAYER_PREFIX: &str = "application/vnd.margo.app.";
 const TITLE: &str = "org.opencontainers.image.title";
 const RESOURCE: &str = "org.margo.app.resource";
-/// The name a description gets in an artifact; any would do (AP-01).
+/// The name of a description in an artifact; any name is valid (AP-01).
 const DESCRIPTION_TITLE: &str = "margo.yaml";
 
 pub(super) fn read_manifest(json: &[u8]) -> ReadResult<OciManifest> {
@@ -101,7 +101,7 @@ pub(super) fn read_layers(layers: &[(Layer, Vec<u8>)]) -> Result<Read<Package>, 
     let mut findings = Vec::new();
     let mut descriptions = layers.iter().filter(|(layer, _)| layer.media_type == DESCRIPTION_MEDIA_TYPE);
     let (Some((layer, bytes)), None) = (descriptions.next(), descriptions.next()) else {
-        let message = format!("exactly one layer of type {DESCRIPTION_MEDIA_TYPE} is needed; {MEND_FIRST}");
+        let message = format!("exactly one layer of type {DESCRIPTION_MEDIA_TYPE} is required; {FIX_FIRST}");
         return Err(Broken { findings: Findings::one("layers", message), outline: Outline::default() });
     };
     let name = layer.title.as_deref().unwrap_or(DESCRIPTION_TITLE);
@@ -114,7 +114,8 @@ pub(super) fn read_layers(layers: &[(Layer, Vec<u8>)]) -> Result<Read<Package>, 
         for (layer, _) in layers {
             let Some(kind) = layer.kind() else { continue };
             if outline.resources.iter().all(|named| named.kind != kind) {
-                let message = format!("a layer of type {} is not named by the description", shown(&layer.media_type));
+                let message =
+                    format!("a layer of type {} is not referenced by the description", shown(&layer.media_type));
                 findings.push(note(Severity::Warning, "layers", message));
             }
         }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::finding::Severity;
 
-mod all_at_once;
+mod all_problems;
 
 const DESCRIPTION: &str = include_str!("../../tests/fixtures/description-b.yaml");
 
@@ -14,7 +14,7 @@ fn files() -> Vec<PackageFile> {
         file("margo.yaml", DESCRIPTION.as_bytes()),
         file("resources/about.md", b"# Kiln Watch"),
         file("./resources/kiln.svg", b"<svg/>"),
-        file("resources/licence.txt", b"Do what you like."),
+        file("resources/license.txt", b"Do what you like."),
         file("resources/notes.md", b"- first"),
     ]
 }
@@ -49,7 +49,7 @@ fn a_folder_with_a_description_and_its_resources_is_a_package() {
 }
 
 #[test]
-fn exactly_one_description_stands_in_the_root() {
+fn requires_exactly_one_description_in_the_root() {
     // AP-01
     refused(&files()[1..], "", "no YAML description");
     refused(&[files(), vec![file("copy.yml", DESCRIPTION.as_bytes())]].concat(), "", "more than one");
@@ -60,14 +60,14 @@ fn exactly_one_description_stands_in_the_root() {
 }
 
 #[test]
-fn everything_wrong_is_told_at_once() {
+fn reports_all_problems_at_once() {
     let broken = DESCRIPTION.replacen("id: kiln-watch", "id: Kiln", 1).replacen("revision: 3.0.1", "revision: x", 1);
     let findings = read(&[file("margo.yaml", broken.as_bytes()), file("/abs", b"")]).unwrap_err();
     assert!(findings.0.iter().filter(|finding| finding.severity == Severity::Error).count() >= 3, "{findings}");
 }
 
 #[test]
-fn every_resource_the_description_names_must_be_there() {
+fn requires_every_named_resource() {
     let without: Vec<_> = files().into_iter().filter(|file| !file.path.contains("notes")).collect();
     refused(&without, "metadata.catalog.application.releaseNotes", "`resources/notes.md`");
     let mut escaping = files();
@@ -106,7 +106,7 @@ fn pulled(package: &Package) -> Package {
 }
 
 #[test]
-fn an_artifact_gives_back_the_package_it_was_made_of() {
+fn an_artifact_round_trips_its_package() {
     // REG-03 to REG-09, W-21
     let package = read(&files()).unwrap().document;
     assert_eq!(pulled(&package), package);
@@ -138,7 +138,7 @@ fn manifest_refused(change: impl FnOnce(&mut serde_json::Value), path: &str) {
 }
 
 #[test]
-fn artifacts_that_are_no_packages_are_refused() {
+fn rejects_artifacts_that_are_not_packages() {
     // REG-05, REG-06, REG-07
     manifest_refused(|manifest| manifest["artifactType"] = "application/x".into(), "artifactType");
     manifest_refused(|manifest| manifest["mediaType"] = "application/x".into(), "mediaType");

@@ -1,18 +1,18 @@
-//! One value against one schema (PRM-07).
+//! Checks one value against one schema (PRM-07).
 
 use super::{DataType, Form, Schema};
 use regex::{Regex, RegexBuilder};
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// Memory a compiled pattern may take: patterns come from packages.
+/// Memory limit of a compiled pattern: patterns come from packages.
 const PATTERN_BYTES_MAX: usize = 1 << 16;
-/// Text of defaults that is held against patterns while a package is read; real ones have a few words each.
+/// Text of defaults that is matched while a package is read; real ones have a few words each.
 const MATCHED_BYTES_MAX: usize = 1 << 12;
 /// The longest value echoed in a message.
 const SHOWN_CHARS_MAX: usize = 60;
 
-/// Nothing was given, or something empty.
+/// Whether the value is absent or empty.
 pub(super) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -22,9 +22,9 @@ pub(super) fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// Compiled patterns, each compiled once, with a bound on the work that a hostile package can cause.
+/// Compiled patterns, each compiled once, with a limit on the work that a hostile package can cause.
 ///
-/// A pattern is searched for, not anchored: a supplier who wants the whole text matched writes `^` and `$`.
+/// A pattern is searched, not anchored: a supplier who wants to match the whole text writes `^` and `$`.
 pub(super) struct Patterns {
     compiled: HashMap<String, Option<Regex>>,
     /// Bytes of text that may still be matched.
@@ -37,12 +37,13 @@ impl Patterns {
         Self { compiled: HashMap::new(), bytes_left: MATCHED_BYTES_MAX }
     }
 
-    /// For the answers of an operator, whose number the package has bounded.
+    /// For the values of an operator, whose number is bounded by the package.
     pub(super) fn unbounded() -> Self {
         Self { compiled: HashMap::new(), bytes_left: usize::MAX }
     }
 
-    /// `None` when the pattern uses what a linear-time engine cannot do (look-around, back-references) or is too large.
+    /// `None` if the pattern uses features that a linear-time engine lacks (look-around, back-references) or is too
+    /// large.
     fn get(&mut self, pattern: &str) -> Option<&Regex> {
         let compile = || {
             let limit = PATTERN_BYTES_MAX;
@@ -55,7 +56,7 @@ impl Patterns {
         self.get(pattern).is_some()
     }
 
-    /// `None` when it cannot be told.
+    /// `None` if it cannot be decided.
     fn matches(&mut self, pattern: &str, text: &str) -> Option<bool> {
         self.bytes_left = self.bytes_left.checked_sub(text.len())?;
         self.get(pattern).map(|regex| regex.is_match(text))
@@ -73,11 +74,11 @@ pub(super) fn has_type(data_type: DataType, value: &Value) -> bool {
     }
 }
 
-/// Something wrong with a value, such as `must be at least 30`.
+/// A problem of a value, such as `must be at least 30`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Clause {
     pub(super) words: String,
-    /// The pattern that is not matched.
+    /// The pattern that does not match.
     pub(super) pattern: Option<String>,
 }
 
@@ -94,7 +95,7 @@ impl From<String> for Clause {
 }
 
 impl Clause {
-    /// For those who wrote the pattern.
+    /// For the authors of the pattern.
     pub(super) fn with_pattern(self) -> String {
         let told = |pattern: &String| !self.words.contains(pattern.as_str());
         match self.pattern.as_ref().filter(|pattern| told(pattern)) {
@@ -108,7 +109,7 @@ impl Clause {
     }
 }
 
-/// Everything that is wrong with the value. One that may be masked is never repeated. The default is the example for people.
+/// All problems of the value. A sensitive value is never repeated. The default serves as the example for people.
 pub(super) fn value(schema: &Schema, default: Option<&Value>, value: &Value, patterns: &mut Patterns) -> Vec<Clause> {
     if is_empty(value) {
         // PRM-08: true means that empty is accepted.
@@ -170,7 +171,7 @@ fn one(schema: &Schema, default: Option<&Value>, value: &Value, patterns: &mut P
     clauses
 }
 
-/// Numbers are the same when their values are: 1 and 1.0.
+/// Numbers are equal if their values are: 1 and 1.0.
 fn same(one: &Value, other: &Value) -> bool {
     one == other || matches!((one.as_f64(), other.as_f64()), (Some(one), Some(other)) if one.total_cmp(&other).is_eq())
 }
@@ -187,7 +188,7 @@ fn length_rules(schema: &Schema, text: &str) -> Vec<String> {
     problems
 }
 
-/// The form in the words of the hint. The pattern itself is shown where nothing else would help.
+/// The format in the words of the hint. The pattern itself is shown only if nothing else would help.
 fn form_rule(schema: &Schema, default: Option<&Value>, text: &str, patterns: &mut Patterns) -> Option<Clause> {
     let pattern = schema.regex_match.as_ref()?;
     if patterns.matches(pattern, text) != Some(false) {
@@ -195,10 +196,12 @@ fn form_rule(schema: &Schema, default: Option<&Value>, text: &str, patterns: &mu
     }
     let Form { words, example } = schema.form(default);
     let form = match (words, &example) {
-        // Words about one end of it only do not help whoever got that end right.
-        (Some(words), None) if is_about_one_end(&words) => format!("must be in this form: {words} (pattern {pattern})"),
-        (Some(words), _) => format!("must be in this form: {words}"),
-        (None, Some(_)) => "must be in the form its supplier has set".to_owned(),
+        // Words about one end only do not help if that end is already right.
+        (Some(words), None) if is_about_one_end(&words) => {
+            format!("must have this format: {words} (pattern {pattern})")
+        }
+        (Some(words), _) => format!("must have this format: {words}"),
+        (None, Some(_)) => "must have the format defined by the supplier".to_owned(),
         (None, None) => format!("must match the pattern {pattern}"),
     };
     let example = example.map(|example| format!("; for example `{example}`")).unwrap_or_default();
@@ -231,7 +234,7 @@ fn number_rules(schema: &Schema, value: &Value) -> Vec<String> {
     problems
 }
 
-/// Of the shortest decimal that means the same number: 1.50 has one.
+/// Of the shortest decimal with the same value: 1.50 has one.
 fn decimal_places(value: &Value) -> u64 {
     if value.is_i64() || value.is_u64() {
         return 0;

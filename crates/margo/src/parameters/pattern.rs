@@ -1,20 +1,20 @@
-//! A pattern in words, for those who fill in a form. Only what is certain is said: a pattern that is not understood as a whole
-//! has no words, or only those for how it begins.
+//! Patterns in words, for people who fill in a form. Only certain statements are made: a pattern that is not fully
+//! understood has no words, or only those for its beginning.
 
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, ClassUnicode, Hir, HirKind, Look};
 
-/// Longer patterns have no short words.
+/// Longer patterns have no short description.
 const PATTERN_BYTES_MAX: usize = 300;
-/// How deep groups may lie within each other.
+/// How deep groups may be nested.
 const NESTING_MAX: u32 = 20;
 /// More parts than this are harder to read than an example.
 const PARTS_MAX: usize = 3;
-/// Single characters that are named.
+/// The most single characters that are listed.
 const SINGLES_MAX: usize = 5;
 const CHOICES_MAX: usize = 12;
 
-/// ``begins with `https://` ``, `4 digits`, ``only small letters, digits and `-` ``.
+/// ``begins with `https://` ``, `4 digits`, ``only lower-case letters, digits and `-` ``.
 pub(super) fn words(pattern: &str) -> Option<String> {
     if pattern.len() > PATTERN_BYTES_MAX {
         return None;
@@ -74,7 +74,7 @@ fn part(hir: &Hir) -> Option<Part> {
     }
 }
 
-/// What a group holds.
+/// The content of a group.
 fn inside(hir: &Hir) -> &Hir {
     match hir.kind() {
         HirKind::Capture(capture) => inside(&capture.sub),
@@ -98,7 +98,7 @@ fn is_anything(hir: &Hir) -> bool {
     repetition.min <= 1 && repetition.max.is_none() && few
 }
 
-/// Some texts of which one is meant.
+/// A list of alternative texts.
 fn choice(hir: &Hir) -> Option<String> {
     let HirKind::Alternation(choices) = inside(hir).kind() else { return None };
     let texts: Option<Vec<String>> = choices.iter().map(literal).collect();
@@ -107,11 +107,11 @@ fn choice(hir: &Hir) -> Option<String> {
 
 /// The kinds of characters of a class.
 struct Kinds {
-    /// One and several of a kind, such as `digit` and `digits`.
+    /// Singular and plural of a kind, such as `digit` and `digits`.
     named: Vec<(&'static str, &'static str)>,
-    /// Characters by themselves.
+    /// Single characters.
     singles: Vec<String>,
-    /// All but these.
+    /// Whether the class is negated.
     negated: bool,
 }
 
@@ -136,8 +136,8 @@ fn kinds(class: &ClassUnicode) -> Option<Kinds> {
     let (capital, small) = (has('A', 'Z'), has('a', 'z'));
     let mut named = match (capital, small) {
         (true, true) => vec![("letter", "letters")],
-        (true, false) => vec![("capital letter", "capital letters")],
-        (false, true) => vec![("small letter", "small letters")],
+        (true, false) => vec![("upper-case letter", "upper-case letters")],
+        (false, true) => vec![("lower-case letter", "lower-case letters")],
         (false, false) => Vec::new(),
     };
     let digits = has('0', '9');
@@ -162,7 +162,7 @@ fn kinds(class: &ClassUnicode) -> Option<Kinds> {
             }
         }
     }
-    // A letter in both sizes is one of a word whose size does not count, which is not told letter by letter.
+    // A letter in both cases belongs to a case-insensitive word, which is not described letter by letter.
     if singles
         .iter()
         .any(|single| single.to_ascii_uppercase() != *single && singles.contains(&single.to_ascii_uppercase()))
@@ -212,25 +212,25 @@ mod tests {
         for (pattern, said) in [
             (r"^https://.+$", "begins with `https://`"),
             (r"^/dev/[A-Za-z0-9]+$", "`/dev/`, then letters and digits"),
-            (r"^[a-z0-9-]+$", "only small letters, digits and `-`"),
+            (r"^[a-z0-9-]+$", "only lower-case letters, digits and `-`"),
             (r"^[0-9]{4}$", "4 digits"),
             (r"^\d{2,4}$", "2 to 4 digits"),
-            (r"^[A-Z]{2}-[0-9]{3}$", "2 capital letters, then `-`, then 3 digits"),
+            (r"^[A-Z]{2}-[0-9]{3}$", "2 upper-case letters, then `-`, then 3 digits"),
             (r"^(red|green|blue)$", "one of `red`, `green`, `blue`"),
             (
                 r"^[^@ ]+@[a-z0-9.-]+$",
-                "characters other than blanks and `@`, then `@`, then small letters, digits, `-` and `.`",
+                "characters other than blanks and `@`, then `@`, then lower-case letters, digits, `-` and `.`",
             ),
             (r"^.+\.example$", "ends with `.example`"),
             (r"^[A-Za-z0-9_]{1,8}$", "1 to 8 characters of letters, digits or `_`"),
-            (r"^[A-Z]$", "1 capital letter"),
+            (r"^[A-Z]$", "1 upper-case letter"),
         ] {
             assert_eq!(words(pattern).as_deref(), Some(said), "{pattern}");
         }
     }
 
     #[test]
-    fn of_others_only_what_is_certain_is_said() {
+    fn describes_only_certain_parts_of_a_pattern() {
         let opc = r"^opc\.tcp://[A-Za-z0-9.-]+(:[0-9]+)?(/.*)?$";
         assert_eq!(words(opc).as_deref(), Some("begins with `opc.tcp://`"));
         for pattern in ["a+", "[0-9]+", "^[a-f0-9]+$", "^(?i)abc$", "^(a|b", "^$", "", "^a$|^b$", "^[^\\p{L}]+$"] {
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_that_covers_most_of_the_alphabet_costs_nothing() {
+    fn handles_a_large_character_class() {
         assert_eq!(words("^[\u{1}-\u{10ffff}]+$"), None);
         assert_eq!(words("^[\u{100}-\u{fffff}]+$"), None);
     }

@@ -1,4 +1,4 @@
-//! Reading parameters and configuration, and their agreement with each other (PRM-01 to PRM-09, W-23).
+//! Reads parameters and configuration, and checks that they agree (PRM-01 to PRM-09, W-23).
 
 use super::check;
 use super::{Configuration, DataType, Parameter, Schema, Section, Setting, Target};
@@ -18,7 +18,7 @@ pub(crate) fn known_components<'a>(components: impl Iterator<Item = &'a Componen
     components.map(|component| component.name.as_str()).collect()
 }
 
-/// The parameters that could be read.
+/// The readable parameters.
 pub(crate) struct Parameters {
     pub(crate) read: IndexMap<String, Parameter>,
     /// Whether these are all.
@@ -31,7 +31,7 @@ impl Parameters {
         Self { read: IndexMap::new(), all: true }
     }
 
-    /// `None` when some could not be read.
+    /// `None` if some could not be read.
     pub(crate) fn whole(self) -> Option<IndexMap<String, Parameter>> {
         self.all.then_some(self.read)
     }
@@ -60,7 +60,7 @@ fn parameter(cursor: &Cursor<'_>, components: &Names<'_>, profile_ids: &HashSet<
             let known = components.holds(component);
             let name = shown(component);
             if known != Known::Yes && profile_ids.contains(component) {
-                // W-23: seen in published packages; the target reaches nothing.
+                // W-23: seen in published packages; the target has no effect.
                 cursor.warning(format!("`{name}` is a profile, not a component; the target has no effect"));
             } else if known == Known::No {
                 cursor.error(format!("`{name}` is not a component of any deployment profile"));
@@ -88,7 +88,7 @@ fn parameter_value(cursor: &Cursor<'_>) -> Option<Value> {
     cursor.value().filter(|_| valid)
 }
 
-/// Targets of one parameter; `check` judges each component name.
+/// Targets of one parameter; `check` validates each component name.
 pub(crate) fn targets(cursor: &Cursor<'_>, check: impl Fn(&Cursor<'_>, &str)) -> Option<Vec<Target>> {
     cursor.list_of(|cursor| {
         let object = cursor.object()?;
@@ -105,7 +105,7 @@ pub(crate) fn targets(cursor: &Cursor<'_>, check: impl Fn(&Cursor<'_>, &str)) ->
     })
 }
 
-/// `parameters` are those that could be read, `parameter_names` the names of all.
+/// `parameters` are the readable ones, `parameter_names` the names of all.
 pub(crate) fn configuration(
     cursor: &Cursor<'_>,
     parameters: &IndexMap<String, Parameter>,
@@ -130,7 +130,7 @@ pub(crate) fn configuration(
     Some(configuration)
 }
 
-/// What settings are held against.
+/// What settings are checked against.
 #[derive(Clone, Copy)]
 struct Around<'a> {
     parameters: &'a IndexMap<String, Parameter>,
@@ -144,7 +144,7 @@ fn repeated_settings(cursor: &Cursor<'_>, configuration: &Configuration) {
     let mut seen = HashSet::new();
     for setting in configuration.sections.iter().flat_map(|section| &section.settings) {
         if !seen.insert(&setting.parameter) {
-            cursor.warning(format!("asks for the parameter `{}` more than once", shown(&setting.parameter)));
+            cursor.warning(format!("refers to the parameter `{}` more than once", shown(&setting.parameter)));
         }
     }
 }
@@ -178,23 +178,23 @@ fn setting(cursor: &Cursor<'_>, around: Around<'_>) -> Option<Setting> {
     });
     object.warn_unread();
     let setting = Setting { parameter: parameter?, name: name?, description, immutable, schema: schema? };
-    default_fits(cursor, &setting, around);
+    default_matches(cursor, &setting, around);
     Some(setting)
 }
 
-/// W-23: a default outside its own schema is reported; the package stays usable with another value.
-fn default_fits(cursor: &Cursor<'_>, setting: &Setting, around: Around<'_>) {
+/// W-23: a default outside its own schema is reported; the package remains usable with another value.
+fn default_matches(cursor: &Cursor<'_>, setting: &Setting, around: Around<'_>) {
     let default = around.parameters.get(&setting.parameter).and_then(|parameter| parameter.value.as_ref());
     let schema = around.schemas.get(setting.schema.as_str());
     if let (Some(default), Some(schema)) = (default, schema) {
         for problem in check::value(schema, None, default, &mut around.patterns.borrow_mut()) {
             let (name, words) = (shown(&setting.parameter), problem.with_pattern());
-            cursor.warning(format!("the default of `{name}` does not fit its own schema: {words}"));
+            cursor.warning(format!("the default of `{name}` does not match its own schema: {words}"));
         }
     }
 }
 
-/// Each schema, `None` where it could not be read.
+/// Each schema, `None` if it could not be read.
 fn schemas(cursor: &Cursor<'_>, patterns: &RefCell<check::Patterns>) -> Option<Vec<Option<Schema>>> {
     let mut names = HashSet::new();
     let mut with_pattern = 0;
@@ -206,7 +206,7 @@ fn schemas(cursor: &Cursor<'_>, patterns: &RefCell<check::Patterns>) -> Option<V
             if let Some(pattern) = cursor.peek_text("regexMatch") {
                 with_pattern += 1;
                 if with_pattern > PATTERNS_MAX {
-                    cursor.error(format!("is one schema with a pattern too many: {PATTERNS_MAX} are allowed"));
+                    cursor.error(format!("exceeds the limit of {PATTERNS_MAX} schemas with a pattern"));
                 } else if !patterns.borrow_mut().can_use(pattern) {
                     let why = "no look-around, no back-references, no large repetitions";
                     cursor.warning(format!("`regexMatch` cannot be used here ({why}); it is not checked"));
@@ -228,7 +228,7 @@ fn schema(cursor: &Cursor<'_>) -> Option<Schema> {
     let name = object.required_text("name");
     let data_type = object.required("dataType").and_then(|cursor| data_type(&cursor));
     let options_cursor = object.get("options");
-    // There or not, and then readable or not.
+    // Present or not, and then readable or not.
     let options = options_cursor.as_ref().map(|cursor| cursor.list_of(Cursor::value));
     let schema = Schema {
         name: name.clone().unwrap_or_default(),
@@ -257,7 +257,7 @@ fn schema(cursor: &Cursor<'_>) -> Option<Schema> {
         options_cursor.iter().flat_map(Cursor::items).filter_map(|item| item.node().to_value().ok()).collect();
     match data_type {
         Some(data_type) => rules_apply(&object, &schema, data_type, &items),
-        None if !items.is_empty() => cursor.needed_for(&object.path_of("dataType"), "the options"),
+        None if !items.is_empty() => cursor.blocks_check(&object.path_of("dataType"), "the options"),
         None => {}
     }
     name?;
@@ -285,12 +285,12 @@ fn bounds_agree(object: &Object<'_>, schema: &Schema) {
         ("maxPrecision", "minPrecision", float(schema.min_precision), float(schema.max_precision)),
     ] {
         if crossed(lower, upper) {
-            object.missing(upper_name, &format!("is smaller than `{lower_name}`, so that no value can fit"));
+            object.missing(upper_name, &format!("is smaller than `{lower_name}`, so that no value is valid"));
         }
     }
 }
 
-/// Options must be of the type; rules that cannot apply to it are warnings.
+/// Options must have the type; rules that cannot apply to it are warnings.
 fn rules_apply(object: &Object<'_>, schema: &Schema, data_type: DataType, options: &[Value]) {
     let element = data_type.element();
     let text = element == DataType::String;

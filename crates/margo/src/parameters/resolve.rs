@@ -1,20 +1,20 @@
-//! Defaults and answers into the parameters of one deployment (PRM-03 to PRM-07).
+//! Resolves defaults and values into the parameters of one deployment (PRM-03 to PRM-07).
 
 use super::check::{self, Clause};
-use super::{AnswerError, Answers, DataType, Parameter, Question, Schema, Setting, Target};
+use super::{DataType, Parameter, ParameterField, ParameterValues, Schema, Setting, Target, ValueError};
 use crate::deployment::ParameterValue;
 use crate::description::{ApplicationDescription, DeploymentProfile};
 use crate::reader::shown;
 use indexmap::IndexMap;
 use serde_json::Value;
 
-pub(super) fn questions<'a>(description: &'a ApplicationDescription, profile_id: &str) -> Vec<Question<'a>> {
+pub(super) fn fields<'a>(description: &'a ApplicationDescription, profile_id: &str) -> Vec<ParameterField<'a>> {
     let Some(profile) = description.profile(profile_id) else { return Vec::new() };
     settings(description)
         .filter_map(|(section, setting, schema)| {
             let parameter = description.parameters.get(&setting.parameter)?;
             let reaches = !targets(parameter, profile).is_empty();
-            reaches.then_some(Question { section, setting, schema, default: parameter.value.as_ref() })
+            reaches.then_some(ParameterField { section, setting, schema, default: parameter.value.as_ref() })
         })
         .collect()
 }
@@ -31,7 +31,7 @@ fn settings(description: &ApplicationDescription) -> impl Iterator<Item = (&str,
     })
 }
 
-/// The targets that lie in this profile, each with only its components (PRM-03).
+/// The targets in this profile, each with only its components (PRM-03).
 fn targets(parameter: &Parameter, profile: &DeploymentProfile) -> Vec<Target> {
     let lies_in = |name: &&String| profile.components.iter().any(|component| component.name == **name);
     parameter
@@ -50,7 +50,7 @@ pub(super) fn coerce(description: &ApplicationDescription, parameter: &str, text
         settings(description).find(|(_, setting, _)| setting.parameter == parameter).map(|(_, _, schema)| schema);
     let (element, list) = match schema {
         Some(schema) => (schema.data_type.element(), schema.takes_list()),
-        // Without a schema the default tells the type.
+        // Without a schema the default determines the type.
         None => match description.parameters.get(parameter).and_then(|parameter| parameter.value.as_ref()) {
             Some(Value::Bool(_)) => (DataType::Boolean, false),
             Some(Value::Number(number)) if number.is_f64() => (DataType::Double, false),
@@ -90,18 +90,18 @@ fn coerce_one(element: DataType, text: &str) -> Value {
 pub(super) fn resolve(
     description: &ApplicationDescription,
     profile_id: &str,
-    answers: &Answers,
-    previous: Option<&Answers>,
-) -> Result<IndexMap<String, ParameterValue>, Vec<AnswerError>> {
+    answers: &ParameterValues,
+    previous: Option<&ParameterValues>,
+) -> Result<IndexMap<String, ParameterValue>, Vec<ValueError>> {
     let mut errors = Vec::new();
     let Some(profile) = description.profile(profile_id) else {
         let message = format!("`{}` is not a deployment profile of this application", shown(profile_id));
-        return Err(vec![AnswerError::new("profile", message)]);
+        return Err(vec![ValueError::new("profile", message)]);
     };
     for name in answers.keys().filter(|name| !description.parameters.contains_key(*name)) {
         let known: Vec<_> = description.parameters.keys().map(String::as_str).collect();
         let message = format!("is not a parameter of this application; it has {}", list(&known));
-        errors.push(AnswerError::new(shown(name), message));
+        errors.push(ValueError::new(shown(name), message));
     }
     let mut patterns = check::Patterns::unbounded();
     let mut resolved = IndexMap::new();
@@ -114,7 +114,7 @@ pub(super) fn resolve(
         let immutable = asked.iter().any(|(_, setting, _)| setting.immutable);
         let before = previous.and_then(|previous| previous.get(name)).filter(|_| immutable);
         let answer = answers.get(name).filter(|answer| !answer.is_null());
-        // A setting that may not change keeps its value even when the default of a newer package differs.
+        // An immutable setting keeps its value even if the default of a newer package differs.
         let value = answer.or(before).or(parameter.value.as_ref());
         let asked = Asked { name, settings: &asked, default: parameter.value.as_ref() };
         let found = problems(&asked, value, before, &mut patterns);
@@ -133,25 +133,25 @@ fn list(names: &[&str]) -> String {
     if names.is_empty() { "none".to_owned() } else { shown(&names.join(", ")) }
 }
 
-/// A parameter with the settings that ask for it.
+/// A parameter with the settings that refer to it.
 struct Asked<'a> {
     name: &'a str,
     settings: &'a [(&'a str, &'a Setting, &'a Schema)],
     default: Option<&'a Value>,
 }
 
-/// Everything wrong with one parameter, for each setting that asks for it.
+/// All problems of one parameter, for each setting that refers to it.
 fn problems(
     asked: &Asked<'_>,
     value: Option<&Value>,
     before: Option<&Value>,
     patterns: &mut check::Patterns,
-) -> Vec<AnswerError> {
+) -> Vec<ValueError> {
     let mut errors = Vec::new();
     let mut note = |place: &str, problem: Clause| {
         let Clause { words, pattern } = problem;
         let message = format!("{place}: {words}");
-        errors.push(AnswerError { field: asked.name.to_owned(), message, words, pattern });
+        errors.push(ValueError { field: asked.name.to_owned(), message, words, pattern });
     };
     for (section, setting, schema) in asked.settings {
         let place = format!("{} / {}", shown(section), shown(&setting.name));

@@ -7,16 +7,16 @@ fn description() -> ApplicationDescription {
     ApplicationDescription::read(B.as_bytes()).unwrap().document
 }
 
-fn answers(pairs: &[(&str, Value)]) -> Answers {
+fn answers(pairs: &[(&str, Value)]) -> ParameterValues {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }
 
-/// Enough for every needed value of the fixture.
-fn complete() -> Answers {
+/// A value for every required parameter of the fixture.
+fn complete() -> ParameterValues {
     answers(&[("plant", json!("Nord")), ("token", json!("secret-token"))])
 }
 
-/// The messages for one parameter when this answer is given.
+/// The messages for one parameter with this value.
 fn problems(name: &str, value: Value) -> Vec<String> {
     let mut given = complete();
     given.insert(name.to_owned(), value);
@@ -30,11 +30,11 @@ fn problems(name: &str, value: Value) -> Vec<String> {
 }
 
 #[test]
-fn every_setting_that_reaches_the_profile_is_asked_by_section() {
+fn lists_settings_of_the_profile_by_section() {
     // PRM-04, PRM-05
     let description = description();
     let asked = |profile: &str| -> Vec<(String, String)> {
-        questions(&description, profile)
+        fields(&description, profile)
             .iter()
             .map(|question| (question.section.to_owned(), question.setting.parameter.clone()))
             .collect()
@@ -55,7 +55,7 @@ fn every_setting_that_reaches_the_profile_is_asked_by_section() {
     assert_eq!(asked("single").last().unwrap().1, "alarms");
     assert!(!asked("single").iter().any(|(_, name)| name == "zones"));
     assert!(asked("nobody").is_empty());
-    assert_eq!(questions(&description, "cluster")[2].default, Some(&json!(30)));
+    assert_eq!(fields(&description, "cluster")[2].default, Some(&json!(30)));
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn only_targets_of_the_selected_profile_go_into_the_deployment() {
 }
 
 #[test]
-fn defaults_hold_where_nothing_is_answered() {
+fn uses_defaults_without_values() {
     let resolved = resolve(&description(), "cluster", &complete(), None).unwrap();
     assert_eq!(resolved["interval"].value, json!(30));
     let mut given = complete();
@@ -86,9 +86,9 @@ fn defaults_hold_where_nothing_is_answered() {
 }
 
 #[test]
-fn a_needed_value_that_nobody_gave_is_named_with_its_section_and_setting() {
-    // PRM-08: allowEmpty is false by default and means that a value is needed.
-    let errors = resolve(&description(), "cluster", &Answers::new(), None).unwrap_err();
+fn names_section_and_setting_of_a_missing_value() {
+    // PRM-08: allowEmpty is false by default, which makes a value required.
+    let errors = resolve(&description(), "cluster", &ParameterValues::new(), None).unwrap_err();
     let fields: Vec<_> = errors.iter().map(|error| error.field.as_str()).collect();
     assert_eq!(fields, ["plant", "token"]);
     assert_eq!(errors[0].message, "Plant / Name of the plant: must not be empty");
@@ -102,7 +102,7 @@ fn an_empty_value_is_accepted_where_the_schema_allows_it() {
 }
 
 #[test]
-fn values_are_held_against_type_and_rules() {
+fn checks_values_against_type_and_rules() {
     // PRM-07
     let place = "Measuring / Interval";
     assert_eq!(problems("interval", json!(4)), [format!("{place}: must be at least 5, is 4")]);
@@ -127,7 +127,7 @@ fn values_are_held_against_type_and_rules() {
 }
 
 #[test]
-fn several_rules_broken_by_one_value_are_all_named() {
+fn reports_every_rule_that_a_value_breaks() {
     assert_eq!(problems("plant", json!("no")).len(), 2);
 }
 
@@ -154,7 +154,7 @@ fn an_immutable_value_does_not_change_after_the_first_installation() {
 }
 
 #[test]
-fn names_and_profiles_nobody_knows_are_errors() {
+fn rejects_unknown_parameters_and_profiles() {
     let mut given = complete();
     given.insert("intervall".to_owned(), json!(1));
     let errors = resolve(&description(), "cluster", &given, None).unwrap_err();
@@ -165,7 +165,7 @@ fn names_and_profiles_nobody_knows_are_errors() {
 }
 
 #[test]
-fn text_from_a_command_line_becomes_what_the_schema_asks_for() {
+fn converts_command_line_text_to_the_schema_type() {
     let description = description();
     for (name, text, expected) in [
         ("interval", "30", json!(30)),
@@ -217,7 +217,7 @@ fn options_compare_numbers_by_value() {
 }
 
 #[test]
-fn a_form_is_asked_for_in_the_words_of_its_hint() {
+fn describes_the_required_format_in_words() {
     let text = |pattern: &str, sensitive| Schema {
         name: "s".to_owned(),
         data_type: DataType::String,
@@ -240,21 +240,21 @@ fn a_form_is_asked_for_in_the_words_of_its_hint() {
         words
     };
     let (device, odd) = (text("^/dev/[a-z]+$", false), text("(a|b)+[^c]{3}", false));
-    let form = "must be in this form: `/dev/`, then small letters, is ?";
+    let form = "must have this format: `/dev/`, then lower-case letters, is ?";
     assert_eq!(said(&device, None), form);
     assert_eq!(said(&device, Some(json!("/dev/usb"))), format!("{form}; for example `/dev/usb`"));
-    let example = "must be in the form its supplier has set, is ?; for example `aabc`";
+    let example = "must have the format defined by the supplier, is ?; for example `aabc`";
     assert_eq!(said(&odd, Some(json!("aabc"))), example);
     assert_eq!(said(&odd, None), "must match the pattern (a|b)+[^c]{3}, is ?", "nothing else would help");
     let begins = text("^opc://[a-z]+(:[0-9]+)?(/.*)?$", false);
-    let both = "must be in this form: begins with `opc://` (pattern ^opc://[a-z]+(:[0-9]+)?(/.*)?$), is ?";
+    let both = "must have this format: begins with `opc://` (pattern ^opc://[a-z]+(:[0-9]+)?(/.*)?$), is ?";
     assert_eq!(said(&begins, None), both);
     let secret = text("^/dev/[a-z]+$", true);
-    assert_eq!(said(&secret, Some(json!("/dev/usb"))), "must be in this form: `/dev/`, then small letters");
+    assert_eq!(said(&secret, Some(json!("/dev/usb"))), "must have this format: `/dev/`, then lower-case letters");
 }
 
 #[test]
-fn a_pattern_that_would_explode_is_not_used() {
+fn rejects_patterns_that_are_too_large() {
     let mut patterns = check::Patterns::bounded();
     assert!(!patterns.can_use("(a{1000}){1000}"));
     assert!(!patterns.can_use("(?<!x)y"));

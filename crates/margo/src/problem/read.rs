@@ -1,11 +1,11 @@
-//! Reading problem documents: nothing is demanded, because whoever reads one is in trouble already.
+//! Reads problem documents: no member is required, because the reader already handles an error.
 
 use super::{BackoffStrategy, FieldError, Problem};
 use crate::reader::{Cursor, Object};
 
 pub(super) fn problem(root: &Cursor<'_>) -> Option<Problem> {
     let object = root.object()?;
-    // Generation A answers {"error", "message"}, the reference {"Error"} (PRB-05, W-35).
+    // Generation A sends {"error", "message"}, the reference {"Error"} (PRB-05, W-35).
     let title = text(&object, "title").or_else(|| text(&object, "error")).or_else(|| text(&object, "Error"));
     let detail = text(&object, "detail").or_else(|| text(&object, "message"));
     Some(Problem {
@@ -24,7 +24,7 @@ pub(super) fn problem(root: &Cursor<'_>) -> Option<Problem> {
     })
 }
 
-/// A member of another form than expected is as good as absent.
+/// A member in an unexpected form counts as absent.
 fn lenient<'r, T>(object: &Object<'r>, key: &str, read: impl FnOnce(&Cursor<'r>) -> Option<T>) -> Option<T> {
     let cursor = object.get(key)?;
     let value = read(&cursor);

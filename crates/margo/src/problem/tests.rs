@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn every_registered_type_is_known_by_its_address_alone() {
+fn identifies_registered_types_by_their_uri() {
     // PRB-02, PRB-04
     for registered in ProblemType::REGISTERED {
         let problem = Problem::new(registered, 400, "x");
@@ -53,7 +53,7 @@ fn type_title_and_status_are_always_written() {
 }
 
 #[test]
-fn nothing_is_demanded_when_a_problem_is_read() {
+fn reads_problems_without_required_members() {
     // §18 no. 5, PRB-03
     let empty = Problem::read(b"{}").unwrap().document;
     assert_eq!((empty.problem_type.as_str(), empty.status), ("about:blank", None));
@@ -65,7 +65,7 @@ fn nothing_is_demanded_when_a_problem_is_read() {
 }
 
 #[test]
-fn answers_of_generation_a_are_read_as_problems() {
+fn reads_errors_of_generation_a_as_problems() {
     // PRB-05, W-35
     let text = Problem::read(br#"{"error": "bad", "message": "signature"}"#).unwrap().document;
     assert_eq!((text.title.as_str(), text.detail.as_deref()), ("bad", Some("signature")));

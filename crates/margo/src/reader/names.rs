@@ -1,7 +1,7 @@
-//! Names that other parts of a document refer to, gathered from whatever could be read of them.
+//! Names that other parts of a document refer to, collected from all readable parts.
 //!
-//! A reference is held against the names that are there, also when the things that bear them are broken in other ways.
-//! Only where a name itself cannot be read it cannot be told whether a reference leads anywhere; then the finding about
+//! A reference is checked against the existing names, even if the objects with these names are invalid in other ways.
+//! Only if a name itself is unreadable, the check of a reference is undecided; then the finding about
 //! that name says that further checks wait for it.
 
 use super::{Cursor, FINDINGS_MAX};
@@ -9,21 +9,21 @@ use crate::node::{Kind, Node};
 use std::cell::Cell;
 use std::collections::HashSet;
 
-/// Whether a name is one of those that are there.
+/// Whether a name exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Known {
     Yes,
     No,
-    /// Some names cannot be read, and it may be one of them.
+    /// Some names are unreadable, and it may be one of them.
     Unsure,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Names<'r> {
     read: HashSet<&'r str>,
-    /// Paths of what keeps names from being read; a finding stands at each.
+    /// Paths of unreadable names; each has a finding.
     unread: Vec<String>,
-    /// Whether somebody asked for a name that may be an unread one.
+    /// Whether a lookup was undecided because of an unreadable name.
     wanted: Cell<bool>,
 }
 
@@ -39,7 +39,7 @@ impl<'r> Names<'r> {
         names
     }
 
-    /// The items of the list under a key, which must be there.
+    /// The items of the list under a key, which must exist.
     pub(crate) fn items(&mut self, at: &Cursor<'r>, key: &str) -> Vec<Cursor<'r>> {
         match self.member(at, key) {
             Some(cursor) if matches!(cursor.node.kind, Kind::Sequence(_)) => cursor.items(),
@@ -51,7 +51,7 @@ impl<'r> Names<'r> {
         }
     }
 
-    /// Takes the name under a key, which must be there.
+    /// Takes the name under a key, which must exist.
     pub(crate) fn take(&mut self, at: &Cursor<'r>, key: &str) {
         if let Some(cursor) = self.member(at, key) {
             match text_of(cursor.node) {
@@ -83,10 +83,10 @@ impl<'r> Names<'r> {
         Known::Unsure
     }
 
-    /// Says at what could not be read that further checks wait for it, where one did.
+    /// Adds to the findings about unreadable names that further checks wait for them, if a lookup was undecided.
     pub(crate) fn tell(&self, root: &Cursor<'_>, what: &str) {
         if self.wanted.get() {
-            self.unread.iter().take(FINDINGS_MAX).for_each(|path| root.needed_for(path, what));
+            self.unread.iter().take(FINDINGS_MAX).for_each(|path| root.blocks_check(path, what));
         }
     }
 }

@@ -31,7 +31,7 @@ fn other_paths_are_valid_ids_but_not_of_the_profile() {
 }
 
 #[test]
-fn what_is_no_spiffe_id_is_malformed() {
+fn rejects_malformed_spiffe_ids() {
     for uri in [
         "",
         "https://td/margo/wfm/main",
@@ -67,7 +67,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_accepted_prints_as_it_was_written(uri in "spiffe://[a-zA-Z./_:-]{0,12}/margo/wfm/[a-z./~]{0,8}") {
+    fn accepted_ids_print_as_written(uri in "spiffe://[a-zA-Z./_:-]{0,12}/margo/wfm/[a-z./~]{0,8}") {
         if let Ok(identity) = WfmIdentity::parse(&uri) {
             prop_assert_eq!(identity.to_string(), uri);
         }

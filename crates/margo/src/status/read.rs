@@ -1,4 +1,4 @@
-//! Reading a DeploymentStatus as leniently as the field needs it (W-12, W-14).
+//! Reads a DeploymentStatus as leniently as clients in the field require (W-12, W-14).
 
 use super::{ComponentStatus, DeploymentStatus, State, StatusError};
 use crate::node::Scalar;
@@ -61,7 +61,7 @@ fn envelope(object: &Object<'_>) -> bool {
 fn adopted_manifest_version(object: &Object<'_>, older: bool) -> Option<u64> {
     let Some(cursor) = object.get("adoptedManifestVersion") else {
         if older {
-            // Generation A knows no such field.
+            // Generation A has no such field.
             object.cursor().warning("has no `adoptedManifestVersion`; it counts as unknown");
             return Some(0);
         }
@@ -101,7 +101,7 @@ fn component(cursor: &Cursor<'_>) -> Option<ComponentStatus> {
     Some(ComponentStatus { name: name?, state: state?, error })
 }
 
-/// Members may be missing, empty or numbers; an error that says nothing is none (W-14).
+/// Members may be missing, empty or numbers; an empty error counts as none (W-14).
 fn error(cursor: &Cursor<'_>) -> Option<StatusError> {
     let object = cursor.object()?;
     let member = |key: &str| match object.get(key).map(|cursor| (cursor.scalar(), cursor)) {

@@ -18,7 +18,7 @@ fn refused(text: &str, path: &str, words: &str) {
 }
 
 #[test]
-fn what_clients_in_the_field_send_is_accepted() {
+fn accepts_reports_of_clients_in_the_field() {
     // W-12, W-14
     let status = DeploymentStatus::read(STATUS.as_bytes()).unwrap().document;
     assert_eq!(status.adopted_manifest_version, 4);
@@ -43,7 +43,7 @@ fn the_adopted_version_is_exact_and_never_wrapped() {
 }
 
 #[test]
-fn the_adopted_version_is_needed_except_in_generation_a() {
+fn requires_the_adopted_version_except_in_generation_a() {
     let without = changed("  \"adoptedManifestVersion\": \"4\",\n", "");
     refused(&without, "adoptedManifestVersion", "is missing");
     let older = without.replacen(

@@ -16,7 +16,7 @@ const P384: &[u8] = &[0x2b, 0x81, 0x04, 0x00, 0x22];
 const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
 
-/// Takes one element off the front: its tag, its content, and what follows.
+/// Splits off one element: its tag, its content, and the rest.
 fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&tag, rest) = der.split_first()?;
     let (&first, rest) = rest.split_first()?;
@@ -37,12 +37,12 @@ fn expect(der: &[u8], expected: u8) -> Option<(&[u8], &[u8])> {
     (tag == expected).then_some((content, rest))
 }
 
-/// One sequence that fills the bytes exactly: all that is asked of an anchor here.
+/// One sequence that fills the bytes exactly: the only requirement for an anchor here.
 pub(super) fn is_one_sequence(der: &[u8]) -> bool {
     matches!(element(der), Some((SEQUENCE, _, [])))
 }
 
-/// The members of a JWK for the certificate's public key, or none when it is of an unknown kind.
+/// The members of a JWK for the certificate's public key, or none if its kind is unknown.
 pub(super) fn key_members(certificate: &[u8]) -> Members {
     public_key(certificate).and_then(|(algorithm, key)| members(algorithm, key)).unwrap_or_default()
 }

@@ -24,7 +24,7 @@ fn refused(value: &Value, words: &str) {
 }
 
 #[test]
-fn anchors_are_written_as_whole_keys() {
+fn writes_anchors_as_complete_keys() {
     // TB-03
     let key = key(include_str!("../../tests/fixtures/anchor-p256.pem"));
     assert_eq!((&key["use"], &key["kty"], &key["crv"]), (&json!("x509-svid"), &json!("EC"), &json!("P-256")));
@@ -34,7 +34,7 @@ fn anchors_are_written_as_whole_keys() {
 }
 
 #[test]
-fn other_kinds_of_keys_are_known_too() {
+fn supports_other_kinds_of_keys() {
     // SV-02
     let p384 = key(include_str!("../../tests/fixtures/anchor-p384.pem"));
     assert_eq!(p384["crv"], "P-384");

@@ -23,7 +23,7 @@ fn scalars_keep_their_text_and_their_line() {
 }
 
 #[test]
-fn what_yaml_1_1_took_for_booleans_and_numbers_is_text() {
+fn yaml_1_1_booleans_and_numbers_are_text() {
     assert_eq!(
         read("[yes, off, 1_000, 12:30:45, 2026-11-15, 012, '1', true, ~, 0x1F]"),
         json!(["yes", "off", "1_000", "12:30:45", "2026-11-15", 12, "1", true, null, 31])
@@ -31,13 +31,13 @@ fn what_yaml_1_1_took_for_booleans_and_numbers_is_text() {
 }
 
 #[test]
-fn aliases_stand_for_what_they_name() {
+fn resolves_aliases() {
     assert_eq!(read("a: &x [1, two]\nb: *x\n"), json!({"a": [1, "two"], "b": [1, "two"]}));
     assert_eq!(read("&k key: 1\nother: *k\n"), json!({"key": 1, "other": "key"}));
 }
 
 #[test]
-fn core_tags_decide_and_private_ones_are_refused() {
+fn applies_core_tags_and_rejects_private_ones() {
     assert_eq!(read("a: !!str 12\nb: !!int \"12\"\n"), json!({"a": "12", "b": 12}));
     refused("a: !secret x\n", Some(1), "`!secret` is not supported");
     refused("a: !!binary aGk=\n", Some(1), "is not supported");
@@ -70,7 +70,7 @@ fn an_alias_inside_its_own_anchor_is_refused() {
 }
 
 #[test]
-fn strings_that_look_like_something_else_are_quoted() {
+fn quotes_strings_that_look_like_other_types() {
     let texts = [
         "yes",
         "no",
@@ -158,7 +158,7 @@ fn tree() -> impl Strategy<Value = Tree> {
 
 proptest! {
     #[test]
-    fn what_is_written_reads_back_the_same(tree in tree()) {
+    fn written_yaml_reads_back(tree in tree()) {
         let written = write(&tree);
         let node = parse(written.as_bytes(), Limits::DOCUMENT);
         let value = node.map_err(|error| TestCaseError::fail(format!("{error}\n{written}")))?.to_value().unwrap();

@@ -1,4 +1,4 @@
-//! A Helm chart, as `helm push` would make it, except that the time of day is no part of it.
+//! A Helm chart as `helm push` would build it, but without timestamps.
 
 use super::{
     Artifact, ArtifactKind, DESCRIPTION, HELM_CHART_TYPE, HELM_CONFIG_TYPE, MANIFEST_MEDIA_TYPE, Problems, TITLE,
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Chart.yaml as Helm knows it; what it does not know it drops as well.
+/// Chart.yaml as Helm reads it; unknown fields are dropped, as Helm does.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Metadata {
@@ -121,7 +121,7 @@ pub fn chart(files: &[PackageFile]) -> Result<Artifact, Problems> {
     })
 }
 
-/// The version a chart says it has, where it can be read.
+/// The version of a chart, if it can be read.
 pub fn chart_version(files: &[PackageFile]) -> Option<String> {
     metadata(files, &mut Problems::new())?.version
 }
@@ -171,7 +171,7 @@ fn check(metadata: &Metadata, files: &[&PackageFile], problems: &mut Problems) {
     }
 }
 
-/// AD-05: what charts should not rely on. Told, not refused: text alone does not prove it.
+/// AD-05: features that charts must not rely on. A warning, not an error: text alone does not prove it.
 fn warn(files: &[&PackageFile], warnings: &mut Vec<String>) {
     for file in files {
         let is_template = file.path.starts_with("templates/");
@@ -206,7 +206,7 @@ impl Ignore {
     }
 
     fn takes(&self, path: &str) -> bool {
-        // Nobody means to ship a repository's history.
+        // A repository's history is never shipped.
         let mut taken = path.split('/').any(|part| part == ".git");
         for (ignores, rule) in &self.rules {
             if matches_rule(rule, path) {
@@ -223,7 +223,7 @@ fn matches_rule(rule: &str, path: &str) -> bool {
     let anchored = rule.contains('/');
     let rule = rule.trim_start_matches('/');
     let parts: Vec<&str> = path.split('/').collect();
-    // A rule that takes a folder takes everything below it.
+    // A rule that matches a folder matches everything below it.
     (1..=parts.len()).any(|length| {
         let is_folder = length < parts.len();
         let candidate = parts[..length].join("/");
@@ -231,10 +231,10 @@ fn matches_rule(rule: &str, path: &str) -> bool {
     })
 }
 
-/// `*` stands for anything but a slash, `?` for one character.
+/// `*` matches any characters except a slash, `?` one character.
 fn glob(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
-    // Row by row, so that a hostile pattern costs no more than its length times the text's.
+    // Row by row, so that a hostile pattern costs at most its length times the text's.
     let mut row: Vec<bool> = vec![false; text.len() + 1];
     row[0] = true;
     for symbol in pattern {

@@ -1,11 +1,11 @@
 //! A compose archive (COMP-01 to COMP-05).
 
-use super::folder::{Folder, check_version, is_kept};
+use super::folder::{Folder, check_version, is_included};
 use super::{Artifact, ArtifactKind, COMPOSE_ARTIFACT_TYPE, COMPOSE_LAYER_TYPE, Problems, check_size, yaml};
 use margo::package::PackageFile;
 use serde_json::{Map, Value};
 
-/// Builds a compose archive. `name` is the folder's, and counts unless the file names the project; `version` must be
+/// Builds a compose archive. `name` is the folder's, and is used unless the file names the project; `version` must be
 /// given, since a compose file has none.
 pub fn compose(files: &[PackageFile], name: &str, version: &str) -> Result<Artifact, Problems> {
     let mut problems = Problems::new();
@@ -14,7 +14,7 @@ pub fn compose(files: &[PackageFile], name: &str, version: &str) -> Result<Artif
     check_version(version, &mut problems);
     let main = match (find(files, "compose.yaml"), find(files, "compose.yml")) {
         (Some(_), Some(_)) => {
-            problems.push("compose.yaml and compose.yml are both there; keep one".to_owned());
+            problems.push("both compose.yaml and compose.yml exist; keep one".to_owned());
             None
         }
         (Some(file), None) | (None, Some(file)) => Some(file),
@@ -36,7 +36,7 @@ pub fn compose(files: &[PackageFile], name: &str, version: &str) -> Result<Artif
         artifact_type: COMPOSE_ARTIFACT_TYPE,
         layer_type: COMPOSE_LAYER_TYPE,
     };
-    let kept = files.iter().filter(|file| !left_out.contains(&file.path) && is_kept(file));
+    let kept = files.iter().filter(|file| !left_out.contains(&file.path) && is_included(file));
     let kept = kept.map(|file| {
         // COMP-03: no other spelling is valid.
         let path = if file.path == main.path { "compose.yaml" } else { file.path.as_str() };
@@ -49,7 +49,7 @@ fn find<'a>(files: &'a [PackageFile], path: &str) -> Option<&'a PackageFile> {
     files.iter().find(|file| file.path == path)
 }
 
-/// COMP-04: what is needed must be there; says which files must not be.
+/// COMP-04: required files must exist; returns the files that must not be included.
 fn check(document: &Value, files: &[PackageFile], problems: &mut Problems, warnings: &mut Vec<String>) -> Vec<String> {
     let services = document["services"].as_object();
     if services.is_none_or(Map::is_empty) {
@@ -61,9 +61,9 @@ fn check(document: &Value, files: &[PackageFile], problems: &mut Problems, warni
         let place = format!("compose.yaml: services.{service}");
         if value["image"].as_str().is_none_or(str::is_empty) {
             if value["build"].is_null() {
-                problems.push(format!("{place} names no `image`"));
+                problems.push(format!("{place} has no `image`"));
             } else {
-                warnings.push(format!("{place} is built where it runs; devices need an `image`"));
+                warnings.push(format!("{place} is built from source; devices need an `image`"));
             }
         }
         for (path, required) in env_files(&value["env_file"]) {
@@ -95,15 +95,17 @@ fn check(document: &Value, files: &[PackageFile], problems: &mut Problems, warni
     }
     let mut left_out = Vec::new();
     for (place, path) in forbidden {
-        // What lies elsewhere cannot get into the archive.
+        // Files outside of the folder cannot get into the archive.
         let Some(path) = inner(&path) else { continue };
         let below = format!("{path}/");
         for file in files.iter().filter(|file| file.path == path || file.path.starts_with(&below)) {
             if inside.contains(&file.path) || matches!(file.path.as_str(), "compose.yaml" | "compose.yml") {
-                problems
-                    .push(format!("{place}: `{}` is needed as a file of the archive and must not be in it", file.path));
+                problems.push(format!(
+                    "{place}: `{}` is required in the archive, but the standard forbids it there",
+                    file.path
+                ));
             } else {
-                warnings.push(format!("{place}: `{}` is left out; the standard forbids it in an archive", file.path));
+                warnings.push(format!("{place}: `{}` is skipped; the standard forbids it in an archive", file.path));
                 left_out.push(file.path.clone());
             }
         }
@@ -142,7 +144,7 @@ fn binds(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().filter_map(one).collect()
 }
 
-/// A relative path without `.`; `None` when it leaves the folder or depends on a variable.
+/// A relative path without `.`; `None` if it leaves the folder or depends on a variable.
 fn inner(path: &str) -> Option<String> {
     if path.starts_with(['/', '~']) || path.contains(['\\', '$']) {
         return None;

@@ -1,4 +1,4 @@
-//! A component that is one folder in one archive, as compose files and manifests are (COMP-02).
+//! A component that is one folder in one archive, such as compose files and manifests (COMP-02).
 
 use super::{Artifact, ArtifactKind, EMPTY_CONFIG_TYPE, MANIFEST_MEDIA_TYPE, Problems, TITLE, VERSION, descriptor};
 use margo::package::PackageFile;
@@ -7,24 +7,24 @@ use serde_json::{Map, json};
 
 const EMPTY: &[u8] = b"{}";
 
-/// What kind of component it is.
+/// The kind of component.
 pub(super) struct Folder {
     pub(super) kind: ArtifactKind,
-    /// Of the component, as the standard calls it.
+    /// Of the component, as the standard names it.
     pub(super) component_type: &'static str,
     pub(super) artifact_type: &'static str,
     pub(super) layer_type: &'static str,
 }
 
-/// Such a folder has no version of its own; the one given must be one.
+/// Such a folder has no version of its own; the given one must be valid.
 pub(super) fn check_version(version: &str, problems: &mut Problems) {
     if semver::Version::parse(&version.replace('_', "+")).is_err() {
         problems.push(format!("`{version}` is not a version; write for example `1.0.0`"));
     }
 }
 
-/// Files that never belong into an archive are left out by the caller, but for those of the version control.
-pub(super) fn is_kept(file: &PackageFile) -> bool {
+/// The caller skips files that never belong into an archive, except those of version control.
+pub(super) fn is_included(file: &PackageFile) -> bool {
     !file.path.split('/').any(|part| part == ".git")
 }
 

@@ -8,11 +8,11 @@ use margo::Digest;
 use serde::Deserialize;
 use std::collections::{BTreeMap, HashMap};
 
-/// It is held in memory as a whole; larger ones go by `skopeo copy`.
+/// It is held in memory as a whole; copy larger ones with `skopeo copy`.
 pub const IMAGE_BYTES_MAX: u64 = 1 << 30;
-/// Names of what an archive holds; an image has a few dozen layers at most.
+/// The most entries of an archive; an image has a few dozen layers at most.
 const ENTRIES_MAX: usize = 10_000;
-/// Where writers put the name of the image, the fullest first.
+/// Where tools put the name of the image, the fullest first.
 const NAMES: [&str; 2] = ["io.containerd.image.name", "org.opencontainers.image.ref.name"];
 
 #[derive(Deserialize)]
@@ -29,7 +29,7 @@ struct Entry {
     annotations: BTreeMap<String, String>,
 }
 
-/// The image of an archive, and its full name where the archive says one.
+/// The image of an archive, and its full name if the archive has one.
 pub fn image(archive: &Bytes) -> Result<(Artifact, Option<Reference>), Problems> {
     read(archive).map_err(|problem| vec![problem])
 }
@@ -37,13 +37,13 @@ pub fn image(archive: &Bytes) -> Result<(Artifact, Option<Reference>), Problems>
 fn read(archive: &Bytes) -> Result<(Artifact, Option<Reference>), String> {
     let files = files(archive)?;
     let index = files.get("index.json").ok_or(
-        "it is no OCI layout (no index.json); `docker save` of an old Docker makes none: \
+        "it is not an OCI layout (no index.json); old versions of `docker save` do not write one: \
          use `skopeo copy docker-archive:FILE oci-archive:OTHER`",
     )?;
     let index: Index = serde_json::from_slice(index).map_err(|error| format!("index.json cannot be read: {error}"))?;
     let mut images = index.manifests.iter().filter(|entry| entry.media_type == OCI_MANIFEST);
     let (Some(entry), None) = (images.next(), images.next()) else {
-        return Err("it does not hold exactly one image; save each image for one platform by itself".to_owned());
+        return Err("it must contain exactly one image; save each image for one platform separately".to_owned());
     };
     let manifest = blob(&files, &entry.digest)?;
     let parts = Manifest::read(Some(OCI_MANIFEST), &manifest).map_err(|problem| format!("its manifest {problem}"))?;
@@ -76,7 +76,7 @@ fn files(archive: &Bytes) -> Result<HashMap<String, Bytes>, String> {
         let from = usize::try_from(entry.raw_file_position()).unwrap_or(usize::MAX);
         let to = from.saturating_add(usize::try_from(entry.size()).unwrap_or(usize::MAX));
         if to > archive.len() {
-            return Err("it is cut off".to_owned());
+            return Err("it is truncated".to_owned());
         }
         files.insert(path, archive.slice(from..to));
     }
@@ -84,11 +84,11 @@ fn files(archive: &Bytes) -> Result<HashMap<String, Bytes>, String> {
 }
 
 fn blob(files: &HashMap<String, Bytes>, digest: &Digest) -> Result<Bytes, String> {
-    let bytes = files.get(&format!("blobs/sha256/{}", digest.hex())).ok_or(format!("it lacks {digest}"))?;
+    let bytes = files.get(&format!("blobs/sha256/{}", digest.hex())).ok_or(format!("{digest} is missing"))?;
     if Digest::of(bytes) == *digest {
         Ok(bytes.clone())
     } else {
-        Err(format!("what it calls {digest} is something else"))
+        Err(format!("the content of {digest} has another digest"))
     }
 }
 
@@ -118,18 +118,18 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_gives_the_image_and_its_name() {
+    fn reads_the_image_and_its_name_from_an_archive() {
         let (artifact, reference) = image(&archive(|_| {})).unwrap();
         assert_eq!(reference.unwrap().image(), "registry.example/images/press:1.0");
         assert_eq!((artifact.tag.as_str(), artifact.blobs.len()), ("1.0", 2));
     }
 
     #[test]
-    fn what_is_not_whole_is_refused() {
+    fn rejects_incomplete_image_archives() {
         let told = |change: fn(&mut Vec<(String, Vec<u8>)>)| image(&archive(change)).unwrap_err().join("; ");
-        assert!(told(|files| files.truncate(3)).contains("it lacks sha256:"));
-        assert!(told(|files| files[3].1 = b"other".to_vec()).contains("is something else"));
-        assert!(told(|files| drop(files.remove(0))).contains("no OCI layout"));
+        assert!(told(|files| files.truncate(3)).contains("is missing"));
+        assert!(told(|files| files[3].1 = b"other".to_vec()).contains("has another digest"));
+        assert!(told(|files| drop(files.remove(0))).contains("not an OCI layout"));
         assert!(image(&Bytes::from_static(b"not a tar file at all")).is_err());
     }
 }

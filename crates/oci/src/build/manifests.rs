@@ -1,8 +1,8 @@
-//! Plain Kubernetes manifests: a component of our own making, for `custom` profiles (CR-01).
+//! Plain Kubernetes manifests: a component type of our own, for `custom` profiles (CR-01).
 //!
-//! The archive is that of a compose component but for its content: one folder, in it `manifests/` with YAML files.
+//! The archive has the form of a compose component: one folder, in it `manifests/` with YAML files.
 
-use super::folder::{Folder, check_version, is_kept};
+use super::folder::{Folder, check_version, is_included};
 use super::{
     Artifact, ArtifactKind, MANIFESTS_ARTIFACT_TYPE, MANIFESTS_LAYER_TYPE, Problems, check_size, has_extension,
 };
@@ -11,7 +11,7 @@ use margo::package::PackageFile;
 use serde_json::Value;
 use std::collections::HashSet;
 
-/// Where the YAML files are.
+/// The folder of the YAML files.
 pub const MANIFESTS_FOLDER: &str = "manifests/";
 
 /// Builds the archive; `version` must be given, since manifests have none.
@@ -31,7 +31,7 @@ pub fn manifests(files: &[PackageFile], name: &str, version: &str) -> Result<Art
         artifact_type: MANIFESTS_ARTIFACT_TYPE,
         layer_type: MANIFESTS_LAYER_TYPE,
     };
-    let kept = files.iter().filter(|file| is_kept(file));
+    let kept = files.iter().filter(|file| is_included(file));
     let kept = kept.map(|file| (file.path.as_str(), file.bytes.as_slice()));
     Ok(folder.pack(name.to_owned(), version, kept, Vec::new()))
 }
@@ -59,16 +59,16 @@ pub fn manifest_objects(files: &[PackageFile]) -> Result<Vec<Value>, Problems> {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let (kind, name) = (text(&object["kind"]), text(&object["metadata"]["name"]));
             if !names.insert((text(&object["apiVersion"]), kind.clone(), name.clone())) {
-                problems.push(format!("{}: {kind} `{name}` is there twice", file.path));
+                problems.push(format!("{}: {kind} `{name}` occurs twice", file.path));
             }
             found.push(object);
         }
     }
     if found.is_empty() && problems.is_empty() {
-        problems.push("manifests/ holds no object; put YAML files there".to_owned());
+        problems.push("manifests/ contains no object; add YAML files".to_owned());
     }
     if found.len() > objects::OBJECTS_MAX {
-        problems.push(format!("{} objects are more than the {} allowed", found.len(), objects::OBJECTS_MAX));
+        problems.push(format!("{} objects exceed the limit of {}", found.len(), objects::OBJECTS_MAX));
     }
     if problems.is_empty() { Ok(found) } else { Err(problems) }
 }

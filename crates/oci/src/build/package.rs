@@ -6,12 +6,12 @@ use margo::Severity;
 use margo::description::{ApplicationDescription, Outline};
 use margo::package::{Broken, Package, PackageFile};
 
-/// Builds a package; its files are the description and what is under `resources/`.
+/// Builds a package; its files are the description and everything under `resources/`.
 pub fn package(files: &[PackageFile]) -> Result<(Artifact, Package), Problems> {
     package_with_outline(files).0
 }
 
-/// The same, with what could be read of the description, so that what else depends on it is checked in the same round.
+/// The same, with the readable parts of the description, so that dependent checks run in the same pass.
 pub fn package_with_outline(files: &[PackageFile]) -> (Result<(Artifact, Package), Problems>, Outline) {
     let (read, outline) = match margo::package::read_or_outline(files) {
         Ok(read) => {

@@ -22,7 +22,7 @@ fn chart_files() -> Vec<PackageFile> {
 }
 
 #[test]
-fn a_chart_is_what_helm_would_push() {
+fn builds_a_chart_as_helm_would_push_it() {
     let artifact = chart(&chart_files()).unwrap();
     assert_eq!((artifact.name.as_str(), artifact.tag.as_str()), ("press", "1.2.3_build"));
     let manifest: Value = serde_json::from_slice(&artifact.manifest).unwrap();
@@ -30,7 +30,7 @@ fn a_chart_is_what_helm_would_push() {
     assert_eq!(manifest["layers"][0]["mediaType"], HELM_CHART_TYPE);
     assert_eq!(manifest["annotations"][TITLE], "press");
     let config: Value = serde_json::from_slice(&artifact.blobs[0].1).unwrap();
-    // A version is text, whatever YAML takes it for.
+    // A version is text, whatever type YAML gives it.
     assert_eq!(config["appVersion"], "1.10");
     assert_eq!(config["version"], "1.2.3+build");
     let paths: Vec<String> = unpacked(&artifact).into_iter().map(|(path, _)| path).collect();
@@ -48,7 +48,7 @@ fn the_same_files_give_the_same_digest_in_any_order() {
 }
 
 #[test]
-fn every_problem_of_a_chart_is_told() {
+fn reports_every_problem_of_a_chart() {
     let text = "apiVersion: v1\nname: Press\nversion: one\ndependencies:\n  - name: base\n    repository: x\n";
     let problems = chart(&[file("Chart.yaml", text)]).unwrap_err();
     for expected in ["apiVersion", "`name`", "`version`", "helm dependency build"] {
@@ -60,7 +60,7 @@ fn every_problem_of_a_chart_is_told() {
 }
 
 #[test]
-fn what_helmignore_names_is_left_out_and_hooks_are_told() {
+fn skips_files_in_helmignore_and_warns_about_hooks() {
     let mut files = chart_files();
     files.push(file(".helmignore", "# mine\n*.bak\nci/\n"));
     files.push(file("ci/test.yaml", ""));
@@ -119,11 +119,11 @@ fn a_compose_archive_follows_the_standard() {
 }
 
 #[test]
-fn every_problem_of_a_compose_archive_is_told() {
+fn reports_every_problem_of_a_compose_archive() {
     let text =
         "services:\n  a: {image: x, env_file: ../up.env}\n  b: {env_file: none.env}\nconfigs:\n  c: {file: /etc/x}\n";
     let problems = compose(&[file("compose.yaml", text)], "folder", "v1").unwrap_err();
-    for expected in ["`v1` is not a version", "../up.env", "none.env", "/etc/x", "services.b names no `image`"] {
+    for expected in ["`v1` is not a version", "../up.env", "none.env", "/etc/x", "services.b has no `image`"] {
         assert!(problems.iter().any(|problem| problem.contains(expected)), "{expected}: {problems:?}");
     }
     assert_eq!(problems.len(), 5, "{problems:?}");
@@ -133,18 +133,18 @@ fn every_problem_of_a_compose_archive_is_told() {
 }
 
 #[test]
-fn a_folder_is_recognised_by_its_files() {
-    let recognised = |files: &[&str]| recognise(&files.iter().map(|file| (*file).to_owned()).collect::<Vec<_>>());
-    assert_eq!(recognised(&["margo.yaml", "resources/icon.png"]), Ok(ArtifactKind::Package));
-    assert_eq!(recognised(&["description.yml"]), Ok(ArtifactKind::Package));
-    assert_eq!(recognised(&["Chart.yaml", "values.yaml"]), Ok(ArtifactKind::Chart));
-    assert_eq!(recognised(&["compose.yml"]), Ok(ArtifactKind::Compose));
-    assert_eq!(recognised(&["manifests/web.yaml", "README.md"]), Ok(ArtifactKind::Manifests));
-    assert!(recognised(&["margo.yaml", "manifests/web.yaml"]).unwrap_err().contains("components/NAME/"));
-    assert!(recognised(&["Chart.yaml", "compose.yaml"]).is_err());
-    assert!(recognised(&["margo.yaml", "compose.yaml"]).is_err());
-    assert!(recognised(&["docker-compose.yml"]).unwrap_err().contains("rename"));
-    assert!(recognised(&["readme.md"]).is_err());
+fn recognizes_a_folder_by_its_files() {
+    let recognized = |files: &[&str]| recognize(&files.iter().map(|file| (*file).to_owned()).collect::<Vec<_>>());
+    assert_eq!(recognized(&["margo.yaml", "resources/icon.png"]), Ok(ArtifactKind::Package));
+    assert_eq!(recognized(&["description.yml"]), Ok(ArtifactKind::Package));
+    assert_eq!(recognized(&["Chart.yaml", "values.yaml"]), Ok(ArtifactKind::Chart));
+    assert_eq!(recognized(&["compose.yml"]), Ok(ArtifactKind::Compose));
+    assert_eq!(recognized(&["manifests/web.yaml", "README.md"]), Ok(ArtifactKind::Manifests));
+    assert!(recognized(&["margo.yaml", "manifests/web.yaml"]).unwrap_err().contains("components/NAME/"));
+    assert!(recognized(&["Chart.yaml", "compose.yaml"]).is_err());
+    assert!(recognized(&["margo.yaml", "compose.yaml"]).is_err());
+    assert!(recognized(&["docker-compose.yml"]).unwrap_err().contains("rename"));
+    assert!(recognized(&["readme.md"]).is_err());
 }
 
 #[test]
@@ -166,12 +166,12 @@ fn manifests_are_an_archive_of_our_own_type() {
 }
 
 #[test]
-fn every_problem_of_manifests_is_told() {
+fn reports_every_problem_of_manifests() {
     let twice = "apiVersion: v1\nkind: A\nmetadata: {name: x}\n---\napiVersion: v1\nkind: A\nmetadata: {name: x}\n";
     let files =
         [file("manifests/a.yaml", twice), file("manifests/b.yml", "kind: B\n"), file("manifests/c.yaml", "a: [")];
     let problems = manifests(&files, "press", "one").unwrap_err();
-    for expected in ["`one` is not a version", "A `x` is there twice", "B has no `apiVersion`", "manifests/c.yaml: "] {
+    for expected in ["`one` is not a version", "A `x` occurs twice", "B has no `apiVersion`", "manifests/c.yaml: "] {
         assert!(problems.iter().any(|problem| problem.contains(expected)), "{expected}: {problems:?}");
     }
     assert!(

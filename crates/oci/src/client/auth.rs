@@ -1,8 +1,8 @@
-//! How a registry wants to be asked: not at all, by password, or with a token from elsewhere (REG-10).
+//! Authentication at a registry: none, by password, or with a token from a login service (REG-10).
 
 use super::check::meaning;
 use super::error::{Kind, OciError, Result, chain};
-use super::{Ask, Registry};
+use super::{PendingRequest, Registry};
 use crate::reference;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,8 +11,8 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use url::Url;
 
-/// A token answer is a few hundred bytes, a large signed token a few kilobytes.
-const TOKEN_ANSWER_BYTES_MAX: usize = 256 << 10;
+/// A token response is a few hundred bytes, a large signed token a few kilobytes.
+const TOKEN_RESPONSE_BYTES_MAX: usize = 256 << 10;
 
 /// A user and a password; the password is never printed.
 #[derive(Debug, Clone)]
@@ -22,7 +22,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Refuses half a login, naming the field that is wrong.
+    /// Rejects an incomplete login, naming the wrong field.
     pub fn new(
         username: Option<String>,
         password: Option<String>,
@@ -32,7 +32,7 @@ impl Credentials {
             (Some(username), Some(password)) if !username.contains(':') => {
                 Ok(Some(Self { username, password: SecretString::from(password) }))
             }
-            (Some(_), Some(_)) => Err(("username", "cannot hold a colon")),
+            (Some(_), Some(_)) => Err(("username", "must not contain a colon")),
             (None, Some(_)) => Err(("username", "give the username that goes with the password")),
             (Some(_), None) => Err(("password", "give the password that goes with the username")),
         }
@@ -62,7 +62,7 @@ pub(super) enum Challenge {
 }
 
 impl Challenge {
-    /// The first challenge we can answer.
+    /// The first supported challenge.
     pub(super) fn of(headers: GetAll<'_, HeaderValue>) -> Self {
         let known = headers.iter().filter_map(|value| value.to_str().ok()).map(Self::parse);
         known.into_iter().find(|challenge| *challenge != Self::Unknown).unwrap_or(Self::Unknown)
@@ -102,35 +102,38 @@ fn parameters(text: &str) -> Vec<(String, String)> {
 }
 
 #[derive(Deserialize)]
-struct TokenAnswer {
+struct TokenResponse {
     token: Option<String>,
     access_token: Option<String>,
 }
 
 impl Registry {
-    /// What to send as `Authorization` from now on.
-    pub(super) async fn answer(&self, challenge: Challenge, ask: &Ask<'_>) -> Result<HeaderValue> {
+    /// The `Authorization` header to send from now on.
+    pub(super) async fn answer(&self, challenge: Challenge, ask: &PendingRequest<'_>) -> Result<HeaderValue> {
         match (challenge, &self.credentials) {
             (Challenge::Basic, Some(credentials)) => Ok(credentials.basic()),
             (Challenge::Basic, None) => Err(OciError::new(Kind::Denied, self.denied(ask.repository))),
             (Challenge::Bearer { realm, service, scope }, _) => self.fetch_token(&realm, service, scope, ask).await,
             (Challenge::Unknown, _) => {
-                let message = format!("registry `{}` asks to log in in a way not known here", self.host);
+                let message = format!("registry `{}` uses an unsupported login method", self.host);
                 Err(OciError::new(Kind::Denied, message))
             }
         }
     }
 
-    /// The token flow: with the password where there is one, else as anybody.
+    /// The token flow: with the password if there is one, otherwise anonymous.
     async fn fetch_token(
         &self,
         realm: &str,
         service: Option<String>,
         scope: Option<String>,
-        ask: &Ask<'_>,
+        ask: &PendingRequest<'_>,
     ) -> Result<HeaderValue> {
         let odd = || {
-            let message = format!("registry `{}` sends to log in at `{realm}`, which is no safe address", self.host);
+            let message = format!(
+                "registry `{}` refers to the login service `{realm}`, which is not a secure address",
+                self.host
+            );
             OciError::new(Kind::Refused, message)
         };
         let mut url = Url::parse(realm).map_err(|_| odd())?;
@@ -138,7 +141,7 @@ impl Registry {
             return Err(odd());
         }
         let actions = if ask.pushes { "pull,push" } else { "pull" };
-        // What the registry asks for counts, except that a question before a push must not end in a token for pulling.
+        // Uses the scope of the challenge, but a request before a push must not get a token for pulling only.
         let own = (!ask.repository.is_empty()).then(|| format!("repository:{}:{actions}", ask.repository));
         if let Some(scope) = scope.filter(|scope| !ask.pushes || scope.contains("push")).or(own) {
             url.query_pairs_mut().append_pair("scope", &scope);
@@ -146,8 +149,8 @@ impl Registry {
         if let Some(service) = service {
             url.query_pairs_mut().append_pair("service", &service);
         }
-        // Not the client of the registry: sessions are remembered by host, and one of the registry must not be offered to
-        // a login service on another port of it.
+        // Not the client of the registry: TLS sessions are cached by host, and one of the registry must not be offered
+        // to a login service on another port.
         let mut request = super::http(self.ca.as_deref(), self.plain_http)?.get(url);
         if let Some(credentials) = &self.credentials {
             request = request.header(AUTHORIZATION, credentials.basic());
@@ -162,16 +165,17 @@ impl Registry {
             200..=299 => {}
             401 | 403 => return Err(OciError::new(Kind::Denied, self.denied(ask.repository))),
             other => {
-                let message = format!("the login service of the registry answered with status {other}");
+                let message = format!("the login service of the registry responded with status {other}");
                 return Err(OciError::new(Kind::Unreachable, message));
             }
         }
-        let bytes = self.read(response, TOKEN_ANSWER_BYTES_MAX, "the login answer").await?;
-        let token =
-            serde_json::from_slice::<TokenAnswer>(&bytes).ok().and_then(|answer| answer.token.or(answer.access_token));
+        let bytes = self.read(response, TOKEN_RESPONSE_BYTES_MAX, "the login response").await?;
+        let token = serde_json::from_slice::<TokenResponse>(&bytes)
+            .ok()
+            .and_then(|answer| answer.token.or(answer.access_token));
         token
             .and_then(|token| sensitive(&format!("Bearer {token}")))
-            .ok_or_else(|| OciError::new(Kind::Refused, "the login service of the registry gave no token"))
+            .ok_or_else(|| OciError::new(Kind::Refused, "the login service of the registry returned no token"))
     }
 }
 
@@ -180,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bearer_challenge_is_taken_apart() {
+    fn parses_a_bearer_challenge() {
         let text =
             r#"Bearer realm="https://auth.example/token",service="registry.example",scope="repository:a/b:pull,push""#;
         let expected = Challenge::Bearer {
@@ -192,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_basic_challenge_and_unknown_ones_are_told_apart() {
+    fn distinguishes_basic_and_unknown_challenges() {
         assert_eq!(Challenge::parse("Basic realm=\"x\""), Challenge::Basic);
         assert_eq!(Challenge::parse("basic"), Challenge::Basic);
         assert_eq!(Challenge::parse("Negotiate"), Challenge::Unknown);
@@ -200,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_login_is_refused() {
+    fn rejects_an_incomplete_login() {
         assert!(Credentials::new(Some("u".to_owned()), None).is_err());
         assert!(Credentials::new(None, Some("p".to_owned())).is_err());
         assert!(Credentials::new(Some("u:v".to_owned()), Some("p".to_owned())).is_err());

@@ -1,31 +1,31 @@
-//! What can go wrong with a registry.
+//! Errors of a registry.
 
-/// What somebody can do about it.
+/// The kind of error, by what an operator can do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The question makes no sense.
+    /// The request is invalid.
     Setup,
-    /// The certificates given cannot be used.
+    /// The given certificates are unusable.
     Ca,
-    /// No answer, or one that says that it cannot answer now.
+    /// No response, or one that says that the registry is unavailable.
     Unreachable,
-    /// Nobody knows its name.
+    /// Its host name does not resolve.
     NameUnknown,
-    /// Its certificate is not good, or of nobody we trust.
+    /// Its certificate is invalid or not trusted.
     Untrusted,
-    /// Something answers that is no registry.
+    /// The server that responds is not a registry.
     NoRegistry,
     Denied,
     NotFound,
     Busy,
-    /// Understood and refused.
+    /// Understood and rejected.
     Refused,
-    /// Something arrived with the wrong digest.
+    /// Content with the wrong digest.
     Damaged,
     TooLarge,
 }
 
-/// A message for people; it never holds credentials.
+/// A message for people; it never contains credentials.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct OciError {
@@ -39,13 +39,13 @@ impl OciError {
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
     }
-    /// Whether the same may go well a moment later.
-    pub fn is_passing(&self) -> bool {
+    /// Whether a retry may succeed.
+    pub fn is_transient(&self) -> bool {
         matches!(self.kind, Kind::Unreachable | Kind::NameUnknown | Kind::Untrusted | Kind::Busy)
     }
 }
 
-/// An error with its causes, in one line, without what the client below says of every one.
+/// An error with its causes, in one line, without the prefixes that the HTTP client adds to every error.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

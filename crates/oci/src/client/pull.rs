@@ -1,7 +1,7 @@
-//! Taking manifests and blobs out of a registry.
+//! Pulls manifests and blobs from a registry.
 
 use super::error::{Kind, OciError, Result};
-use super::{Ask, Registry};
+use super::{PendingRequest, Registry};
 use crate::manifest::{DOCKER_LIST, DOCKER_MANIFEST, MANIFEST_BYTES_MAX, OCI_INDEX, OCI_MANIFEST};
 use crate::reference::{Reference, Tag};
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use margo::Digest;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Method, StatusCode};
 
-/// A manifest as it was sent, its digest verified.
+/// A manifest as sent, with verified digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetched {
     pub digest: Digest,
@@ -18,9 +18,9 @@ pub struct Fetched {
     pub bytes: Vec<u8>,
 }
 
-/// A blob on its way. Nothing is verified yet: that is for who writes it down.
+/// A blob being downloaded. Nothing is verified yet: the caller that stores it must verify it.
 pub struct Download {
-    /// Where in the blob the stream begins: as asked for, or 0 when the registry cannot begin in the middle.
+    /// Where in the blob the stream begins: as requested, or 0 if the registry cannot start in the middle.
     pub from: u64,
     pub stream: std::pin::Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>,
 }
@@ -37,7 +37,7 @@ impl Registry {
     pub async fn manifest(&mut self, reference: &Reference) -> Result<Fetched> {
         let accept = format!("{OCI_MANIFEST}, {OCI_INDEX}, {DOCKER_MANIFEST}, {DOCKER_LIST}");
         let url = self.url(&reference.repository, &format!("manifests/{}", reference.tag))?;
-        let mut ask = Ask::new(Method::GET, url, &reference.repository);
+        let mut ask = PendingRequest::new(Method::GET, url, &reference.repository);
         ask.accept = Some(&accept);
         let response = self.ask(&ask).await?;
         let response = self.check(response, &reference.to_string()).await?;
@@ -59,11 +59,11 @@ impl Registry {
         }
     }
 
-    /// Whether there is such a manifest, without fetching it.
+    /// Whether such a manifest exists, without fetching it.
     pub async fn has(&mut self, reference: &Reference) -> Result<bool> {
         let accept = format!("{OCI_MANIFEST}, {OCI_INDEX}, {DOCKER_MANIFEST}, {DOCKER_LIST}");
         let url = self.url(&reference.repository, &format!("manifests/{}", reference.tag))?;
-        let mut ask = Ask::new(Method::HEAD, url, &reference.repository);
+        let mut ask = PendingRequest::new(Method::HEAD, url, &reference.repository);
         ask.accept = Some(&accept);
         let response = self.ask(&ask).await?;
         match response.status() {
@@ -72,11 +72,11 @@ impl Registry {
         }
     }
 
-    /// A small blob, whole and verified.
+    /// A small blob, complete and verified.
     pub async fn blob(&mut self, repository: &str, digest: &Digest, max: usize) -> Result<Vec<u8>> {
         let what = format!("layer {digest}");
         let url = self.url(repository, &format!("blobs/{digest}"))?;
-        let response = self.ask(&Ask::new(Method::GET, url, repository)).await?;
+        let response = self.ask(&PendingRequest::new(Method::GET, url, repository)).await?;
         let response = self.check(response, &format!("{repository}@{digest}")).await?;
         let bytes = self.read(response, max, &what).await?;
         let actual = Digest::of(&bytes);
@@ -88,10 +88,10 @@ impl Registry {
         }
     }
 
-    /// A blob of any size, from some byte on: where a download broke off it goes on.
+    /// A blob of any size, from a given byte on: resumes an interrupted download.
     pub async fn download(&mut self, repository: &str, digest: &Digest, from: u64) -> Result<Download> {
         let url = self.url(repository, &format!("blobs/{digest}"))?;
-        let mut ask = Ask::new(Method::GET, url, repository);
+        let mut ask = PendingRequest::new(Method::GET, url, repository);
         ask.from = from;
         let response = self.ask(&ask).await?;
         let response = self.check(response, &format!("{repository}@{digest}")).await?;

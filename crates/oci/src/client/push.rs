@@ -1,7 +1,7 @@
-//! Putting blobs and manifests into a registry: what is there is not sent again, what broke off goes on.
+//! Pushes blobs and manifests to a registry: skips existing content and resumes interrupted uploads.
 
 use super::error::{Kind, OciError, Result};
-use super::{Ask, Content, Registry};
+use super::{Content, PendingRequest, Registry};
 use crate::manifest::{DOCKER_LIST, DOCKER_MANIFEST, OCI_INDEX, OCI_MANIFEST};
 use bytes::Bytes;
 use margo::Digest;
@@ -10,92 +10,92 @@ use reqwest::{Method, Response};
 use std::time::Duration;
 use url::Url;
 
-/// Larger blobs go in pieces, so that a broken line costs one piece.
+/// Larger blobs are sent in pieces, so that an interruption costs one piece.
 const CHUNK_BYTES: usize = 16 << 20;
-/// How often an upload goes on after a line broke.
+/// How often an interrupted upload is resumed.
 const RESUMES_MAX: u32 = 5;
-/// Before an upload goes on; doubled each time, since the registry may still be busy with what broke.
+/// Delay before an upload is resumed; doubled each time, since the registry may still handle the interrupted request.
 const RESUME_PAUSE: Duration = Duration::from_millis(200);
 const OCTETS: &str = "application/octet-stream";
 
-/// What became of a blob or manifest.
+/// The result for a blob or manifest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pushed {
     Sent,
-    /// It was there already.
+    /// It already existed.
     Present,
 }
 
 impl Registry {
     async fn has_blob(&mut self, repository: &str, digest: &Digest) -> Result<bool> {
         let url = self.url(repository, &format!("blobs/{digest}"))?;
-        let response = self.ask(&Ask::new(Method::HEAD, url, repository).pushing()).await?;
+        let response = self.ask(&PendingRequest::new(Method::HEAD, url, repository).pushing()).await?;
         match response.status().as_u16() {
             404 => Ok(false),
             _ => self.check(response, repository).await.map(|_| true),
         }
     }
 
-    /// Sends a blob unless the repository has it; `told` learns how many bytes have arrived.
+    /// Sends a blob unless the repository has it; `on_progress` gets the number of bytes that have arrived.
     pub async fn push_blob(
         &mut self,
         repository: &str,
         digest: &Digest,
         bytes: &Bytes,
-        mut told: impl FnMut(u64),
+        mut on_progress: impl FnMut(u64),
     ) -> Result<Pushed> {
         if self.has_blob(repository, digest).await? {
-            told(bytes.len() as u64);
+            on_progress(bytes.len() as u64);
             return Ok(Pushed::Present);
         }
         let mut location = self.begin(repository).await?;
         let mut sent = 0;
         let mut resumes = 0_u32;
-        // The last piece goes with the digest.
+        // The last piece is sent with the digest.
         while bytes.len() - sent > CHUNK_BYTES {
             match self.chunk(repository, &location, bytes, sent).await {
                 Ok(next) => {
                     location = next;
                     sent += CHUNK_BYTES;
                 }
-                Err(error) if error.is_passing() && resumes < RESUMES_MAX => {
+                Err(error) if error.is_transient() && resumes < RESUMES_MAX => {
                     tokio::time::sleep(RESUME_PAUSE * 2_u32.pow(resumes)).await;
                     resumes += 1;
                     (location, sent) = self.resume(repository, location).await?;
                 }
                 Err(error) => return Err(error),
             }
-            told(sent as u64);
+            on_progress(sent as u64);
         }
         self.finish(repository, location, digest, bytes, sent).await?;
-        told(bytes.len() as u64);
+        on_progress(bytes.len() as u64);
         Ok(Pushed::Sent)
     }
 
     async fn begin(&mut self, repository: &str) -> Result<Url> {
         let url = self.url(repository, "blobs/uploads/")?;
-        let response = self.ask(&Ask::new(Method::POST, url, repository).pushing()).await?;
+        let response = self.ask(&PendingRequest::new(Method::POST, url, repository).pushing()).await?;
         let response = self.check(response, repository).await?;
         self.location(&response)
     }
 
     async fn chunk(&mut self, repository: &str, location: &Url, bytes: &Bytes, from: usize) -> Result<Url> {
         let to = (from + CHUNK_BYTES).min(bytes.len());
-        let mut ask = Ask::new(Method::PATCH, location.clone(), repository).pushing();
+        let mut ask = PendingRequest::new(Method::PATCH, location.clone(), repository).pushing();
         let range = Some((from as u64, to as u64 - 1));
         ask.content = Some(Content { bytes: bytes.slice(from..to), media_type: OCTETS, range });
         let response = self.ask(&ask).await?;
-        // It stands elsewhere than we think, or a request that broke off still holds it.
+        // The offset differs from ours, or an interrupted request still holds the upload.
         if matches!(response.status().as_u16(), 409 | 416) {
-            return Err(OciError::new(Kind::Busy, format!("registry `{}` has an upload in disorder", self.host)));
+            return Err(OciError::new(Kind::Busy, format!("registry `{}` reports an inconsistent upload", self.host)));
         }
         let response = self.check(response, repository).await?;
         self.location(&response)
     }
 
-    /// Where an upload stands, and where it goes on; begins anew when the registry has forgotten it.
+    /// The offset of an upload and where to continue; starts again if the registry has dropped it.
     async fn resume(&mut self, repository: &str, location: Url) -> Result<(Url, usize)> {
-        let response = self.ask(&Ask::new(Method::GET, location.clone(), repository).pushing()).await?;
+        let response = self.ask(&PendingRequest::new(Method::GET, location.clone(), repository).pushing()).await?;
         if response.status().as_u16() == 404 {
             return Ok((self.begin(repository).await?, 0));
         }
@@ -103,7 +103,7 @@ impl Registry {
         let range = response.headers().get(RANGE).and_then(|value| value.to_str().ok());
         let last = range.and_then(|text| text.rsplit('-').next()).and_then(|text| text.parse::<usize>().ok());
         let next = self.location(&response).unwrap_or(location);
-        // `0-0` is said of nothing as well as of one byte; beginning at 0 is right for both.
+        // `0-0` can mean nothing or one byte; starting at 0 is right for both.
         Ok((next, last.filter(|last| *last > 0).map_or(0, |last| last + 1)))
     }
 
@@ -117,7 +117,7 @@ impl Registry {
     ) -> Result<()> {
         let mut url = location;
         url.query_pairs_mut().append_pair("digest", digest.as_str());
-        let mut ask = Ask::new(Method::PUT, url, repository).pushing();
+        let mut ask = PendingRequest::new(Method::PUT, url, repository).pushing();
         let range = (from > 0).then(|| (from as u64, bytes.len() as u64 - 1));
         ask.content = Some(Content { bytes: bytes.slice(from..), media_type: OCTETS, range });
         let response = self.ask(&ask).await?;
@@ -130,15 +130,15 @@ impl Registry {
         let safe =
             url.filter(|url| url.scheme() == "https" || (self.plain_http && crate::reference::is_loopback_url(url)));
         safe.ok_or_else(|| {
-            OciError::new(Kind::Refused, format!("registry `{}` does not say where an upload goes on", self.host))
+            OciError::new(Kind::Refused, format!("registry `{}` does not say where to continue an upload", self.host))
         })
     }
 
-    /// The digest a tag stands for, or a digest itself when it is there.
+    /// The digest of a tag, or a digest itself if it exists.
     pub async fn stat(&mut self, repository: &str, reference: &str) -> Result<Option<Digest>> {
         let accept = format!("{OCI_MANIFEST}, {OCI_INDEX}, {DOCKER_MANIFEST}, {DOCKER_LIST}");
         let url = self.url(repository, &format!("manifests/{reference}"))?;
-        let mut ask = Ask::new(Method::HEAD, url, repository).pushing();
+        let mut ask = PendingRequest::new(Method::HEAD, url, repository).pushing();
         ask.accept = Some(&accept);
         let response = self.ask(&ask).await?;
         if response.status().as_u16() == 404 {
@@ -149,7 +149,7 @@ impl Registry {
         Ok(digest.and_then(|text| text.parse().ok()))
     }
 
-    /// Enters a manifest under a tag, unless exactly that is there.
+    /// Pushes a manifest under a tag, unless the tag already has it.
     pub async fn push_manifest(
         &mut self,
         repository: &str,
@@ -161,7 +161,7 @@ impl Registry {
             return Ok(Pushed::Present);
         }
         let url = self.url(repository, &format!("manifests/{tag}"))?;
-        let mut ask = Ask::new(Method::PUT, url, repository).pushing();
+        let mut ask = PendingRequest::new(Method::PUT, url, repository).pushing();
         ask.content = Some(Content { bytes: bytes.clone(), media_type, range: None });
         let response = self.ask(&ask).await?;
         self.check(response, repository).await?;

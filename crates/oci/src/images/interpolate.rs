@@ -1,11 +1,11 @@
-//! Variables as Compose knows them: `$NAME`, `${NAME}`, and what follows a name when it is not set.
+//! Variables in the syntax of Compose: `$NAME`, `${NAME}`, and the operators for names that are not set.
 
 use std::collections::BTreeMap;
 
-/// Defaults inside defaults inside defaults are not looked into further.
+/// Maximum depth of nested defaults.
 const DEPTH_MAX: usize = 8;
 
-/// Replaces every variable; `Err` names one that is not known and has no default.
+/// Replaces every variable; `Err` names one that is unknown and has no default.
 pub(super) fn interpolate(text: &str, variables: &BTreeMap<String, String>) -> Result<String, String> {
     replace(text, variables, 0)
 }
@@ -44,7 +44,7 @@ fn name_length(text: &str) -> usize {
     text.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_').count()
 }
 
-/// The brace that ends an expression, past those of expressions inside.
+/// The closing brace of an expression, after those of nested expressions.
 fn closing(text: &str) -> Option<usize> {
     let mut open = 0_usize;
     for (at, character) in text.char_indices() {

@@ -72,7 +72,7 @@ source: {repository: no-image}
 }
 
 #[test]
-fn what_is_no_archive_is_told() {
+fn reports_an_invalid_archive() {
     assert!(of_chart(b"x").is_err());
     assert!(of_compose(&packed(&[("p/other.yaml", "")]), &BTreeMap::new()).is_err());
 }

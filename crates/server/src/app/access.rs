@@ -1,4 +1,4 @@
-//! Who asks: tokens, and what they say about a caller.
+//! Authentication: API tokens and their callers.
 
 use super::error::{AppError, AppResult};
 use super::idempotency::Call;
@@ -13,34 +13,34 @@ use std::time::Duration;
 use uuid::Uuid;
 
 const TOKEN_NAME_CHARS_MAX: usize = 100;
-/// The longest reason kept in the audit.
+/// Longest comment kept in the audit log.
 pub const REASON_CHARS_MAX: usize = 1000;
 
 /// The authenticated caller of one request.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    /// Of the token or the operator; what is theirs alone is kept under it.
+    /// Id of the token or the operator; their own data is stored under it.
     pub id: Uuid,
     /// `token:<name>` or `operator:<name>`.
     pub name: String,
     pub request_id: Option<String>,
-    /// The call as its idempotency key names it.
+    /// The call as identified by its idempotency key.
     pub call: Option<Arc<Call>>,
 }
 
 impl Caller {
-    /// Who did it and why, for the audit (invariant 8).
+    /// The actor and the comment for the audit log (invariant 8).
     pub fn actor(&self, reason: Option<String>) -> Actor {
         let reason = reason.map(|text| text.trim().chars().take(REASON_CHARS_MAX).collect::<String>());
         Actor {
             name: self.name.clone(),
-            reason: reason.filter(|text| !text.is_empty()),
+            comment: reason.filter(|text| !text.is_empty()),
             request_id: self.request_id.clone(),
         }
     }
 }
 
-/// Whose token this is; only its hash is compared, by an index, so timing tells nothing about the secret.
+/// Finds the token; only its hash is compared, through an index, so timing reveals nothing about the secret.
 pub async fn authenticate(state: &ServerState, secret: &str) -> AppResult<Option<ApiToken>> {
     Ok(state.store.token_find(&secrets::hash(secret), state.now()).await?)
 }
@@ -52,11 +52,11 @@ pub async fn tokens(state: &ServerState) -> AppResult<Page<wire::Token>> {
 pub async fn create_token(state: &ServerState, caller: &Caller, body: wire::CreateToken) -> AppResult<wire::Token> {
     let name = body.name.trim().to_owned();
     if name.is_empty() || name.chars().count() > TOKEN_NAME_CHARS_MAX || name.chars().any(char::is_control) {
-        let message = format!("write 1 to {TOKEN_NAME_CHARS_MAX} characters that say who will use it");
+        let message = format!("write 1 to {TOKEN_NAME_CHARS_MAX} characters that name its user");
         return Err(AppError::invalid("name", message));
     }
     if body.valid_for_seconds == Some(0) {
-        return Err(AppError::invalid("validForSeconds", "write a number above 0, or leave it out for no end"));
+        return Err(AppError::invalid("validForSeconds", "write a number above 0, or omit it for no expiry"));
     }
     let now = state.now();
     let token = ApiToken {
@@ -69,7 +69,7 @@ pub async fn create_token(state: &ServerState, caller: &Caller, body: wire::Crea
     let secret = secrets::generate(secrets::API_TOKEN_PREFIX);
     let made = token_to_wire(token.clone(), Some(secret.clone()));
     let store = caller.store(state, &made);
-    store.token_create(&caller.actor(body.reason), &token, &secrets::hash(&secret)).await?;
+    store.token_create(&caller.actor(body.comment), &token, &secrets::hash(&secret)).await?;
     Ok(made)
 }
 

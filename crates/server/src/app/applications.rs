@@ -1,27 +1,27 @@
-//! The catalog, as operators see it.
+//! The application catalog for operators.
 
-mod questions;
+mod parameters;
 
 use super::access::Caller;
 use super::error::{AppError, AppResult, Code};
 use super::paging::{Paging, page};
 use super::summary;
-use crate::catalog::served;
+use crate::catalog::registry_check;
 use crate::state::ServerState;
 use margo::description::ApplicationDescription;
 use margo::ids::ApplicationId;
-use margo::package::LEFT_OUT;
+use margo::package::SKIPPED_FILE;
 use margrave_api::applications as wire;
 use margrave_api::page::Page;
 use margrave_core::model::{ApplicationVersion, ResourceRef};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Names kept at hand; a catalog has a few dozen applications.
+/// Names cached; a catalog has a few dozen applications.
 const NAMES_MAX: u32 = 10_000;
 
-pub use questions::questions;
-pub(crate) use questions::rules;
+pub use parameters::parameters;
+pub(crate) use parameters::rules;
 
 pub(crate) fn application_id(text: &str) -> AppResult<ApplicationId> {
     text.parse().map_err(|error: margo::IdError| AppError::invalid("application", error.to_string()))
@@ -53,13 +53,13 @@ pub async fn list(state: &ServerState, paging: &Paging) -> AppResult<Page<wire::
     Ok(page(rows, limit, |(newest, _)| newest.application.to_string(), convert))
 }
 
-/// What people call each application, by id.
+/// The display name of each application, by id.
 pub async fn names(state: &ServerState) -> AppResult<HashMap<String, String>> {
     let named = state.store.application_names(NAMES_MAX).await?;
     Ok(named.into_iter().map(|one| (one.application.to_string(), one.name)).collect())
 }
 
-/// All versions of one application, newest import first; there is at least one.
+/// All versions of one application, newest import first; at least one.
 pub async fn versions(state: &ServerState, id: &str) -> AppResult<Vec<wire::ApplicationVersion>> {
     let id = application_id(id)?;
     let versions = state.store.versions(&id).await?;
@@ -78,7 +78,7 @@ pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::ApplicationDe
     let shown = versions(state, id).await?;
     let name = shown.first().map(|newest| newest.name.clone()).unwrap_or_default();
     let id = application_id(id)?;
-    let deployments = state.store.application_summary(&id, state.silent_since()).await?;
+    let deployments = state.store.application_summary(&id, state.offline_before()).await?;
     let deployments = deployments.into_iter().map(|(version, counts)| (version, summary::counts(counts))).collect();
     Ok(wire::ApplicationDetail { id: id.to_string(), name, versions: shown, deployments })
 }
@@ -88,14 +88,14 @@ pub async fn get_version(state: &ServerState, id: &str, version: &str) -> AppRes
     Ok(to_wire(state, version, &description))
 }
 
-/// Asks the registries once more whether they have the components.
+/// Checks again whether the registries have the components.
 pub async fn ask_for_components(state: &ServerState, id: &str, version: &str) -> AppResult<wire::ApplicationVersion> {
-    if !state.config.catalog.ask_registries {
-        let detail = "this server does not ask registries; `catalog.ask_registries` switches it on";
+    if !state.config.catalog.check_registries {
+        let detail = "registry checks are off; `catalog.check_registries` switches them on";
         return Err(AppError::refused(Code::NotFound, detail));
     }
     let (version, description) = described(state, &application_id(id)?, version).await?;
-    served::ask(state, &version.description_digest, &description, None, true).await;
+    registry_check::ask(state, &version.description_digest, &description, None, true).await;
     Ok(to_wire(state, version, &description))
 }
 
@@ -111,7 +111,7 @@ pub async fn delete_version(
     if deleted { Ok(()) } else { Err(missing(&id, version)) }
 }
 
-/// Media type and bytes of an icon, licence, description or release notes.
+/// Media type and bytes of an icon, license, description or release notes.
 pub async fn resource(state: &ServerState, id: &str, version: &str, kind: &str) -> AppResult<(String, Vec<u8>)> {
     let id = application_id(id)?;
     let found = state.store.version_get(&id, version).await?.ok_or_else(|| missing(&id, version))?;
@@ -131,7 +131,7 @@ pub(crate) fn to_wire(
     version: ApplicationVersion,
     description: &ApplicationDescription,
 ) -> wire::ApplicationVersion {
-    let asked = served::known(state, &version.description_digest);
+    let asked = registry_check::known(state, &version.description_digest);
     let profiles = description
         .deployment_profiles
         .iter()
@@ -148,9 +148,9 @@ pub(crate) fn to_wire(
         .map(|ResourceRef { kind, path, media_type, digest: _ }| wire::Resource { kind, path, media_type })
         .collect();
     let (unneeded, mut warnings): (Vec<_>, Vec<_>) =
-        version.warnings.into_iter().partition(|warning| left_out(warning).is_some());
+        version.warnings.into_iter().partition(|warning| skipped(warning).is_some());
     warnings.extend(asked.iter().flat_map(|asked| asked.problems.iter().map(|problem| problem.text.clone())));
-    let components_asked = asked.map(|asked| wire::ComponentsAsked {
+    let components_checked = asked.map(|asked| wire::ComponentsChecked {
         at: asked.at.to_string(),
         artifacts: asked.artifacts as u64,
         missing: asked.missing() as u64,
@@ -167,24 +167,24 @@ pub(crate) fn to_wire(
         imported_at: version.imported_at.to_string(),
         profiles,
         resources,
-        left_out: unneeded.iter().filter_map(|warning| left_out(warning)).map(str::to_owned).collect(),
+        skipped: unneeded.iter().filter_map(|warning| skipped(warning)).map(str::to_owned).collect(),
         warnings,
-        components_asked,
+        components_checked,
     }
 }
 
-/// The file a warning is about, where it only says that the catalog does not need it. Warnings are kept as they are said.
-fn left_out(warning: &str) -> Option<&str> {
-    warning.strip_suffix(LEFT_OUT)?.strip_suffix("`: ")?.strip_prefix('`')
+/// The file that a warning names as not needed by the catalog, if it is such a warning.
+fn skipped(warning: &str) -> Option<&str> {
+    warning.strip_suffix(SKIPPED_FILE)?.strip_suffix("`: ")?.strip_prefix('`')
 }
 
 #[cfg(test)]
 mod tests {
-    use super::left_out;
+    use super::skipped;
     use margo::package::{PackageFile, read};
 
     #[test]
-    fn files_nobody_needs_are_told_from_what_is_odd() {
+    fn separates_unneeded_files_from_other_warnings() {
         let yaml = include_bytes!("../../../../samples/line-monitor/1.1.0/margo.yaml");
         let file = |path: &str, bytes: &[u8]| PackageFile { path: path.to_owned(), bytes: bytes.to_vec() };
         let named = ["icon.svg", "description.md", "release-notes.md", "license.txt"];
@@ -192,8 +192,8 @@ mod tests {
         files.extend(named.iter().map(|name| file(&format!("resources/{name}"), b"text")));
         let warnings = read(&files).unwrap().warnings;
         let about: Vec<String> = warnings.iter().map(ToString::to_string).collect();
-        let left: Vec<&str> = about.iter().filter_map(|warning| left_out(warning)).collect();
+        let left: Vec<&str> = about.iter().filter_map(|warning| skipped(warning)).collect();
         assert_eq!(left, ["components/a `b`.yaml"], "{about:?}");
-        assert_eq!(left_out("line 3: `metadata`: is old"), None);
+        assert_eq!(skipped("line 3: `metadata`: is old"), None);
     }
 }

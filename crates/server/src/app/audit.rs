@@ -1,4 +1,4 @@
-//! Who did what to what and why: the audit, looked through by people.
+//! The audit log: search and paging.
 
 use super::error::AppResult;
 use super::overview;
@@ -13,16 +13,16 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Records looked through for one page of a search.
+/// Records scanned for one page of a search.
 const LOOKED_AT: i64 = 50_000;
-/// Records looked through for who has done something.
+/// Records scanned for recent actors.
 const ACTORS_LOOKED_AT: u32 = 5_000;
-/// Applications somebody may mean by a piece of a name.
-const MEANT_MAX: usize = 20;
-/// By how much a clock may have been put back without a record being missed by its time.
-const CLOCK_PUT_BACK_MAX: Duration = Duration::from_hours(1);
+/// Applications matched by part of a name.
+const MATCHING_MAX: usize = 20;
+/// How far the clock may have been set back without a search by time missing records.
+const CLOCK_SKEW_MAX: Duration = Duration::from_hours(1);
 
-/// Newest first. Sensitive values are masked when they are written, so records are shown as they are.
+/// Newest first. Sensitive values are masked when records are written, so records are shown unchanged.
 pub async fn list(
     state: &ServerState,
     subject: Option<&str>,
@@ -35,23 +35,23 @@ pub async fn list(
     Ok(page(rows, limit, |record| record.seq.to_string(), to_wire))
 }
 
-/// Which records; what is not given is not asked about.
+/// Filter for records; absent fields match everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query {
     pub actor: Option<String>,
-    /// An action or its beginning up to a dot.
+    /// An action or its prefix up to a dot.
     pub action: Option<String>,
-    /// Part of the name of what it is about, in small letters or capitals.
+    /// Part of the name of the target, case-insensitive.
     pub about: Option<String>,
-    /// All of what it is about, as it is written.
+    /// The exact target.
     pub of: Option<String>,
     /// Not older than this time or day.
     pub since: Option<String>,
-    /// Older than this time, or not younger than this day.
+    /// Older than this time, or not newer than this day.
     pub until: Option<String>,
 }
 
-/// Newest first, whatever the query lets through.
+/// Newest first, filtered by the query.
 pub async fn search(
     state: &ServerState,
     query: &Query,
@@ -76,7 +76,7 @@ pub async fn search(
     let limit = paging.limit()?;
     let (first, behind) = bounds(state, period).await?;
     let before = paging.after()?.or(before).unwrap_or(behind).min(behind);
-    // A chain only grows, so one page looks through a part of it; the next goes on from there.
+    // The chain only grows, so one page scans a part of it; the next page continues there.
     let above = (before - 1 - LOOKED_AT).max(first - 1);
     let (mut found, mut at) = (Vec::new(), before);
     while found.len() <= limit as usize {
@@ -98,20 +98,20 @@ pub async fn search(
     Ok(found)
 }
 
-/// The records a stretch of time may be among: from the first on, and before the second.
+/// The range of records that a period can include: from the first, up to but excluding the second.
 async fn bounds(state: &ServerState, period: Period) -> AppResult<(i64, i64)> {
     let first = match period.since {
-        Some(since) => state.store.audit_place_at(since.minus(CLOCK_PUT_BACK_MAX)).await?,
+        Some(since) => state.store.audit_seq_at(since.minus(CLOCK_SKEW_MAX)).await?,
         None => 1,
     };
     let behind = match period.until {
-        Some(until) => state.store.audit_place_at(until.plus(CLOCK_PUT_BACK_MAX)).await?,
-        None => state.store.audit_place().await? + 1,
+        Some(until) => state.store.audit_seq_at(until.plus(CLOCK_SKEW_MAX)).await?,
+        None => state.store.audit_newest_seq().await? + 1,
     };
     Ok((first, behind))
 }
 
-/// Who has done something lately, devices left aside.
+/// Actors of recent records, without devices.
 pub async fn actors(state: &ServerState) -> AppResult<Vec<String>> {
     Ok(state.store.audit_actors(ACTORS_LOOKED_AT).await?)
 }
@@ -126,7 +126,7 @@ pub async fn verify(state: &ServerState) -> AppResult<wire::AuditVerification> {
     })
 }
 
-/// What a record is about, by the names people know.
+/// The target of a record, in the names people use.
 pub(crate) fn about(subject: &str, state: Option<&Value>, names: &HashMap<String, String>) -> String {
     let text = |member: &str| state.and_then(|state| state.get(member)).and_then(Value::as_str);
     let name = |id: &str| names.get(id).cloned().unwrap_or_else(|| id.to_owned());
@@ -137,7 +137,7 @@ pub(crate) fn about(subject: &str, state: Option<&Value>, names: &HashMap<String
             let place = text("target").map(|target| format!(" on {target}")).unwrap_or_default();
             format!("{application}{place}")
         }
-        "change" => {
+        "rollout" => {
             let application = text("application").map_or_else(String::new, |id| format!(" of {}", name(id)));
             format!("change{application}")
         }
@@ -146,13 +146,13 @@ pub(crate) fn about(subject: &str, state: Option<&Value>, names: &HashMap<String
             let (id, version) = rest.split_once('/').unwrap_or((rest, ""));
             format!("{} {version}", name(id))
         }
-        "token" | "session" => format!("{noun} of {}", text("name").unwrap_or("somebody")),
+        "token" | "session" => format!("{noun} of {}", text("name").unwrap_or("an operator")),
         _ if rest.is_empty() => noun.to_owned(),
         noun => format!("{noun} {rest}"),
     }
 }
 
-/// Whether it is about something of this name: as it is shown, as it is written, or by the client it belongs to.
+/// Whether the target has this name: as shown, as stored, or by its client.
 fn is_about(record: &AuditRecord, text: &str, names: &HashMap<String, String>) -> bool {
     let state = record.after.as_ref().or(record.before.as_ref());
     let member = |name: &str| state.and_then(|state| state.get(name)).and_then(Value::as_str).unwrap_or_default();
@@ -162,7 +162,7 @@ fn is_about(record: &AuditRecord, text: &str, names: &HashMap<String, String>) -
         .any(|known| known.to_lowercase().contains(text))
 }
 
-/// Applications whose name is in what somebody writes, or the other way round.
+/// Applications whose name contains the search text or is contained in it.
 fn meant(text: &str, names: &HashMap<String, String>) -> Vec<String> {
     let known = |name: &String| {
         let name = name.to_lowercase();
@@ -170,21 +170,44 @@ fn meant(text: &str, names: &HashMap<String, String>) -> Vec<String> {
     };
     let mut ids: Vec<String> = names.iter().filter(|(_, name)| known(name)).map(|(id, _)| id.clone()).collect();
     ids.sort_unstable();
-    ids.truncate(MEANT_MAX);
+    ids.truncate(MATCHING_MAX);
     ids
 }
 
-/// `group by-night` as it is shown is written `group/by-night`.
+/// `group by-night` as shown is stored as `group/by-night`.
 fn bare(text: &str) -> &str {
     let nouns = ["group ", "device ", "client ", "token of ", "session of "];
     nouns.iter().find_map(|noun| text.strip_prefix(noun)).filter(|rest| !rest.is_empty()).unwrap_or(text)
 }
 
 fn to_wire(record: AuditRecord) -> wire::AuditRecord {
-    let AuditRecord { seq, at, actor, reason, request_id, action, subject, before, after, previous_hash, hash } =
-        record;
+    let AuditRecord {
+        seq,
+        at,
+        actor,
+        comment: reason,
+        request_id,
+        action,
+        subject,
+        before,
+        after,
+        previous_hash,
+        hash,
+    } = record;
     let at = at.to_string();
-    wire::AuditRecord { seq, at, actor, reason, request_id, action, subject, before, after, previous_hash, hash }
+    wire::AuditRecord {
+        seq,
+        at,
+        actor,
+        comment: reason,
+        request_id,
+        action,
+        subject,
+        before,
+        after,
+        previous_hash,
+        hash,
+    }
 }
 
 #[cfg(test)]
@@ -198,7 +221,7 @@ mod tests {
             seq: 1,
             at: Timestamp(0),
             actor: "token:admin".to_owned(),
-            reason: None,
+            comment: None,
             request_id: None,
             action: "anything".to_owned(),
             subject: subject.to_owned(),
@@ -210,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_found_by_the_name_it_is_shown_by() {
+    fn finds_records_by_their_displayed_name() {
         let names = HashMap::from([("line-monitor".to_owned(), "Line Monitor".to_owned())]);
         let deployment =
             json!({ "application": "line-monitor", "client": "gw-1", "target": "gw-1/press-07", "digest": "f00" });
@@ -219,7 +242,7 @@ mod tests {
             ("deployment/1", deployment.clone(), "line monitor on gw-1/press-07", true),
             ("deployment/1", deployment.clone(), "press-07", true),
             ("deployment/1", deployment, "f00", false),
-            ("change/2", json!({ "application": "line-monitor" }), "change of line", true),
+            ("rollout/2", json!({ "application": "line-monitor" }), "change of line", true),
             ("client/press-07", json!({}), "client press", true),
             ("device/gw-1/gw-1/press-07", json!({}), "ess-07", true),
             ("group/by-night", json!({ "selector": "press=1" }), "group by", true),

@@ -1,9 +1,9 @@
-//! Clients: who may fetch desired state, and with which identity.
+//! Clients: which identities may fetch desired state.
 
 use super::access::Caller;
 use super::error::{AppError, AppResult, Code};
 use super::paging::{Paging, page, whole};
-use crate::heads::to_the_end;
+use crate::manifest_cache::run_to_completion;
 use crate::secrets;
 use crate::state::ServerState;
 use margo::ids::ClientId;
@@ -16,16 +16,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// An enrolment token is used within minutes by a person, or within days by an installer on its way to a plant.
-const ENROLMENT_VALID_DEFAULT: Duration = Duration::from_hours(1);
-const ENROLMENT_VALID_MAX: Duration = Duration::from_hours(24 * 30);
-/// DS-01: the manifest of a client that was never assigned anything.
+/// An enrollment token is used within minutes by a person, or within days by an installer who travels to a plant.
+const ENROLLMENT_VALID_DEFAULT: Duration = Duration::from_hours(1);
+const ENROLLMENT_VALID_MAX: Duration = Duration::from_hours(24 * 30);
+/// DS-01: the manifest of a client without assignments.
 const FIRST_VERSION: u64 = 1;
-/// Invitations shown.
-const INVITATIONS_MAX: u32 = 200;
-/// The longest note kept with a client.
+/// Enrollment tokens shown.
+const ENROLLMENT_TOKENS_MAX: u32 = 200;
+/// Longest note stored with a client.
 const NOTE_CHARS_MAX: usize = 500;
-/// The longest piece of an id that is looked for.
+/// Longest search text for an id.
 const TEXT_CHARS_MAX: usize = 200;
 
 pub fn client_id(text: &str) -> AppResult<ClientId> {
@@ -39,7 +39,7 @@ pub async fn list(state: &ServerState, paging: &Paging) -> AppResult<Page<wire::
     Ok(page(rows, limit, |client| client.id.to_string(), |client| to_wire(state, client)))
 }
 
-/// Those in one state, or all.
+/// Clients in one state, or all.
 pub async fn list_in(
     state: &ServerState,
     wanted: Option<wire::ClientState>,
@@ -48,7 +48,7 @@ pub async fn list_in(
     search(state, wanted, None, paging).await
 }
 
-/// Those in one state whose id contains the text; what is not given is not asked about.
+/// Clients in one state whose id contains the text; absent filters match everything.
 pub async fn search(
     state: &ServerState,
     wanted: Option<wire::ClientState>,
@@ -58,12 +58,12 @@ pub async fn search(
     let wanted = wanted.map(|wanted| match wanted {
         wire::ClientState::Pending => ClientState::Pending,
         wire::ClientState::Accepted => ClientState::Accepted,
-        wire::ClientState::Retired => ClientState::Retired,
+        wire::ClientState::Decommissioned => ClientState::Decommissioned,
     });
     let limit = paging.limit()?;
     let after: Option<ClientId> = paging.after()?;
     let rows = match (wanted, sought(text)?) {
-        // An index leads to the few that wait among many.
+        // An index finds the few pending clients among many.
         (Some(wanted), None) => state.store.clients_in(wanted, after.as_ref(), limit + 1).await?,
         (state_wanted, text) => {
             let search = ClientSearch { state: state_wanted, text };
@@ -73,7 +73,7 @@ pub async fn search(
     Ok(page(rows, limit, |client| client.id.to_string(), |client| to_wire(state, client)))
 }
 
-/// How many clients whose id contains the text are in each state, by its word.
+/// Number of clients whose id contains the text, by state.
 pub async fn counted(state: &ServerState, text: Option<String>) -> AppResult<BTreeMap<&'static str, u64>> {
     Ok(state.store.clients_counted(sought(text)?.as_deref()).await?)
 }
@@ -85,15 +85,15 @@ fn sought(text: Option<String>) -> AppResult<Option<String>> {
     Ok(text)
 }
 
-/// A device of each of these clients that has any, by client.
+/// One device for each of these clients that has any, by client.
 pub async fn first_devices(state: &ServerState, clients: &[wire::Client]) -> AppResult<BTreeMap<String, String>> {
     let ids: Vec<ClientId> = clients.iter().filter_map(|client| client.id.parse().ok()).collect();
     Ok(state.store.devices_first(&ids).await?)
 }
 
-/// A token a device may join with, as it is shown: never the token itself.
+/// An enrollment token as shown: never the token itself.
 #[derive(Debug, Clone)]
-pub struct Invitation {
+pub struct EnrollmentToken {
     pub client: String,
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
@@ -101,30 +101,30 @@ pub struct Invitation {
     pub expired: bool,
 }
 
-impl Invitation {
-    /// Whether a device can still join with it.
+impl EnrollmentToken {
+    /// Whether a device can still enroll with it.
     pub fn is_open(&self) -> bool {
         self.used_at.is_none() && !self.expired
     }
 }
 
-/// Invitations as far as they are shown.
+/// Enrollment tokens, up to the limit shown.
 #[derive(Debug, Clone)]
-pub struct Invitations {
-    pub items: Vec<Invitation>,
-    /// There are others.
+pub struct EnrollmentTokens {
+    pub items: Vec<EnrollmentToken>,
+    /// Whether there are more.
     pub more: bool,
 }
 
-/// The open invitations, then used and expired ones while they are kept; the newest first among each.
-pub async fn invitations(state: &ServerState) -> AppResult<Invitations> {
+/// Active enrollment tokens, then used and expired ones while they are kept; newest first in each group.
+pub async fn enrollment_tokens(state: &ServerState) -> AppResult<EnrollmentTokens> {
     let now = state.now();
-    let kept = state.store.enrolments(now, INVITATIONS_MAX + 1).await?;
-    let more = kept.len() > INVITATIONS_MAX as usize;
+    let kept = state.store.enrollments(now, ENROLLMENT_TOKENS_MAX + 1).await?;
+    let more = kept.len() > ENROLLMENT_TOKENS_MAX as usize;
     let items = kept
         .into_iter()
-        .take(INVITATIONS_MAX as usize)
-        .map(|one| Invitation {
+        .take(ENROLLMENT_TOKENS_MAX as usize)
+        .map(|one| EnrollmentToken {
             client: one.client.to_string(),
             created_at: one.created_at,
             expires_at: one.expires_at,
@@ -132,38 +132,38 @@ pub async fn invitations(state: &ServerState) -> AppResult<Invitations> {
             expired: one.expires_at <= now,
         })
         .collect();
-    Ok(Invitations { items, more })
+    Ok(EnrollmentTokens { items, more })
 }
 
-/// The same for programs.
-pub async fn listed_invitations(state: &ServerState) -> AppResult<Page<wire::Invitation>> {
-    let shown = |one: Invitation| wire::Invitation {
+/// The same for the API.
+pub async fn listed_enrollment_tokens(state: &ServerState) -> AppResult<Page<wire::EnrollmentToken>> {
+    let shown = |one: EnrollmentToken| wire::EnrollmentToken {
         client: one.client,
         state: match one.used_at {
-            Some(_) => wire::InvitationState::Used,
-            None if one.expired => wire::InvitationState::Expired,
-            None => wire::InvitationState::Open,
+            Some(_) => wire::EnrollmentTokenState::Used,
+            None if one.expired => wire::EnrollmentTokenState::Expired,
+            None => wire::EnrollmentTokenState::Open,
         },
         created_at: one.created_at.to_string(),
         expires_at: one.expires_at.to_string(),
         used_at: one.used_at.map(|at| at.to_string()),
     };
-    Ok(whole(invitations(state).await?.items.into_iter().map(shown).collect()))
+    Ok(whole(enrollment_tokens(state).await?.items.into_iter().map(shown).collect()))
 }
 
-/// How many invitations of a client nobody has used yet.
-pub async fn unused_invitations(state: &ServerState, id: &str) -> AppResult<u64> {
-    Ok(state.store.enrolments_unused(&client_id(id)?).await?)
+/// Number of unused enrollment tokens of a client.
+pub async fn unused_enrollment_tokens(state: &ServerState, id: &str) -> AppResult<u64> {
+    Ok(state.store.enrollments_unused(&client_id(id)?).await?)
 }
 
-/// Ends what a client was invited with and has not used; gives how many.
-pub async fn withdraw_invitations(
+/// Revokes the unused enrollment tokens of a client; returns their number.
+pub async fn revoke_enrollment_tokens(
     state: &ServerState,
     caller: &Caller,
     id: &str,
     reason: Option<String>,
 ) -> AppResult<u64> {
-    Ok(state.store.enrolments_withdraw(&caller.actor(reason), &client_id(id)?, state.now()).await?)
+    Ok(state.store.enrollments_revoke(&caller.actor(reason), &client_id(id)?, state.now()).await?)
 }
 
 pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::Client> {
@@ -171,7 +171,7 @@ pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::Client> {
 }
 
 pub async fn create(state: &ServerState, caller: &Caller, body: wire::CreateClient) -> AppResult<wire::Client> {
-    let wire::CreateClient { id, state: wanted, note, reason } = body;
+    let wire::CreateClient { id, state: wanted, note, comment: reason } = body;
     let id: ClientId = id.parse().map_err(|error: margo::IdError| AppError::invalid("id", error.to_string()))?;
     if note.as_ref().is_some_and(|note| note.chars().count() > NOTE_CHARS_MAX) {
         return Err(AppError::invalid("note", format!("write at most {NOTE_CHARS_MAX} characters")));
@@ -179,13 +179,13 @@ pub async fn create(state: &ServerState, caller: &Caller, body: wire::CreateClie
     let wanted = match wanted.unwrap_or(wire::ClientState::Accepted) {
         wire::ClientState::Accepted => ClientState::Accepted,
         wire::ClientState::Pending => ClientState::Pending,
-        wire::ClientState::Retired => {
+        wire::ClientState::Decommissioned => {
             return Err(AppError::invalid("state", "a new client is `accepted` or `pending`"));
         }
     };
     let actor = caller.actor(reason);
     let now = state.now();
-    // As the store makes it: nothing assigned yet, never seen (DS-01).
+    // As the store creates it: nothing assigned yet, never seen (DS-01).
     let new = Client {
         id: id.clone(),
         state: wanted,
@@ -197,7 +197,7 @@ pub async fn create(state: &ServerState, caller: &Caller, body: wire::CreateClie
     };
     let waiting = find(state, &id).await?.filter(|known| known.state == ClientState::Pending);
     let made = match waiting {
-        // It asked before somebody let it in; then this accepts it.
+        // The client connected before it was accepted; this accepts it.
         Some(known) if wanted == ClientState::Accepted => {
             Client { state: wanted, note: note.clone().or(known.note), revision: known.revision + 1, ..known }
         }
@@ -218,18 +218,21 @@ pub async fn update(
     let id = client_id(id)?;
     let wanted = match body.state {
         wire::ClientState::Accepted => ClientState::Accepted,
-        wire::ClientState::Retired => ClientState::Retired,
+        wire::ClientState::Decommissioned => ClientState::Decommissioned,
         wire::ClientState::Pending => {
-            return Err(AppError::invalid("state", "write `accepted` to let the client in, `retired` to shut it out"));
+            return Err(AppError::invalid(
+                "state",
+                "write `accepted` to accept the client, `decommissioned` to block it",
+            ));
         }
     };
-    let actor = caller.actor(body.reason);
+    let actor = caller.actor(body.comment);
     let (store, now) = (state.store.clone(), state.now());
     let written = async move { store.client_set_state(&actor, &id, wanted, expected, now).await };
     Ok(to_wire(state, with_head(state, written).await?))
 }
 
-/// Takes the head that comes with a write, even when the caller does not wait for it.
+/// Applies the head that comes with a write, even if the caller stops waiting.
 async fn with_head(
     state: &ServerState,
     written: impl Future<Output = Result<(Client, Head), StoreError>> + Send + 'static,
@@ -240,10 +243,10 @@ async fn with_head(
         heads.put(head);
         Ok(client)
     };
-    to_the_end(work).await.map_err(AppError::Task)?
+    run_to_completion(work).await.map_err(AppError::Task)?
 }
 
-/// Issues an X.509-SVID for a key the caller holds.
+/// Issues an X.509-SVID for a key that the caller holds.
 pub async fn issue_svid(
     state: &ServerState,
     caller: &Caller,
@@ -251,7 +254,7 @@ pub async fn issue_svid(
     body: wire::IssueSvid,
 ) -> AppResult<wire::IssuedSvid> {
     let id = client_id(id)?;
-    refuse_retired(&existing(state, &id).await?)?;
+    refuse_decommissioned(&existing(state, &id).await?)?;
     let issued = state.identity.issue(&id, &body.csr, body.valid_for_seconds.map(Duration::from_secs))?;
     let record = serde_json::json!({ "spiffeId": issued.spiffe_id, "expiresAt": issued.expires_at.to_string() });
     let subject = format!("client/{id}");
@@ -267,80 +270,80 @@ pub async fn issue_svid(
     Ok(made)
 }
 
-/// A name that a device has come with.
+/// A client id that a device has already used.
 #[derive(Debug, Clone)]
 pub struct InUse {
-    /// A device of the client, where it has said what it is.
+    /// A device of the client, if it has reported one.
     pub device: Option<String>,
-    /// It has an identity and nobody has accepted it yet.
+    /// It has an identity and is not accepted yet.
     pub waiting: bool,
     pub last_seen_at: Option<String>,
 }
 
 impl InUse {
     fn words(&self, id: &ClientId) -> String {
-        let seen = self.last_seen_at.as_ref().map(|at| format!(", last heard of {at}")).unwrap_or_default();
+        let seen = self.last_seen_at.as_ref().map(|at| format!(", last seen {at}")).unwrap_or_default();
         let waiting = if self.waiting {
-            "; it has an identity and waits to be accepted, so accept it instead if it is the device you mean"
+            "; it has an identity and is pending approval, so accept it instead if this is the device you mean"
         } else {
             ""
         };
         format!(
-            "client `{id}` exists already{seen}{waiting}; whatever joins with another invitation becomes `{id}` and gets everything that \
-             should run there, while the identity it has now stays good until it expires: invite it again only if the same device was \
-             set up anew, or another takes its place"
+            "client `{id}` already exists{seen}{waiting}; a device enrolled with another token replaces `{id}` and \
+             gets all of its deployments, while the current identity stays valid until it expires: enroll again only if the same \
+             device was reinstalled or is being replaced"
         )
     }
 }
 
-/// Whether a client of this name has been here: joining again would give its name to another key. One that was only accepted
-/// beforehand is just what an invitation is for, and one that is retired gets none.
+/// Whether a device has used this client id: enrolling again would give the id to another key. A client that was only
+/// pre-approved may enroll, and a decommissioned one may not.
 pub async fn in_use(state: &ServerState, id: &str) -> AppResult<Option<InUse>> {
     let Some(known) = find(state, &client_id(id)?).await? else { return Ok(None) };
-    let (waiting, retired) = (known.state == ClientState::Pending, known.state == ClientState::Retired);
+    let (waiting, decommissioned) = (known.state == ClientState::Pending, known.state == ClientState::Decommissioned);
     let device = state.store.devices_first(std::slice::from_ref(&known.id)).await?.remove(id);
     let last_seen_at = to_wire(state, known).last_seen_at;
-    if retired || (device.is_none() && last_seen_at.is_none() && !waiting) {
+    if decommissioned || (device.is_none() && last_seen_at.is_none() && !waiting) {
         return Ok(None);
     }
     Ok(Some(InUse { device, waiting, last_seen_at }))
 }
 
-/// A one-time token with which a device fetches its first identity. The client need not be known yet.
-pub async fn create_enrolment_token(
+/// A one-time token with which a device fetches its first identity. The client need not exist yet.
+pub async fn create_enrollment_token(
     state: &ServerState,
     caller: &Caller,
     id: &str,
-    body: wire::CreateEnrolmentToken,
-) -> AppResult<wire::EnrolmentToken> {
+    body: wire::CreateEnrollmentToken,
+) -> AppResult<wire::IssuedEnrollmentToken> {
     let id = client_id(id)?;
     if let Some(client) = state.store.client_get(&id).await? {
-        refuse_retired(&client)?;
+        refuse_decommissioned(&client)?;
         if let Some(in_use) = in_use(state, id.as_str()).await?.filter(|_| !body.again) {
             return Err(AppError::refused(Code::InUse, in_use.words(&id)));
         }
     }
-    let valid_for = body.valid_for_seconds.map_or(ENROLMENT_VALID_DEFAULT, Duration::from_secs);
-    if valid_for.is_zero() || valid_for > ENROLMENT_VALID_MAX {
-        let max = ENROLMENT_VALID_MAX.as_secs();
+    let valid_for = body.valid_for_seconds.map_or(ENROLLMENT_VALID_DEFAULT, Duration::from_secs);
+    if valid_for.is_zero() || valid_for > ENROLLMENT_VALID_MAX {
+        let max = ENROLLMENT_VALID_MAX.as_secs();
         return Err(AppError::invalid("validForSeconds", format!("write a number from 1 to {max}")));
     }
-    let token = secrets::generate(secrets::ENROLMENT_TOKEN_PREFIX);
-    let (now, actor) = (state.now(), caller.actor(body.reason));
+    let token = secrets::generate(secrets::ENROLLMENT_TOKEN_PREFIX);
+    let (now, actor) = (state.now(), caller.actor(body.comment));
     let expires_at = now.plus(valid_for);
     let hash = secrets::hash(&token);
-    let made = wire::EnrolmentToken {
+    let made = wire::IssuedEnrollmentToken {
         token,
         client: id.to_string(),
         expires_at: expires_at.to_string(),
         trust_url: super::trust::trust_url(state),
         pin: state.identity.pin(),
     };
-    caller.store(state, &made).enrolment_create(&actor, &hash, &id, expires_at, now).await?;
+    caller.store(state, &made).enrollment_create(&actor, &hash, &id, expires_at, now).await?;
     Ok(made)
 }
 
-/// As the store has it.
+/// As stored.
 pub(crate) async fn find(state: &ServerState, id: &ClientId) -> AppResult<Option<Client>> {
     Ok(state.store.client_get(id).await?)
 }
@@ -349,9 +352,9 @@ async fn existing(state: &ServerState, id: &ClientId) -> AppResult<Client> {
     state.store.client_get(id).await?.ok_or_else(|| AppError::not_found(format_args!("client `{id}`")))
 }
 
-fn refuse_retired(client: &Client) -> AppResult<()> {
-    if client.state == ClientState::Retired {
-        let detail = format!("client `{}` is retired; accept it again before giving it an identity", client.id);
+fn refuse_decommissioned(client: &Client) -> AppResult<()> {
+    if client.state == ClientState::Decommissioned {
+        let detail = format!("client `{}` is decommissioned; accept it again before issuing an identity", client.id);
         return Err(AppError::refused(Code::Invalid, detail));
     }
     Ok(())
@@ -366,7 +369,7 @@ fn to_wire(state: &ServerState, client: Client) -> wire::Client {
         state: match client.state {
             ClientState::Pending => wire::ClientState::Pending,
             ClientState::Accepted => wire::ClientState::Accepted,
-            ClientState::Retired => wire::ClientState::Retired,
+            ClientState::Decommissioned => wire::ClientState::Decommissioned,
         },
         note: client.note,
         created_at: client.created_at.to_string(),

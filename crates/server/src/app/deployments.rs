@@ -1,23 +1,23 @@
-//! Deployments, as operators see them: intent, last word of the device, and how the two compare.
+//! Deployments for operators: intent, last report of the device, and the comparison of both.
 
 use super::access::Caller;
 use super::applications::application_id;
-use super::changes;
 use super::clients::client_id;
 use super::error::{AppError, AppResult, Code};
 use super::explain;
 use super::mask::Sensitive;
 use super::paging::{Paging, cursor, whole};
-use crate::heads::to_the_end;
+use super::rollouts;
+use crate::manifest_cache::run_to_completion;
 use crate::state::ServerState;
 use margo::deployment::ApplicationDeployment;
 use margo::ids::{ApplicationId, DeploymentId};
 use margo::status::{DeploymentStatus, State, StatusError};
-use margrave_api::changes::ChangeKind as WireKind;
 use margrave_api::deployments as wire;
 use margrave_api::page::Page;
-use margrave_core::convergence::{Convergence, judge};
-use margrave_core::model::{ChangeKind, ClientState, Deployment, Desired, DeviceKey, Failed, Reported};
+use margrave_api::rollouts::RolloutKind as WireKind;
+use margrave_core::deployment_state::{DeploymentState, judge};
+use margrave_core::model::{ClientState, Deployment, Desired, DeviceKey, Failed, Reported, RolloutKind};
 use margrave_core::policy::OnFailure;
 use margrave_core::time::Timestamp;
 use margrave_store::{DeploymentFilter, DeploymentView, RemovalFilter, RemovalPlace};
@@ -25,10 +25,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Deployments looked at for one page when nothing leads to those that match: about a tenth of a second.
+/// Deployments scanned for one page without a matching index: about a tenth of a second.
 const LOOKED_AT_MAX: u32 = 20_000;
 
-/// Which deployments.
+/// Filter for deployments.
 #[derive(Debug, Clone, Default, serde::Deserialize, utoipa::IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
@@ -41,10 +41,10 @@ pub struct Query {
     pub client: Option<String>,
     /// Device id, or `gateway/*`.
     pub device: Option<String>,
-    /// Id of the change that last touched it.
-    pub change: Option<String>,
-    pub convergence: Option<wire::Convergence>,
-    /// Also those that were removed and are kept for their history.
+    /// Id of the rollout that last touched it.
+    pub rollout: Option<String>,
+    pub state: Option<wire::DeploymentState>,
+    /// Also removed ones that are kept for their history.
     #[serde(default)]
     #[param(required = false)]
     pub with_absent: bool,
@@ -54,8 +54,9 @@ pub async fn list(state: &ServerState, query: &Query, paging: &Paging) -> AppRes
     let filter = filter(query)?;
     let limit = paging.limit()?;
     let after: Option<DeploymentId> = paging.after()?;
-    let (store, since) = (&state.store, state.silent_since());
-    let (mut rows, looked_at) = store.deployments_look(&filter, since, after, limit + 1, LOOKED_AT_MAX).await?;
+    let (store, since) = (&state.store, state.offline_before());
+    let (mut rows, looked_at) =
+        store.deployments_search_bounded(&filter, since, after, limit + 1, LOOKED_AT_MAX).await?;
     let next = if rows.len() > limit as usize {
         rows.truncate(limit as usize);
         rows.last().map(|view| view.deployment.id)
@@ -74,7 +75,7 @@ pub(super) async fn all_to_wire(state: &ServerState, rows: Vec<DeploymentView>) 
     Ok(rows.into_iter().map(|view| to_wire(state, &known, &simulated, view)).collect())
 }
 
-/// What is being removed, or what was (`over`), told last first. Only application and version of the query count.
+/// Deployments being removed, or removed (`over`), newest first. Only application and version of the query apply.
 pub async fn removals(
     state: &ServerState,
     query: &Query,
@@ -82,30 +83,33 @@ pub async fn removals(
     paging: &Paging,
 ) -> AppResult<Page<wire::Deployment>> {
     let DeploymentFilter { application, version, .. } = filter(query)?;
-    let (limit, after) = (paging.limit()?, paging.after::<Told>()?);
+    let (limit, after) = (paging.limit()?, paging.after::<RemovalCursor>()?);
     let filter = RemovalFilter { over, application, version };
     let after = after.map(|told| told.0);
-    let (mut rows, looked_at) = state.store.removals_look(&filter, after, limit + 1, LOOKED_AT_MAX).await?;
+    let (mut rows, looked_at) = state.store.removals_search_bounded(&filter, after, limit + 1, LOOKED_AT_MAX).await?;
     let next = if rows.len() > limit as usize {
         rows.truncate(limit as usize);
         rows.last().map(RemovalPlace::from)
     } else {
         looked_at
     };
-    Ok(Page { items: all_to_wire(state, rows).await?, next: next.map(|place| cursor(&Told(place).to_string())) })
+    Ok(Page {
+        items: all_to_wire(state, rows).await?,
+        next: next.map(|place| cursor(&RemovalCursor(place).to_string())),
+    })
 }
 
-/// Where a page of removals ended.
-struct Told(RemovalPlace);
+/// The position where a page of removals ended.
+struct RemovalCursor(RemovalPlace);
 
-impl std::fmt::Display for Told {
+impl std::fmt::Display for RemovalCursor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let RemovalPlace(at, id) = self.0;
         write!(f, "{}/{id}", at.0)
     }
 }
 
-impl std::str::FromStr for Told {
+impl std::str::FromStr for RemovalCursor {
     type Err = ();
     fn from_str(text: &str) -> Result<Self, ()> {
         let (at, id) = text.split_once('/').ok_or(())?;
@@ -121,34 +125,35 @@ pub async fn get(state: &ServerState, id: &str) -> AppResult<wire::Deployment> {
     Ok(to_wire(state, &known, &simulated, view))
 }
 
-/// Has the device try again at once what failed. One that tries by itself is told once more what it is to run; one that has
-/// given up (failure policies `hold` and `rollback`) acts only on another document, so it gets the same as a new revision.
+/// Makes the device retry a failed deployment at once. A device that retries automatically gets its manifest once more;
+/// one
+/// that has given up (failure policies `stop` and `rollback`) acts only on a new document, so it gets a new revision.
 pub async fn retry(state: &ServerState, caller: &Caller, id: &str, reason: Option<String>) -> AppResult<()> {
     let view = existing(state, id).await?;
     let client = view.deployment.client.clone();
     let last_seen = state.heads.last_seen(&client).max(view.last_seen_at);
-    if judge(&view.deployment, view.reported.as_ref(), last_seen, state.silent_since()) != Convergence::Failed {
-        return Err(AppError::refused(Code::Unchanged, "it has not failed, so there is nothing to try again"));
+    if judge(&view.deployment, view.reported.as_ref(), last_seen, state.offline_before()) != DeploymentState::Failed {
+        return Err(AppError::refused(Code::Unchanged, "the deployment has not failed, so there is nothing to retry"));
     }
     let removing = view.deployment.desired == Desired::Absent;
     if view.deployment.policy.on_failure != OnFailure::KeepPartial && !removing {
-        let request = changes::retry_request(&view.deployment);
-        // The key of the call belongs to what the call answers, which is no change.
+        let request = rollouts::retry_request(&view.deployment);
+        // The idempotency key belongs to the answer of this call, which is not a rollout.
         let caller = Caller { call: None, ..caller.clone() };
-        changes::submit(state, &caller, request, reason).await?;
+        rollouts::submit(state, &caller, request, reason).await?;
         return Ok(());
     }
     let (store, heads, actor, now) = (state.store.clone(), Arc::clone(&state.heads), caller.actor(reason), state.now());
     let told = client.clone();
     let work = async move {
-        let head = store.manifest_renew(&actor, &told, now).await?;
+        let head = store.manifest_republish(&actor, &told, now).await?;
         let known = head.is_some();
         if let Some(head) = head {
             heads.put(head);
         }
         Ok::<_, AppError>(known)
     };
-    if to_the_end(work).await.map_err(AppError::Task)?? {
+    if run_to_completion(work).await.map_err(AppError::Task)?? {
         Ok(())
     } else {
         Err(AppError::not_found(format_args!("client `{client}`")))
@@ -173,8 +178,8 @@ pub async fn revisions(state: &ServerState, id: &str) -> AppResult<Page<wire::Re
             manifest_version: revision.manifest_version,
             at: revision.at.to_string(),
             actor: revision.actor,
-            reason: revision.reason,
-            change: revision.change.to_string(),
+            comment: revision.comment,
+            rollout: revision.rollout.to_string(),
         });
     }
     Ok(whole(items))
@@ -186,7 +191,7 @@ pub async fn status_history(state: &ServerState, id: &str) -> AppResult<Page<wir
     Ok(whole(history.iter().map(status_to_wire).collect()))
 }
 
-/// The YAML the device gets (or got), with sensitive values masked; without any, exactly the bytes served.
+/// The YAML that the device gets (or got), with sensitive values masked; without any, exactly the bytes served.
 pub async fn document(state: &ServerState, id: &str, revision: Option<i64>) -> AppResult<Vec<u8>> {
     let view = existing(state, id).await?;
     let revision = revision.unwrap_or(view.deployment.revision);
@@ -215,8 +220,8 @@ pub(crate) fn mask_yaml(bytes: Vec<u8>, sensitive: &Sensitive) -> Vec<u8> {
             sensitive.mask_document(&mut read.document, None);
             read.document.to_yaml().into_bytes()
         }
-        // What cannot be read cannot be masked.
-        Err(_) => b"# this document cannot be shown: it cannot be read, and may hold sensitive values\n".to_vec(),
+        // An unreadable document cannot be masked.
+        Err(_) => b"# this document cannot be shown: it cannot be parsed and may contain sensitive values\n".to_vec(),
     }
 }
 
@@ -228,19 +233,19 @@ pub(crate) async fn existing(state: &ServerState, id: &str) -> AppResult<Deploym
 
 fn filter(query: &Query) -> AppResult<DeploymentFilter> {
     let id_error = |error: margo::IdError| AppError::invalid("device", error.to_string());
-    let uuid_error = |_| AppError::invalid("change", "a change is named by a UUID");
+    let uuid_error = |_| AppError::invalid("rollout", "a rollout id is a UUID");
     Ok(DeploymentFilter {
         application: query.application.as_deref().map(application_id).transpose()?,
         version: query.version.clone(),
         client: query.client.as_deref().map(client_id).transpose()?,
         target: query.device.as_deref().map(str::parse).transpose().map_err(id_error)?,
-        change: query.change.as_deref().map(Uuid::try_parse).transpose().map_err(uuid_error)?,
-        convergence: query.convergence.map(Into::into),
+        rollout: query.rollout.as_deref().map(Uuid::try_parse).transpose().map_err(uuid_error)?,
+        deployment_state: query.state.map(Into::into),
         with_absent: query.with_absent,
     })
 }
 
-/// What is sensitive, per version met on a page.
+/// Sensitive parameters, per version on a page.
 #[derive(Debug, Default)]
 pub(crate) struct Masks(HashMap<(ApplicationId, String), Sensitive>);
 
@@ -268,7 +273,7 @@ impl Masks {
     }
 }
 
-/// The devices of a page of deployments that only pretend to run anything.
+/// The devices of a page of deployments whose agents simulate workloads.
 #[derive(Debug, Default)]
 pub(crate) struct Simulated(HashSet<DeviceKey>);
 
@@ -280,9 +285,9 @@ impl Simulated {
         Ok(Self(state.store.devices_simulated(&clients).await?))
     }
 
-    /// `host` is the device a gateway says it chose.
+    /// `host` is the device that a gateway reports as the host.
     pub(crate) fn has(&self, deployment: &Deployment, host: Option<&str>) -> bool {
-        // Most fleets have none, and need no key made.
+        // Most fleets have no gateways, so no key is built for them.
         if self.0.is_empty() {
             return false;
         }
@@ -295,12 +300,13 @@ impl Simulated {
 fn to_wire(state: &ServerState, known: &Masks, simulated: &Simulated, view: DeploymentView) -> wire::Deployment {
     let DeploymentView { deployment, reported, last_seen_at } = view;
     let last_seen = state.heads.last_seen(&deployment.client).max(last_seen_at);
-    let convergence = judge(&deployment, reported.as_ref(), last_seen, state.silent_since());
-    let client = state.heads.get(&deployment.client).map_or(ClientState::Retired, |head| head.state);
-    let explanation = explain::sentence(&deployment, reported.as_ref(), (client, last_seen), convergence);
+    let deployment_state = judge(&deployment, reported.as_ref(), last_seen, state.offline_before());
+    let client = state.heads.get(&deployment.client).map_or(ClientState::Decommissioned, |head| head.state);
+    let explanation = explain::sentence(&deployment, reported.as_ref(), (client, last_seen), deployment_state);
     let sensitive = known.get(&deployment.application, &deployment.version);
     let status = reported.as_ref().map(status_to_wire);
-    let failed_with = (convergence == Convergence::Failed).then(|| reported.as_ref()?.tries_again()).flatten();
+    let failed_with =
+        (deployment_state == DeploymentState::Failed).then(|| reported.as_ref()?.retried_failure()).flatten();
     let failed_with = failed_with.map(|failed| {
         let Failed { adopted_version, body, received_at } = failed.clone();
         status_to_wire(&Reported { state: State::Failed, adopted_version, body, received_at, failed: None })
@@ -318,16 +324,16 @@ fn to_wire(state: &ServerState, known: &Masks, simulated: &Simulated, view: Depl
             Desired::Present => wire::Desired::Present,
             Desired::Absent => wire::Desired::Absent,
         },
-        convergence: convergence.into(),
+        state: deployment_state.into(),
         simulated,
         explanation,
         target_version: deployment.target_version,
-        status,
+        reported: status,
         failed_with,
         values: sensitive.mask_values(deployment.values),
         policy: deployment.policy.into(),
         digest: deployment.yaml_digest.to_string(),
-        change: deployment.change.to_string(),
+        rollout: deployment.rollout.to_string(),
         created_at: deployment.created_at.to_string(),
         updated_at: deployment.updated_at.to_string(),
     }
@@ -358,11 +364,11 @@ pub(crate) fn status_to_wire(reported: &Reported) -> wire::Status {
     }
 }
 
-pub(crate) fn kind_to_wire(kind: ChangeKind) -> WireKind {
+pub(crate) fn kind_to_wire(kind: RolloutKind) -> WireKind {
     match kind {
-        ChangeKind::Create => WireKind::Create,
-        ChangeKind::Reconfigure => WireKind::Reconfigure,
-        ChangeKind::Upgrade => WireKind::Upgrade,
-        ChangeKind::Remove => WireKind::Remove,
+        RolloutKind::Create => WireKind::Create,
+        RolloutKind::Reconfigure => WireKind::Reconfigure,
+        RolloutKind::Upgrade => WireKind::Upgrade,
+        RolloutKind::Remove => WireKind::Remove,
     }
 }

@@ -1,4 +1,4 @@
-//! Devices: what they offer, and labels from both sides.
+//! Devices: capabilities, and labels from devices and operators.
 
 use super::access::Caller;
 use super::clients::client_id;
@@ -17,12 +17,12 @@ use std::fmt;
 
 const LABEL_KEY_CHARS_MAX: usize = 253;
 const LABEL_VALUE_CHARS_MAX: usize = 1000;
-/// Labels one request may set: a person sets a handful, a program that needs more can ask twice.
+/// Labels per request: people set a handful, a program with more can send two requests.
 const LABELS_MAX: usize = 100;
-/// Deployments looked at when a device is deleted; a device hosts far fewer.
+/// Deployments read when a device is deleted; a device hosts far fewer.
 const DEPLOYMENTS_LOOKED_AT: u32 = 1000;
 
-/// A device key as text that reads back, for cursors.
+/// A device key as parseable text, for cursors.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyText(pub(crate) DeviceKey);
 
@@ -87,12 +87,13 @@ pub async fn update(
 ) -> AppResult<wire::Device> {
     let key = key(client, device)?;
     check_labels(&body)?;
-    let actor = caller.actor(body.reason);
+    let actor = caller.actor(body.comment);
     let device = state.store.device_labels_set(&actor, &key, &body.labels, expected, state.now()).await?;
     Ok(to_wire(state, device, true))
 }
 
-/// Forgets a device and its children until their client reports them again. Not while something is meant to run there.
+/// Deletes the record of a device and its children until their client reports them again. Fails while deployments
+/// exist.
 pub async fn delete(
     state: &ServerState,
     caller: &Caller,
@@ -119,10 +120,10 @@ pub async fn delete(
     if state.store.device_delete(&caller.actor(reason), &key, state.now()).await? { Ok(()) } else { Err(missing(&key)) }
 }
 
-/// What is meant to run on a device and behind it: while there is any, it is not forgotten.
+/// Deployments on a device and behind it; while there are any, its record is not deleted.
 async fn placed(state: &ServerState, key: &DeviceKey) -> AppResult<Vec<DeploymentView>> {
     let filter = DeploymentFilter { client: Some(key.client.clone()), ..DeploymentFilter::default() };
-    let mut found = state.store.deployments_page(&filter, state.silent_since(), None, DEPLOYMENTS_LOOKED_AT).await?;
+    let mut found = state.store.deployments_page(&filter, state.offline_before(), None, DEPLOYMENTS_LOOKED_AT).await?;
     let below = format!("{}/", key.device);
     found.retain(|view| {
         let target = view.deployment.target.as_str();
@@ -131,21 +132,21 @@ async fn placed(state: &ServerState, key: &DeviceKey) -> AppResult<Vec<Deploymen
     Ok(found)
 }
 
-/// A deployment that keeps a device from being forgotten.
+/// A deployment that prevents the deletion of a device record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Keeps {
+pub struct BlockingDeployment {
     pub id: String,
     pub application: String,
     pub version: String,
     pub device: String,
 }
 
-/// What keeps a device and those behind it from being forgotten.
-pub async fn kept_by(state: &ServerState, client: &str, device: &str) -> AppResult<Vec<Keeps>> {
+/// Deployments that prevent the deletion of a device and its children.
+pub async fn kept_by(state: &ServerState, client: &str, device: &str) -> AppResult<Vec<BlockingDeployment>> {
     let found = placed(state, &key(client, device)?).await?;
     Ok(found
         .into_iter()
-        .map(|view| Keeps {
+        .map(|view| BlockingDeployment {
             id: view.deployment.id.to_string(),
             application: view.deployment.application.to_string(),
             version: view.deployment.version,
@@ -165,11 +166,11 @@ pub(super) fn check_labels(body: &wire::UpdateDevice) -> AppResult<()> {
     }
     for (name, value) in &body.labels {
         let bad = |text: &str, max: usize| text.chars().count() > max || text.chars().any(char::is_control);
-        // What has an odd name since before can still be taken away.
+        // A label whose name is no longer valid can still be removed.
         let field = || format!("labels.{name}");
         if value.is_some() && !name.is_empty() && !is_plain(name) {
             let message = format!(
-                "a name has no blanks and none of `,` `(` `)` `=` `!` `\"` `\\`, so that selectors can name it; write for example `{}`",
+                "a name must not contain spaces or any of `,` `(` `)` `=` `!` `\"` `\\`, so that selectors can name it; write for example `{}`",
                 plain_name(name)
             );
             errors.push(FieldProblem::new(field(), message));
@@ -182,32 +183,28 @@ pub(super) fn check_labels(body: &wire::UpdateDevice) -> AppResult<()> {
             errors.push(FieldProblem::new(field(), message));
         }
     }
-    if errors.is_empty() {
-        Ok(())
-    } else {
-        Err(AppError::with_fields(Code::Invalid, "some labels cannot be set", errors))
-    }
+    if errors.is_empty() { Ok(()) } else { Err(AppError::with_fields(Code::Invalid, "invalid labels", errors)) }
 }
 
-/// The nearest name a selector takes without quotes.
+/// The nearest name that a selector accepts without quotes.
 fn plain_name(name: &str) -> String {
     let words = name.split(|letter: char| !is_plain(letter.encode_utf8(&mut [0; 4])));
     let name = words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-");
     if name.is_empty() { "line".to_owned() } else { name.chars().take(LABEL_KEY_CHARS_MAX).collect() }
 }
 
-/// Reads what a client reported; what was accepted once is read leniently ever after.
+/// Parses what a client reported; a report that was accepted once is parsed leniently from then on.
 pub(crate) fn capabilities(device: &Device) -> Option<margo::Read<DeviceCapabilities>> {
     DeviceCapabilities::read(&device.capabilities, UnknownTypes::Custom).ok()
 }
 
 pub(crate) fn to_wire(state: &ServerState, device: Device, whole: bool) -> wire::Device {
     let last_seen_at = state.heads.last_seen(&device.key.client).max(device.last_seen_at);
-    let silent = last_seen_at.is_none_or(|seen| seen < state.silent_since());
+    let offline = last_seen_at.is_none_or(|seen| seen < state.offline_before());
     let read = capabilities(&device);
     let warnings = match &read {
         Some(read) => read.warnings.iter().map(ToString::to_string).collect(),
-        None => vec!["the capabilities kept for this device cannot be read any more".to_owned()],
+        None => vec!["the stored capabilities of this device cannot be read".to_owned()],
     };
     let capabilities = read.map(|read| read.document);
     let labels = capabilities.as_ref().map(|known| known.labels.clone()).unwrap_or_default();
@@ -236,7 +233,7 @@ pub(crate) fn to_wire(state: &ServerState, device: Device, whole: bool) -> wire:
         first_reported_at: device.first_reported_at.to_string(),
         reported_at: device.reported_at.to_string(),
         last_seen_at: last_seen_at.map(|seen| seen.to_string()),
-        silent,
+        offline,
         warnings,
         capabilities: whole.then(|| serde_json::from_slice(&device.capabilities).ok()).flatten(),
         revision: device.revision,
@@ -258,7 +255,7 @@ mod tests {
     use super::plain_name;
 
     #[test]
-    fn a_name_that_selectors_cannot_take_leads_to_one_they_can() {
+    fn suggests_a_valid_label_name() {
         for (odd, plain) in [("bad label!", "bad-label"), ("a=b", "a-b"), ("!", "line"), ("  hall 3 ", "hall-3")] {
             assert_eq!(plain_name(odd), plain);
         }

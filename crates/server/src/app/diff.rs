@@ -1,4 +1,4 @@
-//! What differs: line by line, field by field, and as text.
+//! Differences: by line, by field, and as text.
 
 mod application;
 mod deployment;
@@ -9,13 +9,13 @@ pub use application::{VersionsQuery, application};
 pub use deployment::{DiffQuery, deployment};
 pub(crate) use unified::unified;
 
-use margrave_api::changes::{DiffLine, DiffSign};
+use margrave_api::rollouts::{DiffLine, DiffSign};
 
-/// Longest texts compared line by line; a document of a deployment has a few hundred lines at most. Longer ones show as
-/// replaced whole, since the table of the comparison grows with the square.
+/// Longest texts compared by line; the document of a deployment has a few hundred lines at most. Longer texts show as
+/// fully replaced, because the comparison table grows quadratically.
 const LINES_MAX: usize = 2000;
 
-/// The fewest added and removed lines that lead from `before` to `after`.
+/// The smallest set of added and removed lines that leads from `before` to `after`.
 pub(crate) fn lines(before: &str, after: &str) -> Vec<DiffLine> {
     let before: Vec<&str> = before.lines().collect();
     let after: Vec<&str> = after.lines().collect();
@@ -87,17 +87,17 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_line_is_removed_and_added_where_it_stands() {
+    fn shows_a_changed_line_as_removed_and_added() {
         check("a\nb\nc", "a\nx\nc", " a\n-b\n+x\n c");
     }
 
     #[test]
-    fn what_was_not_there_is_added() {
+    fn shows_new_lines_as_added() {
         check("", "a\nb", "+a\n+b");
     }
 
     #[test]
-    fn what_goes_is_removed() {
+    fn shows_missing_lines_as_removed() {
         check("a\nb", "", "-a\n-b");
     }
 
@@ -107,12 +107,12 @@ mod tests {
     }
 
     #[test]
-    fn lines_common_to_both_stay() {
+    fn keeps_common_lines() {
         check("a\nb\nc\nd", "b\nd\ne", "-a\n b\n-c\n d\n+e");
     }
 
     #[test]
-    fn a_middle_too_long_to_compare_is_replaced_whole() {
+    fn replaces_a_section_that_is_too_long_to_compare() {
         let before = "x\n".repeat(LINES_MAX + 1);
         let shown = lines(&before, "y");
         assert_eq!(shown.len(), LINES_MAX + 2);

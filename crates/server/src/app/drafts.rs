@@ -1,36 +1,36 @@
-//! Drafts: a deployment in the making, step by step. What is kept here says nothing to any device; a change made of it does.
+//! Drafts: unfinished deployments of the wizard. A draft does not affect any device until it is submitted as a rollout.
 
-mod questions;
+mod parameters;
 mod submit;
 mod open;
 
 use super::access::Caller;
 use super::applications::{application_id, described};
 use super::error::{AppError, AppResult, Code};
-use super::fleet::{self, Search, Wanted, Whom};
+use super::fleet::{self, EligibilityQuery, InstalledFilter, Search};
 use super::mask::Sensitive;
 use super::{deployments, overview};
 use crate::state::ServerState;
 use indexmap::IndexMap;
 use margo::description::ApplicationDescription;
-use margo::parameters::Answers;
+use margo::parameters::ParameterValues;
 use margrave_api::devices::DeviceRef;
-use margrave_api::policies::PolicyWish;
+use margrave_api::policies::PolicyPatch;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use uuid::Uuid;
 
 pub use open::{Open, open};
-pub use questions::{Asked, Section, answer, before, kept_by_each, names, problems, sections};
+pub use parameters::{Asked, Section, answer, before, kept_by_each, names, problems, sections};
 pub use submit::{back_to, revision, submit};
 pub(super) use submit::{is_nothing_left, policy_at, requests};
 
-/// Devices chosen one by one: more are chosen by what they have in common.
-pub const CHOSEN_MAX: usize = 10_000;
-/// Devices with answers of their own; each set of answers is a change of its own.
+/// Individually selected devices; a selector is used for more.
+pub const SELECTED_MAX: usize = 10_000;
+/// Devices with overrides; each distinct configuration becomes a rollout of its own.
 pub const OVERRIDES_MAX: usize = 50;
 
-/// What is being made.
+/// What the draft does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -40,44 +40,44 @@ pub enum Kind {
     Remove,
 }
 
-/// Everything answered so far.
+/// Everything entered so far.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Draft {
     pub kind: Kind,
     pub application: String,
     pub version: String,
-    /// None: the first that fits each device.
+    /// None: the first compatible profile of each device.
     #[serde(default)]
     pub profile: Option<String>,
     #[serde(default)]
     pub devices: Vec<DeviceRef>,
-    /// Instead of devices one by one: all that have these labels and fit.
+    /// Instead of individual devices: all compatible devices with these labels.
     #[serde(default)]
     pub selector: Option<String>,
-    /// Deployments that exist, for an upgrade or other answers.
+    /// Existing deployments to upgrade or reconfigure.
     #[serde(default)]
     pub deployments: Vec<String>,
     #[serde(default)]
-    pub answers: Answers,
+    pub answers: ParameterValues,
     /// By `client/device`.
     #[serde(default)]
-    pub overrides: IndexMap<String, Answers>,
-    /// What devices do by themselves; what is left out stays as it is.
+    pub overrides: IndexMap<String, ParameterValues>,
+    /// Deployment policies; omitted ones stay unchanged.
     #[serde(default)]
-    pub policy: PolicyWish,
+    pub policy: PolicyPatch,
     #[serde(default)]
     pub answered: bool,
-    /// Why, as far as it was written.
+    /// The comment entered so far.
     #[serde(default)]
-    pub reason: String,
-    /// Of what exists: for those that are chosen among all that run the application, not for what it began with.
+    pub comment: String,
+    /// Applies to devices selected among all that run the application, not to the deployments the draft started with.
     #[serde(default)]
     pub wide: bool,
 }
 
 impl Draft {
-    /// Nothing is answered or chosen yet.
+    /// An empty draft.
     pub fn new(kind: Kind, application: String, version: String) -> Self {
         Self {
             kind,
@@ -87,21 +87,21 @@ impl Draft {
             devices: Vec::new(),
             selector: None,
             deployments: Vec::new(),
-            answers: Answers::new(),
+            answers: ParameterValues::new(),
             overrides: IndexMap::new(),
-            policy: PolicyWish::default(),
+            policy: PolicyPatch::default(),
             answered: false,
-            reason: String::new(),
+            comment: String::new(),
             wide: false,
         }
     }
 
-    /// Something that exists, on devices that are chosen.
+    /// Changes existing deployments on selected devices.
     pub fn is_wide(&self) -> bool {
         self.wide || (self.kind == Kind::Upgrade && self.deployments.is_empty())
     }
 
-    /// The one deployment it is about, if it began with that.
+    /// The single deployment it changes, if it started with one.
     pub fn single(&self) -> Option<&str> {
         match self.deployments.as_slice() {
             [only] if !self.is_wide() => Some(only),
@@ -109,18 +109,23 @@ impl Draft {
         }
     }
 
-    /// What devices are judged for.
-    pub fn wanted(&self) -> Wanted<'_> {
+    /// What devices are checked for.
+    pub fn wanted(&self) -> EligibilityQuery<'_> {
         let whom = match self.kind {
-            Kind::Create => Whom::Without,
-            Kind::Upgrade => Whom::OnAnother,
-            Kind::Reconfigure => Whom::OnThis,
-            Kind::Remove => Whom::With,
+            Kind::Create => InstalledFilter::Without,
+            Kind::Upgrade => InstalledFilter::OtherVersion,
+            Kind::Reconfigure => InstalledFilter::ThisVersion,
+            Kind::Remove => InstalledFilter::With,
         };
-        Wanted { application: &self.application, version: &self.version, profile: self.profile.as_deref(), whom }
+        EligibilityQuery {
+            application: &self.application,
+            version: &self.version,
+            profile: self.profile.as_deref(),
+            whom,
+        }
     }
 
-    /// Whether it is about deployments of this version.
+    /// Whether it applies to deployments of this version.
     pub fn means(&self, version: &str) -> bool {
         match self.kind {
             Kind::Upgrade => version != self.version,
@@ -130,9 +135,9 @@ impl Draft {
     }
 }
 
-/// A draft with its place in the store.
+/// A stored draft.
 #[derive(Debug, Clone)]
-pub struct Kept {
+pub struct StoredDraft {
     pub id: Uuid,
     pub revision: i64,
     pub draft: Draft,
@@ -145,20 +150,20 @@ pub async fn create(state: &ServerState, caller: &Caller, draft: &Draft) -> AppR
     Ok(id)
 }
 
-pub async fn get(state: &ServerState, caller: &Caller, id: &str) -> AppResult<Kept> {
+pub async fn get(state: &ServerState, caller: &Caller, id: &str) -> AppResult<StoredDraft> {
     let missing = || {
-        let detail = "this draft does not exist; it was deployed, dropped, or belongs to somebody else: begin again in the catalog";
+        let detail = "this draft does not exist: it was deployed, discarded, or belongs to another operator; start again in the catalog";
         AppError::refused(Code::NotFound, detail)
     };
     let uuid = Uuid::try_parse(id).map_err(|_| missing())?;
     let kept = state.store.draft_get(uuid, caller.id).await?.ok_or_else(missing)?;
     let draft = serde_json::from_str(&kept.body).map_err(|_| missing())?;
-    Ok(Kept { id: uuid, revision: kept.revision, draft })
+    Ok(StoredDraft { id: uuid, revision: kept.revision, draft })
 }
 
-/// Keeps a step; refused when another window has kept one since.
-pub async fn put(state: &ServerState, caller: &Caller, kept: &Kept) -> AppResult<i64> {
-    // A version that is gone meanwhile cannot be asked; then all of it counts as sensitive.
+/// Saves a step; rejected if another window has saved one since.
+pub async fn put(state: &ServerState, caller: &Caller, kept: &StoredDraft) -> AppResult<i64> {
+    // If the version no longer exists, treat all values as sensitive.
     let description = description(state, &kept.draft).await.ok();
     let sensitive = !Sensitive::of(description.as_deref()).is_empty();
     let body = text(&kept.draft);
@@ -177,7 +182,7 @@ pub async fn description(state: &ServerState, draft: &Draft) -> AppResult<Arc<Ap
     Ok(described(state, &application_id(&draft.application)?, &draft.version).await?.1)
 }
 
-/// Begins with what another deployment has or had: its answers, and what its device does by itself.
+/// Copies values and policies from another deployment.
 pub async fn like(state: &ServerState, draft: &mut Draft, id: &str) -> AppResult<()> {
     let before = deployments::existing(state, id).await?.deployment;
     let description = description(state, draft).await?;
@@ -188,7 +193,7 @@ pub async fn like(state: &ServerState, draft: &mut Draft, id: &str) -> AppResult
     Ok(())
 }
 
-/// How many devices have what a draft about something that exists is about.
+/// Number of devices whose deployments the draft applies to.
 pub async fn meant(state: &ServerState, draft: &Draft) -> AppResult<u64> {
     let overview = overview::get(state).await?;
     let versions = overview.uses.get(&draft.application).into_iter().flatten();
@@ -196,7 +201,7 @@ pub async fn meant(state: &ServerState, draft: &Draft) -> AppResult<u64> {
     Ok(meant.flat_map(|(_, counts)| counts.0.values()).sum())
 }
 
-/// How many devices a draft reaches at most.
+/// Maximum number of devices the draft affects.
 pub async fn reach(state: &ServerState, draft: &Draft) -> AppResult<u64> {
     match &draft.selector {
         Some(all) if draft.is_wide() && all.is_empty() => return meant(state, draft).await,

@@ -1,12 +1,12 @@
-//! The one error of the operator side: a stable code, a sentence that says what to do next, errors per field.
+//! The error type of the operator side: a stable code, a message that says what to do next, and errors per field.
 
 use crate::identity::IdentityError;
 use margo::Findings;
-use margo::parameters::AnswerError;
+use margo::parameters::ValueError;
 use margrave_api::problem::FieldProblem;
 use margrave_store::StoreError;
 
-/// Stable words for programs; `docs/api.md` lists them all.
+/// Stable codes for programs; `docs/api.md` lists them all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Code {
     Malformed,
@@ -55,29 +55,29 @@ impl Code {
         Self::Full,
     ];
 
-    /// Word, HTTP status and title.
+    /// Code, HTTP status and title.
     const fn parts(self) -> (&'static str, u16, &'static str) {
         match self {
-            Self::Malformed => ("malformed", 400, "The request cannot be read"),
-            Self::Unauthenticated => ("unauthenticated", 401, "A valid token is needed"),
-            Self::NotFound => ("not-found", 404, "There is no such thing"),
-            Self::MethodNotAllowed => ("method-not-allowed", 405, "This cannot be done here"),
-            Self::Exists => ("exists", 409, "It exists already"),
-            Self::InUse => ("in-use", 409, "It is still used"),
+            Self::Malformed => ("malformed", 400, "Malformed request"),
+            Self::Unauthenticated => ("unauthenticated", 401, "Authentication required"),
+            Self::NotFound => ("not-found", 404, "Not found"),
+            Self::MethodNotAllowed => ("method-not-allowed", 405, "Method not allowed"),
+            Self::Exists => ("exists", 409, "Already exists"),
+            Self::InUse => ("in-use", 409, "Still in use"),
             Self::Unchanged => ("unchanged", 409, "Nothing would change"),
-            Self::Done => ("done", 409, "It was done already"),
-            Self::Conflict => ("conflict", 412, "It has changed in the meantime"),
+            Self::Done => ("done", 409, "Already done"),
+            Self::Conflict => ("conflict", 412, "Modified in the meantime"),
             Self::TooLarge => ("too-large", 413, "The request is too large"),
-            Self::UnsupportedMediaType => ("unsupported-media-type", 415, "The body has an unsupported type"),
-            Self::Invalid => ("invalid", 422, "The request makes no sense"),
-            Self::KeyReused => ("key-reused", 422, "The idempotency key stands for another request"),
-            Self::BrokenPackage => ("broken-package", 422, "The package is broken"),
-            Self::Unplaceable => ("unplaceable", 422, "It cannot be placed"),
-            Self::Busy => ("busy", 429, "Too many at once"),
-            Self::Registry => ("registry", 502, "The registry did not give the package"),
+            Self::UnsupportedMediaType => ("unsupported-media-type", 415, "Unsupported media type"),
+            Self::Invalid => ("invalid", 422, "Invalid request"),
+            Self::KeyReused => ("key-reused", 422, "Idempotency key reused for a different request"),
+            Self::BrokenPackage => ("broken-package", 422, "Package validation failed"),
+            Self::Unplaceable => ("unplaceable", 422, "No compatible device"),
+            Self::Busy => ("busy", 429, "Too many requests"),
+            Self::Registry => ("registry", 502, "Registry error"),
             Self::Internal => ("internal", 500, "The server failed"),
-            Self::Unavailable => ("unavailable", 503, "The server cannot answer now"),
-            Self::Full => ("full", 507, "The server has no room left"),
+            Self::Unavailable => ("unavailable", 503, "Server unavailable"),
+            Self::Full => ("full", 507, "Server out of disk space"),
         }
     }
 
@@ -92,8 +92,8 @@ impl Code {
     }
 }
 
-/// What a program does about a conflict; pages say it in other words.
-pub const READ_AGAIN: &str = "read it again, then repeat the change";
+/// What a program does about a conflict; pages word it differently.
+pub const READ_AGAIN: &str = "read it again, then repeat the request";
 
 #[derive(Debug, thiserror::Error)]
 pub enum AppError {
@@ -101,11 +101,11 @@ pub enum AppError {
     #[error("{detail}")]
     Refused { code: Code, detail: String, errors: Vec<FieldProblem> },
     /// For the log: the caller only learns that the server failed.
-    #[error("the store failed")]
+    #[error("store error")]
     Store(#[source] StoreError),
-    #[error("the identity service failed")]
+    #[error("identity service error")]
     Identity(#[source] IdentityError),
-    #[error("a task of the server ended without an answer")]
+    #[error("a server task ended without a result")]
     Task(#[source] tokio::task::JoinError),
 }
 
@@ -150,9 +150,9 @@ impl AppError {
             .collect();
         let not_listed = findings.0.iter().filter(|finding| finding.is_closing()).count();
         let detail = match (errors.len() - not_listed, not_listed) {
-            (1, 0) => "the package has a problem; correct it and import again".to_owned(),
-            (count, 0) => format!("the package has {count} problems; correct them and import again"),
-            (count, _) => format!("the package has more than {count} problems; correct them and import again"),
+            (1, 0) => "the package has a problem; fix it and import again".to_owned(),
+            (count, 0) => format!("the package has {count} problems; fix them and import again"),
+            (count, _) => format!("the package has more than {count} problems; fix them and import again"),
         };
         Self::Refused { code: Code::BrokenPackage, detail, errors }
     }
@@ -165,13 +165,13 @@ impl From<StoreError> for AppError {
             StoreError::Exists { .. } => Self::refused(Code::Exists, error.to_string()),
             StoreError::InUse { .. } => Self::refused(Code::InUse, error.to_string()),
             StoreError::Conflict { .. } => Self::refused(Code::Conflict, format!("{error}; {READ_AGAIN}")),
-            // Of two equal calls at once the slower one; it is answered by what the faster one kept.
+            // The slower of two equal concurrent calls; it gets the answer that the faster one stored.
             StoreError::Repeated => Self::refused(Code::Done, error.to_string()),
             StoreError::Full(_) => {
-                tracing::error!(error = &error as &dyn std::error::Error, "no room left to write");
+                tracing::error!(error = &error as &dyn std::error::Error, "no disk space left to write");
                 Self::refused(
                     Code::Full,
-                    "the disk of the server is full, nothing was changed; make room on it, then try again",
+                    "the server's disk is full, nothing was changed; free some space on it, then try again",
                 )
             }
             other => Self::Store(other),
@@ -188,9 +188,9 @@ impl From<IdentityError> for AppError {
     }
 }
 
-/// Errors of the protocol library as errors of the API.
-pub fn field_problems(errors: Vec<AnswerError>) -> Vec<FieldProblem> {
-    let problem = |AnswerError { field, message, pattern, .. }| FieldProblem { field, message, pattern };
+/// Errors of the protocol library as API errors.
+pub fn field_problems(errors: Vec<ValueError>) -> Vec<FieldProblem> {
+    let problem = |ValueError { field, message, pattern, .. }| FieldProblem { field, message, pattern };
     errors.into_iter().map(problem).collect()
 }
 
@@ -199,7 +199,7 @@ mod tests {
     use super::Code;
 
     #[test]
-    fn every_code_is_in_the_conventions_with_its_status() {
+    fn documents_every_error_code_with_its_status() {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/api.md");
         let text = std::fs::read_to_string(path).unwrap();
         for code in Code::ALL {

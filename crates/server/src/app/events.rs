@@ -1,4 +1,4 @@
-//! What happened: pages of the history, and streams that wait for more.
+//! Events: pages of the history, and streams of new ones.
 
 pub mod stream;
 pub mod streams;
@@ -9,36 +9,36 @@ use super::period::{End, Period};
 use crate::state::ServerState;
 use margrave_api::events as wire;
 use margrave_api::page::Page;
-use margrave_core::events::{About, Event, NewEvent};
+use margrave_core::events::{About, Event, NewEvent, message};
 use margrave_store::{EventFilter, EventOrder, EventRange};
 
-/// Events looked through for what happened lately.
-const LATELY_EVENTS: i64 = 20_000;
-/// The longest name a filter may have; no name is longer.
+/// Events scanned for recent ones.
+const RECENT_EVENTS: i64 = 20_000;
+/// Longest name in a filter; no name is longer.
 const NAME_CHARS_MAX: usize = 500;
 
-/// Which events.
+/// Filter for events.
 #[derive(Debug, Clone, Default, serde::Deserialize, utoipa::IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub struct EventsFilter {
-    /// A kind or its beginning up to a dot: `deployment` finds `deployment.failed`.
+    /// A kind or its prefix up to a dot: `deployment` finds `deployment.failed`.
     pub kind: Option<String>,
-    /// Only about this client.
+    /// Only events of this client.
     pub client: Option<String>,
-    /// Only about this device, by the id its client gave it.
+    /// Only events of this device, by the id that its client gave it.
     pub device: Option<String>,
-    /// Only about this deployment.
+    /// Only events of this deployment.
     pub deployment: Option<String>,
-    /// Only about this application.
+    /// Only events of this application.
     pub application: Option<String>,
-    /// Only about this change.
-    pub change: Option<String>,
+    /// Only events of this rollout.
+    pub rollout: Option<String>,
     /// Not older than this time (RFC 3339, or a day in UTC).
     pub since: Option<String>,
-    /// Older than this time, or not younger than this day.
+    /// Older than this time, or not newer than this day.
     pub until: Option<String>,
-    /// Part of the name of the client or the device; for people who look, so only pages ask by it.
+    /// Part of the name of the client or the device; used by pages only.
     #[serde(skip)]
     #[param(ignore)]
     pub place: Option<String>,
@@ -46,7 +46,7 @@ pub struct EventsFilter {
 
 impl EventsFilter {
     fn read(self) -> AppResult<EventFilter> {
-        let Self { kind, client, device, deployment, application, change, since, until, place } = self;
+        let Self { kind, client, device, deployment, application, rollout, since, until, place } = self;
         let Period { since, until } = Period::read(
             End { field: "since", text: since.as_deref() },
             End { field: "until", text: until.as_deref() },
@@ -57,7 +57,7 @@ impl EventsFilter {
             device: named("device", device)?,
             deployment: named("deployment", deployment)?,
             application: named("application", application)?,
-            change: named("change", change)?,
+            rollout: named("rollout", rollout)?,
             place: named("device", place)?,
             since,
             until,
@@ -68,7 +68,7 @@ impl EventsFilter {
 fn named(field: &str, name: Option<String>) -> AppResult<Option<String>> {
     match name {
         Some(name) if name.is_empty() || name.chars().count() > NAME_CHARS_MAX => {
-            Err(AppError::invalid(field, format!("write 1 to {NAME_CHARS_MAX} characters, or leave it out")))
+            Err(AppError::invalid(field, format!("write 1 to {NAME_CHARS_MAX} characters, or omit it")))
         }
         name => Ok(name),
     }
@@ -106,17 +106,18 @@ pub async fn history(
     Ok(page(rows, limit, |event| event.id.to_string(), to_wire))
 }
 
-/// The newest about something, among those that happened lately: looking further back would read everything that is kept.
+/// The newest matching event among the recent ones; scanning further back would read the whole history.
 pub async fn lately(state: &ServerState, filter: EventsFilter, limit: u32) -> AppResult<Vec<wire::Event>> {
-    let above = state.store.events_newest().borrow().saturating_sub(LATELY_EVENTS);
+    let above = state.store.events_newest().borrow().saturating_sub(RECENT_EVENTS);
     let range = EventRange { above: above.max(0), ..EventRange::ALL };
     let rows = state.store.events_page(&filter.read()?, range, EventOrder::NewestFirst, limit).await?;
     Ok(rows.into_iter().map(to_wire).collect())
 }
 
 fn to_wire(event: Event) -> wire::Event {
-    let Event { id, at, what: NewEvent { kind, about, actor, message, detail } } = event;
-    let About { client, device, deployment, application, change } = about;
+    let Event { id, at, what: NewEvent { kind, about, actor, detail } } = event;
+    let message = message(&kind, &about, detail.as_ref());
+    let About { client, device, deployment, application, rollout } = about;
     wire::Event {
         id,
         at: at.to_string(),
@@ -125,7 +126,7 @@ fn to_wire(event: Event) -> wire::Event {
         device,
         deployment,
         application,
-        change,
+        rollout,
         actor,
         message,
         detail,

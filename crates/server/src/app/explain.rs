@@ -1,11 +1,11 @@
-//! Why something is as it is. Facts are gathered here; the words are in `words`, pure, for every reader the same.
+//! Status explained. Facts are gathered here; `words` turns them into sentences, pure and the same for every reader.
 
 mod application;
 mod load;
 mod sentence;
 mod words;
 
-pub use application::{Explained, Fits, application};
+pub use application::{CompatibilityCache, Explained, application};
 pub use load::{deployment, device};
 pub(crate) use sentence::sentence;
 pub use words::next_action;

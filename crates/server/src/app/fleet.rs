@@ -1,7 +1,7 @@
-//! Devices as people look for them: found by name, label, group and state, each with what runs on it.
+//! Device search: by name, label, group and state, each device with its workloads.
 
 mod counts;
-mod takers;
+mod eligible;
 
 use super::devices::{self, KeyText};
 use super::error::{AppError, AppResult};
@@ -9,30 +9,31 @@ use super::paging::{Paging, cursor, page};
 use super::{groups, overview};
 use crate::state::ServerState;
 use margo::status::State;
-use margrave_api::deployments::Convergence;
+use margrave_api::deployments::DeploymentState;
 use margrave_api::devices as wire;
 use margrave_api::page::Page;
-use margrave_core::convergence::{Convergence as Judged, judge};
+use margrave_core::deployment_state::{DeploymentState as Judged, judge};
 use margrave_core::model::{ClientState, Desired, Device, DeviceKey, DeviceState};
 use margrave_core::selector::{LabelSelector, Requirement};
 use margrave_store::{DeploymentView, DeviceSearch};
 use std::collections::{BTreeMap, HashMap};
 
-pub use counts::Kept as KeptCounts;
-pub use takers::{
-    Candidate, Named, TAKERS_MAX, Wanted, Whom, candidate, candidates, counted_for, named, takers, takers_page,
+pub use counts::CountCache as DeviceCountCache;
+pub use eligible::{
+    Candidate, ELIGIBLE_MAX, EligibilityQuery, InstalledFilter, NamedDevice, candidate, candidates, counted_for,
+    eligible_page, named, takers,
 };
 
-/// The longest piece of a name that is looked for.
+/// Longest search text for a name.
 const TEXT_CHARS_MAX: usize = 200;
-/// Sites offered in a list to choose from.
+/// Sites offered in the filter.
 const SITES_MAX: u32 = 500;
-/// Devices looked at for one page of those in a state: as many as nobody notices.
+/// Devices scanned for one page of a state filter: few enough to be unnoticeable.
 const LOOKED_AT_MAX: u32 = 20_000;
-/// The label that says where a device is.
+/// The label with the site of a device.
 pub const SITE: &str = "site";
 
-/// What is looked for; everything must hold.
+/// Search filter; all conditions must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Search {
     /// Part of a device's or client's id.
@@ -72,49 +73,49 @@ impl Search {
             selector: self.selector(state).await?,
             text: self.text.clone(),
             state: self.state,
-            silent_since: state.silent_since(),
+            offline_before: state.offline_before(),
             runs: None,
         })
     }
 }
 
-/// A device with how it does.
+/// A device with its state.
 #[derive(Debug, Clone)]
 pub struct Listed {
     pub device: wire::Device,
     pub state: DeviceState,
-    /// Its client waits to be accepted.
+    /// Its client is pending approval.
     pub waiting: bool,
-    pub placed: Vec<Placed>,
+    pub placed: Vec<PlacedDeployment>,
 }
 
-/// One thing on a device, in short.
+/// One deployment on a device, in short.
 #[derive(Debug, Clone)]
-pub struct Placed {
+pub struct PlacedDeployment {
     pub id: String,
     pub application: String,
     pub version: String,
     pub removing: bool,
-    pub convergence: Convergence,
-    /// What the device last said of it; none: nothing ever.
+    pub deployment_state: DeploymentState,
+    /// The last reported state; `None` if there is no report.
     pub reported: Option<State>,
 }
 
-/// What should run on a device, and what the device says of that: the one is no sign of the other.
+/// Desired deployments of a device and their reported states, counted separately.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Running {
     pub wanted: u64,
-    /// Of those wanted, by what was last said of each; together they are all of them.
+    /// The desired ones by last reported state; the counts add up to the total.
     pub running: u64,
     pub failed: u64,
-    pub under_way: u64,
+    pub in_progress: u64,
     pub unheard: u64,
-    /// Is to go, and has not gone.
+    /// To be removed and not removed yet.
     pub going: u64,
 }
 
 impl Running {
-    pub fn of(placed: &[Placed]) -> Self {
+    pub fn of(placed: &[PlacedDeployment]) -> Self {
         let mut running = Self::default();
         for one in placed {
             if one.removing {
@@ -126,9 +127,9 @@ impl Running {
                 None => &mut running.unheard,
                 Some(State::Installed) => &mut running.running,
                 Some(State::Failed) => &mut running.failed,
-                // It failed and tries again: nothing new before it has succeeded.
-                Some(_) if one.convergence == Convergence::Failed => &mut running.failed,
-                Some(State::Pending | State::Installing | State::Removing | State::Removed) => &mut running.under_way,
+                // A retry after a failure still counts as failed until it succeeds.
+                Some(_) if one.deployment_state == DeploymentState::Failed => &mut running.failed,
+                Some(State::Pending | State::Installing | State::Removing | State::Removed) => &mut running.in_progress,
             } += 1;
         }
         running
@@ -144,7 +145,7 @@ pub async fn list(state: &ServerState, search: &Search, paging: &Paging) -> AppR
     Ok(Page { items: rows.into_iter().map(|device| listed(state, device, &mut placed)).collect(), next })
 }
 
-/// A page of what matches, and what leads to the next. It may be short, or empty, where many had to be looked at.
+/// A page of matching devices and its cursor. It may be short or empty when many devices had to be scanned.
 async fn look(
     state: &ServerState,
     search: &DeviceSearch,
@@ -152,11 +153,11 @@ async fn look(
     limit: u32,
 ) -> AppResult<(Vec<Device>, Option<String>)> {
     let after = after.map(|key| key.0);
-    let (rows, next) = state.store.devices_look(search, after.as_ref(), limit, LOOKED_AT_MAX).await?;
+    let (rows, next) = state.store.devices_search_bounded(search, after.as_ref(), limit, LOOKED_AT_MAX).await?;
     Ok((rows, next.map(|key| cursor(&KeyText(key).to_string()))))
 }
 
-/// Only which devices match.
+/// Only the keys of matching devices.
 pub async fn keys(state: &ServerState, search: &Search, paging: &Paging) -> AppResult<Page<DeviceKey>> {
     let (limit, after) = (paging.limit()?, paging.after::<KeyText>()?);
     let found = search.read(state).await?;
@@ -164,7 +165,7 @@ pub async fn keys(state: &ServerState, search: &Search, paging: &Paging) -> AppR
     Ok(Page { items: rows.into_iter().map(|device| device.key).collect(), next })
 }
 
-/// How many of each state match, whatever state the search asks for.
+/// Number of matching devices by state, ignoring the state filter.
 pub async fn counted(state: &ServerState, search: &Search) -> AppResult<BTreeMap<DeviceState, u64>> {
     let anything = Search { state: None, ..search.clone() };
     if anything.is_everything() {
@@ -173,12 +174,12 @@ pub async fn counted(state: &ServerState, search: &Search) -> AppResult<BTreeMap
     counts::of(state, anything.read(state).await?).await
 }
 
-/// Where devices are, by their label.
+/// Sites of the devices, from their label.
 pub async fn sites(state: &ServerState) -> AppResult<Vec<String>> {
     Ok(state.store.label_values(SITE, SITES_MAX).await?)
 }
 
-/// One device with how it does.
+/// One device with its state.
 pub async fn get(state: &ServerState, client: &str, device: &str) -> AppResult<Listed> {
     let key = devices::key(client, device)?;
     let found = state.store.device_get(&key).await?.ok_or_else(|| devices::missing(&key))?;
@@ -187,7 +188,7 @@ pub async fn get(state: &ServerState, client: &str, device: &str) -> AppResult<L
     Ok(Listed { device: whole, ..listed(state, found, &mut placed) })
 }
 
-/// All devices of one client: a gateway and what is behind it.
+/// All devices of one client: a gateway and its children.
 pub async fn family(state: &ServerState, client: &str, paging: &Paging) -> AppResult<Page<Listed>> {
     let filter = margrave_store::DeviceFilter {
         client: Some(super::clients::client_id(client)?),
@@ -201,7 +202,7 @@ pub async fn family(state: &ServerState, client: &str, paging: &Paging) -> AppRe
 
 type OnDevices = HashMap<(String, String), Vec<DeploymentView>>;
 
-/// What is on these devices, by client and device; what a gateway places by itself counts as the gateway's.
+/// Deployments on these devices, by client and device; a deployment placed by a gateway counts for the gateway.
 async fn on(state: &ServerState, devices: &[Device]) -> AppResult<OnDevices> {
     let mut clients: Vec<_> = devices.iter().map(|device| device.key.client.clone()).collect();
     clients.sort_unstable();
@@ -219,39 +220,39 @@ async fn on(state: &ServerState, devices: &[Device]) -> AppResult<OnDevices> {
 }
 
 fn listed(state: &ServerState, device: Device, on: &mut OnDevices) -> Listed {
-    let client = state.heads.get(&device.key.client).map_or(ClientState::Retired, |head| head.state);
+    let client = state.heads.get(&device.key.client).map_or(ClientState::Decommissioned, |head| head.state);
     let accepted = client == ClientState::Accepted;
     let here = on.remove(&(device.key.client.to_string(), device.key.device.to_string())).unwrap_or_default();
     let device = devices::to_wire(state, device, false);
-    let mut placed: Vec<Placed> = here
+    let mut placed: Vec<PlacedDeployment> = here
         .into_iter()
         .filter_map(|view| {
             let last_seen = state.heads.last_seen(&view.deployment.client).max(view.last_seen_at);
-            let judged = judge(&view.deployment, view.reported.as_ref(), last_seen, state.silent_since());
+            let judged = judge(&view.deployment, view.reported.as_ref(), last_seen, state.offline_before());
             let removing = view.deployment.desired == Desired::Absent;
-            let gone = removing && judged == Judged::Converged;
-            (!gone).then(|| Placed {
+            let gone = removing && judged == Judged::UpToDate;
+            (!gone).then(|| PlacedDeployment {
                 id: view.deployment.id.to_string(),
                 application: view.deployment.application.to_string(),
                 version: view.deployment.version,
                 removing,
-                convergence: judged.into(),
+                deployment_state: judged.into(),
                 reported: view.reported.map(|reported| reported.state),
             })
         })
         .collect();
     placed.sort_by(|one, other| one.application.cmp(&other.application));
-    let any = |wanted: fn(Convergence) -> bool| placed.iter().any(|placed| wanted(placed.convergence));
+    let any = |wanted: fn(DeploymentState) -> bool| placed.iter().any(|placed| wanted(placed.deployment_state));
     let state = if !accepted {
-        DeviceState::ShutOut
-    } else if any(|convergence| convergence == Convergence::Failed) {
-        DeviceState::Failing
-    } else if device.silent {
-        DeviceState::Silent
-    } else if any(|convergence| convergence != Convergence::Converged) {
-        DeviceState::Working
+        DeviceState::Blocked
+    } else if any(|deployment_state| deployment_state == DeploymentState::Failed) {
+        DeviceState::Failed
+    } else if device.offline {
+        DeviceState::Offline
+    } else if any(|deployment_state| deployment_state != DeploymentState::UpToDate) {
+        DeviceState::Updating
     } else {
-        DeviceState::Fine
+        DeviceState::Online
     };
     Listed { device, state, waiting: client == ClientState::Pending, placed }
 }
@@ -261,13 +262,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_should_run_is_not_counted_as_running_before_the_device_says_so() {
-        let one = |removing, reported| Placed {
+    fn counts_a_deployment_as_running_only_after_a_report() {
+        let one = |removing, reported| PlacedDeployment {
             id: String::new(),
             application: "line-monitor".to_owned(),
             version: "1.0.0".to_owned(),
             removing,
-            convergence: Convergence::Waiting,
+            deployment_state: DeploymentState::Pending,
             reported,
         };
         let placed = [
@@ -277,7 +278,7 @@ mod tests {
             one(false, Some(State::Installing)),
             one(true, Some(State::Installed)),
         ];
-        let expected = Running { wanted: 4, running: 1, failed: 1, under_way: 1, unheard: 1, going: 1 };
+        let expected = Running { wanted: 4, running: 1, failed: 1, in_progress: 1, unheard: 1, going: 1 };
         assert_eq!(Running::of(&placed), expected);
     }
 }

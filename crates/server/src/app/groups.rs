@@ -1,4 +1,4 @@
-//! Groups: named label selectors. Who is in one is found out when it is asked for.
+//! Groups: named label selectors. Members are evaluated on request.
 
 use super::access::Caller;
 use super::error::{AppError, AppResult, Code};
@@ -11,7 +11,7 @@ use margrave_core::model::Group;
 use margrave_core::selector::LabelSelector;
 use margrave_store::{DeviceFilter, DeviceSearch, StoreError};
 
-/// Whoever changes a group whatever its revision tries this often when others do the same.
+/// Attempts of an update without a revision while others update the same group.
 const CHANGE_ROUNDS_MAX: usize = 5;
 const NAME_CHARS_MAX: usize = 100;
 const DESCRIPTION_CHARS_MAX: usize = 500;
@@ -39,7 +39,7 @@ pub async fn put(
     if body.description.as_ref().is_some_and(|text| text.chars().count() > DESCRIPTION_CHARS_MAX) {
         return Err(AppError::invalid("description", format!("write at most {DESCRIPTION_CHARS_MAX} characters")));
     }
-    let actor = caller.actor(body.reason);
+    let actor = caller.actor(body.comment);
     let (description, now) = (body.description, state.now());
     let store = match expected {
         None => {
@@ -47,30 +47,30 @@ pub async fn put(
             let made = Group { name, selector, description: description.clone(), created_at: now, revision: 1 };
             caller.store(state, &to_wire(made))
         }
-        // What is changed is known only when it is read; a change to the same again does no harm.
+        // The previous state is known only after reading; repeating the same update is harmless.
         Some(_) => state.store.clone(),
     };
     let put = store.group_put(&actor, name, &body.selector, description.as_deref(), expected, now).await;
     match put {
         Err(StoreError::Exists { what }) => Err(AppError::refused(
             Code::Exists,
-            format!("{what} exists already; send its revision as `If-Match` to change it"),
+            format!("{what} already exists; send its revision as `If-Match` to change it"),
         )),
         other => Ok(to_wire(other?)),
     }
 }
 
-/// Changes a group whatever its revision; fails when there is none.
-pub async fn change(state: &ServerState, caller: &Caller, name: &str, body: wire::PutGroup) -> AppResult<wire::Group> {
+/// Updates a group regardless of its revision; fails when it does not exist.
+pub async fn update(state: &ServerState, caller: &Caller, name: &str, body: wire::PutGroup) -> AppResult<wire::Group> {
     for _ in 0..CHANGE_ROUNDS_MAX {
         let revision = existing(state, name).await?.revision;
         match put(state, caller, name, body.clone(), Some(revision)).await {
-            // Somebody was faster.
+            // Another update was faster.
             Err(AppError::Refused { code: Code::Conflict, .. }) => {}
             other => return other,
         }
     }
-    Err(AppError::refused(Code::Conflict, format!("group `{name}` is being changed all the time; try again")))
+    Err(AppError::refused(Code::Conflict, format!("group `{name}` is being changed concurrently; try again")))
 }
 
 pub async fn delete(
@@ -92,33 +92,33 @@ pub async fn members(state: &ServerState, name: &str, paging: &Paging) -> AppRes
     devices::list_filtered(state, &filter, paging).await
 }
 
-/// Who is in a group with these labels, and who comes and goes against what it is now.
+/// Members of a group with this selector, and the difference from its current members.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Moved {
+pub struct MembershipDiff {
     pub members: u64,
     pub come: u64,
     pub go: u64,
 }
 
-/// What a group would be with another selector; `name` is of one that exists, where it does. Three counts, no list.
-pub async fn moved(state: &ServerState, name: Option<&str>, text: &str) -> AppResult<Moved> {
+/// The effect of another selector on a group; `name` names an existing group, if any. Three counts, no list.
+pub async fn moved(state: &ServerState, name: Option<&str>, text: &str) -> AppResult<MembershipDiff> {
     let wanted = devices::selector(Some(text))?;
     let count = async |selector: LabelSelector| {
-        let search = DeviceSearch { selector, silent_since: state.silent_since(), ..DeviceSearch::default() };
+        let search = DeviceSearch { selector, offline_before: state.offline_before(), ..DeviceSearch::default() };
         state.store.devices_matching(&search).await
     };
     let members = count(wanted.clone()).await?;
     let present = match name {
         Some(name) => match state.store.group_get(name).await? {
             Some(_) => selector(state, name).await?,
-            None => return Ok(Moved { members, come: members, go: 0 }),
+            None => return Ok(MembershipDiff { members, come: members, go: 0 }),
         },
-        None => return Ok(Moved { members, come: members, go: 0 }),
+        None => return Ok(MembershipDiff { members, come: members, go: 0 }),
     };
     let mut both = present.clone();
     both.requirements.extend(wanted.requirements);
     let (before, both) = (count(present).await?, count(both).await?);
-    Ok(Moved { members, come: members.saturating_sub(both), go: before.saturating_sub(both) })
+    Ok(MembershipDiff { members, come: members.saturating_sub(both), go: before.saturating_sub(both) })
 }
 
 pub(crate) async fn selector(state: &ServerState, name: &str) -> AppResult<LabelSelector> {

@@ -1,8 +1,8 @@
-//! A repeated call answers the first result.
+//! Idempotency: a repeated call returns the first result.
 //!
-//! A call may carry a key of the caller's choosing. What it answers is made before its effect and kept under the key in the
-//! same transaction, so that there is never an effect without an answer to repeat, whenever the server stops. Kept answers
-//! are sealed under what only the caller has, its token and the key: some of them hold secrets (docs/adr/0013).
+//! A call may carry a key chosen by the caller. Its answer is built before its effect and stored under the key in the
+//! same transaction, so there is never an effect without a stored answer, whenever the server stops. Stored answers
+//! are sealed with secrets of the caller, its token and the key, because some contain secrets (docs/adr/0013).
 
 use super::access::Caller;
 use super::error::{AppError, AppResult, Code};
@@ -13,12 +13,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use margrave_api::access::Token;
 use margrave_api::applications::Imported;
-use margrave_api::changes::Change;
-use margrave_api::clients::{Client, EnrolmentToken, IssuedSvid};
+use margrave_api::clients::{Client, IssuedEnrollmentToken, IssuedSvid};
 use margrave_api::copies::Copy;
 use margrave_api::devices::Group;
 use margrave_api::preload::Preload;
 use margrave_api::registries::SavedRegistry;
+use margrave_api::rollouts::Rollout;
 use margrave_core::time::Timestamp;
 use margrave_store::{KeyOwner, KeyWrite, Store};
 use serde::{Deserialize, Serialize};
@@ -27,12 +27,12 @@ use uuid::Uuid;
 
 /// The longest key accepted; a UUID has 36 characters.
 pub const KEY_CHARS_MAX: usize = 255;
-/// Keep what is derived here apart from any other use of a token.
+/// Separates keys derived here from any other use of a token.
 const REQUEST_PURPOSE: &[u8] = b"margrave idempotency request v1\n";
 const SEAL_PURPOSE: &[u8] = b"margrave idempotency seal v1\n";
 
-/// What a creating call answers.
-pub trait Made: Serialize {
+/// The answer of a creating call.
+pub trait Replayable: Serialize {
     fn status(&self) -> u16 {
         201
     }
@@ -45,15 +45,15 @@ pub trait Made: Serialize {
     }
 }
 
-impl Made for Change {
+impl Replayable for Rollout {
     fn status(&self) -> u16 {
         202
     }
     fn location(&self) -> Option<String> {
-        Some(format!("/api/changes/{}", self.id))
+        Some(format!("/api/rollouts/{}", self.id))
     }
 }
-impl Made for Copy {
+impl Replayable for Copy {
     fn status(&self) -> u16 {
         202
     }
@@ -61,12 +61,12 @@ impl Made for Copy {
         Some(format!("/api/registry/copies/{}", self.id))
     }
 }
-impl Made for Client {
+impl Replayable for Client {
     fn revision(&self) -> Option<i64> {
         Some(self.revision)
     }
 }
-impl Made for Group {
+impl Replayable for Group {
     fn status(&self) -> u16 {
         if self.revision == 1 { 201 } else { 200 }
     }
@@ -74,7 +74,7 @@ impl Made for Group {
         Some(self.revision)
     }
 }
-impl Made for SavedRegistry {
+impl Replayable for SavedRegistry {
     fn status(&self) -> u16 {
         if self.revision == 1 { 201 } else { 200 }
     }
@@ -82,19 +82,19 @@ impl Made for SavedRegistry {
         Some(self.revision)
     }
 }
-impl Made for Imported {
+impl Replayable for Imported {
     fn status(&self) -> u16 {
         if self.added { 201 } else { 200 }
     }
 }
-impl Made for Token {}
-impl Made for EnrolmentToken {}
-impl Made for IssuedSvid {}
-impl Made for Preload {}
+impl Replayable for Token {}
+impl Replayable for IssuedEnrollmentToken {}
+impl Replayable for IssuedSvid {}
+impl Replayable for Preload {}
 
-/// An answer as it is kept.
+/// An answer as stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredAnswer {
     pub head: Head,
     pub body: Vec<u8>,
 }
@@ -110,8 +110,8 @@ pub struct Head {
     pub etag: Option<String>,
 }
 
-impl Kept {
-    pub fn of(made: &impl Made) -> Self {
+impl StoredAnswer {
+    pub fn of(made: &impl Replayable) -> Self {
         let head = Head {
             status: made.status(),
             content_type: Some("application/json".to_owned()),
@@ -129,7 +129,7 @@ pub struct Call {
     seal: [u8; 32],
 }
 
-/// Without what seals its answer.
+/// Without the secret that seals its answer.
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call").field("owner", &self.owner).finish_non_exhaustive()
@@ -137,13 +137,13 @@ impl fmt::Debug for Call {
 }
 
 impl Call {
-    /// `parts` is everything that makes the request what it is.
+    /// `parts` is everything that identifies the request.
     pub fn new(token: Uuid, secret: &str, key: &str, parts: &[&[u8]]) -> Self {
         let secret = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
         let mut request = hmac::Context::with_key(&secret);
         request.update(REQUEST_PURPOSE);
         for part in parts {
-            // With its length, so that nothing can move from one part into the next.
+            // With its length, so that bytes cannot move from one part into the next.
             request.update(&(part.len() as u64).to_be_bytes());
             request.update(part);
         }
@@ -161,23 +161,23 @@ impl Call {
         &self.owner
     }
 
-    /// For effects that are kept elsewhere than in the store.
+    /// For effects that are stored outside the store.
     pub fn fingerprint(&self) -> String {
         format!("{}/{}/{}", self.owner.token, self.owner.key_hash, self.request_hash)
     }
 
-    /// Whether what was kept answered this very request.
+    /// Whether the stored answer belongs to this request.
     pub fn is_for(&self, request_hash: &str) -> bool {
         self.request_hash == request_hash
     }
 
-    pub fn write(&self, kept: Option<&Kept>, at: Timestamp, expired_before: Timestamp) -> KeyWrite {
+    pub fn write(&self, kept: Option<&StoredAnswer>, at: Timestamp, expired_before: Timestamp) -> KeyWrite {
         let answer = kept.map(|kept| self.seal(kept)).unwrap_or_default();
         KeyWrite { owner: self.owner.clone(), request_hash: self.request_hash.clone(), answer, at, expired_before }
     }
 
     /// Nonce, then the sealed head and body.
-    fn seal(&self, kept: &Kept) -> Vec<u8> {
+    fn seal(&self, kept: &StoredAnswer) -> Vec<u8> {
         let mut text = serde_json::to_vec(&kept.head).expect("a head is plain data");
         text.push(b'\n');
         text.extend_from_slice(&kept.body);
@@ -186,14 +186,14 @@ impl Call {
         [nonce.as_ref().as_slice(), &text].concat()
     }
 
-    /// `None` when it was not kept, or for another version of the server.
-    pub fn open(&self, sealed: &[u8]) -> Option<Kept> {
+    /// `None` when it was not stored, or by another version of the server.
+    pub fn open(&self, sealed: &[u8]) -> Option<StoredAnswer> {
         let (nonce, text) = sealed.split_at_checked(NONCE_LEN)?;
         let key = RandomizedNonceKey::new(&AES_256_GCM, &self.seal).ok()?;
         let mut text = text.to_vec();
         let text = key.open_in_place(Nonce::try_assume_unique_for_key(nonce).ok()?, self.aad(), &mut text).ok()?;
         let end = text.iter().position(|byte| *byte == b'\n')?;
-        Some(Kept { head: serde_json::from_slice(&text[..end]).ok()?, body: text[end + 1..].to_vec() })
+        Some(StoredAnswer { head: serde_json::from_slice(&text[..end]).ok()?, body: text[end + 1..].to_vec() })
     }
 
     /// An answer belongs to its request.
@@ -203,34 +203,36 @@ impl Call {
 }
 
 impl Caller {
-    /// The store to write one effect with, such that what it makes is kept as the answer to the caller's key.
-    pub fn store(&self, state: &ServerState, made: &impl Made) -> Store {
+    /// The store for one effect, which also stores the result as the answer for the caller's key.
+    pub fn store(&self, state: &ServerState, made: &impl Replayable) -> Store {
         match &self.call {
-            Some(call) => state.store.with_key(call.write(Some(&Kept::of(made)), state.now(), expired_before(state))),
+            Some(call) => {
+                state.store.with_key(call.write(Some(&StoredAnswer::of(made)), state.now(), expired_before(state)))
+            }
             None => state.store.clone(),
         }
     }
 }
 
 impl Caller {
-    /// The same caller, for a second effect of the call: the key stands for the first.
+    /// The same caller, for a second effect of the call: the key covers the first.
     #[must_use]
     pub fn again(&self) -> Self {
         Self { call: None, ..self.clone() }
     }
 }
 
-/// What the same call made before, if it did.
+/// The stored result of the same call, if any.
 pub async fn kept<T: serde::de::DeserializeOwned>(state: &ServerState, call: &Call) -> AppResult<Option<T>> {
     let Some(entry) = state.store.key_find(call.owner(), expired_before(state)).await? else { return Ok(None) };
     let kept = call.is_for(&entry.request_hash).then(|| call.open(&entry.answer)).flatten();
     match kept.and_then(|kept| serde_json::from_slice(&kept.body).ok()) {
         Some(made) => Ok(Some(made)),
-        None => Err(AppError::refused(Code::Done, "this was sent before and is done; look at what is there now")),
+        None => Err(AppError::refused(Code::Done, "this request was already processed; read the current state")),
     }
 }
 
-/// Keys kept before this are forgotten.
+/// Keys stored before this time are deleted.
 pub fn expired_before(state: &ServerState) -> Timestamp {
     state.now().minus(state.config.retention.idempotency_keys.0)
 }
@@ -243,13 +245,13 @@ mod tests {
         Call::new(Uuid::nil(), secret, key, &[b"POST", b"/api/tokens", body])
     }
 
-    fn kept() -> Kept {
-        let head = Head { status: 201, location: Some("/api/changes/1".to_owned()), ..Head::default() };
-        Kept { head, body: b"{\"secret\":\"mgv_abc\"}\n".to_vec() }
+    fn kept() -> StoredAnswer {
+        let head = Head { status: 201, location: Some("/api/rollouts/1".to_owned()), ..Head::default() };
+        StoredAnswer { head, body: b"{\"secret\":\"mgv_abc\"}\n".to_vec() }
     }
 
     #[test]
-    fn an_answer_opens_for_the_same_call_alone() {
+    fn unseals_an_answer_for_the_same_call_only() {
         let one = call("token", "key", b"body");
         let sealed = one.seal(&kept());
         assert!(!sealed.windows(7).any(|part| part == b"mgv_abc"));
@@ -261,14 +263,14 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_request_do_not_run_into_each_other() {
+    fn separates_the_parts_of_a_request() {
         let joined = |parts: &[&[u8]]| Call::new(Uuid::nil(), "token", "key", parts).request_hash;
         assert_ne!(joined(&[b"ab", b"c"]), joined(&[b"a", b"bc"]));
         assert_eq!(joined(&[b"a", b"b"]), joined(&[b"a", b"b"]));
     }
 
     #[test]
-    fn nothing_secret_shows_in_debug_output() {
+    fn hides_secrets_in_debug_output() {
         assert!(!format!("{:?}", call("token", "key", b"")).contains("seal"));
     }
 }

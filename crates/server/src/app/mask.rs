@@ -1,22 +1,22 @@
-//! Sensitive values never leave towards an operator (PRM-09).
+//! Masks sensitive values in everything shown to operators (PRM-09).
 
 use margo::deployment::ApplicationDeployment;
 use margo::description::ApplicationDescription;
-use margo::parameters::Answers;
+use margo::parameters::ParameterValues;
 use serde_json::Value;
 
-/// What is shown instead.
+/// Shown instead of a value.
 pub const MASK: &str = "********";
 
 /// Which parameters of a version are sensitive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sensitive {
-    /// The description is gone, so nobody can tell: all are.
+    /// The description is gone, so all values count as sensitive.
     All,
     Some(Vec<String>),
 }
 
-/// Nothing is there to be hidden, and whoever looks needs to know that.
+/// There are no values to hide, and the reader needs to know that.
 pub(crate) fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -42,7 +42,7 @@ impl Sensitive {
         Self::Some(names)
     }
 
-    /// Whatever is sensitive in one of two versions.
+    /// Parameters that are sensitive in either of two versions.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         match (self, other) {
@@ -65,12 +65,12 @@ impl Sensitive {
         matches!(self, Self::Some(names) if names.is_empty())
     }
 
-    /// Whether there is something to protect among these values.
-    pub fn is_in(&self, values: &Answers) -> bool {
+    /// Whether these values include sensitive ones.
+    pub fn is_in(&self, values: &ParameterValues) -> bool {
         !self.is_empty() && values.keys().any(|name| self.has(name))
     }
 
-    pub fn mask_values(&self, mut values: Answers) -> Answers {
+    pub fn mask_values(&self, mut values: ParameterValues) -> ParameterValues {
         for (name, value) in &mut values {
             if self.has(name) && !is_nothing(value) {
                 *value = Value::from(MASK);
@@ -79,7 +79,7 @@ impl Sensitive {
         values
     }
 
-    /// Hides the values in a document; `previous` tells which of them differ from what was there before.
+    /// Masks the values in a document; `previous` shows which of them changed.
     pub fn mask_document(&self, document: &mut ApplicationDeployment, previous: Option<&ApplicationDeployment>) {
         for (name, parameter) in &mut document.spec.parameters {
             if !self.has(name) || is_nothing(&parameter.value) {

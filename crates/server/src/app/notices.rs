@@ -1,5 +1,5 @@
-//! "Something has changed": topics without data, for pages that then look again. One reader for all viewers, at most one notice a
-//! second, so that the cost depends on who watches and not on what the fleet does.
+//! Change notifications for open pages: topics without data, so that pages reload. One reader for all viewers and at most one notice
+//! per second, so that the cost depends on the viewers and not on the fleet.
 
 use crate::state::ServerState;
 use margrave_store::{EventFilter, EventOrder, EventRange};
@@ -8,12 +8,12 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// The time between two notices.
+/// Minimum time between two notices.
 pub const PACE: Duration = Duration::from_secs(1);
-/// Events looked at for what they are about; with more, everything counts as changed.
+/// Events read to determine the topics; with more events, all topics count as changed.
 const EVENTS_READ_MAX: u32 = 200;
 
-/// What a page can be about.
+/// The subject of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topic {
     Devices,
@@ -39,15 +39,15 @@ impl Topic {
     fn of(kind: &str) -> Self {
         match kind.split('.').next().unwrap_or_default() {
             "client" | "device" | "group" => Self::Devices,
-            "deployment" | "change" => Self::Deployments,
+            "deployment" | "rollout" => Self::Deployments,
             "application" | "copy" => Self::Catalog,
-            "token" | "session" | "operator" | "enrolment" | "registry" => Self::Settings,
+            "token" | "session" | "operator" | "enrollment" | "registry" => Self::Settings,
             _ => Self::Activity,
         }
     }
 }
 
-/// How often each topic has changed.
+/// Number of changes per topic.
 pub type Changed = [u64; Topic::ALL.len()];
 
 #[derive(Debug)]
@@ -64,12 +64,12 @@ impl Notices {
         self.0.subscribe()
     }
 
-    fn tell(&self, topics: impl Iterator<Item = Topic>) {
-        let mut told: Vec<Topic> = topics.chain([Topic::Activity]).collect();
-        told.dedup();
+    fn notify(&self, topics: impl Iterator<Item = Topic>) {
+        let mut changed_topics: Vec<Topic> = topics.chain([Topic::Activity]).collect();
+        changed_topics.dedup();
         self.0.send_modify(|changed| {
             for (topic, count) in Topic::ALL.into_iter().zip(changed.iter_mut()) {
-                *count += u64::from(told.contains(&topic));
+                *count += u64::from(changed_topics.contains(&topic));
             }
         });
     }
@@ -81,7 +81,7 @@ pub fn differing(before: &Changed, now: &Changed) -> Vec<Topic> {
     Topic::ALL.into_iter().zip(pairs).filter(|(_, (before, now))| before != now).map(|(topic, _)| topic).collect()
 }
 
-/// Watches the events for all viewers, and keeps the overview fresh.
+/// Watches the events for all viewers.
 pub async fn run(state: ServerState, stop: CancellationToken) {
     let mut news = state.store.events_newest();
     let mut position = *news.borrow_and_update();
@@ -95,7 +95,7 @@ pub async fn run(state: ServerState, stop: CancellationToken) {
         }
         let newest = *news.borrow_and_update();
         if state.notices.0.receiver_count() > 0 {
-            tell(&state, position, newest).await;
+            notify(&state, position, newest).await;
         }
         position = newest;
         tokio::select! {
@@ -105,19 +105,19 @@ pub async fn run(state: ServerState, stop: CancellationToken) {
     }
 }
 
-async fn tell(state: &ServerState, position: i64, newest: i64) {
+async fn notify(state: &ServerState, position: i64, newest: i64) {
     let range = EventRange { above: position, below: newest.saturating_add(1) };
     let read =
         state.store.events_page(&EventFilter::default(), range, EventOrder::OldestFirst, EVENTS_READ_MAX + 1).await;
     match read {
         Ok(events) if events.len() <= EVENTS_READ_MAX as usize => {
-            state.notices.tell(events.iter().map(|event| Topic::of(&event.what.kind)));
+            state.notices.notify(events.iter().map(|event| Topic::of(&event.what.kind)));
         }
-        Ok(_) => state.notices.tell(Topic::ALL.into_iter()),
+        Ok(_) => state.notices.notify(Topic::ALL.into_iter()),
         Err(error) => {
             state.metrics.store_error();
-            tracing::warn!(error = &error as &dyn std::error::Error, "cannot read events for the pages that are open");
-            state.notices.tell(Topic::ALL.into_iter());
+            tracing::warn!(error = &error as &dyn std::error::Error, "cannot read events for open pages");
+            state.notices.notify(Topic::ALL.into_iter());
         }
     }
 }
@@ -127,20 +127,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_notice_names_what_changed_and_nothing_else() {
+    fn a_notice_names_only_the_changed_topics() {
         let notices = Notices::default();
         let viewer = notices.subscribe();
         let before = *viewer.borrow();
-        notices.tell(["client.silent", "client.back"].map(Topic::of).into_iter());
+        notices.notify(["client.offline", "client.online"].map(Topic::of).into_iter());
         let now = *viewer.borrow();
         assert_eq!(differing(&before, &now), [Topic::Devices, Topic::Activity]);
         assert_eq!(differing(&now, &now), []);
     }
 
     #[test]
-    fn many_events_at_once_are_one_notice() {
+    fn combines_many_events_into_one_notice() {
         let notices = Notices::default();
-        notices.tell(std::iter::repeat_n(Topic::Deployments, 1000));
+        notices.notify(std::iter::repeat_n(Topic::Deployments, 1000));
         assert_eq!(*notices.subscribe().borrow(), [0, 1, 0, 0, 1]);
     }
 }

@@ -1,22 +1,23 @@
-//! The whole fleet at a glance. Counting a large one takes a while, so it is counted in the background and shown from memory.
+//! The overview of the whole fleet. Counting a large fleet is slow, so it runs in the background and pages use the
+//! result.
 
-mod keeper;
+mod refresher;
 
-pub(crate) use keeper::run;
+pub(crate) use refresher::run;
 
 use super::applications;
-use super::changes::{self, Told, Wanted};
 use super::error::{AppError, AppResult, Code};
 use super::explain;
 use super::paging::Paging;
+use super::rollouts::{self, RolloutFilter, RolloutWithDevice};
 use super::summary;
 use crate::state::ServerState;
 use margo::status::DeploymentStatus;
 use margrave_api::summary::{Counts, Summary};
-use margrave_core::convergence::Convergence;
+use margrave_core::deployment_state::DeploymentState;
 use margrave_core::model::DeviceState;
 use margrave_core::time::Timestamp;
-use margrave_store::{DeploymentFilter, DeviceSearch, SilentPlace};
+use margrave_store::{DeploymentFilter, DeviceSearch, OfflineSite};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -24,45 +25,45 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex as Turn;
 use uuid::Uuid;
 
-/// Counted within this time, an overview is made anew for whoever asks; a larger fleet is counted in the background.
+/// An overview that is counted within this time is recomputed on request; a larger fleet is counted in the background.
 const QUICK: Duration = Duration::from_millis(60);
-/// However large the fleet, nobody sees numbers older than this without waiting for new ones.
+/// Maximum age of the numbers shown, whatever the size of the fleet.
 const OLD: Duration = Duration::from_mins(2);
-/// Counting takes at most one part in this many of a core.
+/// Counting uses at most one part in this many of a core.
 const REST: u32 = 10;
-/// Changes shown.
-const CHANGES_MAX: u32 = 8;
-/// Changes under way that are looked at: those that are shown, and how many more there are.
-const UNDER_WAY_MAX: u32 = 100;
-/// Failed deployments looked at for what they have in common.
+/// Rollouts shown.
+const ROLLOUTS_MAX: u32 = 8;
+/// Rollouts in progress that are read: those shown, and the number of further ones.
+const IN_PROGRESS_MAX: u32 = 100;
+/// Failed deployments read to group them by cause.
 const FAILED_MAX: u32 = 200;
-/// Silent places named one by one.
+/// Offline places named one by one.
 const SILENT_MAX: u32 = 6;
 /// Hours of the trend.
 pub const HOURS: usize = 24;
 const HOUR: Duration = Duration::from_hours(1);
 
-/// The fleet as it was at one moment.
+/// The fleet at one moment.
 #[derive(Debug, Clone)]
 pub struct Overview {
     pub at: Timestamp,
     pub devices: BTreeMap<DeviceState, u64>,
     pub summary: Summary,
-    /// Changes some device is still at, newest first, and how many more there are.
-    pub under_way: Vec<Told>,
-    pub under_way_more: u64,
-    /// The newest changes that are over.
-    pub changes: Vec<Told>,
-    /// What devices have still to be rid of, and what they are rid of.
+    /// Rollouts in progress, newest first, and the number of further ones.
+    pub in_progress: Vec<RolloutWithDevice>,
+    pub in_progress_more: u64,
+    /// The newest completed rollouts.
+    pub rollouts: Vec<RolloutWithDevice>,
+    /// Removals in progress and completed removals.
     pub removing: u64,
     pub removed: u64,
     pub failures: Vec<Failure>,
-    pub silent: Vec<Silent>,
+    pub offline: Vec<Offline>,
     /// Oldest hour first.
     pub trend: Vec<Hour>,
     /// By application id.
     pub names: HashMap<String, String>,
-    /// Deployments by application, version and how far they are.
+    /// Deployments by application, version and state.
     pub uses: BTreeMap<String, BTreeMap<String, Counts>>,
     newest: i64,
     took: Duration,
@@ -76,20 +77,20 @@ impl Overview {
         all
     }
 
-    /// How far deployments are: those of an application, or of one version of it, or all of them.
+    /// Deployments by state: of an application, of one version, or all.
     pub fn counts(&self, application: Option<&str>, version: Option<&str>) -> Counts {
         let Some(application) = application else { return self.summary.deployments.clone() };
         let versions = self.uses.get(application).into_iter().flatten();
         let asked = versions.filter(|(name, _)| version.is_none_or(|wanted| wanted == **name));
         let mut sum = Counts::default();
-        for (convergence, count) in asked.flat_map(|(_, counts)| &counts.0) {
-            *sum.0.entry(*convergence).or_default() += count;
+        for (deployment_state, count) in asked.flat_map(|(_, counts)| &counts.0) {
+            *sum.0.entry(*deployment_state).or_default() += count;
         }
         sum
     }
 }
 
-/// Deployments that failed in the same way.
+/// Deployments that failed with the same cause.
 #[derive(Debug, Clone)]
 pub struct Failure {
     pub application: String,
@@ -97,91 +98,91 @@ pub struct Failure {
     pub code: String,
     pub source: String,
     pub message: String,
-    /// What to do about it.
+    /// The next action.
     pub next: Option<String>,
     /// Deployment, client and device of the first few.
     pub places: Vec<(String, String, String)>,
     pub count: u64,
-    /// Of those, how many are at it again just now.
+    /// How many of them are retrying now.
     pub trying: u64,
     pub since: Timestamp,
 }
 
-/// Devices of one site nobody hears of.
+/// Offline devices of one site.
 #[derive(Debug, Clone)]
-pub struct Silent {
+pub struct Offline {
     pub site: Option<String>,
     pub count: u64,
-    /// When the last of them was heard of.
+    /// When the last of them was seen.
     pub since: Option<Timestamp>,
 }
 
-/// What happened in one hour.
+/// Events of one hour.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Hour {
     pub begins: Timestamp,
     pub installed: u64,
     pub failed: u64,
     pub removed: u64,
-    pub silent: u64,
+    pub offline: u64,
     pub back: u64,
 }
 
-/// The last overview that was made, and how far large changes were when they were last counted.
+/// The last overview, and the last counts of large rollouts.
 #[derive(Debug, Default)]
-pub struct Board {
+pub struct OverviewCache {
     last: Mutex<Option<Arc<Overview>>>,
     turn: Turn<()>,
-    changes: Mutex<HashMap<Uuid, Counted>>,
+    rollouts: Mutex<HashMap<Uuid, CachedCounts>>,
 }
 
 #[derive(Debug, Clone)]
-struct Counted {
-    /// The newest event when counting began: until there is another, nothing can have changed.
+struct CachedCounts {
+    /// The newest event when counting began: until a newer one, nothing can have changed.
     newest: i64,
     at: Instant,
     took: Duration,
     counts: Counts,
 }
 
-impl Counted {
+impl CachedCounts {
     fn holds(&self, newest: i64, targets: usize) -> bool {
         let age = self.at.elapsed();
-        (self.newest == newest && age < OLD) || (targets > LARGE_CHANGE && age < self.took * REST)
+        (self.newest == newest && age < OLD) || (targets > LARGE_ROLLOUT && age < self.took * REST)
     }
 }
 
-/// A change with more targets than this is not counted anew for every event.
-const LARGE_CHANGE: usize = 2_000;
-/// A change with fewer is counted sooner than looked up.
-const SMALL_CHANGE: usize = 20;
-/// Changes whose counts are kept: some pages of them.
-const CHANGES_KEPT: usize = 256;
+/// A rollout with more targets is not recounted for every event.
+const LARGE_ROLLOUT: usize = 2_000;
+/// A rollout with fewer targets is counted faster than looked up.
+const SMALL_ROLLOUT: usize = 20;
+/// Rollouts whose counts are cached: a few pages.
+const ROLLOUTS_KEPT: usize = 256;
 
-/// How far the deployments of a change are.
-pub(crate) async fn change_counts(state: &ServerState, change: Uuid, targets: usize) -> AppResult<Counts> {
-    // Before counting: what happens meanwhile is counted again.
+/// Deployments of a rollout by state.
+pub(crate) async fn rollout_counts(state: &ServerState, rollout: Uuid, targets: usize) -> AppResult<Counts> {
+    // Before counting: events during the count trigger a recount.
     let newest = *state.store.events_newest().borrow();
-    if targets > SMALL_CHANGE
-        && let Some(known) = state.board.changes.lock().get(&change)
+    if targets > SMALL_ROLLOUT
+        && let Some(known) = state.board.rollouts.lock().get(&rollout)
         && known.holds(newest, targets)
     {
         return Ok(known.counts.clone());
     }
     let begun = Instant::now();
-    let counts = summary::counts(state.store.change_summary(change, state.silent_since()).await?);
-    if targets > SMALL_CHANGE {
-        let mut kept = state.board.changes.lock();
-        if kept.len() >= CHANGES_KEPT {
+    let counts = summary::counts(state.store.rollout_summary(rollout, state.offline_before()).await?);
+    if targets > SMALL_ROLLOUT {
+        let mut kept = state.board.rollouts.lock();
+        if kept.len() >= ROLLOUTS_KEPT {
             kept.clear();
         }
-        let counted = Counted { newest, at: Instant::now(), took: begun.elapsed(), counts: counts.clone() };
-        kept.insert(change, counted);
+        let counted = CachedCounts { newest, at: Instant::now(), took: begun.elapsed(), counts: counts.clone() };
+        kept.insert(rollout, counted);
     }
     Ok(counts)
 }
 
-/// As fresh as it can be had without waiting long.
+/// As fresh as possible without a long wait.
 pub async fn get(state: &ServerState) -> AppResult<Arc<Overview>> {
     let newest = *state.store.events_newest().borrow();
     let known = state.board.last.lock().clone();
@@ -196,7 +197,7 @@ pub async fn get(state: &ServerState) -> AppResult<Arc<Overview>> {
         }
     }
     let _turn = state.board.turn.lock().await;
-    // Somebody else may just have made it.
+    // Another request may have just computed it.
     let known = state.board.last.lock().clone();
     match known.filter(|known| known.newest >= newest && state.now().since(known.at) < OLD) {
         Some(known) => Ok(known),
@@ -204,7 +205,7 @@ pub async fn get(state: &ServerState) -> AppResult<Arc<Overview>> {
     }
 }
 
-/// Counts in the background, one at a time and with rests.
+/// Counts in the background, one at a time and with pauses.
 fn refresh_later(state: &ServerState, known: &Overview) {
     if state.now().since(known.at) < known.took * REST {
         return;
@@ -221,30 +222,30 @@ fn refresh_later(state: &ServerState, known: &Overview) {
 async fn make(state: &ServerState) -> AppResult<Arc<Overview>> {
     let begun = Instant::now();
     let newest = *state.store.events_newest().borrow();
-    let (now, silent_since) = (state.now(), state.silent_since());
-    let search = DeviceSearch { silent_since, ..DeviceSearch::default() };
-    let (under_way, not_over) = under_way(state, silent_since).await?;
+    let (now, offline_before) = (state.now(), state.offline_before());
+    let search = DeviceSearch { offline_before, ..DeviceSearch::default() };
+    let (in_progress, not_over) = in_progress(state, offline_before).await?;
     let mut recent = Vec::new();
-    let newest_changes = Paging { limit: Some(CHANGES_MAX * 2), after: None };
-    for told in changes::list_wanted(state, &Wanted::default(), &newest_changes).await?.items {
-        if !not_over.contains(&told.change.id) && recent.len() < CHANGES_MAX as usize {
+    let newest_rollouts = Paging { limit: Some(ROLLOUTS_MAX * 2), after: None };
+    for told in rollouts::list_filtered_rollouts(state, &RolloutFilter::default(), &newest_rollouts).await?.items {
+        if !not_over.contains(&told.rollout.id) && recent.len() < ROLLOUTS_MAX as usize {
             recent.push(told);
         }
     }
-    let removals = state.store.removal_counts(silent_since).await?;
-    let removed = removals.get(&Convergence::Converged).copied().unwrap_or_default();
-    let silent = state.store.silent_places(silent_since, SILENT_MAX).await?;
+    let removals = state.store.removal_counts(offline_before).await?;
+    let removed = removals.get(&DeploymentState::UpToDate).copied().unwrap_or_default();
+    let offline = state.store.offline_sites(offline_before, SILENT_MAX).await?;
     let overview = Arc::new(Overview {
         at: now,
         devices: state.store.devices_counted(&search).await?,
         summary: summary::get(state).await?,
-        under_way_more: not_over.len().saturating_sub(CHANGES_MAX as usize) as u64,
-        under_way,
-        changes: recent,
+        in_progress_more: not_over.len().saturating_sub(ROLLOUTS_MAX as usize) as u64,
+        in_progress,
+        rollouts: recent,
         removing: removals.values().sum::<u64>() - removed,
         removed,
         failures: failures(state).await?,
-        silent: silent.into_iter().map(silent_to_shown).collect(),
+        offline: offline.into_iter().map(offline_to_shown).collect(),
         trend: trend(state, now).await?,
         names: applications::names(state).await?,
         uses: uses(state).await?,
@@ -255,45 +256,51 @@ async fn make(state: &ServerState) -> AppResult<Arc<Overview>> {
     Ok(overview)
 }
 
-/// Those that are shown, and the ids of all.
-async fn under_way(state: &ServerState, silent_since: Timestamp) -> AppResult<(Vec<Told>, Vec<String>)> {
-    let ids = state.store.changes_under_way(silent_since, UNDER_WAY_MAX).await?;
+/// Those shown, and the ids of all.
+async fn in_progress(
+    state: &ServerState,
+    offline_before: Timestamp,
+) -> AppResult<(Vec<RolloutWithDevice>, Vec<String>)> {
+    let ids = state.store.rollouts_in_progress(offline_before, IN_PROGRESS_MAX).await?;
     let ids: Vec<String> = ids.iter().map(Uuid::to_string).collect();
     let mut found = Vec::new();
-    for id in ids.iter().take(CHANGES_MAX as usize) {
-        // One that was forgotten while a device was still at it.
-        match changes::told(state, id).await {
+    for id in ids.iter().take(ROLLOUTS_MAX as usize) {
+        // Deleted while a device was still updating.
+        match rollouts::told(state, id).await {
             Ok(told) => found.push(told),
             Err(AppError::Refused { code: Code::NotFound, .. }) => {}
             Err(error) => return Err(error),
         }
     }
-    found.sort_by(|one, other| other.change.created_at.cmp(&one.change.created_at));
+    found.sort_by(|one, other| other.rollout.created_at.cmp(&one.rollout.created_at));
     Ok((found, ids))
 }
 
 async fn uses(state: &ServerState) -> AppResult<BTreeMap<String, BTreeMap<String, Counts>>> {
-    let counted = state.store.deployment_counts(state.silent_since()).await?;
+    let counted = state.store.deployment_counts(state.offline_before()).await?;
     let versions = |versions: BTreeMap<String, _>| {
         versions.into_iter().map(|(version, counts)| (version, summary::counts(counts))).collect()
     };
     Ok(counted.into_iter().map(|(application, of)| (application, versions(of))).collect())
 }
 
-fn silent_to_shown(place: SilentPlace) -> Silent {
-    let SilentPlace { site, devices, seen_at } = place;
-    Silent { site, count: devices, since: seen_at }
+fn offline_to_shown(place: OfflineSite) -> Offline {
+    let OfflineSite { site, devices, seen_at } = place;
+    Offline { site, count: devices, since: seen_at }
 }
 
 async fn failures(state: &ServerState) -> AppResult<Vec<Failure>> {
-    let filter =
-        DeploymentFilter { convergence: Some(Convergence::Failed), with_absent: true, ..DeploymentFilter::default() };
-    let views = state.store.deployments_page(&filter, state.silent_since(), None, FAILED_MAX).await?;
+    let filter = DeploymentFilter {
+        deployment_state: Some(DeploymentState::Failed),
+        with_absent: true,
+        ..DeploymentFilter::default()
+    };
+    let views = state.store.deployments_page(&filter, state.offline_before(), None, FAILED_MAX).await?;
     let mut found: Vec<Failure> = Vec::new();
     for view in views {
         let Some(reported) = view.reported else { continue };
-        let trying = reported.tries_again().is_some();
-        // What it failed with stands while it tries again.
+        let trying = reported.retried_failure().is_some();
+        // The failure stays until a retry succeeds.
         let (body, since) = match reported.failed {
             Some(failed) => (failed.body, failed.received_at),
             None => (reported.body, reported.received_at),
@@ -336,12 +343,12 @@ async fn failures(state: &ServerState) -> AppResult<Vec<Failure>> {
     Ok(found)
 }
 
-/// Places named with one failure.
+/// Places named per failure.
 const PLACES_MAX: usize = 3;
 
 async fn trend(state: &ServerState, now: Timestamp) -> AppResult<Vec<Hour>> {
     let hour = i64::try_from(HOUR.as_micros()).unwrap_or(i64::MAX);
-    // Whole hours, the present one included.
+    // Whole hours, including the current one.
     let ends = Timestamp((now.0.div_euclid(hour) + 1) * hour);
     let begins = ends.minus(HOUR * HOURS as u32);
     let mut hours: Vec<Hour> =
@@ -352,8 +359,8 @@ async fn trend(state: &ServerState, now: Timestamp) -> AppResult<Vec<Hour>> {
             "deployment.installed" => hour.installed += slot.count,
             "deployment.failed" => hour.failed += slot.count,
             "deployment.removed" => hour.removed += slot.count,
-            "client.silent" => hour.silent += slot.count,
-            "client.back" => hour.back += slot.count,
+            "client.offline" => hour.offline += slot.count,
+            "client.online" => hour.back += slot.count,
             _ => {}
         }
     }

@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use margrave_api::page::{LIMIT_DEFAULT, LIMIT_MAX, Page};
 
-/// Which page; `after` is the `next` of the page before.
+/// Which page; `after` is the `next` of the previous page.
 #[derive(Debug, Clone, Default, serde::Deserialize, utoipa::IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
@@ -13,7 +13,7 @@ pub struct Paging {
     /// Items per page: 1 to 1000, 100 unless given.
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
-    /// `next` of the page before.
+    /// `next` of the previous page.
     pub after: Option<String>,
 }
 
@@ -25,7 +25,7 @@ impl Paging {
         }
     }
 
-    /// The key the page starts after. `K` must read back what it prints.
+    /// The key that the page starts after. `K` must parse what it prints.
     pub fn after<K: std::str::FromStr>(&self) -> AppResult<Option<K>> {
         let Some(cursor) = &self.after else { return Ok(None) };
         let key = URL_SAFE_NO_PAD
@@ -33,11 +33,11 @@ impl Paging {
             .ok()
             .and_then(|bytes| String::from_utf8(bytes).ok())
             .and_then(|text| text.parse().ok());
-        key.map(Some).ok_or_else(|| AppError::invalid("after", "give the `next` of the page before, unchanged"))
+        key.map(Some).ok_or_else(|| AppError::invalid("after", "use the `next` of the previous page, unchanged"))
     }
 }
 
-/// Makes a page of `rows`, of which one more than `limit` was asked for to see whether there is another page.
+/// Builds a page from `rows`, which contain one more than `limit` if there is another page.
 pub fn page<R, T>(mut rows: Vec<R>, limit: u32, key: impl Fn(&R) -> String, convert: impl FnMut(R) -> T) -> Page<T> {
     let limit = limit as usize;
     let more = rows.len() > limit;
@@ -46,12 +46,12 @@ pub fn page<R, T>(mut rows: Vec<R>, limit: u32, key: impl Fn(&R) -> String, conv
     Page { items: rows.into_iter().map(convert).collect(), next }
 }
 
-/// The `next` that leads behind a key.
+/// The cursor after a key.
 pub fn cursor(key: &str) -> String {
     URL_SAFE_NO_PAD.encode(key)
 }
 
-/// A short list that is always whole.
+/// A short list that is never split into pages.
 pub fn whole<T>(items: Vec<T>) -> Page<T> {
     Page { items, next: None }
 }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_of_a_page_leads_to_the_rest() {
+    fn the_cursor_of_a_page_leads_to_the_next_page() {
         let first = page(vec![1, 2, 3], 2, ToString::to_string, |row| row);
         assert_eq!(first.items, [1, 2]);
         let paging = Paging { limit: None, after: first.next };
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_that_is_not_ours_is_refused() {
+    fn rejects_an_invalid_cursor() {
         let paging = Paging { limit: None, after: Some("%%%".to_owned()) };
         assert!(paging.after::<i32>().is_err());
         let paging = Paging { limit: None, after: Some(URL_SAFE_NO_PAD.encode("press")) };
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_outside_its_bounds_is_refused() {
+    fn rejects_a_limit_out_of_range() {
         for limit in [0, LIMIT_MAX + 1] {
             assert!(Paging { limit: Some(limit), after: None }.limit().is_err());
         }

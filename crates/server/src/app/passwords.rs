@@ -1,13 +1,13 @@
-//! Names and passwords: how the local admin signs in, and how a password comes to be another.
+//! Passwords: sign-in of the local admin, and password changes.
 //!
-//! What is learnt by trying is nothing: a name nobody has costs the same work as one somebody has, and is refused in the same
-//! words. How often can be tried is bounded per name and per place, and what trying costs is bounded in all.
+//! Guessing reveals nothing: an unknown name costs the same work as a known one and gets the same error. Attempts are
+//! limited per name and per address, and their total cost is bounded.
 
 mod hashing;
-mod pace;
+mod rate_limit;
 
 pub use hashing::Hashing;
-pub use pace::Pace;
+pub use rate_limit::PasswordRateLimit;
 
 use super::access::Caller;
 use super::error::{AppError, AppResult, Code};
@@ -21,24 +21,24 @@ use margrave_store::{Operator, SessionOwner};
 use secrecy::{ExposeSecret as _, SecretString};
 use std::time::Duration;
 
-/// The operator every server has.
+/// The operator that every server has.
 pub const ADMIN: &str = "admin";
-/// Long enough that nobody gets there by trying at the pace that is allowed; a few words are as good as signs.
+/// Long enough to resist guessing at the allowed rate; a few words are as good as special characters.
 pub const PASSWORD_CHARS_MIN: usize = 12;
-/// A sentence fits; what is longer is some other file.
+/// Enough for a sentence; longer input is not a password.
 pub const PASSWORD_CHARS_MAX: usize = 200;
 
-/// What became of an attempt.
+/// The outcome of an attempt.
 #[derive(Debug)]
 pub enum Attempt<T> {
     Granted(T),
-    /// The name or the password; nobody is told which.
+    /// The name or the password is wrong; the answer does not say which.
     Wrong,
-    /// Too many were wrong; the next may come after this.
+    /// Too many failures; the next attempt is allowed after this time.
     Later(Duration),
 }
 
-/// Opens a session for whoever knows the password; gives what the cookie shall hold.
+/// Opens a session if the password is correct; returns the cookie value.
 pub async fn sign_in(
     state: &ServerState,
     name: &str,
@@ -57,7 +57,7 @@ pub async fn sign_in(
     }
 }
 
-/// Changes the password of whoever is signed in; their other sessions end. Gives how many.
+/// Changes the password of the signed-in operator and ends their other sessions. Returns the number of ended sessions.
 pub async fn change_own(
     state: &ServerState,
     visitor: &Visitor,
@@ -72,7 +72,7 @@ pub async fn change_own(
     };
     good(name, &new)?;
     if old.expose_secret() == new.expose_secret() {
-        return Err(AppError::invalid("password", "choose another password than the present one"));
+        return Err(AppError::invalid("password", "use a password other than the current one"));
     }
     match check(state, name, old, origin).await? {
         Attempt::Granted(_) => {}
@@ -83,7 +83,7 @@ pub async fn change_own(
     Ok(Attempt::Granted(set.sessions_ended))
 }
 
-/// Sets the password of an operator, for one who holds a token; all sessions of that operator end.
+/// Sets the password of an operator, for a caller with a token; ends all sessions of that operator.
 pub async fn set(
     state: &ServerState,
     caller: &Caller,
@@ -92,7 +92,7 @@ pub async fn set(
 ) -> AppResult<wire::PasswordSet> {
     let new = SecretString::from(body.password);
     good(name, &new)?;
-    write(state, &caller.actor(body.reason), name, new, None).await
+    write(state, &caller.actor(body.comment), name, new, None).await
 }
 
 pub async fn operators(state: &ServerState) -> AppResult<Page<wire::Operator>> {
@@ -104,20 +104,20 @@ pub async fn operators(state: &ServerState) -> AppResult<Page<wire::Operator>> {
     Ok(whole(state.store.operators().await?.into_iter().map(shown).collect()))
 }
 
-/// Whether it will do as a password; no rules beyond its length, since rules make passwords alike.
+/// Checks a new password; no rules beyond its length, because rules make passwords alike.
 pub fn good(name: &str, password: &SecretString) -> AppResult<()> {
     let text = password.expose_secret();
     let length = text.chars().count();
     if !(PASSWORD_CHARS_MIN..=PASSWORD_CHARS_MAX).contains(&length) {
-        let message = format!("write {PASSWORD_CHARS_MIN} to {PASSWORD_CHARS_MAX} characters; a few words will do");
+        let message = format!("write {PASSWORD_CHARS_MIN} to {PASSWORD_CHARS_MAX} characters; a few words are enough");
         return Err(AppError::invalid("password", message));
     }
     if text.chars().any(char::is_control) {
-        return Err(AppError::invalid("password", "leave out line breaks and other signs that cannot be seen"));
+        return Err(AppError::invalid("password", "remove line breaks and other invisible characters"));
     }
     let alike = text.chars().collect::<std::collections::BTreeSet<_>>().len() < 4;
     if alike || (!name.is_empty() && text.to_lowercase().replace(&name.to_lowercase(), "").chars().count() < 4) {
-        return Err(AppError::invalid("password", "this one is guessed at once; a few words will do"));
+        return Err(AppError::invalid("password", "this password is too easy to guess; use a few words"));
     }
     Ok(())
 }
@@ -134,21 +134,21 @@ async fn write(
     state.store.operator_find(&name).await?.ok_or_else(missing)?;
     let hash = state.hashing.hash(new).await?;
     let ended = state.store.operator_password(actor, &name, &hash, keep, state.now()).await?.ok_or_else(missing)?;
-    // Whoever guessed at the old one may have used up the attempts.
+    // Someone guessing the old password may have used up the attempts.
     state.pace.forgive(&name);
-    forget_first(state, &name);
-    tracing::info!(operator = %name, sessions = ended, "a password was set");
+    delete_initial_password_file(state, &name);
+    tracing::info!(operator = %name, sessions = ended, "password set");
     Ok(wire::PasswordSet { name, sessions_ended: ended })
 }
 
-/// Whether the first password is still the one in the file: it is there for as long as nobody has changed it.
+/// Whether the initial password still applies: its file exists until the password is changed.
 pub async fn is_first(state: &ServerState) -> bool {
     let path = state.config.data_dir.join(crate::run::ADMIN_PASSWORD_FILE);
     tokio::fs::try_exists(path).await.unwrap_or_default()
 }
 
-/// The file with the first password is of no use any more.
-fn forget_first(state: &ServerState, name: &str) {
+/// Deletes the file with the initial password, which is no longer valid.
+fn delete_initial_password_file(state: &ServerState, name: &str) {
     if name != ADMIN {
         return;
     }
@@ -158,12 +158,12 @@ fn forget_first(state: &ServerState, name: &str) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
         Err(error) => {
             let error: &dyn std::error::Error = &error;
-            tracing::warn!(error, path = %path.display(), "the file with the first password, no longer valid, stays");
+            tracing::warn!(error, path = %path.display(), "cannot delete the old initial password file");
         }
     }
 }
 
-/// Compares, at the pace that is allowed.
+/// Compares, within the rate limit.
 async fn check(
     state: &ServerState,
     name: &str,
@@ -176,7 +176,7 @@ async fn check(
     }
     let known = state.store.operator_find(&name).await?;
     let hash = known.as_ref().map(|known| known.password_hash.clone());
-    // Nobody's password is this long, and hashing a whole book is work.
+    // No password is this long, and hashing long input is expensive.
     let fits = password.expose_secret().len() <= PASSWORD_CHARS_MAX * 4;
     let password = if fits { password } else { SecretString::from("") };
     let right = state.hashing.verify(password, hash).await? && fits;
@@ -192,22 +192,22 @@ async fn check(
     }
 }
 
-/// Keeps what went wrong, within bounds. A name nobody has is not written down: it may be a password in the wrong field.
+/// Records the failure, within limits. An unknown name is not recorded: it may be a password in the wrong field.
 async fn record(state: &ServerState, name: &str, origin: &Origin) -> AppResult<()> {
     let Some(unrecorded) = state.pace.record(state.now()) else { return Ok(()) };
     let known = state.store.operators().await?.iter().any(|operator| operator.name == name);
     let subject = if known { format!("operator/{name}") } else { "operator".to_owned() };
-    let actor = Actor { name: "anonymous".to_owned(), reason: None, request_id: origin.request_id.clone() };
+    let actor = Actor { name: "anonymous".to_owned(), comment: None, request_id: origin.request_id.clone() };
     let mut after = serde_json::json!({ "address": origin.address });
     if unrecorded > 0 {
         after["unrecorded"] = unrecorded.into();
     }
     state.store.audit_append(&actor, "session.refuse", &subject, Some(after), state.now()).await?;
-    tracing::warn!(address = %origin.address, known, "a sign-in was refused");
+    tracing::warn!(address = %origin.address, known, "sign-in refused");
     Ok(())
 }
 
-/// Names are the same in small letters and in capitals, as telephones write them.
+/// Names are case-insensitive, because phones capitalize them.
 fn key(name: &str) -> String {
     name.trim().to_lowercase()
 }
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_is_long_and_not_guessed_at_once() {
+    fn requires_long_passwords_that_are_hard_to_guess() {
         for (password, fits) in [
             ("three small words", true),
             ("Grüße aus Graz", true),

@@ -1,4 +1,4 @@
-//! A stretch of time as people write it: days, minutes or instants, in UTC unless they say otherwise.
+//! Periods as people write them: days, minutes or instants, in UTC unless given otherwise.
 
 use super::error::{AppError, AppResult, Code};
 use jiff::civil::{Date, DateTime};
@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use margrave_api::problem::FieldProblem;
 use margrave_core::time::Timestamp;
 
-/// A stretch of time; an end that is not given is open.
+/// A period; an end that is not given is open.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Period {
     /// Not older than this.
@@ -15,7 +15,7 @@ pub struct Period {
     pub until: Option<Timestamp>,
 }
 
-/// What was written for one end, and in which field.
+/// The input for one end, and its field.
 #[derive(Debug, Clone, Copy)]
 pub struct End<'a> {
     pub field: &'a str,
@@ -23,7 +23,7 @@ pub struct End<'a> {
 }
 
 impl Period {
-    /// A day as the end is part of the stretch.
+    /// A day as the end is included in the period.
     pub fn read(since: End<'_>, until: End<'_>) -> AppResult<Self> {
         let mut errors = Vec::new();
         let mut take = |end: End<'_>, last: bool| {
@@ -54,7 +54,7 @@ fn instant(text: &str, last: bool) -> Option<Timestamp> {
         return Some(Timestamp(at.as_microsecond()));
     }
     let at = match text.parse::<Date>() {
-        // A date reads times as well, and leaves them out.
+        // The date parser also accepts times and ignores them.
         Ok(day) if text.len() == "2026-09-21".len() => {
             let day = if last { day.tomorrow().ok()? } else { day };
             day.to_datetime(jiff::civil::Time::midnight())
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_is_whole_whichever_end_it_is() {
+    fn a_day_is_included_as_start_and_as_end() {
         let day = (Some("2026-09-21T00:00:00Z".to_owned()), Some("2026-09-22T00:00:00Z".to_owned()));
         assert_eq!(read("2026-09-21", "2026-09-21"), Ok(day));
         assert_eq!(read("", ""), Ok((None, None)));
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_named_by_its_field() {
+    fn names_the_field_of_an_invalid_time() {
         let errors = read("yesterday", "2026-13-01").unwrap_err();
         let fields: Vec<&str> = errors.iter().map(|(field, _)| field.as_str()).collect();
         assert_eq!(fields, ["from", "until"]);

@@ -1,49 +1,49 @@
-//! What devices do by themselves, as operators are asked about it and told of it.
+//! Deployment policies, as pages offer and show them.
 
 use super::deployments;
 use super::drafts::{Draft, Kind};
 use super::error::{AppError, AppResult};
 use crate::state::ServerState;
-use margrave_api::policies::PolicyWish;
-use margrave_core::policy::{Drift, OnFailure, OnRemoval, Policy, UnknownWord, Wish};
+use margrave_api::policies::PolicyPatch;
+use margrave_core::policy::{Drift, OnFailure, OnRemoval, Policy, PolicyUpdate, UnknownValue};
 
-const DRIFT: &str = "when it is changed by hand";
-const ON_FAILURE: &str = "when it fails";
-const ON_REMOVAL: &str = "when it is removed";
+const DRIFT: &str = "drift";
+const ON_FAILURE: &str = "on failure";
+const ON_REMOVAL: &str = "on removal";
 
-/// One of the things that can be chosen, with everything needed to ask for it.
+/// One policy, with everything needed to render its form field.
 #[derive(Debug, Clone)]
-pub struct Choice {
-    /// As the API calls it.
+pub struct PolicyField {
+    /// Field name in the API.
     pub name: &'static str,
     pub question: &'static str,
     pub hint: &'static str,
-    pub options: Vec<Meaning>,
-    /// What the draft asks for; none leaves it as it is.
-    pub wanted: Option<Meaning>,
-    /// What it is now, or for something new if nothing is asked for; none where each device may have another.
-    pub present: Option<Meaning>,
-    /// There is nothing yet that could be left as it is.
+    pub options: Vec<PolicyOption>,
+    /// The value set by the draft; none leaves the policy unchanged.
+    pub wanted: Option<PolicyOption>,
+    /// The current value, or the default for a new deployment; none if deployments may differ.
+    pub present: Option<PolicyOption>,
+    /// A new deployment, which has no current value to keep.
     pub is_new: bool,
 }
 
-impl Choice {
-    /// Whether this is what stands in the form.
-    pub fn stands(&self, option: &Meaning) -> bool {
+impl PolicyField {
+    /// Whether this option is selected in the form.
+    pub fn stands(&self, option: &PolicyOption) -> bool {
         let beginning = self.present.filter(|_| self.is_new);
         self.wanted.or(beginning) == Some(*option)
     }
 }
 
-/// One of them as it is, or as it would be.
+/// One policy for display, current or reviewed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     pub question: &'static str,
-    /// None where each device may have another.
+    /// None if deployments may differ.
     pub meaning: Option<&'static str>,
-    /// Somebody has just chosen it.
+    /// The draft sets it.
     pub chosen: bool,
-    /// How it compares with what is there.
+    /// Comparison with the current value.
     pub note: Option<String>,
 }
 
@@ -53,32 +53,32 @@ impl From<(&'static str, &'static str)> for Rule {
     }
 }
 
-impl From<Choice> for Rule {
-    fn from(choice: Choice) -> Self {
-        let Choice { question, wanted, present, is_new, .. } = choice;
+impl From<PolicyField> for Rule {
+    fn from(choice: PolicyField) -> Self {
+        let PolicyField { question, wanted, present, is_new, .. } = choice;
         let meaning = wanted.or(present).map(|meaning| meaning.text);
         let note = match (wanted, present.filter(|_| !is_new)) {
             (Some(_), Some(present)) => Some(format!("instead of: {}", present.text)),
-            (None, Some(_)) => Some("as it is now".to_owned()),
+            (None, Some(_)) => Some("unchanged".to_owned()),
             (_, None) => None,
         };
         Self { question, meaning, chosen: wanted.is_some(), note }
     }
 }
 
-/// One way to go about it.
+/// One option of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Meaning {
-    /// As the API writes it.
+pub struct PolicyOption {
+    /// Value in the API.
     pub word: &'static str,
-    /// In words for people.
+    /// Text on pages.
     pub text: &'static str,
     pub is_default: bool,
 }
 
 macro_rules! meaning {
     ($($name:ident),*) => {
-        $(impl From<$name> for Meaning {
+        $(impl From<$name> for PolicyOption {
             fn from(chosen: $name) -> Self {
                 Self { word: chosen.as_str(), text: chosen.meaning(), is_default: chosen == $name::default() }
             }
@@ -87,14 +87,14 @@ macro_rules! meaning {
 }
 meaning!(Drift, OnFailure, OnRemoval);
 
-fn choice<T: Copy + Into<Meaning>>(
+fn choice<T: Copy + Into<PolicyOption>>(
     (name, question, hint): (&'static str, &'static str, &'static str),
     all: &[T],
     wanted: Option<T>,
     present: Option<T>,
     is_new: bool,
-) -> Choice {
-    Choice {
+) -> PolicyField {
+    PolicyField {
         name,
         question,
         hint,
@@ -105,13 +105,13 @@ fn choice<T: Copy + Into<Meaning>>(
     }
 }
 
-/// What a draft asks for, beside what is there; see [`before`].
-pub fn choices(draft: &Draft, present: Option<Policy>) -> [Choice; 3] {
-    let Wish { drift, on_failure, on_removal, attempt: _ } = draft.policy.into();
+/// The policies of a draft, with the current ones; see [`before`].
+pub fn choices(draft: &Draft, present: Option<Policy>) -> [PolicyField; 3] {
+    let PolicyUpdate { drift, on_failure, on_removal, attempt: _ } = draft.policy.into();
     let is_new = draft.kind == Kind::Create;
     [
         choice(
-            ("drift", DRIFT, "Somebody at the device stops, removes or changes what runs."),
+            ("drift", DRIFT, "Applies when workloads are stopped, removed or changed on the device."),
             Drift::ALL,
             drift,
             present.map(|policy| policy.drift),
@@ -121,7 +121,7 @@ pub fn choices(draft: &Draft, present: Option<Policy>) -> [Choice; 3] {
             (
                 "onFailure",
                 ON_FAILURE,
-                "A part of it cannot be installed or started. Where nothing ran before, going back means trying again.",
+                "Applies when a component cannot be installed or started. Without a previous revision, a rollback means a retry.",
             ),
             OnFailure::ALL,
             on_failure,
@@ -129,7 +129,7 @@ pub fn choices(draft: &Draft, present: Option<Policy>) -> [Choice; 3] {
             is_new,
         ),
         choice(
-            ("onRemoval", ON_REMOVAL, "Its volumes on the device. What was deleted cannot be brought back."),
+            ("onRemoval", ON_REMOVAL, "Applies to the volumes on the device. Deleted data cannot be restored."),
             OnRemoval::ALL,
             on_removal,
             present.map(|policy| policy.on_removal),
@@ -138,13 +138,13 @@ pub fn choices(draft: &Draft, present: Option<Policy>) -> [Choice; 3] {
     ]
 }
 
-/// What a deployment has, in words: what happens, and what the device does then.
+/// The policies of a deployment as name and text.
 pub fn shown(policy: Policy) -> [(&'static str, &'static str); 3] {
     let Policy { drift, on_failure, on_removal, attempt: _ } = policy;
     [(DRIFT, drift.meaning()), (ON_FAILURE, on_failure.meaning()), (ON_REMOVAL, on_removal.meaning())]
 }
 
-/// What is there before a draft: of a new deployment the default, of several deployments nothing that could be told.
+/// The policies before a draft: the default for a new deployment, none for several deployments.
 pub async fn before(state: &ServerState, draft: &Draft) -> AppResult<Option<Policy>> {
     match (draft.kind, draft.single()) {
         (Kind::Create, _) => Ok(Some(Policy::default())),
@@ -153,19 +153,19 @@ pub async fn before(state: &ServerState, draft: &Draft) -> AppResult<Option<Poli
     }
 }
 
-/// What was chosen, by the names of the API, without what is so already; empty leaves it as it is.
-pub fn read<'a>(word: impl Fn(&str) -> &'a str, present: Option<Policy>) -> AppResult<PolicyWish> {
+/// The submitted policies, by API name, without those that are already set; empty leaves a policy unchanged.
+pub fn read<'a>(word: impl Fn(&str) -> &'a str, present: Option<Policy>) -> AppResult<PolicyPatch> {
     let drift = one("drift", word("drift"), present.map(|policy| policy.drift))?;
     let on_failure = one("onFailure", word("onFailure"), present.map(|policy| policy.on_failure))?;
     let on_removal = one("onRemoval", word("onRemoval"), present.map(|policy| policy.on_removal))?;
-    Ok(PolicyWish {
+    Ok(PolicyPatch {
         drift: drift.map(Into::into),
         on_failure: on_failure.map(Into::into),
         on_removal: on_removal.map(Into::into),
     })
 }
 
-fn one<T: std::str::FromStr<Err = UnknownWord> + PartialEq>(
+fn one<T: std::str::FromStr<Err = UnknownValue> + PartialEq>(
     field: &str,
     word: &str,
     present: Option<T>,
@@ -173,7 +173,7 @@ fn one<T: std::str::FromStr<Err = UnknownWord> + PartialEq>(
     if word.is_empty() {
         return Ok(None);
     }
-    let wanted = word.parse().map_err(|error: UnknownWord| AppError::invalid(field, error.to_string()))?;
+    let wanted = word.parse().map_err(|error: UnknownValue| AppError::invalid(field, error.to_string()))?;
     Ok(Some(wanted).filter(|wanted| present.as_ref() != Some(wanted)))
 }
 
@@ -191,29 +191,30 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_asked_for() {
-        let held = Policy { on_failure: OnFailure::Hold, ..Policy::default() };
-        let wish = read(words("report", "hold"), Some(held)).unwrap();
-        assert_eq!(wish, PolicyWish { drift: Some(wire::Drift::Report), ..PolicyWish::default() });
+    fn reads_only_policies_that_differ() {
+        let held = Policy { on_failure: OnFailure::Stop, ..Policy::default() };
+        let wish = read(words("report", "stop"), Some(held)).unwrap();
+        assert_eq!(wish, PolicyPatch { drift: Some(wire::Drift::Report), ..PolicyPatch::default() });
         assert!(read(words("correct", "keep-partial"), Some(Policy::default())).unwrap().is_empty());
-        // Of several nobody knows what each has: what is chosen is asked for.
+        // The current policies of several deployments are unknown: submitted values are always set.
         let wish = read(words("correct", ""), None).unwrap();
-        assert_eq!(wish, PolicyWish { drift: Some(wire::Drift::Correct), ..PolicyWish::default() });
+        assert_eq!(wish, PolicyPatch { drift: Some(wire::Drift::Correct), ..PolicyPatch::default() });
     }
 
     #[test]
-    fn a_word_nobody_knows_is_refused_with_those_that_are_known() {
+    fn rejects_an_unknown_value_and_lists_the_valid_ones() {
         let error = read(words("", "panic"), None).unwrap_err();
         let AppError::Refused { errors, .. } = error else { panic!("{error:?}") };
         assert_eq!(errors[0].field, "onFailure");
-        assert_eq!(errors[0].message, "`panic` is not one of keep-partial, rollback, hold");
+        assert_eq!(errors[0].message, "`panic` is not one of keep-partial, rollback, stop");
     }
 
     #[test]
-    fn everything_that_can_be_chosen_is_told_apart() {
-        let told = |all: Vec<Meaning>| all.iter().map(|one| one.text).collect::<std::collections::HashSet<_>>().len();
-        assert_eq!(told(Drift::ALL.iter().copied().map(Meaning::from).collect()), 3);
-        assert_eq!(told(OnFailure::ALL.iter().copied().map(Meaning::from).collect()), 3);
-        assert_eq!(told(OnRemoval::ALL.iter().copied().map(Meaning::from).collect()), 2);
+    fn all_policy_options_have_distinct_texts() {
+        let told =
+            |all: Vec<PolicyOption>| all.iter().map(|one| one.text).collect::<std::collections::HashSet<_>>().len();
+        assert_eq!(told(Drift::ALL.iter().copied().map(PolicyOption::from).collect()), 3);
+        assert_eq!(told(OnFailure::ALL.iter().copied().map(PolicyOption::from).collect()), 3);
+        assert_eq!(told(OnRemoval::ALL.iter().copied().map(PolicyOption::from).collect()), 2);
     }
 }

@@ -1,4 +1,4 @@
-//! Desired state for a device that has not heard from this server yet, signed so that it can believe it.
+//! Desired state for a device that has not connected to this server yet, signed so that the device can verify it.
 
 use super::access::Caller;
 use super::clients::{self, client_id};
@@ -12,7 +12,7 @@ use margrave_api::preload as wire;
 use margrave_core::model::ClientState;
 use margrave_core::preload::{Artifact, Image, KIND, Statement, signed_bytes};
 
-/// What one file may name; a device runs far fewer components.
+/// Entries per list of one file; a device runs far fewer components.
 const LISTED_MAX: usize = 2_000;
 
 pub async fn create(
@@ -21,7 +21,7 @@ pub async fn create(
     id: &str,
     body: wire::CreatePreload,
 ) -> AppResult<wire::Preload> {
-    let wire::CreatePreload { manifest: expected, artifacts, images, reason } = body;
+    let wire::CreatePreload { manifest: expected, artifacts, images, comment: reason } = body;
     let id = client_id(id)?;
     let client = clients::find(state, &id).await?;
     let client = client.ok_or_else(|| AppError::not_found(format_args!("client `{id}`")))?;
@@ -33,7 +33,7 @@ pub async fn create(
     let stored = state.store.manifest(&id).await?;
     let (version, digest, bytes) = stored.ok_or_else(|| AppError::not_found(format_args!("manifest of `{id}`")))?;
     if expected.is_some_and(|expected| expected != digest.as_str()) {
-        let detail = format!("the desired state of `{id}` has changed meanwhile; gather its contents again");
+        let detail = format!("the desired state of `{id}` has changed in the meantime; collect its contents again");
         return Err(AppError::refused(Code::Conflict, detail));
     }
     let unreadable = || AppError::refused(Code::Invalid, format!("the manifest of `{id}` cannot be read"));

@@ -1,4 +1,4 @@
-//! Registries besides the server's own: kept with what they are asked with, checked, and used wherever something is fetched.
+//! External registries: stored with their credentials, checked, and used for every fetch.
 
 use super::access::Caller;
 use super::error::{AppError, AppResult, Code};
@@ -9,13 +9,13 @@ use margrave_api::page::Page;
 use margrave_api::problem::FieldProblem;
 use margrave_api::registries as wire;
 use margrave_core::registries::{CheckOutcome, RegistryCheck, SavedRegistry};
-use margrave_oci::client::Welcome;
+use margrave_oci::client::RegistryAccessResult;
 use margrave_oci::reference::{canonical_host, is_loopback_host, parse_host};
 use margrave_oci::{Connection, Credentials, Kind, OciError, Registry};
 use margrave_store::{LoginWrite, REGISTRIES_MAX, RegistryAccess, RegistryWrite, StoreError};
 use std::time::Duration;
 
-/// Somebody waits for the answer; a registry that takes longer is no use for imports either.
+/// A request waits for the answer; a slower registry is useless for imports as well.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(15);
 const USERNAME_CHARS_MAX: usize = 200;
 /// Long tokens of cloud registries have a few thousand characters.
@@ -32,12 +32,12 @@ pub async fn get(state: &ServerState, host: &str) -> AppResult<wire::SavedRegist
     find(state, host).await?.map(to_wire).ok_or_else(|| missing(host))
 }
 
-/// The registry of this name, if it is kept.
+/// The registry with this name, if stored.
 pub async fn find(state: &ServerState, host: &str) -> AppResult<Option<SavedRegistry>> {
     Ok(state.store.registry_get(&canonical_host(host)).await?)
 }
 
-/// Adds (`expected` none) or changes (`expected` some) a registry.
+/// Adds (`expected` none) or updates (`expected` some) a registry.
 pub async fn put(
     state: &ServerState,
     caller: &Caller,
@@ -54,16 +54,17 @@ pub async fn put(
     let (actor, now) = (caller.actor(reason), state.now());
     let store = match expected {
         None => caller.store(state, &to_wire(added(&write, actor.name.clone(), now))),
-        // What is changed is known only when it is read; a change to the same again does no harm.
+        // The previous state is known only after reading; repeating the same update is harmless.
         Some(_) => state.store.clone(),
     };
     match store.registry_put(&actor, &write, expected, now).await {
         Err(StoreError::Exists { what }) => Err(AppError::refused(
             Code::Exists,
-            format!("{what} is kept already; send its revision as `If-Match` to change it"),
+            format!("{what} already exists; send its revision as `If-Match` to change it"),
         )),
         Err(StoreError::TooMany { .. }) => {
-            let detail = format!("this server keeps {REGISTRIES_MAX} registries at most; remove one nobody needs");
+            let detail =
+                format!("this server supports at most {REGISTRIES_MAX} registries; remove one that is not needed");
             Err(AppError::refused(Code::Invalid, detail))
         }
         other => Ok(to_wire(other?)),
@@ -73,19 +74,19 @@ pub async fn put(
 fn added(write: &RegistryWrite, added_by: String, now: margrave_core::time::Timestamp) -> SavedRegistry {
     let username = match &write.login {
         LoginWrite::As { username, .. } => Some(username.clone()),
-        LoginWrite::Nobody | LoginWrite::Kept => None,
+        LoginWrite::Anonymous | LoginWrite::Kept => None,
     };
     let (host, ca, plain_http) = (write.host.clone(), write.ca.clone(), write.plain_http);
     SavedRegistry { host, username, ca, plain_http, added_by, added_at: now, revision: 1, last_check: None }
 }
 
-/// Everything that can be seen to be wrong before anything is asked.
+/// All problems that can be found without a request.
 fn read(
     host: &str,
     body: wire::PutRegistry,
     before: Option<&SavedRegistry>,
 ) -> AppResult<(RegistryWrite, Option<String>)> {
-    let wire::PutRegistry { username, password, ca, plain_http, reason } = body;
+    let wire::PutRegistry { username, password, ca, plain_http, comment: reason } = body;
     let given = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
     let username = given(username).map(|text| text.trim().to_owned());
     let (password, ca) = (password.filter(|text| !text.is_empty()), given(ca));
@@ -109,11 +110,11 @@ fn read(
     let login = match before.filter(|_| stays) {
         Some(before) if before.username == username => Some(LoginWrite::Kept),
         Some(before) if before.username.is_some() => {
-            wrong("password", "give the password of the new user; the one that is kept is of another".to_owned());
+            wrong("password", "give the password of the new user; the stored one belongs to another user".to_owned());
             None
         }
         _ => match Credentials::new(username.clone(), password.clone()) {
-            Ok(None) => Some(LoginWrite::Nobody),
+            Ok(None) => Some(LoginWrite::Anonymous),
             Ok(Some(_)) => {
                 Some(LoginWrite::As { username: username.unwrap_or_default(), password: password.unwrap_or_default() })
             }
@@ -143,7 +144,7 @@ fn read(
     }
 }
 
-/// Keeps a registry as it was given for something else, once it has answered: adds it, or changes what was given about it.
+/// Stores a registry given with another request, once it has answered: adds it, or updates the given settings.
 pub async fn keep(
     state: &ServerState,
     caller: &Caller,
@@ -162,7 +163,7 @@ pub async fn keep(
     let before = find(state, &host).await?;
     read(&host, body.clone(), before.as_ref())?;
     let welcome = probe(&host, &connection).await.map_err(|error| failed(error, &used))?;
-    let (caller, reason) = (caller.again(), body.reason.clone());
+    let (caller, reason) = (caller.again(), body.comment.clone());
     let kept = put(state, &caller, &host, body, before.map(|before| before.revision)).await?;
     let check = answered(state, welcome);
     state.store.registry_checked(&caller.actor(reason), &host, kept.revision, &check).await?;
@@ -187,12 +188,12 @@ pub async fn delete(
     }
 }
 
-/// How many versions in the catalog came from it.
+/// Number of versions in the catalog imported from it.
 pub async fn versions_from(state: &ServerState, host: &str) -> AppResult<u64> {
     Ok(state.store.versions_from(&canonical_host(host)).await?)
 }
 
-/// Asks the registry as imports would, and notes what came of it.
+/// Checks the registry as imports would use it, and stores the result.
 pub async fn check(
     state: &ServerState,
     caller: &Caller,
@@ -206,29 +207,29 @@ pub async fn check(
         Ok(welcome) => answered(state, welcome),
         Err(error) => RegistryCheck { at: state.now(), outcome: outcome(error.kind), message: error.message },
     };
-    // Somebody may have changed it meanwhile; then this tells of what it was.
+    // It may have been updated in the meantime; then this result is about the old settings.
     state.store.registry_checked(&caller.actor(reason), &host, revision, &check).await?;
     Ok(check_to_wire(check))
 }
 
-fn answered(state: &ServerState, welcome: Welcome) -> RegistryCheck {
+fn answered(state: &ServerState, welcome: RegistryAccessResult) -> RegistryCheck {
     let message = match welcome {
-        Welcome::SignedIn => "it answered and took the user and password",
-        Welcome::Open => "it answered, and asked for no password",
+        RegistryAccessResult::SignedIn => "reachable; the user and password were accepted",
+        RegistryAccessResult::Open => "reachable; no password required",
     };
     RegistryCheck { at: state.now(), outcome: CheckOutcome::Answered, message: message.to_owned() }
 }
 
-/// Asks a registry, within a time somebody waits for.
-pub(crate) async fn probe(host: &str, connection: &Connection) -> Result<Welcome, OciError> {
+/// Checks a registry, within the time of a request.
+pub(crate) async fn probe(host: &str, connection: &Connection) -> Result<RegistryAccessResult, OciError> {
     let asked = async { Registry::new(host, connection)?.check_access().await };
     tokio::time::timeout(CHECK_TIMEOUT, asked).await.unwrap_or_else(|_| {
-        let message = format!("registry `{host}` did not answer within {} seconds", CHECK_TIMEOUT.as_secs());
+        let message = format!("registry `{host}` did not respond within {} seconds", CHECK_TIMEOUT.as_secs());
         Err(OciError::new(Kind::Unreachable, message))
     })
 }
 
-/// What is kept for a host, with its password.
+/// The stored registry of a host, with its password.
 pub(crate) async fn access(state: &ServerState, host: &str) -> AppResult<Option<RegistryAccess>> {
     Ok(state.store.registry_access(&canonical_host(host)).await?)
 }
@@ -256,7 +257,7 @@ fn outcome(kind: Kind) -> CheckOutcome {
 }
 
 fn missing(host: &str) -> AppError {
-    AppError::refused(Code::NotFound, format!("registry `{host}` is not kept here; add it first"))
+    AppError::refused(Code::NotFound, format!("registry `{host}` is not configured; add it first"))
 }
 
 fn to_wire(registry: SavedRegistry) -> wire::SavedRegistry {

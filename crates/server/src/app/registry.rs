@@ -1,4 +1,4 @@
-//! The embedded registry as operators see it, and the credentials clients pull with.
+//! The embedded registry for operators, and the pull credentials of clients.
 
 use super::access::Caller;
 use super::clients::client_id;
@@ -16,11 +16,11 @@ use secrecy::{ExposeSecret as _, SecretString};
 use std::sync::Arc;
 
 fn hosted(state: &ServerState) -> AppResult<&Arc<Hosted>> {
-    let off = || AppError::refused(Code::NotFound, "this server's registry is off; `registry.enabled` switches it on");
+    let off = || AppError::refused(Code::NotFound, "the embedded registry is off; `registry.enabled` switches it on");
     state.registry.as_ref().ok_or_else(off)
 }
 
-/// Host and port, as image references and `docker login` want it.
+/// Host and port, as in image references and for `docker login`.
 pub fn address(state: &ServerState) -> String {
     let url = &state.urls.trust;
     url.strip_prefix("https://").unwrap_or(url).split('/').next().unwrap_or_default().to_owned()
@@ -46,7 +46,7 @@ pub fn repositories(state: &ServerState, paging: &Paging) -> AppResult<Page<wire
     let after: Option<RepositoryName> = paging.after()?;
     let names = registry.repositories(after.as_ref(), limit as usize + 1).items;
     Ok(page(names, limit, ToString::to_string, |name| {
-        // One that was collected meanwhile is empty.
+        // A repository that was garbage-collected in the meantime is empty.
         let Usage { bytes, blobs, manifests, tags } = registry.usage(Some(&name)).unwrap_or_default();
         wire::Repository {
             name: name.to_string(),
@@ -58,7 +58,7 @@ pub fn repositories(state: &ServerState, paging: &Paging) -> AppResult<Page<wire
     }))
 }
 
-/// Collects garbage now rather than in its turn.
+/// Runs garbage collection now instead of at its interval.
 pub async fn collect(state: &ServerState) -> AppResult<wire::Collection> {
     let collected = hosted(state)?.registry.collect().await.map_err(failed)?;
     Ok(wire::Collection {
@@ -75,7 +75,7 @@ pub async fn pull_credentials(state: &ServerState, id: &str) -> AppResult<wire::
     Ok(credentials(state, &client, &hosted.pull.password(client.as_str())))
 }
 
-/// Ends a client's password and gives it another.
+/// Replaces a client's password.
 pub async fn replace_pull_credentials(
     state: &ServerState,
     caller: &Caller,
@@ -84,14 +84,14 @@ pub async fn replace_pull_credentials(
 ) -> AppResult<wire::PullCredentials> {
     let hosted = Arc::clone(hosted(state)?);
     let client = pulling(state, id).await?;
-    // The file that holds the generation also holds the key that raised it: there is no telling the two apart by a crash.
+    // The generation and the key that raised it are in one file, so a crash cannot separate them.
     let by = caller.call.as_ref().map(|call| Raise { key: call.fingerprint(), at: state.now() });
     let known = by.as_ref().and_then(|by| hosted.pull.raised_by(client.as_str(), &by.key, expired_before(state)));
     if let Some(password) = known {
         return Ok(credentials(state, &client, &password));
     }
     let subject = format!("client/{client}");
-    let actor = caller.actor(body.reason);
+    let actor = caller.actor(body.comment);
     state.store.audit_append(&actor, "client.pull-credentials", &subject, None, state.now()).await?;
     let name = client.to_string();
     let rotated = tokio::task::spawn_blocking(move || hosted.pull.rotate(&name, by)).await.map_err(AppError::Task)?;
@@ -101,7 +101,7 @@ pub async fn replace_pull_credentials(
     Ok(credentials(state, &client, &password))
 }
 
-/// What an accepted client pulls with, for the client itself; `None` when this server has no registry.
+/// The pull credentials of an accepted client, for the client itself; `None` when the registry is off.
 pub fn for_client(state: &ServerState, client: &ClientId) -> Option<wire::PullCredentials> {
     let password = state.registry.as_ref()?.pull.password(client.as_str());
     Some(credentials(state, client, &password))
@@ -129,6 +129,6 @@ fn credentials(state: &ServerState, client: &ClientId, password: &SecretString) 
 
 fn failed(error: RegistryError) -> AppError {
     let source = std::error::Error::source(&error).map(ToString::to_string);
-    tracing::error!(%error, source, "the registry failed");
-    AppError::refused(Code::Internal, "the registry failed; the log of the server says more")
+    tracing::error!(%error, source, "registry error");
+    AppError::refused(Code::Internal, "the registry failed; see the log of the server")
 }

@@ -1,5 +1,5 @@
-//! Web sessions: a browser that has shown a token or a password once carries a cookie from then on. A session belongs to the token
-//! or the operator and ends with it; roles and single sign-on would come in here as further ways to be let in.
+//! Web sessions: after sign-in with a token or a password, a browser carries a cookie. A session belongs to the token
+//! or the operator and ends with it; roles and single sign-on would be further ways to open one.
 
 use super::access::{self, Caller};
 use super::error::{AppError, AppResult};
@@ -14,24 +14,24 @@ use margrave_store::{SessionOwner, SignedIn, WebSession};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// A working day: whoever comes back the next morning signs in again.
+/// A working day: the next morning requires a new sign-in.
 pub const SESSION_LIFETIME: Duration = Duration::from_hours(12);
-/// That a session is in use is written this often, not with every page.
+/// How often the last use of a session is written, instead of with every page.
 const SEEN_EVERY: Duration = Duration::from_mins(5);
-/// What a cookie holds starts like this.
+/// Prefix of the cookie value.
 const SECRET_PREFIX: &str = "mgvw_";
-/// Browsers write whole stories about themselves.
+/// User-agent texts can be very long.
 const BROWSER_CHARS_MAX: usize = 200;
-/// Sessions shown; nobody reads more.
+/// Sessions shown.
 const SHOWN_MAX: u32 = 200;
 
-/// One session as it is shown.
+/// One session as shown.
 #[derive(Debug, Clone)]
 pub struct Session {
     pub id: Uuid,
-    /// Whose it is.
+    /// Its owner.
     pub name: String,
-    /// The same as the audit has it.
+    /// The owner as in the audit log.
     pub actor: String,
     pub address: String,
     pub browser: String,
@@ -40,7 +40,7 @@ pub struct Session {
     pub expires_at: Timestamp,
 }
 
-/// A browser that is let in.
+/// A signed-in browser.
 #[derive(Debug, Clone)]
 pub struct Visitor {
     pub session: Uuid,
@@ -59,7 +59,7 @@ impl Visitor {
     }
 }
 
-/// Where a browser comes from.
+/// The address and user agent of a browser.
 #[derive(Debug, Clone, Default)]
 pub struct Origin {
     pub address: String,
@@ -67,17 +67,17 @@ pub struct Origin {
     pub request_id: Option<String>,
 }
 
-/// What the cookie shall hold, or nothing when the token is not good.
+/// The cookie value, or `None` when the token is not valid.
 pub async fn sign_in(state: &ServerState, token: &str, origin: &Origin) -> AppResult<Option<String>> {
     let Some(token) = access::authenticate(state, token.trim()).await? else { return Ok(None) };
-    // Never longer than what it was signed in with.
+    // Never longer than the token is valid.
     let end = state.now().plus(SESSION_LIFETIME);
     let end = token.expires_at.map_or(end, |own| own.min(end));
     let name = format!("token:{}", token.name);
     open(state, SessionOwner::Token(token.id), name, end, origin).await.map(Some)
 }
 
-/// Opens a session for somebody who was let in; gives what the cookie shall hold.
+/// Opens a session after sign-in; returns the cookie value.
 pub(super) async fn open(
     state: &ServerState,
     owner: SessionOwner,
@@ -88,7 +88,7 @@ pub(super) async fn open(
     let secret = secrets::generate(SECRET_PREFIX);
     let browser: String =
         origin.browser.chars().filter(|letter| !letter.is_control()).take(BROWSER_CHARS_MAX).collect();
-    let actor = Actor { name, reason: None, request_id: origin.request_id.clone() };
+    let actor = Actor { name, comment: None, request_id: origin.request_id.clone() };
     let session = SignedIn {
         id: Uuid::new_v4(),
         secret_hash: &secrets::hash(&secret),
@@ -101,7 +101,7 @@ pub(super) async fn open(
     Ok(secret)
 }
 
-/// Who a cookie belongs to.
+/// The owner of a cookie.
 pub async fn visitor(state: &ServerState, secret: &str, request_id: Option<String>) -> AppResult<Option<Visitor>> {
     let now = state.now();
     let Some(found) = state.store.session_find(&secrets::hash(secret), now).await? else { return Ok(None) };
@@ -113,13 +113,13 @@ pub async fn visitor(state: &ServerState, secret: &str, request_id: Option<Strin
     Ok(Some(Visitor { session: found.id, caller, owner: found.owner, expires_at: found.expires_at }))
 }
 
-/// Those that are open, the one used last first.
+/// Open sessions, most recently used first.
 pub async fn list(state: &ServerState) -> AppResult<Vec<Session>> {
     let sessions = state.store.sessions(state.now(), SHOWN_MAX).await?;
     Ok(sessions.into_iter().map(shown).collect())
 }
 
-/// The same for programs.
+/// The same for the API.
 pub async fn listed(state: &ServerState) -> AppResult<Page<wire::Session>> {
     let shown = |session: Session| wire::Session {
         id: session.id.to_string(),
@@ -139,7 +139,7 @@ pub async fn end(state: &ServerState, caller: &Caller, id: &str, reason: Option<
     if state.store.session_end(&caller.actor(reason), uuid, state.now()).await? { Ok(()) } else { Err(missing()) }
 }
 
-/// As the audit names whoever it is.
+/// The actor as in the audit log.
 fn named(session: &WebSession) -> String {
     match session.owner {
         SessionOwner::Token(_) => format!("token:{}", session.name),

@@ -1,9 +1,9 @@
-//! The catalog as people choose from it: what it is, what it needs in plain words, where it runs, whether it fits.
+//! The catalog as shown on pages: description, requirements in plain words, deployments, compatibility.
 
 use super::applications::{self, application_id};
+use super::compatibility;
 use super::devices;
 use super::error::{AppError, AppResult};
-use super::fit;
 use super::overview;
 use crate::state::ServerState;
 use margo::constraints::{DeviceConstraints, Selector, Subject};
@@ -14,12 +14,12 @@ use margrave_api::summary::Counts;
 use margrave_core::model::ApplicationVersion;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Applications looked through; a catalog has a few dozen.
+/// Maximum number of applications searched; a catalog has a few dozen.
 const APPLICATIONS_MAX: u32 = 1000;
 
-/// One application on the shelf.
+/// One application of the catalog page.
 #[derive(Debug, Clone)]
-pub struct Shelved {
+pub struct CatalogEntry {
     pub id: String,
     pub name: String,
     pub tagline: Option<String>,
@@ -32,21 +32,21 @@ pub struct Shelved {
     pub types: Vec<String>,
     /// Deployments of any version.
     pub uses: u64,
-    /// Whether the newest version fits the device asked about.
-    pub fit: Option<wire::DeviceFit>,
+    /// Compatibility of the newest version with the requested device.
+    pub fit: Option<wire::DeviceCompatibility>,
 }
 
-/// What is looked for.
+/// The filters of the catalog page.
 #[derive(Debug, Clone, Default)]
 pub struct Search {
     pub text: Option<String>,
     pub tag: Option<String>,
-    /// Client and device: also say whether it fits there.
+    /// Client and device: also determine the compatibility.
     pub device: Option<(String, String)>,
 }
 
-/// The shelf, and every tag there is.
-pub async fn list(state: &ServerState, search: &Search) -> AppResult<(Vec<Shelved>, Vec<String>)> {
+/// Matching applications, and all tags.
+pub async fn list(state: &ServerState, search: &Search) -> AppResult<(Vec<CatalogEntry>, Vec<String>)> {
     let rows = state.store.applications_page(None, APPLICATIONS_MAX).await?;
     let overview = overview::get(state).await?;
     let device = match &search.device {
@@ -72,10 +72,10 @@ pub async fn list(state: &ServerState, search: &Search) -> AppResult<(Vec<Shelve
                 types.push(word);
             }
         }
-        shelf.push(Shelved {
+        shelf.push(CatalogEntry {
             id: version.application.to_string(),
             uses: overview.uses.get(version.application.as_str()).map_or(0, total),
-            fit: device.as_ref().map(|device| fit::judge(&description, device, None)),
+            fit: device.as_ref().map(|device| compatibility::judge(&description, device, None)),
             icon: version.resources.iter().any(|resource| resource.kind == "icon"),
             name: version.name,
             tagline: version.tagline,
@@ -108,11 +108,11 @@ fn tags(description: &ApplicationDescription) -> Vec<String> {
     description.metadata.catalog.application.as_ref().map(|known| known.tags.clone()).unwrap_or_default()
 }
 
-/// One version with everything there is to read about it.
+/// One version with all its details.
 #[derive(Debug, Clone)]
 pub struct Detail {
     pub version: wire::ApplicationVersion,
-    /// Which components no registry is known to have; not among its warnings.
+    /// Components that no registry is known to have; not repeated in the warnings.
     pub unserved: Vec<String>,
     /// All versions, newest import first.
     pub versions: Vec<wire::ApplicationVersion>,
@@ -125,19 +125,19 @@ pub struct Detail {
     /// Markdown.
     pub notes: Option<Vec<u8>>,
     /// Text.
-    pub licence: Option<Vec<u8>>,
+    pub license: Option<Vec<u8>>,
     pub profiles: Vec<Profile>,
-    /// Deployments by version and convergence.
+    /// Deployments by version and state.
     pub deployments: BTreeMap<String, Counts>,
 }
 
-/// One way to install it.
+/// One deployment profile.
 #[derive(Debug, Clone)]
 pub struct Profile {
     pub id: String,
     pub kind: String,
     pub description: Option<String>,
-    /// Name, where it comes from, how long it may take.
+    /// Name, source, timeout.
     pub components: Vec<(String, String, Option<String>)>,
     /// In plain words.
     pub needs: Vec<String>,
@@ -154,7 +154,7 @@ pub async fn detail(state: &ServerState, id: &str, version: Option<&str>) -> App
         AppError::not_found(format_args!("version `{}` of application `{id}`", version.unwrap_or_default()))
     })?;
     let (kept, description) = applications::described(state, &application_id(id)?, &chosen.version).await?;
-    let asked = crate::catalog::served::known(state, &kept.description_digest);
+    let asked = crate::catalog::registry_check::known(state, &kept.description_digest);
     let unserved: Vec<String> =
         asked.into_iter().flat_map(|asked| asked.problems).map(|problem| problem.text).collect();
     chosen.warnings.retain(|warning| !unserved.contains(warning));
@@ -176,7 +176,7 @@ pub async fn detail(state: &ServerState, id: &str, version: Option<&str>) -> App
         summary: description.metadata.description.clone(),
         description: text("descriptionFile").await?,
         notes: text("releaseNotes").await?,
-        licence: text("licenseFile").await?,
+        license: text("licenseFile").await?,
         profiles: description.deployment_profiles.iter().map(profile).collect(),
         deployments: overview::get(state).await?.uses.get(id).cloned().unwrap_or_default(),
         unserved,
@@ -214,7 +214,7 @@ pub(crate) fn kind(kind: ProfileType) -> &'static str {
     }
 }
 
-/// What a device must have.
+/// Requirements of a device.
 fn needs(profile_type: ProfileType, constraints: Option<&DeviceConstraints>) -> Vec<String> {
     let mut needs = vec![match profile_type {
         ProfileType::Helm => "Kubernetes with Helm".to_owned(),
@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn needs_are_said_in_plain_words() {
+    fn describes_requirements_in_plain_words() {
         let yaml = include_bytes!("../../../../samples/line-monitor/1.1.0/margo.yaml");
         let description = ApplicationDescription::read(yaml).unwrap().document;
         let words = profile(&description.deployment_profiles[0]);

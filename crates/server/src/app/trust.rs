@@ -1,4 +1,4 @@
-//! The trust domain, as operators need it to point devices at this server.
+//! The trust domain: what operators need to point devices at this server.
 
 use crate::state::ServerState;
 use margrave_api::clients::Trust;
@@ -17,12 +17,12 @@ pub fn get(state: &ServerState) -> Trust {
     }
 }
 
-/// Where devices find the device API.
+/// URL of the device API.
 pub fn wfm_url(state: &ServerState) -> String {
     state.urls.devices.clone()
 }
 
-/// Where devices find the trust listener.
+/// URL of the trust listener.
 pub fn trust_url(state: &ServerState) -> String {
     state.urls.trust.clone()
 }

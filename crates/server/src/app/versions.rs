@@ -1,14 +1,14 @@
-//! Which of two versions is the older one, as Semantic Versioning has it.
+//! Version order according to Semantic Versioning.
 
 use std::cmp::Ordering;
 
-/// Whether somebody who goes from `other` to `one` goes back. What cannot be read is not older than anything.
+/// Whether going from `other` to `one` is a downgrade. Unparseable versions are not older than anything.
 pub fn is_older(one: &str, other: &str) -> bool {
     let (Some(one), Some(other)) = (read(one), read(other)) else { return false };
     let by_number = one.0.cmp(&other.0);
     let ordering = by_number.then_with(|| match (one.1, other.1) {
         ("", "") => Ordering::Equal,
-        // What comes before a release is older than it.
+        // A pre-release is older than its release.
         ("", _) => Ordering::Greater,
         (_, "") => Ordering::Less,
         (one, other) => before(one, other),
@@ -16,7 +16,7 @@ pub fn is_older(one: &str, other: &str) -> bool {
     ordering == Ordering::Less
 }
 
-/// The numbers, and what comes before the release; what stands behind `+` (in tags `_`) does not count.
+/// The numbers and the pre-release; the part after `+` (in tags `_`) does not count.
 fn read(version: &str) -> Option<(Vec<u64>, &str)> {
     let version = version.split(['+', '_']).next().unwrap_or_default();
     let (numbers, before) = version.split_once('-').unwrap_or((version, ""));
@@ -44,7 +44,7 @@ mod tests {
     use super::is_older;
 
     #[test]
-    fn versions_are_compared_by_number_and_not_by_letter() {
+    fn compares_versions_numerically() {
         for (one, other, older) in [
             ("1.0.0", "1.1.0", true),
             ("1.9.0", "1.10.0", true),

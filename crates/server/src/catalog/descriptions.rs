@@ -1,4 +1,4 @@
-//! Descriptions of application versions, parsed once and kept: they never change, since they are named by digest.
+//! Descriptions of application versions, parsed once and cached: they are immutable, because they are named by digest.
 
 use indexmap::IndexMap;
 use margo::description::ApplicationDescription;
@@ -8,7 +8,7 @@ use margrave_store::{Store, StoreError};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// More versions than a fleet uses at a time; the oldest goes when another comes.
+/// More versions than a fleet uses at a time; the oldest is evicted first.
 const KEPT_MAX: usize = 256;
 
 #[derive(Debug, Default)]

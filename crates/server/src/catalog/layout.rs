@@ -1,7 +1,7 @@
 //! A package in an OCI image layout: `oci-layout`, `index.json`, `blobs/sha256/...`. Every digest is verified (REG-09).
 
-use super::upload::refused;
-use super::{Found, texts};
+use super::upload::rejected;
+use super::{ValidPackage, texts};
 use crate::app::error::{AppError, AppResult, Code};
 use margo::archive::Entry;
 use margo::digest::Digest;
@@ -37,7 +37,7 @@ impl Descriptor {
     }
 }
 
-pub(super) fn read(entries: &[Entry], reference: Option<&str>) -> AppResult<Found> {
+pub(super) fn read(entries: &[Entry], reference: Option<&str>) -> AppResult<ValidPackage> {
     let file = |path: &str| entries.iter().find(|entry| entry.path == path).map(|entry| entry.bytes.as_slice());
     let index = file("index.json").ok_or_else(|| broken("the OCI layout has no `index.json`"))?;
     let index: Index =
@@ -50,7 +50,7 @@ pub(super) fn read(entries: &[Entry], reference: Option<&str>) -> AppResult<Foun
         if actual == *digest { Ok(bytes) } else { Err(broken(&format!("`{path}` has digest {actual}"))) }
     };
     let digest: Digest = chosen.digest.parse().map_err(|error| broken(&format!("`index.json`: {error}")))?;
-    if let Some(refusal) = refused::image(blob(&digest)?) {
+    if let Some(refusal) = rejected::image(blob(&digest)?) {
         return Err(refusal);
     }
     let manifest = OciManifest::read(blob(&digest)?).map_err(|findings| AppError::broken_package(&findings))?;
@@ -62,7 +62,7 @@ pub(super) fn read(entries: &[Entry], reference: Option<&str>) -> AppResult<Foun
     let read = package::read_layers(&layers).map_err(|findings| AppError::broken_package(&findings))?;
     let mut warnings: Vec<String> = texts(&manifest.warnings).chain(texts(&read.warnings)).collect();
     warnings.extend(tag_warning(chosen.tag(), &read.document.description.metadata.version));
-    Ok(Found { package: read.document, digest, warnings })
+    Ok(ValidPackage { package: read.document, digest, warnings })
 }
 
 fn choose<'a>(index: &'a Index, reference: Option<&str>) -> AppResult<&'a Descriptor> {
@@ -71,11 +71,11 @@ fn choose<'a>(index: &'a Index, reference: Option<&str>) -> AppResult<&'a Descri
     let packages: Vec<&Descriptor> = index.manifests.iter().filter(is_package).collect();
     let names: Vec<&str> = packages.iter().map(|descriptor| descriptor.name()).collect();
     match (reference, packages.as_slice()) {
-        (_, []) => Err(broken("the OCI layout holds no application package")),
+        (_, []) => Err(broken("the OCI layout contains no application package")),
         (None, [only]) => Ok(only),
         (None, _) => Err(AppError::invalid(
             "reference",
-            format!("the OCI layout holds several packages; name one of {}", names.join(", ")),
+            format!("the OCI layout contains several packages; name one of {}", names.join(", ")),
         )),
         (Some(wanted), _) => packages
             .iter()
@@ -84,7 +84,7 @@ fn choose<'a>(index: &'a Index, reference: Option<&str>) -> AppResult<&'a Descri
             .ok_or_else(|| {
                 AppError::invalid(
                     "reference",
-                    format!("`{wanted}` is not in the OCI layout; it holds {}", names.join(", ")),
+                    format!("`{wanted}` is not in the OCI layout; it contains {}", names.join(", ")),
                 )
             }),
     }
@@ -93,7 +93,7 @@ fn choose<'a>(index: &'a Index, reference: Option<&str>) -> AppResult<&'a Descri
 /// REG-04: the tag of a package is its version.
 pub(super) fn tag_warning(tag: Option<&str>, version: &str) -> Option<String> {
     tag.filter(|tag| *tag != version)
-        .map(|tag| format!("the tag `{tag}` is not the version `{version}` of the package; the version counts"))
+        .map(|tag| format!("the tag `{tag}` differs from the version `{version}` of the package; the version is used"))
 }
 
 fn broken(detail: &str) -> AppError {

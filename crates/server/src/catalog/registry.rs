@@ -1,7 +1,7 @@
-//! Pulling a package from an OCI registry (REG-01, REG-09).
+//! Pulls a package from an OCI registry (REG-01, REG-09).
 
 use super::layout::tag_warning;
-use super::{Found, texts};
+use super::{ValidPackage, texts};
 use crate::app::error::{AppError, AppResult, Code};
 use crate::app::registries;
 use crate::state::ServerState;
@@ -13,16 +13,16 @@ use margrave_api::problem::FieldProblem;
 use margrave_api::registries::RegistryUse;
 use margrave_oci::{Connection, Credentials, Kind, OciError, Reference, Registry, Tag};
 
-/// A registry and what is wanted of it, as an operator asked.
+/// A registry and the requested package.
 pub(crate) struct Source {
     pub(crate) reference: Reference,
     pub(crate) connection: Connection,
-    /// What of the connection is kept, for whoever asked.
+    /// Which parts of the connection come from stored settings, for error messages.
     pub(crate) used: RegistryUse,
 }
 
 impl Source {
-    /// What is kept for the registry stands in for what is not given.
+    /// Stored settings of the registry fill in what is not given.
     pub(crate) async fn of(state: &ServerState, body: &ImportApplication) -> AppResult<Self> {
         let reference = Reference::parse(&body.source).map_err(|problem| AppError::invalid("source", problem))?;
         if body.plain_http && !reference.is_loopback() {
@@ -40,7 +40,7 @@ impl Source {
     }
 }
 
-/// A connection completed by what is kept for the host: each part that is given wins.
+/// A connection completed by the stored settings of the host: given parts take precedence.
 pub(crate) async fn with_saved(
     state: &ServerState,
     host: &str,
@@ -49,7 +49,7 @@ pub(crate) async fn with_saved(
     let saved = registries::access(state, host).await?.map(registries::connection).transpose()?.unwrap_or_default();
     let saved_login = given.credentials.is_none() && saved.credentials.is_some();
     let saved_ca = given.ca.is_none() && saved.ca.is_some();
-    // Whoever gives a CA means HTTPS.
+    // A CA implies HTTPS.
     let saved_http = saved.plain_http && given.ca.is_none() && !given.plain_http;
     let connection = Connection {
         plain_http: given.plain_http || saved_http,
@@ -61,15 +61,19 @@ pub(crate) async fn with_saved(
     Ok((connection, RegistryUse { host: host.to_owned(), username, saved_login, saved_connection }))
 }
 
-/// Pulls the package; the reference of what is returned never holds credentials.
-pub(super) async fn pull(state: &ServerState, body: ImportApplication) -> AppResult<(Source, Found)> {
+/// Pulls the package; the returned reference never contains credentials.
+pub(super) async fn pull(state: &ServerState, body: ImportApplication) -> AppResult<(Source, ValidPackage)> {
     let source = Source::of(state, &body).await?;
     let mut registry = source.registry()?;
     let found = package(&mut registry, &source.reference, &source.used).await?;
     Ok((source, found))
 }
 
-pub(crate) async fn package(registry: &mut Registry, reference: &Reference, used: &RegistryUse) -> AppResult<Found> {
+pub(crate) async fn package(
+    registry: &mut Registry,
+    reference: &Reference,
+    used: &RegistryUse,
+) -> AppResult<ValidPackage> {
     let fetched = registry.manifest(reference).await.map_err(|error| failed(error, used))?;
     let manifest = OciManifest::read(&fetched.bytes).map_err(|findings| AppError::broken_package(&findings))?;
     if manifest.document.layers.len() > FILES_MAX {
@@ -93,22 +97,22 @@ pub(crate) async fn package(registry: &mut Registry, reference: &Reference, used
         Tag::Digest(_) => None,
     };
     warnings.extend(tag_warning(tag, &read.document.description.metadata.version));
-    Ok(Found { package: read.document, digest: fetched.digest, warnings })
+    Ok(ValidPackage { package: read.document, digest: fetched.digest, warnings })
 }
 
-/// What the registry says against it, and which field would change that.
+/// The error of the registry, and the field that would fix it.
 pub(crate) fn failed(error: OciError, used: &RegistryUse) -> AppError {
     let host = &used.host;
     let (field, fix) = match error.kind {
         Kind::Ca => return AppError::invalid("ca", error.message),
         Kind::Denied if used.saved_login => {
-            ("password", format!("the user and password kept for `{host}` were not taken; change them under Settings"))
+            ("password", format!("the user and password stored for `{host}` were rejected; change them under Settings"))
         }
         Kind::Denied if used.username.is_some() => {
-            ("password", format!("check user and password of `{host}`, and that the user may read this"))
+            ("password", format!("check user and password of `{host}`, and that the user has read access"))
         }
-        Kind::Denied => ("password", format!("give a user and password for `{host}`, or keep them under Settings")),
-        Kind::Untrusted => ("ca", format!("give the CA of `{host}`, or keep it under Settings")),
+        Kind::Denied => ("password", format!("give a user and password for `{host}`, or store them under Settings")),
+        Kind::Untrusted => ("ca", format!("give the CA of `{host}`, or store it under Settings")),
         _ => return AppError::refused(Code::Registry, error.message),
     };
     let errors = vec![FieldProblem::new(field, fix)];

@@ -1,29 +1,29 @@
 //! An uploaded tar.gz or tar: a package folder, or an OCI layout.
 
-pub(super) mod refused;
+pub(super) mod rejected;
 
-pub(crate) use refused::{too_large, too_large_words};
+pub(crate) use rejected::{too_large, too_large_words};
 
-use super::{Found, layout, texts};
+use super::{ValidPackage, layout, texts};
 use crate::app::error::{AppError, AppResult};
 use margo::archive::{self, Entry, Limits};
 use margo::digest::Digest;
 use margo::package::{self, FILES_MAX, PackageFile, RESOURCE_BYTES_MAX};
 
-/// The largest archive accepted, packed: a few resources of the largest size each.
+/// Largest archive accepted, compressed: a few resources of the maximum size each.
 pub const UPLOAD_BYTES_MAX: usize = 32 << 20;
-/// A layout has a blob per file, and a few files of its own.
+/// A layout has one blob per file, and a few files of its own.
 const LIMITS: Limits =
     Limits { entries_max: 4 * FILES_MAX, entry_bytes_max: RESOURCE_BYTES_MAX as u64, total_bytes_max: 64 << 20 };
 const SOURCE_CHARS_MAX: usize = 500;
 
-/// What comes with an upload.
+/// Parameters of an upload.
 #[derive(Debug, Clone, Default, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct UploadNote {
-    /// Where the package came from, for people.
+    /// The source of the package, for people.
     pub source: Option<String>,
-    /// Which package of an OCI layout that holds several: its tag or digest.
+    /// Which package of an OCI layout with several: its tag or digest.
     pub reference: Option<String>,
 }
 
@@ -37,10 +37,10 @@ impl UploadNote {
     }
 }
 
-pub(super) fn read(bytes: &[u8], reference: Option<&str>) -> AppResult<Found> {
-    let entries = archive::unpack_maybe_compressed(bytes, LIMITS).map_err(|error| refused::archive(bytes, &error))?;
+pub(super) fn read(bytes: &[u8], reference: Option<&str>) -> AppResult<ValidPackage> {
+    let entries = archive::unpack_maybe_compressed(bytes, LIMITS).map_err(|error| rejected::archive(bytes, &error))?;
     let entries = without_common_folder(entries);
-    if let Some(refusal) = refused::content(&entries) {
+    if let Some(refusal) = rejected::content(&entries) {
         return Err(refusal);
     }
     if entries.iter().any(|entry| entry.path == "oci-layout") {
@@ -50,10 +50,14 @@ pub(super) fn read(bytes: &[u8], reference: Option<&str>) -> AppResult<Found> {
         entries.into_iter().map(|Entry { path, bytes }| PackageFile { path, bytes }).collect();
     let read = package::read(&files).map_err(|findings| AppError::broken_package(&findings))?;
     let (manifest, _) = package::to_oci(&read.document);
-    Ok(Found { digest: Digest::of(&manifest), warnings: texts(&read.warnings).collect(), package: read.document })
+    Ok(ValidPackage {
+        digest: Digest::of(&manifest),
+        warnings: texts(&read.warnings).collect(),
+        package: read.document,
+    })
 }
 
-/// People pack a folder rather than what is in it, or one further up; all are understood.
+/// Archives may contain the package folder itself or a parent folder; all are accepted.
 fn without_common_folder(mut entries: Vec<Entry>) -> Vec<Entry> {
     loop {
         let first = entries.first().and_then(|entry| entry.path.split_once('/'));
@@ -77,14 +81,14 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_around_everything_is_taken_off() {
+    fn strips_a_common_folder() {
         assert_eq!(paths(&["app/margo.yaml", "app/resources/icon.png"]), ["margo.yaml", "resources/icon.png"]);
         assert_eq!(paths(&["apps/app/margo.yaml", "apps/app/resources/a.md"]), ["margo.yaml", "resources/a.md"]);
         assert_eq!(paths(&["app/margo.yaml"]), ["margo.yaml"]);
     }
 
     #[test]
-    fn without_such_a_folder_paths_stay() {
+    fn keeps_paths_without_a_common_folder() {
         assert_eq!(paths(&["margo.yaml", "resources/icon.png"]), ["margo.yaml", "resources/icon.png"]);
         assert_eq!(paths(&["resources/icon.png", "margo.yaml"]), ["resources/icon.png", "margo.yaml"]);
     }

@@ -1,11 +1,11 @@
-//! What a well-formed configuration can still get wrong.
+//! Semantic checks of a well-formed configuration.
 
 use super::Config;
 use margo::ids::ClientId;
 use margo::spiffe::TrustDomain;
 use std::time::Duration;
 
-/// One setting that cannot be used.
+/// One invalid setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     pub key: &'static str,
@@ -16,10 +16,10 @@ pub struct Problem {
 pub(super) fn problems(config: &Config) -> Vec<Problem> {
     let mut found = Vec::new();
     let mut refuse = |key, text: String| found.push(Problem { key, text });
-    let Config { data_dir: _, silent_after, store, listeners, urls, https, identity, clients: _, .. } = config;
+    let Config { data_dir: _, offline_after, store, listeners, urls, https, identity, clients: _, .. } = config;
 
-    if silent_after.0.is_zero() {
-        refuse("silent_after", "must be longer than nothing".to_owned());
+    if offline_after.0.is_zero() {
+        refuse("offline_after", "must be greater than zero".to_owned());
     }
     if !(1..=64).contains(&store.readers) {
         refuse("store.readers", "must be between 1 and 64".to_owned());
@@ -28,7 +28,7 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
     if operators.enabled && !operators.speaks_tls() && !operators.address.ip().is_loopback() {
         refuse(
             "listeners.operators.tls",
-            format!("plain HTTP is refused on {}: leave `tls` out or take a loopback address", operators.address),
+            format!("plain HTTP is refused on {}: remove `tls` or use a loopback address", operators.address),
         );
     }
     let prefix = &listeners.devices.path_prefix;
@@ -62,7 +62,7 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
     if let Err(error) = identity.wfm_id.parse::<ClientId>() {
         refuse("identity.wfm_id", error.to_string());
     }
-    // Certificates are backdated and renewed after two thirds: below this nothing would ever be valid for long.
+    // Certificates are backdated and renewed after two thirds: a shorter lifetime would leave almost no validity.
     let shortest = Duration::from_mins(1);
     for (key, span) in [
         ("https.lifetime", https.lifetime),
@@ -77,7 +77,7 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
         refuse("identity.client_svid_lifetime", "is longer than `client_svid_lifetime_max`".to_owned());
     }
     if identity.bundle_refresh.0.is_zero() {
-        refuse("identity.bundle_refresh", "must be longer than nothing".to_owned());
+        refuse("identity.bundle_refresh", "must be greater than zero".to_owned());
     }
     if let Some(text) = store.url.as_deref().and_then(odd_store_url) {
         refuse("store.url", text);
@@ -88,7 +88,7 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
     found
 }
 
-/// Without the URL itself: it may hold a password.
+/// The message omits the URL itself, which may contain a password.
 fn odd_store_url(url: &str) -> Option<String> {
     const FORM: &str = "write `postgres://user:password@host:5432/database` or `sqlite:///path/to/file.db`";
     let (scheme, rest) = url.split_once(':').unwrap_or(("", url));
@@ -103,7 +103,7 @@ fn odd_store_url(url: &str) -> Option<String> {
             }
             Ok(_) => None,
         },
-        _ => Some(format!("is of no database known here: {FORM}")),
+        _ => Some(format!("is not a supported database: {FORM}")),
     }
 }
 
@@ -125,7 +125,7 @@ fn addresses(config: &Config, found: &mut Vec<Problem>) {
             && address.port() != 0
         {
             let port = address.port();
-            found.push(Problem { key, text: format!("port {port} is used by `{other}` too: take another one") });
+            found.push(Problem { key, text: format!("port {port} is also used by `{other}`: use another one") });
         }
     }
 }
@@ -136,7 +136,7 @@ fn limits(config: &Config, found: &mut Vec<Problem>) {
         found.push(Problem { key: "limits.connections", text: "must be at least 1".to_owned() });
     }
     if limits.event_streams == 0 || limits.event_streams_per_token == 0 {
-        let text = "must be at least 1, both in all and per token".to_owned();
+        let text = "must be at least 1, both in total and per token".to_owned();
         found.push(Problem { key: "limits.event_streams", text });
     }
     for (key, span) in [
@@ -148,13 +148,13 @@ fn limits(config: &Config, found: &mut Vec<Problem>) {
         ("retention.prune_every", retention.prune_every),
     ] {
         if span.0.is_zero() {
-            found.push(Problem { key, text: "must be longer than nothing".to_owned() });
+            found.push(Problem { key, text: "must be greater than zero".to_owned() });
         }
     }
     let hold_longest = Duration::from_hours(1);
-    if limits.hold_max.0 > hold_longest {
-        let text = format!("{} is longer than an hour; `0s` switches holding off", limits.hold_max);
-        found.push(Problem { key: "limits.hold_max", text });
+    if limits.long_poll_max.0 > hold_longest {
+        let text = format!("{} is longer than an hour; `0s` switches long polls off", limits.long_poll_max);
+        found.push(Problem { key: "limits.long_poll_max", text });
     }
     if retention.revisions_per_deployment == 0 || retention.statuses_per_deployment == 0 {
         found.push(Problem {
@@ -177,11 +177,9 @@ fn registry(config: &Config, found: &mut Vec<Problem>) {
             found.push(Problem { key, text: "must be between 1 and 1000000".to_owned() });
         }
     }
-    for (key, span) in
-        [("registry.upload_expiry", registry.upload_expiry), ("registry.collect_every", registry.collect_every)]
-    {
+    for (key, span) in [("registry.upload_expiry", registry.upload_expiry), ("registry.gc_every", registry.gc_every)] {
         if span.0.is_zero() {
-            found.push(Problem { key, text: "must be longer than nothing".to_owned() });
+            found.push(Problem { key, text: "must be greater than zero".to_owned() });
         }
     }
 }

@@ -1,44 +1,44 @@
-//! The whole configuration as one commented file and as one page, from the struct itself.
+//! The whole configuration as one commented file and as one page, generated from the struct.
 
 use super::Config;
 use super::settings::{Described, Setting};
 use std::fmt::Write as _;
 
-/// Comments are broken before this column.
+/// Comments are wrapped before this column.
 const WIDTH: usize = 100;
 
 const FILE_HEAD: &str = "\
 # Margrave server: every setting with its default. Settings that have none are commented out.
-# `margrave config check FILE` tells everything that is wrong with a file.
-# Lengths of time are a whole number and a unit: 250ms, 30s, 5m, 12h, 90d.
+# `margrave config check FILE` reports all problems of a file.
+# Durations are a whole number and a unit: 250ms, 30s, 5m, 12h, 90d.
 ";
 
-/// What stands above the table of settings.
+/// The text above the table of settings.
 const PAGE_HEAD: &str = "\
 # Configuration reference
 
 The server reads one TOML file, named by `margrave serve --config FILE`; without a file every setting has its default.
-A key that does not exist, or a value that cannot be used, stops the start with its file, line, column and key.
-Lengths of time are written as a whole number and a unit: `250ms`, `30s`, `5m`, `12h`, `90d`.
-Files named by `identity.*_file` and `https.*_file` are read again when they change; everything else needs a restart.
+An unknown key or an invalid value prevents the start; the error names file, line, column and key.
+Durations are written as a whole number and a unit: `250ms`, `30s`, `5m`, `12h`, `90d`.
+Files named by `identity.*_file` and `https.*_file` are reloaded when they change; all other settings need a restart.
 
 | command | what it does |
 |---|---|
 | `margrave config example` | prints one commented TOML file with every setting, its default and its meaning |
-| `margrave config check FILE` | tells everything that is wrong with a file at once, and what this machine lacks for it |
-| `margrave config show --config FILE` | prints the settings in effect and where each comes from: flag, file and line, or default; passwords are left out |
+| `margrave config check FILE` | reports all problems of a file, and what this machine lacks for it |
+| `margrave config show --config FILE` | prints the settings in effect and where each comes from: flag, file and line, or default; passwords are omitted |
 | `margrave config reference` | prints the table below |
 
-`check` and `show` take the flags of `serve` too, and judge the outcome of both.
+`check` and `show` also accept the flags of `serve`, and check the combined settings.
 The agent has `margrave-agent config example` and `margrave-agent config check FILE`.
 
-This page is made from the code; a test compares the two.
+This page is generated from the code; a test compares the two.
 
 | key | kind | default | meaning |
 |---|---|---|---|
 ";
 
-/// A value for each setting that has no default, so that the file shows its form.
+/// A sample value for each setting without a default, to show its form.
 const SAMPLES: &[(&str, &str)] = &[
     ("store.url", "\"postgres://margrave@db.example:5432/margrave\""),
     ("store.seal_key_file", "\"/etc/margrave/seal.key\""),
@@ -55,7 +55,7 @@ const SAMPLES: &[(&str, &str)] = &[
     ("registry.repository_bytes_max", "109951162777"),
 ];
 
-/// Every setting with its default and what it means.
+/// Every setting with its default and meaning.
 pub(super) fn reference() -> Vec<Setting> {
     let defaults = toml::Table::try_from(Config::default()).expect("the defaults can be written as TOML");
     let mut described = Vec::new();
@@ -80,7 +80,7 @@ pub(super) fn markdown() -> String {
     page
 }
 
-/// One commented file that says what would hold without it.
+/// One commented file with every setting and its default.
 pub(super) fn file() -> String {
     let defaults = toml::Table::try_from(Config::default()).expect("the defaults can be written as TOML");
     let mut described = Vec::new();
@@ -92,7 +92,7 @@ pub(super) fn file() -> String {
         match entry {
             Described::Section { key, text } if !key.is_empty() => {
                 comment(&mut file, text);
-                // A section that holds only sections needs no header of its own.
+                // A section with only subsections needs no header of its own.
                 if matches!(entries.peek(), Some(Described::Value { .. })) {
                     let _ = writeln!(file, "[{key}]");
                 }
@@ -134,7 +134,7 @@ fn value_text(table: &toml::Table, key: &str) -> String {
     value(table, key).map_or_else(String::new, ToString::to_string)
 }
 
-/// What a table holds under a dotted key.
+/// The value of a table at a dotted key.
 pub(super) fn value<'a>(table: &'a toml::Table, key: &str) -> Option<&'a toml::Value> {
     let mut steps = key.split('.');
     let first = steps.next().and_then(|step| table.get(step));

@@ -1,6 +1,6 @@
-//! What a configuration asks of this machine and the machine does not have: folders, files, addresses.
+//! Checks what a configuration needs from this machine: folders, files, addresses.
 //!
-//! Nothing is made and nothing is kept open, so that it can be asked beside a running server.
+//! The checks create nothing and keep nothing open, so they can run next to a running server.
 
 use super::{Config, Problem};
 use rustix::fs::{Access, access};
@@ -19,14 +19,14 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
         && let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty())
     {
         if !folder.is_dir() {
-            refuse("store.url", format!("the folder `{}` of the database does not exist: make it", folder.display()));
+            refuse("store.url", format!("the folder `{}` of the database does not exist: create it", folder.display()));
         } else if let Err(text) = can_hold(folder) {
             refuse("store.url", text);
         }
     }
     if let Some(key) = &config.store.seal_key_file {
         match File::open(key).and_then(|file| file.metadata()).and_then(is_file) {
-            // It is made at the first start.
+            // Created at the first start.
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 if let Some(Err(text)) = key.parent().map(can_hold) {
                     refuse("store.seal_key_file", text);
@@ -55,7 +55,7 @@ pub(super) fn problems(config: &Config) -> Vec<Problem> {
         ("listeners.trust.address", listeners.trust.enabled, listeners.trust.address),
         ("listeners.operators.address", listeners.operators.enabled, listeners.operators.address),
     ] {
-        // The port may be taken by the server this file is for; any free one tells whether the address is there.
+        // The server of this file may use the port already; binding to any free port shows whether the address exists.
         let probe = SocketAddr::new(address.ip(), 0);
         let bound = if enabled { TcpListener::bind(probe).map(drop) } else { Ok(()) };
         if bound.is_err_and(|error| error.kind() == ErrorKind::AddrNotAvailable) {
@@ -75,7 +75,7 @@ fn sqlite_path(url: &str) -> Option<&Path> {
     (!path.is_empty() && path != ":memory:").then(|| Path::new(path))
 }
 
-/// Whether a folder is there and can be written to, or could be made.
+/// Whether a folder exists and is writable, or could be created.
 fn can_hold(folder: &Path) -> Result<(), String> {
     let here = Path::new(".");
     let existing = folder

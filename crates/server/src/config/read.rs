@@ -1,4 +1,4 @@
-//! From text to settings, with errors that name file, line, column and key.
+//! Parses settings, with errors that name file, line, column and key.
 
 use super::{Config, check};
 use margrave_core::settings::{self, Place, Problem, Reading};
@@ -13,18 +13,18 @@ pub enum ConfigError {
         #[source]
         source: std::io::Error,
     },
-    #[error("the configuration cannot be used:{}", settings::list(path, problems))]
+    #[error("invalid configuration:{}", settings::list(path, problems))]
     Unusable { path: PathBuf, problems: Vec<Problem> },
 }
 
-/// What a file says, as far as it can be used, with everything that is wrong with its form.
+/// The valid part of a file, with all problems of its form.
 #[derive(Debug)]
 pub struct ConfigFile {
     pub path: PathBuf,
-    /// Nothing when the text is no TOML.
+    /// `None` when the text is not TOML.
     pub config: Option<Config>,
     pub problems: Vec<Problem>,
-    /// Where each key stands.
+    /// The position of each key.
     pub places: BTreeMap<String, Place>,
 }
 
@@ -41,7 +41,7 @@ impl ConfigFile {
         Self { path: name.to_owned(), config: settings, problems, places }
     }
 
-    /// Adds what else is wrong, unless its key has a problem already.
+    /// Adds another problem, unless its key has one already.
     pub fn add(&mut self, found: Vec<check::Problem>) {
         for check::Problem { key, text } in found {
             if self.problems.iter().all(|problem| problem.key != key) {
@@ -49,11 +49,11 @@ impl ConfigFile {
                 self.problems.push(Problem { place, key: key.to_owned(), text });
             }
         }
-        // What is in the file first, in its order.
+        // First the keys in the file, in their order.
         self.problems.sort_by_key(|problem| (problem.place.is_none(), problem.place));
     }
 
-    /// The settings, if nothing is wrong.
+    /// The settings, if there are no problems.
     pub fn finish(self) -> Result<Config, ConfigError> {
         let Self { path, config, problems, places: _ } = self;
         match config {

@@ -1,4 +1,4 @@
-//! A struct, its defaults and its documentation from one text, so that the three cannot drift apart.
+//! A struct, its defaults and its documentation from one definition, so that they stay in sync.
 
 use super::{LogFormat, Span, UnknownTypes};
 use std::net::SocketAddr;
@@ -9,9 +9,9 @@ use std::path::PathBuf;
 pub struct Setting {
     /// Dotted key, such as `listeners.devices.address`.
     pub key: String,
-    /// What kind of value it takes, with its unit.
+    /// The kind of value, with its unit.
     pub kind: &'static str,
-    /// The default as it would stand in the file; empty when there is none.
+    /// The default as written in the file; empty when there is none.
     pub default: String,
     pub text: String,
 }
@@ -23,7 +23,7 @@ pub(crate) enum Described {
     Value { key: String, kind: &'static str, text: String },
 }
 
-/// What people write for a value of this type.
+/// How a value of this type is described to people.
 pub(super) trait Kind {
     const KIND: &'static str;
 }
@@ -40,7 +40,7 @@ kinds! {
     String => "text",
     PathBuf => "path",
     SocketAddr => "address and port",
-    Span => "length of time",
+    Span => "duration",
     Vec<String> => "list of texts",
     UnknownTypes => "`refuse` or `custom`",
     LogFormat => "`json` or `text`",
@@ -50,12 +50,12 @@ impl<T: Kind> Kind for Option<T> {
     const KIND: &'static str = T::KIND;
 }
 
-/// The kind with its unit: numbers of bytes say so in their key.
+/// The kind with its unit: keys of byte counts contain `bytes`.
 pub(super) fn kind_of<T: Kind>(field: &str) -> &'static str {
     if T::KIND == u64::KIND && field.contains("bytes") { "whole number of bytes" } else { T::KIND }
 }
 
-/// Declares a section of the configuration file: values with their defaults, then sections inside it.
+/// Declares a section of the configuration file: settings with their defaults, then subsections.
 macro_rules! settings {
     (
         $(#[doc = $section_text:literal])*

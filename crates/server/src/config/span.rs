@@ -1,10 +1,10 @@
-//! Lengths of time as people write them: `30s`, `5m`, `12h`, `90d`.
+//! Durations as people write them: `30s`, `5m`, `12h`, `90d`.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A length of time in the configuration file.
+/// A duration in the configuration file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Span(pub Duration);
 
@@ -24,7 +24,7 @@ impl Span {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a length of time: write a whole number and one of ms, s, m, h, d, such as `5m`")]
+#[error("`{0}` is not a duration: write a whole number and one of ms, s, m, h, d, such as `5m`")]
 pub struct SpanError(String);
 
 impl FromStr for Span {
@@ -74,14 +74,14 @@ mod tests {
     use super::Span;
 
     #[test]
-    fn what_is_printed_is_read_back() {
+    fn parses_what_it_prints() {
         for text in ["250ms", "30s", "5m", "12h", "90d", "0ms"] {
             assert_eq!(text.parse::<Span>().unwrap().to_string(), text);
         }
     }
 
     #[test]
-    fn other_forms_are_refused_with_an_example() {
+    fn rejects_other_forms_with_an_example() {
         for text in ["", "5", "m", "5 m", "5w", "-5m", "1.5h", "99999999999999999999d"] {
             let error = text.parse::<Span>().unwrap_err().to_string();
             assert!(error.contains("such as `5m`"), "{error}");

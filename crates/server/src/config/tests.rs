@@ -27,36 +27,33 @@ fn errors_name_file_line_and_key() {
         "\n[listeners.devices]\naddress = \"here\"\n",
         "margrave.toml, line 3, column 1, `listeners.devices.address`:",
     );
-    refused(
-        "silent_after = \"soon\"",
-        "margrave.toml, line 1, column 1, `silent_after`: `soon` is not a length of time",
-    );
+    refused("offline_after = \"soon\"", "margrave.toml, line 1, column 1, `offline_after`: `soon` is not a duration");
     refused("[listeners\n", "margrave.toml, line 1");
 }
 
 #[test]
-fn an_unknown_key_is_refused_with_the_nearest_known_one() {
+fn rejects_an_unknown_key_with_the_nearest_valid_one() {
     refused(
         "[listeners.devices]\nadress = \"0.0.0.0:443\"\n",
-        "margrave.toml, line 2, column 1, `listeners.devices.adress`: there is no such setting; \
+        "margrave.toml, line 2, column 1, `listeners.devices.adress`: unknown setting; \
          did you mean `listeners.devices.address`?",
     );
 }
 
 #[test]
-fn plain_http_for_operators_is_refused_away_from_loopback() {
+fn rejects_plain_http_except_on_loopback() {
     let text = "[listeners.operators]\naddress = \"0.0.0.0:8080\"\ntls = false\n";
     refused(text, "line 3, column 1, `listeners.operators.tls`: plain HTTP is refused on 0.0.0.0:8080");
     assert!(parse("[listeners.operators]\naddress = \"0.0.0.0:8080\"\n").unwrap().listeners.operators.speaks_tls());
 }
 
 #[test]
-fn settings_that_cannot_work_are_all_listed_at_once() {
-    let text = "silent_after = \"0s\"\n[identity]\nwfm_id = \"a/b\"\n[https]\nkey_file = \"k.pem\"\n\
+fn lists_all_invalid_settings_at_once() {
+    let text = "offline_after = \"0s\"\n[identity]\nwfm_id = \"a/b\"\n[https]\nkey_file = \"k.pem\"\n\
                 [listeners.devices]\npath_prefix = \"margo/\"\n[urls]\ndevices = \"http://wfm\"\n[log]\nfilter = \"a=b=c\"\n";
     let error = parse(text).unwrap_err();
     for key in [
-        "line 1, column 1, `silent_after`",
+        "line 1, column 1, `offline_after`",
         "line 3, column 1, `identity.wfm_id`",
         "line 5, column 1, `https.key_file`",
         "line 7, column 1, `listeners.devices.path_prefix`",
@@ -76,7 +73,7 @@ fn the_reference_names_every_key_with_default_and_text() {
     assert_eq!(find("limits.connection_age_max").default, "\"1h\"");
     assert!(reference.iter().all(|setting| setting.text.ends_with('.')), "every text is a sentence");
 
-    // Nothing that can be written is missing from the reference.
+    // The reference covers every key that can be written.
     let table = toml::Table::try_from(Config::default()).unwrap();
     let mut keys = Vec::new();
     collect("", &table, &mut keys);
@@ -96,22 +93,22 @@ fn collect(prefix: &str, table: &toml::Table, keys: &mut Vec<String>) {
 
 #[test]
 fn problems_of_every_kind_are_listed_at_once() {
-    let text = "silent_after = 5\ndata = \"x\"\n[store]\nurl = \"postgress://h/d\"\nreaders = 900\n\
+    let text = "offline_after = 5\ndata = \"x\"\n[store]\nurl = \"postgress://h/d\"\nreaders = 900\n\
                 [listeners.trust]\naddress = \"127.0.0.1:443\"\nenabled = \"yes\"\n";
     let error = parse(text).unwrap_err();
     let lines: Vec<_> = error.lines().skip(1).map(str::trim).collect();
     let keys: Vec<_> = lines.iter().map(|line| line.split('`').nth(1).unwrap()).collect();
     assert_eq!(
         keys,
-        ["silent_after", "data", "store.url", "store.readers", "listeners.trust.address", "listeners.trust.enabled"],
+        ["offline_after", "data", "store.url", "store.readers", "listeners.trust.address", "listeners.trust.enabled"],
         "{error}"
     );
     assert!(lines[1].contains("did you mean `data_dir`?"), "{error}");
-    assert!(lines[4].contains("port 443 is used by `listeners.devices.address` too"), "{error}");
+    assert!(lines[4].contains("port 443 is also used by `listeners.devices.address`"), "{error}");
 }
 
 #[test]
-fn a_port_is_used_once() {
+fn rejects_a_port_used_twice() {
     let two = |one: &str, other: &str| {
         parse(&format!("[listeners.devices]\naddress = \"{one}\"\n[listeners.trust]\naddress = \"{other}\"\n"))
     };
@@ -124,14 +121,14 @@ fn a_port_is_used_once() {
 }
 
 #[test]
-fn a_store_url_that_cannot_work_is_refused_without_its_password() {
+fn rejects_an_invalid_store_url_without_showing_its_password() {
     for (url, expected) in [
-        ("mysql://me:secret@host/db", "of no database known here"),
+        ("mysql://me:secret@host/db", "is not a supported database"),
         ("postgres://me:secret@host", "names no database"),
         ("postgres://me:secret@host:99999/db", "is not a URL (invalid port number)"),
         ("postgres://me:sec/ret@host/db", "is not a URL"),
         ("postgres:///db", "names no host"),
-        ("secret", "of no database known here"),
+        ("secret", "is not a supported database"),
         ("sqlite://", "names no file"),
     ] {
         let error = parse(&format!("[store]\nurl = \"{url}\"\n")).unwrap_err();
@@ -144,13 +141,13 @@ fn a_store_url_that_cannot_work_is_refused_without_its_password() {
 }
 
 #[test]
-fn the_example_says_what_would_hold_without_it_and_names_every_setting() {
+fn the_example_contains_every_setting_with_its_default() {
     let example = Config::example();
     let as_table = |config: Config| toml::Table::try_from(config).unwrap();
     assert_eq!(as_table(parse(&example).unwrap()), as_table(Config::default()));
     assert!(example.lines().all(|line| line.len() <= 120), "{example}");
 
-    // With the comments taken off, every setting is there in a form that can be used.
+    // Without the comment signs, every setting is present in a valid form.
     let uncommented: String = example
         .lines()
         .map(|line| match line.strip_prefix("# ") {
@@ -173,7 +170,7 @@ fn the_example_says_what_would_hold_without_it_and_names_every_setting() {
 }
 
 #[test]
-fn what_this_machine_lacks_is_told_apart() {
+fn reports_what_this_machine_lacks() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();
@@ -184,7 +181,7 @@ fn what_this_machine_lacks_is_told_apart() {
     config.identity.anchors_file = Some(folder.path().to_owned());
     config.store.url = Some(format!("sqlite://{}/none/here.db", folder.path().display()));
     config.store.seal_key_file = Some(folder.path().join("made-later.key"));
-    // TEST-NET-1 (RFC 5737): nobody's address.
+    // TEST-NET-1 (RFC 5737): an unassigned address.
     config.listeners.trust.address = "192.0.2.1:8443".parse().unwrap();
     let keys: Vec<_> = config.machine_problems().iter().map(|problem| problem.key).collect();
     assert_eq!(keys, ["data_dir", "store.url", "https.key_file", "identity.anchors_file", "listeners.trust.address"]);

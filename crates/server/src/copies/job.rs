@@ -1,4 +1,4 @@
-//! The record of one copy, and the few that are kept.
+//! The record of one copy, and the bounded list of records.
 
 use crate::app::error::{AppError, AppResult, Code};
 use crate::registry::RepositoryName;
@@ -13,11 +13,11 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-/// Copies that run at a time; each keeps a line busy by itself.
+/// Copies that run concurrently; each can saturate a network link.
 const RUNNING_MAX: usize = 2;
 /// Copies that run or wait.
 const OPEN_MAX: usize = 32;
-/// Copies that are over and can still be looked at.
+/// Finished copies that are kept.
 const KEPT_MAX: usize = 100;
 
 /// All copies of this process, oldest first.
@@ -67,7 +67,7 @@ impl Copies {
 pub(super) struct Job {
     id: Uuid,
     copy: Mutex<Copy>,
-    /// The upload at hand, to be cleared away when the copy ends in the middle of it.
+    /// The current upload, to be deleted when the copy ends in the middle of it.
     upload: Mutex<Option<(RepositoryName, String)>>,
     /// Cancelled by an operator, or with the server.
     pub(super) stop: CancellationToken,
@@ -117,7 +117,7 @@ impl Job {
         self.copy.lock().state = CopyState::Running;
     }
 
-    /// Enters something to copy; says where in the list it stands.
+    /// Adds an artifact; returns its position in the list.
     pub(super) fn add(&self, kind: CopiedKind, reference: String, repository: Option<String>) -> usize {
         let mut copy = self.copy.lock();
         copy.artifacts.push(CopiedArtifact {
@@ -168,7 +168,7 @@ impl Job {
         self.copy.lock().application = Some(application);
     }
 
-    /// Everything asked for is here.
+    /// All requested artifacts are present.
     pub(super) fn is_complete(&self) -> bool {
         let here = |artifact: &CopiedArtifact| matches!(artifact.state, CopiedState::Copied | CopiedState::Present);
         self.copy.lock().artifacts.iter().all(here)

@@ -1,4 +1,4 @@
-//! One blob from another registry into ours: only if it is missing, verified, and resumed where a line broke.
+//! Copies one blob from an external registry: only if missing, verified, and resumed after an interruption.
 
 use super::job::Job;
 use crate::registry::{Chunk, Digest, RegistryError, RepositoryName};
@@ -9,25 +9,25 @@ use margrave_oci::{Descriptor, Kind, OciError, Registry};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a download is taken up again before its registry counts as gone.
+/// How often a download is resumed before its registry counts as unreachable.
 const ATTEMPTS_MAX: u32 = 5;
 /// Doubled with every attempt.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Why something is not copied.
+/// Why an artifact is not copied.
 #[derive(Debug, Clone)]
-pub(super) enum Trouble {
-    /// The other registry does not have it.
+pub(super) enum CopyError {
+    /// The external registry does not have it.
     NotFound(String),
-    /// The other registry does not give it, or not as it should be.
+    /// The external registry does not deliver it, or delivers invalid content.
     Source(String),
-    /// The other registry has gone.
+    /// The external registry is unreachable.
     Gone(String),
-    /// We cannot take it: nothing else can be taken either.
+    /// The embedded registry cannot store it, so nothing else can be stored either.
     Ours(String),
 }
 
-impl From<OciError> for Trouble {
+impl From<OciError> for CopyError {
     fn from(error: OciError) -> Self {
         match error.kind {
             Kind::NotFound => Self::NotFound(error.message),
@@ -37,15 +37,15 @@ impl From<OciError> for Trouble {
     }
 }
 
-impl From<RegistryError> for Trouble {
+impl From<RegistryError> for CopyError {
     fn from(error: RegistryError) -> Self {
         match &error {
             RegistryError::DigestMismatch { .. } | RegistryError::SizeInvalid(_) => {
-                Self::Source(format!("{error}; it is damaged or tampered with"))
+                Self::Source(format!("{error}; it is damaged or was tampered with"))
             }
             RegistryError::ManifestInvalid(_) | RegistryError::BlobTooLarge { .. } => Self::Source(error.to_string()),
             RegistryError::Storage { source, .. } => {
-                tracing::error!(%error, %source, "the registry failed in a copy");
+                tracing::error!(%error, %source, "registry error during a copy");
                 Self::Ours(format!("{error}: {source}"))
             }
             _ => Self::Ours(error.to_string()),
@@ -53,14 +53,14 @@ impl From<RegistryError> for Trouble {
     }
 }
 
-/// What came of an upload that does not go on counts against the quota, so it goes; it may have ended by itself.
+/// Deletes an upload that does not continue, because it counts against the quota; it may have ended already.
 pub(super) async fn clear(ours: &crate::registry::Registry, job: &Job) {
     if let Some((repository, upload)) = job.uploaded() {
         let _ = ours.cancel_upload(&repository, &upload).await;
     }
 }
 
-/// Where blobs go, and who is told.
+/// Destination of blobs, and the record to update.
 pub(super) struct Transfer<'a> {
     pub(super) ours: &'a crate::registry::Registry,
     pub(super) repository: &'a RepositoryName,
@@ -70,9 +70,10 @@ pub(super) struct Transfer<'a> {
 }
 
 impl Transfer<'_> {
-    /// Brings a blob in unless it is here.
-    pub(super) async fn blob(&self, theirs: &mut Registry, from: &str, blob: &Descriptor) -> Result<(), Trouble> {
-        let digest: Digest = blob.digest.as_str().parse().map_err(|_| Trouble::Source("an odd digest".to_owned()))?;
+    /// Copies a blob unless it is present.
+    pub(super) async fn blob(&self, theirs: &mut Registry, from: &str, blob: &Descriptor) -> Result<(), CopyError> {
+        let digest: Digest =
+            blob.digest.as_str().parse().map_err(|_| CopyError::Source("an invalid digest".to_owned()))?;
         if self.ours.blob_size(self.repository, &digest).is_ok() {
             self.job.present(self.index, blob.size);
             return Ok(());
@@ -92,7 +93,7 @@ impl Transfer<'_> {
         done
     }
 
-    async fn begin(&self) -> Result<String, Trouble> {
+    async fn begin(&self) -> Result<String, CopyError> {
         let upload = self.ours.begin_upload(self.repository).await?.to_string();
         self.job.uploading(self.repository, &upload);
         Ok(upload)
@@ -105,7 +106,7 @@ impl Transfer<'_> {
         blob: &Descriptor,
         digest: &Digest,
         upload: &mut String,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), CopyError> {
         let mut failed = 0;
         loop {
             let (_, received) = self.ours.upload_received(self.repository, upload)?;
@@ -120,37 +121,49 @@ impl Transfer<'_> {
                     }
                 }
                 Ok(_) => {
-                    // It cannot begin in the middle, so we begin at the beginning.
+                    // It does not support ranges, so the download starts over.
                     self.ours.cancel_upload(self.repository, upload).await?;
                     *upload = self.begin().await?;
-                    Trouble::Gone(format!("registry `{}` broke off in the middle of {digest}", theirs.host()))
+                    CopyError::Gone(format!(
+                        "registry `{}` closed the connection in the middle of {digest}",
+                        theirs.host()
+                    ))
                 }
                 Err(error) => error.into(),
             };
             failed += 1;
             match trouble {
-                Trouble::Gone(_) if failed < ATTEMPTS_MAX => tokio::time::sleep(PAUSE * 2_u32.pow(failed - 1)).await,
+                CopyError::Gone(_) if failed < ATTEMPTS_MAX => tokio::time::sleep(PAUSE * 2_u32.pow(failed - 1)).await,
                 trouble => return Err(trouble),
             }
         }
     }
 
-    async fn append(&self, upload: &str, download: Download, blob: &Descriptor, received: u64) -> Result<(), Trouble> {
+    async fn append(
+        &self,
+        upload: &str,
+        download: Download,
+        blob: &Descriptor,
+        received: u64,
+    ) -> Result<(), CopyError> {
         let (job, index) = (Arc::clone(self.job), self.index);
-        // The registry takes a body to its end, whoever asked for it has gone or not.
+        // The registry reads a body to its end, even if the request was cancelled.
         let stopped = self.job.stop.clone().cancelled_owned();
         let counted = download.stream.take_until(Box::pin(stopped)).inspect(move |part| {
             if let Ok(bytes) = part {
                 job.copied(index, bytes.len() as u64);
             }
         });
-        // The size is announced, so that a quota is known to be too small before the line is used.
+        // The size is announced, so that a quota that is too small is known before the transfer.
         let length = Some(blob.size.saturating_sub(received));
         let chunk = Chunk { body: Body::from_stream(counted), range: None, length };
         match self.ours.append(self.repository, upload, chunk).await {
             Ok(_) => Ok(()),
             Err(error @ (RegistryError::UploadInvalid(_) | RegistryError::Stalled(_) | RegistryError::TooMany(_))) => {
-                Err(Trouble::Gone(format!("the registry broke off in the middle of {}: {error}", blob.digest)))
+                Err(CopyError::Gone(format!(
+                    "the registry closed the connection in the middle of {}: {error}",
+                    blob.digest
+                )))
             }
             Err(error) => Err(error.into()),
         }

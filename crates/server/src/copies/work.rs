@@ -1,10 +1,10 @@
-//! Carrying out one copy: package, components, the images they name, and then the catalog.
+//! Executes one copy: package, components, their images, and then the catalog.
 
 mod registries;
 
 use super::job::Job;
 use super::mirrored;
-use super::transfer::{Transfer, Trouble, clear};
+use super::transfer::{CopyError, Transfer, clear};
 use crate::app::error::AppError;
 use crate::catalog::{self, registry::Source};
 use crate::registry::hosted::Hosted;
@@ -20,40 +20,40 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// An index of indexes is as deep as it gets.
+/// Maximum nesting: an index of indexes.
 const INDEX_DEPTH_MAX: usize = 2;
-/// The largest archive of a component that is looked into for images.
+/// Largest archive of a component that is searched for images.
 const ARCHIVE_BYTES_MAX: usize = 64 << 20;
 
-/// What a copy is asked to do.
+/// A copy request.
 pub(super) struct Work {
     pub(super) source: Source,
-    pub(super) given: Given,
+    pub(super) given: CopyRequest,
     pub(super) images: Vec<Reference>,
     pub(super) platforms: Vec<Platform>,
     pub(super) logins: HashMap<String, Option<Credentials>>,
 }
 
-/// What the caller said about connections, which is for every registry of the copy.
-pub(super) struct Given {
+/// Connection settings of the caller, for every registry of the copy.
+pub(super) struct CopyRequest {
     pub(super) plain_http: bool,
     pub(super) ca: Option<String>,
 }
 
-/// Runs a copy to its end, whatever that is, and writes it down.
+/// Runs a copy to its end and records the result.
 pub(super) async fn run(state: ServerState, hosted: Arc<Hosted>, job: Arc<Job>, work: Work, actor: Actor) {
     let stop = job.stop.clone();
     let carried_out = async {
         let _turn = hosted.copies.turns.acquire().await.map_err(|_| "the server is stopping".to_owned())?;
         job.begin();
         let mut worker = Worker::new(&state, &hosted, &job, &actor, work);
-        worker.carry_out().await
+        worker.execute_copy().await
     };
     let outcome = tokio::select! {
         outcome = carried_out => outcome.map(|()| None),
         () = stop.cancelled() => Ok(Some(CopyState::Cancelled)),
     };
-    // Nobody will ask any more.
+    // No further requests follow.
     if state.stopping.is_cancelled() {
         return;
     }
@@ -67,7 +67,7 @@ pub(super) async fn run(state: ServerState, hosted: Arc<Hosted>, job: Arc<Job>, 
     let copy = job.show();
     let after = json!({ "state": end, "source": copy.source, "bytesCopied": copy.bytes_copied,
         "bytesPresent": copy.bytes_present, "error": error });
-    tracing::info!(copy.id = %job.id(), source = copy.source, state = ?end, error, "a copy has ended");
+    tracing::info!(copy.id = %job.id(), source = copy.source, state = ?end, error, "copy ended");
     let subject = format!("copy/{}", job.id());
     let recorded = state.store.audit_append(&actor, "registry.copy-end", &subject, Some(after), state.now()).await;
     if let Err(failed) = recorded {
@@ -84,11 +84,11 @@ struct Worker<'a> {
     actor: &'a Actor,
     work: Work,
     registries: HashMap<String, Registry>,
-    /// Registries that have gone, with what was heard last.
+    /// Unreachable registries, with their last error.
     gone: HashMap<String, String>,
 }
 
-/// An error that ends the whole copy, in words.
+/// An error that ends the whole copy, as text.
 type Ended<T = ()> = Result<T, String>;
 
 impl<'a> Worker<'a> {
@@ -96,7 +96,7 @@ impl<'a> Worker<'a> {
         Self { state, hosted, job, actor, work, registries: HashMap::new(), gone: HashMap::new() }
     }
 
-    async fn carry_out(&mut self) -> Ended {
+    async fn execute_copy(&mut self) -> Ended {
         let reference = self.work.source.reference.clone();
         let used = self.work.source.used.clone();
         let registry = self.registry(&reference.host).await.map_err(words)?;
@@ -125,12 +125,12 @@ impl<'a> Worker<'a> {
             self.artifact(CopiedKind::Image, &reference, &image).await?;
         }
         catalog::ask_for_components(self.state, &found, Some(&self.work.source)).await;
-        let imported = catalog::add_found(self.state, self.actor, None, found, reference.to_string()).await;
+        let imported = catalog::add_package(self.state, self.actor, None, found, reference.to_string()).await;
         self.job.imported(imported.map_err(told)?.application);
         Ok(())
     }
 
-    /// Copies every component; says which images they name.
+    /// Copies every component; returns the images they refer to.
     async fn components(&mut self, description: &ApplicationDescription) -> Ended<BTreeSet<String>> {
         let mut images = BTreeSet::new();
         let mut done = BTreeSet::new();
@@ -172,7 +172,7 @@ impl<'a> Worker<'a> {
         Ok(images)
     }
 
-    /// The images that a component which is here names.
+    /// The images of a component in the embedded registry.
     async fn images(
         &self,
         repository: &RepositoryName,
@@ -185,14 +185,14 @@ impl<'a> Worker<'a> {
             ProfileType::Helm => HELM_CHART_TYPE,
             ProfileType::Compose => COMPOSE_LAYER_TYPE,
             ProfileType::Custom if has(MANIFESTS_LAYER_TYPE) => MANIFESTS_LAYER_TYPE,
-            ProfileType::Custom => return Err("it is of a kind only devices know".to_owned()),
+            ProfileType::Custom => return Err("custom components cannot be searched".to_owned()),
         };
         let layer = manifest.blobs.iter().find(|blob| blob.media_type == wanted);
         let layer = layer.ok_or_else(|| format!("it has no layer of type {wanted}"))?;
         if layer.size > ARCHIVE_BYTES_MAX as u64 {
             return Err(format!("it is larger than {ARCHIVE_BYTES_MAX} bytes"));
         }
-        let digest = layer.digest.as_str().parse().map_err(|_| "its digest is odd".to_owned())?;
+        let digest = layer.digest.as_str().parse().map_err(|_| "its digest is invalid".to_owned())?;
         let (mut file, size) =
             self.hosted.registry.open_blob(repository, &digest).await.map_err(|error| error.to_string())?;
         let mut archive = Vec::with_capacity(size as usize);
@@ -207,7 +207,7 @@ impl<'a> Worker<'a> {
         searched.await.unwrap_or_else(|error| Err(error.to_string()))
     }
 
-    /// Copies one artifact and notes what became of it; only trouble of our own ends the copy.
+    /// Copies one artifact and records the result; only errors of the embedded registry end the copy.
     async fn artifact(
         &mut self,
         kind: CopiedKind,
@@ -219,8 +219,8 @@ impl<'a> Worker<'a> {
         let index = self.job.add(kind, shown.to_owned(), named);
         self.job.update(index, |artifact| artifact.state = CopiedState::Copying);
         let done = match (repository, self.gone.get(&reference.host)) {
-            (Err(problem), _) => Err(Trouble::Source(problem)),
-            (_, Some(heard)) => Err(Trouble::Source(heard.clone())),
+            (Err(problem), _) => Err(CopyError::Source(problem)),
+            (_, Some(heard)) => Err(CopyError::Source(heard.clone())),
             (Ok(repository), None) => {
                 let copied = self.copy(index, reference, &repository).await;
                 copied.map(|manifest| (repository, manifest))
@@ -228,22 +228,22 @@ impl<'a> Worker<'a> {
         };
         let (state, message) = match &done {
             Ok(_) => (None, None),
-            Err(Trouble::NotFound(message)) => (Some(CopiedState::NotFound), Some(message)),
-            Err(Trouble::Source(message) | Trouble::Ours(message) | Trouble::Gone(message)) => {
+            Err(CopyError::NotFound(message)) => (Some(CopiedState::NotFound), Some(message)),
+            Err(CopyError::Source(message) | CopyError::Ours(message) | CopyError::Gone(message)) => {
                 (Some(CopiedState::Failed), Some(message))
             }
         };
         self.job.update(index, |artifact| {
             let copied = if artifact.bytes_copied > 0 { CopiedState::Copied } else { CopiedState::Present };
-            // A new name for what was here is news as well.
+            // A new name for existing content is a change as well.
             let copied = if artifact.state == CopiedState::Copied { CopiedState::Copied } else { copied };
             artifact.state = state.unwrap_or(copied);
             artifact.message = message.cloned();
         });
         match done {
             Ok(done) => Ok(Some(done)),
-            Err(Trouble::Ours(message)) => Err(message),
-            Err(Trouble::Gone(message)) => {
+            Err(CopyError::Ours(message)) => Err(message),
+            Err(CopyError::Gone(message)) => {
                 self.gone.insert(reference.host.clone(), message);
                 Ok(None)
             }
@@ -256,7 +256,7 @@ impl<'a> Worker<'a> {
         index: usize,
         reference: &Reference,
         repository: &RepositoryName,
-    ) -> Result<Manifest, Trouble> {
+    ) -> Result<Manifest, CopyError> {
         let (state, actor, job) = (self.state, self.actor, self.job);
         let ours = &self.hosted.registry;
         let platforms = std::mem::take(&mut self.work.platforms);
@@ -282,30 +282,32 @@ impl<'a> Worker<'a> {
             recorded.map_err(|error| {
                 state.metrics.store_error();
                 tracing::error!(error = &error as &dyn std::error::Error, "cannot record a change of the registry");
-                Trouble::Ours("a change cannot be recorded now, and none goes unrecorded; try again".to_owned())
+                CopyError::Ours(
+                    "the change cannot be recorded in the audit log now, so it was not made; try again".to_owned(),
+                )
             })?;
         }
         Ok(read)
     }
 }
 
-/// Copies a manifest and all it refers to; says whether anything in the registry changed by it.
+/// Copies a manifest and everything it refers to; returns whether the registry changed.
 async fn manifest(
     theirs: &mut Registry,
     transfer: &Transfer<'_>,
     reference: &Reference,
     platforms: &[Platform],
     depth: usize,
-) -> Result<(Manifest, crate::registry::Digest, bool), Trouble> {
+) -> Result<(Manifest, crate::registry::Digest, bool), CopyError> {
     let fetched = theirs.manifest(reference).await?;
     let read = Manifest::read(fetched.media_type.as_deref(), &fetched.bytes)
-        .map_err(|problem| Trouble::Source(format!("the manifest of `{reference}` {problem}")))?;
+        .map_err(|problem| CopyError::Source(format!("the manifest of `{reference}` {problem}")))?;
     for blob in &read.blobs {
         transfer.blob(theirs, &reference.repository, blob).await?;
     }
     if read.is_index() {
         if depth >= INDEX_DEPTH_MAX {
-            return Err(Trouble::Source(format!("`{reference}` is nested too deep")));
+            return Err(CopyError::Source(format!("`{reference}` is nested too deeply")));
         }
         for child in chosen(&read, platforms, reference)? {
             let child = Reference { tag: Tag::Digest(child.digest.clone()), ..reference.clone() };
@@ -319,10 +321,10 @@ async fn manifest(
         Tag::Name(tag) => tag.clone(),
         Tag::Digest(digest) => digest.to_string(),
     };
-    let at: OurReference = at.parse().map_err(|error| Trouble::Source(format!("{error}")))?;
+    let at: OurReference = at.parse().map_err(|error| CopyError::Source(format!("{error}")))?;
     let before = transfer.ours.stat_manifest(transfer.repository, &at).ok().map(|(digest, ..)| digest);
     let size = fetched.bytes.len() as u64;
-    // Of an index the chosen part is enough: it stays byte for byte what it is, and so does its digest.
+    // Part of an index is enough: it stays unchanged byte for byte, and so does its digest.
     let put = transfer.ours.put_partly(transfer.repository, &at, Some(&read.media_type), fetched.bytes.into()).await?;
     let news = before.as_ref() != Some(&put.digest);
     if news {
@@ -333,12 +335,12 @@ async fn manifest(
     Ok((read, put.digest, news))
 }
 
-/// What of an index is wanted.
+/// The requested part of an index.
 fn chosen<'m>(
     index: &'m Manifest,
     platforms: &[Platform],
     reference: &Reference,
-) -> Result<Vec<&'m Descriptor>, Trouble> {
+) -> Result<Vec<&'m Descriptor>, CopyError> {
     if platforms.is_empty() {
         return Ok(index.manifests.iter().collect());
     }
@@ -350,13 +352,13 @@ fn chosen<'m>(
         let offered: BTreeSet<String> =
             index.manifests.iter().filter_map(|child| child.platform.as_ref()).map(ToString::to_string).collect();
         let offered = offered.into_iter().collect::<Vec<_>>().join(", ");
-        let message = format!("`{reference}` has nothing for the platforms asked for; it has {offered}");
-        return Err(Trouble::NotFound(message));
+        let message = format!("`{reference}` has no image for the requested platforms; it has {offered}");
+        return Err(CopyError::NotFound(message));
     }
     Ok(found)
 }
 
-/// The variables an application sets for a compose component, with the supplier's defaults.
+/// The variables of an application for a compose component, with the supplier's defaults.
 fn variables(description: &ApplicationDescription, component: &str) -> BTreeMap<String, String> {
     let mut variables = BTreeMap::new();
     for parameter in description.parameters.values() {
@@ -370,7 +372,7 @@ fn variables(description: &ApplicationDescription, component: &str) -> BTreeMap<
     variables
 }
 
-/// For the operator; what is not for the operator is logged.
+/// For the operator; internal errors are logged instead.
 fn told(error: AppError) -> String {
     match &error {
         AppError::Refused { errors, .. } => {
@@ -378,14 +380,14 @@ fn told(error: AppError) -> String {
             if list.is_empty() { error.to_string() } else { format!("{error} ({})", list.join("; ")) }
         }
         other => {
-            tracing::error!(error = other as &dyn std::error::Error, "a copy failed");
-            "the server failed; its log says more".to_owned()
+            tracing::error!(error = other as &dyn std::error::Error, "copy failed");
+            "the server failed; see its log".to_owned()
         }
     }
 }
 
-fn words(trouble: Trouble) -> String {
+fn words(trouble: CopyError) -> String {
     match trouble {
-        Trouble::NotFound(text) | Trouble::Source(text) | Trouble::Gone(text) | Trouble::Ours(text) => text,
+        CopyError::NotFound(text) | CopyError::Source(text) | CopyError::Gone(text) | CopyError::Ours(text) => text,
     }
 }

@@ -27,7 +27,7 @@ pub(super) async fn deployment(
     let named = path
         .ok()
         .and_then(|Path((id, digest))| Some((id.parse::<DeploymentId>().ok()?, digest.parse::<Digest>().ok()?)));
-    // What cannot be named cannot be produced: 404, like everything else that is not the caller's (DS-17, GEN-09).
+    // Anything that is not the caller's is 404, including invalid names (DS-17, GEN-09).
     let Some((id, digest)) = named else { return Err(no_such_deployment()) };
     let found = state.store.deployment_yaml(&caller.client, id, &digest).await;
     let yaml = found.map_err(|error| failed(&state, &error))?.ok_or_else(no_such_deployment)?;

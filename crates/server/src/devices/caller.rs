@@ -1,6 +1,6 @@
-//! Whether a client may do anything at all: the accepted-client policy, asked for every request (WID-05).
+//! Authorization of a client: the accepted-client policy, checked for every request (WID-05).
 
-use crate::heads::to_the_end;
+use crate::manifest_cache::run_to_completion;
 use crate::net::Peer;
 use crate::problems::Refusal;
 use crate::state::ServerState;
@@ -14,22 +14,22 @@ use margrave_core::model::{Actor, ClientState};
 use margrave_store::{Head, StoreError};
 use std::sync::Arc;
 
-/// An accepted client. Only [`admit`] makes one.
+/// An accepted client. Only [`admit`] creates one.
 #[derive(Debug, Clone)]
 pub(super) struct Caller {
     pub(super) client: ClientId,
-    /// As it was when the request came in.
+    /// As of the arrival of the request.
     pub(super) head: Arc<Head>,
     pub(super) request_id: Option<String>,
 }
 
 impl Caller {
     pub(super) fn actor(&self) -> Actor {
-        Actor { name: format!("client:{}", self.client), reason: None, request_id: self.request_id.clone() }
+        Actor { name: format!("client:{}", self.client), comment: None, request_id: self.request_id.clone() }
     }
 }
 
-/// Handlers take the caller that [`admit`] left among the extensions.
+/// Handlers extract the caller that [`admit`] put into the extensions.
 impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = Refusal;
 
@@ -38,10 +38,10 @@ impl<S: Sync> FromRequestParts<S> for Caller {
     }
 }
 
-/// Middleware: lets accepted clients through, answers everybody else with 403 (GEN-14, W-26).
-/// From memory alone: an unchanged poll must not wait for a database (invariant 3).
+/// Middleware: accepts requests of accepted clients, answers all others with 403 (GEN-14, W-26).
+/// Uses memory only: an unchanged poll must not wait for a database (invariant 3).
 pub(super) async fn admit(State(state): State<ServerState>, mut request: Request, next: Next) -> Response {
-    // A request body cannot be shared between threads, so nothing of the request is held over a wait.
+    // A request body cannot be shared between threads, so nothing of the request is held across an await.
     let peer = request.extensions().get::<Peer>().cloned();
     let request_id = request.extensions().get::<RequestId>().map(|RequestId(id)| id.clone());
     match caller(&state, peer, request_id).await {
@@ -56,13 +56,13 @@ pub(super) async fn admit(State(state): State<ServerState>, mut request: Request
 
 async fn caller(state: &ServerState, peer: Option<Peer>, request_id: Option<String>) -> Result<Caller, Refusal> {
     let Some(Peer(identity)) = peer else {
-        // The listener demands a certificate, so nobody gets here without one.
+        // The listener requires a certificate, so this cannot happen.
         return Err(Refusal::not_authorized("The connection carries no client identity."));
     };
     let client = identity.client_id;
     let any = state.config.clients.accept_any;
     let head = match state.heads.get(&client) {
-        // Who asked before everybody was let in waits for nothing more.
+        // A client that connected before `accept_any` was enabled is accepted now.
         Some(head) if !any || head.state != ClientState::Pending => head,
         _ if any => welcome(state, &client, request_id.clone()).await?,
         _ => {
@@ -72,34 +72,34 @@ async fn caller(state: &ServerState, peer: Option<Peer>, request_id: Option<Stri
     };
     match head.state {
         ClientState::Accepted => Ok(Caller { client, head, request_id }),
-        ClientState::Pending | ClientState::Retired => {
+        ClientState::Pending | ClientState::Decommissioned => {
             state.heads.asked(&client, state.now());
             Err(denied())
         }
     }
 }
 
-/// The same for unknown, pending and retired clients: an outsider learns nothing from it.
+/// The same for unknown, pending and decommissioned clients: an outsider learns nothing from it.
 fn denied() -> Refusal {
-    Refusal::not_authorized("This client is not accepted here. An operator of this server can accept it.")
+    Refusal::not_authorized("This client is not accepted. An operator of this server can accept it.")
 }
 
-/// First contact under the explicit choice to accept the whole namespace (WID-05).
+/// First contact when the whole namespace is accepted explicitly (WID-05).
 async fn welcome(state: &ServerState, client: &ClientId, request_id: Option<String>) -> Result<Arc<Head>, Refusal> {
     let actor = Actor {
         name: "system".to_owned(),
-        reason: Some("accepted on first contact (clients.accept_any)".to_owned()),
+        comment: Some("accepted on first contact (clients.accept_any)".to_owned()),
         request_id,
     };
     let (own, id) = (state.clone(), client.clone());
-    let created = to_the_end(async move {
+    let created = run_to_completion(async move {
         let (_, head) = own.store.client_create(&actor, &id, ClientState::Accepted, None, own.now()).await?;
         own.heads.put(head);
         Ok(())
     });
     match created.await.map_err(|_| Refusal::internal())? {
         Ok(()) => {}
-        // Another request of the same client was faster; its head is there or about to be.
+        // Another request of the same client was faster; its head is in memory or about to be.
         Err(StoreError::Exists { .. }) => crate::trust::refresh_head(state, client).await?,
         Err(error) => {
             state.metrics.store_error();

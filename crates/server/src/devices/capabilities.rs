@@ -2,7 +2,7 @@
 
 use super::CAPABILITIES_BYTES_MAX;
 use super::caller::Caller;
-use super::queue::Unwritten;
+use super::queue::WriteRefused;
 use crate::problems::{self, Answer, Refusal};
 use crate::state::ServerState;
 use axum::extract::rejection::PathRejection;
@@ -17,7 +17,7 @@ use margrave_core::model::DeviceKey;
 use margrave_store::{DevicePut, DeviceWrite};
 use serde_json::Value;
 
-/// Labels of one device, each value of a list counted; people choose devices by a handful.
+/// Labels of one device, counting each value of a list; people select devices by a handful.
 const LABELS_MAX: usize = 256;
 const LABEL_KEY_BYTES_MAX: usize = 256;
 const LABEL_VALUE_BYTES_MAX: usize = 1024;
@@ -35,7 +35,7 @@ pub(super) async fn put(
     let read = DeviceCapabilities::read(&body, unknown_types)
         .map_err(|findings| Refusal::document("capabilities report", &body, &findings))?;
     for warning in &read.warnings {
-        tracing::debug!(device.id = %device, %warning, "odd capabilities");
+        tracing::debug!(device.id = %device, %warning, "unusual capabilities");
     }
     let capabilities = read.document;
     if capabilities.properties.id != device {
@@ -58,13 +58,13 @@ pub(super) async fn put(
             StatusCode::NOT_FOUND,
             "Report the gateway of this device first.",
         )),
-        Err(Unwritten::Busy) => Err(Refusal::busy("Too many capability reports are waiting to be written.")),
-        Err(Unwritten::Full) => Err(Refusal::busy("The server has no room left to write; nothing was changed.")),
-        Err(Unwritten::Failed) => Err(Refusal::internal()),
+        Err(WriteRefused::Busy) => Err(Refusal::busy("Too many capability reports are waiting to be written.")),
+        Err(WriteRefused::Full) => Err(Refusal::busy("The server is out of disk space; nothing was changed.")),
+        Err(WriteRefused::Failed) => Err(Refusal::internal()),
     }
 }
 
-/// Every label becomes a row of an index, on engines that bound the length of an entry and take no NUL.
+/// Every label becomes an index row, on databases that limit the length of an entry and reject NUL.
 fn odd_label(labels: &IndexMap<String, Value>) -> Option<(String, String)> {
     let values = |value: &Value| value.as_array().map_or(1, Vec::len);
     let count: usize = labels.values().map(values).sum();
@@ -92,7 +92,7 @@ pub(super) async fn delete(
 ) -> Answer {
     let not_found =
         || Refusal::new(ProblemType::DeviceNotFound, StatusCode::NOT_FOUND, "This client has no device with this id.");
-    // Nothing can have been reported under an id that is none.
+    // An invalid id cannot have been reported.
     let device = path.ok().and_then(|Path(text)| text.parse::<DeviceId>().ok()).ok_or_else(not_found)?;
     let actor = caller.actor();
     let key = DeviceKey { client: caller.client, device };

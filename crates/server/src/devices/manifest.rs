@@ -1,4 +1,4 @@
-//! `GET /api/v1/deployments`: everything this client should run (DS-12 to DS-16).
+//! `GET /api/v1/deployments`: the desired state of this client (DS-12 to DS-16).
 
 use super::caller::Caller;
 use super::negotiate::{accepts, none_match};
@@ -11,7 +11,7 @@ use margo::manifest::MANIFEST_MEDIA_TYPE;
 use margo::problem::ProblemType;
 use margrave_store::Head;
 
-/// DS-15: never shared, never kept without asking.
+/// DS-15: never shared, never cached without revalidation.
 pub(super) const CACHE_CONTROL: &str = "private";
 
 pub(super) async fn get(State(state): State<ServerState>, caller: Caller, headers: HeaderMap) -> Answer {
@@ -19,10 +19,10 @@ pub(super) async fn get(State(state): State<ServerState>, caller: Caller, header
         return Err(Refusal::new(
             ProblemType::ServerCannotGenerateResponse,
             StatusCode::NOT_ACCEPTABLE,
-            format!("The manifest comes as `{MANIFEST_MEDIA_TYPE}` only."),
+            format!("The manifest is available as `{MANIFEST_MEDIA_TYPE}` only."),
         ));
     }
-    // From memory: no database, no lock a writer holds (invariant 3).
+    // From memory: no database, no writer lock (invariant 3).
     let etag = caller.head.digest.etag();
     if none_match(&headers, &etag) {
         state.metrics.poll("unchanged");
@@ -34,13 +34,13 @@ pub(super) async fn get(State(state): State<ServerState>, caller: Caller, header
         Refusal::store(&error)
     })?;
     let Some((version, digest, body)) = stored else {
-        tracing::error!(client.id = %caller.client, "an accepted client has no manifest");
+        tracing::error!(client.id = %caller.client, "accepted client has no manifest");
         return Err(Refusal::internal());
     };
     state.metrics.poll("changed");
     let etag = digest.etag();
     if version > caller.head.version {
-        // Another process has published; the next poll finds it in memory.
+        // Another process has published; the next poll finds the new head in memory.
         state.heads.put(Head { version, digest, ..Head::clone(&caller.head) });
     }
     Ok((

@@ -1,10 +1,10 @@
-//! `Accept` and `If-None-Match`, read leniently (W-09).
+//! `Accept` and `If-None-Match`, parsed leniently (W-09).
 
 use http::{HeaderMap, HeaderName, header};
 
 pub(super) const PREFER: HeaderName = HeaderName::from_static("prefer");
 
-/// Whether one of these media ranges takes this media type; no header means yes (DS-12).
+/// Whether one of these media ranges matches this media type; no header matches everything (DS-12).
 pub(crate) fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
     let mut ranges = elements(headers, &header::ACCEPT).peekable();
     if ranges.peek().is_none() {
@@ -32,7 +32,7 @@ pub(crate) fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
         .is_some_and(|(_, weight)| weight > 0.0)
 }
 
-/// Whether the caller holds this entity: lists, `*`, weak and unquoted values count.
+/// Whether the caller has this entity: lists, `*`, weak and unquoted values count.
 pub(crate) fn none_match(headers: &HeaderMap, etag: &str) -> bool {
     let bare = |value: &str| value.strip_prefix("W/").unwrap_or(value).trim_matches('"').to_owned();
     let etag = bare(etag);
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn usual_accept_headers_take_the_manifest() {
+    fn accepts_usual_accept_headers() {
         // DS-12, W-09
         for value in [
             MANIFEST,
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_of_a_preference_is_found_among_others() {
+    fn parses_the_wait_preference_among_others() {
         for value in
             ["wait=30", "Wait = 30", "wait=\"30\"", "respond-async, wait=30", "wait=30; foo=bar", "wait=x, wait=30"]
         {

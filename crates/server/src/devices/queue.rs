@@ -1,32 +1,32 @@
-//! Group commit: reports that arrive together are written in one transaction, and answered after its commit.
+//! Batched commits: concurrent reports are written in one transaction, and answered after its commit.
 
-use crate::heads::Heads;
+use crate::manifest_cache::ManifestCache;
 use crate::precedence::{Precedence, Report};
 use crate::telemetry::Metrics;
 use margrave_store::{DevicePut, DeviceWrite, StatusOutcome, StatusWrite, Store, StoreError};
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-/// Reports that may wait. At a few hundred microseconds each that is about a second; beyond it callers come back later.
+/// Queue length. At a few hundred microseconds each that is about a second; further callers have to retry later.
 const WAITING_MAX: usize = 4_096;
-/// What all waiting reports may hold in memory together; most are a few hundred bytes, the largest 256 KiB.
+/// Memory for all queued reports; most are a few hundred bytes, the largest 256 KiB.
 const WAITING_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Reports per transaction: enough to share one sync of the disk, few enough to keep other writers from waiting.
+/// Reports per transaction: enough to share one disk sync, few enough not to block other writers.
 const BATCH_MAX: usize = 256;
 
 /// Why a report was not written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unwritten {
-    /// Too many are waiting.
+pub enum WriteRefused {
+    /// The queue is full.
     Busy,
     /// The disk is full.
     Full,
-    /// The store failed; it is in the log.
+    /// The store failed; the error is in the log.
     Failed,
 }
 
 /// One kind of report that is written in groups.
-pub trait Group: Send + Sync + 'static {
+pub trait ReportKind: Send + Sync + 'static {
     type Report: Send + Sync + 'static;
     type Outcome: Copy + Send + 'static;
     /// For the log: what could not be written.
@@ -34,7 +34,7 @@ pub trait Group: Send + Sync + 'static {
 
     fn bytes(report: &Self::Report) -> usize;
 
-    /// All or none of them; one outcome per report, in order.
+    /// Writes all or none; one outcome per report, in order.
     fn write(&self, reports: &[Self::Report]) -> impl Future<Output = Result<Vec<Self::Outcome>, StoreError>> + Send;
 
     fn metrics(&self) -> &Metrics;
@@ -44,34 +44,34 @@ pub trait Group: Send + Sync + 'static {
 }
 
 struct Answer<T> {
-    sender: oneshot::Sender<Result<T, Unwritten>>,
-    /// Given back when the report is written and let go.
+    sender: oneshot::Sender<Result<T, WriteRefused>>,
+    /// Released when the report is written and dropped.
     _room: OwnedSemaphorePermit,
     _report: Report,
 }
 
-type Waiting<G> = (<G as Group>::Report, Answer<<G as Group>::Outcome>);
+type Waiting<G> = (<G as ReportKind>::Report, Answer<<G as ReportKind>::Outcome>);
 
-/// Hands reports to the writer; cheap to clone.
-pub struct Queue<G: Group> {
+/// Sends reports to the writer; cheap to clone.
+pub struct Queue<G: ReportKind> {
     sender: mpsc::Sender<Waiting<G>>,
     room: Arc<Semaphore>,
     precedence: Precedence,
 }
 
-/// Hands status reports to the writer.
+/// Sends status reports to the writer.
 pub type StatusQueue = Queue<Statuses>;
-/// Hands capability reports to the writer: a plant that comes to life reports all of them at once.
+/// Sends capability reports to the writer: a starting plant reports all of them at once.
 pub type CapabilityQueue = Queue<Capabilities>;
 
-impl<G: Group> Clone for Queue<G> {
+impl<G: ReportKind> Clone for Queue<G> {
     fn clone(&self) -> Self {
         Self { sender: self.sender.clone(), room: Arc::clone(&self.room), precedence: self.precedence.clone() }
     }
 }
 
-impl<G: Group> Queue<G> {
-    /// Starts the writer. It ends when the last handle is dropped and everything handed over is written.
+impl<G: ReportKind> Queue<G> {
+    /// Starts the writer. It ends when the last handle is dropped and all queued reports are written.
     pub fn start(group: G, precedence: Precedence) -> (Self, tokio::task::JoinHandle<()>) {
         Self::start_bounded(group, precedence, WAITING_MAX, WAITING_BYTES_MAX)
     }
@@ -89,21 +89,21 @@ impl<G: Group> Queue<G> {
     }
 
     /// Returns after the commit.
-    pub async fn write(&self, report: G::Report) -> Result<G::Outcome, Unwritten> {
-        let bytes = u32::try_from(G::bytes(&report)).map_err(|_| Unwritten::Busy)?;
-        let room = Arc::clone(&self.room).try_acquire_many_owned(bytes).map_err(|_| Unwritten::Busy)?;
+    pub async fn write(&self, report: G::Report) -> Result<G::Outcome, WriteRefused> {
+        let bytes = u32::try_from(G::bytes(&report)).map_err(|_| WriteRefused::Busy)?;
+        let room = Arc::clone(&self.room).try_acquire_many_owned(bytes).map_err(|_| WriteRefused::Busy)?;
         let (sender, outcome) = oneshot::channel();
         let answer = Answer { sender, _room: room, _report: self.precedence.report() };
-        self.sender.try_send((report, answer)).map_err(|_| Unwritten::Busy)?;
-        outcome.await.unwrap_or(Err(Unwritten::Failed))
+        self.sender.try_send((report, answer)).map_err(|_| WriteRefused::Busy)?;
+        outcome.await.unwrap_or(Err(WriteRefused::Failed))
     }
 }
 
-async fn run<G: Group>(group: G, precedence: Precedence, mut receiver: mpsc::Receiver<Waiting<G>>) {
+async fn run<G: ReportKind>(group: G, precedence: Precedence, mut receiver: mpsc::Receiver<Waiting<G>>) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     while receiver.recv_many(&mut batch, BATCH_MAX).await > 0 {
-        precedence.behind_batch().await;
-        // Those that came meanwhile come along.
+        precedence.after_batch().await;
+        // Reports that arrived in the meantime join the batch.
         while batch.len() < BATCH_MAX
             && let Ok(more) = receiver.try_recv()
         {
@@ -112,14 +112,14 @@ async fn run<G: Group>(group: G, precedence: Precedence, mut receiver: mpsc::Rec
         let (reports, answers): (Vec<_>, Vec<_>) = batch.drain(..).unzip();
         let outcomes = commit(&group, &reports).await;
         for (answer, outcome) in answers.into_iter().zip(outcomes) {
-            // A caller that has gone away does not matter: its report is written.
+            // A caller may have disconnected: its report is written anyway.
             let _ = answer.sender.send(outcome);
         }
     }
 }
 
-/// One outcome per report. A report that makes the transaction fail does not take the others with it.
-async fn commit<G: Group>(group: &G, reports: &[G::Report]) -> Vec<Result<G::Outcome, Unwritten>> {
+/// One outcome per report. A report that makes the transaction fail does not affect the others.
+async fn commit<G: ReportKind>(group: &G, reports: &[G::Report]) -> Vec<Result<G::Outcome, WriteRefused>> {
     group.count_batch();
     match group.write(reports).await {
         Ok(outcomes) => outcomes.into_iter().map(Ok).collect(),
@@ -129,7 +129,7 @@ async fn commit<G: Group>(group: &G, reports: &[G::Report]) -> Vec<Result<G::Out
             let mut outcomes = Vec::with_capacity(reports.len());
             for report in reports {
                 outcomes.push(match group.write(std::slice::from_ref(report)).await {
-                    Ok(one) => one.first().copied().ok_or(Unwritten::Failed),
+                    Ok(one) => one.first().copied().ok_or(WriteRefused::Failed),
                     Err(error) => Err(failed(group, &error)),
                 });
             }
@@ -138,20 +138,20 @@ async fn commit<G: Group>(group: &G, reports: &[G::Report]) -> Vec<Result<G::Out
     }
 }
 
-fn failed<G: Group>(group: &G, error: &StoreError) -> Unwritten {
+fn failed<G: ReportKind>(group: &G, error: &StoreError) -> WriteRefused {
     group.metrics().store_error();
     tracing::error!(error = error as &dyn std::error::Error, "cannot write {}", G::WHAT);
-    if matches!(error, StoreError::Full(_)) { Unwritten::Full } else { Unwritten::Failed }
+    if matches!(error, StoreError::Full(_)) { WriteRefused::Full } else { WriteRefused::Failed }
 }
 
 /// Writes status reports.
 pub struct Statuses {
     pub store: Store,
-    pub heads: Arc<Heads>,
+    pub heads: Arc<ManifestCache>,
     pub metrics: Arc<Metrics>,
 }
 
-impl Group for Statuses {
+impl ReportKind for Statuses {
     type Report = StatusWrite;
     type Outcome = StatusOutcome;
     const WHAT: &'static str = "status reports";
@@ -160,13 +160,15 @@ impl Group for Statuses {
         report.body.len()
     }
 
-    /// Invariant 2: a client ahead of its manifest is told a version above its own before its report counts, so that the report
-    /// never passes for the deployment of today.
+    /// Invariant 2: if a client is ahead of its manifest, the server publishes a version above the client's before its
+    /// report
+    /// counts, so that the report is never attributed to the current deployment.
     async fn write(&self, reports: &[StatusWrite]) -> Result<Vec<StatusOutcome>, StoreError> {
         for report in reports {
             let adopted = report.status.adopted_manifest_version;
             if self.heads.get(&report.client).is_some_and(|head| head.version < adopted)
-                && let Some(head) = self.store.manifest_raise(&report.client, adopted, report.received_at).await?
+                && let Some(head) =
+                    self.store.manifest_publish_above(&report.client, adopted, report.received_at).await?
             {
                 if head.version > adopted {
                     tracing::warn!(
@@ -198,7 +200,7 @@ pub struct Capabilities {
     pub metrics: Arc<Metrics>,
 }
 
-impl Group for Capabilities {
+impl ReportKind for Capabilities {
     type Report = DeviceWrite;
     type Outcome = DevicePut;
     const WHAT: &'static str = "capability reports";

@@ -2,7 +2,7 @@
 
 use super::STATUS_BYTES_MAX;
 use super::caller::Caller;
-use super::queue::Unwritten;
+use super::queue::WriteRefused;
 use crate::problems::{self, Answer, Refusal};
 use crate::state::ServerState;
 use axum::extract::rejection::PathRejection;
@@ -27,10 +27,10 @@ pub(super) async fn post(
         Ok(StatusOutcome::VersionOutOfRange) | Err(_) => "refused",
     });
     match written? {
-        // The record was made when the deployment was assigned, so every report updates it (W-10).
+        // The record exists since the deployment was assigned, so every report updates it (W-10).
         StatusOutcome::Kept => Ok(StatusCode::OK.into_response()),
         StatusOutcome::UnknownDeployment => Err(unknown()),
-        // Invariant 2: refused, never wrapped. No such version has ever been issued here.
+        // Invariant 2: rejected, never wrapped. No such version has ever been issued here.
         StatusOutcome::VersionOutOfRange => {
             Err(Refusal::one_field("adoptedManifestVersion", "No manifest of this server has this version."))
         }
@@ -57,9 +57,9 @@ async fn write(
     }
     let report = StatusWrite { client: caller.client, status, body: body.to_vec(), received_at: state.now() };
     state.statuses.write(report).await.map_err(|unwritten| match unwritten {
-        Unwritten::Busy => Refusal::busy("Too many status reports are waiting to be written."),
-        Unwritten::Full => Refusal::busy("The server has no room left to write; nothing was changed."),
-        Unwritten::Failed => Refusal::internal(),
+        WriteRefused::Busy => Refusal::busy("Too many status reports are waiting to be written."),
+        WriteRefused::Full => Refusal::busy("The server is out of disk space; nothing was changed."),
+        WriteRefused::Failed => Refusal::internal(),
     })
 }
 

@@ -1,4 +1,4 @@
-//! A certificate authority in a file, and what it issues.
+//! A certificate authority in a file, and its certificates.
 
 use super::IdentityError;
 use super::pem::{self, Pair};
@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
-/// Certificates start a little in the past: clocks on devices run behind (TLS-02).
+/// Certificates start a little in the past, because device clocks may be slow (TLS-02).
 const BACKDATED: Duration = Duration::from_mins(5);
 /// The embedded authorities outlive every certificate below them by far; replacing one is a planned rotation (LC-03).
 const AUTHORITY_LIFETIME: Duration = Duration::from_hours(20 * 365 * 24);
@@ -45,7 +45,7 @@ impl PartialEq for Authority {
 }
 
 impl Authority {
-    /// Makes a new self-signed authority and keeps it in this file.
+    /// Creates a self-signed authority and stores it in this file.
     pub(super) fn create(path: &Path, name: &str, uri: Option<&str>, now: Timestamp) -> Result<(), IdentityError> {
         let key = KeyPair::generate().map_err(failed("make a key"))?;
         let mut params = params(name, now, AUTHORITY_LIFETIME)?;
@@ -62,7 +62,7 @@ impl Authority {
         let Pair { key, chain } = pem::read_pair(path)?;
         let unusable = |error: rcgen::Error| pem::unusable(path, &error.to_string());
         let key = KeyPair::try_from(&key).map_err(unusable)?;
-        let certificate = chain.first().ok_or_else(|| pem::unusable(path, "there is no certificate in it"))?;
+        let certificate = chain.first().ok_or_else(|| pem::unusable(path, "it contains no certificate"))?;
         let (_, parsed) = x509_parser::parse_x509_certificate(certificate)
             .map_err(|error| pem::unusable(path, &error.to_string()))?;
         if !parsed.is_ca() {
@@ -74,7 +74,7 @@ impl Authority {
         Ok(Self { issuer: Issuer::from_ca_cert_der(certificate, key).map_err(unusable)?, chain })
     }
 
-    /// An SVID of the WFM profile: one URI name, not an authority, good for both sides of TLS (SV-03).
+    /// An SVID of the WFM profile: one URI name, not an authority, valid for both sides of TLS (SV-03).
     pub(super) fn client_svid(
         &self,
         spiffe_id: &str,
@@ -104,14 +104,14 @@ impl Authority {
         Ok(Svid { chain_pem: self.chain_pem(certificate.der()), expires_at: now.plus(lifetime) })
     }
 
-    /// Leaf and intermediates; a self-signed authority is an anchor and stays out (SV-01).
+    /// Leaf and intermediates; a self-signed authority is an anchor and not included (SV-01).
     fn chain_pem(&self, leaf: &CertificateDer<'_>) -> String {
         let intermediates: Vec<_> = self.chain.iter().filter(|der| !is_self_signed(der)).cloned().collect();
         pem::certificate(leaf) + &pem::certificates(&intermediates)
     }
 }
 
-/// Whether a certificate names itself as its issuer.
+/// Whether a certificate is its own issuer.
 pub(super) fn is_self_signed(der: &CertificateDer<'_>) -> bool {
     x509_parser::parse_x509_certificate(der).is_ok_and(|(_, parsed)| parsed.subject() == parsed.issuer())
 }
@@ -135,7 +135,7 @@ fn params(name: &str, now: Timestamp, lifetime: Duration) -> Result<CertificateP
     Ok(params)
 }
 
-/// Since 1970, as certificates count; a clock before that counts as 1970.
+/// Since 1970, as in certificates; an earlier clock counts as 1970.
 fn whole_seconds(at: Timestamp) -> Duration {
     Duration::from_secs(u64::try_from(at.0 / 1_000_000).unwrap_or(0))
 }

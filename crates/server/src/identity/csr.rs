@@ -7,12 +7,12 @@ use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::prelude::FromDer as _;
 use x509_parser::public_key::PublicKey;
 
-/// A request holds one key and a few names.
+/// A request contains one key and a few names.
 const CSR_BYTES_MAX: usize = 16 * 1024;
 /// RSA keys below this are refused (SV-02).
 const RSA_BITS_MIN: usize = 3072;
 
-/// A public key whose holder has proved to have the private one.
+/// A public key whose holder has proved possession of the private one.
 pub(super) struct ProvenKey {
     key: SubjectPublicKeyInfo,
     spki_der: Vec<u8>,
@@ -47,9 +47,9 @@ pub(super) fn public_key(csr_pem: &str) -> Result<ProvenKey, IdentityError> {
     let (rest, csr) =
         X509CertificationRequest::from_der(&pem.contents).map_err(|_| bad("it is not a PKCS #10 request"))?;
     if !rest.is_empty() {
-        return Err(bad("there are bytes after the request"));
+        return Err(bad("there is data after the request"));
     }
-    csr.verify_signature().map_err(|_| bad("its signature is not by the key in it"))?;
+    csr.verify_signature().map_err(|_| bad("its signature does not match its key"))?;
     let spki = &csr.certification_request_info.subject_pki;
     if let Ok(PublicKey::RSA(rsa)) = spki.parsed()
         && rsa.key_size() < RSA_BITS_MIN
@@ -58,6 +58,6 @@ pub(super) fn public_key(csr_pem: &str) -> Result<ProvenKey, IdentityError> {
     }
     let spki_der = spki.raw.to_vec();
     let key = SubjectPublicKeyInfo::from_der(&spki_der)
-        .map_err(|_| bad("its key is of no supported kind: use ECDSA P-256, P-384, Ed25519 or RSA from 3072 bits"))?;
+        .map_err(|_| bad("its key type is not supported: use ECDSA P-256, P-384, Ed25519 or RSA from 3072 bits"))?;
     Ok(ProvenKey { key, spki_der })
 }

@@ -10,10 +10,10 @@ use rustls::sign::CertifiedKey;
 use rustls_pki_types::CertificateDer;
 use std::time::Duration;
 
-/// What a listener presents.
+/// The certificate of a listener.
 #[derive(Debug, Clone)]
 pub struct Credential {
-    /// Chain and key, known to belong together.
+    /// Chain and key, checked to belong together.
     pub certified: CertifiedKey,
     /// `sha256:<hex>` over the leaf's SubjectPublicKeyInfo.
     pub pin: String,
@@ -34,7 +34,7 @@ pub struct Material {
     pub https_ca: Option<CertificateDer<'static>>,
 }
 
-/// Whether SVIDs can be issued here.
+/// Whether this server can issue SVIDs.
 #[derive(Debug, PartialEq)]
 pub(super) enum Issuing {
     By(Box<Authority>),
@@ -61,7 +61,7 @@ impl Issuing {
             Self::Elsewhere => Err(IdentityError::Material {
                 attempt: "issue an SVID".to_owned(),
                 problem: "the trust anchors come from `identity.anchors_file` and do not include the embedded \
-                          authority: issue SVIDs where the anchors come from, or set `identity.issuer_file`"
+                          authority: issue SVIDs with the authority of the anchors, or set `identity.issuer_file`"
                     .to_owned(),
             }),
         }
@@ -84,7 +84,7 @@ impl Credential {
     }
 }
 
-/// What a certificate says about itself.
+/// The relevant fields of a certificate.
 pub(super) struct Facts {
     pub(super) not_before: Timestamp,
     pub(super) not_after: Timestamp,
@@ -115,7 +115,8 @@ impl Facts {
         Some(facts)
     }
 
-    /// After two thirds of its life, or while it is not valid yet: a clock that was set back must not stop the server.
+    /// After two thirds of its lifetime, or while it is not valid yet: a clock that was set back must not stop the
+    /// server.
     pub(super) fn renewal_due(&self, now: Timestamp) -> bool {
         let lifetime = self.not_after.since(self.not_before);
         let fresh_for = Duration::from_micros(u64::try_from(lifetime.as_micros() / 3 * 2).unwrap_or(u64::MAX));

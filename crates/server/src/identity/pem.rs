@@ -1,4 +1,4 @@
-//! PEM in and out: keys and chains together in one file, so that one rename replaces both.
+//! Reads and writes PEM: key and chain in one file, so that one rename replaces both.
 
 use super::IdentityError;
 use base64::Engine as _;
@@ -44,7 +44,7 @@ pub(super) fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'stati
     let chain = CertificateDer::pem_slice_iter(&text)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| unusable(path, &error.to_string()))?;
-    if chain.is_empty() { Err(unusable(path, "there is no certificate in it")) } else { Ok(chain) }
+    if chain.is_empty() { Err(unusable(path, "it contains no certificate")) } else { Ok(chain) }
 }
 
 pub(super) fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, IdentityError> {

@@ -49,7 +49,7 @@ fn the_key_hash_belongs_to_the_key_alone() {
 }
 
 #[test]
-fn requests_that_prove_nothing_are_refused_with_the_reason() {
+fn rejects_invalid_requests_with_the_reason() {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::default().self_signed(&key).unwrap().pem();
     let refused = |text: &str| Identity::csr_key_hash(text).unwrap_err().to_string();
@@ -59,7 +59,7 @@ fn requests_that_prove_nothing_are_refused_with_the_reason() {
 }
 
 #[test]
-fn an_svid_never_lives_longer_than_the_setting_allows() {
+fn limits_the_lifetime_of_an_svid() {
     // LC-04
     let folder = tempfile::tempdir().unwrap();
     let identity = open(&folder, |config| config.identity.client_svid_lifetime_max = Span::days(60)).unwrap();
@@ -72,7 +72,7 @@ fn an_svid_never_lives_longer_than_the_setting_allows() {
 }
 
 #[test]
-fn the_sequence_counts_up_only_when_the_anchors_change() {
+fn increments_the_sequence_only_when_the_anchors_change() {
     // TB-05
     let folder = tempfile::tempdir().unwrap();
     let sequence = |identity: &Identity| {
@@ -89,7 +89,7 @@ fn the_sequence_counts_up_only_when_the_anchors_change() {
 }
 
 #[test]
-fn a_broken_bundle_stops_the_start_instead_of_starting_the_sequence_again() {
+fn a_damaged_bundle_prevents_the_start_instead_of_resetting_the_sequence() {
     let folder = tempfile::tempdir().unwrap();
     open(&folder, |_| {}).unwrap();
     std::fs::write(folder.path().join("trust/bundle.json"), "{").unwrap();
@@ -98,7 +98,7 @@ fn a_broken_bundle_stops_the_start_instead_of_starting_the_sequence_again() {
 }
 
 #[test]
-fn anchors_without_the_embedded_authority_need_an_svid_from_elsewhere() {
+fn anchors_without_the_embedded_authority_need_an_external_svid() {
     let folder = tempfile::tempdir().unwrap();
     let anchors = folder.path().join("anchors.pem");
     std::fs::write(&anchors, CertificateParams::default().self_signed(&KeyPair::generate().unwrap()).unwrap().pem())
@@ -108,7 +108,7 @@ fn anchors_without_the_embedded_authority_need_an_svid_from_elsewhere() {
 }
 
 #[test]
-fn a_key_that_does_not_belong_to_its_certificate_is_refused() {
+fn rejects_a_key_that_does_not_match_its_certificate() {
     let folder = tempfile::tempdir().unwrap();
     let (one, other) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
     let [certificate, key] = ["c.pem", "k.pem"].map(|name| folder.path().join(name));
@@ -124,7 +124,7 @@ fn a_key_that_does_not_belong_to_its_certificate_is_refused() {
 }
 
 #[test]
-fn nothing_secret_is_in_the_debug_form() {
+fn hides_secrets_in_the_debug_form() {
     let folder = tempfile::tempdir().unwrap();
     let identity = open(&folder, |_| {}).unwrap();
     assert!(!format!("{identity:?}").contains("key"));

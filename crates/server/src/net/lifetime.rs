@@ -1,6 +1,6 @@
-//! How long connections last: one look at all of them every now and then, instead of timers in each.
+//! Connection lifetimes: one periodic sweep over all connections, instead of timers in each.
 //!
-//! A connection is woken for every request it carries; whatever else it waited for would be asked each time as well.
+//! A connection is woken for every request; its own timers would be polled each time as well.
 
 use axum::body::{Body, Bytes, HttpBody};
 use futures_util::task::AtomicWaker;
@@ -15,32 +15,32 @@ use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// Silence is noticed to within this time; a look costs a few nanoseconds per connection.
-const LOOK_EVERY_MAX: Duration = Duration::from_millis(250);
-/// However close together connections reach their age, looks are this far apart.
-const LOOK_EVERY_MIN: Duration = Duration::from_millis(20);
+/// Idle connections are noticed within this time; a sweep costs a few nanoseconds per connection.
+const SWEEP_EVERY_MAX: Duration = Duration::from_millis(250);
+/// Minimum interval between sweeps, however close together connections reach their age.
+const SWEEP_EVERY_MIN: Duration = Duration::from_millis(20);
 
 /// Why a connection has to close.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Reason {
+pub enum CloseReason {
     Stop = 1,
     Age,
     Trust,
     Silence,
 }
 
-impl Reason {
+impl CloseReason {
     fn read(number: u8) -> Option<Self> {
         [Self::Stop, Self::Age, Self::Trust, Self::Silence].into_iter().find(|reason| *reason as u8 == number)
     }
 
     pub(super) fn text(self) -> &'static str {
         match self {
-            Self::Stop => "the server stops",
-            Self::Age => "it has reached its age",
+            Self::Stop => "the server is stopping",
+            Self::Age => "maximum age reached",
             Self::Trust => "certificates or trust have changed",
-            Self::Silence => "no request came",
+            Self::Silence => "idle",
         }
     }
 }
@@ -52,12 +52,12 @@ pub(super) struct Lifetimes {
     idle: Duration,
     rest_after: Duration,
     look_every: Duration,
-    /// Milliseconds from the beginning to the last look: a clock for those who need no better one.
+    /// Milliseconds from the start to the last sweep: a coarse clock.
     now: AtomicU64,
-    /// Counts changes of trust; a connection belongs to the one it was made under.
+    /// Incremented when trust changes; a connection belongs to the value it started with.
     trust: AtomicU64,
     all: Mutex<All>,
-    /// A connection has come that ends before the next look.
+    /// A new connection ends before the next sweep.
     sooner: Notify,
 }
 
@@ -72,26 +72,26 @@ struct All {
 pub struct Lifetime {
     waker: AtomicWaker,
     reason: AtomicU8,
-    /// Whether silence between two requests counts, or only before the first.
-    counts_silence: bool,
+    /// Whether idle time between two requests counts, or only before the first.
+    counts_offline: bool,
     trust: u64,
     ends_at: u64,
-    /// When the last request ended, or the connection began.
+    /// When the last request ended, or the connection started.
     active_at: AtomicU64,
     requests: AtomicU32,
-    under_way: AtomicU32,
-    /// The last request had no body, so that nothing of it can be on the way still.
+    in_progress: AtomicU32,
+    /// The last request had no body, so no part of it can still be in flight.
     bodyless: AtomicBool,
-    /// Something written may not be on its way yet.
+    /// Written data may not be flushed yet.
     unflushed: AtomicBool,
-    /// Asked to come to rest, or at rest.
+    /// Asked to become idle, or idle.
     rest: AtomicBool,
     shared: Arc<Lifetimes>,
 }
 
 impl Lifetimes {
     pub(super) fn new(idle: Duration, age_max: Duration, rest_after: Duration) -> Arc<Self> {
-        let look_every = (idle.min(age_max) / 4).clamp(LOOK_EVERY_MIN, LOOK_EVERY_MAX);
+        let look_every = (idle.min(age_max) / 4).clamp(SWEEP_EVERY_MIN, SWEEP_EVERY_MAX);
         Arc::new(Self {
             begun: Instant::now(),
             idle,
@@ -104,29 +104,29 @@ impl Lifetimes {
         })
     }
 
-    /// To be asked before the material of a handshake is taken.
+    /// Must be read before the material of a handshake is loaded.
     pub(super) fn trust(&self) -> u64 {
         self.trust.load(Ordering::Acquire)
     }
 
-    /// A connection begins. Stop and trust are asked once more: they may have changed after the last look.
+    /// Registers a connection. Stop and trust are checked once more: they may have changed after the last sweep.
     pub(super) fn begin(
         self: &Arc<Self>,
         age_max: Duration,
         trust: u64,
-        counts_silence: bool,
+        counts_offline: bool,
         stop: &CancellationToken,
     ) -> Arc<Lifetime> {
         let now = millis(self.begun.elapsed());
         let lifetime = Arc::new(Lifetime {
             waker: AtomicWaker::new(),
             reason: AtomicU8::new(0),
-            counts_silence,
+            counts_offline,
             trust,
             ends_at: now.saturating_add(millis(age_max)),
             active_at: AtomicU64::new(now),
             requests: AtomicU32::new(0),
-            under_way: AtomicU32::new(0),
+            in_progress: AtomicU32::new(0),
             bodyless: AtomicBool::new(false),
             unflushed: AtomicBool::new(false),
             rest: AtomicBool::new(false),
@@ -139,14 +139,14 @@ impl Lifetimes {
         }
         drop(all);
         if stop.is_cancelled() {
-            lifetime.close(Reason::Stop);
+            lifetime.close(CloseReason::Stop);
         } else if trust != self.trust() {
-            lifetime.close(Reason::Trust);
+            lifetime.close(CloseReason::Trust);
         }
         lifetime
     }
 
-    /// Looks after all connections until the server stops, and tells them.
+    /// Sweeps all connections until the server stops, and wakes those that have to close.
     pub(super) async fn run<T>(self: Arc<Self>, stop: CancellationToken, mut trust: watch::Receiver<T>) {
         loop {
             let pause = self.look(false);
@@ -155,80 +155,80 @@ impl Lifetimes {
                 Ok(()) = trust.changed() => {
                     self.trust.fetch_add(1, Ordering::Release);
                 }
-                () = self.sooner.notified() => sleep(LOOK_EVERY_MIN).await,
+                () = self.sooner.notified() => sleep(SWEEP_EVERY_MIN).await,
                 () = sleep(pause) => {}
             }
         }
         self.look(true);
     }
 
-    /// Tells those who have to close, and gives the time to the next look.
+    /// Wakes connections that have to close, and returns the time to the next sweep.
     fn look(&self, stopping: bool) -> Duration {
         let now = millis(self.begun.elapsed());
         self.now.store(now, Ordering::Relaxed);
-        // The last request may have been as long ago as the last look before it.
+        // The last request may have been as long ago as the sweep before it.
         let (trust, idle) = (self.trust(), millis(self.idle.saturating_add(self.look_every)));
         let mut next = now.saturating_add(millis(self.look_every));
         let mut all = self.all.lock();
         all.connections.retain(|one| {
             let reason = match () {
-                () if stopping => Reason::Stop,
-                () if one.trust != trust => Reason::Trust,
-                () if now >= one.ends_at => Reason::Age,
-                () if one.is_silent(now, idle) => Reason::Silence,
+                () if stopping => CloseReason::Stop,
+                () if one.trust != trust => CloseReason::Trust,
+                () if now >= one.ends_at => CloseReason::Age,
+                () if one.is_offline(now, idle) => CloseReason::Silence,
                 () => {
                     next = next.min(one.ends_at);
                     if one.may_rest(now) {
                         one.rest.store(true, Ordering::Release);
                         one.waker.wake();
                     }
-                    // The list holds one; a connection that is over holds none.
+                    // The list holds one reference; a closed connection holds none.
                     return Arc::strong_count(one) > 1;
                 }
             };
             one.close(reason);
             false
         });
-        next = next.max(now.saturating_add(millis(LOOK_EVERY_MIN)));
+        next = next.max(now.saturating_add(millis(SWEEP_EVERY_MIN)));
         all.next_look = next;
         Duration::from_millis(next.saturating_sub(now))
     }
 }
 
 impl Lifetime {
-    fn is_silent(&self, now: u64, idle: u64) -> bool {
+    fn is_offline(&self, now: u64, idle: u64) -> bool {
         let asked = self.requests.load(Ordering::Relaxed) > 0;
-        (self.counts_silence || !asked)
-            && self.under_way.load(Ordering::Acquire) == 0
+        (self.counts_offline || !asked)
+            && self.in_progress.load(Ordering::Acquire) == 0
             && now.saturating_sub(self.active_at.load(Ordering::Relaxed)) >= idle
     }
 
-    /// Only the device listener's connections, between two requests.
+    /// Only connections of the device listener, between two requests.
     fn may_rest(&self, now: u64) -> bool {
-        self.counts_silence
+        self.counts_offline
             && !self.rest.load(Ordering::Relaxed)
-            && self.is_at_ease()
+            && self.is_idle()
             && now.saturating_sub(self.active_at.load(Ordering::Relaxed)) >= millis(self.shared.rest_after)
     }
 
-    fn is_at_ease(&self) -> bool {
+    fn is_idle(&self) -> bool {
         self.bodyless.load(Ordering::Relaxed)
-            && self.under_way.load(Ordering::Acquire) == 0
+            && self.in_progress.load(Ordering::Acquire) == 0
             && !self.unflushed.load(Ordering::Relaxed)
     }
 
-    fn close(&self, reason: Reason) {
+    fn close(&self, reason: CloseReason) {
         let _ = self.reason.compare_exchange(0, reason as u8, Ordering::AcqRel, Ordering::Acquire);
         self.waker.wake();
     }
 
-    /// Why it has to close, if it has to.
-    pub fn closing(&self) -> Option<Reason> {
-        Reason::read(self.reason.load(Ordering::Acquire))
+    /// Why it has to close, if so.
+    pub fn closing(&self) -> Option<CloseReason> {
+        CloseReason::read(self.reason.load(Ordering::Acquire))
     }
 
     /// For the task of the connection, which is the only one woken.
-    pub(super) fn poll_closing(&self, context: &mut Context<'_>) -> Poll<Reason> {
+    pub(super) fn poll_closing(&self, context: &mut Context<'_>) -> Poll<CloseReason> {
         if let Some(reason) = self.closing() {
             return Poll::Ready(reason);
         }
@@ -236,18 +236,18 @@ impl Lifetime {
         self.closing().map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// For the task of the connection, after it has found nothing to do: whether it may give back what it does it with.
+    /// For the task of the connection, after it found nothing to do: whether it may release its buffers.
     pub(super) fn rests(&self) -> bool {
         if !self.rest.load(Ordering::Acquire) {
             return false;
         }
-        // A request may have come since the look.
-        let rests = self.is_at_ease();
+        // A request may have arrived since the sweep.
+        let rests = self.is_idle();
         self.rest.store(rests, Ordering::Release);
         rests
     }
 
-    /// The connection has something to do again.
+    /// The connection is active again.
     pub(super) fn wakes(&self) {
         self.active_at.store(millis(self.shared.begun.elapsed()), Ordering::Relaxed);
         self.bodyless.store(false, Ordering::Relaxed);
@@ -265,39 +265,39 @@ impl Lifetime {
         self.active_at.store(self.shared.now.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// A request that takes its time; it is over when the last byte of its answer is on its way.
-    pub(super) fn begin_request(self: &Arc<Self>, bodyless: bool) -> UnderWay {
+    /// Any other request; it ends when the last byte of its response is sent.
+    pub(super) fn begin_request(self: &Arc<Self>, bodyless: bool) -> ActiveRequest {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.bodyless.store(bodyless, Ordering::Relaxed);
-        self.under_way.fetch_add(1, Ordering::Relaxed);
-        UnderWay(Arc::clone(self))
+        self.in_progress.fetch_add(1, Ordering::Relaxed);
+        ActiveRequest(Arc::clone(self))
     }
 }
 
 #[derive(Debug)]
-pub(super) struct UnderWay(Arc<Lifetime>);
+pub(super) struct ActiveRequest(Arc<Lifetime>);
 
-impl Drop for UnderWay {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         self.0.active_at.store(millis(self.0.shared.begun.elapsed()), Ordering::Relaxed);
-        self.0.under_way.fetch_sub(1, Ordering::Release);
+        self.0.in_progress.fetch_sub(1, Ordering::Release);
     }
 }
 
-/// The body of an answer; while it is being sent, its request is under way.
+/// The body of a response; its request is in progress while it is sent.
 #[derive(Debug)]
-pub(super) struct Tracked {
+pub(super) struct TrackedBody {
     body: Body,
-    _under_way: Option<UnderWay>,
+    _in_progress: Option<ActiveRequest>,
 }
 
-impl Tracked {
-    pub(super) fn new(body: Body, under_way: Option<UnderWay>) -> Self {
-        Self { body, _under_way: under_way }
+impl TrackedBody {
+    pub(super) fn new(body: Body, in_progress: Option<ActiveRequest>) -> Self {
+        Self { body, _in_progress: in_progress }
     }
 }
 
-impl HttpBody for Tracked {
+impl HttpBody for TrackedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -1,7 +1,7 @@
 //! The accept loop. A handshake never blocks accepting, and everything has a time limit.
 
-use super::lifetime::{Lifetime, Lifetimes, Reason, Tracked};
-use super::rest::{Readable, Watched};
+use super::idle::{FlushTracker, Readable};
+use super::lifetime::{CloseReason, Lifetime, Lifetimes, TrackedBody};
 use super::tls::Tls;
 use super::verify::peer_of;
 use super::{BoxFuture, Connected, Peer, RemoteAddress, Site};
@@ -40,23 +40,23 @@ mod tests;
 
 /// Pause after `accept` failed, typically because file descriptors ran out: closing connections need a moment.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Time for the answer under way when a connection has to close whose client proved itself by a certificate: it ends
-/// soon after what proved it (TLS-03).
+/// Time for the response in progress when a connection closes whose client is authenticated by a certificate: it ends
+/// soon after the certificate (TLS-03).
 pub const CLOSE_GRACE: Duration = Duration::from_secs(10);
-/// The same where requests prove themselves one by one. Nothing is lost by letting one finish that goes on, such as a
-/// large image layer over a slow line; what stands still does not stay for ever.
+/// The same where each request is authenticated. A transfer that makes progress may finish, such as a
+/// large image layer over a slow link; a stalled one is closed.
 const TRANSFER_GRACE: Duration = Duration::from_hours(24);
-/// A connection of a device that has said nothing for this long comes to rest; polls that follow each other do not pay for it.
+/// A device connection without requests for this long becomes idle; polls in quick succession are not affected.
 pub const REST_AFTER: Duration = Duration::from_millis(250);
-/// Time to say goodbye to who has not said anything for long.
+/// Time for closing an idle connection.
 const SILENCE_GRACE: Duration = Duration::from_secs(1);
-/// Enough for every header of the protocol; a request head beyond it gets 431.
+/// Enough for every header of the protocol; a larger request head gets 431.
 const REQUEST_HEAD_BYTES_MAX: usize = 32 * 1024;
 const REQUEST_HEADERS_MAX: usize = 64;
-/// RFC 7240: which wishes of the request were granted.
+/// RFC 7240: which preferences of the request were applied.
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
-/// What a listener is and how far it goes.
+/// Options and limits of a listener.
 #[derive(Clone)]
 pub struct Options {
     /// `devices`, `trust`, `operators`: in logs and metrics.
@@ -75,7 +75,7 @@ pub struct Options {
     pub metrics: Arc<Metrics>,
 }
 
-/// A socket that is bound but not yet served, so that every address is known before anybody is answered.
+/// A socket that is bound but not served yet, so that every address is known before the first response.
 pub struct Bound {
     pub address: SocketAddr,
     listener: TcpListener,
@@ -105,7 +105,7 @@ impl Bound {
         };
         let permits = Arc::new(Semaphore::new(options.connections_max.min(Semaphore::MAX_PERMITS)));
         loop {
-            // At the limit nothing is accepted: the kernel's queue holds newcomers back.
+            // At the limit nothing is accepted: new connections wait in the kernel's queue.
             let permit = tokio::select! {
                 () = stop.cancelled() => return,
                 permit = Arc::clone(&permits).acquire_owned() => permit.expect("the semaphore is never closed"),
@@ -147,7 +147,7 @@ struct Connection {
 
 impl Connection {
     async fn run(self, stream: TcpStream, tls: Option<Tls>) {
-        // Answers are small and waited for.
+        // Responses are small and latency matters.
         let _ = stream.set_nodelay(true);
         let trust = self.lifetimes.trust();
         let Some(tls) = tls else {
@@ -155,18 +155,19 @@ impl Connection {
         };
         let config = Arc::clone(&tls.borrow());
         drop(tls);
-        let Some(stream) = self.shake_hands(stream, config).await else { return };
+        let Some(stream) = self.tls_handshake(stream, config).await else { return };
         let peer = stream.get_ref().1.peer_certificates().and_then(|chain| peer_of(chain.first()?));
         let age_max = peer.as_ref().map_or(self.options.connection_age_max, |(_, ends_at)| {
-            // Never beyond the client's certificate (TLS-03).
+            // Never longer than the client's certificate (TLS-03).
             self.options.connection_age_max.min(ends_at.since(self.options.clock.now()))
         });
         self.speak(stream, peer.map(|(identity, _)| Peer(identity)), age_max, trust).await;
     }
 
-    /// Boxed: what a handshake needs is given back before the long life of its connection. So is the stream: whoever has it
-    /// next would otherwise keep room for one of its own.
-    fn shake_hands(
+    /// Boxed: the memory of a handshake is released before the long life of its connection. So is the stream: its next
+    /// owner
+    /// would otherwise reserve space for another one.
+    fn tls_handshake(
         &self,
         stream: TcpStream,
         config: Arc<ServerConfig>,
@@ -177,14 +178,14 @@ impl Connection {
             match timeout(self.options.handshake_timeout, handshake).await {
                 Ok(Ok(stream)) => return Some(Box::new(stream)),
                 Ok(Err(error)) => tracing::debug!(listener = name, remote = %self.remote, %error, "handshake failed"),
-                Err(_) => tracing::debug!(listener = name, remote = %self.remote, "handshake took too long"),
+                Err(_) => tracing::debug!(listener = name, remote = %self.remote, "handshake timed out"),
             }
             self.options.metrics.handshake_failed(name);
             None
         })
     }
 
-    /// HTTP until the client leaves, the connection is too old, its trust has changed, or the server stops.
+    /// HTTP until the client disconnects, the connection is too old, its trust has changed, or the server stops.
     async fn speak(
         &self,
         stream: impl AsyncRead + AsyncWrite + Readable + Send + Sync + Unpin + 'static,
@@ -199,7 +200,7 @@ impl Connection {
         let site = self.site.clone();
         let service = service_fn(move |request: Request<Incoming>| answer(&site, &connected, request));
         if self.options.http1_only {
-            self.drive_http1(Watched::new(stream, Arc::clone(&lifetime)), service, &lifetime, grace).await;
+            self.drive_http1(FlushTracker::new(stream, Arc::clone(&lifetime)), service, &lifetime, grace).await;
         } else {
             let stream = TokioIo::new(stream);
             let connection = self.builder().serve_connection(stream, service).into_owned();
@@ -207,8 +208,8 @@ impl Connection {
         }
     }
 
-    /// Like [`Self::drive`], with rests in between.
-    async fn drive_http1<S, F>(&self, mut stream: Watched<S>, mut service: F, lifetime: &Lifetime, grace: Duration)
+    /// Like [`Self::drive`], with idle phases.
+    async fn drive_http1<S, F>(&self, mut stream: FlushTracker<S>, mut service: F, lifetime: &Lifetime, grace: Duration)
     where
         S: AsyncRead + AsyncWrite + Readable + Send + Unpin + 'static,
         F: Serve,
@@ -216,7 +217,7 @@ impl Connection {
         loop {
             let mut connection = Box::new(Self::http1().serve_connection(TokioIo::new(stream), service));
             let next = poll_fn(|context| {
-                // Asked first: an answer that was held back goes out with the word that it is the last.
+                // Checked first: a delayed long poll is answered with `Connection: close`.
                 if let Poll::Ready(reason) = lifetime.poll_closing(context) {
                     return Poll::Ready(Next::Close(reason));
                 }
@@ -244,7 +245,7 @@ impl Connection {
                 Ok(()) => lifetime.wakes(),
                 Err(reason) => {
                     self.closes(reason);
-                    // Nothing is under way: only the goodbye is left.
+                    // No request is in progress: only the TLS shutdown is left.
                     let _ = timeout(SILENCE_GRACE, stream.shutdown()).await;
                     return;
                 }
@@ -252,10 +253,7 @@ impl Connection {
         }
     }
 
-    #[expect(
-        clippy::manual_async_fn,
-        reason = "the compiler does not find out by itself that it may move between threads"
-    )]
+    #[expect(clippy::manual_async_fn, reason = "the compiler cannot infer that it is `Send`")]
     fn drive<'c, C>(
         &'c self,
         mut connection: Pin<Box<C>>,
@@ -268,7 +266,7 @@ impl Connection {
     {
         async move {
             let ended = poll_fn(|context| {
-                // Asked first: an answer that was held back goes out with the word that it is the last.
+                // Checked first: a delayed long poll is answered with `Connection: close`.
                 match lifetime.poll_closing(context) {
                     Poll::Ready(reason) => Poll::Ready(Err(reason)),
                     Poll::Pending => connection.as_mut().poll(context).map(Ok),
@@ -282,7 +280,7 @@ impl Connection {
         }
     }
 
-    async fn close<C>(&self, mut connection: Pin<&mut C>, reason: Reason, grace: Duration)
+    async fn close<C>(&self, mut connection: Pin<&mut C>, reason: CloseReason, grace: Duration)
     where
         C: GracefulConnection,
         C::Error: std::fmt::Display,
@@ -290,19 +288,19 @@ impl Connection {
         self.closes(reason);
         connection.as_mut().graceful_shutdown();
         // When the server stops, the drain timeout of the whole process is the limit.
-        let grace = if reason == Reason::Silence { SILENCE_GRACE } else { grace };
+        let grace = if reason == CloseReason::Silence { SILENCE_GRACE } else { grace };
         tokio::select! {
             ended = connection => self.ended(ended),
             () = sleep(grace) => {}
         }
     }
 
-    fn closes(&self, reason: Reason) {
+    fn closes(&self, reason: CloseReason) {
         let reason = reason.text();
-        tracing::debug!(listener = self.options.name, remote = %self.remote, reason, "closing a connection");
+        tracing::debug!(listener = self.options.name, remote = %self.remote, reason, "closing connection");
     }
 
-    /// For devices (GEN-03). Silence is looked after by [`Lifetimes`]: a timer of its own would be set for every request.
+    /// For devices (GEN-03). [`Lifetimes`] handles idle connections: a timer here would be reset for every request.
     fn http1() -> http1::Builder {
         let mut builder = http1::Builder::new();
         builder.keep_alive(true).max_headers(REQUEST_HEADERS_MAX).max_buf_size(REQUEST_HEAD_BYTES_MAX);
@@ -329,43 +327,43 @@ impl Connection {
 
     fn ended(&self, result: Result<(), impl std::fmt::Display>) {
         if let Err(error) = result {
-            tracing::debug!(listener = self.options.name, remote = %self.remote, %error, "a connection broke off");
+            tracing::debug!(listener = self.options.name, remote = %self.remote, %error, "connection lost");
         }
     }
 }
 
-/// A stream whose handshake is done.
+/// A stream after its handshake.
 type Secured = Box<TlsStream<TcpStream>>;
 
-type Answer = Result<Response<Tracked>, Infallible>;
+type Answer = Result<Response<TrackedBody>, Infallible>;
 
-/// What a connection does next.
+/// The next step of a connection.
 enum Next {
     Ended(hyper::Result<()>),
-    Close(Reason),
+    Close(CloseReason),
     Rest,
 }
 
-/// What answers the requests of a connection.
+/// The service of a connection.
 trait Serve:
-    Service<Request<Incoming>, Response = Response<Tracked>, Error = Infallible, Future: Send + Unpin> + Send + Unpin
+    Service<Request<Incoming>, Response = Response<TrackedBody>, Error = Infallible, Future: Send + Unpin> + Send + Unpin
 {
 }
 
 impl<F> Serve for F where
-    F: Service<Request<Incoming>, Response = Response<Tracked>, Error = Infallible, Future: Send + Unpin>
+    F: Service<Request<Incoming>, Response = Response<TrackedBody>, Error = Infallible, Future: Send + Unpin>
         + Send
         + Unpin
 {
 }
 
-/// One request: at once where the front has the answer, otherwise by the routes, after what holds it back.
+/// One request: answered by the fast path if possible, otherwise by the routes, after any long poll.
 fn answer(site: &Site, connected: &Connected, request: Request<Incoming>) -> Either<Ready<Answer>, BoxFuture<Answer>> {
     if let Some(response) = site.front.as_ref().and_then(|front| front.answer(&request, connected)) {
         connected.lifetime.asked();
-        return Either::Left(ready(Ok(response.map(|body| Tracked::new(body, None)))));
+        return Either::Left(ready(Ok(response.map(|body| TrackedBody::new(body, None)))));
     }
-    let under_way = connected.lifetime.begin_request(request.is_end_stream());
+    let in_progress = connected.lifetime.begin_request(request.is_end_stream());
     let hold = site.front.as_ref().and_then(|front| front.hold(&request, connected));
     let mut request = request.map(Body::new);
     request.extensions_mut().insert(connected.remote);
@@ -385,6 +383,6 @@ fn answer(site: &Site, connected: &Connected, request: Request<Incoming>) -> Eit
         if let (Some(applied), StatusCode::OK | StatusCode::NOT_MODIFIED) = (applied, response.status()) {
             response.headers_mut().insert(PREFERENCE_APPLIED, applied);
         }
-        Ok(response.map(|body| Tracked::new(body, Some(under_way))))
+        Ok(response.map(|body| TrackedBody::new(body, Some(in_progress))))
     }))
 }

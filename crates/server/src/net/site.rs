@@ -1,7 +1,7 @@
-//! What a listener serves: routes, and for devices something in front of them.
+//! The service of a listener: routes, and for devices a fast path before them.
 
 use super::{Lifetime, Peer, RemoteAddress};
-use crate::heads::Known;
+use crate::manifest_cache::ClientHandle;
 use axum::Router;
 use axum::body::Body;
 use http::{HeaderValue, Request, Response};
@@ -11,30 +11,30 @@ use std::sync::{Arc, OnceLock};
 
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// What is known of a connection, for as long as it lasts.
+/// Data of a connection, for its lifetime.
 #[derive(Debug)]
 pub struct Connected {
     pub peer: Option<Peer>,
     pub remote: RemoteAddress,
-    /// Says when the connection has to close: whoever lets a request wait should let it go then.
+    /// Signals when the connection has to close: delayed requests should be answered then.
     pub lifetime: Arc<Lifetime>,
-    /// The peer among the clients known here, found once.
-    pub known: OnceLock<Known>,
+    /// The client of the peer, looked up once.
+    pub known: OnceLock<ClientHandle>,
 }
 
 /// Sees a request before the routes do.
-pub trait Front: Send + Sync {
-    /// An answer that needs no route: exactly what the routes would say.
+pub trait FastPath: Send + Sync {
+    /// A response without the routes: exactly what the routes would return.
     fn answer(&self, request: &Request<Incoming>, connected: &Connected) -> Option<Response<Body>>;
 
-    /// What the routes have to wait for. It gives the `Preference-Applied` of the answer, if there is one (RFC 7240).
+    /// What the routes have to wait for. Returns the `Preference-Applied` of the response, if any (RFC 7240).
     fn hold(&self, request: &Request<Incoming>, connected: &Connected) -> Option<BoxFuture<Option<HeaderValue>>>;
 }
 
 #[derive(Clone)]
 pub struct Site {
     pub router: Router,
-    pub front: Option<Arc<dyn Front>>,
+    pub front: Option<Arc<dyn FastPath>>,
 }
 
 impl From<Router> for Site {

@@ -1,4 +1,4 @@
-//! TLS configurations made from the identity material, and handed to listeners anew when it changes.
+//! TLS configurations built from the identity material, and replaced when it changes.
 
 use super::verify::ClientVerifier;
 use crate::identity::{Identity, IdentityError, Material};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// The TLS configuration of one listener. Connections made under an older one are closed.
+/// The TLS configuration of one listener. Connections with an older one are closed.
 pub type Tls = watch::Receiver<Arc<ServerConfig>>;
 
 /// Which listener a configuration is for.
@@ -27,7 +27,7 @@ pub enum Kind {
     Https,
 }
 
-/// Certificates are checked by the server's clock, like everything else.
+/// Certificates are checked against the server's clock.
 struct ServerTime(Arc<dyn Clock>);
 
 impl fmt::Debug for ServerTime {
@@ -43,13 +43,13 @@ impl TimeProvider for ServerTime {
     }
 }
 
-/// The configuration for the material in use now.
+/// The configuration for the current material.
 pub fn config(kind: Kind, identity: &Identity, clock: &Arc<dyn Clock>) -> Result<Arc<ServerConfig>, IdentityError> {
     let material = identity.material();
     let unusable = |problem: String| IdentityError::Material { attempt: "set up TLS".to_owned(), problem };
     let provider = Arc::new(aws_lc_rs::default_provider());
     let algorithms = provider.signature_verification_algorithms;
-    // TLS 1.3 only, said here: another crate may switch TLS 1.2 on by a feature (TLS-01).
+    // TLS 1.3 only, set explicitly: another crate may enable TLS 1.2 by a feature (TLS-01).
     let builder = ServerConfig::builder_with_details(provider, Arc::new(ServerTime(Arc::clone(clock))))
         .with_protocol_versions(&[&TLS13])
         .map_err(|error| unusable(error.to_string()))?;
@@ -73,7 +73,7 @@ pub fn config(kind: Kind, identity: &Identity, clock: &Arc<dyn Clock>) -> Result
     Ok(Arc::new(config))
 }
 
-/// Follows the identity: a new configuration after every change of the material.
+/// Follows the identity: builds a new configuration after every change of the material.
 pub fn follow(kind: Kind, identity: &Arc<Identity>, clock: &Arc<dyn Clock>) -> Result<Tls, IdentityError> {
     let mut changes = identity.changes();
     changes.mark_unchanged();

@@ -1,4 +1,4 @@
-//! Who may finish a handshake on the device listener: clients of this WFM with an X.509-SVID of its trust domain.
+//! Client verification of the device listener: clients of this WFM with an X.509-SVID of its trust domain.
 
 use margo::spiffe::{ClientIdentity, WfmIdentity};
 use margrave_core::time::Timestamp;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 use x509_parser::extensions::GeneralName;
 
-/// An anchor with its own time: webpki does not look at that.
+/// An anchor with its validity, which webpki does not check.
 #[derive(Debug)]
 struct Anchor {
     trusted: TrustAnchor<'static>,
@@ -19,7 +19,7 @@ struct Anchor {
     not_after: u64,
 }
 
-/// Checks a client certificate as SV-03 and WID-03 say. Revocation lists do not exist here (TLS-02).
+/// Checks a client certificate according to SV-03 and WID-03. There are no revocation lists (TLS-02).
 #[derive(Debug)]
 pub struct ClientVerifier {
     wfm: WfmIdentity,
@@ -27,7 +27,7 @@ pub struct ClientVerifier {
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-/// Why a certificate is not that of a client of ours.
+/// Why a certificate does not belong to a client of this server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotOurClient {
     #[error("the certificate cannot be read")]
@@ -38,7 +38,7 @@ pub enum NotOurClient {
     Form(#[from] margo::spiffe::SpiffeError),
     #[error("`{0}` is not a client of this server")]
     Namespace(String),
-    #[error("the certificate is that of an authority")]
+    #[error("the certificate is a CA certificate")]
     Authority,
 }
 
@@ -64,7 +64,7 @@ impl ClientVerifier {
         Ok(Self { wfm, anchors, algorithms })
     }
 
-    /// The client a leaf names, if it is one of this WFM's (WID-03).
+    /// The client named by a leaf, if it belongs to this WFM (WID-03).
     pub fn identify(&self, leaf: &CertificateDer<'_>) -> Result<ClientIdentity, NotOurClient> {
         let identity = client_identity(leaf)?;
         if identity.wfm == self.wfm { Ok(identity) } else { Err(NotOurClient::Namespace(identity.to_string())) }
@@ -79,7 +79,7 @@ impl ClientVerifier {
 
 impl ClientCertVerifier for ClientVerifier {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        // A client has one SVID; hints would only tell strangers about the trust domain.
+        // A client has one SVID; hints would only reveal the trust domain.
         &[]
     }
 
@@ -89,7 +89,7 @@ impl ClientCertVerifier for ClientVerifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        // In the order of SV-03: name, chain and time, leaf. The leaf checks ride along with the name.
+        // In the order of SV-03: name, chain and time, leaf. The leaf is checked together with the name.
         self.identify(end_entity).map_err(refused)?;
         let leaf = EndEntityCert::try_from(end_entity).map_err(chain_error)?;
         leaf.verify_for_usage(
@@ -112,7 +112,7 @@ impl ClientCertVerifier for ClientVerifier {
         _dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         // TLS 1.2 is never offered (TLS-01).
-        Err(Error::General("TLS 1.2 is not spoken here".to_owned()))
+        Err(Error::General("TLS 1.2 is not supported".to_owned()))
     }
 
     fn verify_tls13_signature(
@@ -152,7 +152,7 @@ fn client_identity(leaf: &CertificateDer<'_>) -> Result<ClientIdentity, NotOurCl
     Ok(ClientIdentity::parse(uri)?)
 }
 
-/// The identity of a connection whose handshake is over, and when its certificate ends.
+/// The identity of a connection after its handshake, and the expiry of its certificate.
 pub(super) fn peer_of(leaf: &CertificateDer<'_>) -> Option<(ClientIdentity, Timestamp)> {
     let identity = client_identity(leaf).ok()?;
     let (_, parsed) = x509_parser::parse_x509_certificate(leaf).ok()?;

@@ -1,9 +1,9 @@
-//! Who calls: a bearer token, known by the hash of its text.
+//! Authentication of callers: a bearer token, found by its hash.
 
 use super::problems::ApiError;
 use crate::app::access::{self, Caller};
 use crate::app::error::{AppError, Code};
-use crate::app::events::stream::Opener;
+use crate::app::events::stream::StreamToken;
 use crate::secrets;
 use crate::state::ServerState;
 use crate::telemetry::RequestId;
@@ -12,7 +12,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http::header::AUTHORIZATION;
 
-/// Lets a request through with its [`Caller`], or answers 401.
+/// Passes a request on with its [`Caller`], or answers 401.
 pub(super) async fn require(
     State(state): State<ServerState>,
     mut request: Request,
@@ -22,10 +22,10 @@ pub(super) async fn require(
         return Err(refusal("send an API token as `Authorization: Bearer <token>`; `margrave login` does it for you"));
     };
     let Some(token) = access::authenticate(&state, secret).await? else {
-        return Err(refusal("this token is not known, has expired or was revoked; ask an administrator for another"));
+        return Err(refusal("this token is unknown, expired or revoked; ask an administrator for a new one"));
     };
     let request_id = request.extensions().get::<RequestId>().map(|RequestId(id)| id.clone());
-    let opener = Opener { token: token.id, secret_hash: secrets::hash(secret) };
+    let opener = StreamToken { token: token.id, secret_hash: secrets::hash(secret) };
     request.extensions_mut().insert(opener);
     let caller = Caller { id: token.id, name: format!("token:{}", token.name), request_id, call: None };
     request.extensions_mut().insert(caller);

@@ -1,4 +1,4 @@
-//! What handlers take from a request; every refusal is a problem document.
+//! Extractors of handlers; every rejection is a problem document.
 
 use super::problems::ApiError;
 use crate::app::access::Caller;
@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::convert::Infallible;
 
-/// The largest JSON body: ten thousand devices named one by one, with room to spare.
+/// The largest JSON body: ten thousand devices named one by one fit easily.
 const JSON_BYTES_MAX: usize = 4 << 20;
 
 /// A JSON body.
@@ -53,9 +53,9 @@ fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
             _ => AppError::refused(Code::Malformed, format!("the body is not JSON: {inner}")),
         }
     })?;
-    deserializer
-        .end()
-        .map_err(|error| AppError::refused(Code::Malformed, format!("the body goes on after its end: {error}")))?;
+    deserializer.end().map_err(|error| {
+        AppError::refused(Code::Malformed, format!("the body has content after the JSON document: {error}"))
+    })?;
     Ok(read)
 }
 
@@ -63,12 +63,12 @@ fn read_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
 pub(super) async fn read_body(request: Request, bytes_max: usize) -> Result<Bytes, ApiError> {
     crate::body::read(request, bytes_max).await.map_err(|error| {
         ApiError(match error {
-            // Nothing but a package may be as large.
+            // Only a package may be larger.
             BodyError::TooLong if bytes_max == UPLOAD_BYTES_MAX => catalog::too_large(),
             BodyError::TooLong => {
                 AppError::refused(Code::TooLarge, format!("the body is larger than the {bytes_max} bytes allowed here"))
             }
-            BodyError::BrokenOff => AppError::refused(Code::Malformed, "the body broke off"),
+            BodyError::BrokenOff => AppError::refused(Code::Malformed, "the body is incomplete"),
         })
     })
 }
@@ -109,7 +109,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
     }
 }
 
-/// The cause at the end of a chain says which parameter; what stands before it only says that one is wrong.
+/// The cause at the end of a chain names the parameter; the errors before it are generic.
 fn deepest(error: &dyn std::error::Error) -> String {
     let mut error = error;
     while let Some(source) = error.source() {
@@ -118,11 +118,11 @@ fn deepest(error: &dyn std::error::Error) -> String {
     error.to_string()
 }
 
-/// Who asks, as [`super::auth::require`] found out.
+/// The caller, from [`super::auth::require`].
 #[derive(Debug)]
-pub(super) struct By(pub(super) Caller);
+pub(super) struct AuthenticatedCaller(pub(super) Caller);
 
-impl<S: Send + Sync> FromRequestParts<S> for By {
+impl<S: Send + Sync> FromRequestParts<S> for AuthenticatedCaller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
@@ -131,7 +131,7 @@ impl<S: Send + Sync> FromRequestParts<S> for By {
     }
 }
 
-/// The revision the caller saw, from `If-Match`; none (or `*`) means any.
+/// The revision that the caller saw, from `If-Match`; none (or `*`) means any.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct IfMatch(pub(super) Option<i64>);
 
@@ -147,13 +147,13 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
         let revision =
             text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).and_then(|text| text.parse().ok());
         revision.map(|revision| Self(Some(revision))).ok_or_else(|| {
-            let detail = "`If-Match` takes the quoted revision that `ETag` gave, such as `\"3\"`";
+            let detail = "`If-Match` must be the quoted revision from `ETag`, such as `\"3\"`";
             ApiError(AppError::refused(Code::Malformed, detail))
         })
     }
 }
 
-/// `If-Match: *`: whatever its revision, as long as it is there.
+/// `If-Match: *`: any revision, as long as it exists.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct IfPresent(pub(super) bool);
 
@@ -165,23 +165,23 @@ impl<S: Send + Sync> FromRequestParts<S> for IfPresent {
     }
 }
 
-/// `?dryRun=true`: show what would happen and change nothing.
+/// `?dryRun=true`: show the result and change nothing.
 #[derive(Debug, Clone, Default, serde::Deserialize, utoipa::IntoParams)]
 #[serde(rename_all = "camelCase")]
 #[into_params(parameter_in = Query)]
 pub(super) struct DryRun {
-    /// Show what would happen and change nothing.
+    /// Show the result and change nothing.
     #[serde(default)]
     #[param(required = false)]
     pub(super) dry_run: bool,
 }
 
-/// `?reason=...` where there is no body to put it in.
+/// `?comment=...` for requests without a body.
 #[derive(Debug, Clone, Default, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Reason {
-    /// Why, for the audit.
-    pub(super) reason: Option<String>,
+pub(super) struct CommentQuery {
+    /// Comment, recorded in the audit log.
+    pub(super) comment: Option<String>,
 }
 
 /// JSON with the revision as `ETag`.

@@ -1,11 +1,11 @@
-//! `Idempotency-Key`: a repeat answers what the first call answered, or waits for it while it is under way.
+//! `Idempotency-Key`: a repeat gets the answer of the first call, or waits while that is in progress.
 
 use super::auth::bearer;
 use super::extract::read_body;
 use super::problems::{Answer, ApiError};
 use crate::app::access::Caller;
 use crate::app::error::{AppError, Code};
-use crate::app::idempotency::{Call, Head, KEY_CHARS_MAX, Kept, Made, expired_before};
+use crate::app::idempotency::{Call, Head, KEY_CHARS_MAX, Replayable, StoredAnswer, expired_before};
 use crate::catalog::UPLOAD_BYTES_MAX;
 use crate::state::ServerState;
 use axum::body::{Body, HttpBody as _};
@@ -21,44 +21,44 @@ use tokio::sync::OwnedMutexGuard;
 
 pub(super) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAY: HeaderName = HeaderName::from_static("idempotent-replay");
-/// The longest answer kept; what creating calls answer has a few hundred bytes. A longer one is answered once.
+/// The longest answer stored; answers of creating calls have a few hundred bytes. A longer one is not repeated.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
-/// Keys under way in this process. Between processes the database decides.
+/// Keys in use in this process. Between processes the database decides.
 #[derive(Clone, Default)]
-pub(super) struct Turns(Arc<Mutex<HashMap<KeyOwner, Arc<tokio::sync::Mutex<()>>>>>);
+pub(super) struct KeyLocks(Arc<Mutex<HashMap<KeyOwner, Arc<tokio::sync::Mutex<()>>>>>);
 
-/// The turn of one call; the others of its key wait.
-struct Turn {
-    turns: Turns,
+/// The lock of one key; other calls with the key wait.
+struct KeyLock {
+    turns: KeyLocks,
     owner: KeyOwner,
     guard: Option<OwnedMutexGuard<()>>,
 }
 
-impl Turns {
-    async fn take(&self, owner: &KeyOwner) -> Turn {
-        // Before the wait: whoever stops waiting cleans up as well.
-        let mut turn = Turn { turns: self.clone(), owner: owner.clone(), guard: None };
+impl KeyLocks {
+    async fn take(&self, owner: &KeyOwner) -> KeyLock {
+        // Before the wait: a cancelled wait cleans up as well.
+        let mut turn = KeyLock { turns: self.clone(), owner: owner.clone(), guard: None };
         let lock = Arc::clone(self.0.lock().entry(owner.clone()).or_default());
         turn.guard = Some(lock.lock_owned().await);
         turn
     }
 }
 
-impl Drop for Turn {
+impl Drop for KeyLock {
     fn drop(&mut self) {
         self.guard.take();
         let mut turns = self.turns.0.lock();
-        // Whoever waits holds a copy of its own.
+        // Each waiting call holds a clone.
         if turns.get(&self.owner).is_some_and(|lock| Arc::strong_count(lock) == 1) {
             turns.remove(&self.owner);
         }
     }
 }
 
-/// Answers a repeat, and sees to it that there is something to repeat.
+/// Answers a repeat, or stores the answer for repeats.
 pub(super) async fn once(
-    State((state, turns)): State<(ServerState, Turns)>,
+    State((state, turns)): State<(ServerState, KeyLocks)>,
     request: Request,
     next: Next,
 ) -> Answer<Response> {
@@ -75,7 +75,7 @@ pub(super) async fn once(
     if response.status().is_success() {
         return keep(&state, &call, response).await;
     }
-    // Another server may have been faster, and this call was refused because of what that one did.
+    // Another server may have been faster, so this call failed because of its effect.
     Ok(repeat(&state, &call).await?.unwrap_or(response))
 }
 
@@ -96,7 +96,7 @@ fn is_dry_run(request: &Request) -> bool {
     url::form_urlencoded::parse(query.as_bytes()).any(|(name, value)| name == "dryRun" && value == "true")
 }
 
-/// Reads the body, which is part of what a key stands for, and puts it back.
+/// Reads the body, which is part of the identity of a request, and puts it back.
 async fn read_call(mut request: Request, key: &str) -> Answer<(Request, Arc<Call>)> {
     let body = std::mem::replace(request.body_mut(), Body::empty());
     let body = read_body(Request::new(body), UPLOAD_BYTES_MAX).await?;
@@ -120,11 +120,11 @@ async fn read_call(mut request: Request, key: &str) -> Answer<(Request, Arc<Call
     Ok((request, call))
 }
 
-/// What is kept under the key, if anything is.
+/// The stored answer for the key, if any.
 async fn repeat(state: &ServerState, call: &Call) -> Answer<Option<Response>> {
     let Some(entry) = state.store.key_find(call.owner(), expired_before(state)).await? else { return Ok(None) };
     if !call.is_for(&entry.request_hash) {
-        let detail = "this `Idempotency-Key` was used for another request; take a new key for each thing you want done";
+        let detail = "this `Idempotency-Key` was used for another request; use a new key for each request";
         return Err(ApiError(AppError::refused(Code::KeyReused, detail)));
     }
     match call.open(&entry.answer) {
@@ -134,14 +134,14 @@ async fn repeat(state: &ServerState, call: &Call) -> Answer<Option<Response>> {
             Ok(Some(response))
         }
         None => {
-            let detail = "the first call with this `Idempotency-Key` was carried out, but its answer was not kept; \
-                          look at what is there now, and take a new key for something new";
+            let detail = "the first call with this `Idempotency-Key` was executed, but its answer was not stored; \
+                          read the current state, and use a new key for a new request";
             Err(ApiError(AppError::refused(Code::Done, detail)))
         }
     }
 }
 
-fn respond(kept: Kept) -> Response {
+fn respond(kept: StoredAnswer) -> Response {
     let Head { status, content_type, location, etag } = kept.head;
     let mut response = Response::new(Body::from(kept.body));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
@@ -154,7 +154,7 @@ fn respond(kept: Kept) -> Response {
     response
 }
 
-/// Keeps an answer that the effect's own transaction did not: of effects that may be repeated without harm.
+/// Stores an answer that the effect's own transaction did not: for effects that are harmless to repeat.
 async fn keep(state: &ServerState, call: &Call, response: Response) -> Answer<Response> {
     if state.store.key_find(call.owner(), expired_before(state)).await?.is_some() {
         return Ok(response);
@@ -163,19 +163,19 @@ async fn keep(state: &ServerState, call: &Call, response: Response) -> Answer<Re
     let (response, kept) = if short { copy(response).await } else { (response, None) };
     match state.store.key_put(call.write(kept.as_ref(), state.now(), expired_before(state))).await {
         Ok(()) | Err(StoreError::Repeated) => {}
-        // The effect is there; an error now would say that it is not.
+        // The effect has happened; an error would claim otherwise.
         Err(error) => {
-            tracing::warn!(error = &error as &dyn std::error::Error, "cannot keep the answer to an idempotency key");
+            tracing::warn!(error = &error as &dyn std::error::Error, "cannot store the answer for an idempotency key");
         }
     }
     Ok(response)
 }
 
-async fn copy(response: Response) -> (Response, Option<Kept>) {
+async fn copy(response: Response) -> (Response, Option<StoredAnswer>) {
     let (head, body) = response.into_parts();
     let body = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
     let text = |headers: &HeaderMap, name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let kept = Kept {
+    let kept = StoredAnswer {
         head: Head {
             status: head.status.as_u16(),
             content_type: text(&head.headers, header::CONTENT_TYPE),
@@ -190,8 +190,8 @@ async fn copy(response: Response) -> (Response, Option<Kept>) {
 /// The first answer, in the same form as its repeats.
 pub(super) struct Created<T>(pub(super) T);
 
-impl<T: Made> IntoResponse for Created<T> {
+impl<T: Replayable> IntoResponse for Created<T> {
     fn into_response(self) -> Response {
-        respond(Kept::of(&self.0))
+        respond(StoredAnswer::of(&self.0))
     }
 }

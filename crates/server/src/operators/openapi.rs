@@ -1,4 +1,4 @@
-//! The OpenAPI document, from the same attributes that make the routes.
+//! The OpenAPI document, generated from the attributes of the routes.
 
 use super::routes;
 use crate::app::idempotency::KEY_CHARS_MAX;
@@ -27,7 +27,7 @@ pub fn document() -> OpenApi {
         let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete, &mut item.patch];
         operations.into_iter().flatten().for_each(add_problem);
         [&mut item.put, &mut item.post, &mut item.delete, &mut item.patch].into_iter().flatten().for_each(add_key);
-        // The router's word for "the rest of the path".
+        // The router's syntax for the rest of the path.
         document.paths.paths.insert(path.replace("{*", "{"), item);
     }
     let components = document.components.get_or_insert_with(Components::new);
@@ -40,21 +40,21 @@ pub fn document() -> OpenApi {
     document
 }
 
-/// Every operation can be refused, always in the same form.
+/// Every operation can fail, always in the same form.
 fn add_problem(operation: &mut Operation) {
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(ApiProblem::name()))).build();
     let response = ResponseBuilder::new()
-        .description("Refused; `code` says why for programs, `detail` for people (RFC 9457)")
+        .description("Error; `code` is for programs, `detail` for people (RFC 9457)")
         .content("application/problem+json", content)
         .build();
     operation.responses.responses.insert("default".to_owned(), response.into());
 }
 
-/// Every call that may change something takes a key, in the same way.
+/// Every call that may change something accepts a key.
 fn add_key(operation: &mut Operation) {
     let text = format!(
-        "1 to {KEY_CHARS_MAX} printable characters of your choosing, such as a UUID: a repeat of this request with the same \
-         key answers what the first one answered, with `Idempotent-Replay: true`, and does nothing more"
+        "1 to {KEY_CHARS_MAX} printable characters, such as a UUID: a repeat of this request with the same \
+         key gets the answer of the first one, with `Idempotent-Replay: true`, and has no further effect"
     );
     let parameter = ParameterBuilder::new()
         .name("Idempotency-Key")

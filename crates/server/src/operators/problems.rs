@@ -1,4 +1,4 @@
-//! The one place that turns errors into answers: RFC 9457 for every path out, and never a detail of a failure inside.
+//! The one place that maps errors to responses: RFC 9457 on every path, without details of internal failures.
 
 use crate::app::error::{AppError, Code};
 use crate::telemetry::RequestId;
@@ -12,10 +12,10 @@ use margrave_api::problem::ApiProblem;
 use std::any::Any;
 use std::time::Duration;
 
-/// An import waits for a registry, an upload for a slow line.
+/// Long enough for an import from a slow registry or an upload over a slow link.
 const IMPORT_TIMEOUT: Duration = Duration::from_secs(110);
 
-/// An error on its way out of a handler.
+/// An error returned by a handler.
 #[derive(Debug)]
 pub(super) struct ApiError(pub(super) AppError);
 
@@ -31,9 +31,9 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let problem = match self.0 {
             AppError::Refused { code, detail, errors } => ApiProblem { detail, errors, ..blank(code) },
-            // Logged here, once, inside the span of the request; the caller gets the id to quote.
+            // Logged once, here, inside the request span; the caller gets the id to quote.
             error => {
-                tracing::error!(error = &error as &dyn std::error::Error, "an operator's request failed");
+                tracing::error!(error = &error as &dyn std::error::Error, "operator request failed");
                 blank(Code::Internal)
             }
         };
@@ -45,10 +45,12 @@ impl IntoResponse for ApiError {
 
 fn blank(code: Code) -> ApiProblem {
     let detail = match code {
-        Code::Internal => "the server failed; its log has the reason under this request id",
-        Code::Unavailable => "the request took too long; try again in a moment",
-        Code::NotFound => "there is nothing at this address; `/api/openapi.json` lists what there is",
-        Code::MethodNotAllowed => "this address does not take this method; `/api/openapi.json` lists what it takes",
+        Code::Internal => "the server failed; see its log for this request id",
+        Code::Unavailable => "the request timed out; try again in a moment",
+        Code::NotFound => "nothing exists at this address; `/api/openapi.json` lists all addresses",
+        Code::MethodNotAllowed => {
+            "this address does not support this method; `/api/openapi.json` lists those it supports"
+        }
         _ => code.title(),
     };
     ApiProblem {
@@ -77,7 +79,7 @@ fn render(problem: &ApiProblem) -> Response {
     response
 }
 
-/// Puts the request id into every problem, and turns what the framework refuses by itself into problems.
+/// Adds the request id to every problem, and converts rejections by the framework into problems.
 pub(super) async fn finish(request: Request, next: Next) -> Response {
     let id = request.extensions().get::<RequestId>().map(|RequestId(id)| id.clone());
     let api = request.uri().path().starts_with("/api");
@@ -120,7 +122,7 @@ fn simple(code: Code) -> ApiError {
     ApiError(AppError::refused(code, blank(code).detail))
 }
 
-/// Ends a request that takes too long.
+/// Ends a request that exceeds its time limit.
 pub(super) async fn in_time(limit: Duration, request: Request, next: Next) -> Response {
     let import = request.method() == Method::POST && request.uri().path().starts_with("/api/applications");
     let limit = if import { limit.max(IMPORT_TIMEOUT) } else { limit };
@@ -130,13 +132,13 @@ pub(super) async fn in_time(limit: Duration, request: Request, next: Next) -> Re
     }
 }
 
-/// A handler that panicked: a bug, logged, and a proper answer.
+/// Logs a panic in a handler and returns a proper problem document.
 pub(super) fn panicked(payload: Box<dyn Any + Send + 'static>) -> Response {
     let text = payload
         .downcast_ref::<String>()
         .map(String::as_str)
         .or_else(|| payload.downcast_ref::<&str>().copied())
         .unwrap_or("no message");
-    tracing::error!(panic = text, "a handler of the operator API panicked");
+    tracing::error!(panic = text, "handler of the operator API panicked");
     simple(Code::Internal).into_response()
 }

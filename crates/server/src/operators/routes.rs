@@ -3,7 +3,7 @@
 mod access;
 mod applications;
 mod audit;
-mod changes;
+mod rollouts;
 mod clients;
 mod copies;
 mod deployments;
@@ -23,7 +23,7 @@ use crate::state::ServerState;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// Every route of the API; the OpenAPI document is made from exactly these.
+/// Every route of the API; the OpenAPI document is generated from exactly these.
 pub(super) fn all() -> OpenApiRouter<ServerState> {
     OpenApiRouter::new()
         .routes(routes!(access::whoami))
@@ -42,8 +42,8 @@ pub(super) fn all() -> OpenApiRouter<ServerState> {
         .routes(routes!(clients::list_clients, clients::create_client))
         .routes(routes!(clients::get_client, clients::update_client))
         .routes(routes!(identities::issue_svid))
-        .routes(routes!(clients::list_enrolment_tokens))
-        .routes(routes!(identities::create_enrolment_token, clients::withdraw_enrolment_tokens))
+        .routes(routes!(clients::list_enrollment_tokens))
+        .routes(routes!(identities::create_enrollment_token, clients::revoke_client_enrollment_tokens))
         .routes(routes!(identities::create_preload))
         .routes(routes!(identities::get_trust))
         .routes(routes!(registry::get_registry))
@@ -65,13 +65,13 @@ pub(super) fn all() -> OpenApiRouter<ServerState> {
         .routes(routes!(applications::get_application))
         .routes(routes!(versions::get_application_version, versions::delete_application_version))
         .routes(routes!(versions::ask_application_components))
-        .routes(routes!(versions::list_application_fit))
-        .routes(routes!(versions::get_application_questions))
+        .routes(routes!(versions::list_application_compatibility))
+        .routes(routes!(versions::get_application_parameters))
         .routes(routes!(versions::get_application_resource))
         .routes(routes!(deployments::list_deployments, deployments::create_deployments))
         .routes(routes!(deployments::get_deployment, deployments::update_deployment, deployments::remove_deployment))
         .routes(routes!(deployments::retry_deployment))
-        .routes(routes!(deployments::revert_deployment))
+        .routes(routes!(deployments::rollback_deployment))
         .routes(routes!(documents::list_deployment_revisions))
         .routes(routes!(documents::list_deployment_statuses))
         .routes(routes!(documents::get_deployment_document))
@@ -80,9 +80,9 @@ pub(super) fn all() -> OpenApiRouter<ServerState> {
         .routes(routes!(explain::explain_deployment))
         .routes(routes!(explain::explain_device))
         .routes(routes!(explain::explain_application))
-        .routes(routes!(changes::list_changes, changes::create_change))
-        .routes(routes!(changes::get_change))
-        .routes(routes!(changes::cancel_change))
-        .routes(routes!(changes::retry_change))
-        .routes(routes!(changes::call_off_change))
+        .routes(routes!(rollouts::list_rollouts, rollouts::create_rollout))
+        .routes(routes!(rollouts::get_rollout))
+        .routes(routes!(rollouts::cancel_rollout))
+        .routes(routes!(rollouts::retry_rollout))
+        .routes(routes!(rollouts::withdraw_rollout))
 }

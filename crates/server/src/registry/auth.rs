@@ -1,4 +1,4 @@
-//! Who may do what, behind a small trait; the credentials clients send.
+//! Authorization behind a small trait; the credentials of clients.
 
 use super::error::RegistryError;
 use super::names::{Digest, RepositoryName};
@@ -9,7 +9,7 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use secrecy::SecretString;
 
-/// What a request wants to do.
+/// The requested operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     Pull,
@@ -19,29 +19,29 @@ pub enum Action {
     Admin,
 }
 
-/// What a request proves itself with.
+/// The credentials of a request.
 #[derive(Debug)]
 pub enum Credentials {
     Basic { user: String, password: SecretString },
     Bearer(SecretString),
 }
 
-/// The answer to one request.
+/// The decision about one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Access {
-    /// Granted; for the log, who it is.
+    /// Granted; the name is for the log.
     Granted(String),
     /// No credentials, or wrong ones.
     Unknown,
-    /// Known, and not allowed; the text says what would be.
+    /// Authenticated, but not allowed; the text says what is allowed.
     Denied(String),
-    /// It cannot be told now.
+    /// The check is not possible now.
     Unavailable,
 }
 
 /// Decides about access.
 pub trait RegistryAuth: Send + Sync + 'static {
-    /// `repository` is `None` when a client only wants to know whether its credentials are good, and for lists of
+    /// `repository` is `None` when a client only verifies its credentials, and for lists of
     /// repositories.
     fn authorize<'a>(
         &'a self,
@@ -50,16 +50,16 @@ pub trait RegistryAuth: Send + Sync + 'static {
         repository: Option<&'a RepositoryName>,
     ) -> BoxFuture<'a, Access>;
 
-    /// Takes note of what somebody changes; [`RegistryError::Unrecorded`] when that is not possible now.
-    fn record(&self, change: Change) -> BoxFuture<'_, Result<(), RegistryError>> {
-        let _ = change;
+    /// Records a change; [`RegistryError::Unrecorded`] when that is not possible now.
+    fn record(&self, rollout: Rollout) -> BoxFuture<'_, Result<(), RegistryError>> {
+        let _ = rollout;
         Box::pin(std::future::ready(Ok(())))
     }
 }
 
-/// Something that is changed.
+/// A change.
 #[derive(Debug, Clone)]
-pub struct Change {
+pub struct Rollout {
     /// As granted by [`Access::Granted`].
     pub who: String,
     /// `registry.push` or `registry.delete`.
@@ -70,7 +70,7 @@ pub struct Change {
     pub digest: Option<Digest>,
 }
 
-/// The credentials of a request; what cannot be read counts as none.
+/// The credentials of a request; unreadable ones count as none.
 pub(super) fn credentials(headers: &HeaderMap) -> Option<Credentials> {
     let header = headers.get(AUTHORIZATION)?.to_str().ok()?;
     let (scheme, value) = header.split_once(' ')?;
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_counts_as_none() {
+    fn treats_unreadable_credentials_as_none() {
         for bad in ["", "Basic", "Basic !!!", "Basic dXNlcg==", "Digest x", "Basic /w=="] {
             assert!(read(bad).is_none(), "{bad}");
         }

@@ -1,4 +1,4 @@
-//! Blobs of a repository: entering, reading, mounting, removing.
+//! Blobs of a repository: add, read, mount, remove.
 
 use super::disk;
 use super::error::{Attempt as _, RegistryError, Result};
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 impl Registry {
-    /// The size of a blob this repository has. Whoever asks may be about to refer to it, so its grace begins anew.
+    /// The size of a blob in this repository. The caller may be about to refer to it, so its grace period restarts.
     pub fn blob_size(&self, repository: &RepositoryName, digest: &Digest) -> Result<u64> {
         self.inner.touch(repository, digest).ok_or_else(|| RegistryError::BlobUnknown(digest.clone()))
     }
@@ -20,13 +20,13 @@ impl Registry {
         let size = self.inner.index.read().size_of(repository, digest).ok_or_else(unknown)?;
         match tokio::fs::File::open(self.inner.layout.blob(digest)).await {
             Ok(file) => Ok((file, size)),
-            // Collected since the index was asked.
+            // Garbage-collected since the index was read.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Err(unknown()),
             Err(source) => Err(RegistryError::Storage { attempt: "open a blob", source }),
         }
     }
 
-    /// Enters small content that is in memory already.
+    /// Adds small content from memory.
     pub async fn put_blob(&self, repository: &RepositoryName, content: bytes::Bytes) -> Result<Digest> {
         let repository = repository.clone();
         self.blocking(move |inner| {
@@ -47,7 +47,7 @@ impl Registry {
         .await
     }
 
-    /// Some repository that has this blob.
+    /// A repository that has this blob.
     pub fn holder(&self, digest: &Digest) -> Option<RepositoryName> {
         let index = self.inner.index.read();
         index.blobs.get(digest)?;
@@ -55,12 +55,12 @@ impl Registry {
         index.repositories.iter().find(|(_, held)| has(held)).map(|(name, _)| name.clone())
     }
 
-    /// Whether there is such a repository.
+    /// Whether the repository exists.
     pub fn knows(&self, repository: &RepositoryName) -> bool {
         self.inner.index.read().repositories.contains_key(repository)
     }
 
-    /// Gives a repository a blob that another one has; says whether that one has it.
+    /// Mounts a blob of another repository; returns whether that one has it.
     pub async fn mount(&self, repository: &RepositoryName, digest: &Digest, from: &RepositoryName) -> Result<bool> {
         let (repository, digest, from) = (repository.clone(), digest.clone(), from.clone());
         self.blocking(move |inner| {
@@ -75,7 +75,7 @@ impl Registry {
         .await
     }
 
-    /// Takes a blob from a repository, unless a manifest there needs it.
+    /// Removes a blob from a repository, unless a manifest there needs it.
     pub async fn delete_blob(&self, repository: &RepositoryName, digest: &Digest) -> Result<()> {
         let (repository, digest) = (repository.clone(), digest.clone());
         self.blocking(move |inner| {
@@ -87,7 +87,7 @@ impl Registry {
         .await
     }
 
-    /// Refuses when there is nothing to delete, or a manifest needs it.
+    /// Fails when there is nothing to delete, or a manifest needs it.
     pub(super) fn check_blob_deletable(&self, repository: &RepositoryName, digest: &Digest) -> Result<()> {
         self.inner.check_blob_deletable(repository, digest)
     }
@@ -104,7 +104,7 @@ impl Inner {
         }
     }
 
-    /// The size of a blob the repository has, whose grace period begins anew.
+    /// The size of a blob in the repository, whose grace period restarts.
     pub(super) fn touch(&self, repository: &RepositoryName, digest: &Digest) -> Option<u64> {
         let now = self.clock.now();
         let mut index = self.index.write();
@@ -112,7 +112,7 @@ impl Inner {
         index.blobs.get(digest).map(|blob| blob.size)
     }
 
-    /// Enters a blob whose content lies whole, checked and durable at `source`.
+    /// Adds a blob whose complete, verified and durable content is at `source`.
     pub(super) fn commit_blob(
         &self,
         repository: &RepositoryName,
@@ -141,7 +141,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Takes a blob from a repository, and from the disk when no other has it. Returns the bytes that became free.
+    /// Removes a blob from a repository, and from disk when no other repository has it. Returns the freed bytes.
     pub(super) fn unlink(&self, repository: &RepositoryName, digest: &Digest) -> Result<u64> {
         disk::remove(&self.layout.link(repository, digest)).attempt("unlink a blob")?;
         let (size, last) = {
@@ -151,7 +151,7 @@ impl Inner {
         if !last || self.index.read().incomplete {
             return Ok(0);
         }
-        // A kill before this line leaves a file nobody knows, which the next start removes.
+        // A kill before this line leaves an unknown file, which the next start removes.
         disk::remove(&self.layout.blob(digest)).attempt("remove a blob")?;
         Ok(size)
     }
@@ -162,7 +162,7 @@ impl Inner {
         let held = index.repositories.get(repository).map(|held| held.bytes);
         if held.is_none() && index.repositories.len() >= self.options.repositories_max {
             let limit = self.options.repositories_max;
-            return Err(RegistryError::Denied(format!("the registry may hold {limit} repositories and has that many")));
+            return Err(RegistryError::Denied(format!("the registry has reached its limit of {limit} repositories")));
         }
         let needed = held.unwrap_or(0).saturating_add(more);
         within(self.options.repository_bytes_max, needed, || format!("repository `{repository}`"))

@@ -1,6 +1,7 @@
-//! Garbage collection: takes away blobs that no manifest of their repository refers to, once their grace is over, and
-//! uploads nobody came back for. Pushes go on meanwhile: what may be removed is decided and removed under the lock a
-//! manifest needs to be entered, in small steps.
+//! Garbage collection: removes blobs without a manifest in their repository after their grace period, and
+//! abandoned uploads. Pushes continue meanwhile: blobs are selected and removed in small steps under the lock that
+//! adding
+//! a manifest takes.
 
 use super::disk;
 use super::error::{Attempt as _, Result};
@@ -8,22 +9,22 @@ use super::names::{Digest, RepositoryName};
 use super::{Inner, Registry};
 use tokio_util::sync::CancellationToken;
 
-/// Blobs removed while others wait: a step is some tens of milliseconds on a slow disk.
+/// Blobs removed per step, while others wait: some tens of milliseconds on a slow disk.
 const STEP_BLOBS: usize = 32;
 
-/// What a collection took away.
+/// The result of a garbage collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Collected {
-    /// Blobs taken from a repository.
+    /// Blobs removed from a repository.
     pub blobs: usize,
-    /// Bytes that became free; a blob another repository has frees none.
+    /// Freed bytes; a blob in another repository frees none.
     pub bytes: u64,
     pub uploads: usize,
     pub repositories: usize,
 }
 
 impl Registry {
-    /// Collects once.
+    /// Runs garbage collection once.
     pub async fn collect(&self) -> Result<Collected> {
         let mut collected = Collected { uploads: self.expire_uploads().await?, ..Collected::default() };
         let names: Vec<RepositoryName> = self.inner.index.read().repositories.keys().cloned().collect();
@@ -76,18 +77,18 @@ impl Inner {
     }
 }
 
-/// Collects every now and then until told to stop.
+/// Runs garbage collection periodically until stopped.
 pub async fn run_collector(registry: Registry, stop: CancellationToken) {
-    let every = registry.inner.options.collect_every;
+    let every = registry.inner.options.gc_every;
     while stop.run_until_cancelled(tokio::time::sleep(every)).await.is_some() {
         match registry.collect().await {
             Ok(collected) if collected == Collected::default() => {}
             Ok(Collected { blobs, bytes, uploads, repositories }) => {
-                tracing::info!(blobs, bytes, uploads, repositories, "collected garbage in the registry");
+                tracing::info!(blobs, bytes, uploads, repositories, "ran garbage collection in the registry");
             }
             Err(error) => {
                 let source = std::error::Error::source(&error).map(ToString::to_string);
-                tracing::error!(%error, source, "cannot collect garbage in the registry");
+                tracing::error!(%error, source, "cannot run garbage collection in the registry");
             }
         }
     }

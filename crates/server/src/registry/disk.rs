@@ -1,7 +1,7 @@
-//! Where everything lies, and how it is written so that any instant may be the last.
+//! Paths, and crash-safe writes.
 //!
-//! A file is made under `tmp/`, brought to the disk, then renamed to its place, whose folder is brought to the disk
-//! too. A name under `blobs/` or `repositories/` therefore always stands for whole content.
+//! A file is created under `tmp/`, synced, then renamed to its place, whose folder is synced
+//! too. A name under `blobs/` or `repositories/` therefore always has complete content.
 
 use super::names::{Digest, RepositoryName, Tag};
 use std::fs::{self, File};
@@ -9,7 +9,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
-/// What is read at a time to hash a file.
+/// Buffer size for hashing a file.
 const HASH_BUFFER_BYTES: usize = 256 * 1024;
 
 /// The folders of a registry.
@@ -31,7 +31,7 @@ impl Layout {
     pub(super) fn blobs(&self) -> PathBuf {
         self.root.join("blobs")
     }
-    /// Two digits of the hash name a folder, so that none becomes huge.
+    /// Two digits of the hash name a folder, so that no folder becomes huge.
     pub(super) fn blob(&self, digest: &Digest) -> PathBuf {
         let hex = digest.hex();
         self.blobs().join(digest.algorithm().as_str()).join(&hex[..2]).join(&hex)
@@ -42,7 +42,7 @@ impl Layout {
     pub(super) fn repository(&self, name: &RepositoryName) -> PathBuf {
         self.repositories().join(name.folder())
     }
-    /// Says that a repository has a blob, and since when.
+    /// Records that a repository has a blob, and since when.
     pub(super) fn link(&self, name: &RepositoryName, digest: &Digest) -> PathBuf {
         self.repository(name).join("blobs").join(digest.algorithm().as_str()).join(digest.hex())
     }
@@ -66,7 +66,7 @@ impl Layout {
         self.upload(id).join("repository")
     }
 
-    /// Puts content at a place, replacing what was there.
+    /// Writes content to a path, replacing what was there.
     pub(super) fn write(&self, target: &Path, parts: &[&[u8]]) -> io::Result<()> {
         let beside = self.temporary().join(Uuid::new_v4().to_string());
         let written = fill(&beside, parts).and_then(|()| place(&beside, target));
@@ -85,12 +85,12 @@ fn fill(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Clears a temporary file away after a failure, which is what the caller hears of; the next start clears the rest.
+/// Deletes a temporary file after a failure, which the caller reports; the next start deletes the rest.
 pub(super) fn discard(path: &Path) {
     let _ = fs::remove_file(path);
 }
 
-/// Moves a file that is already on the disk to its place.
+/// Moves a file that is already synced to its place.
 pub(super) fn place(source: &Path, target: &Path) -> io::Result<()> {
     let folder = parent(target)?;
     make_folder(folder)?;
@@ -106,7 +106,7 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Makes a folder and those above it, each entered durably in its parent.
+/// Creates a folder and its parents, each synced in its parent.
 pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());
@@ -120,7 +120,7 @@ pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     sync_folder(above)
 }
 
-/// Removes a file durably; one that is not there is removed already.
+/// Removes a file durably; a missing one is fine.
 pub(super) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -129,7 +129,7 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes a folder with everything in it; one that is not there is removed already.
+/// Removes a folder with its content; a missing one is fine.
 pub(super) fn remove_folder(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -137,7 +137,7 @@ pub(super) fn remove_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The entries of a folder, none for one that is not there.
+/// The entries of a folder; none for a missing one.
 pub(super) fn entries(folder: &Path) -> io::Result<Vec<fs::DirEntry>> {
     match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),

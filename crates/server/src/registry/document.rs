@@ -1,4 +1,4 @@
-//! Reading a manifest: which kind it is, what it refers to, and what it says about itself.
+//! Parses a manifest: its kind, its references and its metadata.
 
 use super::error::{RegistryError, Result};
 use super::names::Digest;
@@ -11,14 +11,14 @@ const OCI_ARTIFACT: &str = "application/vnd.oci.artifact.manifest.v1+json";
 const DOCKER_MANIFEST: &str = "application/vnd.docker.distribution.manifest.v2+json";
 const DOCKER_LIST: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
 
-/// Layers of these types may live elsewhere and need not be pushed.
+/// Layers of these types may be stored elsewhere and need not be pushed.
 const NOT_DISTRIBUTED: [&str; 2] =
     ["application/vnd.docker.image.rootfs.foreign.", "application/vnd.oci.image.layer.nondistributable."];
 
-/// The longest manifest taken: what the specification asks every registry to take.
+/// Largest manifest accepted: the size that the specification requires registries to accept.
 pub const MANIFEST_BYTES_MAX: usize = 4 << 20;
 
-/// A manifest as far as a registry needs to understand it.
+/// The parts of a manifest that a registry needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Document {
     pub(super) media_type: String,
@@ -64,26 +64,26 @@ impl Descriptor {
     }
 }
 
-/// Reads a manifest. `content_type` is what the client called it; what it calls itself must be the same.
+/// Parses a manifest. `content_type` is what the client sent; it must match the `mediaType` of the document.
 pub(super) fn read(content_type: Option<&str>, bytes: &[u8]) -> Result<Document> {
     let invalid = |message: String| RegistryError::ManifestInvalid(message);
     let raw: Raw = serde_json::from_slice(bytes).map_err(|error| invalid(error.to_string()))?;
-    // Parameters such as a charset do not change what it is.
+    // Parameters such as a charset do not change the type.
     let content_type = content_type.map(|text| text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase());
     let media_type = match (content_type.filter(|text| !text.is_empty()), &raw.media_type) {
         (Some(called), Some(own)) if called != *own => {
-            return Err(invalid(format!("it was sent as `{called}` but calls itself `{own}`")));
+            return Err(invalid(format!("its Content-Type is `{called}` but its `mediaType` is `{own}`")));
         }
         (Some(called), _) => called,
         (None, Some(own)) => own.clone(),
-        (None, None) => return Err(invalid("neither Content-Type nor `mediaType` says what it is".to_owned())),
+        (None, None) => return Err(invalid("neither Content-Type nor `mediaType` is given".to_owned())),
     };
     if media_type != OCI_ARTIFACT && raw.schema_version != Some(2) {
         return Err(invalid("`schemaVersion` must be 2".to_owned()));
     }
     let (blobs, manifests) = references(&media_type, &raw)?;
     let subject = raw.subject.as_ref().map(Descriptor::read).transpose()?.map(|(digest, _)| digest);
-    // An image without an artifact type is known by the type of its configuration.
+    // An image without an artifact type is identified by the type of its configuration.
     let of_config = || raw.config.as_ref().map(|config| config.media_type.clone());
     let artifact_type = raw.artifact_type.clone().filter(|text| !text.is_empty()).or_else(of_config);
     let annotations = raw.annotations.unwrap_or_default();
@@ -99,7 +99,7 @@ fn references(media_type: &str, raw: &Raw) -> Result<(References, References)> {
     };
     match media_type {
         OCI_MANIFEST | DOCKER_MANIFEST => {
-            // A document that is two kinds at once would mean different things to different readers.
+            // A document of two kinds at once would mean different things to different readers.
             if raw.manifests.is_some() {
                 return invalid("an image manifest has no `manifests`");
             }
@@ -119,7 +119,7 @@ fn references(media_type: &str, raw: &Raw) -> Result<(References, References)> {
         }
         OCI_ARTIFACT => Ok((read(&raw.blobs)?, Vec::new())),
         other => invalid(&format!(
-            "media type `{other}` is not taken here: send an OCI image manifest or index, or a Docker schema 2 manifest or list"
+            "media type `{other}` is not supported: send an OCI image manifest or index, or a Docker schema 2 manifest or list"
         )),
     }
 }

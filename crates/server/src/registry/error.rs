@@ -1,4 +1,4 @@
-//! What can go wrong, and the one place that says so in the form of the distribution specification.
+//! Errors, and the one place that maps them to the form of the distribution specification.
 
 use super::names::{Digest, NameError};
 use axum::Json;
@@ -8,7 +8,7 @@ use http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 use std::io;
 
-/// Clients that were refused for want of room ask again after this many seconds.
+/// `Retry-After` in seconds for clients that were rejected for lack of capacity.
 const RETRY_SECONDS: &str = "2";
 const CHALLENGE: &str = "Basic realm=\"margrave\"";
 
@@ -16,34 +16,34 @@ const CHALLENGE: &str = "Basic realm=\"margrave\"";
 pub enum RegistryError {
     #[error(transparent)]
     Name(#[from] NameError),
-    #[error("repository `{0}` is not known")]
+    #[error("unknown repository `{0}`")]
     RepositoryUnknown(String),
-    #[error("manifest `{0}` is not known")]
+    #[error("unknown manifest `{0}`")]
     ManifestUnknown(String),
-    #[error("the manifest is not valid: {0}")]
+    #[error("invalid manifest: {0}")]
     ManifestInvalid(String),
     #[error("the manifest refers to {} that is not in this repository; push it first", list(.0))]
     ManifestBlobUnknown(Vec<Digest>),
     #[error("the manifest is larger than {limit} bytes")]
     ManifestTooLarge { limit: usize },
-    #[error("blob `{0}` is not known")]
+    #[error("unknown blob `{0}`")]
     BlobUnknown(Digest),
     #[error("blob `{blob}` is still used by manifest `{manifest}`; delete that manifest first")]
     BlobInUse { blob: Digest, manifest: Digest },
     #[error("a blob may have at most {limit} bytes")]
     BlobTooLarge { limit: u64 },
-    #[error("upload `{0}` is not known: it ended, ran out of time, or never began")]
+    #[error("unknown upload `{0}`: it ended, expired, or was never started")]
     UploadUnknown(String),
-    #[error("the upload cannot go on: {0}")]
+    #[error("invalid upload: {0}")]
     UploadInvalid(String),
     #[error("another request is writing to this upload")]
     UploadBusy,
-    /// The chunk does not begin where the upload stands.
-    #[error("the upload stands at byte {offset}; a chunk must begin there")]
+    /// The chunk does not start at the current end of the upload.
+    #[error("the upload is at byte {offset}; the next chunk must start there")]
     ChunkOutOfOrder { offset: u64, location: String },
     #[error("the content has digest `{actual}`, not `{expected}`")]
     DigestMismatch { expected: Digest, actual: Digest },
-    #[error("a digest is needed: add `?digest=<algorithm>:<hex>`")]
+    #[error("a digest is required: add `?digest=<algorithm>:<hex>`")]
     DigestMissing,
     #[error("{0}")]
     SizeInvalid(String),
@@ -53,19 +53,19 @@ pub enum RegistryError {
     Unauthenticated,
     #[error("{0}")]
     Denied(String),
-    #[error("{scope} may hold {limit} bytes and this needs {needed}; delete something or have the quota raised")]
+    #[error("{scope} has a quota of {limit} bytes and this needs {needed}; delete content or raise the quota")]
     Quota { scope: String, limit: u64, needed: u64 },
     #[error("{0}; try again in a moment")]
     TooMany(&'static str),
-    #[error("no byte of the body came for {0} s")]
+    #[error("no data received for {0} s")]
     Stalled(u64),
-    #[error("this registry does not offer that")]
+    #[error("not supported by this registry")]
     Unsupported { allow: Option<&'static str> },
-    #[error("there is nothing at this path")]
+    #[error("nothing exists at this path")]
     NoSuchPath,
     #[error("access cannot be checked now; try again")]
     AuthUnavailable,
-    #[error("the change cannot be recorded now, and none goes unrecorded; try again")]
+    #[error("the change cannot be recorded in the audit log now; try again")]
     Unrecorded,
     #[error("{attempt}")]
     Storage {
@@ -83,7 +83,7 @@ fn list(digests: &[Digest]) -> String {
     if more == 0 { shown.join(", ") } else { format!("{} and {more} more", shown.join(", ")) }
 }
 
-/// Says what was attempted when a file operation fails.
+/// Adds what was attempted when a file operation fails.
 pub(super) trait Attempt<T> {
     fn attempt(self, what: &'static str) -> Result<T>;
 }
@@ -95,7 +95,7 @@ impl<T> Attempt<T> for io::Result<T> {
 }
 
 impl RegistryError {
-    /// Status and code of the specification; codes it does not have are those clients know from Docker.
+    /// Status and code of the specification; other codes are those that clients know from Docker.
     fn classify(&self) -> (StatusCode, &'static str) {
         match self {
             Self::Name(NameError::Repository(_)) => (StatusCode::BAD_REQUEST, "NAME_INVALID"),
@@ -148,13 +148,13 @@ impl RegistryError {
         }
     }
 
-    /// What the caller is told; how our disk looks is not for them.
+    /// The message for the caller; without details of the disk.
     fn message(&self) -> String {
         match self {
             Self::Storage { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
-                "the registry's disk is full; delete something or give it more room".to_owned()
+                "the registry's disk is full; delete content or add disk space".to_owned()
             }
-            Self::Storage { .. } => "the registry failed; its log says more".to_owned(),
+            Self::Storage { .. } => "the registry failed; see its log".to_owned(),
             other => other.to_string(),
         }
     }
@@ -164,7 +164,7 @@ impl IntoResponse for RegistryError {
     fn into_response(self) -> Response {
         let (status, code) = self.classify();
         if let Self::Storage { attempt, source } = &self {
-            tracing::error!(error = %source, attempt, "the registry cannot use its folder");
+            tracing::error!(error = %source, attempt, "registry folder error");
         }
         let body = json!({ "errors": [{ "code": code, "message": self.message(), "detail": self.detail() }] });
         let mut response = (status, Json(body)).into_response();
@@ -180,7 +180,7 @@ impl IntoResponse for RegistryError {
                 headers.insert(ALLOW, HeaderValue::from_static(allow));
             }
             Self::ChunkOutOfOrder { offset, location } => {
-                // Tells a client that lost count where to go on.
+                // Says where to continue.
                 headers.insert(RANGE, super::range::received(*offset));
                 if let Ok(location) = HeaderValue::try_from(location) {
                     headers.insert(LOCATION, location);

@@ -1,6 +1,6 @@
-//! The registry as part of the server: opened by its settings, open to operators and accepted clients.
+//! The registry as part of the server: opened from its settings, available to operators and accepted clients.
 
-use super::auth::{Access, Action, Change, Credentials, RegistryAuth};
+use super::auth::{Access, Action, Credentials, RegistryAuth, Rollout};
 use super::names::RepositoryName;
 use super::pull::{PULL_PREFIX, PullCredentials};
 use super::{OpenError, Registry, RegistryError, RegistryOptions, router};
@@ -19,14 +19,14 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Where the registry is, inside the data folder.
+/// Folder of the registry, inside the data folder.
 const FOLDER: &str = "registry";
 
-/// The server's own registry, the credentials devices pull with, and the copies that fill it.
+/// The embedded registry, the pull credentials of devices, and the copies.
 pub struct Hosted {
     pub registry: Registry,
     pub pull: PullCredentials,
-    /// Copies from other registries.
+    /// Copies from external registries.
     pub copies: Copies,
 }
 
@@ -58,7 +58,7 @@ impl Hosted {
             uploads_open_max: settings.uploads_open_max,
             upload_expiry: settings.upload_expiry.0,
             grace: settings.unreferenced_blobs.0,
-            collect_every: settings.collect_every.0,
+            gc_every: settings.gc_every.0,
             ..RegistryOptions::new(&folder)
         };
         let registry = Registry::open(options, Arc::clone(clock)).await?;
@@ -67,7 +67,7 @@ impl Hosted {
     }
 }
 
-/// The addresses under `/v2`, or none when there is no registry.
+/// The routes under `/v2`, or none when the registry is off.
 pub fn routes(state: &ServerState) -> Router {
     match &state.registry {
         Some(hosted) => router(hosted.registry.clone(), Arc::new(ServerAuth(state.clone()))),
@@ -75,7 +75,7 @@ pub fn routes(state: &ServerState) -> Router {
     }
 }
 
-/// Operators do everything with their API token; accepted clients pull with what was derived for them.
+/// Operators have full access with their API token; accepted clients pull with derived credentials.
 struct ServerAuth(ServerState);
 
 impl RegistryAuth for ServerAuth {
@@ -98,11 +98,11 @@ impl RegistryAuth for ServerAuth {
         })
     }
 
-    fn record(&self, change: Change) -> BoxFuture<'_, Result<(), RegistryError>> {
+    fn record(&self, rollout: Rollout) -> BoxFuture<'_, Result<(), RegistryError>> {
         Box::pin(async move {
-            let Change { who, action, repository, reference, digest } = change;
+            let Rollout { who, action, repository, reference, digest } = rollout;
             let state = &self.0;
-            let actor = Actor { name: who, reason: None, request_id: None };
+            let actor = Actor { name: who, comment: None, request_id: None };
             let after = json!({ "reference": reference, "digest": digest.map(|digest| digest.to_string()) });
             let subject = format!("repository/{repository}");
             let recorded = state.store.audit_append(&actor, action, &subject, Some(after), state.now()).await;
@@ -129,7 +129,7 @@ impl ServerAuth {
         }
     }
 
-    /// From memory alone: a fleet that pulls does not trouble the database.
+    /// From memory only: pulls of a fleet do not load the database.
     fn client(&self, user: &str, password: &SecretString, action: Action) -> Access {
         let Some(hosted) = &self.0.registry else { return Access::Unknown };
         let Ok(client) = user.parse::<ClientId>() else { return Access::Unknown };

@@ -1,5 +1,5 @@
-//! What the registry holds, in memory. The files are the truth; this is read from them when the registry opens and
-//! changed after them.
+//! The content of the registry, in memory. The files are authoritative; this index is built from them when the registry
+//! opens and updated after them.
 
 use super::document::Document;
 use super::names::{Digest, Reference, RepositoryName, Tag};
@@ -10,25 +10,25 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 pub(super) struct Index {
     pub(super) blobs: HashMap<Digest, Blob>,
     pub(super) repositories: BTreeMap<RepositoryName, Repository>,
-    /// Blobs and manifests on the disk, without uploads under way.
+    /// Blobs and manifests on disk, without uploads in progress.
     pub(super) bytes: u64,
-    /// A folder beside the repositories was not understood: it may need any blob, so no blob leaves the disk.
+    /// There is an unknown folder next to the repositories: it may need any blob, so no blob is deleted from disk.
     pub(super) incomplete: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Blob {
     pub(super) size: u64,
-    /// Repositories that have it; nobody needs the file when there are none.
+    /// Repositories that have it; without any the file is not needed.
     pub(super) links: usize,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Repository {
-    /// When each blob was last pushed, mounted or asked for: the grace period counts from there.
+    /// When each blob was last pushed, mounted or checked: the grace period counts from there.
     pub(super) blobs: HashMap<Digest, Timestamp>,
     pub(super) manifests: HashMap<Digest, Manifest>,
-    /// Manifests whose files are damaged: which blobs they need is not known.
+    /// Manifests with damaged files: which blobs they need is unknown.
     pub(super) damaged: HashSet<Digest>,
     pub(super) tags: BTreeMap<Tag, Digest>,
     /// Subject to the manifests that name it.
@@ -71,7 +71,7 @@ impl Repository {
         Some((digest.clone(), self.manifests.get(digest)?))
     }
 
-    /// Every blob some manifest here needs.
+    /// All blobs that some manifest here needs.
     pub(super) fn referenced(&self) -> HashSet<&Digest> {
         self.manifests.values().flat_map(|manifest| &manifest.blobs).collect()
     }
@@ -83,7 +83,7 @@ impl Index {
         self.blobs.get(blob).map(|blob| blob.size)
     }
 
-    /// Enters a blob that a repository has; its file and its link are on the disk.
+    /// Adds a blob to a repository; its file and its link are on disk.
     pub(super) fn link(&mut self, repository: &RepositoryName, digest: &Digest, size: u64, at: Timestamp) {
         let blob = self.blobs.entry(digest.clone()).or_insert_with(|| {
             self.bytes += size;
@@ -96,7 +96,7 @@ impl Index {
         }
     }
 
-    /// Takes a blob from a repository; says whether nobody has it any more.
+    /// Removes a blob from a repository; returns whether no repository has it any more.
     pub(super) fn unlink(&mut self, repository: &RepositoryName, digest: &Digest) -> bool {
         let Some(entry) = self.repositories.get_mut(repository) else { return false };
         let Some(blob) = self.blobs.get_mut(digest) else { return false };
@@ -126,7 +126,7 @@ impl Index {
         }
     }
 
-    /// Takes a manifest and the tags that name it away.
+    /// Removes a manifest and its tags.
     pub(super) fn remove_manifest(&mut self, repository: &RepositoryName, digest: &Digest) {
         let Some(entry) = self.repositories.get_mut(repository) else { return };
         entry.damaged.remove(digest);

@@ -1,4 +1,4 @@
-//! Lists: tags of a repository, repositories, referrers of a manifest, and what is used.
+//! Lists: tags of a repository, repositories, referrers of a manifest, and usage.
 
 use super::Registry;
 use super::document;
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use std::ops::Bound;
 use std::sync::atomic::Ordering;
 
-/// Entries of a page when the client does not ask for fewer.
+/// Default and maximum entries per page.
 pub(super) const PAGE_MAX: usize = 1_000;
-/// An answer about referrers is an index, and clients take an index of at most 4 MiB.
+/// A list of referrers is an index, and clients accept an index of at most 4 MiB.
 const REFERRERS_BYTES_MAX: usize = 3 << 20;
 
-/// One page of something.
+/// One page of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed<T> {
     pub items: Vec<T>,
@@ -22,7 +22,7 @@ pub struct Listed<T> {
 }
 
 impl<T> Listed<T> {
-    /// `items` yields one beyond the page when there is more.
+    /// `items` yields one beyond the page if there are more.
     fn of(items: impl Iterator<Item = T>, limit: usize) -> Self {
         let mut items: Vec<T> = items.take(limit + 1).collect();
         let more = items.len() > limit;
@@ -31,7 +31,7 @@ impl<T> Listed<T> {
     }
 }
 
-/// How much a repository or the registry holds.
+/// Usage of a repository or the registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
     pub bytes: u64,
@@ -56,7 +56,7 @@ impl Registry {
         Listed::of(names, limit)
     }
 
-    /// Descriptors of the manifests that name `subject`, from after `after` on, in the order of their digests.
+    /// Descriptors of the manifests that refer to `subject`, after `after`, in the order of their digests.
     pub async fn referrers(
         &self,
         repository: &RepositoryName,
@@ -81,7 +81,7 @@ impl Registry {
         self.blocking(move |inner| {
             let (mut items, mut bytes) = (Vec::new(), 0);
             for digest in &wanted {
-                // Deleted since the index was asked: then it refers to nothing any more.
+                // Deleted since the index was read: then it refers to nothing any more.
                 let Ok(file) = std::fs::read(inner.layout.manifest(&repository, digest)) else { continue };
                 let Some(descriptor) = descriptor(digest, &file) else { continue };
                 bytes += descriptor.to_string().len();
@@ -95,7 +95,7 @@ impl Registry {
         .await
     }
 
-    /// What a repository holds, or the whole registry.
+    /// Usage of a repository, or of the whole registry.
     pub fn usage(&self, repository: Option<&RepositoryName>) -> Option<Usage> {
         let index = self.inner.index.read();
         let Some(repository) = repository else {

@@ -1,4 +1,4 @@
-//! Opening a registry: reads what is there and clears away what an earlier end left unfinished.
+//! Opens a registry: reads its content and cleans up after an interrupted run.
 
 use super::disk::{self, Layout};
 use super::document;
@@ -32,7 +32,7 @@ pub enum OpenError {
 }
 
 impl Registry {
-    /// Opens the folder, or makes it. Reads every manifest, so call it before the server answers.
+    /// Opens the folder, or creates it. Reads every manifest, so call it before the server answers.
     pub async fn open(options: RegistryOptions, clock: Arc<dyn Clock>) -> Result<Self, OpenError> {
         let folder = options.folder.clone();
         let opened = tokio::task::spawn_blocking(move || open(options, clock)).await;
@@ -58,16 +58,16 @@ fn open(options: RegistryOptions, clock: Arc<dyn Clock>) -> io::Result<Inner> {
         match entry.file_name().to_str().and_then(RepositoryName::from_folder) {
             Some(name) => repository(&layout, &name, &sizes, &mut index, clock.now())?,
             None => {
-                tracing::warn!(path = %entry.path().display(), "not a repository; left alone");
+                tracing::warn!(path = %entry.path().display(), "not a repository; ignored");
                 index.incomplete |= entry.file_type()?.is_dir();
             }
         }
     }
     if index.incomplete {
-        tracing::warn!("blobs stay on the disk while there are folders that are no repositories");
+        tracing::warn!("keeping all blobs on disk while there are unknown folders");
     } else {
         for digest in sizes.keys().filter(|digest| !index.blobs.contains_key(digest)) {
-            // A kill came between a blob and its first link.
+            // A kill happened between a blob and its first link.
             disk::remove(&layout.blob(digest))?;
         }
     }
@@ -89,7 +89,7 @@ fn open(options: RegistryOptions, clock: Arc<dyn Clock>) -> io::Result<Inner> {
 fn blob_sizes(layout: &Layout) -> io::Result<HashMap<Digest, u64>> {
     let mut sizes = HashMap::new();
     for algorithm in disk::entries(&layout.blobs())? {
-        // The folders between are named by the first digits, which the digest repeats.
+        // The folders in between are named by the first digits, which the digest repeats.
         for prefix in disk::entries(&algorithm.path())? {
             for entry in disk::entries(&prefix.path())? {
                 let names = (algorithm.file_name(), entry.file_name());
@@ -113,7 +113,7 @@ fn repository(
 ) -> io::Result<()> {
     let folder = layout.repository(name);
     for (digest, path) in disk::digests(&folder.join("blobs"))? {
-        // A link that cannot be read is as old as this start.
+        // An unreadable link counts as old as this start.
         let since = fs::read_to_string(&path)?.trim().parse().map_or(now, Timestamp);
         match sizes.get(&digest) {
             Some(size) => index.link(name, &digest, *size, since),
@@ -138,7 +138,7 @@ fn repository(
             Some(held) if held.manifests.contains_key(&digest) || held.damaged.contains(&digest) => {
                 held.tags.insert(tag, digest);
             }
-            _ => tracing::warn!(repository = %name, tag = %tag, "a tag names a manifest that is not there"),
+            _ => tracing::warn!(repository = %name, tag = %tag, "a tag refers to a missing manifest"),
         }
     }
     Ok(())
@@ -168,7 +168,7 @@ fn sessions(layout: &Layout, now: Timestamp) -> io::Result<HashMap<Uuid, Arc<Ses
             Some((id, session)) => {
                 sessions.insert(id, session);
             }
-            // Ended, or never begun in full.
+            // Ended, or not started completely.
             None => disk::remove_folder(&entry.path())?,
         }
     }

@@ -1,4 +1,4 @@
-//! Manifests and the tags that name them.
+//! Manifests and their tags.
 
 use super::disk;
 use super::document::{self, Document, MANIFEST_BYTES_MAX};
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::io;
 
-/// What became of a manifest that was put.
+/// The result of a push.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PutManifest {
     pub digest: Digest,
@@ -40,7 +40,7 @@ pub(super) fn split(file: &[u8]) -> Option<(String, &[u8])> {
 }
 
 impl Registry {
-    /// Enters a manifest under its digest, and under a tag when the reference is one.
+    /// Adds a manifest under its digest, and under a tag when the reference is one.
     pub async fn put_manifest(
         &self,
         repository: &RepositoryName,
@@ -51,7 +51,7 @@ impl Registry {
         self.put(repository, reference, content_type, bytes, true).await
     }
 
-    /// Like [`Self::put_manifest`], but an index may list manifests that are not here: a copy for some platforms.
+    /// Like [`Self::put_manifest`], but an index may refer to missing manifests: a copy for some platforms.
     pub async fn put_partly(
         &self,
         repository: &RepositoryName,
@@ -110,7 +110,7 @@ impl Registry {
         let repository = repository.clone();
         self.blocking(move |inner| {
             let file = match std::fs::read(inner.layout.manifest(&repository, &digest)) {
-                // Deleted since the index was asked.
+                // Deleted since the index was read.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(unknown),
                 read => Bytes::from(read.attempt("read a manifest")?),
             };
@@ -123,7 +123,7 @@ impl Registry {
         .await
     }
 
-    /// Refuses when there is nothing to delete.
+    /// Fails when there is nothing to delete.
     pub(super) fn check_manifest_deletable(&self, repository: &RepositoryName, reference: &Reference) -> Result<()> {
         let index = self.inner.index.read();
         let known = index.repositories.get(repository).is_some_and(|held| match reference {
@@ -133,7 +133,7 @@ impl Registry {
         known.then_some(()).ok_or_else(|| RegistryError::ManifestUnknown(reference.to_string()))
     }
 
-    /// Deletes a tag, or a manifest with every tag that names it.
+    /// Deletes a tag, or a manifest with all its tags.
     pub async fn delete_manifest(&self, repository: &RepositoryName, reference: &Reference) -> Result<()> {
         let (repository, reference) = (repository.clone(), reference.clone());
         self.blocking(move |inner| {
@@ -151,8 +151,9 @@ impl Registry {
 }
 
 impl Inner {
-    /// Everything a manifest refers to must be here, with the size it states. Its subject may come later, and unless
-    /// the `whole` is wanted, so may the manifests of an index.
+    /// Everything that a manifest refers to must be present, with the stated size. Its subject may be added later, and
+    /// unless
+    /// `whole` is set, so may the manifests of an index.
     fn check_references(&self, repository: &RepositoryName, document: &Document, whole: bool) -> Result<()> {
         let index = self.index.read();
         let held = index.repositories.get(repository);
@@ -165,7 +166,7 @@ impl Inner {
             match actual {
                 None => missing.push(digest.clone()),
                 Some(actual) if actual != *stated => {
-                    let message = format!("it says that `{digest}` has {stated} bytes, but it has {actual}");
+                    let message = format!("it states that `{digest}` has {stated} bytes, but it has {actual}");
                     return Err(RegistryError::ManifestInvalid(message));
                 }
                 Some(_) => {}

@@ -1,4 +1,4 @@
-//! Repository names, tags, digests and references, read by the grammar of the distribution specification.
+//! Repository names, tags, digests and references, according to the grammar of the distribution specification.
 
 use aws_lc_rs::digest::{Context, SHA256, SHA512};
 use std::cmp::Ordering;
@@ -6,12 +6,12 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Clients refuse longer names, since host and name together must fit 255 characters.
+/// Clients reject longer names, because host and name together must fit 255 characters.
 const NAME_CHARS_MAX: usize = 255;
 const TAG_CHARS_MAX: usize = 128;
-/// Stands for `/` in the name of a repository's folder; no repository name contains it.
+/// Replaces `/` in the folder name of a repository; no repository name contains it.
 const FOLDER_SEPARATOR: &str = ",";
-/// How much of a wrong input an error repeats.
+/// How much of an invalid input an error repeats.
 const SHOWN_CHARS_MAX: usize = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,7 +40,7 @@ impl RepositoryName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-    /// One folder name, whatever the depth, so that no repository lies inside another.
+    /// One folder name for any depth, so that no repository is inside another.
     pub(super) fn folder(&self) -> String {
         self.0.replace('/', FOLDER_SEPARATOR)
     }
@@ -86,7 +86,7 @@ fn is_component(text: &str) -> bool {
     }
 }
 
-/// A tag. Sorted as the specification lists tags: without regard to case, then by case.
+/// A tag. Sorted as the specification lists tags: case-insensitively, then by case.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Tag(String);
 
@@ -126,7 +126,7 @@ impl fmt::Display for Tag {
     }
 }
 
-/// A digest in binary, since the index keeps one for every reference of every manifest.
+/// A digest in binary, because the index keeps one for every reference of every manifest.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Digest {
     Sha256([u8; 32]),
@@ -186,7 +186,7 @@ impl Digest {
             Self::Sha512(bytes) => margo::digest::hex(bytes.as_slice()),
         }
     }
-    /// From the names of the folder and the file that hold the content.
+    /// From the names of the folder and the file of the content.
     pub(super) fn from_parts(algorithm: &str, hex: &str) -> Option<Self> {
         let algorithm = match algorithm {
             "sha256" => Algorithm::Sha256,
@@ -230,7 +230,7 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// What stands after `manifests/`.
+/// The part after `manifests/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reference {
     Tag(Tag),

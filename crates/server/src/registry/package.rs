@@ -1,4 +1,4 @@
-//! For the server's own code: entering application packages and other artifacts without HTTP.
+//! For the server's own code: adds application packages and other artifacts without HTTP.
 
 use super::Registry;
 use super::document::OCI_MANIFEST;
@@ -34,7 +34,7 @@ impl Descriptor {
 }
 
 impl Registry {
-    /// Enters an application package under a tag (REG-03 to REG-07).
+    /// Adds an application package under a tag (REG-03 to REG-07).
     pub async fn put_package(
         &self,
         repository: &RepositoryName,
@@ -49,8 +49,8 @@ impl Registry {
         self.put_manifest(repository, &Reference::Tag(tag.clone()), Some(OCI_MANIFEST), manifest.into()).await
     }
 
-    /// Enters an artifact whose layers are blobs of the repository already, such as a chart or a compose archive.
-    /// Without a configuration of its own it gets the empty one.
+    /// Adds an artifact whose layers are already blobs of the repository, such as a chart or a compose archive.
+    /// Without its own configuration it gets the empty one.
     pub async fn put_artifact(
         &self,
         repository: &RepositoryName,

@@ -1,8 +1,8 @@
 //! Pull credentials of devices, derived instead of stored.
 //!
 //! The password of client `c` is HMAC-SHA256 over its id and a generation, keyed with a secret of this server. Nothing
-//! per device is kept but the generations that were raised: whether the client may pull is asked of the accepted-client
-//! policy on every request, so retiring a client ends its access at once, and replacing the secret file ends everybody's.
+//! per device is stored but raised generations: every request checks the accepted-client policy, so decommissioning a
+//! client ends its access at once, and replacing the secret file ends the access of all clients.
 
 use crate::files::{PRIVATE_FILE, private_folder, write_atomically};
 use aws_lc_rs::hmac;
@@ -15,23 +15,23 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// As long as the hash: longer keys add nothing.
+/// The length of the hash: longer keys add nothing.
 const SECRET_BYTES: usize = 32;
-/// Device pull passwords start like this, so that scanners and people recognise one.
+/// Prefix of device pull passwords, so that scanners and people recognize them.
 pub const PULL_PREFIX: &str = "mgvp_";
 const SECRET_FILE: &str = "pull-secret";
 const GENERATIONS_FILE: &str = "pull-generations.json";
 const FIRST_GENERATION: u64 = 1;
-/// Keeps these hashes apart from any other use of the same secret.
+/// Separates these hashes from any other use of the same secret.
 const PURPOSE: &str = "margrave registry pull v1";
 
-/// The key every device's password is derived from.
+/// The key from which every device's password is derived.
 pub struct PullSecret {
     key: hmac::Key,
 }
 
 impl PullSecret {
-    /// Reads the secret, or makes one that only the owner can read.
+    /// Reads the secret, or creates one that only the owner can read.
     pub fn open(path: &Path) -> io::Result<Self> {
         let bytes = match std::fs::read(path) {
             Ok(bytes) if bytes.len() == SECRET_BYTES => bytes,
@@ -60,7 +60,7 @@ impl PullSecret {
         format!("{PULL_PREFIX}{}", URL_SAFE_NO_PAD.encode(tag)).into()
     }
 
-    /// Whether this is the client's password; takes as long for a wrong one as for the right one.
+    /// Whether this is the client's password; constant time.
     pub fn verify(&self, client: &str, generation: u64, password: &SecretString) -> bool {
         let text = password.expose_secret();
         let tag = text.strip_prefix(PULL_PREFIX).and_then(|encoded| URL_SAFE_NO_PAD.decode(encoded).ok());
@@ -76,7 +76,7 @@ pub struct PullCredentials {
     raised: Mutex<BTreeMap<String, Raised>>,
 }
 
-/// A generation above the first one, as it stands in the file.
+/// A generation above the first one, as stored in the file.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(untagged)]
 enum Raised {
@@ -92,7 +92,7 @@ impl Raised {
     }
 }
 
-/// The call that asks for a new password, if it can be told from others.
+/// The call that requested a new password, if it has an idempotency key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Raise {
     pub key: String,
@@ -100,7 +100,7 @@ pub struct Raise {
 }
 
 impl PullCredentials {
-    /// Reads both from a registry's folder, or makes them there.
+    /// Reads both from a registry's folder, or creates them.
     pub fn open(folder: &Path) -> io::Result<Self> {
         let secret = PullSecret::open(&folder.join(SECRET_FILE))?;
         let path = folder.join(GENERATIONS_FILE);
@@ -124,7 +124,7 @@ impl PullCredentials {
         self.secret.verify(client, self.generation(client), password)
     }
 
-    /// The password, if it was this very call that asked for it, and not too long ago.
+    /// The password, if this call requested it recently.
     pub fn raised_by(&self, client: &str, key: &str, expired_before: Timestamp) -> Option<SecretString> {
         let generation = match self.raised.lock().get(client)? {
             Raised::By { generation, key: known, at } if known == key && *at > expired_before.0 => *generation,
@@ -133,7 +133,7 @@ impl PullCredentials {
         Some(self.secret.password(client, generation))
     }
 
-    /// Gives a client a new password; the old one is worth nothing from then on. Waits for the disk.
+    /// Gives a client a new password; the old one stops working. Waits for the disk.
     pub fn rotate(&self, client: &str, by: Option<Raise>) -> io::Result<SecretString> {
         let mut raised = self.raised.lock();
         let mut next = raised.clone();
@@ -163,7 +163,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
-    fn a_password_is_good_for_one_client_in_one_generation() {
+    fn a_password_is_valid_for_one_client_and_generation() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("registry/pull-secret");
         let secret = PullSecret::open(&path).unwrap();
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_raised_a_generation_is_known_after_a_restart() {
+    fn recognizes_a_repeated_rotation_after_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let credentials = PullCredentials::open(folder.path()).unwrap();
         credentials.rotate("press-08", None).unwrap();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_secret_is_refused_rather_than_replaced() {
+    fn rejects_a_damaged_secret_instead_of_replacing_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pull-secret");
         std::fs::write(&path, b"short").unwrap();

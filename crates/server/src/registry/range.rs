@@ -4,48 +4,48 @@ use http::HeaderValue;
 
 /// What a `Range` header asks of content with a known size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum RequestedRange {
     Whole,
     /// First byte and number of bytes.
     Part(u64, u64),
     Unsatisfiable,
 }
 
-/// Several ranges or a form we do not know mean the whole content, as RFC 9110 allows.
-pub(super) fn asked(header: Option<&str>, size: u64) -> Asked {
+/// Several ranges or an unknown form mean the whole content, as RFC 9110 allows.
+pub(super) fn asked(header: Option<&str>, size: u64) -> RequestedRange {
     let Some((first, last)) = header.and_then(|text| text.trim().strip_prefix("bytes=")?.split_once('-')) else {
-        return Asked::Whole;
+        return RequestedRange::Whole;
     };
     let (first, last) = (first.trim(), last.trim());
     match (number(first), number(last)) {
         (Some(first), _) if last.is_empty() => {
             if first < size {
-                Asked::Part(first, size - first)
+                RequestedRange::Part(first, size - first)
             } else {
-                Asked::Unsatisfiable
+                RequestedRange::Unsatisfiable
             }
         }
         (Some(first), Some(last)) if first <= last => {
             if first < size {
-                Asked::Part(first, last.min(size - 1) - first + 1)
+                RequestedRange::Part(first, last.min(size - 1) - first + 1)
             } else {
-                Asked::Unsatisfiable
+                RequestedRange::Unsatisfiable
             }
         }
         (None, Some(suffix)) if first.is_empty() => match suffix.min(size) {
-            0 => Asked::Unsatisfiable,
-            length => Asked::Part(size - length, length),
+            0 => RequestedRange::Unsatisfiable,
+            length => RequestedRange::Part(size - length, length),
         },
-        _ => Asked::Whole,
+        _ => RequestedRange::Whole,
     }
 }
 
-/// Digits only: `parse` would also take a sign.
+/// Digits only: `parse` would also accept a sign.
 fn number(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
-/// `Content-Range: <first>-<last>` of a chunk, with or without the unit some clients write.
+/// `Content-Range: <first>-<last>` of a chunk, with or without the unit that some clients write.
 pub(super) fn chunk(text: &str) -> Option<(u64, u64)> {
     let text = text.trim();
     let text = text.strip_prefix("bytes").map_or(text, |rest| rest.trim_start_matches(['=', ' ']));
@@ -55,36 +55,36 @@ pub(super) fn chunk(text: &str) -> Option<(u64, u64)> {
     (first <= last).then_some((first, last))
 }
 
-/// What an upload has received; clients expect `0-0` for nothing.
+/// The received range of an upload; clients expect `0-0` for nothing.
 pub(super) fn received(offset: u64) -> HeaderValue {
     HeaderValue::try_from(format!("0-{}", offset.saturating_sub(1))).expect("digits and a dash are a header value")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Asked, asked, chunk, received};
+    use super::{RequestedRange, asked, chunk, received};
 
     #[test]
     fn reads_every_form_of_a_range() {
         for (header, expected) in [
-            (None, Asked::Whole),
-            (Some("bytes=0-3"), Asked::Part(0, 4)),
-            (Some("bytes=4-"), Asked::Part(4, 6)),
-            (Some("bytes=-3"), Asked::Part(7, 3)),
-            (Some("bytes=-30"), Asked::Part(0, 10)),
-            (Some("bytes=8-100"), Asked::Part(8, 2)),
-            (Some("bytes=10-"), Asked::Unsatisfiable),
-            (Some("bytes=10-12"), Asked::Unsatisfiable),
-            (Some("bytes=-0"), Asked::Unsatisfiable),
-            (Some("bytes=3-2"), Asked::Whole),
-            (Some("bytes=0-1,3-4"), Asked::Whole),
-            (Some("bytes=-"), Asked::Whole),
-            (Some("bytes=+1-2"), Asked::Whole),
-            (Some("items=0-3"), Asked::Whole),
+            (None, RequestedRange::Whole),
+            (Some("bytes=0-3"), RequestedRange::Part(0, 4)),
+            (Some("bytes=4-"), RequestedRange::Part(4, 6)),
+            (Some("bytes=-3"), RequestedRange::Part(7, 3)),
+            (Some("bytes=-30"), RequestedRange::Part(0, 10)),
+            (Some("bytes=8-100"), RequestedRange::Part(8, 2)),
+            (Some("bytes=10-"), RequestedRange::Unsatisfiable),
+            (Some("bytes=10-12"), RequestedRange::Unsatisfiable),
+            (Some("bytes=-0"), RequestedRange::Unsatisfiable),
+            (Some("bytes=3-2"), RequestedRange::Whole),
+            (Some("bytes=0-1,3-4"), RequestedRange::Whole),
+            (Some("bytes=-"), RequestedRange::Whole),
+            (Some("bytes=+1-2"), RequestedRange::Whole),
+            (Some("items=0-3"), RequestedRange::Whole),
         ] {
             assert_eq!(asked(header, 10), expected, "{header:?}");
         }
-        assert_eq!(asked(Some("bytes=0-"), 0), Asked::Unsatisfiable);
+        assert_eq!(asked(Some("bytes=0-"), 0), RequestedRange::Unsatisfiable);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The HTTP side: `/v2` of the distribution specification.
 //!
-//! A repository name may contain slashes, so paths are taken apart here, from their end.
+//! A repository name may contain slashes, so paths are parsed here, from their end.
 
 mod blobs;
 mod lists;
@@ -28,7 +28,7 @@ use std::sync::Arc;
 const CONTENT_DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");
 const API_VERSION: HeaderName = HeaderName::from_static("docker-distribution-api-version");
 
-/// Serves a registry under `/v2`. Bodies take as long as they take: put no timeout over whole requests around it.
+/// Serves a registry under `/v2`. Transfers can take long: do not wrap it in a request timeout.
 pub fn router(registry: Registry, auth: Arc<dyn RegistryAuth>) -> Router {
     let shared = Shared { registry, auth };
     Router::new().route("/v2", any(serve)).route("/v2/", any(serve)).route("/v2/{*rest}", any(serve)).with_state(shared)
@@ -40,7 +40,7 @@ struct Shared {
     auth: Arc<dyn RegistryAuth>,
 }
 
-/// One request on its way: who asks, and what for.
+/// One request: the caller and the operation.
 struct Call {
     registry: Registry,
     auth: Arc<dyn RegistryAuth>,
@@ -53,7 +53,7 @@ async fn serve(State(shared): State<Shared>, request: Request) -> Response {
     let credentials = auth::credentials(&parts.headers);
     let call = Call { registry: shared.registry, auth: shared.auth, credentials, parts };
     let mut response = answer(call, body).await.unwrap_or_else(axum::response::IntoResponse::into_response);
-    // Clients recognise a registry by it.
+    // Clients recognize a registry by it.
     response.headers_mut().insert(API_VERSION, HeaderValue::from_static("registry/2.0"));
     response
 }
@@ -98,8 +98,8 @@ async fn answer(call: Call, body: Body) -> Result<Response> {
     }
 }
 
-/// Runs apart from the request: a client that goes away must not come between a change and its record.
-async fn to_the_end<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
+/// Runs in its own task: a disconnecting client must not separate a change from its record.
+async fn run_to_completion<T: Send + 'static>(work: impl Future<Output = Result<T>> + Send + 'static) -> Result<T> {
     tokio::spawn(work).await.unwrap_or_else(|error| Err(io::Error::other(error)).attempt("finish a change"))
 }
 
@@ -108,7 +108,7 @@ fn unsupported<T>(allow: &'static str) -> Result<T> {
 }
 
 impl Call {
-    /// Says who asks, or refuses.
+    /// Authorizes the request, or fails.
     async fn allow(&self, action: Action, repository: Option<&RepositoryName>) -> Result<String> {
         match self.auth.authorize(self.credentials.as_ref(), action, repository).await {
             Access::Granted(who) => Ok(who),
@@ -132,7 +132,7 @@ impl Call {
         self.parts.method == Method::HEAD
     }
 
-    /// Whether the client has this content already.
+    /// Whether the client already has this content.
     fn has(&self, digest: &Digest) -> bool {
         let tags = self.header(&IF_NONE_MATCH).into_iter().flat_map(|header| header.split(','));
         let known = format!("\"{digest}\"");
@@ -140,7 +140,7 @@ impl Call {
     }
 }
 
-/// An answer about content with a digest.
+/// A response for content with a digest.
 fn content(status: StatusCode, digest: &Digest, media_type: &str, length: u64, body: Body) -> Result<Response> {
     let built = Response::builder()
         .status(status)

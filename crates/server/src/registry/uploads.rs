@@ -1,6 +1,7 @@
-//! Uploads: begun, received in chunks that never lie in memory as a whole, resumed, finished, given up.
+//! Uploads: started, received in chunks that are never in memory as a whole, resumed, completed, cancelled.
 //!
-//! What an upload has received is the length of its file. A kill leaves what the kernel took, which may be more than was
+//! The length of the file is what an upload has received. A kill leaves what the kernel wrote, which may be more than
+//! was
 //! acknowledged; the digest at the end covers all of it.
 
 use super::disk;
@@ -22,18 +23,18 @@ use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::timeout;
 use uuid::Uuid;
 
-/// Collected before a write, so that small frames do not each cost a trip to the disk.
+/// Buffered before a write, so that small frames do not each cost a disk access.
 const WRITE_BUFFER_BYTES: usize = 256 * 1024;
-/// How long a request waits for another one that writes to the same upload, typically one whose client has gone.
+/// How long a request waits for another one that writes to the same upload, typically one whose client is gone.
 const TURN_TIMEOUT: Duration = Duration::from_secs(5);
-/// A refused body is read this far, since a client that is still sending does not see the answer.
+/// A rejected body is read this far, because a client that is still sending does not see the response.
 const DRAIN_BYTES_MAX: u64 = 32 << 20;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Part of a blob, or all of it.
 pub struct Chunk {
     pub body: Body,
-    /// First and last byte, when the client says so.
+    /// First and last byte, if the client states them.
     pub range: Option<(u64, u64)>,
     pub length: Option<u64>,
 }
@@ -81,7 +82,7 @@ impl Session {
     }
 }
 
-/// Where a client goes on with an upload.
+/// Where a client continues an upload.
 pub(super) fn location(repository: &RepositoryName, id: Uuid) -> String {
     format!("/v2/{repository}/blobs/uploads/{id}")
 }
@@ -106,17 +107,17 @@ impl Registry {
         .await
     }
 
-    /// How many bytes an upload has.
+    /// Number of bytes received.
     pub fn upload_received(&self, repository: &RepositoryName, id: &str) -> Result<(Uuid, u64)> {
         let session = self.session(repository, id)?;
         session.touched.store(self.inner.clock.now().0, Ordering::Relaxed);
         Ok((session.id, session.size()))
     }
 
-    /// Adds a chunk; says how many bytes the upload has then.
+    /// Appends a chunk; returns the number of bytes received.
     pub async fn append(&self, repository: &RepositoryName, id: &str, chunk: Chunk) -> Result<u64> {
         let session = self.session(repository, id)?;
-        self.to_the_end(async move |registry| {
+        self.run_to_completion(async move |registry| {
             let mut upload = session.turn().await?;
             registry.receive(&session, &mut upload, chunk).await?;
             Ok(session.size())
@@ -124,16 +125,16 @@ impl Registry {
         .await
     }
 
-    /// Adds the last chunk, checks the digest and enters the blob.
+    /// Appends the last chunk, verifies the digest and adds the blob.
     pub async fn finish(&self, repository: &RepositoryName, id: &str, chunk: Chunk, digest: &Digest) -> Result<()> {
         let session = self.session(repository, id)?;
         let digest = digest.clone();
-        self.to_the_end(async move |registry| {
+        self.run_to_completion(async move |registry| {
             let mut upload = session.turn().await?;
             registry.receive(&session, &mut upload, chunk).await?;
             let done = registry.enter(&session, &mut upload, &digest).await;
             match &done {
-                // The client may ask again when the disk was at fault.
+                // The client may retry when the disk was at fault.
                 Err(RegistryError::Storage { .. }) => {}
                 _ => registry.end(&session, &mut upload).await?,
             }
@@ -151,13 +152,13 @@ impl Registry {
     fn session(&self, repository: &RepositoryName, id: &str) -> Result<Arc<Session>> {
         let sessions = self.inner.sessions.lock();
         let session = id.parse::<Uuid>().ok().and_then(|id| sessions.get(&id));
-        // Another repository's upload is nobody's business here.
+        // An upload of another repository is hidden.
         let session = session.filter(|session| session.repository == *repository);
         session.cloned().ok_or_else(|| RegistryError::UploadUnknown(id.chars().take(40).collect()))
     }
 
-    /// Runs apart from the request, so that a client that goes away leaves no write half done behind its back.
-    async fn to_the_end<T, F>(&self, work: impl FnOnce(Registry) -> F) -> Result<T>
+    /// Runs in its own task, so that a disconnecting client leaves no partial write.
+    async fn run_to_completion<T, F>(&self, work: impl FnOnce(Registry) -> F) -> Result<T>
     where
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
@@ -192,14 +193,14 @@ impl Registry {
             return Err(error);
         }
         let hash_before = upload.hash.clone();
-        let mut writing = Writing { inner, session, hash: &mut upload.hash, start, written: 0 };
+        let mut writing = ChunkWriter { inner, session, hash: &mut upload.hash, start, written: 0 };
         let received = writing.receive(&mut body, expected).await;
         let keep = matches!(received, Ok(()) | Err(RegistryError::UploadInvalid(_) | RegistryError::Stalled(_)));
         let written = writing.written;
         if keep {
             session.received.store(start + written, Ordering::Relaxed);
         } else {
-            // Nothing of a refused chunk stays; the file is cut back before the next write.
+            // Nothing of a rejected chunk stays; the file is truncated before the next write.
             inner.uploading.fetch_sub(written, Ordering::Relaxed);
             upload.hash = hash_before;
             drain(&mut body).await;
@@ -238,7 +239,7 @@ impl Registry {
         self.blocking(move |inner| disk::remove_folder(&inner.layout.upload(id)).attempt("end an upload")).await
     }
 
-    /// Drops uploads nobody touched for too long; says how many.
+    /// Deletes uploads without activity for too long; returns their number.
     pub(super) async fn expire_uploads(&self) -> Result<usize> {
         let now = self.inner.clock.now();
         let limit = now.minus(self.inner.options.upload_expiry);
@@ -249,7 +250,7 @@ impl Registry {
         };
         let mut expired = 0;
         for session in old {
-            // One that is being written to is not forgotten.
+            // An upload that is being written to is active.
             if let Ok(mut upload) = session.upload.try_lock()
                 && !upload.over
             {
@@ -261,7 +262,7 @@ impl Registry {
     }
 }
 
-/// How many bytes a chunk announces; refuses one that contradicts itself or does not follow what is there.
+/// The announced bytes of a chunk; fails for a contradictory one or one that does not follow the current end.
 fn check(session: &Session, range: Option<(u64, u64)>, length: Option<u64>) -> Result<Option<u64>> {
     let Some((first, last)) = range else { return Ok(length) };
     let offset = session.size();
@@ -280,7 +281,7 @@ fn check(session: &Session, range: Option<(u64, u64)>, length: Option<u64>) -> R
     }
 }
 
-struct Writing<'a> {
+struct ChunkWriter<'a> {
     inner: &'a Inner,
     session: &'a Session,
     hash: &'a mut Option<Context>,
@@ -288,7 +289,7 @@ struct Writing<'a> {
     written: u64,
 }
 
-impl Writing<'_> {
+impl ChunkWriter<'_> {
     async fn receive(&mut self, body: &mut BodyDataStream, expected: Option<u64>) -> Result<()> {
         let path = self.inner.layout.upload_data(self.session.id);
         let mut file = tokio::fs::OpenOptions::new().write(true).open(path).await.attempt("open an upload")?;
@@ -303,18 +304,18 @@ impl Writing<'_> {
                     Err(refused) => Some(refused),
                 },
                 Ok(None) => break,
-                Ok(Some(Err(_))) => Some(RegistryError::UploadInvalid("the body broke off".to_owned())),
+                Ok(Some(Err(_))) => Some(RegistryError::UploadInvalid("the body is incomplete".to_owned())),
                 Err(_) => Some(RegistryError::Stalled(self.inner.options.body_idle_timeout.as_secs())),
             };
         }
-        // Also after a refusal: a write still under way would reach the file behind the next request's back.
+        // Also after an error: a pending write would otherwise race with the next request.
         file.flush().await.attempt("write an upload")?;
         file.get_ref().sync_data().await.attempt("bring an upload to the disk")?;
         match (failed, expected) {
             (Some(error), _) => Err(error),
             (None, Some(expected)) if expected != self.written => {
                 let written = self.written;
-                Err(RegistryError::SizeInvalid(format!("{expected} bytes were announced and {written} came")))
+                Err(RegistryError::SizeInvalid(format!("{expected} bytes were announced and {written} received")))
             }
             (None, _) => Ok(()),
         }
@@ -323,7 +324,7 @@ impl Writing<'_> {
     fn take(&mut self, bytes: &Bytes, expected: Option<u64>) -> Result<()> {
         let length = bytes.len() as u64;
         if expected.is_some_and(|expected| self.written + length > expected) {
-            return Err(RegistryError::SizeInvalid("more bytes came than were announced".to_owned()));
+            return Err(RegistryError::SizeInvalid("more bytes received than announced".to_owned()));
         }
         // Counted first, then checked, so that several uploads cannot each take the last free byte.
         self.inner.uploading.fetch_add(length, Ordering::Relaxed);
@@ -346,6 +347,6 @@ async fn drain(body: &mut BodyDataStream) {
             }
         }
     };
-    // Whether all of it came is of no interest any more.
+    // Whether all of it arrived no longer matters.
     let _ = timeout(DRAIN_TIMEOUT, read).await;
 }

@@ -1,5 +1,5 @@
-//! What a starting server writes: the first API token and the first password, so that it can be used and nobody else can use it,
-//! and that it is here.
+//! What a starting server writes: the initial API token and password, so that it is usable and secure from the start,
+//! and an event.
 
 use super::StartError;
 use crate::app::passwords::{ADMIN, Hashing};
@@ -15,11 +15,11 @@ use std::path::Path;
 
 /// In the data folder, readable for its owner only.
 pub const ADMIN_TOKEN_FILE: &str = "admin-token";
-/// Beside it, until the password is changed.
+/// Next to it, until the password is changed.
 pub const ADMIN_PASSWORD_FILE: &str = "admin-password";
 
-/// Makes the admin token while the store knows no token at all. The file is written first: a crash in between
-/// leaves a secret the next start takes up, never a token nobody has the secret of.
+/// Creates the admin token if the store has no token. The file is written first: a crash in between
+/// leaves a secret that the next start uses, never a token without a known secret.
 pub(super) async fn admin_token(store: &Store, config: &Config, now: Timestamp) -> Result<(), StartError> {
     if !store.tokens().await?.is_empty() {
         return Ok(());
@@ -36,11 +36,11 @@ pub(super) async fn admin_token(store: &Store, config: &Config, now: Timestamp) 
         revoked_at: None,
     };
     store.token_create(&first_start(), &token, &secrets::hash(&secret)).await?;
-    tracing::info!(path = %path.display(), "made the admin token");
+    tracing::info!(path = %path.display(), "created the admin token");
     Ok(())
 }
 
-/// Makes the operator `admin` with a password while the store knows no operator at all, in the same order as the token.
+/// Creates the operator `admin` with a password if the store has no operator, in the same order as the token.
 pub(super) async fn admin(store: &Store, config: &Config, hashing: &Hashing, now: Timestamp) -> Result<(), StartError> {
     if !store.operators().await?.is_empty() {
         return Ok(());
@@ -53,15 +53,15 @@ pub(super) async fn admin(store: &Store, config: &Config, hashing: &Hashing, now
     let id = uuid::Uuid::new_v4();
     let operator = Operator { id, name: ADMIN.to_owned(), created_at: now, password_at: now };
     store.operator_create(&first_start(), &operator, &hash).await?;
-    tracing::info!(path = %path.display(), "made the operator `{ADMIN}` with a password");
+    tracing::info!(path = %path.display(), "created the operator `{ADMIN}` with a password");
     Ok(())
 }
 
 fn first_start() -> Actor {
-    Actor { name: "system".to_owned(), reason: Some("first start".to_owned()), request_id: None }
+    Actor { name: "system".to_owned(), comment: Some("first start".to_owned()), request_id: None }
 }
 
-/// What the file holds, if it is one; else a new one, which is in the file afterwards.
+/// The secret in the file, if valid; otherwise a new one, which is then in the file.
 fn held(path: &Path, is_one: impl Fn(&str) -> bool, make: impl Fn() -> String) -> std::io::Result<String> {
     match std::fs::read_to_string(path) {
         Ok(text) if is_one(text.trim()) => return Ok(text.trim().to_owned()),
@@ -74,12 +74,10 @@ fn held(path: &Path, is_one: impl Fn(&str) -> bool, make: impl Fn() -> String) -
     Ok(secret)
 }
 
-/// Whoever follows the events sees that there was a pause.
+/// Makes a restart visible in the events.
 pub(super) async fn announce(state: &ServerState) -> Result<(), StartError> {
     let version = env!("CARGO_PKG_VERSION");
-    let message = format!("server `{}` {version} started", state.identity.wfm());
-    let event = NewEvent::new("server.started", About::default(), message)
-        .by("system")
-        .with(serde_json::json!({ "version": version }));
+    let data = serde_json::json!({ "server": state.identity.wfm().to_string(), "version": version });
+    let event = NewEvent::new("server.started", About::default()).by("system").with(data);
     Ok(state.store.event_append(event, state.now()).await?)
 }

@@ -1,4 +1,4 @@
-//! What the server does without being asked: write seen times, notice silence, prune, renew and reload certificates.
+//! Background loops: write last-seen times, detect offline clients, prune, renew and reload certificates.
 
 use crate::app::{notices, overview};
 use crate::identity::watched_files;
@@ -14,27 +14,27 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Seen times may be lost for this long when the machine goes down.
+/// Last-seen times of this period may be lost when the machine fails.
 const SEEN_EVERY: Duration = Duration::from_secs(5);
-/// Lists go by what is written: who is heard of must not look silent because that was not written down yet.
+/// Lists use stored times: an online client must not look offline because its last-seen time is not written yet.
 const SEEN_SHARE: u32 = 5;
-/// However soon a client counts as silent.
+/// Lower bound, however short `offline_after` is.
 const SEEN_EVERY_MIN: Duration = Duration::from_millis(200);
-/// Silent clients are looked for this often; the shortest time to be silent that makes sense is longer.
+/// Interval of the offline check; shorter than any sensible `offline_after`.
 const SILENCE_EVERY: Duration = Duration::from_secs(15);
-/// On a shared database: how long a stream may not hear of what another server wrote.
+/// On a shared database: how long a stream may miss events of another server.
 const EVENTS_EVERY: Duration = Duration::from_secs(1);
-/// On a shared database: how long a device that polls may be told what was true before another server wrote.
+/// On a shared database: how long a polling device may get outdated answers after another server wrote.
 const HEADS_EVERY: Duration = Duration::from_secs(5);
-/// The same for a device that waits: news should reach it within a second.
+/// The same for a long poll: updates should reach it within a second.
 const HEADS_EVERY_HELD: Duration = Duration::from_millis(400);
-/// Records of the audit chain read at a time; a batch of the publisher makes two hundred at most.
+/// Audit records read at a time; a batch of the publisher writes two hundred at most.
 const HEADS_RECORDS: u32 = 1_000;
-/// The write-ahead log of SQLite is moved this often. A page that was written many times since is moved once.
+/// Interval of SQLite write-ahead log checkpoints. A page that was written many times is moved once.
 const CHECKPOINT_EVERY: Duration = Duration::from_millis(500);
 /// A replaced certificate file is noticed within this time.
 const FILES_EVERY: Duration = Duration::from_secs(1);
-/// Renewal of what is ours is looked at this often; the shortest certificate allowed lives a minute.
+/// Interval of the renewal check; the shortest certificate allowed lives a minute.
 const RENEWAL_EVERY: Duration = Duration::from_secs(15);
 
 pub(super) fn start(state: &ServerState, place_read: i64, stop: &CancellationToken, loops: &TaskTracker) {
@@ -55,19 +55,19 @@ pub(super) fn start(state: &ServerState, place_read: i64, stop: &CancellationTok
     }
 }
 
-/// Writes seen times in batches, and once more at the end.
+/// Writes last-seen times in batches, and once more at the end.
 async fn seen(state: ServerState, stop: CancellationToken) {
     let mut unwritten: HashMap<ClientId, Timestamp> = HashMap::new();
     let started = state.now();
     let mut looked = started;
-    let mut ticks = interval(seen_every(state.config.silent_after()));
+    let mut ticks = interval(seen_every(state.config.offline_after()));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let last = tokio::select! {
             () = stop.cancelled() => true,
             _ = ticks.tick() => false,
         };
-        // What could not be written before is still here, overwritten by fresher times.
+        // Times that could not be written before are still here, replaced by newer ones.
         unwritten.extend(state.heads.drain_seen().into_iter().map(|SeenAt { client, at }| (client, at)));
         if !unwritten.is_empty() {
             let batch: Vec<SeenAt> =
@@ -76,7 +76,7 @@ async fn seen(state: ServerState, stop: CancellationToken) {
                 Ok(()) => unwritten.clear(),
                 Err(error) => {
                     state.metrics.store_error();
-                    tracing::warn!(error = &error as &dyn std::error::Error, "cannot write when clients were seen");
+                    tracing::warn!(error = &error as &dyn std::error::Error, "cannot write last-seen times of clients");
                 }
             }
         }
@@ -85,40 +85,38 @@ async fn seen(state: ServerState, stop: CancellationToken) {
         }
         if unwritten.is_empty() && state.now().since(looked) >= SILENCE_EVERY {
             looked = state.now();
-            silence(&state, started).await;
+            offline_watch(&state, started).await;
         }
     }
 }
 
-fn seen_every(silent_after: Duration) -> Duration {
-    (silent_after / SEEN_SHARE).clamp(SEEN_EVERY_MIN, SEEN_EVERY)
+fn seen_every(offline_after: Duration) -> Duration {
+    (offline_after / SEEN_SHARE).clamp(SEEN_EVERY_MIN, SEEN_EVERY)
 }
 
-/// Notes who is silent. Not before this server has listened for that long itself: whoever could not reach it while it was
-/// down is no news.
-async fn silence(state: &ServerState, started: Timestamp) {
-    // Other servers write their seen times as late as this one.
-    let late = if state.store.is_shared() { seen_every(state.config.silent_after()) } else { Duration::ZERO };
-    let since = state.silent_since().minus(late);
+/// Records offline clients. Not before this server has been up that long itself: clients that could not reach it while
+/// it was
+/// down are not reported.
+async fn offline_watch(state: &ServerState, started: Timestamp) {
+    // Other servers write their last-seen times with the same delay.
+    let late = if state.store.is_shared() { seen_every(state.config.offline_after()) } else { Duration::ZERO };
+    let since = state.offline_before().minus(late);
     if since <= started {
         return;
     }
     loop {
-        match state.store.silent_write(since, state.now()).await {
+        match state.store.offline_write(since, state.now()).await {
             Ok(found) if found >= SILENT_MAX => {}
             Ok(_) => return,
             Err(error) => {
                 state.metrics.store_error();
-                return tracing::warn!(
-                    error = &error as &dyn std::error::Error,
-                    "cannot note which clients are silent"
-                );
+                return tracing::warn!(error = &error as &dyn std::error::Error, "cannot record offline clients");
             }
         }
     }
 }
 
-/// Keeps the write-ahead log of SQLite short, so that nobody who commits has to.
+/// Keeps the write-ahead log of SQLite short, so that no commit has to.
 async fn checkpoints(state: ServerState, stop: CancellationToken) {
     loop {
         tokio::select! {
@@ -126,13 +124,13 @@ async fn checkpoints(state: ServerState, stop: CancellationToken) {
             () = sleep(CHECKPOINT_EVERY) => {}
         }
         if let Err(error) = state.store.checkpoint().await {
-            // SQLite does it by itself in the end; a full disk is told by those who write.
+            // SQLite does it automatically in the end; writers report a full disk.
             tracing::debug!(error = &error as &dyn std::error::Error, "cannot shorten the write-ahead log");
         }
     }
 }
 
-/// Takes in what other servers publish, and what was written here while the answer of the database got lost.
+/// Loads what other servers publish, and what was written here when the answer of the database got lost.
 async fn heads(state: ServerState, mut place: i64, stop: CancellationToken) {
     loop {
         let rest = async {
@@ -154,21 +152,24 @@ async fn heads(state: ServerState, mut place: i64, stop: CancellationToken) {
         };
         if let Err(error) = followed {
             state.metrics.store_error();
-            tracing::warn!(error = &error as &dyn std::error::Error, "cannot read what other servers have published");
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "cannot read the manifests published by other servers"
+            );
         }
     }
 }
 
-/// Reads the heads that have changed behind `place`: one row when nothing has.
+/// Reads the heads that changed after `place`: one row when none has.
 async fn follow(state: &ServerState, place: &mut i64) -> margrave_store::Result<()> {
-    let end = state.store.audit_place().await?;
+    let end = state.store.audit_newest_seq().await?;
     if end < *place {
-        // The database is another one, as after a restore.
+        // The database was replaced, as after a restore.
         state.heads.refresh(&state.store).await?;
         *place = end;
     }
     while *place < end {
-        let (read, heads) = state.store.heads_behind(*place, HEADS_RECORDS).await?;
+        let (read, heads) = state.store.heads_changed_since(*place, HEADS_RECORDS).await?;
         if read == *place {
             return Ok(());
         }
@@ -180,7 +181,7 @@ async fn follow(state: &ServerState, place: &mut i64) -> margrave_store::Result<
     Ok(())
 }
 
-/// Tells streams of what other servers have written.
+/// Notifies streams of events from other servers.
 async fn events(state: ServerState, stop: CancellationToken) {
     let mut ticks = interval(EVENTS_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -189,28 +190,28 @@ async fn events(state: ServerState, stop: CancellationToken) {
             () = stop.cancelled() => return,
             _ = ticks.tick() => {}
         }
-        if let Err(error) = state.store.events_look().await {
+        if let Err(error) = state.store.events_refresh().await {
             state.metrics.store_error();
-            tracing::warn!(error = &error as &dyn std::error::Error, "cannot look for events of other servers");
+            tracing::warn!(error = &error as &dyn std::error::Error, "cannot read events of other servers");
         }
     }
 }
 
-/// Removes history beyond its bounds, a bounded number of rows at a time.
+/// Removes history beyond its limits, a bounded number of rows at a time.
 async fn prune(state: ServerState, stop: CancellationToken) {
     let settings = &state.config.retention;
     let retention = Retention {
         revisions_per_deployment: settings.revisions_per_deployment,
         statuses_per_deployment: settings.statuses_per_deployment,
         replaced_artifacts: settings.replaced_artifacts.0,
-        finished_changes: settings.finished_changes.0,
+        finished_rollouts: settings.finished_rollouts.0,
         removed_deployments: settings.removed_deployments.0,
         idempotency_keys: settings.idempotency_keys.0,
         events: settings.events,
     };
     let mut ticks = interval(settings.prune_every.0);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The first tick comes at once; a starting server has better things to do.
+    // Skips the first tick, which is immediate; a starting server is busy.
     ticks.tick().await;
     loop {
         tokio::select! {
@@ -232,14 +233,14 @@ async fn prune(state: ServerState, stop: CancellationToken) {
         if removed > 0 {
             tracing::info!(rows = removed, "pruned the store");
         }
-        // Looking through everything has filled the caches with pages nobody asks for.
+        // Reading everything has filled the caches with pages that are not needed.
         if let Err(error) = state.store.trim().await {
             tracing::debug!(error = &error as &dyn std::error::Error, "cannot give back memory");
         }
     }
 }
 
-/// Renews our own certificates in time and takes up files the operator has replaced.
+/// Renews our own certificates in time and loads files that the operator has replaced.
 async fn certificates(state: ServerState, stop: CancellationToken) {
     let files = watched_files(&state.config);
     let mut known = fingerprint(&files);
@@ -265,26 +266,26 @@ async fn certificates(state: ServerState, stop: CancellationToken) {
                 known = now;
                 told = None;
                 if changed {
-                    tracing::info!("took up new certificates; connections made with the old ones are being closed");
+                    tracing::info!("loaded new certificates; closing connections that use the old ones");
                 }
             }
             Ok(Err(error)) => {
-                // Half-replaced files are common for a moment: it is tried again, and told once.
+                // Half-replaced files are common for a moment: retried, and logged once.
                 let text = format!("{error:?}");
                 if told.as_ref() != Some(&text) {
                     tracing::warn!(
                         error = &error as &dyn std::error::Error,
-                        "cannot take up certificates; the old ones stay in use"
+                        "cannot load new certificates; the old ones stay in use"
                     );
                     told = Some(text);
                 }
             }
-            Err(error) => tracing::error!(%error, "looking at certificates broke"),
+            Err(error) => tracing::error!(%error, "the certificate check panicked"),
         }
     }
 }
 
-/// Size and time of each file; `None` for one that is not there.
+/// Size and time of each file; `None` for a missing one.
 fn fingerprint(files: &[PathBuf]) -> Vec<Option<(u64, Option<SystemTime>)>> {
     files.iter().map(|path| std::fs::metadata(path).ok().map(|data| (data.len(), data.modified().ok()))).collect()
 }
@@ -294,13 +295,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_heard_of_is_written_down_before_it_counts_as_silent() {
+    fn writes_last_seen_times_before_a_client_counts_as_offline() {
         let every = |seconds| seen_every(Duration::from_secs(seconds));
         assert_eq!((every(300), every(15), every(4)), (SEEN_EVERY, Duration::from_secs(3), Duration::from_millis(800)));
-        // With the longest hold (two fifths) there is room for the pause between two polls.
+        // With the longest long poll (two fifths) there is time for the pause between two polls.
         for seconds in [4, 15, 300] {
-            let silent_after = Duration::from_secs(seconds);
-            assert!(silent_after * 2 / 5 + every(seconds) <= silent_after * 3 / 5, "{seconds} s");
+            let offline_after = Duration::from_secs(seconds);
+            assert!(offline_after * 2 / 5 + every(seconds) <= offline_after * 3 / 5, "{seconds} s");
         }
     }
 }

@@ -1,24 +1,21 @@
-//! The key that sensitive answers are sealed with: a private file, made once and never replaced by itself.
+//! The key that seals sensitive values: a private file, created once and never replaced automatically.
 
 use super::StartError;
-use crate::app::mask::Sensitive;
-use crate::catalog::Descriptions;
 use crate::config::Config;
 use crate::{files, secrets};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use margrave_core::time::Timestamp;
 use margrave_store::{SEAL_KEY_BYTES, Seal, Store, StoreError};
-use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The line in the file begins like this, so that scanners and people recognise one.
+/// Prefix of the line in the file, so that scanners and people recognize it.
 pub const SEAL_KEY_PREFIX: &str = "mgvk_";
 
 #[derive(Debug, thiserror::Error)]
 pub enum SealKeyError {
-    #[error("cannot {attempt} the key file `{}` for sensitive answers", path.display())]
+    #[error("cannot {attempt} the key file `{}` for sensitive values", path.display())]
     File {
         attempt: &'static str,
         path: PathBuf,
@@ -26,27 +23,28 @@ pub enum SealKeyError {
         source: io::Error,
     },
     #[error(
-        "there is no key in `{}`, which should hold one line that begins with `{SEAL_KEY_PREFIX}`: restore the file from a backup",
+        "`{}` contains no key; it should have one line that starts with `{SEAL_KEY_PREFIX}`: restore the file from a backup",
         path.display()
     )]
     Unusable { path: PathBuf },
     #[error(
-        "the key file `{}` is missing, and sensitive answers in the database are sealed with it (key `{key}`): restore it from a \
-         backup, copy it from another server of this database, or say where it is with `store.seal_key_file`",
+        "the key file `{}` is missing, and sensitive values in the database are sealed with it (key `{key}`): restore it from a \
+         backup, copy it from another server of this database, or set its path in `store.seal_key_file`",
         path.display()
     )]
     Missing { path: PathBuf, key: String },
     #[error(
-        "`{}` holds key `{held}`, but this database is sealed with key `{noted}`: put the file with that key in its place, or say \
-         where it is with `store.seal_key_file`",
+        "`{}` contains key `{held}`, but this database is sealed with key `{noted}`: restore the file with that key, or set \
+         its path in `store.seal_key_file`",
         path.display()
     )]
     Other { path: PathBuf, held: String, noted: String },
 }
 
-/// The store, ready to seal. The file is written before the key is noted in the database: a crash in between leaves a key the
-/// next start takes up, never sealed values nobody has the key of.
-pub(super) async fn take_up(store: Store, config: &Config, now: Timestamp) -> Result<Store, StartError> {
+/// The store, ready to seal. The file is written before the key is recorded in the database: a crash in between leaves
+/// a key
+/// that the next start uses, never sealed values without a key.
+pub(super) async fn load_key(store: Store, config: &Config, now: Timestamp) -> Result<Store, StartError> {
     let path = config.seal_key_file();
     let held = read(&path)?;
     let mut noted = store.seal_key().await?;
@@ -89,49 +87,8 @@ fn make(path: &Path) -> Result<Seal, SealKeyError> {
     let secret = secrets::generate(SEAL_KEY_PREFIX);
     files::write_atomically(path, format!("{secret}\n").as_bytes(), files::PRIVATE_FILE)
         .map_err(|source| SealKeyError::File { attempt: "write", path: path.to_owned(), source })?;
-    tracing::info!(path = %path.display(), "made the key for sensitive answers; keep a copy of it with every backup");
+    tracing::info!(path = %path.display(), "created the key for sensitive values; keep a copy of it with every backup");
     parse(&secret).ok_or_else(|| SealKeyError::Unusable { path: path.to_owned() })
-}
-
-/// Seals sensitive values of before, once. Nothing is served meanwhile; a stop in between is made up for by the next start.
-pub(super) async fn seal_older(store: &Store, descriptions: &Descriptions, now: Timestamp) -> Result<(), StartError> {
-    if store.older_is_sealed().await? {
-        return Ok(());
-    }
-    let mut sensitive = BTreeSet::new();
-    for (application, version) in store.versions_answered().await? {
-        let description = match store.version_get(&application, &version).await? {
-            Some(version) => match descriptions.get(store, &version).await {
-                Ok(description) => Some(description),
-                // Nobody can tell what was sensitive in it.
-                Err(StoreError::Inconsistent { .. }) => None,
-                Err(error) => return Err(error.into()),
-            },
-            None => None,
-        };
-        if !Sensitive::of(description.as_deref()).is_empty() {
-            sensitive.insert(application);
-        }
-    }
-    if !sensitive.is_empty() {
-        let values = store.seal_older(&sensitive).await?;
-        tracing::info!(values, "sealed the sensitive answers that were written before there was a key");
-        // Nothing is lost without it, so the server starts all the same.
-        let traces =
-            "traces of older sensitive answers may be left in the files of the database; the next start tries again";
-        match store.scrub().await {
-            Ok(true) => {}
-            Ok(false) => {
-                tracing::warn!("somebody else reads the database: {traces}");
-                return Ok(());
-            }
-            Err(error) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "cannot rewrite the database: {traces}");
-                return Ok(());
-            }
-        }
-    }
-    Ok(store.older_sealed(now).await?)
 }
 
 #[cfg(test)]
@@ -140,7 +97,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
-    fn a_key_that_was_made_is_read_again_and_is_private() {
+    fn reads_a_created_key_again_and_keeps_it_private() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("seal.key");
         assert!(read(&path).unwrap().is_none());
@@ -150,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_not_taken_for_one() {
+    fn rejects_invalid_keys() {
         for text in ["", "mgvk_", "mgvk_AAAA", "AAAA", "mgvk_not base64", &"A".repeat(48)] {
             assert!(parse(text).is_none(), "{text}");
         }

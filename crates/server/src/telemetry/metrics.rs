@@ -1,4 +1,4 @@
-//! Counters for Prometheus. Labels have few values: never an id.
+//! Metrics for Prometheus. Labels have few values: never an id.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -44,7 +44,7 @@ pub struct Metrics {
     status_reports: Family<OutcomeLabel, Counter>,
     status_batches: Counter,
     capability_batches: Counter,
-    enrolments: Family<OutcomeLabel, Counter>,
+    enrollments: Family<OutcomeLabel, Counter>,
     publish_batches: Counter,
     store_errors: Counter,
 }
@@ -68,7 +68,7 @@ impl Default for Metrics {
             status_reports: Family::default(),
             status_batches: Counter::default(),
             capability_batches: Counter::default(),
-            enrolments: Family::default(),
+            enrollments: Family::default(),
             publish_batches: Counter::default(),
             store_errors: Counter::default(),
         };
@@ -77,9 +77,9 @@ impl Default for Metrics {
         registry.register("request_duration_seconds", "Time to answer", metrics.request_seconds.clone());
         registry.register("handshake_failures", "TLS handshakes that failed", metrics.handshake_failures.clone());
         registry.register("polls", "Manifest polls by outcome", metrics.polls.clone());
-        registry.register("connections_resting", "Connections of devices at rest now", metrics.resting.clone());
-        registry.register("polls_held", "Polls held now, waiting for a change", metrics.held.clone());
-        registry.register("poll_holds", "Polls that asked to be held, by outcome", metrics.holds.clone());
+        registry.register("connections_idle", "Idle device connections", metrics.resting.clone());
+        registry.register("long_polls_open", "Open long polls", metrics.held.clone());
+        registry.register("long_polls", "Long polls by outcome", metrics.holds.clone());
         registry.register("status_reports", "Status reports by outcome", metrics.status_reports.clone());
         registry.register("status_batches", "Transactions that wrote status reports", metrics.status_batches.clone());
         registry.register(
@@ -87,23 +87,23 @@ impl Default for Metrics {
             "Transactions that wrote capability reports",
             metrics.capability_batches.clone(),
         );
-        registry.register("enrolments", "Enrolment attempts by outcome", metrics.enrolments.clone());
+        registry.register("enrollments", "Enrollment attempts by outcome", metrics.enrollments.clone());
         registry.register("publish_batches", "Transactions that published manifests", metrics.publish_batches.clone());
-        registry.register("store_errors", "Operations the store failed", metrics.store_errors.clone());
+        registry.register("store_errors", "Failed store operations", metrics.store_errors.clone());
         metrics
     }
 }
 
 #[derive(Debug)]
-pub struct Resting(Gauge);
+pub struct IdleConnection(Gauge);
 
-impl Drop for Resting {
+impl Drop for IdleConnection {
     fn drop(&mut self) {
         self.0.dec();
     }
 }
 
-/// What an unchanged poll counts, looked up once.
+/// The counters of an unchanged poll, looked up once.
 #[derive(Debug, Clone)]
 pub struct UnchangedPolls {
     requests: Counter,
@@ -120,7 +120,7 @@ impl UnchangedPolls {
 }
 
 impl Metrics {
-    /// The counts of polls on the route of the manifest that are answered with 304.
+    /// The counters of polls on the manifest route that are answered with 304.
     pub fn unchanged_polls(&self, listener: &'static str, route: String) -> UnchangedPolls {
         let labels = RouteLabels { listener, route, method: "GET".to_owned(), status: 304 };
         UnchangedPolls {
@@ -133,10 +133,10 @@ impl Metrics {
         self.request_seconds.get_or_create(&ListenerLabel { listener: labels.listener }).observe(took.as_secs_f64());
         self.requests.get_or_create(&labels).inc();
     }
-    /// A connection is at rest until this is dropped.
-    pub fn rests(&self) -> Resting {
+    /// A connection is idle until this is dropped.
+    pub fn rests(&self) -> IdleConnection {
         self.resting.inc();
-        Resting(self.resting.clone())
+        IdleConnection(self.resting.clone())
     }
     pub fn resting(&self) -> i64 {
         self.resting.get()
@@ -156,7 +156,7 @@ impl Metrics {
         self.held.dec();
         self.holds.get_or_create(&OutcomeLabel { outcome }).inc();
     }
-    /// There was no room: the poll was answered at once.
+    /// The limit was reached: the poll was answered at once.
     pub fn hold_refused(&self) {
         self.holds.get_or_create(&OutcomeLabel { outcome: "full" }).inc();
     }
@@ -171,8 +171,8 @@ impl Metrics {
         self.capability_batches.inc();
     }
     /// `granted`, `denied`, `invalid`, `busy`.
-    pub fn enrolment(&self, outcome: &'static str) {
-        self.enrolments.get_or_create(&OutcomeLabel { outcome }).inc();
+    pub fn enrollment(&self, outcome: &'static str) {
+        self.enrollments.get_or_create(&OutcomeLabel { outcome }).inc();
     }
     pub fn publish_batch(&self) {
         self.publish_batches.inc();

@@ -1,4 +1,4 @@
-//! Around every request: an id, a span, one log line, one count.
+//! Wraps every request: an id, a span, one log line, one count.
 
 use super::{Metrics, RouteLabels};
 use crate::net::{Peer, RemoteAddress};
@@ -14,10 +14,11 @@ use tracing::level_filters::LevelFilter;
 
 pub const REQUEST_ID_HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Ids from outside longer than this are replaced: they end up in every log line.
+/// Longer ids from outside are replaced: they appear in every log line.
 const REQUEST_ID_CHARS_MAX: usize = 64;
 
-/// Names one request in answers, logs and the audit. Taken from `x-request-id` where a caller sends a sane one.
+/// Identifies one request in responses, logs and the audit log. Taken from `x-request-id` if the caller sends a valid
+/// one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestId(pub String);
 
@@ -61,12 +62,12 @@ pub async fn observe(
     response
 }
 
-/// An unchanged poll is the most frequent request by far and says nothing new.
+/// An unchanged poll is by far the most frequent request and not informative.
 fn log(status: StatusCode, duration_ms: f64) {
     let status = status.as_u16();
     match status {
         304 => tracing::debug!(http.status = status, duration_ms, "answered"),
-        // Whoever caused it has logged the error; here it is only counted.
+        // The error is logged where it occurred; here it is only counted.
         _ => tracing::info!(http.status = status, duration_ms, "answered"),
     }
 }
@@ -81,7 +82,7 @@ fn request_id(request: &Request) -> RequestId {
 }
 
 impl RequestId {
-    /// An id nobody has used before: from a random start, without asking the system for more each time.
+    /// A unique id: from a random start, without a system call each time.
     pub fn fresh() -> Self {
         static START: LazyLock<(u64, u64)> = LazyLock::new(|| uuid::Uuid::new_v4().as_u64_pair());
         static COUNT: AtomicU64 = AtomicU64::new(0);
@@ -92,19 +93,19 @@ impl RequestId {
     }
 }
 
-/// The finalizer of splitmix64: one to one, and neighbours do not look alike.
+/// The finalizer of splitmix64: bijective, and neighbors look unrelated.
 fn mix(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ (number >> 31)
 }
 
-/// Whether a line may be written for an unchanged poll; a filter may ask for it in any of its parts.
+/// Whether a line may be written for an unchanged poll; a filter may enable it in any of its directives.
 pub(crate) fn logs_unchanged() -> bool {
     LevelFilter::current() >= LevelFilter::DEBUG
 }
 
-/// Methods are free text on the wire; a label is not.
+/// Methods are free text on the wire; a label must not be.
 fn known_method(method: String) -> String {
     match method.as_str() {
         "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE" | "OPTIONS" => method,
@@ -126,7 +127,7 @@ mod tests {
     use tower::ServiceExt as _;
     use tracing_subscriber::fmt::MakeWriter;
 
-    /// Keeps what is logged.
+    /// Collects log lines.
     #[derive(Clone, Default)]
     struct Lines(Arc<Mutex<Vec<u8>>>);
 

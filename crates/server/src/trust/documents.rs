@@ -1,4 +1,4 @@
-//! The two documents of the trust domain, for anybody who asks.
+//! The two public documents of the trust domain.
 
 use crate::devices::none_match;
 use crate::state::ServerState;
@@ -8,7 +8,7 @@ use http::{HeaderMap, StatusCode, header};
 use margo::digest::Digest;
 use margo::trust_bundle::Discovery;
 
-/// HTTP caches must not put off a refresh of trust (TB-05).
+/// HTTP caches must not delay a refresh of trust (TB-05).
 const CACHE_CONTROL: &str = "no-cache";
 const JSON: &str = "application/json";
 

@@ -1,21 +1,21 @@
-//! Before anything is taken away or set going somebody is asked: what it is, how many devices it touches, why. The same page is a
-//! dialog where there is script.
+//! Confirmation before an action: what happens, how many devices it affects, and a comment. The same page is a dialog when
+//! JavaScript runs.
 
-use super::visit::{Answer, Section, Shell, Visit, pages};
+use super::visit::{PageResult, Section, Shell, Visit, pages};
 use super::words;
 use askama::Template;
 
-/// What is asked.
+/// A confirmation.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Question {
+pub(super) struct Confirmation {
     pub(super) title: String,
     /// What will happen, in sentences.
     pub(super) text: Vec<String>,
-    /// How many devices it touches; none where it touches none.
+    /// How many devices it affects; none where the page does not say.
     pub(super) devices: Option<u64>,
-    /// Where the answer goes.
+    /// Where the form is posted.
     pub(super) action: String,
-    /// What goes with it.
+    /// Hidden fields of the form.
     pub(super) fields: Vec<(&'static str, String)>,
     pub(super) button: String,
     pub(super) danger: bool,
@@ -26,16 +26,16 @@ pub(super) struct Question {
 #[template(path = "ask.html", blocks = ["live", "nav"])]
 struct AskPage {
     shell: Shell,
-    question: Question,
+    question: Confirmation,
     touches: Option<String>,
 }
 pages!(AskPage);
 
-pub(super) async fn ask(visit: &Visit, section: Section, question: Question) -> Answer {
+pub(super) async fn ask(visit: &Visit, section: Section, question: Confirmation) -> PageResult {
     let shell = visit.shell(section, question.title.clone()).await?;
     let touches = question.devices.map(|devices| match devices {
-        0 => "No device is touched.".to_owned(),
-        devices => format!("This touches {}.", words::count(devices, "device")),
+        0 => "No device is affected.".to_owned(),
+        devices => format!("Affects {}.", words::count(devices, "device")),
     });
     visit.show(&AskPage { shell, question, touches })
 }

@@ -1,4 +1,4 @@
-//! Script, styles and pictures, built in. Their folder carries a hash of them all, so browsers keep them for as long as they like.
+//! Built-in scripts, styles and images. Their path contains a hash of all of them, so browsers can cache them forever.
 
 use axum::Router;
 use axum::extract::Path;
@@ -21,7 +21,7 @@ const FILES: [(&str, &str, &str); 10] = [
     ("margrave.svg", "image/svg+xml", include_str!("static/margrave.svg")),
     ("manifest.webmanifest", "application/manifest+json", include_str!("static/manifest.webmanifest")),
 ];
-/// Enough of the hash to tell any two builds apart.
+/// Enough of the hash to distinguish any two builds.
 const HASH_CHARS: usize = 16;
 
 static BASE: LazyLock<String> = LazyLock::new(|| {

@@ -1,16 +1,16 @@
-//! Small pictures of numbers, drawn here. Each says in words what it shows.
+//! Small SVG charts. Each has a text alternative.
 
 use super::markup::{Markup, escape};
 use super::words;
 use crate::app::overview::Hour;
-use margrave_api::deployments::{Convergence, Status};
+use margrave_api::deployments::{DeploymentState, Status};
 use margrave_api::events::Event;
 use margrave_core::time::Timestamp;
 use std::fmt::Write as _;
 
 /// Units of a bar from end to end.
 const WIDTH: f64 = 1000.0;
-/// A part that is there is never too thin to be seen.
+/// Parts with a count are at least this wide, so they stay visible.
 const PART_MIN: f64 = 8.0;
 
 /// One part of a bar.
@@ -44,20 +44,20 @@ pub(super) fn bar(parts: &[Part]) -> Markup {
     ))
 }
 
-/// Deployments by how far they are.
-pub(super) fn convergence_bar(counts: &margrave_api::summary::Counts, removing: bool) -> Markup {
-    let parts: Vec<Part> = Convergence::ALL
+/// Deployments by state.
+pub(super) fn state_bar(counts: &margrave_api::summary::Counts, removing: bool) -> Markup {
+    let parts: Vec<Part> = DeploymentState::ALL
         .into_iter()
-        .map(|convergence| {
-            let look = words::of_convergence(convergence, removing);
-            let count = counts.of(convergence);
+        .map(|deployment_state| {
+            let look = words::deployment_state_badge(deployment_state, removing);
+            let count = counts.of(deployment_state);
             Part { tone: look.tone, word: look.word.to_owned(), count }
         })
         .collect();
     bar(&parts)
 }
 
-/// What the hours of a day brought: one column each, what went well below what did not.
+/// One column per hour, with good outcomes below bad ones.
 pub(super) fn hours(hours: &[Hour], tones: [(&str, &str); 2], of: impl Fn(&Hour) -> [u64; 2]) -> Markup {
     const HEIGHT: f64 = 84.0;
     const STEP: f64 = 20.0;
@@ -83,7 +83,7 @@ pub(super) fn hours(hours: &[Hour], tones: [(&str, &str); 2], of: impl Fn(&Hour)
             counts[1],
             escape(tones[1].1)
         );
-        // So that an hour without anything can be pointed at as well.
+        // Makes empty hours show their title on hover as well.
         let _ = write!(drawn, "<rect x=\"{x}\" y=\"0\" width=\"{COLUMN}\" height=\"{HEIGHT}\" fill-opacity=\"0\"/>");
         for ((tone, _), count) in tones.into_iter().zip(counts) {
             if count > 0 {
@@ -124,7 +124,7 @@ pub(super) fn hours(hours: &[Hour], tones: [(&str, &str); 2], of: impl Fn(&Hour)
     ))
 }
 
-/// What a device said about one deployment, from its first word kept to now. `history` is newest first.
+/// What a device reported about one deployment, from the oldest stored report until now. `history` is newest first.
 pub(super) fn history(history: &[Status], now: Timestamp) -> Markup {
     let at =
         |status: &Status| status.received_at.parse::<jiff::Timestamp>().map_or(now.0, jiff::Timestamp::as_microsecond);
@@ -138,21 +138,21 @@ pub(super) fn history(history: &[Status], now: Timestamp) -> Markup {
     strip(&stretches, begins, now)
 }
 
-/// When the client of a device was heard of over the last day. `events` are of the client, newest first.
+/// When the client of a device was online over the last day. `events` are of the client, newest first.
 pub(super) fn contact(events: &[Event], now: Timestamp, heard: bool) -> Markup {
     let look = |from, heard| {
-        let (tone, word) = if heard { ("good", "heard of") } else { ("warn", "silent") };
+        let (tone, word) = if heard { ("good", "online") } else { ("warn", "offline") };
         Stretch { from, tone, word }
     };
     let day = now.minus(DAY).0;
     let turns = events.iter().rev().filter_map(|event| {
         let back = match event.kind.as_str() {
-            "client.silent" => false,
-            "client.back" | "client.heard" => true,
+            "client.offline" => false,
+            "client.online" | "client.connected" => true,
             _ => return None,
         };
         let at = event.at.parse::<jiff::Timestamp>().ok()?.as_microsecond();
-        Some((at, back, event.kind == "client.heard"))
+        Some((at, back, event.kind == "client.connected"))
     });
     let (mut stretches, mut before): (Vec<Stretch<'_>>, Option<bool>) = (Vec::new(), None);
     for (at, back, first) in turns {
@@ -160,7 +160,7 @@ pub(super) fn contact(events: &[Event], now: Timestamp, heard: bool) -> Markup {
             before = Some(back);
             continue;
         }
-        // Before it was first heard of there was nothing to hear.
+        // Before its first connection, the client was neither online nor offline.
         if stretches.is_empty() && !first {
             stretches.push(look(day, before.unwrap_or(!back)));
         }
@@ -172,21 +172,21 @@ pub(super) fn contact(events: &[Event], now: Timestamp, heard: bool) -> Markup {
     strip(&stretches, day, now)
 }
 
-/// The stretch of time that is drawn of a device's contact.
+/// The period that the connectivity chart covers.
 const DAY: std::time::Duration = std::time::Duration::from_hours(24);
 
-/// From an instant until the next one.
+/// A period from an instant until the next one.
 struct Stretch<'a> {
     from: i64,
     tone: &'static str,
     word: &'a str,
 }
 
-/// Stretches of time in order, up to now, with both ends and the colours named below.
+/// Periods in order, up to now, with both ends and a legend below.
 fn strip(stretches: &[Stretch<'_>], begins: i64, now: Timestamp) -> Markup {
     let span = (now.0 - begins).max(1) as f64;
     let (mut rects, mut said) = (String::new(), Vec::new());
-    let mut colours: Vec<(&str, &str)> = Vec::new();
+    let mut colors: Vec<(&str, &str)> = Vec::new();
     for (index, Stretch { from, tone, word }) in stretches.iter().enumerate() {
         let to = stretches.get(index + 1).map_or(now.0, |next| next.from);
         let x = (from - begins) as f64 / span * WIDTH;
@@ -198,11 +198,11 @@ fn strip(stretches: &[Stretch<'_>], begins: i64, now: Timestamp) -> Markup {
             escape(word)
         );
         said.push(format!("{word} from {clock}"));
-        if !colours.contains(&(*tone, *word)) {
-            colours.push((tone, word));
+        if !colors.contains(&(*tone, *word)) {
+            colors.push((tone, word));
         }
     }
-    let named = colours
+    let named = colors
         .iter()
         .map(|(tone, word)| format!("<span><i class=\"tone-{tone}\"></i>{}</span>", escape(&words::capital(word))));
     Markup::trusted(format!(
@@ -229,17 +229,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bar_says_what_it_shows() {
+    fn a_bar_has_a_text_alternative() {
         let part = |tone, word: &str, count| Part { tone, word: word.to_owned(), count };
         let text = bar(&[part("good", "Up to date", 98_000), part("bad", "Failed", 1), part("idle", "Waiting", 0)])
             .to_string();
         assert!(text.contains("aria-label=\"98,000 up to date, 1 failed\""), "{text}");
-        assert_eq!(text.matches("<rect").count(), 2, "what is not there has no part");
+        assert_eq!(text.matches("<rect").count(), 2, "a count of zero has no part");
         assert!(bar(&[]).to_string().contains("aria-label=\"nothing\""));
     }
 
     #[test]
-    fn contact_is_drawn_from_where_it_turned() {
+    fn draws_connectivity_from_online_and_offline_events() {
         let now = Timestamp(1_790_000_000_000_000);
         let event = |kind: &str, hours: u64| Event {
             id: 0,
@@ -249,7 +249,7 @@ mod tests {
             device: None,
             deployment: None,
             application: None,
-            change: None,
+            rollout: None,
             actor: None,
             message: String::new(),
             detail: None,
@@ -260,25 +260,26 @@ mod tests {
         };
         assert_eq!(drawn(&[], true), [1, 0]);
         assert_eq!(drawn(&[], false), [0, 1]);
-        assert_eq!(drawn(&[event("client.silent", 30)], false), [0, 1], "it was silent all day");
-        assert_eq!(drawn(&[event("client.back", 2), event("client.silent", 5)], true), [2, 1]);
-        assert_eq!(drawn(&[event("client.heard", 3)], true), [1, 0], "before, there was nothing to hear");
-        let text = contact(&[event("client.silent", 5), event("client.accepted", 9)], now, false).to_string();
-        assert!(
-            text.contains("data-exact") && text.contains("now</span>") && text.contains("Heard of</span>"),
-            "{text}"
+        assert_eq!(drawn(&[event("client.offline", 30)], false), [0, 1], "it was offline all day");
+        assert_eq!(drawn(&[event("client.online", 2), event("client.offline", 5)], true), [2, 1]);
+        assert_eq!(
+            drawn(&[event("client.connected", 3)], true),
+            [1, 0],
+            "nothing is drawn before the first connection"
         );
+        let text = contact(&[event("client.offline", 5), event("client.accepted", 9)], now, false).to_string();
+        assert!(text.contains("data-exact") && text.contains("now</span>") && text.contains("Online</span>"), "{text}");
     }
 
     #[test]
-    fn a_day_is_drawn_whole() {
+    fn draws_all_hours_of_a_day() {
         let day: Vec<Hour> =
             (0..24).map(|hour| Hour { installed: hour, failed: hour / 12, ..Hour::default() }).collect();
         let text =
             hours(&day, [("good", "installed"), ("bad", "failed")], |hour| [hour.installed, hour.failed]).to_string();
         assert!(text.contains("The last 24 hours: 276 installed, 12 failed; at most 24 in one hour"), "{text}");
-        assert!(!text.contains("style="), "nothing inline");
+        assert!(!text.contains("style="), "no inline styles");
         let quiet = hours(&[Hour::default(); 24], [("good", "installed"), ("bad", "failed")], |_| [0, 0]).to_string();
-        assert_eq!(quiet, "<p class=\"soft\">Nothing yet.</p>", "an empty picture says nothing");
+        assert_eq!(quiet, "<p class=\"soft\">Nothing yet.</p>", "an empty chart is a sentence");
     }
 }

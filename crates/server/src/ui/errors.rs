@@ -1,4 +1,4 @@
-//! Everything that goes wrong, as a page: what was attempted, why not, what to do, and the id to quote.
+//! Error pages: what was attempted, why it failed, what to do next, and the request ID.
 
 mod place;
 
@@ -20,7 +20,7 @@ use place::Place;
 use std::any::Any;
 use std::time::Duration;
 
-/// Adding an application waits for a registry or a slow line.
+/// Adding an application waits for a registry or a slow network.
 const SLOW_TIMEOUT: Duration = Duration::from_secs(110);
 
 /// A problem as it is shown.
@@ -32,7 +32,7 @@ pub(super) struct Shown {
     pub(super) errors: Vec<FieldProblem>,
 }
 
-/// An error on its way out of a handler; [`finish`] makes a page of it.
+/// An error returned by a handler; [`finish`] renders it as a page.
 #[derive(Debug)]
 pub(super) struct UiError(pub(super) Shown);
 
@@ -44,16 +44,16 @@ impl IntoResponse for UiError {
     }
 }
 
-/// For somebody who is signed in: with the way to everything else.
+/// For a signed-in operator, with navigation.
 #[derive(Template)]
 #[template(path = "error.html")]
 struct ErrorPage {
     shell: Shell,
     shown: Shown,
     request_id: Option<String>,
-    /// What became of it.
+    /// What happened to the requested object.
     became: Option<Markup>,
-    /// Where to go on, and what that is called.
+    /// Links to continue with, and their labels.
     ways: Vec<(String, String)>,
 }
 
@@ -65,7 +65,7 @@ struct BarePage {
     assets: &'static str,
 }
 
-/// What was asked for when it went wrong.
+/// The failed request.
 struct Attempt {
     headers: HeaderMap,
     request_id: Option<String>,
@@ -82,7 +82,7 @@ impl Attempt {
     }
 }
 
-/// Makes pages of errors, whoever made them.
+/// Renders every error response as a page.
 pub(super) async fn finish(State(state): State<ServerState>, request: Request, next: Next) -> Response {
     let (attempt, asset) = (Attempt::of(&request), request.uri().path().starts_with("/assets/"));
     let response = next.run(request).await;
@@ -115,7 +115,7 @@ async fn page(state: &ServerState, attempt: Attempt, mut shown: Shown) -> Respon
     let rendered = match shell {
         Some(shell) => {
             let became = if status == StatusCode::NOT_FOUND { place.became(state, &shell).await } else { None };
-            let ways = place.ways(status, came_from(&headers));
+            let ways = place.ways(status, previous_page(&headers));
             visit::render(status, &ErrorPage { shell, shown, request_id, became, ways })
         }
         None => visit::render(status, &BarePage { shown, request_id, assets: assets::base() }),
@@ -123,8 +123,8 @@ async fn page(state: &ServerState, attempt: Attempt, mut shown: Shown) -> Respon
     rendered.unwrap_or_else(|UiError(shown)| (shown.status, shown.detail).into_response())
 }
 
-/// Where the person was, within this server.
-fn came_from(headers: &HeaderMap) -> Option<String> {
+/// The previous page, if it is on this server.
+fn previous_page(headers: &HeaderMap) -> Option<String> {
     let text = headers.get(header::REFERER)?.to_str().ok()?;
     let url = url::Url::parse(text).ok()?;
     Some(url[url::Position::BeforePath..].to_owned())
@@ -132,28 +132,24 @@ fn came_from(headers: &HeaderMap) -> Option<String> {
 
 fn plain(status: StatusCode) -> Shown {
     let (title, detail) = match status {
-        StatusCode::NOT_FOUND => {
-            ("There is no such page", "The address may be mistyped, or what it showed was removed.")
-        }
-        StatusCode::METHOD_NOT_ALLOWED => ("This cannot be done here", "Go back to the page and try again from there."),
-        StatusCode::SERVICE_UNAVAILABLE => ("This took too long", "The server is busy. Try again in a moment."),
-        _ if status.is_client_error() => {
-            ("This request cannot be read", "Go back to the page and try again from there.")
-        }
-        _ => (Code::Internal.title(), "The log of the server has the reason under the request id below."),
+        StatusCode::NOT_FOUND => ("Page not found", "Check the address. The page may have been removed."),
+        StatusCode::METHOD_NOT_ALLOWED => ("Not available", "Go back to the page and try again from there."),
+        StatusCode::SERVICE_UNAVAILABLE => ("Request timed out", "The server is busy. Try again in a moment."),
+        _ if status.is_client_error() => ("Invalid request", "Go back to the page and try again from there."),
+        _ => (Code::Internal.title(), "See the server log for the request ID below."),
     };
     Shown { status, title: title.to_owned(), detail: detail.to_owned(), errors: Vec::new() }
 }
 
-/// An address nobody knows.
+/// The page for an unknown address.
 pub(crate) async fn lost(state: &ServerState, request: Request) -> Response {
     let shown = page(state, Attempt::of(&request), plain(StatusCode::NOT_FOUND)).await;
     headers::with(state, shown)
 }
 
-/// Ends a request that takes too long.
+/// Aborts a request that takes too long.
 pub(super) async fn in_time(limit: Duration, request: Request, next: Next) -> Response {
-    // A package from afar, and a change that is planned for a whole fleet before it is recorded.
+    // Importing a package from a registry, and planning a rollout for a whole fleet, take longer.
     let path = request.uri().path();
     let slow = request.method() == Method::POST && (path.starts_with("/catalog") || path.starts_with("/deploy/"));
     let limit = if slow { limit.max(SLOW_TIMEOUT) } else { limit };
@@ -163,7 +159,7 @@ pub(super) async fn in_time(limit: Duration, request: Request, next: Next) -> Re
     }
 }
 
-/// A handler that panicked: a bug, logged, and a proper page.
+/// Logs a panic in a handler and returns an error page.
 pub(super) fn panicked(payload: Box<dyn Any + Send + 'static>) -> Response {
     let text = payload
         .downcast_ref::<String>()

@@ -1,19 +1,19 @@
-//! What a form sends: fields by name, and the key that makes sending it twice the same as once.
+//! Form data: fields by name, and the idempotency key.
 
 use super::errors::UiError;
 use super::visit::Visit;
 use crate::app::access::Caller;
 use crate::app::error::{AppError, AppResult, Code};
-use crate::app::idempotency::{self, Call, Made};
+use crate::app::idempotency::{self, Call, Replayable};
 use crate::body::BodyError;
 use crate::state::ServerState;
 use axum::extract::{FromRequest, FromRequestParts as _, Request};
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 
-/// A form with a thousand devices ticked, with room to spare.
+/// Enough for a form with a thousand selected devices.
 const FORM_BYTES_MAX: usize = 1 << 20;
-/// The longest key, as the API takes it.
+/// The longest key, as in the API.
 const KEY_CHARS_MAX: usize = idempotency::KEY_CHARS_MAX;
 
 /// Fields in the order they were sent.
@@ -30,12 +30,12 @@ impl Form {
         self.0.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value.trim())
     }
 
-    /// As it was typed.
+    /// Untrimmed.
     pub(super) fn raw(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// `None` when nothing was written.
+    /// `None` when it is empty.
     pub(super) fn given(&self, name: &str) -> Option<String> {
         Some(self.text(name)).filter(|text| !text.is_empty()).map(str::to_owned)
     }
@@ -53,7 +53,7 @@ impl Form {
     }
 }
 
-/// A form sent by somebody who is signed in.
+/// A form sent by a signed-in operator.
 #[derive(Debug)]
 pub(super) struct Posted {
     pub(super) visit: Visit,
@@ -67,8 +67,10 @@ impl FromRequest<ServerState> for Posted {
         let (mut parts, body) = request.into_parts();
         let mut visit = Visit::from_request_parts(&mut parts, state).await?;
         let bytes = crate::body::read(Request::new(body), FORM_BYTES_MAX).await.map_err(|error| match error {
-            BodyError::TooLong => AppError::refused(Code::TooLarge, "the form is larger than this page ever sends"),
-            BodyError::BrokenOff => AppError::refused(Code::Malformed, "the form broke off on its way"),
+            BodyError::TooLong => AppError::refused(Code::TooLarge, "the form data is too large"),
+            BodyError::BrokenOff => {
+                AppError::refused(Code::Malformed, "the form data is incomplete because the connection was interrupted")
+            }
         })?;
         let form = Form::read(&bytes);
         let key = form.text("key");
@@ -90,11 +92,11 @@ impl Posted {
         self.visit.caller()
     }
 
-    pub(super) fn reason(&self) -> Option<String> {
-        self.form.given("reason")
+    pub(super) fn comment(&self) -> Option<String> {
+        self.form.given("comment")
     }
 
-    /// The call of one of several effects of the form, each with a key of its own.
+    /// The call for one of several effects of the form, each with its own key.
     pub(super) fn call(&self, index: usize) -> Option<Call> {
         let key = self.form.given("key")?;
         let place = self.visit.place.clone();
@@ -107,8 +109,8 @@ impl Posted {
         Caller { call: self.call(index).map(Arc::new), ..self.caller().clone() }
     }
 
-    /// Does it, or says what it came to when the same form came before.
-    pub(super) async fn once<T: Made + DeserializeOwned>(
+    /// Runs `work` once: returns the stored result if the same form was sent before.
+    pub(super) async fn once<T: Replayable + DeserializeOwned>(
         &self,
         work: impl Future<Output = AppResult<T>>,
     ) -> AppResult<T> {
@@ -117,7 +119,7 @@ impl Posted {
             return Ok(before);
         }
         match work.await {
-            // The same form, sent twice at once: the other one was faster.
+            // The same form was sent twice concurrently, and the other request finished first.
             Err(AppError::Refused { code: Code::Done, detail, errors }) => {
                 let kept = idempotency::kept(self.state(), call).await?;
                 kept.ok_or(AppError::Refused { code: Code::Done, detail, errors })

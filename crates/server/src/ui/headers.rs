@@ -1,4 +1,4 @@
-//! What every page is sent with.
+//! Response headers of every page.
 
 use crate::state::ServerState;
 use axum::extract::{Request, State};
@@ -6,7 +6,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http::{HeaderName, HeaderValue, header};
 
-/// Nothing from elsewhere, nothing inline, nobody frames it.
+/// No content from other origins, nothing inline, no framing.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -20,7 +20,7 @@ pub(super) fn with(state: &ServerState, mut response: Response) -> Response {
     let mut set = |name: HeaderName, value: &'static str| {
         headers.entry(name).or_insert(HeaderValue::from_static(value));
     };
-    // What brings its own, such as an icon from a package, keeps it.
+    // A response with its own policy, such as an icon from a package, keeps it.
     set(header::CONTENT_SECURITY_POLICY, POLICY);
     set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     set(header::REFERRER_POLICY, "same-origin");

@@ -1,5 +1,5 @@
-//! `GET /ui/events`: the names of what has changed, as server-sent events; pages then ask for themselves again.
-//! `GET /ui/session`: whether somebody is still signed in.
+//! `GET /ui/events`: the names of changed topics, as server-sent events; pages then reload their live part.
+//! `GET /ui/session`: whether the session is still valid.
 
 use super::errors::UiError;
 use super::visit::Visit;
@@ -15,19 +15,22 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-/// A word at least this often, so that both sides notice a dead connection, and a session that has ended.
+/// Send something at least this often, so that both sides detect a dead connection or an ended session.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// How long a browser waits before it connects again.
+/// How long a browser waits before it reconnects.
 const RETRY_MS: u32 = 1000;
 
-/// Somebody who is not signed in gets no further than the door.
+/// Requests without a session are rejected before they get here.
 pub(super) async fn session(_visit: Visit) -> StatusCode {
     StatusCode::NO_CONTENT
 }
 
 pub(super) async fn events(visit: Visit) -> Result<Response, UiError> {
     let place = visit.state.streams.take(visit.caller().id).map_err(|_| {
-        AppError::refused(Code::Busy, "too many pages are open with this token; close some, this one shows no changes")
+        AppError::refused(
+            Code::Busy,
+            "too many pages are open with this token, so this page does not update automatically; close some of them",
+        )
     })?;
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(async move {
@@ -48,12 +51,12 @@ pub(super) async fn events(visit: Visit) -> Result<Response, UiError> {
     let mut response = Body::from_stream(chunks).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    // Proxies that collect answers would hold notices back.
+    // Proxies that buffer responses would delay notices.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     Ok(response)
 }
 
-/// Until the session ends or nobody listens.
+/// Runs until the session ends or the browser disconnects.
 async fn tell(visit: &Visit, sender: &mpsc::Sender<Bytes>) {
     let mut notices = visit.state.notices.subscribe();
     let mut before = *notices.borrow_and_update();

@@ -1,5 +1,5 @@
-//! Markdown from packages, which is foreign text: what descriptions usually have is understood, raw HTML is only text, links go
-//! out without telling where from, pictures stay out.
+//! Markdown from packages, which is untrusted text: supports what descriptions usually contain, escapes raw HTML, sends
+//! no referrer with links, and does not load images.
 
 mod inline;
 
@@ -7,14 +7,14 @@ use super::markup::{Markup, escape};
 use inline::inline;
 use std::fmt::Write as _;
 
-/// The longest text that is laid out; more is shown as it is.
+/// The longest text that is rendered; longer text is shown as plain text.
 const BYTES_MAX: usize = 256 << 10;
-/// Lists in quotes in lists; deeper is only text.
+/// Maximum nesting of lists and quotes; deeper levels are plain text.
 const DEPTH_MAX: usize = 6;
-/// Columns of a table; a wider one is only text.
+/// Maximum columns of a table; a wider table is plain text.
 const COLUMNS_MAX: usize = 40;
 
-/// Headings begin at `h3`: the page has its own above.
+/// Headings begin at `h3`, below those of the page.
 pub(super) fn html(bytes: &[u8]) -> Markup {
     let text = String::from_utf8_lossy(bytes);
     if text.len() > BYTES_MAX {
@@ -27,7 +27,7 @@ pub(super) fn html(bytes: &[u8]) -> Markup {
     Markup::trusted(html)
 }
 
-/// `tight`: a paragraph needs no room around it, as in a short list.
+/// `tight`: paragraphs without margins, as in a compact list.
 fn blocks(lines: &[&str], depth: usize, tight: bool, html: &mut String) {
     let mut rest = lines;
     while let Some((line, after)) = rest.split_first() {
@@ -61,7 +61,7 @@ fn indent(line: &str) -> usize {
     line.bytes().take_while(|byte| *byte == b' ').count()
 }
 
-/// A line without so much room in front, as far as it has any.
+/// A line without up to this many leading spaces.
 fn outdented(line: &str, by: usize) -> &str {
     &line[indent(line).min(by)..]
 }
@@ -83,7 +83,7 @@ fn is_rule(line: &str) -> bool {
         .any(|mark| line.matches(mark).count() >= 3 && line.replace([' '], "").replace(mark, "").is_empty())
 }
 
-/// The mark code begins and ends with, and how far it stands in.
+/// The fence around code, and its indentation.
 struct Fence {
     mark: char,
     length: usize,
@@ -94,7 +94,7 @@ fn fence(line: &str) -> Option<Fence> {
     let text = line.trim_start();
     let mark = text.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
     let length = text.chars().take_while(|letter| *letter == mark).count();
-    // "```code``` in a line" is no fence.
+    // "```code``` in a line" is not a fence.
     let code_span = mark == '`' && text[length..].contains('`');
     (length >= 3 && !code_span).then(|| Fence { mark, length, indent: indent(line) })
 }
@@ -116,7 +116,7 @@ fn indented<'a, 't>(lines: &'a [&'t str], html: &mut String) -> &'a [&'t str] {
     &lines[end..]
 }
 
-/// What is wider than the page is moved with the keyboard too.
+/// Wide code blocks scroll with the keyboard too.
 fn code<'t>(lines: impl Iterator<Item = &'t str>, html: &mut String) {
     html.push_str("<pre tabindex=\"0\"><code>");
     for line in lines {
@@ -133,7 +133,7 @@ fn quote<'a, 't>(lines: &'a [&'t str], depth: usize, html: &mut String) -> &'a [
         let trimmed = line.trim_start();
         match trimmed.strip_prefix('>') {
             Some(rest) => inside.push(rest.strip_prefix(' ').unwrap_or(rest)),
-            // A paragraph goes on without the mark.
+            // A paragraph continues without the marker.
             None if is_plain(line) && inside.last().is_some_and(|last| is_plain(last)) => inside.push(trimmed),
             None => break,
         }
@@ -145,11 +145,11 @@ fn quote<'a, 't>(lines: &'a [&'t str], depth: usize, html: &mut String) -> &'a [
     &lines[end..]
 }
 
-/// The beginning of an item of a list.
+/// The start of a list item.
 struct Item<'t> {
     ordered: bool,
     indent: usize,
-    /// How far what belongs to it stands in.
+    /// The indentation of its content.
     inside: usize,
     text: &'t str,
 }
@@ -185,7 +185,7 @@ fn list<'a, 't>(first: &Item<'_>, lines: &'a [&'t str], depth: usize, html: &mut
             continue;
         }
         let item = Item::read(line);
-        // People put sub-items two places in, also below a number, where three are asked for.
+        // Authors often indent sub-items by two spaces, also below a number, where Markdown requires three.
         let begins = item.filter(|item| item.indent < inside.min(first.indent + 2));
         if let Some(item) = begins {
             if item.ordered != first.ordered {
@@ -221,7 +221,7 @@ fn list<'a, 't>(first: &Item<'_>, lines: &'a [&'t str], depth: usize, html: &mut
     &lines[end..]
 }
 
-/// The cells of a row, without the bars at its ends.
+/// The cells of a row, without the outer bars.
 fn cells(line: &str) -> Vec<String> {
     let line = line.trim().replace("\\|", "\u{1}");
     let line = line.strip_prefix('|').unwrap_or(&line);
@@ -229,7 +229,7 @@ fn cells(line: &str) -> Vec<String> {
     line.split('|').map(|cell| cell.trim().replace('\u{1}', "|")).collect()
 }
 
-/// Of each column whether it stands on the right, where a table begins.
+/// If a table begins here: for each column, whether it is right-aligned.
 fn table_head(lines: &[&str]) -> Option<Vec<bool>> {
     let [head, rule, ..] = lines else { return None };
     if !head.contains('|') || !rule.contains('-') || !rule.trim().chars().all(|letter| "|-: ".contains(letter)) {
@@ -282,7 +282,7 @@ fn paragraph<'a, 't>(lines: &'a [&'t str], tight: bool, html: &mut String) -> &'
     let mut end = 0;
     for line in lines {
         let trimmed = line.trim();
-        // A line under a paragraph makes a heading of it.
+        // An underlined paragraph is a heading.
         let under = |mark: char| end > 0 && trimmed.len() >= 2 && trimmed.chars().all(|letter| letter == mark);
         if under('=') || under('-') {
             head(if under('=') { 1 } else { 2 }, text.trim_end_matches(['\n', ' ']), html);
@@ -291,7 +291,7 @@ fn paragraph<'a, 't>(lines: &'a [&'t str], tight: bool, html: &mut String) -> &'
         if end > 0 && (!is_plain(line) || table_head(&lines[end..]).is_some()) {
             break;
         }
-        // Two spaces or a backslash at its end break a line.
+        // Two trailing spaces or a backslash are a line break.
         let broken = line.ends_with("  ") || trimmed.ends_with('\\');
         text.push_str(trimmed.strip_suffix('\\').unwrap_or(trimmed).trim_end());
         text.push(if broken { '\n' } else { ' ' });

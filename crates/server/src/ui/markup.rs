@@ -1,10 +1,10 @@
-//! Pieces of HTML made in Rust. The one place where text becomes markup without being escaped by a template: everything that goes
-//! in is escaped here.
+//! HTML fragments built in Rust. This is the only place where text becomes markup without escaping by a template: all
+//! input is escaped here.
 
 use askama::filters::HtmlSafe;
 use std::fmt::{self, Write as _};
 
-/// HTML that is good as it is.
+/// HTML that is already escaped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Markup(String);
 
@@ -22,7 +22,7 @@ impl Markup {
         Self(escape(text))
     }
 
-    /// Pieces that are markup already, made of literals and of what went through [`escape`].
+    /// Markup made of literals and of text that went through [`escape`].
     pub(super) fn trusted(html: String) -> Self {
         Self(html)
     }
@@ -49,21 +49,21 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
-/// A symbol of the layout; says nothing to a screen reader.
+/// An icon of the layout, hidden from screen readers.
 pub(super) fn icon(name: &str) -> Markup {
     Markup(format!("<svg class=\"icon\" aria-hidden=\"true\"><use href=\"#i-{}\"/></svg>", escape(name)))
 }
 
-/// A state: always symbol, word and colour.
+/// A state: always icon, label and color.
 pub(super) fn state(tone: &str, symbol: &str, word: &str) -> Markup {
     Markup(format!("<span class=\"state tone-{}\">{}{}</span>", escape(tone), icon(symbol), escape(word)))
 }
 
-/// Text with `code` in backticks, as sentences of the application have it.
+/// Text with `code` in backticks.
 pub(super) fn prose(text: &str) -> Markup {
     let mut html = String::with_capacity(text.len() + 16);
     for (index, part) in text.split('`').enumerate() {
-        // An odd number of backticks leaves the last one open; then it is only text.
+        // With an odd number of backticks, the last one is plain text.
         if index % 2 == 1 && text.matches('`').count() > index {
             html.push_str("<code>");
             html.push_str(&escape(part));
@@ -78,7 +78,7 @@ pub(super) fn prose(text: &str) -> Markup {
     Markup(html)
 }
 
-/// Makes instants (`2026-11-17 09:04:47 UTC`) times, which the script shows as they are where the reader is.
+/// Wraps instants (`2026-11-17 09:04:47 UTC`) in `<time>`, which the script converts to the time zone of the browser.
 fn times(text: &str) -> String {
     const SHAPE: &[u8] = b"0000-00-00 00:00:00";
     let is_instant = |text: &str| {
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_text_stays_text() {
+    fn escapes_foreign_text() {
         let hostile = "<script>alert('x')</script>\"&";
         let escaped = "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&quot;&amp;";
         assert_eq!(Markup::text(hostile).to_string(), escaped);
@@ -120,9 +120,9 @@ mod tests {
 
     #[test]
     fn instants_become_times() {
-        let text = "silent since 2026-11-17 09:04:47 UTC; what is UTC? <b>2026-11-17 09:04:47 UTC";
+        let text = "offline since 2026-11-17 09:04:47 UTC; what is UTC? <b>2026-11-17 09:04:47 UTC";
         let time = "<time datetime=\"2026-11-17T09:04:47Z\" data-exact>2026-11-17 09:04:47 UTC</time>";
-        assert_eq!(prose(text).to_string(), format!("silent since {time}; what is UTC? &lt;b&gt;{time}"));
+        assert_eq!(prose(text).to_string(), format!("offline since {time}; what is UTC? &lt;b&gt;{time}"));
         assert_eq!(prose("äöü UTC").to_string(), "äöü UTC");
     }
 

@@ -1,8 +1,8 @@
 //! Every page, one file per page or small family of pages.
 
-mod activity;
+mod events;
 mod catalog;
-mod changes;
+mod rollouts;
 mod deploy;
 mod deployments;
 mod devices;
@@ -10,12 +10,12 @@ mod groups;
 mod overview;
 mod query;
 mod settings;
-mod several;
+mod bulk;
 mod sign_in;
 mod tiles;
 mod why;
 
-pub(super) use activity::about;
+pub(super) use events::about;
 
 use super::{assets, live};
 pub(super) use query::link;
@@ -26,15 +26,15 @@ use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
 
-/// What comes around an archive in a form.
+/// Form overhead around an archive.
 const FORM_BYTES: usize = 64 << 10;
 
-/// Pages anybody can see.
+/// Pages that need no session.
 pub(super) fn open() -> Router<ServerState> {
     Router::new().route("/sign-in", get(sign_in::form).post(sign_in::enter)).merge(assets::router())
 }
 
-/// Pages for those who are signed in.
+/// Pages that need a session.
 pub(super) fn signed_in() -> Router<ServerState> {
     Router::new()
         .route("/", get(overview::show))
@@ -51,13 +51,13 @@ fn of_devices() -> Router<ServerState> {
     Router::new()
         .route("/devices", get(devices::list::show))
         .route("/devices/add", get(devices::add::form).post(devices::add::invite))
-        .route("/devices/several", get(several::devices::show).post(several::devices::act))
+        .route("/devices/bulk", get(bulk::devices::show).post(bulk::devices::act))
         .route("/devices/{client}/{*device}", get(devices::detail::show).post(devices::detail::act))
         .route("/clients/{client}", get(devices::client::ask).post(devices::client::act))
         .route("/groups", get(groups::list))
         .route("/groups/new", get(groups::new).post(groups::create))
         .route("/groups/{name}/check", post(groups::check))
-        .route("/groups/{name}", get(groups::edit).post(groups::change))
+        .route("/groups/{name}", get(groups::edit).post(groups::update))
 }
 
 fn of_catalog() -> Router<ServerState> {
@@ -75,30 +75,33 @@ fn of_catalog() -> Router<ServerState> {
 fn of_deploying() -> Router<ServerState> {
     Router::new()
         .route("/deploy", post(deploy::begin::begin))
-        .route("/deploy/{id}/drop", get(deploy::begin::ask_to_abandon).post(deploy::begin::abandon))
+        .route("/deploy/{id}/discard", get(deploy::begin::confirm_discard).post(deploy::begin::abandon))
         .route("/deploy/{id}/version", get(deploy::version::show).post(deploy::version::keep))
         .route("/deploy/{id}/devices", get(deploy::devices::show).post(deploy::devices::keep))
-        .route("/deploy/{id}/answers", get(deploy::answers::show).post(deploy::answers::keep))
-        .route("/deploy/{id}/check", post(deploy::answers::check))
-        .route("/deploy/{id}/own", get(deploy::own::show).post(deploy::own::keep))
-        .route("/deploy/{id}/own/check", post(deploy::own::check))
+        .route("/deploy/{id}/configuration", get(deploy::configuration::show).post(deploy::configuration::keep))
+        .route("/deploy/{id}/check", post(deploy::configuration::check))
+        .route("/deploy/{id}/override", get(deploy::overrides::show).post(deploy::overrides::keep))
+        .route("/deploy/{id}/override/check", post(deploy::overrides::check))
         .route("/deploy/{id}/review", get(deploy::review::show).post(deploy::review::deploy))
         .route("/deployments", get(deployments::list::show))
         .route("/deployments/{id}", get(deployments::detail::show).post(deployments::detail::act))
-        .route("/changes", get(changes::list))
-        .route("/changes/{id}", get(changes::show).post(changes::act))
+        .route("/rollouts", get(rollouts::list))
+        .route("/rollouts/{id}", get(rollouts::show).post(rollouts::act))
 }
 
 fn of_settings() -> Router<ServerState> {
     Router::new()
-        .route("/activity", get(activity::events))
-        .route("/activity/audit", get(activity::records))
+        .route("/events", get(events::events))
+        .route("/audit", get(events::records))
         .route("/settings", get(settings::index))
         .route("/settings/tokens", get(settings::tokens::show).post(settings::tokens::act))
         .route("/settings/password", get(settings::password::show).post(settings::password::act))
-        .route("/settings/clients", get(settings::clients::show).post(settings::clients::act))
-        .route("/settings/clients/several", get(several::clients::show).post(several::clients::act))
-        .route("/settings/invitations", get(settings::invitations::show).post(settings::invitations::act))
+        .route("/settings/identities", get(settings::clients::show).post(settings::clients::act))
+        .route("/settings/identities/bulk", get(bulk::clients::show).post(bulk::clients::act))
+        .route(
+            "/settings/enrollment-tokens",
+            get(settings::enrollment_tokens::show).post(settings::enrollment_tokens::act),
+        )
         .route("/settings/sessions", get(settings::sessions::show).post(settings::sessions::act))
         .route("/settings/registries", get(settings::registries::show).post(settings::registries::act))
         .route(
@@ -106,10 +109,10 @@ fn of_settings() -> Router<ServerState> {
             get(settings::registries::edit::new).post(settings::registries::edit::create),
         )
         .route(
-            "/settings/registries/change",
-            get(settings::registries::edit::edit).post(settings::registries::edit::change),
+            "/settings/registries/update",
+            get(settings::registries::edit::edit).post(settings::registries::edit::update),
         )
-        .route("/settings/trust", get(settings::trust::show))
-        // Where both were before.
+        .route("/settings/certificates", get(settings::certificates::show))
+        // The former address of both pages.
         .route("/settings/registry", get(settings::registries::moved).post(settings::registries::act))
 }

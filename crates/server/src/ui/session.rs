@@ -1,9 +1,9 @@
-//! Who is signed in: a cookie that holds a secret, sent by pages of our own only.
+//! Web sessions: a cookie with a secret, accepted only from our own pages.
 
 use super::assets;
 use super::errors::{Shown, UiError};
 use super::routes::link;
-use super::visit::{Answer, FRAGMENT, go, render};
+use super::visit::{FRAGMENT, PageResult, go, render};
 use crate::app::error::{AppError, Code, READ_AGAIN};
 use crate::app::sessions::{self, Origin};
 use crate::net::RemoteAddress;
@@ -17,7 +17,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode, header};
 use std::fmt;
 
-/// What a cookie holds.
+/// The secret in a session cookie.
 #[derive(Clone)]
 pub(super) struct Secret(pub(super) String);
 
@@ -57,14 +57,14 @@ pub(super) fn origin(parts: &Parts) -> Origin {
     }
 }
 
-/// What the page before has left to be said.
-pub(super) fn said_cookie(headers: &HeaderMap) -> Option<String> {
+/// The notice that the previous page left.
+pub(super) fn notice_cookie(headers: &HeaderMap) -> Option<String> {
     let text = cookie(headers, "said")?;
     let pair = format!("said={text}");
     url::form_urlencoded::parse(pair.as_bytes()).next().map(|(_, text)| text.into_owned())
 }
 
-/// A link from elsewhere comes without the cookie; this page goes on from our own origin, with it.
+/// A link from another site comes without the cookie; this page redirects from our own origin, with it.
 #[derive(Template)]
 #[template(path = "continue.html")]
 struct Continue {
@@ -72,8 +72,8 @@ struct Continue {
     assets: &'static str,
 }
 
-/// Lets in whoever has a session; everybody else signs in first and comes back.
-pub(super) async fn require(State(state): State<ServerState>, mut request: Request, next: Next) -> Answer {
+/// Admits requests with a session; redirects all others to sign in and return.
+pub(super) async fn require(State(state): State<ServerState>, mut request: Request, next: Next) -> PageResult {
     let secret = cookie(request.headers(), cookie_name(&state)).map(str::to_owned);
     let request_id = request.extensions().get::<RequestId>().map(|RequestId(id)| id.clone());
     let visitor = match &secret {
@@ -87,7 +87,7 @@ pub(super) async fn require(State(state): State<ServerState>, mut request: Reque
     }
     let place = request.uri().path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string);
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
-    // The script shows this itself; a redirect would put the sign-in page into the middle of another.
+    // The script handles this; a redirect would insert the sign-in page into another page.
     if request.headers().contains_key(FRAGMENT) || place.starts_with("/ui/") {
         return Ok((StatusCode::UNAUTHORIZED, "signed out").into_response());
     }
@@ -95,7 +95,7 @@ pub(super) async fn require(State(state): State<ServerState>, mut request: Reque
     if reads && elsewhere && secret.is_none() {
         return render(StatusCode::OK, &Continue { place, assets: assets::base() });
     }
-    // Whoever wanted out is out.
+    // Already signed out.
     if place == "/sign-out" {
         return Ok(go("/sign-in", None));
     }
@@ -104,7 +104,7 @@ pub(super) async fn require(State(state): State<ServerState>, mut request: Reque
     Ok(go(&link("/sign-in", &[("to", &back), ("ended", if reads { "" } else { "yes" })]), None))
 }
 
-/// The page of our own a form was on; a browser says so to the same origin.
+/// The page of ours that contained the form, from the `Referer` header.
 fn sent_from(headers: &HeaderMap, uri: &http::Uri) -> Option<String> {
     let page = url::Url::parse(headers.get(header::REFERER)?.to_str().ok()?).ok()?;
     let host = host(headers, uri)?;
@@ -120,17 +120,17 @@ fn host<'a>(headers: &'a HeaderMap, uri: &'a http::Uri) -> Option<&'a str> {
     named.or_else(|| uri.authority().map(http::uri::Authority::as_str))
 }
 
-/// Refuses what another site makes a browser do.
-pub(super) async fn own_origin_only(request: Request, next: Next) -> Result<Response, UiError> {
+/// Rejects requests that another site makes a browser send.
+pub(super) async fn reject_cross_origin(request: Request, next: Next) -> Result<Response, UiError> {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     if reads || is_own(&request) {
         return Ok(next.run(request).await);
     }
     Err(UiError(Shown {
         status: StatusCode::FORBIDDEN,
-        title: "This came from another site".to_owned(),
+        title: "Request from another site rejected".to_owned(),
         detail:
-            "The request was not made by a page of this server, so nothing was done. Open the page here and try again."
+            "The request did not come from a page of this server, so nothing was done. Open the page here and try again."
                 .to_owned(),
         errors: Vec::new(),
     }))
@@ -150,11 +150,11 @@ fn is_own(request: &Request) -> bool {
 impl From<AppError> for UiError {
     fn from(error: AppError) -> Self {
         match error {
-            // Revisions are for programs.
+            // Pages do not show revisions.
             AppError::Refused { code: Code::Conflict, detail, errors } if detail.ends_with(READ_AGAIN) => Self(Shown {
                 status: StatusCode::PRECONDITION_FAILED,
                 title: Code::Conflict.title().to_owned(),
-                detail: "Somebody else changed it while you were looking at it, so nothing was done. Go back, look at it as it is now, and do it again if it should still be so.".to_owned(),
+                detail: "Another operator changed it while you had it open, so nothing was done. Go back, check its current state, and repeat the action if it is still needed.".to_owned(),
                 errors,
             }),
             AppError::Refused { code, detail, errors } => Self(Shown {
@@ -163,14 +163,14 @@ impl From<AppError> for UiError {
                 detail,
                 errors,
             }),
-            // Logged here, once; the page shows the id to quote.
+            // Logged here, once; the page shows the request ID.
             error => {
-                tracing::error!(error = &error as &dyn std::error::Error, "a page failed");
+                tracing::error!(error = &error as &dyn std::error::Error, "page failed");
                 let code = Code::Internal;
                 Self(Shown {
                     status: StatusCode::INTERNAL_SERVER_ERROR,
                     title: code.title().to_owned(),
-                    detail: "The log of the server has the reason under the request id below.".to_owned(),
+                    detail: "See the server log for the request ID below.".to_owned(),
                     errors: Vec::new(),
                 })
             }
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn only_pages_of_our_own_may_do_something() {
+    fn rejects_requests_from_other_sites() {
         for (headers, own) in [
             (vec![("sec-fetch-site", "same-origin")], true),
             (vec![("sec-fetch-site", "same-site")], false),
@@ -207,14 +207,14 @@ mod tests {
     }
 
     #[test]
-    fn only_a_page_of_our_own_is_gone_back_to() {
+    fn returns_only_to_our_own_pages() {
         for (referer, back) in [
-            ("http://127.0.0.1:8080/deploy/1/answers?a=b#own", Some("/deploy/1/answers?a=b")),
+            ("http://127.0.0.1:8080/deploy/1/configuration?a=b#own", Some("/deploy/1/configuration?a=b")),
             ("http://127.0.0.1:8080", Some("/")),
-            ("http://127.0.0.1:8081/deploy/1/answers", None),
-            ("http://evil.example/deploy/1/answers", None),
+            ("http://127.0.0.1:8081/deploy/1/configuration", None),
+            ("http://evil.example/deploy/1/configuration", None),
             ("http://127.0.0.1:8080@evil.example/x", None),
-            ("/deploy/1/answers", None),
+            ("/deploy/1/configuration", None),
         ] {
             let request = asked(&[("host", "127.0.0.1:8080"), ("referer", referer)]);
             assert_eq!(sent_from(request.headers(), request.uri()).as_deref(), back, "{referer}");
@@ -222,10 +222,10 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_is_found_among_others() {
+    fn finds_a_cookie_among_others() {
         let request = asked(&[("cookie", "a=1; margrave=mgvw_x; said=two+words%21")]);
         assert_eq!(cookie(request.headers(), "margrave"), Some("mgvw_x"));
         assert_eq!(cookie(request.headers(), "b"), None);
-        assert_eq!(said_cookie(request.headers()).as_deref(), Some("two words!"));
+        assert_eq!(notice_cookie(request.headers()).as_deref(), Some("two words!"));
     }
 }

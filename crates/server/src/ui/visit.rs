@@ -1,8 +1,8 @@
-//! One request for a page: who asks, what for, and how the answer is put together.
+//! One request for a page: the visitor, the page shell, and how the response is rendered.
 
 use super::errors::UiError;
 use super::markup::{self, Markup};
-use super::session::{Secret, said_cookie};
+use super::session::{Secret, notice_cookie};
 use super::{assets, words};
 use crate::app::access::Caller;
 use crate::app::error::{AppError, AppResult, Code};
@@ -15,7 +15,7 @@ use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse as _, Response};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode, header};
-use margrave_api::deployments::Convergence;
+use margrave_api::deployments::DeploymentState;
 use margrave_core::time::Timestamp;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,20 +23,20 @@ use uuid::Uuid;
 
 pub(super) const FRAGMENT: HeaderName = HeaderName::from_static("x-fragment");
 
-/// The longest name that is not broken into lines, at a dash for example.
+/// The longest name that is never wrapped, for example at a dash.
 const SHORT_CHARS_MAX: usize = 16;
 
-pub(super) type Answer = Result<Response, UiError>;
+pub(super) type PageResult = Result<Response, UiError>;
 
-/// A request of somebody who is signed in.
+/// A request of a signed-in operator.
 #[derive(Debug, Clone)]
 pub(super) struct Visit {
     pub(super) state: ServerState,
     pub(super) visitor: Visitor,
     pub(super) secret: Secret,
-    /// Only the part that changes is wanted.
+    /// Only the live part is requested.
     pub(super) fragment: bool,
-    /// Path and query, to come back to.
+    /// Path and query, to return to.
     pub(super) place: String,
     said: Option<String>,
 }
@@ -60,7 +60,7 @@ impl FromRequestParts<ServerState> for Visit {
             secret,
             fragment: parts.headers.contains_key(FRAGMENT),
             place: parts.uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string),
-            said: said_cookie(&parts.headers),
+            said: notice_cookie(&parts.headers),
         })
     }
 }
@@ -89,30 +89,30 @@ impl Section {
     }
 }
 
-/// What is around every page.
+/// What surrounds every page.
 #[derive(Debug, Clone)]
 pub(super) struct Shell {
     pub(super) title: String,
     pub(super) section: Section,
     /// Who is signed in.
     pub(super) who: String,
-    /// What needs a person.
+    /// Counts for the badges in the navigation.
     pub(super) failed: u64,
     pub(super) pending: u64,
-    /// What was done a moment ago.
+    /// The notice about the last action.
     pub(super) said: Option<String>,
     /// Folder of the script and the styles.
     pub(super) assets: &'static str,
     pub(super) now: Timestamp,
     /// A key for the forms of this page.
     pub(super) key: String,
-    /// The first password of all is still in use, and this is a page that says so.
+    /// The initial password is still in use, and this page shows a warning.
     pub(super) first_password: bool,
-    /// For what applications are called.
+    /// For the names of applications.
     overview: Arc<Overview>,
 }
 
-/// A count, however a template hands it over.
+/// A count, in any form that a template passes it.
 pub(super) trait Number {
     fn value(&self) -> u64;
 }
@@ -132,8 +132,8 @@ impl<T: Number> Number for &T {
     }
 }
 
-/// What templates ask for by name.
-#[expect(clippy::unused_self, reason = "templates have a shell and nothing else to call these on")]
+/// Helpers for templates.
+#[expect(clippy::unused_self, reason = "templates call these on the shell")]
 impl Shell {
     pub(super) fn is(&self, section: &str) -> bool {
         section == self.section.as_str()
@@ -141,7 +141,7 @@ impl Shell {
     pub(super) fn icon(&self, name: &str) -> Markup {
         markup::icon(name)
     }
-    /// For a name that is short enough to stand in one line however narrow the window is.
+    /// CSS class for a name: short names are never wrapped.
     pub(super) fn short(&self, name: &str) -> &'static str {
         if name.chars().count() <= SHORT_CHARS_MAX { "short" } else { "break" }
     }
@@ -170,22 +170,22 @@ impl Shell {
     pub(super) fn moment(&self, text: &str) -> Markup {
         words::moment(text)
     }
-    /// Relative for the eye, absolute in the title.
+    /// Relative, with the absolute time in the title.
     pub(super) fn ago(&self, text: &str) -> Markup {
         words::ago(text, self.now)
     }
-    #[expect(clippy::ref_option, reason = "templates hand over fields as they are")]
+    #[expect(clippy::ref_option, reason = "templates pass fields by reference")]
     pub(super) fn ago_maybe(&self, text: &Option<String>) -> Markup {
         text.as_deref().map_or_else(|| Markup::text("never"), |text| words::ago(text, self.now))
     }
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "templates hand over fields as they are")]
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "templates pass fields by reference")]
     pub(super) fn ago_at(&self, at: &Timestamp) -> Markup {
         words::ago(&at.to_string(), self.now)
     }
 }
 
 impl Shell {
-    /// For somebody who is signed in by this name.
+    /// For an operator who is signed in by this name.
     pub(super) async fn of(
         state: &ServerState,
         name: &str,
@@ -199,7 +199,7 @@ impl Shell {
             title: title.into(),
             section,
             who: words::actor(name),
-            failed: overview.summary.deployments.of(Convergence::Failed),
+            failed: overview.summary.deployments.of(DeploymentState::Failed),
             pending: overview.summary.clients.pending,
             said: None,
             assets: assets::base(),
@@ -209,13 +209,13 @@ impl Shell {
         })
     }
 
-    /// What applications are called, by id.
+    /// The names of applications, by id.
     pub(super) fn names(&self) -> &HashMap<String, String> {
         &self.overview.names
     }
 }
 
-/// A page with a part that changes by itself.
+/// A page with a live part.
 pub(super) trait Page {
     fn shell(&self) -> &Shell;
     fn whole(&self) -> askama::Result<String>;
@@ -251,12 +251,12 @@ impl Visit {
         Ok(Shell { said: self.said.clone(), ..shell })
     }
 
-    /// The page, or the part of it that was asked for.
-    pub(super) fn show(&self, page: &impl Page) -> Answer {
+    /// The page, or only its live part if that was requested.
+    pub(super) fn show(&self, page: &impl Page) -> PageResult {
         self.show_with(StatusCode::OK, page)
     }
 
-    pub(super) fn show_with(&self, status: StatusCode, page: &impl Page) -> Answer {
+    pub(super) fn show_with(&self, status: StatusCode, page: &impl Page) -> PageResult {
         let text = if self.fragment { page.part() } else { page.whole() };
         let mut response = html(status, text)?;
         response.headers_mut().insert(header::VARY, HeaderValue::from_static("X-Fragment"));
@@ -268,21 +268,21 @@ impl Visit {
     }
 }
 
-/// A template as an answer.
-pub(super) fn render(status: StatusCode, template: &impl Template) -> Answer {
+/// A template as a response.
+pub(super) fn render(status: StatusCode, template: &impl Template) -> PageResult {
     html(status, template.render())
 }
 
-fn html(status: StatusCode, text: askama::Result<String>) -> Answer {
+fn html(status: StatusCode, text: askama::Result<String>) -> PageResult {
     let text = text.map_err(|error| {
-        tracing::error!(error = &error as &dyn std::error::Error, "a page cannot be written");
-        AppError::refused(Code::Internal, "this page cannot be written; the log of the server says why")
+        tracing::error!(error = &error as &dyn std::error::Error, "cannot render a page");
+        AppError::refused(Code::Internal, "this page cannot be rendered; see the server log")
     })?;
     let media_type = HeaderValue::from_static("text/html; charset=utf-8");
     Ok((status, [(header::CONTENT_TYPE, media_type)], text).into_response())
 }
 
-/// On to another page (303), which says what was done.
+/// Redirects (303) to a page that shows the notice.
 pub(super) fn go(to: &str, said: Option<&str>) -> Response {
     let mut response = StatusCode::SEE_OTHER.into_response();
     let place = HeaderValue::from_str(to).unwrap_or_else(|_| HeaderValue::from_static("/"));

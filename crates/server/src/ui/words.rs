@@ -1,72 +1,74 @@
-//! The words of the pages: states, times, sizes.
+//! How pages show states, times and sizes.
 
 pub(super) mod actions;
 
 use super::markup::{Markup, escape, state};
-use margrave_api::deployments::{Convergence, Deployment, Desired};
+use margrave_api::deployments::{Deployment, DeploymentState, Desired};
 use margrave_core::model::DeviceState;
 use margrave_core::time::Timestamp;
 use std::collections::HashMap;
 use uuid::Uuid;
 
-/// Word, tone and symbol of a state.
-pub(super) struct Look {
+/// Label, tone and icon of a state.
+pub(super) struct Badge {
     pub(super) word: &'static str,
     pub(super) tone: &'static str,
     pub(super) symbol: &'static str,
 }
 
-pub(super) const fn of_device(device: DeviceState) -> Look {
+pub(super) const fn device_badge(device: DeviceState) -> Badge {
     match device {
-        DeviceState::ShutOut => Look { word: "Retired", tone: "mute", symbol: "lock" },
-        DeviceState::Failing => Look { word: "Failing", tone: "bad", symbol: "cross" },
-        DeviceState::Silent => Look { word: "Silent", tone: "warn", symbol: "unplugged" },
-        DeviceState::Working => Look { word: "Working", tone: "busy", symbol: "turning" },
-        DeviceState::Fine => Look { word: "Fine", tone: "good", symbol: "check" },
+        DeviceState::Blocked => Badge { word: "Blocked", tone: "mute", symbol: "lock" },
+        DeviceState::Failed => Badge { word: "Failed", tone: "bad", symbol: "cross" },
+        DeviceState::Offline => Badge { word: "Offline", tone: "warn", symbol: "unplugged" },
+        DeviceState::Updating => Badge { word: "Updating", tone: "busy", symbol: "turning" },
+        DeviceState::Online => Badge { word: "Online", tone: "good", symbol: "check" },
     }
 }
 
 pub(super) fn device_state(device: DeviceState) -> Markup {
-    let Look { word, tone, symbol } = of_device(device);
+    let Badge { word, tone, symbol } = device_badge(device);
     state(tone, symbol, word)
 }
 
-pub(super) const fn of_convergence(convergence: Convergence, removing: bool) -> Look {
-    let (word, tone, symbol) = match (convergence, removing) {
-        (Convergence::Converged, false) => ("Up to date", "good", "check"),
-        (Convergence::Converged, true) => ("Removed", "mute", "check"),
-        (Convergence::Applying, false) => ("Applying", "busy", "turning"),
-        (Convergence::Applying, true) => ("Removing", "busy", "turning"),
-        (Convergence::Failed, _) => ("Failed", "bad", "cross"),
-        (Convergence::OlderRevision, false) => ("Still on an older revision", "busy", "history"),
-        // What is to go has no newer revision to wait for.
-        (Convergence::OlderRevision, true) | (Convergence::Waiting, _) => ("Waiting for the device", "idle", "clock"),
-        (Convergence::NotHeardOf, _) => ("Device not heard of", "warn", "unplugged"),
+pub(super) const fn deployment_state_badge(deployment_state: DeploymentState, removing: bool) -> Badge {
+    let (word, tone, symbol) = match (deployment_state, removing) {
+        (DeploymentState::UpToDate, false) => ("Up to date", "good", "check"),
+        (DeploymentState::UpToDate, true) => ("Removed", "mute", "check"),
+        (DeploymentState::Updating, false) => ("Updating", "busy", "turning"),
+        (DeploymentState::Updating, true) => ("Removing", "busy", "turning"),
+        (DeploymentState::Failed, _) => ("Failed", "bad", "cross"),
+        (DeploymentState::Outdated, false) => ("Outdated", "busy", "history"),
+        // A deployment that is to be removed has no newer revision.
+        (DeploymentState::Outdated, true) | (DeploymentState::Pending, _) => ("Pending", "idle", "clock"),
+        (DeploymentState::DeviceOffline, _) => ("Device offline", "warn", "unplugged"),
     };
-    Look { word, tone, symbol }
+    Badge { word, tone, symbol }
 }
 
-/// The same of one deployment.
-pub(super) fn of_deployment(deployment: &Deployment) -> Look {
-    match deployment.convergence {
-        // What was never changed has no older revision.
-        Convergence::OlderRevision if deployment.revision == 1 => of_convergence(Convergence::Waiting, false),
-        other => of_convergence(other, deployment.desired == Desired::Absent),
+/// The same for one deployment.
+pub(super) fn deployment_badge(deployment: &Deployment) -> Badge {
+    match deployment.state {
+        // The first revision has no older one.
+        DeploymentState::Outdated if deployment.revision == 1 => {
+            deployment_state_badge(DeploymentState::Pending, false)
+        }
+        other => deployment_state_badge(other, deployment.desired == Desired::Absent),
     }
 }
 
-impl From<Look> for Markup {
-    fn from(Look { word, tone, symbol }: Look) -> Self {
+impl From<Badge> for Markup {
+    fn from(Badge { word, tone, symbol }: Badge) -> Self {
         state(tone, symbol, word)
     }
 }
 
-/// A device whose agent only pretends: worth knowing, nothing to worry about.
+/// Marks a device whose agent uses the simulated runtime.
 pub(super) fn simulated() -> Markup {
     state("mute", "simulated", "Simulated")
 }
 
-/// What a device says about a deployment or a component (the words of the standard).
+/// The state that a device reports for a deployment or component, in the words of the standard.
 pub(super) fn reported(word: &str) -> Markup {
     let (tone, symbol) = match word {
         "installed" => ("good", "check"),
@@ -78,7 +80,7 @@ pub(super) fn reported(word: &str) -> Markup {
     state(tone, symbol, &capital(word))
 }
 
-/// The same where nothing may have been said yet.
+/// The same, for a device that may not have reported yet.
 pub(super) fn reported_maybe(word: Option<&str>) -> Markup {
     word.map_or_else(|| state("idle", "clock", "Unknown: nothing reported yet"), reported)
 }
@@ -88,9 +90,13 @@ pub(super) fn capital(text: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// `1 device`, `3 devices`, `100,000 devices`.
+/// `1 device`, `3 identities`, `100,000 devices`.
 pub(super) fn count(number: u64, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{} {noun}s", thousands(number)) }
+    match noun.strip_suffix('y') {
+        _ if number == 1 => format!("1 {noun}"),
+        Some(stem) => format!("{} {stem}ies", thousands(number)),
+        None => format!("{} {noun}s", thousands(number)),
+    }
 }
 
 pub(super) fn thousands(number: u64) -> String {
@@ -115,7 +121,7 @@ pub(super) fn bytes(number: u64) -> String {
     if unit == 0 || size >= 100.0 { format!("{size:.0} {}", units[unit]) } else { format!("{size:.1} {}", units[unit]) }
 }
 
-/// `24105Mi`, as devices send it, for the eye: `23.5 GiB`. None for what is no quantity.
+/// Formats a quantity as devices report it: `24105Mi` is `23.5 GiB`. None if it is not a quantity.
 pub(super) fn quantity(text: &str) -> Option<String> {
     let number = margo::quantity::parse_bytes(text)?;
     let shown = bytes(u64::try_from(number).ok()?);
@@ -126,7 +132,7 @@ fn read(text: &str) -> Option<Timestamp> {
     text.parse::<jiff::Timestamp>().ok().map(|at| Timestamp(at.as_microsecond()))
 }
 
-/// How long ago, for the eye; the script keeps it going and puts local time into the title.
+/// How long ago. The script keeps it up to date and sets the title to local time.
 pub(super) fn ago(text: &str, now: Timestamp) -> Markup {
     let Some(at) = read(text) else { return Markup::text(text) };
     let (clear, short) = (clear(at), relative(at, now));
@@ -138,7 +144,7 @@ pub(super) fn ago(text: &str, now: Timestamp) -> Markup {
     ))
 }
 
-/// Day and time; the script shows them as they are where the reader is.
+/// Date and time. The script converts them to the time zone of the browser.
 pub(super) fn moment(text: &str) -> Markup {
     let Some(at) = read(text) else { return Markup::text(text) };
     Markup::trusted(format!("<time datetime=\"{}\" data-exact>{}</time>", escape(text), escape(&clear(at))))
@@ -151,7 +157,7 @@ pub(super) fn clear(at: Timestamp) -> String {
 }
 
 fn relative(at: Timestamp, now: Timestamp) -> String {
-    // To the nearest, as the script rounds (`times` in live.js): what is valid for 30 days says so from the first moment.
+    // Rounded to the nearest unit, like the script (`times` in times.js): 30 days of validity read as 30 days from the start.
     let (ahead, apart) = if at > now { (true, at.since(now)) } else { (false, now.since(at)) };
     let seconds = (apart.as_millis() + 500) / 1_000;
     let [minutes, hours, days] = [60, 3_600, 86_400].map(|unit| (seconds + unit / 2) / unit);
@@ -165,11 +171,11 @@ fn relative(at: Timestamp, now: Timestamp) -> String {
     if ahead { format!("in {words}") } else { format!("{words} ago") }
 }
 
-/// A sentence of the application as people read it: applications by name, no ids, times to be read.
+/// Rewrites a sentence for pages: applications by name, no ids, readable times.
 pub(super) fn named(text: &str, names: &HashMap<String, String>) -> String {
     let mut said = String::with_capacity(text.len());
     let (mut parts, mut kinds): (Vec<&str>, Vec<usize>) = (text.split('`').collect(), Vec::new());
-    // "profile `line-monitor-helm` (helm): ..." is "Helm: ..." to whoever knows no profiles.
+    // "profile `line-monitor-helm` (helm): ..." becomes "Helm: ...": readers may not know profile names.
     for index in 1..parts.len().saturating_sub(1) {
         let kind = parts[index + 1].strip_prefix(" (").and_then(|rest| rest.split_once("):"));
         if let (Some(before), Some((kind, _))) = (parts[index - 1].strip_suffix("profile "), kind) {
@@ -190,7 +196,7 @@ pub(super) fn named(text: &str, names: &HashMap<String, String>) -> String {
         } else if let Some(name) = names.get(*part) {
             said.push_str(name);
         } else if Uuid::try_parse(part).is_ok() {
-            // An id tells people nothing; the link beside the sentence leads there.
+            // Ids are left to the link next to the sentence.
             said.truncate(said.trim_end().len());
         } else {
             let part = part.strip_prefix("token:").unwrap_or(part);
@@ -203,12 +209,12 @@ pub(super) fn named(text: &str, names: &HashMap<String, String>) -> String {
     said
 }
 
-/// A device that is its own client has one name, not `press-07/press-07`.
+/// A device that is its own client is shown with one name, not as `press-07/press-07`.
 pub(super) fn place(name: &str) -> &str {
     name.split_once('/').filter(|(client, device)| client == device).map_or(name, |(one, _)| one)
 }
 
-/// `2026-11-17T09:04:47Z` as [`clear`] has it.
+/// Formats `2026-11-17T09:04:47Z` like [`clear`].
 fn readable(text: &str) -> String {
     let words = text.split_inclusive(' ').map(|word| {
         let stamp = word.trim_end_matches([' ', ',', ';', ':', '.', ')']);
@@ -220,7 +226,7 @@ fn readable(text: &str) -> String {
     words.collect()
 }
 
-/// Who did something, without the kind of account in front.
+/// The name of an actor, without the account kind in front.
 pub(super) fn actor(name: &str) -> String {
     match name.split_once(':') {
         Some(("token" | "operator", name)) => name.to_owned(),
@@ -234,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_near_for_the_eye_and_clear_in_the_title() {
+    fn shows_relative_times_with_absolute_times_in_the_title() {
         let now = Timestamp(1_790_000_000_000_000);
         let at = |seconds: u64| now.minus(std::time::Duration::from_secs(seconds));
         for (seconds, words) in
@@ -252,13 +258,13 @@ mod tests {
     }
 
     #[test]
-    fn sentences_name_what_people_know() {
+    fn sentences_use_names_instead_of_ids() {
         let names = HashMap::from([("line-monitor".to_owned(), "Line Monitor".to_owned())]);
         for (said, read) in [
             ("`line-monitor` on `press-01/press-01` failed", "Line Monitor on `press-01` failed"),
             ("change `237b716d-1c09-47b3-9b7a-9e2a9cc1dbd1`: create", "change: create"),
             ("`token:admin` asked for it", "`admin` asked for it"),
-            ("heard of at 2026-11-17T13:24:06Z; waits", "heard of at 2026-11-17 13:24:06 UTC; waits"),
+            ("last seen at 2026-11-17T13:24:06Z; pending", "last seen at 2026-11-17 13:24:06 UTC; pending"),
             ("an odd ` is left alone", "an odd ` is left alone"),
             (
                 "2 devices: profile `lm-helm` (helm): no Helm; profile `b` (compose): no",
@@ -271,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities_of_devices_read_well() {
+    fn formats_quantities_of_devices() {
         for (sent, shown) in [
             ("24105Mi", Some("23.5 GiB")),
             ("8Gi", Some("8 GiB")),
@@ -287,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_read_well() {
+    fn formats_numbers() {
         assert_eq!((count(1, "device"), count(100_000, "device")), ("1 device".into(), "100,000 devices".into()));
         assert_eq!(thousands(1_234_567), "1,234,567");
         assert_eq!((bytes(512), bytes(1536), bytes(300 << 20)), ("512 B".into(), "1.5 KiB".into(), "300 MiB".into()));

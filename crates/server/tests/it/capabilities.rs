@@ -36,7 +36,7 @@ async fn a_child_comes_after_its_gateway_with_raw_slashes_in_the_path() {
     assert_eq!(gateway.put("/api/v1/capabilities/gw/cell-1", capabilities("gw/cell-1")).await.status(), 201);
     let deeper = gateway.put("/api/v1/capabilities/gw/cell-1/drive", capabilities("gw/cell-1/drive")).await;
     assert_eq!(deeper.status(), 201);
-    // A client that encodes the slash all the same means the same device.
+    // A client that encodes the slash anyway means the same device.
     let encoded = gateway.put("/api/v1/capabilities/gw%2Fcell-1", capabilities("gw/cell-1")).await;
     assert_eq!(encoded.status(), 200);
     assert!(stored(&server, "gw", "gw/cell-1/drive").await.is_some());
@@ -71,7 +71,7 @@ async fn two_clients_use_the_same_device_id_for_two_devices() {
 }
 
 #[tokio::test]
-async fn malformed_and_wrong_reports_are_told_apart_and_change_nothing() {
+async fn distinguishes_malformed_and_invalid_reports_and_stores_neither() {
     // CAP-03, CAP-05, PRB-02
     let server = TestServer::start().await;
     let press = server.accepted("press").await;
@@ -90,7 +90,7 @@ async fn malformed_and_wrong_reports_are_told_apart_and_change_nothing() {
 }
 
 #[tokio::test]
-async fn a_body_beyond_the_bound_is_too_large() {
+async fn rejects_a_body_above_the_limit() {
     let server = TestServer::start().await;
     let press = server.accepted("press").await;
     let body = vec![b' '; margrave_server::devices::CAPABILITIES_BYTES_MAX + 1];
@@ -98,7 +98,7 @@ async fn a_body_beyond_the_bound_is_too_large() {
 }
 
 #[tokio::test]
-async fn the_old_envelope_and_odd_quantities_are_accepted() {
+async fn accepts_the_old_envelope_and_unusual_quantities() {
     // W-16, W-17, W-18
     let server = TestServer::start().await;
     let press = server.accepted("press").await;
@@ -112,7 +112,7 @@ async fn the_old_envelope_and_odd_quantities_are_accepted() {
 }
 
 #[tokio::test]
-async fn an_unknown_deployment_type_is_refused_or_counts_as_custom() {
+async fn rejects_an_unknown_deployment_type_or_treats_it_as_custom() {
     // CAP-07
     let mut body: Value = serde_json::from_str(&capabilities("press")).unwrap();
     body["properties"]["supportedDeploymentTypes"] = json!(["helm", "wasm"]);
@@ -128,7 +128,7 @@ async fn an_unknown_deployment_type_is_refused_or_counts_as_custom() {
 }
 
 #[tokio::test]
-async fn labels_no_index_can_hold_are_refused_by_name() {
+async fn rejects_labels_that_do_not_fit_the_index() {
     let server = TestServer::start().await;
     let press = server.accepted("press").await;
     let report = async |labels: Value| {
@@ -146,6 +146,6 @@ async fn labels_no_index_can_hold_are_refused_by_name() {
     assert_eq!(field(json!({ "si\u{0}te": "v" })).await, "labels");
     assert_eq!(field(json!({ "site": "v".repeat(1025) })).await, "labels.site");
     assert_eq!(field(json!({ "site": ["north", "so\u{0}uth"] })).await, "labels.site");
-    assert!(stored(&server, "press", "press").await.is_none(), "nothing of it was kept");
+    assert!(stored(&server, "press", "press").await.is_none(), "nothing was stored");
     assert_eq!(report(json!({ "site": many[..256] })).await.status(), 201);
 }

@@ -1,4 +1,4 @@
-//! The configuration reference in the documentation says what the code says.
+//! The documented configuration reference matches the code.
 
 use margrave_server::config::Config;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 const WRITE: &str = "MARGRAVE_WRITE_DOCS";
 
 #[test]
-fn the_documented_settings_are_those_of_the_code() {
+fn documented_settings_match_the_code() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
     let expected = Config::reference_markdown();
     if std::env::var_os(WRITE).is_some() {

@@ -1,4 +1,4 @@
-//! Who finishes a TLS handshake on the device listener (requirements §10.2 to §10.4, W-25).
+//! Which TLS handshakes succeed on the device listener (requirements §10.2 to §10.4, W-25).
 
 use crate::support::TestServer;
 use crate::support::client::{Device, certificates, svid_builder};
@@ -22,14 +22,14 @@ fn device(server: &TestServer, leaf: &Leaf, authority: &Authority) -> Device {
     Device::new(server, &leaf.signed_by(&key, authority), &key)
 }
 
-/// The server must break off the handshake; an HTTP answer, even 403, is a failure (W-25).
+/// The server must abort the handshake; an HTTP response, even 403, is a failure (W-25).
 async fn assert_broken_off(device: Device, why: &str) {
     let answer = device.try_get(MANIFEST).await;
     assert!(answer.is_err(), "{why}: answered with {}", answer.unwrap().status());
 }
 
 #[tokio::test]
-async fn a_good_certificate_gets_through() {
+async fn accepts_a_valid_certificate() {
     let server = TestServer::start().await;
     server.accepted("press").await;
     let leaf = Leaf::new(&[PRESS], server.clock.now());
@@ -56,7 +56,7 @@ async fn a_certificate_of_a_foreign_authority_fails() {
 }
 
 #[tokio::test]
-async fn a_name_other_than_that_of_an_own_client_fails() {
+async fn rejects_names_other_than_clients_of_this_server() {
     // WID-01, WID-03, SV-03
     let server = TestServer::start().await;
     server.accepted("press").await;
@@ -77,7 +77,7 @@ async fn a_name_other_than_that_of_an_own_client_fails() {
 }
 
 #[tokio::test]
-async fn exactly_one_uri_name_is_needed() {
+async fn requires_exactly_one_uri_name() {
     // SV-03
     let server = TestServer::start().await;
     server.accepted("press").await;
@@ -89,7 +89,7 @@ async fn exactly_one_uri_name_is_needed() {
 }
 
 #[tokio::test]
-async fn a_leaf_that_could_sign_fails() {
+async fn rejects_a_leaf_that_can_sign() {
     // SV-03
     let server = TestServer::start().await;
     server.accepted("press").await;
@@ -105,7 +105,7 @@ async fn a_leaf_that_could_sign_fails() {
 }
 
 #[tokio::test]
-async fn a_certificate_out_of_its_time_fails() {
+async fn rejects_expired_and_future_certificates() {
     // SV-03, TLS-02
     let server = TestServer::start().await;
     server.accepted("press").await;
@@ -125,7 +125,7 @@ async fn a_certificate_out_of_its_time_fails() {
 }
 
 #[tokio::test]
-async fn intermediates_sent_along_lead_to_the_anchor() {
+async fn accepts_a_chain_with_intermediates() {
     // SV-01, W-28
     let data = tempfile::tempdir().unwrap();
     let clock = crate::support::TestClock::new();
@@ -152,26 +152,26 @@ async fn intermediates_sent_along_lead_to_the_anchor() {
 }
 
 #[tokio::test]
-async fn a_stalled_handshake_keeps_nobody_waiting() {
+async fn a_stalled_handshake_does_not_block_others() {
     let server = TestServer::start_with(|config| {
         config.limits.handshake_timeout = margrave_server::config::Span(Duration::from_millis(300));
     })
     .await;
     let press = server.accepted("press").await;
-    let mut silent = Vec::new();
+    let mut offline = Vec::new();
     for _ in 0..20 {
-        silent.push(TcpStream::connect(server.devices()).await.unwrap());
+        offline.push(TcpStream::connect(server.devices()).await.unwrap());
     }
     assert_eq!(press.get(MANIFEST).await.status(), 200);
-    // And the silent ones are shown out.
-    for mut stream in silent {
+    // And the stalled connections are closed.
+    for mut stream in offline {
         let read = tokio::time::timeout(Duration::from_secs(10), stream.read(&mut [0; 1])).await.unwrap();
         assert!(matches!(read, Ok(0) | Err(_)), "{read:?}");
     }
 }
 
 #[tokio::test]
-async fn tls_before_1_3_is_not_spoken() {
+async fn rejects_tls_before_1_3() {
     // TLS-01
     let server = TestServer::start().await;
     for (address, what) in [(server.devices(), "devices"), (server.running.addresses.trust.unwrap(), "trust")] {

@@ -1,4 +1,4 @@
-//! How the server is: health, readiness, metrics.
+//! Health, readiness, metrics.
 
 use crate::support::client::plain;
 use crate::support::{TestServer, client_id, eventually};
@@ -35,7 +35,7 @@ async fn health_readiness_and_metrics_need_no_token() {
 async fn a_stopping_server_is_not_ready() {
     let server = TestServer::start().await;
     let client = plain();
-    // A connection made before: no new ones are accepted from here on.
+    // An existing connection: no new ones are accepted from here on.
     assert_eq!(client.get(server.operators_url("/readyz")).send().await.unwrap().status(), 200);
     server.state().stopping.cancel();
     let late = client.get(server.operators_url("/readyz")).send().await;
@@ -45,8 +45,8 @@ async fn a_stopping_server_is_not_ready() {
 }
 
 #[tokio::test]
-async fn what_was_written_soon_stands_in_the_database_file_itself() {
-    // Nobody who commits has to move the log, so something else must: a copy without the log has everything soon.
+async fn checkpoints_writes_into_the_database_file() {
+    // Commits do not checkpoint the log, so a background loop must: a copy without the log soon has everything.
     let server = TestServer::start().await;
     server.accepted("line-1").await;
     let file = server.state().config.data_dir.join("margrave.db");
@@ -55,7 +55,7 @@ async fn what_was_written_soon_stands_in_the_database_file_itself() {
         let copy = folder.path().join("copy.db");
         std::fs::copy(&file, &copy).unwrap();
         let url = format!("sqlite://{}", copy.display());
-        // A copy made while the file is written may be torn.
+        // A copy made during a write may be torn.
         let store = Store::open(&StoreOptions { url, readers: 1 }).await.ok()?;
         let found = store.client_get(&client_id("line-1")).await.ok()?;
         store.close().await;

@@ -1,14 +1,14 @@
-//! The server as its clients see it: real sockets, real TLS, a database of its own per test, port 0.
+//! The server as its clients see it: real sockets, real TLS, one database per test, port 0.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test by panicking")]
 
 mod support;
 
 mod capabilities;
 mod config;
-mod enrolment;
+mod enrollment;
 mod handshake;
 mod health;
-mod holds;
+mod long_polls;
 mod manifest;
 mod polls;
 mod problems;

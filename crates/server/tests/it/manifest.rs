@@ -65,7 +65,7 @@ async fn only_foreign_media_types_are_not_acceptable() {
         assert_eq!(response.status(), 200, "{accept}");
         assert_eq!(response.headers()["content-type"], MANIFEST_TYPE, "{accept}");
     }
-    // Without the header at all, which the client above always sends.
+    // Without the header, which the client above always sends.
     let bare = Held::open(&server, "press").await.ask("").await;
     assert!(
         bare.starts_with("http/1.1 200 ") && bare.contains(&format!("content-type: {MANIFEST_TYPE}\r\n")),
@@ -118,7 +118,7 @@ async fn a_deployment_reaches_its_client_as_manifest_yaml_and_bundle() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_produced_is_not_found() {
+async fn returns_404_for_unknown_artifacts() {
     // DS-17, PRB-02
     let server = TestServer::start().await;
     let press = server.accepted("press").await;
@@ -139,7 +139,7 @@ async fn what_cannot_be_produced_is_not_found() {
 }
 
 #[tokio::test]
-async fn nobody_sees_what_belongs_to_another_client() {
+async fn hides_artifacts_of_other_clients() {
     // GEN-09, GEN-10, invariant 7
     let server = TestServer::start().await;
     let (press, lathe) = (server.accepted("press").await, server.accepted("lathe").await);
@@ -158,7 +158,7 @@ async fn nobody_sees_what_belongs_to_another_client() {
 }
 
 #[tokio::test]
-async fn a_forwarded_certificate_changes_nothing_about_who_asks() {
+async fn ignores_forwarded_certificates() {
     // TLS-04, GEN-09
     let server = TestServer::start().await;
     server.accepted("press").await;
@@ -224,7 +224,7 @@ async fn an_unchanged_poll_does_not_wait_for_a_writer() {
     assert_eq!(response.status(), 304);
     sqlx::query("ROLLBACK").execute(&mut writer).await.unwrap();
     let seen = server.state().heads.last_seen(&client_id("press"));
-    assert_eq!(seen, Some(server.clock.now()), "the poll was noticed in memory");
+    assert_eq!(seen, Some(server.clock.now()), "the poll was recorded in memory");
 }
 
 #[tokio::test]
@@ -241,7 +241,7 @@ async fn head_answers_like_get_without_a_body() {
 }
 
 #[tokio::test]
-async fn the_api_can_stand_under_a_path_prefix() {
+async fn serves_the_api_under_a_path_prefix() {
     // W-01, W-03
     let prefix = "/v1alpha2/margo";
     let server = TestServer::start_with(|config| config.listeners.devices.path_prefix = prefix.to_owned()).await;
@@ -249,7 +249,7 @@ async fn the_api_can_stand_under_a_path_prefix() {
     server.deploy("press").await;
     assert_eq!(press.get(MANIFEST).await.status(), 200);
     let (_, manifest) = server.manifest("press").await;
-    assert!(manifest.deployments[0].url.starts_with("/api/v1/"), "manifest URLs never hold the prefix");
+    assert!(manifest.deployments[0].url.starts_with("/api/v1/"), "manifest URLs never contain the prefix");
     assert_eq!(press.get(&manifest.deployments[0].url).await.status(), 200);
     let bare = press.at(&format!("https://{}", server.devices()));
     refused(bare.get(MANIFEST).await, 404, None).await;

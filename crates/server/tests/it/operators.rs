@@ -1,11 +1,11 @@
-//! The operator side, through the typed client and, where that would hide something, bare HTTP.
+//! The operator API, through the typed client and, where that would hide something, plain HTTP.
 
 mod access;
 mod batches;
 mod catalog;
-mod called_off;
-mod changes;
-mod chosen;
+mod withdrawn;
+mod rollouts;
+mod selected_devices;
 mod clients;
 mod copies;
 mod deployments;
@@ -13,37 +13,37 @@ mod devices;
 mod diffs;
 mod explains;
 mod events;
-mod fit;
+mod compatibility;
 mod gateways;
 mod idempotency;
-mod kept;
+mod wizard_input;
 mod packages;
 mod pages;
-mod places;
+mod lists;
 mod parity;
 mod passwords;
 mod policies;
 mod problems;
-mod looking;
+mod previews;
 mod registries;
 mod reports;
 mod sealed;
 mod sensitive;
-mod served;
-mod several;
-mod upkeep;
-mod waiting;
+mod component_checks;
+mod bulk;
+mod management;
+mod pending_clients;
 mod wizard;
 mod simulated;
 
 use crate::support::client::Device;
 use crate::support::{TestServer, eventually};
-use margrave_api::changes::{Change, ChangeKind, CreateChange, Scope};
 use margrave_api::client::{ApiClient, ClientError, ClientOptions, DeploymentQuery, PageQuery};
 use margrave_api::deployments::Deployment;
 use margrave_api::devices::DeviceRef;
-use margrave_api::policies::PolicyWish;
+use margrave_api::policies::PolicyPatch;
 use margrave_api::problem::ApiProblem;
+use margrave_api::rollouts::{CreateRollout, Rollout, RolloutKind, Scope};
 use serde_json::{Value, json};
 
 /// The API with the admin's token.
@@ -60,14 +60,14 @@ fn problem<T: std::fmt::Debug>(result: Result<T, ClientError>) -> ApiProblem {
     }
 }
 
-/// The code, and the fields it names.
+/// The code and the fields of an error.
 #[track_caller]
 fn refused<T: std::fmt::Debug>(result: Result<T, ClientError>) -> (String, Vec<String>) {
     let problem = problem(result);
     (problem.code, problem.errors.into_iter().map(|error| error.field).collect())
 }
 
-/// What a device can be.
+/// Properties of a test device.
 #[derive(Clone)]
 struct Kind {
     architecture: &'static str,
@@ -109,7 +109,7 @@ impl Kind {
     }
 }
 
-/// An accepted client whose one device has its name.
+/// An accepted client with one device of the same name.
 async fn press(server: &TestServer, name: &str, kind: &Kind) -> Device {
     let client = server.accepted(name).await;
     kind.report(&client, name).await;
@@ -128,24 +128,24 @@ fn selected(selector: &str) -> Scope {
     Scope { selector: Some(selector.to_owned()), ..Scope::default() }
 }
 
-/// Asks for the sample application; answers its one question without a default.
-fn create(version: &str, scope: Scope) -> CreateChange {
-    CreateChange {
-        kind: ChangeKind::Create,
+/// Requests the sample application with a value for its one parameter without a default.
+fn create(version: &str, scope: Scope) -> CreateRollout {
+    CreateRollout {
+        kind: RolloutKind::Create,
         application: packages::ID.to_owned(),
         version: Some(version.to_owned()),
         profile: None,
         scope,
-        answers: indexmap::IndexMap::from([("password".to_owned(), json!("s3cret-value"))]),
-        policy: PolicyWish::default(),
-        skip_unfit: false,
-        reason: Some("a test".to_owned()),
+        values: indexmap::IndexMap::from([("password".to_owned(), json!("s3cret-value"))]),
+        policy: PolicyPatch::default(),
+        skip_incompatible: false,
+        comment: Some("a test".to_owned()),
     }
 }
 
-async fn finished(api: &ApiClient, change: &Change) -> Change {
-    eventually("the change is published", async || {
-        let now = api.change(&change.id).await.unwrap();
+async fn finished(api: &ApiClient, rollout: &Rollout) -> Rollout {
+    eventually("the rollout is published", async || {
+        let now = api.rollout(&rollout.id).await.unwrap();
         now.finished.then_some(now)
     })
     .await
@@ -155,12 +155,12 @@ async fn all_deployments(api: &ApiClient) -> Vec<Deployment> {
     api.deployments(&DeploymentQuery::default(), &PageQuery::default()).await.unwrap().items
 }
 
-/// Puts the sample application on one device and waits for it to be published.
+/// Deploys the sample application to one device and waits for it to be published.
 async fn deployed(server: &TestServer, name: &str) -> Deployment {
     let api = api(server);
     packages::upload(&api, "1.0.0").await;
-    let change = api.create_deployments(&create("1.0.0", on(&[name]))).await.unwrap();
-    finished(&api, &change).await;
+    let rollout = api.create_deployments(&create("1.0.0", on(&[name]))).await.unwrap();
+    finished(&api, &rollout).await;
     let query = DeploymentQuery { client: Some(name.to_owned()), ..DeploymentQuery::default() };
     api.deployments(&query, &PageQuery::default()).await.unwrap().items.remove(0)
 }

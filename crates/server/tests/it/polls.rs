@@ -1,4 +1,4 @@
-//! The short way of an unchanged poll: told apart by nothing but its speed.
+//! The fast path of an unchanged poll: it differs from the routes in speed only.
 
 use crate::support::client::plain;
 use crate::support::held::Held;
@@ -8,21 +8,21 @@ use http::Request;
 use margo::spiffe::ClientIdentity;
 use margrave_core::model::ClientState;
 use margrave_core::time::Clock as _;
-use margrave_server::devices::Front;
+use margrave_server::devices::FastPath;
 use margrave_server::net::Peer;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 const MANIFEST: &str = "/api/v1/deployments";
 const MANIFEST_TYPE: &str = "application/vnd.margo.manifest.v1+json";
-/// Whoever names a request goes by the routes. As long as the ids made here, so that lengths agree.
+/// A request with an id goes to the routes. As long as generated ids, so that lengths agree.
 const BY_THE_ROUTES: &str = "x-request-id: 00000000-0000-4000-8000-00000000feed\r\n";
 
-/// A request but for what every one has.
+/// A request without the parts common to all.
 struct Variant {
     line: String,
     headers: Vec<(&'static str, String)>,
-    /// Whether it is expected to go the short way.
+    /// Whether it should use the fast path.
     short: bool,
 }
 
@@ -96,7 +96,7 @@ fn peer(server: &TestServer, client: &str) -> Peer {
     Peer(ClientIdentity { wfm: server.state().identity.wfm().clone(), client_id: client_id(client) })
 }
 
-/// The head of an answer without what differs from one to the next, and its request id.
+/// The head of a response without the parts that differ each time, and its request id.
 fn told(head: &str) -> (Vec<&str>, &str) {
     let (mut lines, mut id) = (Vec::new(), "");
     for line in head.lines().filter(|line| !line.starts_with("date: ")) {
@@ -117,14 +117,14 @@ async fn metric(server: &TestServer, name: &str) -> f64 {
 }
 
 #[tokio::test]
-async fn the_short_way_answers_as_the_routes_do() {
+async fn the_fast_path_answers_like_the_routes() {
     let server = TestServer::start().await;
     for (client, state) in
-        [("press", ClientState::Accepted), ("lathe", ClientState::Retired), ("robot", ClientState::Pending)]
+        [("press", ClientState::Accepted), ("lathe", ClientState::Decommissioned), ("robot", ClientState::Pending)]
     {
         server.create(client, state).await;
         let etag = server.state().heads.get(&client_id(client)).unwrap().digest.etag();
-        let front = Front::new(server.state());
+        let front = FastPath::new(server.state());
         for variant in variants(&etag) {
             let short = front.unchanged(&variant.request(), Some(&peer(&server, client)), &OnceLock::new()).is_some();
             let text = variant.text("");
@@ -139,9 +139,9 @@ async fn the_short_way_answers_as_the_routes_do() {
 }
 
 #[tokio::test]
-async fn a_stranger_goes_by_the_routes() {
+async fn an_unknown_client_is_answered_by_the_routes() {
     let server = TestServer::start().await;
-    let front = Front::new(server.state());
+    let front = FastPath::new(server.state());
     let usual = poll(&[("if-none-match", "\"sha256:00\"")], true);
     assert!(front.unchanged(&usual.request(), Some(&peer(&server, "nobody")), &OnceLock::new()).is_none());
     assert!(front.unchanged(&usual.request(), None, &OnceLock::new()).is_none());
@@ -163,7 +163,7 @@ async fn one_connection_sees_every_change_between_two_polls() {
         assert!(ids.insert(told(&answer).1.to_owned()), "every request has an id of its own");
         assert_eq!(server.state().heads.last_seen(&client_id("press")), Some(server.clock.now()));
     }
-    server.set_state("press", ClientState::Retired).await;
+    server.set_state("press", ClientState::Decommissioned).await;
     assert!(line.ask(&first).await.starts_with("http/1.1 403 "));
     server.set_state("press", ClientState::Accepted).await;
     assert!(line.ask(&first).await.starts_with("http/1.1 304 "));
@@ -173,7 +173,7 @@ async fn one_connection_sees_every_change_between_two_polls() {
 }
 
 #[tokio::test]
-async fn both_ways_are_counted_alike() {
+async fn counts_fast_path_and_routes_alike() {
     let server = TestServer::start().await;
     server.create("press", ClientState::Accepted).await;
     let etag = server.state().heads.get(&client_id("press")).unwrap().digest.etag();

@@ -9,12 +9,12 @@ use margrave_core::model::ClientState;
 use uuid::Uuid;
 
 #[tokio::test]
-async fn who_is_not_accepted_gets_403_on_every_endpoint() {
+async fn unaccepted_clients_get_403_on_every_endpoint() {
     // GEN-14, WID-05, DS-16, DS-21, ST-09, CAP-03, W-26
     let server = TestServer::start().await;
     server.create("waiting", ClientState::Pending).await;
     server.create("gone", ClientState::Accepted).await;
-    server.set_state("gone", ClientState::Retired).await;
+    server.set_state("gone", ClientState::Decommissioned).await;
     let (id, digest) = (DeploymentId(Uuid::new_v4()), Digest::of(b"x"));
     let mut details = Vec::new();
     for client in ["waiting", "gone", "unknown"] {
@@ -33,7 +33,7 @@ async fn who_is_not_accepted_gets_403_on_every_endpoint() {
         }
     }
     details.dedup();
-    assert_eq!(details.len(), 1, "a stranger does not learn who is known: {details:?}");
+    assert_eq!(details.len(), 1, "an unknown client learns nothing about others: {details:?}");
 }
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn unknown_addresses_and_methods_get_problems() {
 }
 
 #[tokio::test]
-async fn a_sane_request_id_comes_back_and_an_odd_one_is_replaced() {
+async fn keeps_a_valid_request_id_and_replaces_an_invalid_one() {
     let server = TestServer::start().await;
     let press = server.accepted("press").await;
     let ask = async |id: &str| {

@@ -13,21 +13,21 @@ use std::time::Duration;
 const MANIFEST: &str = "/api/v1/deployments";
 
 #[tokio::test]
-async fn policy_counts_for_every_request_on_an_open_connection() {
+async fn policy_applies_to_every_request_on_an_open_connection() {
     // WID-05, W-27
     let server = TestServer::start().await;
     server.create("press", ClientState::Accepted).await;
     let mut held = Held::open(&server, "press").await;
     assert_eq!(held.poll().await, "304");
-    server.set_state("press", ClientState::Retired).await;
-    assert_eq!(held.poll().await, "403", "the connection is open, the client is not accepted any more");
+    server.set_state("press", ClientState::Decommissioned).await;
+    assert_eq!(held.poll().await, "403", "the connection is open, the client is no longer accepted");
     refused(server.device("press").get(MANIFEST).await, 403, Some("not-authorized")).await;
     server.set_state("press", ClientState::Accepted).await;
     assert_eq!(held.poll().await, "304");
 }
 
 #[tokio::test]
-async fn new_anchors_close_old_connections_and_shut_out_old_certificates() {
+async fn new_anchors_close_connections_and_reject_old_certificates() {
     // TLS-03, LC-02, TB-04, TB-05
     let data = tempfile::tempdir().unwrap();
     let clock = TestClock::new();
@@ -47,16 +47,16 @@ async fn new_anchors_close_old_connections_and_shut_out_old_certificates() {
     };
     let first = sequence(&server);
 
-    // First both anchors (LC-03): nobody is shut out.
+    // First both anchors (LC-03): no client is rejected.
     std::fs::write(&anchors, format!("{}{}", old.pem, new.pem)).unwrap();
     eventually("both anchors are in use", async || (sequence(&server) == first + 1).then_some(())).await;
     held.closed().await;
     assert_eq!(before.get(MANIFEST).await.status(), 200);
 
-    // Then the new one alone.
+    // Then only the new one.
     std::fs::write(&issuer, format!("{}{}", new.key_pem, new.pem)).unwrap();
     std::fs::write(&anchors, &new.pem).unwrap();
-    eventually("the old anchor is out of use", async || (sequence(&server) >= first + 2).then_some(())).await;
+    eventually("the old anchor is no longer in use", async || (sequence(&server) >= first + 2).then_some(())).await;
     eventually("old certificates are refused", async || before.try_get(MANIFEST).await.err().map(|_| ())).await;
     assert_eq!(server.device("press").get(MANIFEST).await.status(), 200);
     assert_eq!(TrustBundle::read(&server.state().identity.bundle_json()).unwrap().document.anchors.len(), 1);
@@ -83,7 +83,7 @@ async fn broken_files_leave_the_old_certificates_in_use() {
 }
 
 #[tokio::test]
-async fn a_connection_has_a_greatest_age() {
+async fn closes_a_connection_at_its_maximum_age() {
     // TLS-03
     let server =
         TestServer::start_with(|config| config.limits.connection_age_max = Span(Duration::from_millis(300))).await;
@@ -124,7 +124,7 @@ async fn the_servers_own_certificates_are_renewed_in_time() {
     held.closed().await;
     assert_eq!(server.device("press").get(MANIFEST).await.status(), 200);
 
-    // The HTTPS certificate keeps its key, so that pins stay good.
+    // The HTTPS certificate keeps its key, so that pins stay valid.
     let https_before = identity.material().https.certified.cert.clone();
     server.clock.advance(Duration::from_hours(1440));
     assert!(identity.refresh().unwrap());
@@ -137,7 +137,7 @@ async fn the_servers_own_certificates_are_renewed_in_time() {
 }
 
 #[tokio::test]
-async fn an_https_certificate_of_the_operator_is_taken_up_when_it_is_replaced() {
+async fn reloads_a_replaced_https_certificate() {
     let data = tempfile::tempdir().unwrap();
     let clock = TestClock::new();
     let [certificate, key] = ["https.pem", "https.key"].map(|name| data.path().join(name));
@@ -155,7 +155,7 @@ async fn an_https_certificate_of_the_operator_is_taken_up_when_it_is_replaced() 
     settings.https.certificate_file = Some(certificate.clone());
     settings.https.key_file = Some(key.clone());
     let server = TestServer::start_in(data, clock.clone(), settings).await.unwrap();
-    assert_eq!(server.state().identity.https_ca_pem(), "", "not ours to hand out");
+    assert_eq!(server.state().identity.https_ca_pem(), "", "not our CA");
     let pin = server.state().identity.pin();
     issue();
     eventually("the new key is in use", async || (server.state().identity.pin() != pin).then_some(())).await;
@@ -171,6 +171,6 @@ async fn a_whole_namespace_is_accepted_only_by_explicit_choice() {
     let press: Device = open.device("press");
     let (one, two) = tokio::join!(press.get(MANIFEST), press.get(MANIFEST));
     assert_eq!((one.status().as_u16(), two.status().as_u16()), (200, 200));
-    open.set_state("press", ClientState::Retired).await;
+    open.set_state("press", ClientState::Decommissioned).await;
     refused(press.get(MANIFEST).await, 403, Some("not-authorized")).await;
 }

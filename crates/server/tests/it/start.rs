@@ -1,4 +1,4 @@
-//! First start, later starts, starts that cannot work.
+//! First start, later starts, failing starts.
 
 use crate::support::client::{https, plain};
 use crate::support::{TestClock, TestServer, config, eventually};
@@ -7,6 +7,7 @@ use margrave_server::config::Config;
 use margrave_server::run::{self, ADDRESSES_FILE, ADMIN_PASSWORD_FILE, ADMIN_TOKEN_FILE, StartError};
 use margrave_server::secrets;
 use serde_json::Value;
+use sqlx::{Connection as _, Executor as _};
 use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -27,7 +28,7 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[tokio::test]
-async fn a_first_start_makes_a_trust_domain_and_an_admin_token_for_their_owner_only() {
+async fn a_first_start_creates_a_private_trust_domain_and_admin_token() {
     let server = TestServer::start().await;
     let (data, trust) = (&server.state().config.data_dir, server.state().config.trust_dir());
     assert_eq!(files(&trust).keys().cloned().collect::<Vec<_>>(), {
@@ -43,7 +44,7 @@ async fn a_first_start_makes_a_trust_domain_and_an_admin_token_for_their_owner_o
     let hash = secrets::hash(&server.admin_token());
     let token = server.state().store.token_find(&hash, server.clock.now()).await.unwrap().unwrap();
     assert_eq!(token.name, "admin");
-    // The embedded authority is one: it signs, and nothing may stand between it and a leaf.
+    // The embedded authority is a root: it signs, and there are no intermediates.
     let material = server.state().identity.material();
     let (_, anchor) = x509_parser::parse_x509_certificate(&material.anchors[0]).unwrap();
     let constraints = anchor.basic_constraints().unwrap().unwrap().value;
@@ -52,7 +53,7 @@ async fn a_first_start_makes_a_trust_domain_and_an_admin_token_for_their_owner_o
 }
 
 #[tokio::test]
-async fn a_second_start_finds_everything_as_it_was() {
+async fn a_second_start_keeps_all_files() {
     let server = TestServer::start().await;
     let trust = server.state().config.trust_dir();
     let (before, token) = (files(&trust), server.admin_token());
@@ -63,8 +64,8 @@ async fn a_second_start_finds_everything_as_it_was() {
 }
 
 #[tokio::test]
-async fn a_first_start_killed_at_any_point_is_finished_by_the_next() {
-    // Invariant 5. A killed start leaves the first few files, and perhaps one it was writing.
+async fn the_next_start_completes_an_interrupted_first_start() {
+    // Invariant 5. An interrupted start leaves the first few files, and perhaps a partial one.
     let done = TestServer::start().await;
     let complete = files(&done.state().config.trust_dir());
     for count in 0..=TRUST_FILES.len() {
@@ -90,7 +91,7 @@ async fn a_first_start_killed_at_any_point_is_finished_by_the_next() {
 }
 
 #[tokio::test]
-async fn a_token_file_without_a_token_is_taken_up() {
+async fn uses_an_existing_token_file_without_a_recorded_token() {
     // Killed between writing the file and recording the token.
     let data = tempfile::tempdir().unwrap();
     let settings = config(&data);
@@ -109,7 +110,7 @@ async fn a_token_file_without_a_token_is_taken_up() {
 }
 
 #[tokio::test]
-async fn a_first_password_is_made_once_and_its_file_is_private() {
+async fn creates_the_initial_password_once_in_a_private_file() {
     let server = TestServer::start().await;
     let path = server.state().config.data_dir.join(ADMIN_PASSWORD_FILE);
     assert_eq!(mode(&path), 0o600);
@@ -119,7 +120,7 @@ async fn a_first_password_is_made_once_and_its_file_is_private() {
     assert_eq!(server.admin_password(), password);
     assert_eq!(server.state().store.operators().await.unwrap(), known);
 
-    // Killed between writing the file and recording the operator: the file is taken up.
+    // Killed between writing the file and recording the operator: the file is used.
     let data = tempfile::tempdir().unwrap();
     let settings = config(&data);
     std::fs::create_dir_all(&settings.data_dir).unwrap();
@@ -140,7 +141,7 @@ async fn a_forgotten_password_is_set_while_the_server_is_stopped() {
     assert!(matches!(set("short", "admin").await, Err(StartError::Password(_))));
     assert!(matches!(set("three small words", "nobody").await, Err(StartError::Password(_))));
     assert_eq!(set("three small words", "Admin").await.unwrap(), 0);
-    assert!(!settings.data_dir.join(ADMIN_PASSWORD_FILE).exists(), "the first one is of no use any more");
+    assert!(!settings.data_dir.join(ADMIN_PASSWORD_FILE).exists(), "the initial password is no longer valid");
     let server = TestServer::start_in(data, clock, settings).await.unwrap();
     assert_eq!(server.state().store.operators().await.unwrap().len(), 1);
     let found = server.state().store.operator_find("admin").await.unwrap().unwrap();
@@ -149,7 +150,7 @@ async fn a_forgotten_password_is_set_while_the_server_is_stopped() {
 }
 
 #[tokio::test]
-async fn the_addresses_really_bound_are_written_down() {
+async fn writes_the_bound_addresses_to_a_file() {
     let server = TestServer::start().await;
     let path = server.state().config.data_dir.join(ADDRESSES_FILE);
     let written: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
@@ -186,7 +187,7 @@ async fn fails(settings: Config) -> StartError {
 }
 
 #[tokio::test]
-async fn a_port_in_use_is_told_with_the_next_step() {
+async fn reports_a_port_in_use_with_the_next_step() {
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let data = tempfile::tempdir().unwrap();
     let mut settings = config(&data);
@@ -197,13 +198,13 @@ async fn a_port_in_use_is_told_with_the_next_step() {
 }
 
 #[tokio::test]
-async fn a_data_folder_that_cannot_be_used_is_told_with_the_next_step() {
+async fn reports_an_unusable_data_folder_with_the_next_step() {
     let data = tempfile::tempdir().unwrap();
     let mut settings = config(&data);
     settings.data_dir = data.path().join("file/inside");
     std::fs::write(data.path().join("file"), "").unwrap();
     let error = fails(settings).await;
-    assert!(error.to_string().contains("choose another with --data"), "{error}");
+    assert!(error.to_string().contains("use another one with --data"), "{error}");
     assert!(error.source().is_some());
 }
 
@@ -215,7 +216,7 @@ async fn two_servers_do_not_share_a_data_folder() {
 }
 
 #[tokio::test]
-async fn settings_that_cannot_work_stop_the_start() {
+async fn invalid_settings_prevent_the_start() {
     let data = tempfile::tempdir().unwrap();
     let mut settings = config(&data);
     settings.listeners.operators.address = ([0, 0, 0, 0], 0).into();
@@ -225,7 +226,35 @@ async fn settings_that_cannot_work_stop_the_start() {
 }
 
 #[tokio::test]
-async fn a_stop_lets_requests_under_way_finish_and_then_refuses_connections() {
+async fn refuses_a_database_of_another_format_and_changes_nothing() {
+    sqlx::any::install_default_drivers();
+    let format_2 = "CREATE TABLE format (id BIGINT PRIMARY KEY, version BIGINT NOT NULL);
+                    INSERT INTO format (id, version) VALUES (1, 2)";
+    let without = "CREATE TABLE _sqlx_migrations (version BIGINT PRIMARY KEY);
+                   INSERT INTO _sqlx_migrations (version) VALUES (1)";
+    for (database, found) in [(format_2, "has format 2"), (without, "has no format version")] {
+        let data = tempfile::tempdir().unwrap();
+        let settings = config(&data);
+        let folder = settings.data_dir.clone();
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("lock"), "").unwrap();
+        let url = format!("sqlite://{}?mode=rwc", folder.join("margrave.db").display());
+        let mut connection = sqlx::AnyConnection::connect(&url).await.unwrap();
+        connection.execute(database).await.unwrap();
+        connection.close().await.unwrap();
+        let before = files(&folder);
+        let error = fails(settings).await;
+        assert!(matches!(error, StartError::Store(_)), "{error}");
+        let message = error.source().unwrap().to_string();
+        for part in [found, "this server uses format 1", "Nothing was changed", "Move the data folder away"] {
+            assert!(message.contains(part), "`{part}` in {message}");
+        }
+        assert_eq!(files(&folder), before);
+    }
+}
+
+#[tokio::test]
+async fn a_stop_drains_requests_and_then_refuses_connections() {
     let server = TestServer::start().await;
     let press = server.accepted("press").await;
     let id = server.deploy("press").await;

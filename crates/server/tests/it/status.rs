@@ -18,7 +18,7 @@ async fn post(device: &Device, id: DeploymentId, body: &Value) -> reqwest::Respo
 }
 
 #[tokio::test]
-async fn every_report_updates_the_record_made_with_the_assignment() {
+async fn every_report_updates_the_status_record() {
     // ST-09, W-10
     let server = TestServer::start().await;
     let press = server.accepted("press").await;
@@ -33,7 +33,7 @@ async fn every_report_updates_the_record_made_with_the_assignment() {
 }
 
 #[tokio::test]
-async fn a_deployment_never_assigned_to_the_caller_is_not_found() {
+async fn returns_404_for_a_deployment_of_another_client() {
     // W-11, GEN-09
     let server = TestServer::start().await;
     let (press, lathe) = (server.accepted("press").await, server.accepted("lathe").await);
@@ -41,13 +41,13 @@ async fn a_deployment_never_assigned_to_the_caller_is_not_found() {
     let stranger = DeploymentId(Uuid::new_v4());
     refused(post(&press, stranger, &status(stranger, 2, "installed")).await, 404, Some("deployment-not-found")).await;
     refused(post(&lathe, id, &status(id, 2, "failed")).await, 404, Some("deployment-not-found")).await;
-    assert!(reported(&server, id).await.is_none(), "nobody else's report counts");
+    assert!(reported(&server, id).await.is_none(), "reports of other clients do not count");
     let odd = press.post("/api/v1/deployments/seven/status", status(id, 2, "installed").to_string()).await;
     refused(odd, 404, Some("deployment-not-found")).await;
 }
 
 #[tokio::test]
-async fn a_removed_deployment_still_takes_reports() {
+async fn accepts_reports_for_a_removed_deployment() {
     // ST-12
     let server = TestServer::start().await;
     let press = server.accepted("press").await;
@@ -60,7 +60,7 @@ async fn a_removed_deployment_still_takes_reports() {
 }
 
 #[tokio::test]
-async fn loose_forms_from_the_field_are_accepted() {
+async fn accepts_lenient_forms_from_the_field() {
     // W-12, W-14
     let server = TestServer::start().await;
     let press = server.accepted("press").await;
@@ -77,7 +77,7 @@ async fn loose_forms_from_the_field_are_accepted() {
 }
 
 #[tokio::test]
-async fn malformed_and_wrong_reports_are_told_apart() {
+async fn distinguishes_malformed_and_invalid_reports() {
     // ST-09, W-13, PRB-02, invariant 2
     let server = TestServer::start().await;
     let press = server.accepted("press").await;
@@ -100,12 +100,12 @@ async fn malformed_and_wrong_reports_are_told_apart() {
     assert_eq!(wrong(over).await, "adoptedManifestVersion");
     let far_over = |body: &mut Value| body["adoptedManifestVersion"] = json!("340282366920938463463374607431768211456");
     assert_eq!(wrong(far_over).await, "adoptedManifestVersion");
-    assert!(reported(&server, id).await.is_none(), "nothing of it was kept");
+    assert!(reported(&server, id).await.is_none(), "nothing was stored");
 }
 
 #[tokio::test]
-async fn reports_that_come_at_once_share_transactions_and_none_is_lost() {
-    // Invariant 5: what was answered with 200 is in the store.
+async fn concurrent_reports_share_transactions_without_loss() {
+    // Invariant 5: a report answered with 200 is in the store.
     let server = TestServer::start().await;
     let press = server.accepted("press").await;
     let id = server.deploy("press").await;
@@ -125,8 +125,8 @@ async fn reports_that_come_at_once_share_transactions_and_none_is_lost() {
 }
 
 #[tokio::test]
-async fn a_client_ahead_of_a_restored_server_is_told_a_version_above_its_own() {
-    // Invariant 2: the backup knows version 2, the client has adopted 50 since.
+async fn publishes_above_the_version_of_a_client_that_is_ahead() {
+    // Invariant 2: the backup contains version 2, the client has adopted 50 since.
     let server = TestServer::start().await;
     let press = server.accepted("press").await;
     let id = server.deploy("press").await;
@@ -135,7 +135,7 @@ async fn a_client_ahead_of_a_restored_server_is_told_a_version_above_its_own() {
     assert!(head.version > 50, "{head:?}");
     assert_eq!(server.manifest("press").await.0, head.version);
     let view = server.state().store.deployment_get(id).await.unwrap().unwrap();
-    assert!(view.deployment.target_version > view.reported.unwrap().adopted_version, "not taken for converged");
+    assert!(view.deployment.target_version > view.reported.unwrap().adopted_version, "not treated as converged");
     assert_eq!(post(&press, id, &status(id, head.version, "installed")).await.status(), 200);
-    assert_eq!(server.manifest("press").await.0, head.version, "and once only");
+    assert_eq!(server.manifest("press").await.0, head.version, "only once");
 }

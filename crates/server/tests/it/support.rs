@@ -1,4 +1,4 @@
-//! A server for one test, and clients to talk to it with.
+//! A server for one test, and clients for it.
 
 pub(crate) mod client;
 pub(crate) mod fleet;
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Conditions are waited for at most this long; reaching it is a failure.
+/// Longest wait for a condition; reaching it is a failure.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A clock that moves only when a test moves it.
@@ -49,7 +49,7 @@ pub(crate) struct TestServer {
     pub(crate) data: TempDir,
 }
 
-/// Settings for a test: loopback, free ports, text that nobody reads.
+/// Settings for a test: loopback, free ports, text logs.
 pub(crate) fn config(data: &TempDir) -> Config {
     let mut config = Config::default();
     let free: SocketAddr = ([127, 0, 0, 1], 0).into();
@@ -57,8 +57,8 @@ pub(crate) fn config(data: &TempDir) -> Config {
     config.listeners.devices.address = free;
     config.listeners.trust.address = free;
     config.listeners.operators.address = free;
-    // Where it is not what a test is about, nobody is asked for what samples name.
-    config.catalog.ask_registries = false;
+    // Unless a test is about it, registries of the samples are not checked.
+    config.catalog.check_registries = false;
     config.limits.drain_timeout = Span(Duration::from_secs(2));
     config
 }
@@ -81,14 +81,14 @@ impl TestServer {
         Ok(Self { running, clock, data })
     }
 
-    /// Stops the server and starts another on the same folder.
+    /// Stops the server and starts another one on the same folder.
     pub(crate) async fn restart(self) -> Self {
         let config = Config::clone(&self.running.state.config);
         let (data, clock) = self.stop().await;
         Self::start_in(data, clock, config).await.unwrap()
     }
 
-    /// Stops the server; what it has written stays for as long as the folder is held.
+    /// Stops the server; its data stays as long as the folder is held.
     pub(crate) async fn stop(self) -> (TempDir, Arc<TestClock>) {
         let Self { running, clock, data } = self;
         running.shutdown().await;
@@ -111,13 +111,13 @@ impl TestServer {
         format!("http://{}{path}", self.running.addresses.operators.unwrap())
     }
 
-    /// The admin token of the first start.
+    /// The initial admin token.
     pub(crate) fn admin_token(&self) -> String {
         let path = self.state().config.data_dir.join(run::ADMIN_TOKEN_FILE);
         std::fs::read_to_string(path).unwrap().trim().to_owned()
     }
 
-    /// The password of the first start.
+    /// The initial password.
     pub(crate) fn admin_password(&self) -> String {
         let path = self.state().config.data_dir.join(run::ADMIN_PASSWORD_FILE);
         std::fs::read_to_string(path).unwrap().trim().to_owned()
@@ -141,7 +141,7 @@ impl TestServer {
         self.state().heads.put(head);
     }
 
-    /// Somebody with an SVID of this server, accepted or not.
+    /// A client with an SVID of this server, accepted or not.
     pub(crate) fn device(&self, id: &str) -> Device {
         let key = pki::key();
         let issued = self.state().identity.issue(&client_id(id), &pki::csr(&key), None).unwrap();
@@ -154,7 +154,7 @@ pub(crate) fn client_id(text: &str) -> ClientId {
 }
 
 pub(crate) fn actor() -> Actor {
-    Actor { name: "token:test".to_owned(), reason: Some("a test".to_owned()), request_id: None }
+    Actor { name: "token:test".to_owned(), comment: Some("a test".to_owned()), request_id: None }
 }
 
 /// Waits until a condition holds.
@@ -164,7 +164,7 @@ pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut
         if let Some(found) = probe().await {
             return found;
         }
-        assert!(tokio::time::Instant::now() < deadline, "waited in vain until {what}");
+        assert!(tokio::time::Instant::now() < deadline, "timed out waiting until {what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }

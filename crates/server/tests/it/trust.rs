@@ -6,7 +6,7 @@ use margo::trust_bundle::{Discovery, TrustBundle};
 use serde_json::Value;
 
 #[tokio::test]
-async fn discovery_names_the_trust_domain_and_its_bundle() {
+async fn discovery_returns_the_trust_domain_and_its_bundle() {
     // TB-01, TB-02
     let server = TestServer::start().await;
     let client = https(&server);
@@ -25,7 +25,7 @@ async fn discovery_names_the_trust_domain_and_its_bundle() {
 }
 
 #[tokio::test]
-async fn the_bundle_holds_the_anchors_with_sequence_and_refresh_hint() {
+async fn the_bundle_contains_the_anchors_with_sequence_and_refresh_hint() {
     // TB-03, TB-05, W-29
     let server = TestServer::start().await;
     let client = https(&server);
@@ -69,7 +69,7 @@ async fn issued_certificates_carry_one_uri_name_and_ignore_the_request() {
     assert!(extended.client_auth && extended.server_auth);
     assert!(!leaf.subject().to_string().contains("important"));
     let now = margrave_core::time::Clock::now(&*server.clock).0 / 1_000_000;
-    assert!(leaf.validity().not_before.timestamp() < now, "backdated for clocks that run behind");
+    assert!(leaf.validity().not_before.timestamp() < now, "backdated for slow clocks");
     assert_eq!(leaf.validity().not_after.timestamp(), now + 30 * 86_400);
 }
 
@@ -97,7 +97,7 @@ async fn no_two_servers_share_a_key() {
         texts.filter_map(key).collect::<Vec<_>>()
     };
     let (ones, twos) = (keys(&one), keys(&two));
-    assert!(ones.len() >= 2, "the authority of SVIDs and that of the HTTPS certificate");
+    assert!(ones.len() >= 2, "the authorities of the SVIDs and of the HTTPS certificate");
     let all: std::collections::HashSet<_> = ones.iter().chain(&twos).collect();
     assert_eq!(all.len(), ones.len() + twos.len());
 }

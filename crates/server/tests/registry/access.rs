@@ -1,10 +1,10 @@
-//! Who may do what, and how those who may not are told.
+//! Authorization, and the errors for missing permissions.
 
 use crate::support::{CLIENT, Fixture, TOKEN, assert_error, header};
 use reqwest::Method;
 
 #[tokio::test]
-async fn a_client_without_credentials_is_asked_for_them() {
+async fn challenges_a_client_without_credentials() {
     let fixture = Fixture::new().await;
     for path in ["/v2/", "/v2/_catalog", "/v2/a/tags/list", "/v2/a/manifests/latest"] {
         let refused = fixture.anonymous(Method::GET, path).send().await.unwrap();
@@ -34,7 +34,7 @@ async fn an_operator_logs_in_by_password_or_bearer_token() {
 }
 
 #[tokio::test]
-async fn a_device_pulls_and_does_nothing_else() {
+async fn a_device_can_only_pull() {
     let fixture = Fixture::new().await;
     let (_, digest) = fixture.push_image("app", "1.0", b"layer").await;
     let device = |method: Method, path: &str| {
@@ -54,7 +54,7 @@ async fn a_device_pulls_and_does_nothing_else() {
 }
 
 #[tokio::test]
-async fn wrong_methods_and_paths_are_told_apart() {
+async fn distinguishes_wrong_methods_and_paths() {
     let fixture = Fixture::new().await;
     for (method, path, allow) in [
         (Method::POST, "/v2/", "GET, HEAD"),

@@ -38,7 +38,7 @@ async fn serves_the_range_that_is_asked_for() {
 }
 
 #[tokio::test]
-async fn an_empty_blob_and_a_sha512_blob_are_blobs_too() {
+async fn stores_empty_and_sha512_blobs() {
     let fixture = Fixture::new().await;
     let empty = fixture.push_blob("a", b"").await;
     assert_eq!(fixture.get(&format!("/v2/a/blobs/{empty}")).await.bytes().await.unwrap(), "");
@@ -67,7 +67,7 @@ async fn mounts_a_blob_of_another_repository() {
     assert_eq!(mounted.status(), 201);
     assert_eq!(header(&mounted, "location"), format!("/v2/two/blobs/{digest}"));
     assert_eq!(fixture.get(&format!("/v2/two/blobs/{digest}")).await.text().await.unwrap(), "content");
-    // What cannot be mounted is uploaded instead.
+    // A blob that cannot be mounted is uploaded instead.
     let absent = Digest::sha256(b"absent");
     for query in [format!("mount={absent}&from=one"), format!("mount={digest}&from=three"), format!("mount={absent}")] {
         let begun = mount(query).await.unwrap();
@@ -91,11 +91,11 @@ async fn deletes_a_blob_unless_a_manifest_needs_it() {
 }
 
 #[tokio::test]
-async fn deleting_a_blob_leaves_it_to_the_others_who_have_it() {
+async fn deleting_a_blob_keeps_it_in_other_repositories() {
     let fixture = Fixture::new().await;
     let digest = fixture.push_blob("one", b"content").await;
     fixture.push_blob("two", b"content").await;
-    assert_eq!(fixture.registry.usage(None).unwrap().bytes, 7, "kept once");
+    assert_eq!(fixture.registry.usage(None).unwrap().bytes, 7, "stored once");
     assert_eq!(fixture.delete(&format!("/v2/one/blobs/{digest}")).await.status(), 202);
     assert_eq!(fixture.get(&format!("/v2/two/blobs/{digest}")).await.text().await.unwrap(), "content");
     assert_eq!(fixture.delete(&format!("/v2/two/blobs/{digest}")).await.status(), 202);

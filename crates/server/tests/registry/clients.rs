@@ -1,4 +1,4 @@
-//! The clients people use, as they are: skopeo, oras, helm, and a Docker engine.
+//! Common clients: skopeo, oras, helm, and a Docker engine.
 
 pub(crate) mod docker;
 mod helm;
@@ -12,10 +12,10 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-/// No client needs longer for what is asked of it here, even on a busy machine.
+/// Enough for every client here, even on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// A program the machine or the cache has.
+/// A program of the machine or the cache.
 pub(crate) fn tool(name: &str) -> PathBuf {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
@@ -26,7 +26,7 @@ pub(crate) fn tool(name: &str) -> PathBuf {
     found.unwrap_or_else(|| panic!("`{name}` is missing: run scripts/tools.sh"))
 }
 
-/// What a program said and whether it was content.
+/// The output of a program and whether it succeeded.
 #[derive(Debug)]
 pub(crate) struct Ran {
     content: bool,
@@ -40,12 +40,12 @@ impl Ran {
         self.output
     }
     pub(crate) fn refused(self) -> String {
-        assert!(!self.content, "it should have been refused: {}", self.output);
+        assert!(!self.content, "it should have failed: {}", self.output);
         self.errors + &self.output
     }
 }
 
-/// Runs a program with a home of its own, so that it neither finds nor leaves anything on the machine.
+/// Runs a program with its own home folder, so that it neither finds nor leaves anything on the machine.
 pub(crate) async fn run_in(home: &Path, name: &str, arguments: &[&str], input: &str) -> Ran {
     let mut child = Command::new(tool(name))
         .args(arguments)
@@ -74,7 +74,7 @@ pub(crate) async fn run_in(home: &Path, name: &str, arguments: &[&str], input: &
     Ran { content: done.status.success(), output: text(&done.stdout), errors: text(&done.stderr) }
 }
 
-/// Runs a program beside a registry.
+/// Runs a program next to a registry.
 async fn run(fixture: &Fixture, name: &str, arguments: &[&str], input: &str) -> Ran {
     run_in(&fixture.scratch(), name, arguments, input).await
 }

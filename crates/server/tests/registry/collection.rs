@@ -1,4 +1,4 @@
-//! Garbage collection, alone and while others push.
+//! Garbage collection, alone and during pushes.
 
 use crate::support::{Fixture, assert_error, image};
 use margrave_server::registry::{Collected, Digest};
@@ -10,11 +10,15 @@ use std::time::Duration;
 const DAY: Duration = Duration::from_hours(25);
 
 #[tokio::test]
-async fn takes_what_no_manifest_refers_to_after_its_grace() {
+async fn removes_unreferenced_blobs_after_the_grace_period() {
     let fixture = Fixture::new().await;
     let (manifest, digest) = fixture.push_image("a", "1.0", b"kept").await;
     fixture.push_blob("a", b"never referred to").await;
-    assert_eq!(fixture.registry.collect().await.unwrap(), Collected::default(), "everything is young");
+    assert_eq!(
+        fixture.registry.collect().await.unwrap(),
+        Collected::default(),
+        "everything is within its grace period"
+    );
     fixture.clock.advance(DAY);
     let collected = fixture.registry.collect().await.unwrap();
     assert_eq!((collected.blobs, collected.bytes), (1, 17));
@@ -23,7 +27,7 @@ async fn takes_what_no_manifest_refers_to_after_its_grace() {
     assert_eq!(fixture.get("/v2/a/manifests/1.0").await.text().await.unwrap(), manifest.to_string());
     assert_eq!(fixture.get(&format!("/v2/a/blobs/{}", Digest::sha256(b"kept"))).await.text().await.unwrap(), "kept");
 
-    // A tag that goes takes nothing along; a manifest that goes lets its blobs go.
+    // Deleting a tag removes nothing else; deleting a manifest releases its blobs.
     fixture.delete("/v2/a/manifests/1.0").await;
     assert_eq!(fixture.registry.collect().await.unwrap(), Collected::default());
     fixture.delete(&format!("/v2/a/manifests/{digest}")).await;
@@ -34,11 +38,11 @@ async fn takes_what_no_manifest_refers_to_after_its_grace() {
 }
 
 #[tokio::test]
-async fn a_blob_somebody_asked_for_stays_a_while_longer() {
+async fn checking_a_blob_restarts_its_grace_period() {
     let fixture = Fixture::new().await;
     let digest = fixture.push_blob("a", b"old").await;
     fixture.clock.advance(DAY);
-    // A push begins by asking what is there already.
+    // A push begins by checking which blobs exist.
     assert_eq!(fixture.head(&format!("/v2/a/blobs/{digest}")).await.status(), 200);
     assert_eq!(fixture.registry.collect().await.unwrap(), Collected::default());
     fixture.clock.advance(DAY);
@@ -46,7 +50,7 @@ async fn a_blob_somebody_asked_for_stays_a_while_longer() {
 }
 
 #[tokio::test]
-async fn a_blob_another_repository_refers_to_stays_on_the_disk() {
+async fn keeps_a_blob_that_another_repository_uses() {
     let fixture = Fixture::new().await;
     fixture.push_image("a", "1.0", b"shared").await;
     fixture.push_blob("b", b"shared").await;
@@ -59,8 +63,8 @@ async fn a_blob_another_repository_refers_to_stays_on_the_disk() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn pushes_go_on_while_garbage_is_collected() {
-    // Without grace the collector is as eager as can be: whatever a manifest refers to must be safe all the same.
+async fn pushes_continue_during_garbage_collection() {
+    // Without a grace period the collector is most aggressive: everything that a manifest refers to must still be safe.
     let fixture = Arc::new(Fixture::with(|options| options.grace = Duration::ZERO).await);
     let done = Arc::new(AtomicBool::new(false));
     let collector = {
@@ -98,7 +102,7 @@ async fn pushes_go_on_while_garbage_is_collected() {
     }
 }
 
-/// Pushes blobs and manifest again and again until the collector did not come in between.
+/// Repeats pushing blobs and manifest until the collector did not interfere.
 async fn push_until_taken(fixture: &Fixture, repository: &str, tag: &str) {
     for _ in 0..1_000 {
         for content in [b"{}".as_slice(), tag.as_bytes()] {
@@ -114,7 +118,7 @@ async fn push_until_taken(fixture: &Fixture, repository: &str, tag: &str) {
 }
 
 #[tokio::test]
-async fn a_download_under_way_survives_the_collection_of_its_blob() {
+async fn a_download_in_progress_survives_garbage_collection() {
     let fixture = Fixture::new().await;
     let content = vec![9; 20_000_000];
     let digest = fixture.push_blob("a", &content).await;
@@ -146,7 +150,7 @@ async fn a_damaged_manifest_keeps_the_blobs_of_its_repository() {
     assert_eq!(put.status(), 201, "its blobs are still there");
     assert_eq!(fixture.get("/v2/a/manifests/1.0").await.text().await.unwrap(), manifest.to_string());
 
-    // Whole again, it is collected like any other; so it is when the damaged one is deleted instead.
+    // Once repaired, it is collected like any other; so it is when the damaged one is deleted instead.
     std::fs::write(&path, b"damaged").unwrap();
     let fixture = fixture.restart().await;
     assert_eq!(fixture.delete(&format!("/v2/a/manifests/{digest}")).await.status(), 202);
@@ -156,7 +160,7 @@ async fn a_damaged_manifest_keeps_the_blobs_of_its_repository() {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_not_understood_keeps_every_blob_on_the_disk() {
+async fn an_unknown_folder_keeps_every_blob_on_disk() {
     let fixture = Fixture::new().await;
     fixture.push_image("a", "1.0", b"layer").await;
     let blob = |root: &std::path::Path, content: &[u8]| {
@@ -164,11 +168,11 @@ async fn a_folder_that_is_not_understood_keeps_every_blob_on_the_disk() {
         root.join("blobs/sha256").join(&hex[..2]).join(&hex)
     };
     let root = fixture.path();
-    // Its blobs are shared with nobody this version knows.
+    // Its blobs are not shared with any repository known to this version.
     std::fs::rename(root.join("repositories/a"), root.join("repositories/Not A Name")).unwrap();
     let fixture = fixture.restart().await;
     assert!(blob(&root, b"layer").exists());
-    // Nor does the last repository that is known take the file along.
+    // Removing the last known repository does not delete the file either.
     let shared = fixture.push_blob("b", b"layer").await;
     assert_eq!(fixture.delete(&format!("/v2/b/blobs/{shared}")).await.status(), 202);
     assert!(blob(&root, b"layer").exists());

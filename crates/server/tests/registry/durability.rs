@@ -1,4 +1,4 @@
-//! What an end at any instant leaves.
+//! State after a kill at any instant.
 
 use crate::support::{Fixture, header, image};
 use margrave_server::registry::{Digest, Registry, RegistryOptions};
@@ -8,7 +8,7 @@ use std::fs;
 use std::sync::Arc;
 
 #[tokio::test]
-async fn everything_acknowledged_is_there_after_a_restart() {
+async fn keeps_acknowledged_content_after_a_restart() {
     let fixture = Fixture::new().await;
     let (manifest, digest) = fixture.push_image("a/b", "1.0", b"layer").await;
     let mut referrer = image(b"{}", b"layer");
@@ -27,7 +27,7 @@ async fn everything_acknowledged_is_there_after_a_restart() {
 }
 
 #[tokio::test]
-async fn an_upload_goes_on_after_a_restart() {
+async fn resumes_an_upload_after_a_restart() {
     let fixture = Fixture::new().await;
     let location = fixture.begin("a").await;
     let first = fixture.request(Method::PATCH, &location).header("content-range", "0-4").body("01234").send().await;
@@ -43,22 +43,22 @@ async fn an_upload_goes_on_after_a_restart() {
 }
 
 #[tokio::test]
-async fn what_a_kill_left_half_done_is_cleared_away() {
+async fn cleans_up_after_a_kill() {
     let fixture = Fixture::new().await;
     let (manifest, _) = fixture.push_image("a", "1.0", b"layer").await;
     let location = fixture.begin("a").await;
     let id = location.rsplit('/').next().unwrap().to_owned();
     let root = fixture.path();
-    // A file not yet whole.
+    // An incomplete file.
     fs::write(root.join("tmp/half"), b"hal").unwrap();
-    // Killed between a blob and its link: nobody was told that it is there.
+    // Killed between a blob and its link: the blob was not acknowledged.
     let orphan = Digest::sha256(b"orphan");
     let orphan_path = root.join("blobs/sha256").join(&orphan.hex()[..2]).join(orphan.hex());
     fs::create_dir_all(orphan_path.parent().unwrap()).unwrap();
     fs::write(&orphan_path, b"orphan").unwrap();
     // Killed after the data of an upload became a blob.
     fs::remove_file(root.join("uploads").join(&id).join("data")).unwrap();
-    // Killed before an upload was whole.
+    // Killed before an upload was complete.
     fs::create_dir(root.join("uploads").join("00000000-0000-4000-8000-000000000000")).unwrap();
 
     let fixture = fixture.restart().await;
@@ -85,7 +85,7 @@ async fn a_damaged_manifest_is_not_served() {
 }
 
 #[tokio::test]
-async fn a_folder_is_open_once() {
+async fn locks_the_registry_folder() {
     let fixture = Fixture::new().await;
     let options = RegistryOptions::new(fixture.path());
     let second = Registry::open(options, Arc::clone(&fixture.clock) as Arc<_>).await;
@@ -93,7 +93,7 @@ async fn a_folder_is_open_once() {
 }
 
 #[tokio::test]
-async fn a_write_that_fails_leaves_nothing_half_done() {
+async fn a_failed_write_leaves_no_partial_content() {
     let fixture = Fixture::new().await;
     let (_, digest) = fixture.push_image("a", "1.0", b"layer").await;
     let in_the_way = |path: &str| {

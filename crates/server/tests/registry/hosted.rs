@@ -54,7 +54,7 @@ impl Server {
     }
 
     pub(crate) async fn create(&self, id: &str, state: ClientState) {
-        let actor = Actor { name: "test".to_owned(), reason: None, request_id: None };
+        let actor = Actor { name: "test".to_owned(), comment: None, request_id: None };
         let id: ClientId = id.parse().unwrap();
         let server = &self.running.state;
         let (_, head) = server.store.client_create(&actor, &id, state, None, server.now()).await.unwrap();
@@ -68,7 +68,7 @@ impl Server {
         credentials["password"].as_str().unwrap().to_owned()
     }
 
-    /// Pushes an image as an operator would with plain HTTP calls.
+    /// Pushes an image with plain HTTP calls, like an operator.
     pub(crate) async fn push(&self, repository: &str, tag: &str, layer: &[u8]) {
         for content in [b"{}".as_slice(), layer] {
             let path = format!("{repository}/blobs/uploads/?digest={}", Digest::sha256(content));
@@ -81,14 +81,14 @@ impl Server {
         assert_eq!(put.status(), 201);
     }
 
-    /// A folder of the test's own beside the server's.
+    /// A folder for the test next to the server's.
     pub(crate) fn scratch(&self) -> PathBuf {
         let path = self.data.path().join("scratch");
         fs::create_dir_all(&path).unwrap();
         path
     }
 
-    /// Puts the authority into a folder, where clients look for it.
+    /// Copies the authority to a folder where clients look for it.
     pub(crate) fn authority_for(&self, folder: &Path) {
         fs::create_dir_all(folder).unwrap();
         fs::write(folder.join("ca.crt"), self.running.state.identity.https_ca_pem()).unwrap();
@@ -120,8 +120,9 @@ async fn operators_push_and_accepted_clients_pull_over_tls() {
     let catalog = server.v2(Method::GET, "_catalog").basic_auth("press-07", Some(&password)).send().await.unwrap();
     assert_error(catalog, 403, "DENIED").await;
 
-    // Retired: out at once, without anybody touching the credentials.
-    let retired = server.api(Method::PATCH, "clients/press-07").json(&json!({ "state": "retired" })).send().await;
+    // Decommissioned: rejected at once, without a change of the credentials.
+    let retired =
+        server.api(Method::PATCH, "clients/press-07").json(&json!({ "state": "decommissioned" })).send().await;
     assert_eq!(retired.unwrap().status(), 200);
     assert_error(pull("press-07", password).await.unwrap(), 401, "UNAUTHORIZED").await;
     let credentials = server.api(Method::GET, "clients/press-07/pull-credentials").send().await.unwrap();
@@ -135,7 +136,7 @@ async fn a_replaced_password_ends_the_old_one() {
     server.create("press-07", ClientState::Accepted).await;
     let old = server.password("press-07").await;
     let path = "clients/press-07/pull-credentials";
-    let replaced = server.api(Method::POST, path).json(&json!({ "reason": "lost" })).send().await.unwrap();
+    let replaced = server.api(Method::POST, path).json(&json!({ "comment": "lost" })).send().await.unwrap();
     assert_eq!(replaced.status(), 201);
     let new = replaced.json::<Value>().await.unwrap()["password"].as_str().unwrap().to_owned();
     assert_ne!(old, new);
@@ -145,12 +146,12 @@ async fn a_replaced_password_ends_the_old_one() {
     assert_eq!(login(new).await.unwrap().status(), 200);
     let audit: Value = server.api(Method::GET, "audit").send().await.unwrap().json().await.unwrap();
     let newest = &audit["items"][0];
-    assert_eq!((&newest["action"], &newest["reason"]), (&json!("client.pull-credentials"), &json!("lost")));
+    assert_eq!((&newest["action"], &newest["comment"]), (&json!("client.pull-credentials"), &json!("lost")));
     server.running.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_revoked_token_pushes_no_more() {
+async fn a_revoked_token_cannot_push() {
     let server = Server::start(|_| {}).await;
     let token = server.api(Method::POST, "tokens").json(&json!({ "name": "builder" })).send().await.unwrap();
     let token: Value = token.error_for_status().unwrap().json().await.unwrap();
@@ -164,7 +165,7 @@ async fn a_revoked_token_pushes_no_more() {
 }
 
 #[tokio::test]
-async fn operators_see_what_the_registry_holds_and_who_changed_it() {
+async fn shows_registry_usage_and_its_audit_records() {
     let server = Server::start(|config| {
         config.registry.bytes_max = Some(10_000);
         config.registry.unreferenced_blobs = Span(Duration::ZERO);
@@ -188,7 +189,7 @@ async fn operators_see_what_the_registry_holds_and_who_changed_it() {
     let delete = format!("a/manifests/{}", Digest::sha256(image(b"{}", b"layer").to_string().as_bytes()));
     let deleted = server.v2(Method::DELETE, &delete).bearer_auth(&server.token).send().await.unwrap();
     assert_eq!(deleted.status(), 202);
-    let collected = server.api(Method::POST, "registry/collection").send().await.unwrap();
+    let collected = server.api(Method::POST, "registry/garbage-collection").send().await.unwrap();
     let collected: Value = collected.error_for_status().unwrap().json().await.unwrap();
     assert_eq!(collected, json!({ "blobs": 2, "bytes": 0, "uploads": 0, "repositories": 1 }));
     let audit: Value = server.api(Method::GET, "audit").send().await.unwrap().json().await.unwrap();
@@ -207,7 +208,7 @@ async fn operators_see_what_the_registry_holds_and_who_changed_it() {
 }
 
 #[tokio::test]
-async fn a_registry_that_is_off_is_not_there() {
+async fn a_disabled_registry_returns_404() {
     let server = Server::start(|config| config.registry.enabled = false).await;
     assert_eq!(server.v2(Method::GET, "").send().await.unwrap().status(), 404);
     assert_eq!(server.api(Method::GET, "registry").send().await.unwrap().status(), 404);
@@ -230,7 +231,7 @@ async fn clients_trust_the_certificate_by_its_authority() {
     run_in(home, "oras", &["pull", "--ca-file", authority, "-o", "pulled", &reference], "").await.ok();
     assert_eq!(fs::read_to_string(home.join("pulled/file")).unwrap(), "content");
 
-    // skopeo takes every `.crt` of a folder for an authority.
+    // skopeo treats every `.crt` of a folder as an authority.
     server.push("images/press", "1.0", b"layer").await;
     let image = format!("docker://{address}/images/press:1.0");
     let folder = home.to_str().unwrap();
@@ -243,7 +244,7 @@ async fn clients_trust_the_certificate_by_its_authority() {
 }
 
 #[tokio::test]
-async fn what_was_pushed_is_there_after_the_server_was_stopped() {
+async fn keeps_pushed_content_after_a_server_restart() {
     let server = Server::start(|_| {}).await;
     server.push("images/press", "1.0", b"layer").await;
     let Server { running, data, http: _, token } = server;

@@ -1,4 +1,4 @@
-//! A registry in a process of its own, killed in the middle of pushes, again and again.
+//! A registry in its own process, killed repeatedly in the middle of pushes.
 
 use crate::support::{MANIFEST, TOKEN, TestClock, image, open, wait_for};
 use margrave_server::registry::{Digest, Registry, RegistryOptions};
@@ -11,9 +11,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 
-/// Names the folder to a process that is to serve until it is killed.
+/// Names the folder to a process that serves until it is killed.
 const FOLDER: &str = "MARGRAVE_TEST_REGISTRY_FOLDER";
-/// This test, as the test program calls it.
+/// This test, by its name in the test program.
 const CHILD: &str = "kills::a_registry_serves_in_a_process_of_its_own";
 const ROUNDS: usize = 12;
 
@@ -40,14 +40,14 @@ impl Process {
         Self { child, address }
     }
 
-    /// The most memory the process ever had, in KiB.
+    /// The peak memory of the process, in KiB.
     pub(crate) fn memory_peak(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
         line.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
-    /// SIGKILL: nothing in the process has a chance to tidy up.
+    /// SIGKILL: the process has no chance to clean up.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -56,7 +56,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Killed already when all went well.
+        // Already killed when all went well.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -85,7 +85,7 @@ fn layer(tag: &str) -> Vec<u8> {
     tag.bytes().cycle().take(40_000).collect()
 }
 
-/// Pushes images until the process dies; says which were acknowledged.
+/// Pushes images until the process dies; returns the acknowledged ones.
 async fn push_until_dead(
     address: String,
     repository: String,
@@ -114,7 +114,7 @@ async fn push_until_dead(
     }
 }
 
-/// Everything acknowledged is there, and nothing that is there lacks a part.
+/// Everything acknowledged is present, and everything present is complete.
 async fn check(folder: &TempDir, acknowledged: &[(String, String)]) {
     let options = RegistryOptions::new(folder.path().join("registry"));
     let registry = Registry::open(options, Arc::new(TestClock::starting_now())).await.unwrap();
@@ -147,7 +147,7 @@ async fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
             tokio::spawn(push_until_dead(process.address.clone(), repository, prefix, Arc::clone(&acknowledged)))
         });
         let pushers: Vec<_> = pushers.collect();
-        // Each round ends at another point of the pushes under way.
+        // Each round ends at another point of the pushes in progress.
         wait_for("some pushes are done", || acknowledged.lock().len() >= before + 1 + round).await;
         process.kill();
         for pusher in pushers {
@@ -159,7 +159,7 @@ async fn nothing_acknowledged_is_lost_when_the_process_is_killed() {
 }
 
 #[tokio::test]
-async fn an_upload_goes_on_after_the_process_was_killed() {
+async fn resumes_an_upload_after_a_kill() {
     let folder = tempfile::tempdir().unwrap();
     let process = Process::start(folder.path()).await;
     let http = reqwest::Client::new();

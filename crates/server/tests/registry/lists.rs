@@ -52,7 +52,7 @@ async fn lists_repositories_in_pages() {
 }
 
 #[tokio::test]
-async fn lists_what_refers_to_a_manifest() {
+async fn lists_referrers_of_a_manifest() {
     let fixture = Fixture::new().await;
     let (subject, digest) = fixture.push_image("a", "1.0", b"layer").await;
     let path = format!("/v2/a/referrers/{digest}");
@@ -89,7 +89,7 @@ async fn lists_what_refers_to_a_manifest() {
         json!([{ "mediaType": MANIFEST, "digest": own.to_string(), "size": bytes.len(),
             "artifactType": "application/vnd.example.signature", "annotations": { "made": "today" } }])
     );
-    // Without an artifact type of its own an image is known by its configuration's.
+    // Without its own artifact type an image is identified by the type of its configuration.
     let by_config = fixture.get(&format!("{path}?artifactType=application/vnd.oci.image.config.v1%2Bjson")).await;
     assert_eq!(by_config.json::<Value>().await.unwrap()["manifests"].as_array().unwrap().len(), 1);
 
@@ -99,7 +99,7 @@ async fn lists_what_refers_to_a_manifest() {
 }
 
 #[tokio::test]
-async fn nothing_refers_to_what_nobody_knows() {
+async fn lists_no_referrers_for_an_unknown_manifest() {
     let fixture = Fixture::new().await;
     let path = format!("/v2/nowhere/referrers/{}", Digest::sha256(b""));
     let listed: Value = fixture.get(&path).await.json().await.unwrap();
@@ -108,7 +108,7 @@ async fn nothing_refers_to_what_nobody_knows() {
 }
 
 #[tokio::test]
-async fn a_referrer_may_come_before_its_subject() {
+async fn accepts_a_referrer_before_its_subject() {
     let fixture = Fixture::new().await;
     fixture.push_blob("a", b"{}").await;
     fixture.push_blob("a", b"layer").await;
@@ -122,7 +122,7 @@ async fn a_referrer_may_come_before_its_subject() {
 }
 
 #[tokio::test]
-async fn more_than_a_page_of_referrers_is_followed_by_a_link() {
+async fn links_to_the_next_page_of_referrers() {
     let fixture = Fixture::new().await;
     let repository = "a".parse().unwrap();
     fixture.push_blob("a", b"{}").await;

@@ -1,6 +1,6 @@
-//! The embedded registry over real sockets: the protocol call by call, then with the clients people use.
+//! The embedded registry over real sockets: the protocol call by call, then with common clients.
 
-#![expect(clippy::unwrap_used, reason = "a test that meets an error has failed")]
+#![expect(clippy::unwrap_used, reason = "a test fails on any error")]
 
 mod support;
 

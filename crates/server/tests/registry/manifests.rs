@@ -1,4 +1,4 @@
-//! Manifests: kept byte by byte, under digest and tags.
+//! Manifests: stored byte for byte, under digest and tags.
 
 use crate::support::{Fixture, INDEX, MANIFEST, assert_error, descriptor, header, image};
 use margrave_server::registry::{Algorithm, Digest, MANIFEST_BYTES_MAX};
@@ -10,7 +10,7 @@ async fn serves_a_manifest_as_it_was_pushed() {
     let fixture = Fixture::new().await;
     fixture.push_blob("a", b"{}").await;
     fixture.push_blob("a", b"layer").await;
-    // Odd spacing must survive: the digest is over these bytes.
+    // Unusual spacing must survive: the digest is over these bytes.
     let bytes = image(b"{}", b"layer").to_string().replace(':', " : ") + "\n\n";
     let bytes = bytes.replace("sha256 : ", "sha256:");
     let put = fixture.request(Method::PUT, "/v2/a/manifests/1.0").header("content-type", MANIFEST).body(bytes.clone());
@@ -33,7 +33,7 @@ async fn serves_a_manifest_as_it_was_pushed() {
 }
 
 #[tokio::test]
-async fn takes_a_manifest_under_its_digest_only_when_it_has_that_digest() {
+async fn accepts_a_manifest_only_under_its_own_digest() {
     let fixture = Fixture::new().await;
     let (manifest, _) = fixture.push_image("a", "1.0", b"layer").await;
     let wrong = Digest::sha256(b"wrong").to_string();
@@ -45,7 +45,7 @@ async fn takes_a_manifest_under_its_digest_only_when_it_has_that_digest() {
 }
 
 #[tokio::test]
-async fn refuses_a_manifest_whose_parts_are_missing_or_of_another_size() {
+async fn rejects_a_manifest_with_missing_or_mismatched_parts() {
     let fixture = Fixture::new().await;
     fixture.push_blob("a", b"{}").await;
     fixture.push_blob("elsewhere", b"layer").await;
@@ -64,7 +64,7 @@ async fn refuses_a_manifest_whose_parts_are_missing_or_of_another_size() {
 }
 
 #[tokio::test]
-async fn refuses_what_is_no_manifest() {
+async fn rejects_invalid_manifests() {
     let fixture = Fixture::new().await;
     fixture.push_image("a", "1.0", b"layer").await;
     let put = |content_type: &'static str, body: String| {
@@ -82,7 +82,7 @@ async fn refuses_what_is_no_manifest() {
 }
 
 #[tokio::test]
-async fn a_tag_moves_and_the_old_manifest_stays() {
+async fn moving_a_tag_keeps_the_old_manifest() {
     let fixture = Fixture::new().await;
     let (old, old_digest) = fixture.push_image("a", "latest", b"old").await;
     let (new, _) = fixture.push_image("a", "latest", b"new").await;
@@ -101,7 +101,7 @@ async fn deleting_a_tag_leaves_the_manifest() {
 }
 
 #[tokio::test]
-async fn deleting_a_manifest_takes_its_tags_along() {
+async fn deleting_a_manifest_deletes_its_tags() {
     let fixture = Fixture::new().await;
     let (_, digest) = fixture.push_image("a", "1.0", b"layer").await;
     fixture.push_image("a", "also", b"layer").await;
@@ -115,7 +115,7 @@ async fn deleting_a_manifest_takes_its_tags_along() {
 }
 
 #[tokio::test]
-async fn layers_that_live_elsewhere_need_not_be_pushed() {
+async fn accepts_manifests_with_foreign_layers() {
     let fixture = Fixture::new().await;
     fixture.push_blob("a", b"{}").await;
     let mut manifest = image(b"{}", b"elsewhere");
@@ -124,7 +124,7 @@ async fn layers_that_live_elsewhere_need_not_be_pushed() {
 }
 
 #[tokio::test]
-async fn the_server_itself_enters_packages_and_artifacts() {
+async fn the_server_adds_packages_and_artifacts() {
     let fixture = Fixture::new().await;
     let repository = "components/press".parse().unwrap();
     let layer = fixture.registry.put_blob(&repository, "archive".into()).await.unwrap();

@@ -1,5 +1,5 @@
-//! Pulls by the name something has elsewhere: over HTTP as runtimes ask, then with the runtimes themselves, while the
-//! registry the names belong to is down.
+//! Pulls by the original name: over HTTP as runtimes request them, then with real runtimes, while the
+//! original registry is down.
 
 use crate::clients::docker::Engine;
 use crate::clients::{run_in, tool};
@@ -19,7 +19,7 @@ async fn manifest(server: &Server, path: &str) -> reqwest::Response {
 }
 
 #[tokio::test]
-async fn mirrored_repositories_are_found_the_way_runtimes_ask() {
+async fn resolves_mirrored_repositories_for_every_runtime() {
     let server = Server::start(|_| {}).await;
     server.push("mirror/registry.example/line/press", "1.0", b"theirs").await;
     server.push("line/press", "1.0", b"ours").await;
@@ -32,12 +32,12 @@ async fn mirrored_repositories_are_found_the_way_runtimes_ask() {
         ("line/press/manifests/1.0?ns=registry.example%3A5000", b"with a port"),
         ("library/nginx/manifests/1.27?ns=docker.io", b"hub"),
         ("mirror/registry.example/line/press/manifests/1.0?ns=registry.example", b"theirs"),
-        // Docker: no namespace, its own registry is meant.
+        // Docker: no namespace means its own registry.
         ("library/nginx/manifests/1.27", b"hub"),
-        // Podman, skopeo: whatever their configuration puts before the name.
+        // Podman, skopeo: the prefix in their configuration.
         ("mirror/registry.example/line/press/manifests/1.0", b"theirs"),
         ("registry.example/line/press/manifests/1.0", b"theirs"),
-        // What is ours is ours.
+        // Our own content wins.
         ("line/press/manifests/1.0", b"ours"),
     ] {
         let found = manifest(&server, path).await;
@@ -51,23 +51,23 @@ async fn mirrored_repositories_are_found_the_way_runtimes_ask() {
     let tags = manifest(&server, "line/press/tags/list?ns=registry.example").await.text().await.unwrap();
     assert!(tags.contains("1.0"), "{tags}");
 
-    // What is not mirrored is not found, also where we have something of that name.
+    // What is not mirrored is not found, even if we have something of that name.
     for path in
         ["line/press/manifests/1.0?ns=other.example", "line/press/manifests/1.0?ns=%5B%3A%3A1%5D", "none/manifests/1"]
     {
         let missing = manifest(&server, path).await;
         assert_eq!(missing.status(), 404, "{path}");
     }
-    // A namespace lets nobody in.
+    // A namespace does not bypass authorization.
     let refused = server.v2(Method::GET, "line/press/manifests/1.0?ns=registry.example").send().await.unwrap();
     assert_error(refused, 401, "UNAUTHORIZED").await;
-    // And pushes go where they say.
+    // And pushes go to the named repository.
     let begun = server.v2(Method::POST, "line/press/blobs/uploads/?ns=registry.example");
     let begun = begun.basic_auth("me", Some(&server.token)).send().await.unwrap();
     assert!(header(&begun, "location").starts_with("/v2/line/press/"));
 }
 
-/// A registry nobody answers for.
+/// An unreachable registry.
 fn gone() -> String {
     // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -106,7 +106,7 @@ async fn skopeo_pulls_the_original_reference_while_its_registry_is_down() {
     run_in(&home, "skopeo", &pull, "").await.ok();
     assert!(home.join("target/index.json").exists());
 
-    // A password that was replaced ends.
+    // A replaced password stops working.
     let replaced = server.api(Method::POST, &format!("clients/{CLIENT}/pull-credentials"));
     assert_eq!(replaced.json(&serde_json::json!({})).send().await.unwrap().status(), 201);
     fs::remove_dir_all(home.join("target")).unwrap();
@@ -181,7 +181,7 @@ async fn containerd_pulls_the_original_reference_through_its_hosts_file() {
     assert_eq!(listed.trim(), "registry.example/line/press:1.0");
 }
 
-/// A containerd of the test's own; stopped when dropped.
+/// A separate containerd; stopped when dropped.
 struct Containerd {
     process: std::process::Child,
     socket: String,

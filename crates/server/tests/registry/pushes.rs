@@ -1,4 +1,4 @@
-//! Our own client pushes to our own registry: in pieces, over a line that breaks.
+//! Our own client pushes to our own registry: in chunks, over a connection that breaks.
 
 use crate::support::{Fixture, TOKEN};
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Hands bytes on until so many have come from the client; then it breaks that line, once.
+/// Forwards this many bytes from the client, then breaks the connection, once.
 async fn fragile(upstream: SocketAddr, bytes: i64) -> (SocketAddr, Arc<AtomicI64>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -45,7 +45,7 @@ fn content() -> Bytes {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_large_blob_goes_in_pieces_and_goes_on_where_the_line_broke() {
+async fn resumes_a_large_chunked_push_after_an_interruption() {
     let fixture = Fixture::new().await;
     let (address, left) = fragile(fixture.address, 25_000_000).await;
     let credentials = Credentials::new(Some("token".to_owned()), Some(TOKEN.to_owned())).unwrap();
@@ -57,12 +57,12 @@ async fn a_large_blob_goes_in_pieces_and_goes_on_where_the_line_broke() {
     let pushed = registry.push_blob("large", &digest, &content, |sent| told.push(sent)).await.unwrap();
     assert_eq!(pushed, Pushed::Sent);
     let sent = 25_000_000 - left.load(Ordering::SeqCst);
-    assert!(sent >= 40_000_000, "the line broke and all of it came: {sent}");
+    assert!(sent >= 40_000_000, "the connection broke and everything arrived: {sent}");
     assert_eq!(told.last(), Some(&40_000_000));
     assert_eq!(registry.push_blob("large", &digest, &content, |_| {}).await.unwrap(), Pushed::Present);
     let stored = fixture.get(&format!("/v2/large/blobs/{digest}")).await.bytes().await.unwrap();
     assert!(stored == content);
-    // And out again, from the middle.
+    // And a download from the middle.
     let download = registry.download("large", &digest, 39_999_990).await.unwrap();
     assert_eq!(download.from, 39_999_990);
     let parts: Vec<_> = futures_util::StreamExt::collect(download.stream).await;

@@ -1,18 +1,18 @@
-//! Every change is recorded: it is refused when it cannot be, and nobody comes between it and its record.
+//! Every modification is recorded: it fails when it cannot be, and a disconnect cannot separate it from its record.
 
 use crate::support::{Fixture, MANIFEST, image, wait_for};
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
 use futures_util::future::BoxFuture;
 use margrave_server::registry::{
-    Access, Action, Change, Credentials, Digest, RegistryAuth, RegistryError, RepositoryName, router,
+    Access, Action, Credentials, Digest, RegistryAuth, RegistryError, RepositoryName, Rollout, router,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::sync::{Notify, Semaphore};
 use tower::ServiceExt as _;
 
-/// Lets everybody in and keeps the records, when it can and when the test lets it.
+/// Grants all access and stores the records, when the test allows it.
 struct Recorder {
     able: AtomicBool,
     begun: Notify,
@@ -41,14 +41,14 @@ impl RegistryAuth for Recorder {
         Box::pin(std::future::ready(Access::Granted("operator".to_owned())))
     }
 
-    fn record(&self, change: Change) -> BoxFuture<'_, Result<(), RegistryError>> {
+    fn record(&self, rollout: Rollout) -> BoxFuture<'_, Result<(), RegistryError>> {
         Box::pin(async move {
             self.begun.notify_one();
             self.turns.acquire().await.unwrap().forget();
             if !self.able.load(Ordering::SeqCst) {
                 return Err(RegistryError::Unrecorded);
             }
-            self.records.lock().unwrap().push((change.action, change.reference));
+            self.records.lock().unwrap().push((rollout.action, rollout.reference));
             Ok(())
         })
     }
@@ -73,10 +73,10 @@ async fn with_blobs() -> Fixture {
 }
 
 #[tokio::test]
-async fn a_change_that_cannot_be_recorded_is_to_be_tried_again() {
+async fn asks_to_retry_a_modification_that_cannot_be_recorded() {
     let (fixture, recorder) = (with_blobs().await, Recorder::new(100));
     let layer = Digest::sha256(b"layer");
-    let changes = [
+    let rollouts = [
         (Method::PUT, "/v2/a/manifests/1.0".to_owned(), StatusCode::CREATED),
         (Method::DELETE, "/v2/a/manifests/1.0".to_owned(), StatusCode::ACCEPTED),
         (
@@ -86,7 +86,7 @@ async fn a_change_that_cannot_be_recorded_is_to_be_tried_again() {
         ),
         (Method::DELETE, format!("/v2/a/blobs/{layer}"), StatusCode::ACCEPTED),
     ];
-    for (number, (method, path, done)) in changes.into_iter().enumerate() {
+    for (number, (method, path, done)) in rollouts.into_iter().enumerate() {
         recorder.able.store(false, Ordering::SeqCst);
         assert_eq!(send(&fixture, &recorder, method.clone(), &path).await, StatusCode::SERVICE_UNAVAILABLE, "{path}");
         assert_eq!(recorder.records().len(), number);
@@ -99,7 +99,7 @@ async fn a_change_that_cannot_be_recorded_is_to_be_tried_again() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_leaves_no_change_unrecorded() {
+async fn records_modifications_of_disconnected_clients() {
     let (fixture, recorder) = (Arc::new(with_blobs().await), Recorder::new(0));
     for (number, method) in [Method::PUT, Method::DELETE].into_iter().enumerate() {
         let (held, recording) = (Arc::clone(&fixture), Arc::clone(&recorder));

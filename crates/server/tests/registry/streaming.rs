@@ -1,4 +1,4 @@
-//! Large blobs pass through without being held.
+//! Large blobs are streamed without buffering.
 
 use crate::kills::Process;
 use crate::support::TOKEN;
@@ -8,11 +8,11 @@ use margrave_server::registry::Digest;
 
 const PIECE_BYTES: usize = 1 << 20;
 const PIECES: usize = 300;
-/// What the process may take beyond what it took before, with several large blobs on their way.
+/// Allowed additional memory of the process, with several large blobs in transfer.
 const MORE_KIB_MAX: u64 = 48 * 1024;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn large_blobs_are_never_held_in_memory() {
+async fn streams_large_blobs_without_buffering() {
     let folder = tempfile::tempdir().unwrap();
     let process = Process::start(folder.path()).await;
     let before = process.memory_peak();

@@ -1,4 +1,4 @@
-//! A registry on a port of its own, and small helpers to speak with it.
+//! A registry on its own port, and small helpers.
 
 use futures_util::future::BoxFuture;
 use margrave_core::time::{Clock, Timestamp};
@@ -21,15 +21,15 @@ pub(crate) const TOKEN: &str = "mgv_operator";
 pub(crate) const CLIENT: &str = "press-07";
 pub(crate) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 pub(crate) const INDEX: &str = "application/vnd.oci.image.index.v1+json";
-/// How long anything that should happen may take.
+/// Upper bound for anything that should happen.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A clock the test moves.
+/// A clock moved by the test.
 pub(crate) struct TestClock(AtomicI64);
 
 impl TestClock {
     /// For servers whose certificates other programs check against the real time.
-    #[expect(clippy::disallowed_methods, reason = "the clients of the test live in the real time")]
+    #[expect(clippy::disallowed_methods, reason = "the clients of the test use the real time")]
     pub(crate) fn starting_now() -> Self {
         Self(AtomicI64::new(jiff::Timestamp::now().as_microsecond()))
     }
@@ -44,7 +44,7 @@ impl Clock for TestClock {
     }
 }
 
-/// Operators do everything with their token, devices pull with what was derived for them.
+/// Operators have full access with their token, devices pull with derived credentials.
 struct TestAuth(PullSecret);
 
 impl RegistryAuth for TestAuth {
@@ -111,7 +111,7 @@ impl Fixture {
         let _ = server.await;
         drop(registry);
         let lock = folder.path().join("registry/lock");
-        // Connections end a moment after their server; the lock is free when the last one has let go.
+        // Connections end shortly after their server; the lock is free when the last one is closed.
         wait_for("the folder is free", || {
             let file = std::fs::File::open(&lock).unwrap();
             file.try_lock().is_ok()
@@ -124,7 +124,7 @@ impl Fixture {
         self.folder.path().join("registry")
     }
 
-    /// A folder of the test's own beside the registry's.
+    /// A folder for the test next to the registry's.
     pub(crate) fn scratch(&self) -> PathBuf {
         let path = self.folder.path().join("scratch");
         std::fs::create_dir_all(&path).unwrap();
@@ -151,7 +151,7 @@ impl Fixture {
         self.request(Method::DELETE, path).send().await.unwrap()
     }
 
-    /// Begins an upload; says where it goes on.
+    /// Starts an upload; returns its location.
     pub(crate) async fn begin(&self, repository: &str) -> String {
         let begun = self.request(Method::POST, &format!("/v2/{repository}/blobs/uploads/")).send().await.unwrap();
         assert_eq!(begun.status(), 202);
@@ -184,7 +184,7 @@ impl Fixture {
     }
 }
 
-/// A registry in a folder, the password of [`CLIENT`], and what answers for it.
+/// A registry in a folder, the password of [`CLIENT`], and its router.
 pub(crate) async fn open(
     folder: &Path,
     clock: Arc<dyn Clock>,
@@ -235,5 +235,5 @@ pub(crate) async fn wait_for(what: &str, mut happened: impl FnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     });
-    assert!(waited.await.is_ok(), "waited in vain: {what}");
+    assert!(waited.await.is_ok(), "timed out: {what}");
 }

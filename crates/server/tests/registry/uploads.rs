@@ -1,4 +1,4 @@
-//! Uploads in every form the specification has.
+//! Uploads in every form of the specification.
 
 use crate::support::{Fixture, assert_error, header};
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 #[tokio::test]
-async fn takes_a_blob_in_one_request_after_beginning() {
+async fn accepts_a_blob_in_one_request_after_starting() {
     let fixture = Fixture::new().await;
     let location = fixture.begin("a").await;
     let digest = Digest::sha256(b"content");
@@ -23,7 +23,7 @@ async fn takes_a_blob_in_one_request_after_beginning() {
 }
 
 #[tokio::test]
-async fn takes_chunks_in_their_order_only() {
+async fn accepts_chunks_in_order_only() {
     let fixture = Fixture::new().await;
     let location = fixture.begin("a").await;
     let chunk = |range: &'static str, content: &'static str| {
@@ -51,7 +51,7 @@ async fn takes_chunks_in_their_order_only() {
 }
 
 #[tokio::test]
-async fn takes_a_stream_whose_length_nobody_knows() {
+async fn accepts_a_stream_of_unknown_length() {
     let fixture = Fixture::new().await;
     let location = fixture.begin("a").await;
     let piece = Bytes::from(vec![7_u8; 100_000]);
@@ -67,7 +67,7 @@ async fn takes_a_stream_whose_length_nobody_knows() {
 }
 
 #[tokio::test]
-async fn refuses_content_that_has_another_digest() {
+async fn rejects_content_with_another_digest() {
     let fixture = Fixture::new().await;
     let location = fixture.begin("a").await;
     let digest = Digest::sha256(b"expected");
@@ -81,11 +81,11 @@ async fn refuses_content_that_has_another_digest() {
     assert_eq!(fixture.head(&format!("/v2/a/blobs/{digest}")).await.status(), 404);
     let whole = fixture.request(Method::POST, &format!("/v2/a/blobs/uploads/?digest={digest}")).body("other").send();
     assert_error(whole.await.unwrap(), 400, "DIGEST_INVALID").await;
-    assert_eq!(fixture.registry.usage(None).unwrap().bytes, 0, "nothing of it stays");
+    assert_eq!(fixture.registry.usage(None).unwrap().bytes, 0, "nothing is stored");
 }
 
 #[tokio::test]
-async fn an_upload_can_be_given_up() {
+async fn cancels_an_upload() {
     let fixture = Fixture::new().await;
     let location = fixture.begin("a").await;
     fixture.request(Method::PATCH, &location).body("some").send().await.unwrap();
@@ -108,7 +108,7 @@ async fn an_upload_of_another_repository_is_unknown() {
 }
 
 #[tokio::test]
-async fn what_came_before_a_connection_broke_is_kept() {
+async fn keeps_received_data_after_a_connection_loss() {
     let fixture = Fixture::new().await;
     let location = fixture.begin("a").await;
     let mut socket = tokio::net::TcpStream::connect(fixture.address).await.unwrap();
@@ -119,7 +119,7 @@ async fn what_came_before_a_connection_broke_is_kept() {
     socket.write_all(head.as_bytes()).await.unwrap();
     socket.shutdown().await.unwrap();
     let mut rest = Vec::new();
-    // The server closes when it has dealt with what came.
+    // The server closes the connection after it has processed the data.
     let _ = socket.read_to_end(&mut rest).await;
     let repository = "a".parse().unwrap();
     let id = location.rsplit('/').next().unwrap();
@@ -137,7 +137,7 @@ async fn what_came_before_a_connection_broke_is_kept() {
 }
 
 #[tokio::test]
-async fn a_body_that_stands_still_is_given_up_but_kept() {
+async fn times_out_a_stalled_body_and_keeps_its_data() {
     let fixture = Fixture::with(|options| options.body_idle_timeout = Duration::from_millis(50)).await;
     let location = fixture.begin("a").await;
     let first = stream::once(async { Ok::<_, std::io::Error>(Bytes::from_static(b"01234")) });
@@ -148,7 +148,7 @@ async fn a_body_that_stands_still_is_given_up_but_kept() {
 }
 
 #[tokio::test]
-async fn only_so_many_uploads_go_on_at_once() {
+async fn limits_concurrent_uploads() {
     let fixture = Fixture::with(|options| {
         options.uploads_at_once = 1;
         options.uploads_open_max = 2;
@@ -173,7 +173,7 @@ async fn only_so_many_uploads_go_on_at_once() {
 }
 
 #[tokio::test]
-async fn an_upload_nobody_comes_back_for_expires() {
+async fn expires_abandoned_uploads() {
     let fixture = Fixture::with(|options| options.upload_expiry = Duration::from_hours(1)).await;
     let (old, kept) = (fixture.begin("a").await, fixture.begin("a").await);
     fixture.request(Method::PATCH, &old).body("old").send().await.unwrap();
@@ -187,7 +187,7 @@ async fn an_upload_nobody_comes_back_for_expires() {
 }
 
 #[tokio::test]
-async fn the_same_blob_pushed_many_times_at_once_is_kept_once() {
+async fn stores_a_blob_pushed_concurrently_once() {
     let fixture = Fixture::new().await;
     let content = vec![42; 300_000];
     let pushes = (0..16).map(|number| {
@@ -205,7 +205,7 @@ async fn the_same_blob_pushed_many_times_at_once_is_kept_once() {
 }
 
 #[tokio::test]
-async fn a_range_of_more_bytes_than_can_be_counted_is_refused() {
+async fn rejects_a_range_that_overflows() {
     let fixture = Fixture::new().await;
     let location = fixture.begin("a").await;
     let range = format!("0-{}", u64::MAX);

@@ -1,4 +1,4 @@
-//! The agent on a device: memory, start-up, size, and what a poll costs it.
+//! The agent on a device: memory, start-up, size, and the cost of a poll.
 
 use super::process::Process;
 use super::results::{Findings, Row};
@@ -16,15 +16,15 @@ const PSS_TARGET: f64 = 10.0;
 const START_TARGET_MS: f64 = 100.0;
 const SIZE_TARGET: f64 = 12.0;
 
-/// Between two polls while their cost is measured.
+/// Poll interval while the cost is measured.
 const POLL_PERIOD: Duration = Duration::from_millis(50);
 const POLLING: Duration = Duration::from_secs(10);
 const POLLING_QUICK: Duration = Duration::from_secs(2);
 
-/// Unchanged polls the server has answered, by its own count.
+/// The server's counter of unchanged polls.
 const UNCHANGED: &str = "margrave_polls_total{outcome=\"unchanged\"}";
 
-/// An agent that has not tried to connect by then has a problem.
+/// Time limit for the first connection of an agent.
 const STARTED_WITHIN: Duration = Duration::from_secs(30);
 
 const MIB: f64 = 1024.0 * 1024.0;
@@ -43,7 +43,7 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
     let url = std::fs::read_to_string(identity.join("wfm-url"))?;
     let agent = start(&home, &identity, url.trim(), setting)?;
     let polling = if setting.quick { POLLING_QUICK } else { POLLING };
-    // The first polls fetch and settle.
+    // Skip the first polls, which fetch and settle.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let (polls, nanos) = (server.metric(UNCHANGED).await?, agent.cpu_nanos()?);
     tokio::time::sleep(polling).await;
@@ -65,7 +65,7 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
     Ok(Findings { rows, plots: Vec::new() })
 }
 
-/// From starting the process to its first connection, which nobody answers.
+/// From the start of the process to its first connection, which gets no response.
 async fn start_millis(home: &Path, identity: &Path, setting: &Setting) -> anyhow::Result<f64> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("https://{}", listener.local_addr()?);
@@ -84,7 +84,7 @@ fn start(home: &Path, identity: &Path, url: &str, setting: &Setting) -> anyhow::
     let text = format!(
         "server = \"{url}\"\nstate_dir = \"{home}/state\"\nruntime = \"simulated\"\n\
          [device]\nid = \"press-0\"\ncapabilities = \"{}\"\ndiscover = false\n\
-         [poll]\nperiod = \"{}ms\"\nstart_spread = \"0s\"\nhold = \"0s\"\n\
+         [poll]\nperiod = \"{}ms\"\nstart_spread = \"0s\"\nlong_poll = \"0s\"\n\
          [identity]\ncertificate = \"{svid}/cert.pem\"\nkey = \"{svid}/key.pem\"\ntrust_bundle = \"{svid}/bundle.pem\"\n",
         reported.display(),
         POLL_PERIOD.as_millis(),

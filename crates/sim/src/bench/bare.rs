@@ -1,4 +1,4 @@
-//! The least a poll can cost: axum behind rustls with client certificates, one handler that says 304 and does nothing else.
+//! The minimal cost of a poll: axum behind rustls with client certificates and a handler that only returns 304.
 
 use anyhow::Context as _;
 use axum::Router;
@@ -16,10 +16,10 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// Where the address is written once it listens.
+/// The file for the address it listens on.
 pub const ADDRESS_FILE: &str = "bare-address";
 
-/// Serves until the process is ended. `folder` holds the trust anchors of the clients.
+/// Serves until the process ends. `folder` contains the trust anchors of the clients.
 pub async fn serve(folder: &Path) -> anyhow::Result<()> {
     let acceptor = TlsAcceptor::from(Arc::new(tls(folder)?));
     let etag = margo::Digest::of(b"bare").etag();
@@ -45,7 +45,7 @@ fn tls(folder: &Path) -> anyhow::Result<rustls::ServerConfig> {
     }
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(anchors), Arc::clone(&provider)).build()?;
-    let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).context("make a certificate")?;
+    let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).context("create a certificate")?;
     let key = PrivateKeyDer::try_from(own.signing_key.serialize_der()).map_err(|error| anyhow::anyhow!(error))?;
     let mut config = rustls::ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?

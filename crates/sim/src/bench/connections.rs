@@ -1,4 +1,4 @@
-//! Memory per idle connection and per held poll, with each allocator the server can be built with.
+//! Memory per idle connection and per long poll, for each allocator of the server.
 
 use super::generator::{self, Exchange, Line, poll_request};
 use super::results::{Findings, Row};
@@ -8,24 +8,24 @@ use anyhow::Context as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Opened before anything is counted, so that what is made once is not counted.
+/// Warm-up connections, so that one-time allocations are not counted.
 const FIRST: usize = 100;
 const COUNTED: usize = 2_000;
 const COUNTED_QUICK: usize = 300;
 
 const IDLE_KIB_TARGET: f64 = 24.0;
 
-/// Time for buffers to be given back after an answer.
+/// Time for buffers to be released after a response.
 const SETTLE: Duration = Duration::from_secs(3);
 
 /// Longer than the measurement takes.
 const HELD_SECONDS: u32 = 50;
 
-/// Kibibytes each.
+/// In kibibytes.
 struct Cost {
     allocator: &'static str,
     idle: f64,
-    /// A connection with a poll held on it.
+    /// A connection with an open long poll.
     held: f64,
 }
 
@@ -33,7 +33,7 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
     let mut costs = Vec::new();
     for (allocator, path) in programs()? {
         let cost = measure(setting, allocator, &path).await.with_context(|| format!("with {allocator}"))?;
-        tell(&format!("  {allocator}: idle {:.1} KiB, held {:.1} KiB", cost.idle, cost.held));
+        tell(&format!("  {allocator}: idle {:.1} KiB, long poll {:.1} KiB", cost.idle, cost.held));
         costs.push(cost);
     }
     let mut rows = Vec::new();
@@ -43,14 +43,14 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
         let met = *idle <= IDLE_KIB_TARGET;
         rows.push(if default { row.target(format!("at most {IDLE_KIB_TARGET} KiB"), met) } else { row });
         let held = format!("{held:.1} KiB");
-        rows.push(Row::new(format!("connection with a held poll (`Prefer: wait`), {allocator}"), held));
+        rows.push(Row::new(format!("connection with a long poll (`Prefer: wait`), {allocator}"), held));
     }
     Ok(Findings { rows, plots: Vec::new() })
 }
 
 const DEFAULT: &str = "(default)";
 
-/// The server as it is shipped, and those built for this comparison by `scripts/bench-allocators.sh`, where they are there.
+/// The default server and, if present, those built for this comparison by `scripts/bench-allocators.sh`.
 fn programs() -> anyhow::Result<Vec<(&'static str, PathBuf)>> {
     let shipped = program("margrave")?;
     let folder = shipped.with_file_name("allocators");
@@ -66,7 +66,7 @@ async fn measure(setting: &Setting, allocator: &'static str, program: &Path) -> 
     let counted = if setting.quick { COUNTED_QUICK } else { COUNTED };
     let folder = super::scratch()?;
     let server = Server::start_program(program, folder.path(), setting.cores.server).await?;
-    // One client each, as in a plant; and of one client only one poll is held.
+    // One client each, as in a plant; the server keeps only one long poll per client.
     let identities = server.new_clients("bench", FIRST + counted).await?;
     let mut lines = Vec::new();
     let mut base = 0;
@@ -78,8 +78,8 @@ async fn measure(setting: &Setting, allocator: &'static str, program: &Path) -> 
         }
         let mut line = Line::open(server.devices, &generator::config(identity, Exchange::X25519)?).await?;
         let first = line.ask(&poll_request(None)).await?;
-        request = poll_request(Some(&first.etag.context("an answer without ETag")?));
-        anyhow::ensure!(line.ask(&request).await?.status == 304, "a poll was not answered with 304");
+        request = poll_request(Some(&first.etag.context("a response without ETag")?));
+        anyhow::ensure!(line.ask(&request).await?.status == 304, "a poll did not return 304");
         lines.push(line);
     }
     tokio::time::sleep(SETTLE).await;
@@ -91,13 +91,13 @@ async fn measure(setting: &Setting, allocator: &'static str, program: &Path) -> 
     }
     tokio::time::sleep(SETTLE).await;
     let held = each(server.process.rss_bytes()?);
-    // By the server's own count: a poll that was answered at once would not be counted as held.
-    let holding = server.metric("margrave_polls_held").await?;
-    anyhow::ensure!(holding == counted as u64, "{holding} polls of {counted} are held");
+    // By the server's metric: a poll with an immediate response does not count as a long poll.
+    let holding = server.metric("margrave_long_polls_open").await?;
+    anyhow::ensure!(holding == counted as u64, "{holding} of {counted} long polls are open");
     Ok(Cost { allocator, idle, held })
 }
 
-/// The same poll, asking to be answered when something changes.
+/// The same poll as a long poll.
 fn holding(request: &[u8]) -> Vec<u8> {
     let end = request.len() - 2;
     [&request[..end], format!("Prefer: wait={HELD_SECONDS}\r\n\r\n").as_bytes()].concat()
@@ -108,7 +108,7 @@ mod tests {
     use super::{holding, poll_request};
 
     #[test]
-    fn a_holding_poll_is_a_poll_with_one_more_header() {
+    fn a_long_poll_is_a_poll_with_one_more_header() {
         let text = String::from_utf8(holding(&poll_request(Some("\"x\"")))).expect("text");
         assert!(text.ends_with("If-None-Match: \"x\"\r\nPrefer: wait=50\r\n\r\n"), "{text}");
     }

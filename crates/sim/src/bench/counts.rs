@@ -1,5 +1,5 @@
-//! Instructions of the hot paths, counted by callgrind: the same on a busy machine as on a quiet one, so that `make check` can
-//! tell a regression.
+//! Instruction counts of the hot paths, by callgrind: independent of the load of the machine, so that `make check` can
+//! detect a regression.
 
 use crate::simulation::{capabilities, routes_for};
 use anyhow::Context as _;
@@ -12,7 +12,7 @@ use margo::manifest::{MANIFEST_MEDIA_TYPE, StateManifest};
 use margo::spiffe::{ClientIdentity, WfmIdentity};
 use margo::{ClientId, DeploymentId, bundle};
 use margrave_core::placement::place;
-use margrave_core::plan::{Observed, Seen, Wanted, plan};
+use margrave_core::plan::{DesiredDigests, Observed, ObservedState, plan};
 use margrave_core::publish::{ServedDeployment, next};
 use margrave_server::net::Peer;
 use serde::{Deserialize, Serialize};
@@ -23,19 +23,19 @@ use std::process::Command;
 use tower::ServiceExt as _;
 use uuid::Uuid;
 
-/// What is counted, one after the other.
+/// The measured pieces of work.
 pub const WORKS: [&str; 5] = ["poll", "match", "plan", "bundle", "manifest"];
 
-/// More than this above what is kept fails.
+/// A larger increase over the stored count fails.
 pub const TOLERANCE: f64 = 0.10;
 
-/// Enough that what is done once hardly counts.
+/// Enough that one-time costs are negligible.
 const REPEATS: usize = 20;
 
-/// Deployments of the client whose bundle, manifest and plan are made.
+/// Number of deployments in the bundle, manifest and plan.
 const DEPLOYMENTS: usize = 20;
 
-/// Counts with what made them: another compiler makes other instructions.
+/// Counts with the toolchain that produced them: another compiler gives other counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     pub made_with: String,
@@ -75,7 +75,7 @@ impl Counts {
         Ok(Self { made_with: made_with(), instructions })
     }
 
-    /// Every piece of work with what was kept, what is counted now, and whether that is too much.
+    /// Every piece of work with the stored count, the current count, and whether it is too high.
     pub fn compare(&self, now: &Self) -> Vec<(String, u64, u64, bool)> {
         let one = |(work, counted): (&String, &u64)| {
             let kept = self.instructions.get(work).copied().unwrap_or(*counted);
@@ -98,7 +98,7 @@ fn collected(text: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok().filter(|count| *count > 0)
 }
 
-/// Callgrind counts what happens in here and nothing else.
+/// Callgrind counts only this function.
 #[inline(never)]
 pub fn counted_section(work: &mut dyn FnMut()) {
     for _ in 0..REPEATS {
@@ -106,7 +106,7 @@ pub fn counted_section(work: &mut dyn FnMut()) {
     }
 }
 
-/// Prepares one of [`WORKS`] and carries it out in [`counted_section`].
+/// Prepares one of [`WORKS`] and runs it in [`counted_section`].
 pub fn work(name: &str) -> anyhow::Result<()> {
     match name {
         "poll" => poll(),
@@ -123,7 +123,7 @@ pub fn work(name: &str) -> anyhow::Result<()> {
             manifest();
             Ok(())
         }
-        _ => anyhow::bail!("there is no `{name}` to count; there are {}", WORKS.join(", ")),
+        _ => anyhow::bail!("unknown work `{name}`; expected one of {}", WORKS.join(", ")),
     }
 }
 
@@ -146,7 +146,7 @@ fn poll() -> anyhow::Result<()> {
     };
     let first = ask("\"none\"");
     let etag = first.headers().get(header::ETAG).context("a manifest has an ETag")?.to_str()?.to_owned();
-    anyhow::ensure!(ask(&etag).status() == 304, "a poll was not answered with 304");
+    anyhow::ensure!(ask(&etag).status() == 304, "a poll did not return 304");
     counted_section(&mut || {
         black_box(ask(&etag));
     });
@@ -168,13 +168,13 @@ fn matching() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A manifest in which some is new, some has changed and most is as it was.
+/// A manifest with some new, some changed and mostly unchanged deployments.
 fn planning() {
     let id = |number: usize| DeploymentId(Uuid::from_u128(number as u128));
-    let wanted: Wanted = (0..DEPLOYMENTS).map(|number| (id(number), Digest::of(&[number as u8]))).collect();
+    let wanted: DesiredDigests = (0..DEPLOYMENTS).map(|number| (id(number), Digest::of(&[number as u8]))).collect();
     let seen = |number: usize| match number % 5 {
-        0 => Seen::Running(Digest::of(b"another")),
-        _ => Seen::Running(Digest::of(&[number as u8])),
+        0 => ObservedState::Running(Digest::of(b"another")),
+        _ => ObservedState::Running(Digest::of(&[number as u8])),
     };
     let observed: Observed = (2..DEPLOYMENTS + 2).map(|number| (id(number), seen(number))).collect();
     counted_section(&mut || {
@@ -194,7 +194,7 @@ fn bundling() {
     });
 }
 
-/// Made by the server, read by the agent.
+/// Built by the server, parsed by the agent.
 fn manifest() {
     let served = served();
     counted_section(&mut || {
@@ -212,20 +212,20 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_callgrind_says() {
+    fn parses_callgrind_output() {
         assert_eq!(collected("==7== Events    : Ir\n==7== Collected : 12345\n"), Some(12_345));
         assert_eq!(collected("==7== Collected : 0\n"), None);
         assert_eq!(collected(""), None);
     }
 
     #[test]
-    fn a_tenth_more_is_borne_and_not_more() {
+    fn tolerates_ten_percent_more_instructions_and_no_more() {
         let too_much = |now: u64| counts(1_000).compare(&counts(now))[0].3;
         assert!(!too_much(500) && !too_much(1_100) && too_much(1_101));
     }
 
     #[test]
-    fn every_piece_of_work_can_be_carried_out() {
+    fn every_measured_piece_of_work_runs() {
         for name in WORKS {
             work(name).unwrap_or_else(|error| panic!("{name}: {error:#}"));
         }

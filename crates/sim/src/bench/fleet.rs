@@ -1,4 +1,4 @@
-//! A fleet in a store, made through the store and the real publisher: a device at a time, many deployments at a time.
+//! Creates a fleet through the store and the real publisher: one device at a time, many deployments at a time.
 
 use super::{NOW, parts};
 use crate::simulation::{capabilities, description};
@@ -6,33 +6,33 @@ use anyhow::Context as _;
 use margo::capabilities::{DeviceCapabilities, UnknownTypes};
 use margo::digest::Digest;
 use margo::{ClientId, DeploymentId, DeviceId, DeviceTarget};
-use margrave_core::model::{Actor, ApplicationVersion, Change, ChangeKind, ChangeTarget, ClientState, DeviceKey};
+use margrave_core::model::{Actor, ApplicationVersion, ClientState, DeviceKey, Rollout, RolloutKind, RolloutTarget};
 use margrave_server::app::publisher;
 use margrave_server::config::Config;
 use margrave_store::{BATCH_TARGETS_MAX, Store, StoreOptions};
 use std::path::Path;
 use uuid::Uuid;
 
-/// Clients per change, so that no list of targets grows with the fleet.
-const CLIENTS_PER_CHANGE: usize = 1_000;
+/// Clients per rollout, so that target lists do not grow with the fleet.
+const CLIENTS_PER_ROLLOUT: usize = 1_000;
 
-/// Hosts the fleet that is deployed to.
+/// Deployment type of the fleet that gets deployments.
 pub const FLEET: &str = "compose";
-/// Hosts clients that only watch: a selector for the fleet does not find them.
+/// Deployment type of the probes: a selector for the fleet does not match them.
 pub const PROBES: &str = "helm";
 
-/// Which clients, what they host, and how many deployments each.
+/// Clients, their deployment type, and the number of deployments per client.
 pub struct Fleet<'f> {
     pub prefix: &'f str,
     pub size: usize,
     pub hosts: &'f str,
     pub deployments: usize,
-    /// Sites the devices are spread over, `site-0` and so on; with none of them no device says where it is.
+    /// Number of sites of the devices, `site-0` and so on; with 0, devices have no site.
     pub sites: usize,
 }
 
 fn actor() -> Actor {
-    Actor { name: "bench".to_owned(), reason: None, request_id: None }
+    Actor { name: "bench".to_owned(), comment: None, request_id: None }
 }
 
 /// The store a server with its state in `folder/data` will open.
@@ -49,8 +49,8 @@ pub fn disk_bytes(folder: &Path) -> u64 {
     bytes("margrave.db") + bytes("margrave.db-wal")
 }
 
-/// A fleet of a size, ready for a server. Made in memory where there is room, since nothing here is about the disk, and then
-/// put where it belongs.
+/// Creates a fleet for a server: in memory if possible, because disk speed does not matter here, and then copied to its
+/// place.
 pub async fn prepare(folder: &Path, fleets: &[Fleet<'_>]) -> anyhow::Result<()> {
     let memory = Path::new("/dev/shm");
     let work = if memory.is_dir() { tempfile::tempdir_in(memory)? } else { tempfile::tempdir_in(folder)? };
@@ -64,7 +64,7 @@ pub async fn prepare(folder: &Path, fleets: &[Fleet<'_>]) -> anyhow::Result<()> 
     store.close().await;
     let data = folder.join("data");
     std::fs::create_dir_all(&data)?;
-    std::fs::copy(work.path().join("data/margrave.db"), data.join("margrave.db")).context("put the store in place")?;
+    std::fs::copy(work.path().join("data/margrave.db"), data.join("margrave.db")).context("copy the store")?;
     Ok(())
 }
 
@@ -88,8 +88,8 @@ pub async fn add_version(store: &Store, name: &str, version: &str) -> anyhow::Re
     Ok(())
 }
 
-/// One client with one device each, and `beta` on it as often as asked. All deployments of a client are published together,
-/// so that its manifest is built once.
+/// Creates clients with one device each and the requested number of `beta` deployments. All deployments of a client are
+/// published together, so that its manifest is built once.
 pub async fn fill(store: &Store, fleet: &Fleet<'_>) -> anyhow::Result<()> {
     let parts = parts(store).await?;
     let mut targets = Vec::new();
@@ -105,18 +105,18 @@ pub async fn fill(store: &Store, fleet: &Fleet<'_>) -> anyhow::Result<()> {
         let read = DeviceCapabilities::read(&body, UnknownTypes::Refuse).map_err(|error| anyhow::anyhow!("{error}"))?;
         let key = DeviceKey { client: client.clone(), device: device.clone() };
         store.device_put(&key, &read.document, &body, NOW).await?;
-        targets.extend((0..fleet.deployments).map(|number| ChangeTarget {
+        targets.extend((0..fleet.deployments).map(|number| RolloutTarget {
             deployment: deployment(client.as_str(), number),
             client: client.clone(),
             target: DeviceTarget::from(&device),
             profile: format!("beta-{}", fleet.hosts),
             expected_revision: None,
         }));
-        if (index + 1) % CLIENTS_PER_CHANGE == 0 || index + 1 == fleet.size {
+        if (index + 1) % CLIENTS_PER_ROLLOUT == 0 || index + 1 == fleet.size {
             deploy(&parts, std::mem::take(&mut targets), fleet.deployments).await?;
         }
         if (index + 1) % 10_000 == 0 {
-            super::tell(&format!("  {} devices made", index + 1));
+            super::tell(&format!("  {} devices created", index + 1));
         }
     }
     Ok(())
@@ -129,19 +129,19 @@ pub fn deployment(client: &str, number: usize) -> DeploymentId {
     DeploymentId(Uuid::from_u128(digits.expect("a digest has more than 32 digits")))
 }
 
-async fn deploy(parts: &publisher::Parts, targets: Vec<ChangeTarget>, per_client: usize) -> anyhow::Result<()> {
+async fn deploy(parts: &publisher::Parts, targets: Vec<RolloutTarget>, per_client: usize) -> anyhow::Result<()> {
     if targets.is_empty() {
         return Ok(());
     }
     let first = targets[0].deployment.to_string();
-    let mut change = Change {
+    let mut rollout = Rollout {
         id: Uuid::parse_str(&first)?,
-        kind: ChangeKind::Create,
+        kind: RolloutKind::Create,
         application: "beta".parse()?,
         version: "1.0.0".to_owned(),
-        answers: indexmap::IndexMap::new(),
+        values: indexmap::IndexMap::new(),
         sensitive: false,
-        policy: margrave_core::policy::Wish::default(),
+        policy: margrave_core::policy::PolicyUpdate::default(),
         targets,
         done: 0,
         skipped: Vec::new(),
@@ -149,16 +149,16 @@ async fn deploy(parts: &publisher::Parts, targets: Vec<ChangeTarget>, per_client
         created_at: NOW,
         finished_at: None,
     };
-    parts.store.change_create(&change).await?;
-    // Never half a client: the publisher leaves alone who has the application already.
+    parts.store.rollout_create(&rollout).await?;
+    // Always whole clients: the publisher skips devices that already have the application.
     let batch = BATCH_TARGETS_MAX / per_client * per_client;
-    while let Some(done) = publisher::step(parts, &change, batch).await? {
-        change.done = done;
+    while let Some(done) = publisher::step(parts, &rollout, batch).await? {
+        rollout.done = done;
     }
-    let done = parts.store.change_get(change.id).await?.context("the change was just made")?;
+    let done = parts.store.rollout_get(rollout.id).await?.context("the rollout was just created")?;
     anyhow::ensure!(
         done.finished_at.is_some() && done.skipped.is_empty(),
-        "the fleet was not made: {:?}",
+        "the fleet was not created: {:?}",
         done.skipped
     );
     Ok(())

@@ -1,4 +1,4 @@
-//! The generator: kept-alive connections over mutual TLS that cost as little as possible themselves.
+//! The load generator: keep-alive connections over mutual TLS with minimal own cost.
 
 use anyhow::Context as _;
 use rustls::ClientConfig;
@@ -19,23 +19,23 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// A server that hangs ends the measurement instead of stretching it.
+/// Timeout, so that a hanging server ends the measurement.
 const ANSWER_WITHIN: Duration = Duration::from_mins(1);
 
-/// The largest answer taken.
+/// Largest accepted response.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 
-/// How keys are agreed on.
+/// Key exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exchange {
-    /// What every server speaks.
+    /// Supported by every server.
     X25519,
-    /// X25519 with ML-KEM-768, which holds against quantum computers.
+    /// X25519 with ML-KEM-768, which resists quantum computers.
     Hybrid,
 }
 
-/// Everything for connections as one client: no resumption, and nobody's certificate checked, since what the generator
-/// costs is not measured.
+/// TLS configuration of one client: no resumption, and no verification of the server certificate, because the cost of
+/// the generator is not measured.
 pub fn config(identity: &Path, exchange: Exchange) -> anyhow::Result<Arc<ClientConfig>> {
     let chain = CertificateDer::pem_file_iter(identity.join("cert.pem"))?.collect::<Result<Vec<_>, _>>()?;
     let key = PrivateKeyDer::from_pem_file(identity.join("key.pem"))?;
@@ -44,7 +44,7 @@ pub fn config(identity: &Path, exchange: Exchange) -> anyhow::Result<Arc<ClientC
         Exchange::Hybrid => vec![kx_group::X25519MLKEM768],
     };
     let provider = Arc::new(CryptoProvider { kx_groups, ..default_provider() });
-    let verifier = Arc::new(Anybody(Arc::clone(&provider)));
+    let verifier = Arc::new(NoVerification(Arc::clone(&provider)));
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()
@@ -56,9 +56,9 @@ pub fn config(identity: &Path, exchange: Exchange) -> anyhow::Result<Arc<ClientC
 }
 
 #[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
+struct NoVerification(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for NoVerification {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -93,7 +93,7 @@ impl ServerCertVerifier for Anybody {
     }
 }
 
-/// An answer as far as it is looked at.
+/// The relevant parts of a response.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -101,7 +101,7 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// One kept-alive connection.
+/// One keep-alive connection.
 pub struct Line {
     stream: TlsStream<TcpStream>,
     buffer: Vec<u8>,
@@ -113,14 +113,14 @@ impl Line {
         socket.set_nodelay(true)?;
         let name = ServerName::IpAddress(address.ip().into());
         let connecting = TlsConnector::from(Arc::clone(config)).connect(name, socket);
-        let stream = tokio::time::timeout(ANSWER_WITHIN, connecting).await.context("the handshake hangs")?;
+        let stream = tokio::time::timeout(ANSWER_WITHIN, connecting).await.context("the handshake timed out")?;
         Ok(Self { stream: stream.context("handshake")?, buffer: Vec::new() })
     }
 
-    /// Sends a whole request and reads the whole answer.
+    /// Sends a request and reads the whole response.
     pub async fn ask(&mut self, request: &[u8]) -> anyhow::Result<Answer> {
         self.send(request).await?;
-        tokio::time::timeout(ANSWER_WITHIN, self.answer()).await.context("no answer came")?
+        tokio::time::timeout(ANSWER_WITHIN, self.answer()).await.context("the response timed out")?
     }
 
     pub async fn send(&mut self, request: &[u8]) -> anyhow::Result<()> {
@@ -128,7 +128,7 @@ impl Line {
         Ok(self.stream.flush().await?)
     }
 
-    /// The next answer.
+    /// Reads the next response.
     pub async fn answer(&mut self) -> anyhow::Result<Answer> {
         let end = loop {
             if let Some(end) = find(&self.buffer, b"\r\n\r\n") {
@@ -138,7 +138,7 @@ impl Line {
         };
         let head = Head::read(&self.buffer[..end])?;
         let whole = end + head.length;
-        anyhow::ensure!(whole <= ANSWER_BYTES_MAX, "an answer of {whole} bytes");
+        anyhow::ensure!(whole <= ANSWER_BYTES_MAX, "a response of {whole} bytes");
         while self.buffer.len() < whole {
             self.more().await?;
         }
@@ -152,19 +152,19 @@ impl Line {
         Ok(())
     }
 
-    /// An unchanged poll; anything but 304 is an error. Looks at nothing else.
+    /// An unchanged poll; anything but 304 is an error. Checks only the status.
     async fn unchanged(&mut self, request: &[u8]) -> anyhow::Result<()> {
         self.send(request).await?;
         self.buffer.clear();
         while !self.buffer.ends_with(b"\r\n\r\n") {
             self.more().await?;
         }
-        anyhow::ensure!(self.buffer.starts_with(b"HTTP/1.1 304"), "a poll was not answered with 304");
+        anyhow::ensure!(self.buffer.starts_with(b"HTTP/1.1 304"), "a poll did not return 304");
         self.buffer.clear();
         Ok(())
     }
 
-    /// Ends the connection properly, as a client does.
+    /// Closes the connection properly, as a client does.
     pub async fn close(mut self) {
         let _ = self.stream.shutdown().await;
     }
@@ -182,7 +182,7 @@ struct Head {
 
 impl Head {
     fn read(bytes: &[u8]) -> anyhow::Result<Self> {
-        let text = std::str::from_utf8(bytes).context("an answer that is not HTTP")?;
+        let text = std::str::from_utf8(bytes).context("the response is not HTTP")?;
         let status = text.split(' ').nth(1).and_then(|status| status.parse().ok()).context("no status")?;
         let header = |name: &str| {
             text.lines().find_map(|line| {
@@ -190,13 +190,13 @@ impl Head {
                 key.eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
             })
         };
-        anyhow::ensure!(header("transfer-encoding").is_none(), "an answer in pieces, which this generator cannot read");
+        anyhow::ensure!(header("transfer-encoding").is_none(), "this generator does not support chunked responses");
         let length = header("content-length").map(|length| length.parse()).transpose()?.unwrap_or(0);
         Ok(Self { status, etag: header("etag"), length: if status == 304 { 0 } else { length } })
     }
 }
 
-/// A poll; with `etag` one that finds nothing new.
+/// A poll request; with the current `etag` the response is 304.
 pub fn poll_request(etag: Option<&str>) -> Vec<u8> {
     let condition = etag.map(|etag| format!("If-None-Match: {etag}\r\n")).unwrap_or_default();
     format!(
@@ -206,22 +206,22 @@ pub fn poll_request(etag: Option<&str>) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Opens a connection per configuration and learns the request that finds nothing new.
+/// Opens a connection per configuration and prepares the request for an unchanged poll.
 pub async fn open(address: SocketAddr, configs: &[Arc<ClientConfig>]) -> anyhow::Result<Vec<(Line, Vec<u8>)>> {
     let mut lines = Vec::new();
     for config in configs {
         let mut line = Line::open(address, config).await?;
         let first = line.ask(&poll_request(None)).await?;
-        // The bare handler knows no other answer than 304.
-        anyhow::ensure!(matches!(first.status, 200 | 304), "the first poll was answered with {}", first.status);
-        let request = poll_request(Some(&first.etag.context("an answer without ETag")?));
+        // The bare handler always returns 304.
+        anyhow::ensure!(matches!(first.status, 200 | 304), "the first poll returned {}", first.status);
+        let request = poll_request(Some(&first.etag.context("a response without ETag")?));
         line.unchanged(&request).await?;
         lines.push((line, request));
     }
     Ok(lines)
 }
 
-/// Polls on every connection as fast as it is answered; says how many answers came.
+/// Polls on every connection as fast as possible; returns the number of responses.
 pub async fn polls(lines: Vec<(Line, Vec<u8>)>, time: Duration) -> anyhow::Result<(Vec<(Line, Vec<u8>)>, u64)> {
     let end = Instant::now() + time;
     let mut tasks = JoinSet::new();
@@ -245,7 +245,7 @@ pub async fn polls(lines: Vec<(Line, Vec<u8>)>, time: Duration) -> anyhow::Resul
     Ok((lines, total))
 }
 
-/// Connects, polls once and leaves, over and over, `at_once` at a time.
+/// Repeatedly connects, polls once and disconnects, with `at_once` connections at a time.
 pub async fn handshakes(
     address: SocketAddr,
     configs: &[Arc<ClientConfig>],
@@ -279,7 +279,7 @@ mod tests {
     use super::{Head, find, poll_request};
 
     #[test]
-    fn reads_the_head_of_an_answer() {
+    fn parses_the_head_of_a_response() {
         let head = Head::read(b"HTTP/1.1 200 OK\r\nETag: \"a\"\r\ncontent-length: 12\r\n\r\n").expect("a head");
         assert_eq!((head.status, head.etag.as_deref(), head.length), (200, Some("\"a\""), 12));
         let head = Head::read(b"HTTP/1.1 304 Not Modified\r\ncontent-length: 12\r\n\r\n").expect("a head");

@@ -58,9 +58,9 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
         ("nginx, tickets off", &without.process, without.address, &plain),
         ("margrave, hybrid ML-KEM", &server.process, server.devices, &hybrid),
     ] {
-        // All clients here have the same manifest, the empty one.
+        // All clients have the same empty manifest.
         let first = Line::open(address, &configs[0]).await?.ask(&poll_request(None)).await?;
-        let request = poll_request(Some(&first.etag.context("an answer without ETag")?));
+        let request = poll_request(Some(&first.etag.context("a response without ETag")?));
         contenders.push(Contender { name, process, address, configs, request, per_cpu_second: Vec::new() });
     }
     for round in 1..=setting.rounds {
@@ -81,11 +81,11 @@ fn findings(contenders: &[Contender<'_>]) -> Findings {
     };
     let (on, off) = (against(ours, with), against(ours, without));
     let mut rows = vec![
-        Row::new("handshake + poll per processor second, of nginx with tickets on", on.show(2))
+        Row::new("handshake + poll per processor second, relative to nginx with tickets on", on.show(2))
             .target(format!("at least {TARGET_TICKETS_ON}"), on.median >= TARGET_TICKETS_ON),
-        Row::new("the same, of nginx with tickets off", off.show(2))
+        Row::new("the same, relative to nginx with tickets off", off.show(2))
             .target(format!("at least {TARGET_TICKETS_OFF}"), off.median >= TARGET_TICKETS_OFF),
-        Row::new("hybrid key exchange against X25519, both ours", against(hybrid, ours).show(2)),
+        Row::new("hybrid key exchange relative to X25519, both margrave", against(hybrid, ours).show(2)),
     ];
     for contender in contenders {
         let rate = Spread::of(&contender.per_cpu_second);

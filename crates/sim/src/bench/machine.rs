@@ -1,4 +1,4 @@
-//! What it was measured on, without names and dates.
+//! The machine of a measurement, without names and dates.
 
 use super::nginx;
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,7 @@ impl Machine {
     }
 }
 
-/// `6.1.0-18-amd64` says as much as `6.1`.
+/// Shortens `6.1.0-18-amd64` to `6.1`.
 fn kernel(release: &str) -> String {
     release.split('.').take(2).collect::<Vec<_>>().join(".")
 }
@@ -56,7 +56,7 @@ mod tests {
     use super::kernel;
 
     #[test]
-    fn a_kernel_is_named_by_two_numbers() {
+    fn shortens_the_kernel_version_to_two_numbers() {
         assert_eq!(kernel("6.1.0-18-amd64"), "6.1");
         assert_eq!(kernel(""), "");
     }

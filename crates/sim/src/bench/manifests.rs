@@ -1,4 +1,4 @@
-//! What building a manifest and its bundle costs, by the number of deployments in it.
+//! The cost of building a manifest and its bundle, by the number of deployments.
 
 use super::Setting;
 use super::plot::{Curve, Plot, Shape};
@@ -42,7 +42,7 @@ fn build_micros(size: usize) -> f64 {
     begun.elapsed().as_secs_f64() * 1e6 / f64::from(builds)
 }
 
-/// Documents of a usual size; each differs, as real ones do.
+/// Documents of a typical size, each different.
 pub(super) fn deployment(index: usize) -> ServedDeployment {
     let yaml = crate::simulation::description("alpha", &format!("1.0.{index}"), 3).into_bytes();
     ServedDeployment { id: DeploymentId(Uuid::from_u128(index as u128 + 1)), digest: Digest::of(&yaml), yaml }

@@ -16,7 +16,7 @@ const DEPLOYMENTS: usize = 5;
 const DEVICE_BYTES_TARGET: f64 = 2048.0;
 const TOTAL_BYTES_TARGET: u64 = 1 << 30;
 
-/// An allocator gives memory back with a delay.
+/// An allocator releases memory with a delay.
 const SETTLE: Duration = Duration::from_secs(3);
 
 struct Point {
@@ -26,7 +26,7 @@ struct Point {
     disk_per_device: f64,
 }
 
-/// Memory of a server that has read its fleet, and after it has answered operators about it.
+/// Memory of a server after start, and after operators have listed the fleet.
 #[derive(Clone, Copy)]
 struct Resident {
     started: u64,
@@ -76,13 +76,13 @@ fn findings(base: Resident, points: &[Point]) -> Findings {
     for Point { size, rss, per_device, .. } in points {
         let Resident { started, asked } = *rss;
         let measured = format!(
-            "{per_device:.0} bytes ({} in all, {} after operators listed and summarised everything)",
+            "{per_device:.0} bytes ({} in total, {} after operators listed and summarized everything)",
             mib(started),
             mib(asked)
         );
         let met = *per_device < DEVICE_BYTES_TARGET && asked < TOTAL_BYTES_TARGET;
         let row = Row::new(format!("memory per device, {size} devices with {DEPLOYMENTS} deployments"), measured);
-        rows.push(row.target("under 2 KiB, under 1 GiB in all", met));
+        rows.push(row.target("under 2 KiB, under 1 GiB in total", met));
     }
     let disk: Vec<f64> = points.iter().map(|point| point.disk_per_device).collect();
     let shown = points.iter().map(|point| format!("{:.1} KiB at {}", point.disk_per_device / 1024.0, point.size));
@@ -103,7 +103,7 @@ fn findings(base: Resident, points: &[Point]) -> Findings {
             "memory",
             "Memory per device",
             "bytes",
-            vec![curve("resident, besides an empty server", |p| p.per_device)],
+            vec![curve("resident, without an empty server", |p| p.per_device)],
         ),
         plot(
             "disk",

@@ -1,4 +1,4 @@
-//! nginx with client certificates and one static file, to compare with.
+//! nginx with client certificates and one static file, as a reference.
 
 use super::process::Process;
 use crate::chaos::wait;
@@ -20,7 +20,7 @@ pub struct Nginx {
     pub address: SocketAddr,
 }
 
-/// Name and version of the program and of the OpenSSL it runs with.
+/// Name and version of nginx and its OpenSSL.
 pub fn versions() -> anyhow::Result<(String, String)> {
     let output = Command::new("nginx").arg("-V").output().context(
         "nginx is not installed: run `make setup` as root on Debian, or install nginx from your system's packages",
@@ -30,23 +30,23 @@ pub fn versions() -> anyhow::Result<(String, String)> {
     Ok((server, openssl(&text).unwrap_or_else(|| "an unknown TLS library".to_owned())))
 }
 
-/// `running with` differs from `built with` where the library was updated since.
+/// `running with` differs from `built with` if the library was updated.
 fn openssl(text: &str) -> Option<String> {
     let line = text.lines().find(|line| line.starts_with("built with "))?;
     let library = line.split_once("(running with ").map_or(&line["built with ".len()..], |(_, running)| running);
     Some(library.split_whitespace().take(2).collect::<Vec<_>>().join(" ").trim_end_matches(')').to_owned())
 }
 
-/// Clients are those `bundle` vouches for.
+/// Accepts clients with certificates from `bundle`.
 pub async fn start(folder: &Path, bundle: &Path, tickets: Tickets, core: Option<usize>) -> anyhow::Result<Nginx> {
     std::fs::create_dir_all(folder)?;
-    let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).context("make a certificate")?;
+    let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).context("create a certificate")?;
     std::fs::write(folder.join("server.pem"), own.cert.pem())?;
     std::fs::write(folder.join("server-key.pem"), own.signing_key.serialize_pem())?;
     std::fs::copy(bundle, folder.join("bundle.pem"))?;
-    // As large as the manifest of a client with one deployment.
+    // The size of a manifest with one deployment.
     std::fs::write(folder.join("manifest.json"), "x".repeat(512))?;
-    // Free again when nginx binds it.
+    // Released before nginx binds it.
     let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
     let path = folder.join("nginx.conf");
     std::fs::write(&path, configuration(folder, address, tickets))?;
@@ -61,7 +61,7 @@ pub async fn start(folder: &Path, bundle: &Path, tickets: Tickets, core: Option<
     Ok(Nginx { process, address })
 }
 
-/// Nothing logged, one worker, nothing else switched off or on.
+/// No access log, one worker, otherwise defaults.
 fn configuration(folder: &Path, address: SocketAddr, tickets: Tickets) -> String {
     let tickets = if tickets == Tickets::On { "on" } else { "off" };
     let folder = folder.display();

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plot {
-    /// Of the file, without ending.
+    /// File name without extension.
     pub name: String,
     pub title: String,
     pub shape: Shape,
@@ -15,9 +15,9 @@ pub struct Plot {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Shape {
-    /// Repeated runs, one line each, from zero.
+    /// Repeated runs, one line each, starting at zero.
     Runs { unit: String, series: Vec<Runs> },
-    /// Something over a size; sizes are spread evenly by factor.
+    /// Values by size, on a logarithmic scale.
     Curves { size: String, unit: String, series: Vec<Curve> },
 }
 
@@ -41,8 +41,8 @@ const BOTTOM: f64 = 46.0;
 const LINE: f64 = 34.0;
 const CURVES_HEIGHT: f64 = 220.0;
 
-/// Told apart without colour vision, too; see the shapes' labels.
-const COLOURS: [&str; 6] = ["#0b63a5", "#b3541e", "#3b7d3b", "#7a4fa3", "#8a6d00", "#555555"];
+/// Distinguishable without color vision, with labels.
+const COLORS: [&str; 6] = ["#0b63a5", "#b3541e", "#3b7d3b", "#7a4fa3", "#8a6d00", "#555555"];
 
 pub fn svg(plot: &Plot) -> String {
     match &plot.shape {
@@ -67,16 +67,16 @@ impl Canvas {
         Self(text)
     }
 
-    fn line(&mut self, (x1, y1): (f64, f64), (x2, y2): (f64, f64), colour: &str, width: f64) {
+    fn line(&mut self, (x1, y1): (f64, f64), (x2, y2): (f64, f64), color: &str, width: f64) {
         let _ = writeln!(
             self.0,
-            "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"{colour}\" stroke-width=\"{width}\"/>"
+            "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"{color}\" stroke-width=\"{width}\"/>"
         );
     }
 
-    fn dot(&mut self, x: f64, y: f64, colour: &str) {
+    fn dot(&mut self, x: f64, y: f64, color: &str) {
         let _ =
-            writeln!(self.0, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" fill=\"{colour}\" fill-opacity=\"0.65\"/>");
+            writeln!(self.0, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" fill=\"{color}\" fill-opacity=\"0.65\"/>");
     }
 
     fn text(&mut self, x: f64, y: f64, anchor: &str, text: &str) {
@@ -107,21 +107,21 @@ fn runs(title: &str, unit: &str, series: &[Runs]) -> String {
     canvas.text(x(end / 2.0), height - 10.0, "middle", unit);
     for (index, Runs { name, values }) in series.iter().enumerate() {
         let y = TOP + LINE * (index as f64 + 0.5);
-        let colour = COLOURS[index % COLOURS.len()];
+        let color = COLORS[index % COLORS.len()];
         canvas.text(LEFT - 10.0, y + 4.0, "end", name);
         for value in values {
-            canvas.dot(x(*value), y, colour);
+            canvas.dot(x(*value), y, color);
         }
         let median = percentile(values, 50.0);
         if median.is_finite() {
-            canvas.line((x(median), y - 11.0), (x(median), y + 11.0), colour, 3.0);
+            canvas.line((x(median), y - 11.0), (x(median), y + 11.0), color, 3.0);
         }
     }
     canvas.done()
 }
 
 fn curves(title: &str, size: &str, unit: &str, series: &[Curve]) -> String {
-    // Names stand under the plot, one line each.
+    // Names are below the plot, one line each.
     let height = TOP + CURVES_HEIGHT + BOTTOM + 18.0 * series.len() as f64;
     let bottom = TOP + CURVES_HEIGHT;
     let all = || series.iter().flat_map(|curve| curve.points.iter().copied());
@@ -145,15 +145,15 @@ fn curves(title: &str, size: &str, unit: &str, series: &[Curve]) -> String {
     }
     canvas.text((left + WIDTH - RIGHT) / 2.0, bottom + 36.0, "middle", &format!("{unit}, by {size}"));
     for (index, Curve { name, points }) in series.iter().enumerate() {
-        let colour = COLOURS[index % COLOURS.len()];
+        let color = COLORS[index % COLORS.len()];
         for pair in points.windows(2) {
-            canvas.line((x(pair[0].0), y(pair[0].1)), (x(pair[1].0), y(pair[1].1)), colour, 2.0);
+            canvas.line((x(pair[0].0), y(pair[0].1)), (x(pair[1].0), y(pair[1].1)), color, 2.0);
         }
         for (size, value) in points {
-            canvas.dot(x(*size), y(*value), colour);
+            canvas.dot(x(*size), y(*value), color);
         }
         let line = bottom + 54.0 + 18.0 * index as f64;
-        canvas.line((left, line - 4.0), (left + 24.0, line - 4.0), colour, 3.0);
+        canvas.line((left, line - 4.0), (left + 24.0, line - 4.0), color, 3.0);
         canvas.text(left + 32.0, line, "start", name);
     }
     canvas.done()

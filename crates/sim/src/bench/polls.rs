@@ -1,5 +1,5 @@
-//! Unchanged polls per second of processor time: the real server against nginx and against the barest handler of our own
-//! libraries, by the same generator in alternating runs.
+//! Unchanged polls per second of processor time: the real server, nginx, and a minimal handler on our own libraries,
+//! with the same generator in alternating runs.
 
 use super::bare::ADDRESS_FILE;
 use super::generator::{self, Exchange, Line};
@@ -17,12 +17,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Connections, each of a client of its own, each with one request under way at a time.
+/// Connections, each with its own client and one open request at a time.
 pub(super) const CONNECTIONS: usize = 16;
 
 const TARGET: f64 = 0.9;
 
-/// Who is measured, with its connections open all the time.
+/// A measured server with its open connections.
 struct Contender<'p> {
     name: &'static str,
     process: &'p Process,
@@ -94,17 +94,17 @@ pub(super) async fn start_bare(folder: &Path, setting: &Setting) -> anyhow::Resu
     Ok((process, address))
 }
 
-/// What the disk got while nothing but unchanged polls went on.
+/// Bytes written to disk during unchanged polls.
 struct Written {
     polls: u64,
-    /// Between two writes of the times at which clients were seen.
+    /// Between two writes of last-seen times.
     by_polls: u64,
-    /// By that write, for all clients together.
+    /// By one such write, for all clients.
     by_seen: u64,
 }
 
-/// When clients were last seen is written every few seconds for all of them, however often they poll. So: wait for such a
-/// write, then poll as fast as possible until shortly before the next.
+/// Last-seen times are written every few seconds for all clients, however often they poll. Therefore: wait for such a
+/// write, then poll as fast as possible until shortly before the next one.
 async fn writes(process: &Process, lines: Vec<(Line, Vec<u8>)>) -> anyhow::Result<Written> {
     const SLICE: Duration = Duration::from_millis(50);
     const BETWEEN: Duration = Duration::from_secs(3);
@@ -116,11 +116,11 @@ async fn writes(process: &Process, lines: Vec<(Line, Vec<u8>)>) -> anyhow::Resul
         lines = generator::polls(lines, SLICE).await?.0;
         let now = process.written_bytes()?;
         if now > written {
-            // The write may still go on; let it end.
+            // Let the write complete.
             lines = generator::polls(lines, SLICE * 10).await?.0;
             break process.written_bytes()? - written;
         }
-        anyhow::ensure!(begun.elapsed() < SEEN_WITHIN, "the times at which clients were seen are never written");
+        anyhow::ensure!(begun.elapsed() < SEEN_WITHIN, "last-seen times are never written");
         written = now;
     };
     let before = process.written_bytes()?;
@@ -135,9 +135,9 @@ fn findings(contenders: &[Contender<'_>], written: &Written) -> Findings {
     };
     let (to_nginx, to_bare) = (Spread::of(&ratios(nginx)), Spread::of(&ratios(bare)));
     let mut rows = vec![
-        Row::new("unchanged polls per processor second, of nginx", to_nginx.show(2))
+        Row::new("unchanged polls per processor second, relative to nginx", to_nginx.show(2))
             .target(format!("at least {TARGET}"), to_nginx.median >= TARGET),
-        Row::new("the same, of bare axum + rustls", to_bare.show(2)),
+        Row::new("the same, relative to bare axum + rustls", to_bare.show(2)),
     ];
     for contender in contenders {
         let rate = Spread::of(&contender.per_cpu_second);
@@ -146,12 +146,12 @@ fn findings(contenders: &[Contender<'_>], written: &Written) -> Findings {
     rows.push(
         Row::new(
             "bytes written to disk by unchanged polls",
-            format!("{} by {} polls between two writes of seen times", written.by_polls, written.polls),
+            format!("{} by {} polls between two writes of last-seen times", written.by_polls, written.polls),
         )
         .target("0", written.by_polls == 0),
     );
     rows.push(Row::new(
-        format!("bytes per write of seen times ({CONNECTIONS} clients, however often they poll)"),
+        format!("bytes per write of last-seen times ({CONNECTIONS} clients, however often they poll)"),
         written.by_seen.to_string(),
     ));
     let series = contenders

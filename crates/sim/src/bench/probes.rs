@@ -1,4 +1,4 @@
-//! Clients that poll, report and ask for readiness at an even pace, to see how long they wait while something goes on.
+//! Clients that poll, report and check readiness at a steady rate, to measure latencies during other work.
 
 use super::fleet::{self, PROBES};
 use super::generator::{self, Exchange, Line, poll_request};
@@ -14,20 +14,20 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// Clients watching, each on a connection of its own for polls and one for reports.
+/// Number of probes, each with one connection for polls and one for reports.
 pub const CLIENTS: usize = 4;
 
-/// Pause between two requests of one client: a load far below what the server can take.
+/// Pause between two requests of a probe: far below the capacity of the server.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The prefix of their names.
+/// Prefix of their names.
 pub const PREFIX: &str = "probe";
 
 pub fn fleet() -> fleet::Fleet<'static> {
     fleet::Fleet { prefix: PREFIX, size: CLIENTS, hosts: PROBES, deployments: 1, sites: 0 }
 }
 
-/// Milliseconds each request took.
+/// Latencies in milliseconds.
 #[derive(Debug, Default, Clone)]
 pub struct Latencies {
     pub polls: Vec<f64>,
@@ -50,7 +50,7 @@ impl Latencies {
     }
 }
 
-/// Identities of the clients [`fleet()`] made.
+/// Identities of the clients created by [`fleet()`].
 pub struct Probes<'s> {
     server: &'s Server,
     clients: Vec<(String, Arc<ClientConfig>)>,
@@ -68,14 +68,14 @@ impl<'s> Probes<'s> {
         Ok(Self { server, clients })
     }
 
-    /// Asks for as long as `work` takes; gives what it came to and how long every request took.
+    /// Sends requests while `work` runs; returns its result and the latencies.
     pub async fn during<T>(&self, work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<(T, Latencies)> {
         let stop = CancellationToken::new();
         let mut tasks = JoinSet::new();
         for (index, (id, config)) in self.clients.iter().enumerate() {
             let mut line = Line::open(self.server.devices, config).await?;
             let first = line.ask(&poll_request(None)).await?;
-            let request = poll_request(Some(&first.etag.context("an answer without ETag")?));
+            let request = poll_request(Some(&first.etag.context("a response without ETag")?));
             tasks.spawn(repeat(stop.clone(), Kind::Poll, line, vec![request]));
             let line = Line::open(self.server.devices, config).await?;
             let reports = [State::Installing, State::Installed].map(|state| status_request(id, state));
@@ -117,7 +117,7 @@ async fn repeat(stop: CancellationToken, kind: Kind, mut line: Line, requests: V
         let begun = Instant::now();
         let answer = line.ask(request).await?;
         millis.push(begun.elapsed().as_secs_f64() * 1e3);
-        anyhow::ensure!(matches!(answer.status, 200 | 304), "{kind:?} was answered with {}", answer.status);
+        anyhow::ensure!(matches!(answer.status, 200 | 304), "{kind:?} returned {}", answer.status);
         tokio::time::sleep(PAUSE).await;
     }
     Ok((kind, millis))

@@ -1,17 +1,17 @@
-//! A server under test: a process of its own on a processor of its own, with what the system says it used.
+//! A server under test: its own process on its own processor, with its resource usage.
 
 use anyhow::Context as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a program may take to end when asked.
+/// Time limit for a program to exit after SIGTERM.
 const END_WITHIN: Duration = Duration::from_secs(10);
 
 /// Clock ticks per second in `/proc`, the same on every Linux.
 const TICKS: f64 = 100.0;
 
-/// Which processor is whose. With a single one everything shares it, and nothing is pinned.
+/// Assignment of processors. With a single processor, nothing is pinned.
 #[derive(Debug, Clone, Copy)]
 pub struct Cores {
     pub server: Option<usize>,
@@ -19,7 +19,7 @@ pub struct Cores {
 }
 
 impl Cores {
-    /// From the processors this process may use.
+    /// Assigns the processors available to this process.
     pub fn detect() -> Self {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap_or_default();
@@ -66,7 +66,7 @@ fn move_self(cores: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Ends with this value, and with this program even when that is killed.
+/// A child process; ends when dropped, and with this program even if that is killed.
 pub struct Process {
     child: Child,
     name: String,
@@ -76,7 +76,7 @@ impl Process {
     /// Starts `command` on one processor, its output going to `log`.
     pub fn start(name: &str, command: &Command, core: Option<usize>, log: &Path) -> anyhow::Result<Self> {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(log).context("open a log")?;
-        // `setpriv` and `taskset` become the program, so that the process id stays.
+        // `setpriv` and `taskset` exec the program, so that the process id stays the same.
         let mut whole = Command::new("setpriv");
         whole.args(["--pdeathsig", "TERM"]);
         if let Some(core) = core {
@@ -99,15 +99,15 @@ impl Process {
         self.child.id()
     }
 
-    /// Fails when it has ended by itself.
+    /// Fails if it has exited unexpectedly.
     pub fn must_run(&mut self) -> anyhow::Result<()> {
-        match self.child.try_wait().context("ask whether it runs")? {
-            Some(status) => anyhow::bail!("{} ended by itself with {status}", self.name),
+        match self.child.try_wait().context("check whether it runs")? {
+            Some(status) => anyhow::bail!("{} exited unexpectedly with {status}", self.name),
             None => Ok(()),
         }
     }
 
-    /// The processes that work: its children where it has some (nginx), else itself.
+    /// The worker processes: its children if any (nginx), otherwise itself.
     fn workers(&self) -> Vec<u32> {
         let own = self.id();
         let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap_or_default();
@@ -120,12 +120,12 @@ impl Process {
         self.workers().into_iter().map(cpu_seconds).sum()
     }
 
-    /// The same of this process alone, whatever programs it runs at the moment.
+    /// Processor time of this process without child processes.
     pub fn own_cpu_seconds(&self) -> anyhow::Result<f64> {
         cpu_seconds(self.id())
     }
 
-    /// Processor time so far of the threads that live, to the nanosecond.
+    /// Processor time of all running threads in nanoseconds.
     pub fn cpu_nanos(&self) -> anyhow::Result<u64> {
         let mut nanos = 0;
         for task in std::fs::read_dir(format!("/proc/{}/task", self.id())).context("list the threads")? {
@@ -135,7 +135,7 @@ impl Process {
         Ok(nanos)
     }
 
-    /// Bytes it caused to be written to a disk.
+    /// Bytes written to disk.
     pub fn written_bytes(&self) -> anyhow::Result<u64> {
         self.field("io", "write_bytes:")
     }
@@ -145,7 +145,7 @@ impl Process {
         Ok(self.field("status", "VmRSS:")? * 1024)
     }
 
-    /// Resident memory, with what is shared counted in part.
+    /// Resident memory with proportional shared memory.
     pub fn pss_bytes(&self) -> anyhow::Result<u64> {
         Ok(self.field("smaps_rollup", "Pss:")? * 1024)
     }
@@ -158,7 +158,7 @@ impl Process {
         number.with_context(|| format!("`{path}` has no `{name}`"))
     }
 
-    /// Asks it to end and waits; after a while it is ended.
+    /// Sends SIGTERM and waits; kills it after the time limit.
     pub fn stop(&mut self) {
         if let Some(id) = rustix::process::Pid::from_raw(self.id() as i32)
             && matches!(self.child.try_wait(), Ok(None))
@@ -186,7 +186,7 @@ fn cpu_seconds(process: u32) -> anyhow::Result<f64> {
     cpu_ticks(&text).map(|ticks| ticks / TICKS).context("read /proc")
 }
 
-/// The name in parentheses may hold blanks; the rest is counted from behind it.
+/// The name in parentheses may contain blanks; the fields start after it.
 fn cpu_ticks(stat: &str) -> Option<f64> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace().skip(11);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_ticks_behind_a_strange_name() {
+    fn parses_ticks_after_a_name_with_parentheses() {
         let stat = "7 (a ) b) S 1 7 7 0 -1 4194304 100 0 0 0 25 17 0 0 20 0";
         assert_eq!(cpu_ticks(stat), Some(42.0));
         assert_eq!(cpu_ticks("7"), None);

@@ -1,4 +1,4 @@
-//! One deployment to a whole fleet: how long it takes, how that grows, and how long others wait meanwhile.
+//! One deployment to a whole fleet: duration, growth, and latencies of other requests meanwhile.
 
 use super::fleet::{self, FLEET, Fleet};
 use super::plot::{Curve, Plot, Shape};
@@ -9,19 +9,19 @@ use super::stats::growth_exponent;
 use super::{Setting, tell};
 use crate::chaos::wait;
 use anyhow::Context as _;
-use margrave_api::changes::{ChangeKind, CreateChange, Scope};
 use margrave_api::client::ApiClient;
-use margrave_api::policies::PolicyWish;
+use margrave_api::policies::PolicyPatch;
+use margrave_api::rollouts::{CreateRollout, RolloutKind, Scope};
 use std::time::{Duration, Instant};
 
 const SIZES: [usize; 2] = [1_000, 10_000];
 const SIZES_QUICK: [usize; 2] = [100, 400];
 
-/// How long others are watched while nothing goes on.
+/// Duration of the latency measurement on an idle server.
 const IDLE: Duration = Duration::from_secs(15);
 const IDLE_QUICK: Duration = Duration::from_secs(2);
 
-/// A slow disk publishes a few hundred devices per second.
+/// On a slow disk the server publishes to a few hundred devices per second.
 const FINISHED_WITHIN: Duration = Duration::from_mins(15);
 
 const FACTOR_TARGET: f64 = 3.0;
@@ -48,7 +48,7 @@ async fn publish(setting: &Setting, size: usize) -> anyhow::Result<Point> {
     let folder = super::scratch()?;
     let fleet = Fleet { prefix: "dev", size, hosts: FLEET, deployments: 1, sites: 0 };
     fleet::prepare(folder.path(), &[fleet, probes::fleet()]).await?;
-    // Nothing is pinned: a server is meant to have two processors, and who watches takes little of them.
+    // Nothing is pinned: the server needs two processors, and the probes use little.
     let server = Server::start(folder.path(), None).await?;
     let probes = Probes::new(&server).await?;
     let api = server.api()?;
@@ -57,49 +57,49 @@ async fn publish(setting: &Setting, size: usize) -> anyhow::Result<Point> {
         Ok(())
     };
     let ((), idle) = probes.during(idle).await?;
-    let (seconds, mut busy) = probes.during(carry_out(&api, ChangeKind::Create, size)).await?;
-    // Taking it away again is as much work; it only adds to what others are seen to wait.
-    let (_, more) = probes.during(carry_out(&api, ChangeKind::Remove, size)).await?;
+    let (seconds, mut busy) = probes.during(carry_out(&api, RolloutKind::Create, size)).await?;
+    // The removal is as much work and adds samples to the latencies.
+    let (_, more) = probes.during(carry_out(&api, RolloutKind::Remove, size)).await?;
     busy.add(more);
     Ok(Point { size, seconds, idle, busy })
 }
 
-/// From asking until every manifest is published.
-async fn carry_out(api: &ApiClient, kind: ChangeKind, size: usize) -> anyhow::Result<f64> {
-    let body = CreateChange {
+/// From the request until every manifest is published.
+async fn carry_out(api: &ApiClient, kind: RolloutKind, size: usize) -> anyhow::Result<f64> {
+    let body = CreateRollout {
         kind,
         application: "alpha".to_owned(),
-        version: (kind == ChangeKind::Create).then(|| "1.0.0".to_owned()),
+        version: (kind == RolloutKind::Create).then(|| "1.0.0".to_owned()),
         profile: None,
         scope: Scope { selector: Some(format!("sim.example/kind={FLEET}")), ..Scope::default() },
-        answers: indexmap::IndexMap::new(),
-        policy: PolicyWish::default(),
-        skip_unfit: false,
-        reason: None,
+        values: indexmap::IndexMap::new(),
+        policy: PolicyPatch::default(),
+        skip_incompatible: false,
+        comment: None,
     };
     let begun = Instant::now();
-    let change = api.create_change(&body).await?;
+    let rollout = api.create_rollout(&body).await?;
     let asked = begun.elapsed();
-    anyhow::ensure!(change.total == size as u64, "the change reaches {} devices of {size}", change.total);
-    let done = wait::until("publishing a change", FINISHED_WITHIN, async || {
-        let change = api.change(&change.id).await?;
-        if change.finished {
-            return Ok(Ok(change));
+    anyhow::ensure!(rollout.total == size as u64, "the rollout affects {} devices of {size}", rollout.total);
+    let done = wait::until("publication of a rollout", FINISHED_WITHIN, async || {
+        let rollout = api.rollout(&rollout.id).await?;
+        if rollout.finished {
+            return Ok(Ok(rollout));
         }
-        // Asked now and then, as people do: asking costs something itself.
+        // Poll rarely, because polling costs processor time.
         tokio::time::sleep(Duration::from_millis(500)).await;
-        Ok(Err(format!("{} of {}", change.published, change.total)))
+        Ok(Err(format!("{} of {}", rollout.published, rollout.total)))
     })
     .await?;
     anyhow::ensure!(done.skipped.is_empty(), "devices were skipped: {:?}", done.skipped.first());
-    let instant = |text: &str| text.parse::<jiff::Timestamp>().with_context(|| format!("`{text}` is no time"));
+    let instant = |text: &str| text.parse::<jiff::Timestamp>().with_context(|| format!("`{text}` is not a time"));
     let finished = instant(done.finished_at.as_deref().unwrap_or_default())?;
     Ok(asked.as_secs_f64() + instant(&done.created_at)?.duration_until(finished).as_secs_f64())
 }
 
 fn factors(point: &Point) -> Vec<String> {
     let pairs = point.idle.p99().into_iter().zip(point.busy.p99());
-    pairs.map(|((name, idle), (_, busy))| format!("{name} {busy:.1} ms of {idle:.1}")).collect()
+    pairs.map(|((name, idle), (_, busy))| format!("{name} {busy:.1} ms (idle {idle:.1})")).collect()
 }
 
 fn findings(points: &[Point]) -> Findings {
@@ -120,7 +120,7 @@ fn findings(points: &[Point]) -> Findings {
             );
         }
     }
-    let series = vec![Curve { name: "one change over the whole fleet".to_owned(), points: times }];
+    let series = vec![Curve { name: "one rollout to the whole fleet".to_owned(), points: times }];
     let shape = Shape::Curves { size: "devices".to_owned(), unit: "seconds to publish".to_owned(), series };
     let plot = Plot { name: "publish".to_owned(), title: "Publishing one deployment".to_owned(), shape };
     Findings { rows, plots: vec![plot] }

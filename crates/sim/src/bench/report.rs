@@ -1,4 +1,4 @@
-//! The findings as tables for people, in Markdown.
+//! Writes the results as Markdown tables.
 
 use super::SECTIONS;
 use super::plot;
@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// The tables stand between these two lines of the document.
+/// The tables are between these two lines of the document.
 const BEGIN: &str = "<!-- tables: begin -->";
 const END: &str = "<!-- tables: end -->";
 
@@ -17,7 +17,7 @@ pub fn section(name: &str, title: &str, section: &Section) -> String {
     let mut text = format!("### {title}\n\n");
     let _ = writeln!(text, "`make bench ONLY={name}` on {}.\n", machine.describe());
     if *quick {
-        text.push_str("From a short run (`--quick`): these numbers say that it works, not how fast.\n\n");
+        text.push_str("From a short run (`--quick`): these numbers only show that it works.\n\n");
     }
     text.push_str("| what | measured | target | met |\n|---|---|---|---|\n");
     for Row { what, measured, target, met } in &findings.rows {
@@ -34,13 +34,13 @@ pub fn section(name: &str, title: &str, section: &Section) -> String {
     text
 }
 
-/// Every section there is, in the order they are measured.
+/// All sections in the order of measurement.
 pub fn markdown(results: &Results) -> String {
     let known = SECTIONS.iter().filter_map(|(name, title)| Some(section(name, title, results.sections.get(*name)?)));
     known.collect::<Vec<_>>().join("\n")
 }
 
-/// Puts tables into the document and plots beside it.
+/// Writes the tables into the document and the plots next to it.
 pub fn write(results: &Results, document: &Path, plots: &Path) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(document).context("read docs/bench.md")?;
     std::fs::write(document, replaced(&text, &markdown(results))?).context("write docs/bench.md")?;
@@ -79,14 +79,14 @@ mod tests {
     }
 
     #[test]
-    fn a_section_says_command_machine_and_whether_the_target_was_met() {
+    fn a_section_shows_the_command_the_machine_and_the_target() {
         let text = markdown(&results());
         assert!(text.contains("`make bench ONLY=polls` on P, 2 cores, 4 GiB, Linux 6.1; nginx/1 with OpenSSL 3"));
         assert!(text.contains("| ratio | 0.95 | at least 0.9 | yes |\n| polls | 7 |  |  |\n"), "{text}");
     }
 
     #[test]
-    fn only_what_is_between_the_marks_is_replaced() {
+    fn replaces_only_the_text_between_the_markers() {
         let text = "before\n<!-- tables: begin -->\nold\n<!-- tables: end -->\nafter\n";
         let new = replaced(text, "new\n").expect("both marks are there");
         assert_eq!(new, "before\n<!-- tables: begin -->\nnew\n<!-- tables: end -->\nafter\n");
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn results_survive_being_kept() {
+    fn results_survive_saving_and_loading() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("bench.json");
         assert_eq!(Results::load(&path).expect("nothing yet"), Results::default());

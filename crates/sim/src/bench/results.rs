@@ -1,4 +1,4 @@
-//! What a section found, kept as JSON so that one can be measured again without losing the others.
+//! Results of the sections, stored as JSON so that one section can be measured again without losing the others.
 
 use super::machine::Machine;
 use super::plot::Plot;
@@ -12,7 +12,7 @@ use std::path::Path;
 pub struct Row {
     pub what: String,
     pub measured: String,
-    /// Empty where nothing was aimed at.
+    /// Empty if there is no target.
     pub target: String,
     /// Whether the target was met.
     pub met: Option<bool>,
@@ -31,7 +31,7 @@ impl Row {
     }
 }
 
-/// Everything one section found.
+/// The results of one section.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Findings {
     pub rows: Vec<Row>,
@@ -39,11 +39,11 @@ pub struct Findings {
     pub plots: Vec<Plot>,
 }
 
-/// Findings with how they came about.
+/// Results with the conditions of the measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Section {
     pub machine: Machine,
-    /// A short run, to see that everything works; its numbers say little.
+    /// A short run that only checks that everything works.
     pub quick: bool,
     #[serde(flatten)]
     pub findings: Findings,
@@ -55,7 +55,7 @@ pub struct Results {
 }
 
 impl Results {
-    /// Nothing when there is no such file yet.
+    /// Empty if the file does not exist yet.
     pub fn load(path: &Path) -> anyhow::Result<Self> {
         match std::fs::read(path) {
             Ok(text) => serde_json::from_slice(&text).with_context(|| format!("read `{}`", path.display())),

@@ -1,4 +1,4 @@
-//! The real server as a process, and identities for clients that call it.
+//! The real server as a process, and identities for its clients.
 
 use super::process::Process;
 use crate::chaos::{site, wait};
@@ -12,20 +12,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// A folder with `margrave` and `margrave-agent` to use instead of those beside this program.
+/// A folder with `margrave` and `margrave-agent` to use instead of those next to this program.
 const FOLDER_VARIABLE: &str = "MARGRAVE_PROGRAMS";
 
-/// A start reads every client's head; a fleet of 100,000 on a slow disk takes a while.
+/// A start reads the manifest head of every client, which takes a while with 100,000 devices on a slow disk.
 const READY_WITHIN: Duration = Duration::from_mins(3);
 
 pub fn program(name: &str) -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe().context("find this program")?;
-    let beside = own.parent().context("this program is in no folder")?;
+    let beside = own.parent().context("this program has no parent folder")?;
     let folder = std::env::var_os(FOLDER_VARIABLE).map_or_else(|| beside.to_owned(), PathBuf::from);
     let path = folder.join(name);
     anyhow::ensure!(
         path.is_file(),
-        "`{}` is not there: `make bench` builds it, or set {FOLDER_VARIABLE}",
+        "`{}` does not exist: `make bench` builds it, or set {FOLDER_VARIABLE}",
         path.display()
     );
     Ok(path)
@@ -49,7 +49,7 @@ impl Server {
     pub async fn start_program(program: &Path, folder: &Path, core: Option<usize>) -> anyhow::Result<Self> {
         let data = folder.join("data");
         let addresses = data.join(margrave_server::run::ADDRESSES_FILE);
-        // Left by a server before.
+        // Left by an earlier server.
         let _ = std::fs::remove_file(&addresses);
         let mut command = Command::new(program);
         command.arg("--data").arg(&data).arg("serve").args(["--log", "json"]);
@@ -64,7 +64,7 @@ impl Server {
             Ok(text.and_then(|text| serde_json::from_slice(&text).map_err(|error| error.to_string())))
         })
         .await?;
-        let one = |address: Option<SocketAddr>| address.context("a listener is off");
+        let one = |address: Option<SocketAddr>| address.context("a listener is disabled");
         let (devices, trust, operators) = (one(found.devices)?, one(found.trust)?, one(found.operators)?);
         let identities = folder.join("identities");
         let server = Self { process, devices, trust, operators, data, identities };
@@ -86,29 +86,29 @@ impl Server {
         Ok(token.trim().to_owned())
     }
 
-    /// One of its own for somebody else.
+    /// Creates another token.
     pub async fn another_token(&self, number: usize) -> anyhow::Result<String> {
-        let body = CreateToken { name: format!("viewer-{number}"), valid_for_seconds: None, reason: None };
-        self.api()?.create_token(&body).await?.secret.context("a new token comes with its secret")
+        let body = CreateToken { name: format!("viewer-{number}"), valid_for_seconds: None, comment: None };
+        self.api()?.create_token(&body).await?.secret.context("a new token has a secret")
     }
 
     pub fn api(&self) -> anyhow::Result<ApiClient> {
         Ok(ApiClient::new(&ClientOptions::new(self.url("")).with_token(&self.token()?))?)
     }
 
-    /// Identities of new clients, in the files a stranger's client takes.
+    /// Creates clients and writes their identities to files.
     pub async fn new_clients(&self, prefix: &str, count: usize) -> anyhow::Result<Vec<PathBuf>> {
         let api = self.api()?;
         let mut identities = Vec::new();
         for index in 0..count {
             let id = format!("{prefix}-{index}");
-            api.create_client(&CreateClient { id: id.clone(), state: None, note: None, reason: None }).await?;
+            api.create_client(&CreateClient { id: id.clone(), state: None, note: None, comment: None }).await?;
             identities.push(self.identity(&api, &id).await?);
         }
         Ok(identities)
     }
 
-    /// A metric of the server, by its name with its labels; 0 while there is nothing to count.
+    /// A metric of the server, by name with labels; 0 if absent.
     pub async fn metric(&self, name: &str) -> anyhow::Result<u64> {
         let text =
             crate::chaos::site::plain()?.get(self.url("/metrics")).send().await?.error_for_status()?.text().await?;
@@ -116,7 +116,7 @@ impl Server {
         value.map_or(Ok(0), |value| value.parse().with_context(|| format!("the metric {name} is `{value}`")))
     }
 
-    /// An identity of a client that is there.
+    /// An identity of an existing client.
     pub async fn identity(&self, api: &ApiClient, id: &str) -> anyhow::Result<PathBuf> {
         let key = rcgen::KeyPair::generate()?;
         let csr = rcgen::CertificateParams::default().serialize_request(&key)?.pem()?;

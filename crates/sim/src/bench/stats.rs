@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What repeated runs came to.
+/// Median and range of repeated runs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     pub median: f64,
@@ -11,7 +11,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of at least one number.
+    /// Requires at least one number.
     pub fn of(values: &[f64]) -> Self {
         let sorted = sorted(values);
         let edge = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);
@@ -31,7 +31,7 @@ fn sorted(values: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// Between the two nearest numbers where none is exactly there; NaN of nothing.
+/// Interpolates between the two nearest numbers; NaN without numbers.
 pub fn percentile(values: &[f64], percent: f64) -> f64 {
     let sorted = sorted(values);
     let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
@@ -40,8 +40,8 @@ pub fn percentile(values: &[f64], percent: f64) -> f64 {
     below + (above - below) * place.fract()
 }
 
-/// How the cost grows: the exponent `e` in `cost ~ size^e` between the two largest sizes, where fixed costs no longer hide
-/// it. 1 is linear.
+/// Growth of the cost: the exponent `e` in `cost ~ size^e` between the two largest sizes, where fixed costs matter
+/// least. 1 is linear.
 pub fn growth_exponent(points: &[(f64, f64)]) -> f64 {
     let [.., (small, low), (large, high)] = points else { return f64::NAN };
     (high / low).ln() / (large / small).ln()
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_lie_between_neighbours() {
+    fn percentiles_lie_between_neighbors() {
         let hundred: Vec<f64> = (0..=100).map(f64::from).collect();
         assert!((percentile(&hundred, 99.0) - 99.0).abs() < 1e-9);
         assert!((percentile(&[0.0, 10.0], 75.0) - 7.5).abs() < 1e-9);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_is_told_from_the_two_largest() {
+    fn computes_growth_from_the_two_largest_sizes() {
         assert!((growth_exponent(&[(1.0, 9.0), (10.0, 1.0), (100.0, 10.0)]) - 1.0).abs() < 1e-9);
         assert!((growth_exponent(&[(10.0, 1.0), (100.0, 100.0)]) - 2.0).abs() < 1e-9);
         assert!(growth_exponent(&[(10.0, 1.0)]).is_nan());

@@ -1,4 +1,4 @@
-//! Status reports per second of processor time, each answered after it is on disk.
+//! Status reports per second of processor time, each acknowledged after it is on disk.
 
 use super::fleet::{self, Fleet, PROBES};
 use super::generator::{self, Exchange, Line};
@@ -13,7 +13,7 @@ use margo::status::State;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// Clients that report at the same time.
+/// Number of concurrent clients.
 const CLIENTS: usize = 64;
 
 pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
@@ -33,7 +33,7 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
     let (mut per_cpu, mut per_second, mut alone) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..setting.rounds {
         let rest = lines.split_off(1);
-        // One client by itself: every report waits for a sync of the disk of its own.
+        // A single client: every report waits for its own disk sync.
         let (back, reports, _) = report(lines, setting.warm_up).await?;
         lines = back;
         alone.push(reports as f64 / setting.warm_up.as_secs_f64());
@@ -47,10 +47,10 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
     let (cpu, rate, single) = (Spread::of(&per_cpu), Spread::of(&per_second), Spread::of(&alone));
     tell(&format!("  {} per processor second, {} per second", cpu.show(0), rate.show(0)));
     let rows = vec![
-        Row::new("status reports per processor second, each on disk before it is answered", cpu.show(0)),
+        Row::new("status reports per processor second, each on disk before it is acknowledged", cpu.show(0)),
         Row::new(format!("per second, {CLIENTS} clients at once"), rate.show(0)),
         Row::new("per second, one client alone (one sync each)", single.show(0)),
-        Row::new("what writing many together is worth", format!("{:.1} times", rate.median / single.median)),
+        Row::new("gain from group commit", format!("{:.1} times", rate.median / single.median)),
     ];
     let series = vec![Runs { name: "per processor second".to_owned(), values: per_cpu }];
     let shape = Shape::Runs { unit: "status reports per processor second".to_owned(), series };
@@ -60,7 +60,7 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
 
 type Lines = Vec<(Line, [Vec<u8>; 2])>;
 
-/// Reports on every connection as fast as it is answered. States alternate, so that no report merely repeats the one before.
+/// Reports on every connection as fast as possible. States alternate, so that no report repeats the previous one.
 async fn report(lines: Lines, time: Duration) -> anyhow::Result<(Lines, u64, Duration)> {
     let begun = Instant::now();
     let mut tasks = JoinSet::new();
@@ -69,7 +69,7 @@ async fn report(lines: Lines, time: Duration) -> anyhow::Result<(Lines, u64, Dur
             let mut answered = 0_u64;
             while begun.elapsed() < time {
                 let answer = line.ask(&reports[(answered % 2) as usize]).await?;
-                anyhow::ensure!(answer.status == 200, "a report was answered with {}", answer.status);
+                anyhow::ensure!(answer.status == 200, "a report returned {}", answer.status);
                 answered += 1;
             }
             anyhow::Ok(((line, reports), answered))

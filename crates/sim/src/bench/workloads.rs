@@ -1,7 +1,7 @@
-//! From publishing to a workload that answers, on a real Docker engine, beside `docker compose up` of the same files.
+//! From publishing to a responding workload on a real Docker engine, compared with a plain `docker compose up`.
 //!
-//! The agent's own log tells where the time goes: the manifest is offered (end of *poll*), accepted (end of *fetch*),
-//! applying begins (end of *plan*), and the workload answers over HTTP (end of *apply*).
+//! The agent's log shows the phases: the manifest is offered (end of *poll*), accepted (end of *fetch*), applying begins
+//! (end of *plan*), and the workload responds over HTTP (end of *apply*).
 
 use super::process::Process;
 use super::results::{Findings, Row};
@@ -12,8 +12,8 @@ use crate::chaos::wait;
 use crate::demo::real::Engine;
 use anyhow::Context as _;
 use indexmap::IndexMap;
-use margrave_api::changes::{ChangeKind, CreateChange, Scope};
 use margrave_api::devices::DeviceRef;
+use margrave_api::rollouts::{CreateRollout, RolloutKind, Scope};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -21,16 +21,16 @@ use std::time::{Duration, Instant};
 
 const DEVICE: &str = "press-0";
 const PORT: u16 = 38088;
-/// Compose projects beside the agent's: what is compared with, and what keeps the image.
+/// Other Compose projects: the reference, and one that keeps the image.
 const PLAIN: &str = "plain";
 const KEEPER: &str = "keeper";
 /// Built by `scripts/samples.sh build`, which `make bench` calls.
 const SAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/samples");
 const SAMPLE: &str = "packages/line-monitor/1.0.0";
-/// A workload that does not answer by then has a problem.
+/// Time limit for a workload to respond.
 const ANSWERS_WITHIN: Duration = Duration::from_mins(3);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Processor time is counted in hundredths of a second.
+/// Long enough for a processor time resolution of 10 ms.
 const IDLE: Duration = Duration::from_mins(1);
 const IDLE_QUICK: Duration = Duration::from_secs(3);
 const MIB: f64 = 1024.0 * 1024.0;
@@ -58,7 +58,7 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
     }
     let agent = start(folder.path(), &identity, &engine)?;
     let api = server.api()?;
-    wait::until("the device being known", ANSWERS_WITHIN, async || {
+    wait::until("the first report of the device", ANSWERS_WITHIN, async || {
         let known = api.devices(None, None, &margrave_api::client::PageQuery::default()).await?;
         let there = known.items.iter().any(|device| device.device == DEVICE);
         Ok(if there { Ok(()) } else { Err(log(folder.path())) })
@@ -69,13 +69,13 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
     let mut parts = Parts::default();
     let (mut cpu, mut pss) = (Vec::new(), 0_f64);
     let mut plain = Vec::new();
-    // The first brings the image, which is no part of what is compared.
+    // The first deployment pulls the image, which is not part of the comparison.
     for round in 0..=setting.rounds {
         let before = agent.own_cpu_seconds()?;
         let one = deploy(&api, folder.path(), &agent, &mut pss).await?;
         let spent = (agent.own_cpu_seconds()? - before) * 1e3;
         if round == 0 {
-            // The agent takes away what it brought and nobody uses: a container that never runs keeps the image.
+            // The agent removes unused images that it pulled: a container that never runs keeps the image.
             compose(samples, &engine, KEEPER, &["create", "--pull", "never"])?;
         }
         margrave(folder.path(), &["deployment", "remove", "--app", "line-monitor", "--all", "--yes", "--wait"])?;
@@ -92,17 +92,17 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
     let ratio = Spread::of(&parts.total).median / Spread::of(&plain).median;
     tell(&format!("  {} against {} ({ratio:.2} times)", spread(&parts.total), spread(&plain)));
     let rows = vec![
-        Row::new("publish until the workload answers HTTP", spread(&parts.total)),
+        Row::new("publishing until the workload responds over HTTP", spread(&parts.total)),
         Row::new("… of it poll: until the manifest is offered", spread(&parts.poll)),
         Row::new("… of it fetch: until it is verified and accepted", spread(&parts.fetch)),
         Row::new("… of it plan: until applying begins", spread(&parts.plan)),
-        Row::new("… of it apply: until the workload answers", spread(&parts.apply)),
-        Row::new("plain `docker compose up` of the same files until it answers", spread(&plain)),
+        Row::new("… of it apply: until the workload responds", spread(&parts.apply)),
+        Row::new("plain `docker compose up` of the same files until it responds", spread(&plain)),
         Row::new("ratio", format!("{ratio:.2}")),
-        Row::new("agent's memory (PSS) idle", format!("{idle_pss:.1} MiB")),
-        Row::new("agent's memory (PSS) applying, highest seen", format!("{pss:.1} MiB")),
-        Row::new("agent's processor time idle, per minute", format!("{idle_cpu:.0} ms")),
-        Row::new("agent's processor time for installing, its programs not counted", spread(&cpu)),
+        Row::new("agent memory (PSS), idle", format!("{idle_pss:.1} MiB")),
+        Row::new("agent memory (PSS), peak while applying", format!("{pss:.1} MiB")),
+        Row::new("agent processor time per minute, idle", format!("{idle_cpu:.0} ms")),
+        Row::new("agent processor time for installing, without child processes", spread(&cpu)),
     ];
     Ok(Findings { rows, plots: Vec::new() })
 }
@@ -125,7 +125,7 @@ async fn idle(agent: &Process, setting: &Setting) -> anyhow::Result<(f64, f64)> 
     Ok((agent.pss_bytes()? as f64 / MIB, spent * 60.0 / length.as_secs_f64()))
 }
 
-/// Publishes and waits for an answer: milliseconds of poll, fetch, plan, apply.
+/// Publishes and waits for a response; returns milliseconds of poll, fetch, plan, apply.
 async fn deploy(
     api: &margrave_api::client::ApiClient,
     folder: &Path,
@@ -136,19 +136,19 @@ async fn deploy(
     let answers: IndexMap<String, Value> =
         [("lineName".to_owned(), json!("Press 7")), ("pagePort".to_owned(), json!(PORT))].into_iter().collect();
     let device = DeviceRef { client: DEVICE.to_owned(), device: DEVICE.to_owned() };
-    let change = CreateChange {
-        kind: ChangeKind::Create,
+    let rollout = CreateRollout {
+        kind: RolloutKind::Create,
         application: "line-monitor".to_owned(),
         version: Some("1.0.0".to_owned()),
         profile: None,
-        policy: margrave_api::policies::PolicyWish::default(),
-        skip_unfit: false,
+        policy: margrave_api::policies::PolicyPatch::default(),
+        skip_incompatible: false,
         scope: Scope { devices: Some(vec![device]), ..Scope::default() },
-        answers,
-        reason: None,
+        values: answers,
+        comment: None,
     };
     let begun = wall();
-    api.create_change(&change).await.context("publish")?;
+    api.create_rollout(&rollout).await.context("publish")?;
     answers_within(|| {
         *pss = pss.max(agent.pss_bytes()? as f64 / MIB);
         Ok(())
@@ -182,13 +182,14 @@ async fn answers_within(mut meanwhile: impl FnMut() -> anyhow::Result<()>) -> an
         if answer.is_ok_and(|answer| answer.status().is_success()) {
             return Ok(());
         }
-        anyhow::ensure!(begun.elapsed() < ANSWERS_WITHIN, "the workload never answers");
+        anyhow::ensure!(begun.elapsed() < ANSWERS_WITHIN, "the workload does not respond");
         meanwhile()?;
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
-/// The same files without us; milliseconds until it answers. The volume stays, as it does when the agent removes.
+/// The same files without the agent; returns milliseconds until the workload responds. The volume stays, as with a
+/// removal by the agent.
 async fn compose_up(samples: &Path, engine: &Engine) -> anyhow::Result<f64> {
     let begun = Instant::now();
     compose(samples, engine, PLAIN, &["up", "--detach", "--pull", "never"])?;
@@ -204,8 +205,8 @@ fn compose(samples: &Path, engine: &Engine, project: &str, arguments: &[&str]) -
     command.current_dir(samples.join(SAMPLE).join("components/line-monitor-stack"));
     command.env("LINE_NAME", "Press 7").env("PAGE_PORT", PORT.to_string());
     let output = command.stdin(Stdio::null()).output().context("run compose")?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    anyhow::ensure!(output.status.success(), "compose {}: {told}", arguments.join(" "));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "compose {}: {stderr}", arguments.join(" "));
     Ok(())
 }
 
@@ -230,15 +231,15 @@ fn start(folder: &Path, identity: &Path, engine: &Engine) -> anyhow::Result<Proc
     std::fs::write(&config, text)?;
     let mut command = Command::new(program("margrave-agent")?);
     command.args(["--log-json", "run", "--config"]).arg(config);
-    // On no processor of its own: compose would inherit it, and the one it is compared with has the choice.
+    // Not pinned: compose would inherit the pinning, unlike the reference.
     Process::start("the agent", &command, None, &log_path(folder))
 }
 
 fn margrave(folder: &Path, arguments: &[&str]) -> anyhow::Result<()> {
     let mut command = Command::new(program("margrave")?);
     let output = command.arg("--data").arg(folder.join("data")).args(arguments).stdin(Stdio::null()).output()?;
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    anyhow::ensure!(output.status.success(), "margrave {}: {told}", arguments.join(" "));
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    anyhow::ensure!(output.status.success(), "margrave {}: {stderr}", arguments.join(" "));
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! `make bench`: measures, prints tables, and with `--write` puts them into docs/bench.md with plots beside it.
+//! `make bench`: measures, prints tables, and with `--write` writes them to docs/bench.md with plots.
 
 use margrave_sim::bench::machine::Machine;
 use margrave_sim::bench::results::{Results, Section};
@@ -11,11 +11,11 @@ const USAGE: &str = "usage: margrave-bench [--only SECTION[,SECTION ..]] [--writ
 
 #[derive(Debug, Default)]
 struct Arguments {
-    /// All of them when empty.
+    /// All if empty.
     only: Vec<String>,
-    /// Keep the numbers in docs/.
+    /// Write the numbers to docs/.
     write: bool,
-    /// A short run, to see that everything works.
+    /// A short run that only checks that everything works.
     quick: bool,
 }
 
@@ -38,7 +38,7 @@ impl Arguments {
             let known: Vec<_> = SECTIONS.iter().map(|(name, _)| *name).collect();
             anyhow::ensure!(
                 known.contains(&name.as_str()),
-                "there is no section `{name}`; there are: {}",
+                "unknown section `{name}`; expected one of: {}",
                 known.join(", ")
             );
         }
@@ -48,19 +48,19 @@ impl Arguments {
 
 fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1).peekable();
-    // A server under load is a process of its own, so that its processor time is its alone.
+    // A server under load runs in its own process, so that its processor time can be measured.
     if arguments.peek().is_some_and(|first| first == "serve-bare") {
         let folder = arguments.nth(1).ok_or_else(|| anyhow::anyhow!("{USAGE}"))?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         return runtime.block_on(bare::serve(Path::new(&folder)));
     }
     let arguments = Arguments::read(arguments)?;
-    // One thread, so that the generator is what it seems, and so that servers end with the thread that started them.
+    // One thread, so that the generator is simple and servers end with the thread that started them.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         tokio::select! {
             done = run(&arguments) => done,
-            // Everything that was started ends as `run` is dropped.
+            // Dropping `run` ends all child processes.
             _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted"),
         }
     })
@@ -79,7 +79,7 @@ async fn run(Arguments { only, write, quick }: &Arguments) -> anyhow::Result<()>
         let section = Section { machine: machine.clone(), quick: *quick, findings };
         show(&report::section(name, title, &section));
         if *write {
-            // At once, so that what was measured is kept when a later section fails.
+            // Save at once, so that the results survive a failure of a later section.
             let mut results = Results::load(&kept)?;
             results.sections.insert((*name).to_owned(), section);
             results.save(&kept)?;
@@ -103,14 +103,14 @@ mod tests {
     }
 
     #[test]
-    fn sections_are_named_one_by_one_or_together() {
+    fn accepts_sections_separately_or_as_a_list() {
         let read = read(&["--only", "polls,publish", "--only", "statuses", "--write"]).expect("known sections");
         assert_eq!(read.only, ["polls", "publish", "statuses"]);
         assert!(read.write && !read.quick);
     }
 
     #[test]
-    fn an_unknown_section_is_refused_with_those_there_are() {
+    fn rejects_an_unknown_section_and_lists_the_valid_ones() {
         let error = read(&["--only", "pols"]).expect_err("no such section").to_string();
         assert!(error.contains("polls, "), "{error}");
         assert!(read(&["--only"]).is_err());

@@ -1,4 +1,4 @@
-//! `make check` and `make counts`: compares the instructions of the hot paths with those kept, or keeps new ones.
+//! `make check` and `make counts`: compares instruction counts of the hot paths with stored ones, or updates them.
 
 use margrave_sim::bench::counts::{Counts, TOLERANCE, made_with, work};
 use std::path::Path;
@@ -27,11 +27,11 @@ fn check() -> anyhow::Result<ExitCode> {
     let kept = Counts::load(Path::new(KEPT))?;
     if kept.made_with != made_with() {
         println!(
-            "instruction counts are not compared: they were made with {}, this is {}.",
+            "instruction counts are not compared: they were recorded with {}, this is {}.",
             kept.made_with,
             made_with()
         );
-        println!("`make counts` makes them anew; do it in a commit that changes nothing else.");
+        println!("`make counts` updates them; do it in a separate commit.");
         return Ok(ExitCode::SUCCESS);
     }
     let mut failed = false;
@@ -45,7 +45,7 @@ fn check() -> anyhow::Result<ExitCode> {
     }
     if failed {
         println!(
-            "More than {:.0} % above what is kept: find out why, or keep it on purpose by `make counts`.",
+            "More than {:.0} % above the stored count: find the cause, or accept it with `make counts`.",
             TOLERANCE * 100.0
         );
         return Ok(ExitCode::FAILURE);

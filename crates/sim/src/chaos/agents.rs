@@ -1,4 +1,4 @@
-//! Real agents with the simulated runtime, each a process with a state folder of its own.
+//! Real agents with the simulated runtime, each a process with its own state folder.
 
 use super::daemon::Daemon;
 use super::programs;
@@ -60,7 +60,7 @@ impl Agent {
         Ok(Self { client: client.to_owned(), devices, daemon, state })
     }
 
-    /// What its simulated runtime holds.
+    /// The state of its simulated runtime.
     pub fn world(&self) -> anyhow::Result<World> {
         let mut damaged = None;
         let world = read_record(&self.state.join("simulated-world.json"), &mut |error| damaged = Some(error));

@@ -1,4 +1,4 @@
-//! One program as a process of its own, that can be killed with -9 and started again.
+//! A program in its own process that can be killed with SIGKILL and restarted.
 
 use anyhow::Context as _;
 use std::ffi::OsString;
@@ -6,10 +6,10 @@ use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Lines of a program's log shown when it ends by itself.
+/// Log lines shown if a program exits unexpectedly.
 const LOG_LINES: usize = 30;
 
-/// The same command line for its whole life; gone when dropped.
+/// A program with a fixed command line; killed when dropped.
 pub struct Daemon {
     program: PathBuf,
     arguments: Vec<OsString>,
@@ -38,22 +38,22 @@ impl Daemon {
         Ok(())
     }
 
-    /// SIGKILL: the program hears nothing of it.
+    /// Sends SIGKILL.
     pub fn kill(&mut self) -> anyhow::Result<()> {
         self.must_run()?;
         if let Some(mut child) = self.child.take() {
             child.kill().context("kill")?;
-            child.wait().context("wait for the end")?;
+            child.wait().context("wait for the exit")?;
             self.kills += 1;
         }
         Ok(())
     }
 
-    /// Fails when the program has ended by itself.
+    /// Fails if the program has exited unexpectedly.
     pub fn must_run(&mut self) -> anyhow::Result<()> {
         let Some(child) = &mut self.child else { return Ok(()) };
-        if let Some(status) = child.try_wait().context("ask whether it runs")? {
-            anyhow::bail!("`{}` ended by itself with {status}:\n{}", self.program.display(), self.log_tail());
+        if let Some(status) = child.try_wait().context("check whether it runs")? {
+            anyhow::bail!("`{}` exited unexpectedly with {status}:\n{}", self.program.display(), self.log_tail());
         }
         Ok(())
     }
@@ -65,7 +65,7 @@ impl Daemon {
         lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
     }
 
-    /// Everything it wrote, over all its lives.
+    /// The whole log, over all restarts.
     pub fn log_text(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
     }
@@ -75,7 +75,7 @@ impl Drop for Daemon {
     #[expect(clippy::print_stderr, reason = "a failing test shows what its programs said last")]
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("last words of `{}`:\n{}", self.program.display(), self.log_tail());
+            eprintln!("last log lines of `{}`:\n{}", self.program.display(), self.log_tail());
         }
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();

@@ -1,4 +1,4 @@
-//! A device client of a stranger: plain requests over mutual TLS with a minted identity, no agent behind them.
+//! A third-party device client: plain requests over mutual TLS with a minted identity, without an agent.
 
 use anyhow::Context as _;
 use margo::digest::Digest;
@@ -7,7 +7,7 @@ use margo::status::DeploymentStatus;
 use std::path::Path;
 use std::time::Duration;
 
-/// A server that was killed breaks connections at once; this is for one that hangs.
+/// A killed server closes connections at once; this timeout is for a hanging one.
 const CALL_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Clone)]
@@ -16,7 +16,7 @@ pub struct DeviceClient {
     base: String,
 }
 
-/// A manifest as it came.
+/// A manifest as received.
 #[derive(Debug, Clone)]
 pub struct Fetched {
     pub manifest: StateManifest,
@@ -25,21 +25,21 @@ pub struct Fetched {
 }
 
 impl DeviceClient {
-    /// Takes the files `margrave client mint` wrote.
+    /// Uses the files written by `margrave client mint`.
     pub fn open(identity: &Path) -> anyhow::Result<Self> {
         let read = |name: &str| std::fs::read(identity.join(name)).with_context(|| format!("read `{name}`"));
         let pem = [read("cert.pem")?, read("key.pem")?].concat();
         let base = String::from_utf8(read("wfm-url")?)?.trim().to_owned();
         let http = reqwest::Client::builder()
             .identity(reqwest::Identity::from_pem(&pem)?)
-            // An SVID has no DNS name to check, and this tool plays the device, not the verifier.
+            // An SVID has no DNS name to verify, and this tool acts as a device, not as a verifier.
             .tls_danger_accept_invalid_certs(true)
             .timeout(CALL_TIMEOUT)
             .build()?;
         Ok(Self { http, base })
     }
 
-    /// `None` for 304. Anything that is not an answer of the protocol is an error.
+    /// `None` for 304. Any response outside the protocol is an error.
     pub async fn manifest(&self, if_none_match: Option<&str>) -> reqwest::Result<Option<Fetched>> {
         let mut request = self.http.get(format!("{}/api/v1/deployments", self.base));
         if let Some(etag) = if_none_match {
@@ -51,7 +51,7 @@ impl DeviceClient {
         }
         let etag = answer.headers().get("ETag").and_then(|etag| etag.to_str().ok()).map(str::to_owned);
         let body = answer.bytes().await?;
-        let manifest = StateManifest::read(&body).expect("a manifest that came whole can be read").document;
+        let manifest = StateManifest::read(&body).expect("a complete manifest is readable").document;
         Ok(Some(Fetched { manifest, digest: Digest::of(&body), etag }))
     }
 

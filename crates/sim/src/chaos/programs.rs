@@ -1,25 +1,25 @@
-//! Where the programs under test are.
+//! Finds the programs under test.
 
 use anyhow::Context as _;
 use std::path::PathBuf;
 
-/// A folder with `margrave` and `margrave-agent` to use instead of those just built.
+/// A folder with `margrave` and `margrave-agent` to use instead of the current build.
 const FOLDER_VARIABLE: &str = "MARGRAVE_PROGRAMS";
 
-/// Finds a program: in the folder named by the environment, else where cargo puts it, beside the test's own.
+/// Finds a program in the folder named by the environment, otherwise in cargo's output folder.
 pub fn find(name: &str) -> anyhow::Result<PathBuf> {
     let folder = match std::env::var_os(FOLDER_VARIABLE) {
         Some(folder) => PathBuf::from(folder),
         None => {
-            let test = std::env::current_exe().context("find this test's own program")?;
+            let test = std::env::current_exe().context("find the test executable")?;
             // target/debug/deps/test-1234 -> target/debug
-            test.ancestors().nth(2).context("this test's program is in no folder")?.to_owned()
+            test.ancestors().nth(2).context("the test executable has no parent folder")?.to_owned()
         }
     };
     let path = folder.join(name);
     anyhow::ensure!(
         path.is_file(),
-        "`{}` is not there: run `cargo build -p margrave-cli -p margrave-agent` first, or set {FOLDER_VARIABLE}",
+        "`{}` does not exist: run `cargo build -p margrave-cli -p margrave-agent` first, or set {FOLDER_VARIABLE}",
         path.display()
     );
     Ok(path)

@@ -1,4 +1,4 @@
-//! A server in a folder, on fixed loopback ports, started and provisioned by the documented commands.
+//! A server in a folder on fixed loopback ports, started and set up with the documented commands.
 
 use super::daemon::Daemon;
 use super::{programs, wait};
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// A start includes opening the database after a kill; on a loaded machine that takes a while.
+/// A start includes database recovery after a kill, which takes a while on a loaded machine.
 const READY_WITHIN: Duration = Duration::from_mins(1);
 
-/// Above what any call needs while the server lives; when it is killed, connections break at once.
+/// Longer than any call to a running server; a killed server closes connections at once.
 const CALL_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub struct Site {
@@ -27,7 +27,7 @@ impl Site {
     /// Prepares a server with its state in `data`; nothing runs yet.
     pub fn new(folder: &Path, data: &Path) -> anyhow::Result<Self> {
         let program = programs::find("margrave")?;
-        // Held together, so that the three differ; free again when the server binds them.
+        // Reserve all three at once, so that they differ; released before the server binds them.
         let sockets = (0..3).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<Vec<_>, _>>()?;
         let ports = sockets.iter().map(TcpListener::local_addr).collect::<Result<Vec<_>, _>>()?;
         let mut arguments = vec!["serve".to_owned(), "--data".to_owned(), data.display().to_string()];
@@ -46,7 +46,7 @@ impl Site {
         &self.data
     }
 
-    /// Starts the server and waits until it says that it is ready.
+    /// Starts the server and waits until it is ready.
     pub async fn start(&mut self) -> anyhow::Result<()> {
         self.server.start()?;
         self.ready().await
@@ -83,7 +83,7 @@ impl Site {
         Ok(ApiClient::new(&options)?)
     }
 
-    /// Mints an identity into a folder, as `docs/guides/test-tools.md` tells it.
+    /// Mints an identity into a folder, as described in `docs/guides/test-tools.md`.
     pub fn mint(&self, client: &str) -> anyhow::Result<PathBuf> {
         let out = self.folder.join("identities").join(client);
         self.command(&["client", "mint", client, "--out", &out.display().to_string()])?;
@@ -99,7 +99,7 @@ impl Site {
         self.command(&["app", "import", &package.display().to_string()])
     }
 
-    /// One command of the operator's tool against this server.
+    /// Runs a `margrave` command against this server.
     pub fn command(&self, arguments: &[&str]) -> anyhow::Result<()> {
         let output = Command::new(&self.program).arg("--data").arg(&self.data).args(arguments).output()?;
         anyhow::ensure!(

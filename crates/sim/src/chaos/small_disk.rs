@@ -1,4 +1,4 @@
-//! A small file system of its own, to be filled to the brim.
+//! A small separate file system that tests fill completely.
 
 use anyhow::Context as _;
 use std::fs::OpenOptions;
@@ -6,13 +6,13 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A tmpfs mounted for as long as this value lives.
+/// A tmpfs, mounted for the lifetime of this value.
 pub struct SmallDisk {
     path: PathBuf,
 }
 
 impl SmallDisk {
-    /// Needs the right to mount.
+    /// Requires permission to mount.
     pub fn mount(path: &Path, mebibytes: u32) -> anyhow::Result<Self> {
         std::fs::create_dir_all(path)?;
         let output = Command::new("mount")
@@ -28,7 +28,7 @@ impl SmallDisk {
         &self.path
     }
 
-    /// Takes all the room there is, down to the last page.
+    /// Fills the file system completely.
     pub fn fill(&self) -> anyhow::Result<()> {
         let mut ballast = OpenOptions::new().create(true).append(true).open(self.ballast())?;
         for piece in [1 << 20, 64 << 10, 4 << 10, 1] {
@@ -38,7 +38,7 @@ impl SmallDisk {
         Ok(())
     }
 
-    /// Gives the room back.
+    /// Frees the space again.
     pub fn make_room(&self) -> anyhow::Result<()> {
         Ok(std::fs::remove_file(self.ballast())?)
     }
@@ -50,7 +50,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Lazily: a program that has just been killed may still be letting go.
+        // Lazy unmount: a program just killed may still have open files.
         let _ = Command::new("umount").arg("-l").arg(&self.path).output();
     }
 }

@@ -1,4 +1,4 @@
-//! Looks up every promise in the ledger, and what the fleet came to.
+//! Verifies everything in the ledger and the final state of the fleet.
 
 use super::agents::Agent;
 use super::ledger::Ledger;
@@ -7,56 +7,59 @@ use super::wait;
 use anyhow::Context as _;
 use margo::{DeploymentId, Digest};
 use margrave_api::client::{ApiClient, DeploymentQuery, PageQuery};
-use margrave_api::deployments::{Convergence, Deployment};
+use margrave_api::deployments::{Deployment, DeploymentState};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// After the last kill: backoffs run out, publishing resumes, agents apply what is left.
+/// Time after the last kill for backoffs, publishing and the remaining work of agents.
 const CONVERGE_WITHIN: Duration = Duration::from_mins(2);
 
-/// Every 2xx is still true.
+/// Verifies that everything acknowledged with 2xx is still stored.
 pub async fn promises(site: &Site, api: &ApiClient, ledger: &Ledger) -> anyhow::Result<()> {
-    anyhow::ensure!(ledger.server_errors.is_empty(), "the server failed by itself: {:?}", ledger.server_errors);
-    changes(api, ledger).await?;
+    anyhow::ensure!(ledger.server_errors.is_empty(), "server errors: {:?}", ledger.server_errors);
+    rollouts(api, ledger).await?;
     for (client, device, label, value) in &ledger.labels {
         let found = api.device(client, device).await?;
         let kept = found.operator_labels.get(label);
-        anyhow::ensure!(kept == Some(value), "label {label} of {client}/{device} is {kept:?}, {value} was promised");
+        anyhow::ensure!(
+            kept == Some(value),
+            "label {label} of {client}/{device} is {kept:?}, but {value} was acknowledged"
+        );
     }
     for (id, secret) in &ledger.tokens {
-        let who = site.api_with(secret)?.whoami().await.with_context(|| format!("token {id} was promised"))?;
-        anyhow::ensure!(!who.actor.is_empty(), "token {id} belongs to nobody");
+        let who = site.api_with(secret)?.whoami().await.with_context(|| format!("token {id} was acknowledged"))?;
+        anyhow::ensure!(!who.actor.is_empty(), "token {id} has no owner");
     }
     for (name, selector) in &ledger.groups {
-        let group = api.group(name).await.with_context(|| format!("group {name} was promised"))?;
+        let group = api.group(name).await.with_context(|| format!("group {name} was acknowledged"))?;
         anyhow::ensure!(group.selector == *selector, "group {name} selects `{}`", group.selector);
     }
     reports(api, ledger).await?;
     let audit = api.verify_audit().await?;
-    anyhow::ensure!(audit.intact, "the audit chain breaks at {:?}", audit.broken_at);
-    anyhow::ensure!(audit.records as usize >= ledger.changes.len(), "the audit has only {} records", audit.records);
+    anyhow::ensure!(audit.intact, "the audit chain is broken at {:?}", audit.broken_at);
+    anyhow::ensure!(audit.records as usize >= ledger.rollouts.len(), "the audit has only {} records", audit.records);
     Ok(())
 }
 
-/// Every acknowledged change was carried out exactly once, or says why not.
-async fn changes(api: &ApiClient, ledger: &Ledger) -> anyhow::Result<()> {
-    for (id, deployment) in &ledger.changes {
-        let change = wait::until("a change being carried out", CONVERGE_WITHIN, async || {
-            let change = api.change(id).await.with_context(|| format!("change {id} was promised"))?;
-            Ok(if change.finished { Ok(change) } else { Err(format!("{} of {}", change.published, change.total)) })
+/// Verifies that every acknowledged rollout completed exactly once or records why it was skipped.
+async fn rollouts(api: &ApiClient, ledger: &Ledger) -> anyhow::Result<()> {
+    for (id, deployment) in &ledger.rollouts {
+        let rollout = wait::until("completion of a rollout", CONVERGE_WITHIN, async || {
+            let rollout = api.rollout(id).await.with_context(|| format!("rollout {id} was acknowledged"))?;
+            Ok(if rollout.finished { Ok(rollout) } else { Err(format!("{} of {}", rollout.published, rollout.total)) })
         })
         .await?;
-        let skipped = change.skipped.len() as u64;
+        let skipped = rollout.skipped.len() as u64;
         anyhow::ensure!(
-            change.published + skipped == change.total || change.published == change.total,
-            "change {id}: {} published, {skipped} skipped of {}",
-            change.published,
-            change.total
+            rollout.published + skipped == rollout.total || rollout.published == rollout.total,
+            "rollout {id}: {} published, {skipped} skipped of {}",
+            rollout.published,
+            rollout.total
         );
         if let Some(deployment) = deployment {
             let revisions = api.deployment_revisions(deployment).await?.items;
-            let times = revisions.iter().filter(|revision| revision.change == *id).count() as u64;
-            anyhow::ensure!(times + skipped == 1, "change {id} made {times} revisions of {deployment}");
+            let times = revisions.iter().filter(|revision| revision.rollout == *id).count() as u64;
+            anyhow::ensure!(times + skipped == 1, "rollout {id} created {times} revisions of {deployment}");
         }
     }
     Ok(())
@@ -66,13 +69,13 @@ async fn reports(api: &ApiClient, ledger: &Ledger) -> anyhow::Result<()> {
     for (client, series) in &ledger.capabilities {
         let device = api.device(client, client).await?;
         let found = device.device_labels.get("kill.example/report").and_then(serde_json::Value::as_u64);
-        anyhow::ensure!(series.allows(found), "capabilities of {client}: {found:?} is there, {series:?}");
+        anyhow::ensure!(series.allows(found), "capabilities of {client}: found {found:?}, expected {series:?}");
     }
     for (id, series) in &ledger.statuses {
         let deployment = api.deployment(id).await.with_context(|| format!("deployment {id} was reported on"))?;
-        let message = deployment.status.and_then(|status| status.error).map(|error| error.message);
+        let message = deployment.reported.and_then(|status| status.error).map(|error| error.message);
         let found = message.and_then(|message| message.parse().ok());
-        anyhow::ensure!(series.allows(found), "status of {id}: {found:?} is there, {series:?}");
+        anyhow::ensure!(series.allows(found), "status of {id}: found {found:?}, expected {series:?}");
     }
     Ok(())
 }
@@ -90,23 +93,23 @@ pub async fn all_deployments(api: &ApiClient) -> anyhow::Result<Vec<Deployment>>
     }
 }
 
-/// The server says that everything is as wished.
+/// Waits until the server reports that everything is up to date.
 pub async fn converged(api: &ApiClient) -> anyhow::Result<()> {
-    wait::until("the fleet converging", CONVERGE_WITHIN, async || {
+    wait::until("convergence of the fleet", CONVERGE_WITHIN, async || {
         let summary = api.summary().await?;
         let open: u64 =
-            summary.deployments.0.iter().filter(|(how, _)| **how != Convergence::Converged).map(|(_, n)| n).sum();
-        if open == 0 && summary.changes_unfinished == 0 {
+            summary.deployments.0.iter().filter(|(how, _)| **how != DeploymentState::UpToDate).map(|(_, n)| n).sum();
+        if open == 0 && summary.rollouts_unfinished == 0 {
             return Ok(Ok(()));
         }
-        let stuck = all_deployments(api).await?.into_iter().find(|one| one.convergence != Convergence::Converged);
+        let stuck = all_deployments(api).await?.into_iter().find(|one| one.state != DeploymentState::UpToDate);
         let stuck = stuck.map(|one| format!("{} on {}: {}", one.id, one.client, one.explanation));
-        Ok(Err(format!("{:?}, {} changes unfinished, {stuck:?}", summary.deployments.0, summary.changes_unfinished)))
+        Ok(Err(format!("{:?}, {} rollouts unfinished, {stuck:?}", summary.deployments.0, summary.rollouts_unfinished)))
     })
     .await
 }
 
-/// What each agent's runtime holds is what the server wants there: nothing missing, nothing left behind.
+/// Verifies that each runtime has exactly the desired workloads: none missing, none left over.
 pub async fn no_orphans(api: &ApiClient, agents: &[Agent]) -> anyhow::Result<()> {
     let mut wanted: BTreeMap<String, BTreeMap<DeploymentId, Digest>> = BTreeMap::new();
     for deployment in all_deployments(api).await? {
@@ -115,7 +118,7 @@ pub async fn no_orphans(api: &ApiClient, agents: &[Agent]) -> anyhow::Result<()>
     }
     for agent in agents {
         let wanted = wanted.remove(&agent.client).unwrap_or_default();
-        let runs = wait::until("an agent removing what is left over", CONVERGE_WITHIN, async || {
+        let runs = wait::until("removal of leftover workloads by an agent", CONVERGE_WITHIN, async || {
             let world = agent.world()?;
             let ids: BTreeSet<_> = world.deployments.keys().copied().collect();
             let same = ids == wanted.keys().copied().collect();
@@ -124,7 +127,7 @@ pub async fn no_orphans(api: &ApiClient, agents: &[Agent]) -> anyhow::Result<()>
         .await?;
         for (id, placed) in runs.deployments {
             let whole = placed.components.values().all(|one| one.complete && wanted.get(&id) == Some(&one.digest));
-            anyhow::ensure!(whole, "{}: {id} does not run as the server wants it", agent.client);
+            anyhow::ensure!(whole, "{}: {id} does not match the desired state", agent.client);
         }
     }
     Ok(())

@@ -1,11 +1,11 @@
-//! Waiting for a condition, never for a time.
+//! Waits for a condition, never for a fixed time.
 
 use std::time::{Duration, Instant};
 
-/// How long to rest between two looks: short against everything that is waited for.
+/// Check interval, short compared with everything that tests wait for.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Looks until something is there; fails with the last thing seen when the deadline passes.
+/// Checks until the condition holds; after the deadline, fails with the last observation.
 pub async fn until<T, F>(what: &str, deadline: Duration, mut look: F) -> anyhow::Result<T>
 where
     F: AsyncFnMut() -> anyhow::Result<Result<T, String>>,

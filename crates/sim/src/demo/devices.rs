@@ -1,14 +1,14 @@
-//! The simulated devices of the demo: the real agent with a real identity over mutual TLS; only the runtime is made up.
+//! The simulated devices of the demo: the real agent with a real identity over mutual TLS, with a simulated runtime.
 
 use super::fleet::DemoClient;
 use anyhow::Context as _;
 use margrave_agent::config::{AgentConfig, ChildConfig, TrustConfig};
-use margrave_agent::enrol::{Enrolment, enrol};
+use margrave_agent::enroll::{Enrollment, enroll};
 use margrave_agent::runtimes::Runtime;
 use margrave_agent::runtimes::simulated::Simulated;
 use margrave_agent::{SystemClock, once, run};
 use margrave_api::client::ApiClient;
-use margrave_api::clients::{ClientState, CreateClient, CreateEnrolmentToken, Trust};
+use margrave_api::clients::{ClientState, CreateClient, CreateEnrollmentToken, Trust};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Quick enough to watch; real devices ask once a minute.
+/// Fast enough to watch; real devices poll once a minute.
 pub(super) const POLL_PERIOD: Duration = Duration::from_secs(2);
-/// What fails is tried again more and more seldom, up to this: long enough to be seen as failed.
+/// Maximum retry back-off, long enough for the failure to be visible.
 const RETRY_MAX: Duration = Duration::from_mins(2);
 
-/// Devices at work. Dropping it does not stop them; [`DemoDevices::stop`] does.
+/// Running devices. Dropping it does not stop them; [`DemoDevices::stop`] does.
 #[derive(Debug)]
 pub(super) struct DemoDevices {
     stop: CancellationToken,
@@ -44,7 +44,7 @@ impl DemoDevices {
         let (id, stop) = (id.to_owned(), self.stop.clone());
         self.tasks.spawn(async move {
             if let Err(error) = run(config, runtime, Arc::new(SystemClock), stop).await {
-                tracing::error!(error = &error as &dyn std::error::Error, "the device `{id}` broke");
+                tracing::error!(error = &error as &dyn std::error::Error, "the device `{id}` failed");
             }
         });
     }
@@ -56,11 +56,11 @@ impl DemoDevices {
     }
 }
 
-/// Reports the device once and leaves: from then on it is one nobody hears of.
+/// Reports the device once and disconnects: from then on it is offline.
 pub(super) async fn visit(client: &DemoClient, config: AgentConfig) -> anyhow::Result<()> {
     let runtime = runtime(client, &config)?;
     let (settled, _) = once(config, runtime, Arc::new(SystemClock), CancellationToken::new()).await?;
-    tracing::debug!(?settled, "the device `{}` has been here once", client.id);
+    tracing::debug!(?settled, "the device `{}` has connected once", client.id);
     Ok(())
 }
 
@@ -71,7 +71,7 @@ fn runtime(client: &DemoClient, config: &AgentConfig) -> anyhow::Result<Arc<Simu
     Ok(Arc::new(runtime))
 }
 
-/// Writes the device's files; gives it an identity if it has none.
+/// Writes the device's files; enrolls it if it has no identity.
 pub(super) async fn set_up(
     api: &ApiClient,
     trust: &Trust,
@@ -80,37 +80,37 @@ pub(super) async fn set_up(
 ) -> anyhow::Result<AgentConfig> {
     let folder = folder.join(&client.id);
     let config = configuration(trust, &folder, client)?;
-    if Enrolment::load(&config.state_dir).is_none() {
+    if Enrollment::load(&config.state_dir).is_none() {
         accept(api, &client.id, "simulated").await?;
-        enrol_with_token(api, &client.id, &config).await?;
+        enroll_with_token(api, &client.id, &config).await?;
     }
     Ok(config)
 }
 
-/// Makes a client that is let in.
+/// Creates an accepted client.
 pub(super) async fn accept(api: &ApiClient, id: &str, note: &str) -> anyhow::Result<()> {
     let body = CreateClient {
         id: id.to_owned(),
         state: Some(ClientState::Accepted),
         note: Some(note.to_owned()),
-        reason: Some("set up by the demo".to_owned()),
+        comment: Some("set up by the demo".to_owned()),
     };
     match api.create_client(&body).await {
         Ok(_) => Ok(()),
-        // A start that was cut off has made it already.
+        // An interrupted start has already created it.
         Err(error) if error.code() == Some("exists") => Ok(()),
         Err(error) => Err(error).with_context(|| format!("create client {id}")),
     }
 }
 
-pub(super) async fn enrol_with_token(api: &ApiClient, id: &str, config: &AgentConfig) -> anyhow::Result<()> {
+pub(super) async fn enroll_with_token(api: &ApiClient, id: &str, config: &AgentConfig) -> anyhow::Result<()> {
     let token = api
-        // The demo's own devices, whose files may have been thrown away.
-        .create_enrolment_token(id, &CreateEnrolmentToken { again: true, ..CreateEnrolmentToken::default() })
+        // The files of the demo's devices may have been deleted.
+        .create_enrollment_token(id, &CreateEnrollmentToken { again: true, ..CreateEnrollmentToken::default() })
         .await
-        .with_context(|| format!("make an enrolment token for {id}"))?;
-    let enrolled = enrol(config, &token.token.into(), true, Arc::new(SystemClock)).await;
-    enrolled.map(drop).with_context(|| format!("enrol {id}"))
+        .with_context(|| format!("create an enrollment token for {id}"))?;
+    let enrolled = enroll(config, &token.token.into(), true, Arc::new(SystemClock)).await;
+    enrolled.map(drop).with_context(|| format!("enroll {id}"))
 }
 
 fn configuration(trust: &Trust, folder: &Path, client: &DemoClient) -> anyhow::Result<AgentConfig> {
@@ -122,13 +122,13 @@ fn configuration(trust: &Trust, folder: &Path, client: &DemoClient) -> anyhow::R
             capabilities: write_json(folder, &format!("{name}.json"), capabilities)?,
         });
     }
-    let script = folder.join("behaviour.toml");
-    // Left alone if it is there: changing it while the demo runs is one of the things to try.
+    let script = folder.join("behavior.toml");
+    // Keep an existing file: users may edit it while the demo runs.
     if !script.exists() {
-        std::fs::write(&script, &client.behaviour).with_context(|| format!("write {}", script.display()))?;
+        std::fs::write(&script, &client.behavior).with_context(|| format!("write {}", script.display()))?;
     }
     let mut config = AgentConfig {
-        // Addresses may differ from the ones at enrolment: the demo takes free ports when its own are taken.
+        // Addresses may differ from those at enrollment: the demo uses free ports if the defaults are in use.
         server: Some(trust.wfm_url.parse().context("read the address of the device API")?),
         state_dir: folder.join("state"),
         child: children,
@@ -153,7 +153,7 @@ fn configuration(trust: &Trust, folder: &Path, client: &DemoClient) -> anyhow::R
 }
 
 fn write_json(folder: &Path, name: &str, value: &Value) -> anyhow::Result<PathBuf> {
-    std::fs::create_dir_all(folder).with_context(|| format!("make the folder {}", folder.display()))?;
+    std::fs::create_dir_all(folder).with_context(|| format!("create the folder {}", folder.display()))?;
     let path = folder.join(name);
     let mut text = serde_json::to_vec_pretty(value)?;
     text.push(b'\n');

@@ -1,27 +1,27 @@
-//! Who is in the demo: made devices of different kinds, the same at every start.
+//! The devices of the demo: different kinds, the same at every start.
 
 use serde_json::{Value, json};
 
-/// The smallest fleet that holds every kind.
+/// The smallest fleet with every kind.
 pub const CLIENTS_MIN: usize = 8;
-/// More would still run, but each simulated device keeps its own connection and files.
+/// Each simulated device has its own connection and files.
 pub const CLIENTS_MAX: usize = 500;
 
 const SITES: [&str; 3] = ["graz", "linz", "brno"];
 
-/// A client of the demo with everything it reports.
+/// A demo client with its reports.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DemoClient {
-    /// Also the id of its own device.
+    /// Also the device id.
     pub id: String,
     pub capabilities: Value,
-    /// Children of a gateway: the part of the id behind the gateway's, and what they report.
+    /// Children of a gateway: the id without the gateway's prefix, and their capabilities.
     pub children: Vec<(String, Value)>,
-    /// Labels the operator gives to it and its children.
+    /// Operator labels of the device and its children.
     pub labels: Vec<(&'static str, String)>,
-    /// How its runtime behaves: the TOML of a simulated runtime.
-    pub behaviour: String,
-    /// Whether it runs. One has reported itself once and is never heard of again.
+    /// The TOML script of its simulated runtime.
+    pub behavior: String,
+    /// Whether it runs. One device reports once and stays offline.
     pub online: bool,
 }
 
@@ -97,13 +97,13 @@ const TINY: Kind = Kind {
     zone: "utilities",
 };
 
-/// Components take a moment, so that there is something to watch.
+/// Delays, so that progress is visible.
 const UNHURRIED: &str = "delay = \"1500ms\"\nremove_delay = \"1s\"\n";
-/// The second component of an application stops with an error, again and again.
+/// The second component of an application always fails.
 const FAILING: &str = "delay = \"1s\"\n\n[[rule]]\ncomponent = \"analyser\"\nfail = \"always\"\n\
                        message = \"the sensor board does not answer\"\n";
 
-/// A fleet of `count` clients, cut to what is sensible.
+/// A fleet of `count` clients, clamped to the limits.
 pub fn fleet(count: usize) -> Vec<DemoClient> {
     let count = count.clamp(CLIENTS_MIN, CLIENTS_MAX);
     let mut clients = vec![gateway(), tiny(), offline(), failing()];
@@ -116,7 +116,7 @@ pub fn fleet(count: usize) -> Vec<DemoClient> {
             id,
             children: Vec::new(),
             labels: labels(number - 1, number),
-            behaviour: UNHURRIED.to_owned(),
+            behavior: UNHURRIED.to_owned(),
             online: true,
         });
     }
@@ -146,7 +146,7 @@ fn gateway() -> DemoClient {
         }),
         children,
         labels: labels(0, 9),
-        behaviour: UNHURRIED.to_owned(),
+        behavior: UNHURRIED.to_owned(),
         online: true,
     }
 }
@@ -157,7 +157,7 @@ fn tiny() -> DemoClient {
         capabilities: capabilities(TINY, "tiny-01", 901),
         children: Vec::new(),
         labels: labels(0, 1),
-        behaviour: UNHURRIED.to_owned(),
+        behavior: UNHURRIED.to_owned(),
         online: true,
     }
 }
@@ -168,7 +168,7 @@ fn offline() -> DemoClient {
         capabilities: capabilities(KINDS[0], "offline-01", 902),
         children: Vec::new(),
         labels: labels(2, 2),
-        behaviour: UNHURRIED.to_owned(),
+        behavior: UNHURRIED.to_owned(),
         online: false,
     }
 }
@@ -179,7 +179,7 @@ fn failing() -> DemoClient {
         capabilities: capabilities(KINDS[0], "flaky-01", 903),
         children: Vec::new(),
         labels: labels(1, 3),
-        behaviour: FAILING.to_owned(),
+        behavior: FAILING.to_owned(),
         online: true,
     }
 }
@@ -193,7 +193,7 @@ fn capabilities(kind: Kind, id: &str, serial: usize) -> Value {
     let mut labels = json!({ "plant.example/zone": kind.zone });
     let mut runtimes = vec!["oci"];
     if kind.deployment_types.contains(&"custom") {
-        // As an agent on Kubernetes says that it runs plain manifests.
+        // Like an agent on Kubernetes that runs plain manifests.
         runtimes.push("custom");
         labels["org.margrave/manifests"] = json!("v1");
     }
@@ -223,7 +223,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_report_is_one_the_standard_allows() {
+    fn every_demo_device_reports_valid_capabilities() {
         for client in fleet(36) {
             let children = client.children.iter().map(|(_, capabilities)| capabilities);
             for capabilities in std::iter::once(&client.capabilities).chain(children) {
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(clients.len(), CLIENTS_MIN);
         assert!(clients.iter().any(|client| client.children.len() == 3));
         assert_eq!(clients.iter().filter(|client| !client.online).count(), 1);
-        assert!(clients.iter().any(|client| client.behaviour.contains("always")));
+        assert!(clients.iter().any(|client| client.behavior.contains("always")));
         let types: BTreeSet<_> = clients
             .iter()
             .filter_map(|client| client.capabilities.pointer("/properties/supportedDeploymentTypes")?.as_array())
@@ -263,9 +263,9 @@ mod tests {
     }
 
     #[test]
-    fn every_behaviour_can_be_read_by_the_simulated_runtime() {
+    fn the_simulated_runtime_parses_every_device_script() {
         for client in fleet(CLIENTS_MIN) {
-            toml::from_str::<margrave_agent::runtimes::simulated::script::Script>(&client.behaviour).unwrap();
+            toml::from_str::<margrave_agent::runtimes::simulated::script::Script>(&client.behavior).unwrap();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! This machine as a device of the demo: the real agent with the real Docker engine, beside the simulated ones.
+//! This machine as a demo device: the real agent with the real Docker engine, next to the simulated devices.
 
 use anyhow::Context as _;
 use margrave_agent::config::{AgentConfig, ComposeConfig, RegistryConfig, TrustConfig};
@@ -11,15 +11,15 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
-/// The device's id, and that of its client.
+/// The device id and client id.
 pub const DEVICE: &str = "this-machine";
-/// What the sample packages call their registry; the demo's own registry stands for it.
+/// The registry named in the sample packages; the embedded registry mirrors it.
 const SAMPLES_REGISTRY: &str = "registry.margrave.example";
 const DEFAULT_SOCKET: &str = "/var/run/docker.sock";
-/// An engine that is well answers at once.
+/// A healthy engine responds at once.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-/// A Docker engine that answers, and the program that speaks Compose to it.
+/// A responding Docker engine and the Compose command for it.
 #[derive(Debug, Clone)]
 pub struct Engine {
     socket: PathBuf,
@@ -27,7 +27,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// The engine of this machine, or why there is none to be used.
+    /// The engine of this machine, or why it cannot be used.
     pub async fn find() -> Result<Self, String> {
         let host = match std::env::var("DOCKER_HOST") {
             Ok(host) if !host.is_empty() => Some(host),
@@ -37,13 +37,14 @@ impl Engine {
             None => PathBuf::from(DEFAULT_SOCKET),
             Some(host) => {
                 let path = host.strip_prefix("unix://");
-                path.map(PathBuf::from)
-                    .ok_or_else(|| format!("Docker is at `{host}`, which is no socket of this machine"))?
+                path.map(PathBuf::from).ok_or_else(|| format!("Docker is at `{host}`, which is not a local socket"))?
             }
         };
         if !answers(&socket).await {
             let socket = socket.display();
-            return Err(format!("no container engine answers at `{socket}`; is it running, and may you use it?"));
+            return Err(format!(
+                "no container engine responds at `{socket}`; check that it is running and that you have permission"
+            ));
         }
         let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         let mut candidates = vec![words(&["docker", "compose"]), words(&["docker-compose"])];
@@ -53,11 +54,11 @@ impl Engine {
                 return Ok(Self { socket, command });
             }
         }
-        Err("Docker runs, but `docker compose` of version 2 is missing; install it".to_owned())
+        Err("Docker runs, but `docker compose` version 2 is missing; install it".to_owned())
     }
 }
 
-/// Where the user's own settings say the engine is: rootless ones and those of desktops are not at the usual place.
+/// The engine address in the user's Docker context: rootless and desktop engines do not use the default socket.
 async fn context_host() -> Option<String> {
     let mut command = tokio::process::Command::new("docker");
     command.args(["context", "inspect", "--format", "{{.Endpoints.docker.Host}}"]);
@@ -67,14 +68,14 @@ async fn context_host() -> Option<String> {
     (output.status.success() && !host.is_empty()).then_some(host)
 }
 
-/// Compose as one user has it; it is a program by itself.
+/// The user's Compose plugin, which also runs standalone.
 fn own_plugin() -> Option<String> {
     let path = PathBuf::from(std::env::var_os("HOME")?).join(".docker/cli-plugins/docker-compose");
     path.is_file().then(|| path.to_string_lossy().into_owned())
 }
 
 impl Engine {
-    /// Compose, speaking to this engine.
+    /// A Compose command for this engine.
     pub fn compose(&self) -> std::process::Command {
         let (program, arguments) =
             self.command.split_first().map_or(("docker", &[][..]), |(program, rest)| (program, rest));
@@ -83,14 +84,14 @@ impl Engine {
         command
     }
 
-    /// As a block of the agent's settings.
+    /// As a block of the agent configuration.
     pub fn settings(&self) -> String {
         let words: Vec<String> = self.command.iter().map(|word| format!("{word:?}")).collect();
         format!("[compose]\nsocket = {:?}\ncommand = [{}]\n", self.socket.display().to_string(), words.join(", "))
     }
 }
 
-/// Where `scripts/tools.sh` puts it.
+/// The copy installed by `scripts/tools.sh`.
 fn cached_compose() -> Option<String> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
@@ -109,7 +110,7 @@ async fn answers(socket: &Path) -> bool {
     matches!(tokio::time::timeout(ANSWER_MAX, ask).await, Ok(Ok(true)))
 }
 
-/// The agent gives it no configuration of anybody, so plugins of one user do not count.
+/// Runs without a user configuration, as the agent does, so user plugins are ignored.
 async fn is_compose(command: &[String]) -> bool {
     let Some((program, arguments)) = command.split_first() else { return false };
     let run = tokio::process::Command::new(program)
@@ -126,16 +127,16 @@ async fn is_compose(command: &[String]) -> bool {
     output.status.success() && major.is_some_and(|major| major >= 2)
 }
 
-/// The settings of this machine's agent. `folder` is for everything it keeps.
+/// The configuration of this machine's agent, with its state in `folder`.
 pub(super) async fn configuration(
     api: &ApiClient,
     trust: &Trust,
     folder: &Path,
     engine: &Engine,
 ) -> anyhow::Result<AgentConfig> {
-    // The engine mounts files from there and knows nothing of our working folder.
+    // Absolute, because the engine mounts files from there.
     let folder = std::path::absolute(folder).context("find the folder of this machine's agent")?;
-    std::fs::create_dir_all(&folder).with_context(|| format!("make the folder {}", folder.display()))?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("create the folder {}", folder.display()))?;
     let mut config = AgentConfig {
         server: Some(trust.wfm_url.parse().context("read the address of the device API")?),
         state_dir: folder.join("state"),
@@ -160,9 +161,9 @@ pub(super) async fn configuration(
     Ok(config)
 }
 
-/// The demo's own registry, which also stands for the one that the samples name.
+/// The embedded registry, also as a mirror for the registry that the samples name.
 async fn registries(api: &ApiClient, trust: &Trust, folder: &Path) -> anyhow::Result<Vec<RegistryConfig>> {
-    let credentials = api.pull_credentials(DEVICE).await.context("ask for pull credentials")?;
+    let credentials = api.pull_credentials(DEVICE).await.context("get pull credentials")?;
     let write = |name: &str, text: &str| {
         let path = folder.join(name);
         let written = std::fs::write(&path, text)

@@ -1,8 +1,8 @@
-//! The sample applications, built in, so that the demo needs no files beside the binary.
+//! The sample applications, embedded so that the demo needs no other files.
 
 use std::io::Write as _;
 
-/// One package, as the files of its folder.
+/// The files of one package.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample {
     pub application: &'static str,
@@ -29,7 +29,7 @@ macro_rules! sample {
     };
 }
 
-/// Older versions first, as they would have come into a catalog.
+/// Older versions first, in the usual import order.
 pub const SAMPLES: &[Sample] = &[
     sample!("line-monitor", "1.0.0"),
     sample!("line-monitor", "1.1.0"),
@@ -39,7 +39,7 @@ pub const SAMPLES: &[Sample] = &[
 ];
 
 impl Sample {
-    /// The folder as tar.gz, ready to be uploaded.
+    /// The folder as tar.gz for upload.
     pub fn archive(&self) -> std::io::Result<Vec<u8>> {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
         let mut builder = tar::Builder::new(&mut encoder);
@@ -73,7 +73,7 @@ mod tests {
             let description = &package.document.description;
             assert_eq!(description.id.as_str(), sample.application);
             assert_eq!(description.metadata.version, sample.version);
-            assert!(description.configuration.is_some(), "{} asks nothing", sample.application);
+            assert!(description.configuration.is_some(), "{} has no parameters", sample.application);
             assert_eq!(package.document.resources.len(), 4);
             assert!(package.warnings.is_empty(), "{}: {:?}", sample.application, package.warnings);
         }

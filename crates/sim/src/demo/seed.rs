@@ -1,13 +1,13 @@
-//! What the demo has at its first start: catalog, labels, groups, a few deployments. Every step may run twice.
+//! Seeds the demo at its first start: catalog, labels, groups, a few deployments. Every step is idempotent.
 
 use super::fleet::DemoClient;
 use super::samples::SAMPLES;
 use anyhow::Context as _;
 use indexmap::IndexMap;
-use margrave_api::changes::{ChangeKind, CreateChange, Scope};
 use margrave_api::client::{ApiClient, DeploymentQuery, PageQuery};
 use margrave_api::devices::{DeviceRef, PutGroup, UpdateDevice};
-use margrave_api::policies::PolicyWish;
+use margrave_api::policies::PolicyPatch;
+use margrave_api::rollouts::{CreateRollout, RolloutKind, Scope};
 use serde_json::{Value, json};
 
 const REASON: &str = "set up by the demo";
@@ -19,7 +19,7 @@ const GROUPS: [(&str, &str, &str); 3] = [
     ("pressing", "plant.example/zone=pressing", "Presses of all sites"),
 ];
 
-/// Imports the samples that are not there yet.
+/// Imports missing samples.
 pub(super) async fn catalog(api: &ApiClient) -> anyhow::Result<()> {
     for sample in SAMPLES {
         let archive = sample.archive().context("pack a sample application")?;
@@ -31,11 +31,11 @@ pub(super) async fn catalog(api: &ApiClient) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The operator's labels.
+/// Sets operator labels.
 pub(super) async fn labels(api: &ApiClient, clients: &[DemoClient]) -> anyhow::Result<()> {
     for client in clients {
         let labels = client.labels.iter().map(|(name, value)| ((*name).to_owned(), Some(value.clone()))).collect();
-        let body = UpdateDevice { labels, reason: Some(REASON.to_owned()) };
+        let body = UpdateDevice { labels, comment: Some(REASON.to_owned()) };
         let children = client.children.iter().map(|(child, _)| format!("{}/{child}", client.id));
         for device in std::iter::once(client.id.clone()).chain(children) {
             api.update_device(&client.id, &device, &body, None)
@@ -51,19 +51,19 @@ pub(super) async fn groups(api: &ApiClient) -> anyhow::Result<()> {
         match api.group(name).await {
             Ok(_) => continue,
             Err(error) if error.code() == Some("not-found") => {}
-            Err(error) => return Err(error).with_context(|| format!("look for group {name}")),
+            Err(error) => return Err(error).with_context(|| format!("get group {name}")),
         }
         let body = PutGroup {
             selector: selector.to_owned(),
             description: Some(description.to_owned()),
-            reason: Some(REASON.to_owned()),
+            comment: Some(REASON.to_owned()),
         };
-        api.put_group(name, &body, None).await.with_context(|| format!("make group {name}"))?;
+        api.put_group(name, &body, None).await.with_context(|| format!("create group {name}"))?;
     }
     Ok(())
 }
 
-/// Three deployments: one that succeeds, one where a device fails, one for a device that is not there.
+/// Three rollouts: one that succeeds, one with a failing device, one for an offline device.
 pub(super) async fn deployments(api: &ApiClient) -> anyhow::Result<()> {
     let line = |name: &str| answers(&[("lineName", json!(name))]);
     let selector = |text: &str| Scope { selector: Some(text.to_owned()), ..Scope::default() };
@@ -78,21 +78,21 @@ pub(super) async fn deployments(api: &ApiClient) -> anyhow::Result<()> {
         ),
         ("line-monitor", "1.0.0", Scope { devices: Some(vec![offline]), ..Scope::default() }, line("Brno 2")),
     ];
-    let there = api.changes(&PageQuery::default()).await.context("look for changes")?.items.len();
-    // Changes are made in this order, so those that are there are the first ones.
+    let there = api.rollouts(&PageQuery::default()).await.context("list rollouts")?.items.len();
+    // Rollouts are created in this order, so existing ones are the first.
     for (application, version, scope, answers) in wanted.into_iter().skip(there) {
-        let change = CreateChange {
-            kind: ChangeKind::Create,
+        let rollout = CreateRollout {
+            kind: RolloutKind::Create,
             application: application.to_owned(),
             version: Some(version.to_owned()),
             profile: None,
-            skip_unfit: scope.devices.is_none(),
+            skip_incompatible: scope.devices.is_none(),
             scope,
-            answers,
-            policy: PolicyWish::default(),
-            reason: Some(REASON.to_owned()),
+            values: answers,
+            policy: PolicyPatch::default(),
+            comment: Some(REASON.to_owned()),
         };
-        api.create_change(&change).await.with_context(|| format!("deploy {application}"))?;
+        api.create_rollout(&rollout).await.with_context(|| format!("deploy {application}"))?;
     }
     Ok(())
 }
@@ -101,7 +101,7 @@ fn answers(pairs: &[(&str, Value)]) -> IndexMap<String, Value> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }
 
-/// Every device the server knows, by client.
+/// All devices on the server, by client.
 pub(super) async fn devices(api: &ApiClient) -> anyhow::Result<Vec<(String, String)>> {
     let mut devices = Vec::new();
     let mut page = PageQuery::default();
@@ -115,7 +115,7 @@ pub(super) async fn devices(api: &ApiClient) -> anyhow::Result<Vec<(String, Stri
     }
 }
 
-/// Every deployment that should be there.
+/// All current deployments.
 pub(super) async fn all_deployments(api: &ApiClient) -> anyhow::Result<Vec<margrave_api::deployments::Deployment>> {
     let mut deployments = Vec::new();
     let mut page = PageQuery::default();

@@ -1,8 +1,8 @@
-//! One virtual device: the agent's machine, driven by one task, with workloads that are only remembered.
+//! One virtual device: the agent's state machine, driven by one task, with simulated workloads.
 
-use super::link::{self, Exchanged, Link};
-use super::profile::Character;
-use super::tally::Doing;
+use super::link::{self, Link, RequestResult};
+use super::profile::DeviceTraits;
+use super::tally::DeviceProgress;
 use super::{Options, Shared};
 use anyhow::Context as _;
 use futures_util::StreamExt as _;
@@ -27,7 +27,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// A device that is told nothing looks at its clock this often.
+/// Longest sleep of an idle device.
 const SLEEP_MAX: Duration = Duration::from_mins(5);
 
 pub(super) struct Device {
@@ -35,25 +35,25 @@ pub(super) struct Device {
     shared: Arc<Shared>,
     identity: Arc<Identity>,
     report: DeviceReport,
-    character: Character,
+    character: DeviceTraits,
     machine: Machine,
-    /// What is on its disk; kept only where the agent is to start again from it.
+    /// Its simulated disk; used only if the agent restarts from it.
     disk: Option<Loaded>,
     world: World,
     works: Vec<(Instant, Work)>,
     inbox: VecDeque<Input>,
     wake: Timestamp,
-    /// Connections that no request is using.
+    /// Idle connections.
     links: Vec<Link>,
-    /// One, besides a poll that the server may hold.
+    /// One request, in addition to a long poll.
     requests: FuturesUnordered<Future<'static, Answered>>,
-    /// Names of the requests under way; an answer to any other comes too late.
+    /// Ids of open requests; responses to other requests are too late and ignored.
     asked: Vec<RequestId>,
     offline: bool,
-    doing: Doing,
-    /// The manifest version `doing` is about.
+    doing: DeviceProgress,
+    /// The manifest version that `doing` refers to.
     doing_version: Option<u64>,
-    told: IndexMap<DeploymentId, State>,
+    reported: IndexMap<DeploymentId, State>,
 }
 
 enum Work {
@@ -70,14 +70,14 @@ impl Work {
     }
 }
 
-/// A request that is over.
+/// A completed request.
 struct Answered {
     id: RequestId,
     kind: Asked,
-    exchanged: Exchanged,
+    exchanged: RequestResult,
 }
 
-/// What a request was about, as far as it is counted.
+/// Kind of a request, for the statistics.
 enum Asked {
     Poll,
     Capabilities,
@@ -89,17 +89,17 @@ impl Device {
     pub(super) fn new(
         index: usize,
         options: &Options,
-        mut character: Character,
+        mut character: DeviceTraits,
         identity: Identity,
         shared: Arc<Shared>,
     ) -> anyhow::Result<Self> {
         let id = options.client(index);
         let report = options.profile.report(&character, &id, &options.prefix);
         let capabilities = DeviceCapabilities::read(report.to_string().as_bytes(), UnknownTypes::Refuse)
-            .map_err(|findings| anyhow::anyhow!("the profile makes a device nobody could be: {findings}"))?
+            .map_err(|findings| anyhow::anyhow!("the profile creates an invalid device: {findings}"))?
             .document;
         let report =
-            DeviceReport { id: id.parse().context("make a device id")?, json: capabilities.to_json(), capabilities };
+            DeviceReport { id: id.parse().context("parse the device id")?, json: capabilities.to_json(), capabilities };
         let now = shared.clock.now();
         let machine = Machine::new(shared.settings.clone(), Loaded::default(), now, &mut character.rng);
         let restarts = character.spells.is_some_and(|spells| spells.restart);
@@ -117,9 +117,9 @@ impl Device {
             requests: FuturesUnordered::new(),
             asked: Vec::new(),
             offline: false,
-            doing: Doing::Silent,
+            doing: DeviceProgress::Unreported,
             doing_version: None,
-            told: IndexMap::new(),
+            reported: IndexMap::new(),
             character,
             shared,
         })
@@ -129,7 +129,7 @@ impl Device {
         let begun = Instant::now();
         self.inbox.push_back(Input::Devices(vec![self.report.clone()]));
         loop {
-            let next_spell = self.mind_the_spells(begun);
+            let next_spell = self.update_offline_state(begun);
             while let Some(input) = self.inbox.pop_front() {
                 self.feed(input);
             }
@@ -138,12 +138,12 @@ impl Device {
             tokio::select! {
                 () = stop.cancelled() => return,
                 Some(answered) = self.requests.next() => self.answered(answered),
-                () = tokio::time::sleep_until(until) => self.time_has_passed(),
+                () = tokio::time::sleep_until(until) => self.handle_elapsed_time(),
             }
         }
     }
 
-    /// When something is due next: a wake-up of the machine, the end of a piece of work, a spell.
+    /// When the next event is due: a wake-up of the state machine, the end of a piece of work, an offline period.
     fn next(&self, begun: Instant, next_spell: Option<Duration>) -> Instant {
         let now = Instant::now();
         let mut until = now + self.wake.since(self.shared.clock.now()).min(SLEEP_MAX);
@@ -156,7 +156,7 @@ impl Device {
         until
     }
 
-    fn time_has_passed(&mut self) {
+    fn handle_elapsed_time(&mut self) {
         let now = Instant::now();
         let (due, rest) = std::mem::take(&mut self.works).into_iter().partition(|(due, _)| *due <= now);
         self.works = rest;
@@ -175,12 +175,12 @@ impl Device {
         }
     }
 
-    /// Goes offline and comes back; says when that happens next.
-    fn mind_the_spells(&mut self, begun: Instant) -> Option<Duration> {
+    /// Goes offline and online; returns the time of the next switch.
+    fn update_offline_state(&mut self, begun: Instant) -> Option<Duration> {
         let spells = self.character.spells?;
         let (offline, next) = spells.at(begun.elapsed());
         if offline && !self.offline {
-            self.break_off();
+            self.abort_requests();
         } else if !offline && self.offline && spells.restart {
             self.restart();
         }
@@ -188,8 +188,8 @@ impl Device {
         next
     }
 
-    /// Without network nothing is under way any more.
-    fn break_off(&mut self) {
+    /// Aborts all open requests: the network is down.
+    fn abort_requests(&mut self) {
         self.links.clear();
         self.requests.clear();
         for request in self.asked.drain(..) {
@@ -197,13 +197,13 @@ impl Device {
         }
     }
 
-    /// The agent starts again from what it has written; what runs, runs.
+    /// Restarts the agent from its disk; workloads keep running.
     fn restart(&mut self) {
         let now = self.shared.clock.now();
         let loaded = self.disk.clone().unwrap_or_default();
         self.machine = Machine::new(self.shared.settings.clone(), loaded, now, &mut self.character.rng);
         self.works.clear();
-        self.break_off();
+        self.abort_requests();
         self.inbox.clear();
         self.inbox.push_back(Input::Devices(vec![self.report.clone()]));
     }
@@ -280,7 +280,7 @@ impl Device {
     }
 
     fn answered(&mut self, Answered { id, kind, exchanged }: Answered) {
-        let Exchanged { answer, took, link } = exchanged;
+        let RequestResult { answer, took, link } = exchanged;
         self.asked.retain(|asked| *asked != id);
         self.count(kind, &answer, took);
         self.links.extend(link);
@@ -288,7 +288,7 @@ impl Device {
         while let Some(input) = self.inbox.pop_front() {
             self.feed(input);
         }
-        // One that reconnects keeps its connection for a burst of requests, not until the next poll.
+        // In reconnect mode, keep the connection for a burst of requests, not until the next poll.
         let idle = usize::from(self.shared.keep_alive && self.requests.is_empty());
         if self.asked.is_empty() || self.shared.keep_alive {
             self.links.truncate(idle);
@@ -311,25 +311,29 @@ impl Device {
         let good = status.is_some_and(|status| (200..300).contains(&status));
         match kind {
             Asked::Poll => tally.poll(status, took),
-            Asked::Capabilities if good && self.doing == Doing::Silent => self.doing = Doing::Working,
+            Asked::Capabilities if good && self.doing == DeviceProgress::Unreported => {
+                self.doing = DeviceProgress::Working;
+            }
             Asked::Status(deployment, Some(state)) if good => {
-                let before = self.told.insert(deployment, state);
+                let before = self.reported.insert(deployment, state);
                 tally.deployment(before, state);
             }
             Asked::Capabilities | Asked::Status(..) | Asked::Other => {}
         }
     }
 
-    /// Settled once, settled until another manifest is accepted: a poll under way changes nothing.
+    /// Once settled, stays settled until it accepts another manifest: an open poll does not change that.
     fn note(&mut self) {
-        if self.doing != Doing::Silent {
+        if self.doing != DeviceProgress::Unreported {
             let version = self.machine.accepted_version();
             let now = match self.machine.settled() {
-                Settled::Converged => Doing::Converged,
-                Settled::Failed => Doing::Failed,
-                // A failed one that tries again is still one that failed.
-                Settled::Working if version == self.doing_version && self.doing != Doing::Working => self.doing,
-                Settled::Working => Doing::Working,
+                Settled::UpToDate => DeviceProgress::UpToDate,
+                Settled::Failed => DeviceProgress::Failed,
+                // A failed device that retries still counts as failed.
+                Settled::Working if version == self.doing_version && self.doing != DeviceProgress::Working => {
+                    self.doing
+                }
+                Settled::Working => DeviceProgress::Working,
             };
             self.doing = now;
             self.doing_version = version;

@@ -1,7 +1,7 @@
 //! One connection of one device: mutual TLS as the agent does it, HTTP/1.1, one request at a time.
 //!
-//! Not the agent's own client: a pool for each of ten thousand devices would cost more than the devices, and only here
-//! is it known when a connection is really closed, which is what the bound on open connections counts.
+//! Not the agent's own HTTP client: a pool for each of ten thousand devices would cost more than the devices, and the
+//! limit on open connections needs to know when a connection is really closed.
 
 use super::Shared;
 use anyhow::Context as _;
@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use url::Url;
 
-/// As the agent's own defaults.
+/// The agent's defaults.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 const REQUEST_MAX: Duration = Duration::from_mins(1);
 
@@ -54,42 +54,49 @@ pub(super) struct Link {
     sender: SendRequest<Full<Bytes>>,
 }
 
-/// What came of a request.
-pub(super) struct Exchanged {
+/// The result of a request.
+pub(super) struct RequestResult {
     pub(super) answer: Answer,
-    /// From sending the request to the end of the answer; connecting does not count.
+    /// From sending the request to the end of the response, without connecting.
     pub(super) took: Duration,
-    /// To be used again, if it can be.
+    /// The connection, if it is reusable.
     pub(super) link: Option<Link>,
 }
 
-/// Sends one request, over the connection there is or a new one. Whatever goes wrong is an answer too.
-pub(super) async fn exchange(shared: &Shared, identity: &Identity, link: Option<Link>, request: Request) -> Exchanged {
-    // One that the server has closed in the meantime is not worth a try.
+/// Sends one request over an existing or a new connection. Failures are returned like responses.
+pub(super) async fn exchange(
+    shared: &Shared,
+    identity: &Identity,
+    link: Option<Link>,
+    request: Request,
+) -> RequestResult {
+    // Skip a connection that the server has closed.
     let mut link = link.filter(|held| !held.sender.is_closed());
-    // A kept connection may break at the very moment it is used: then, and only then, once more on a new one.
+    // A reused connection may close while it is used: only then retry once on a new one.
     for fresh in [false, true] {
         let mut held = match link.take() {
             Some(held) => held,
             None => match connect(shared, identity).await {
                 Ok(held) => held,
-                Err(answer) => return Exchanged { answer, took: Duration::ZERO, link: None },
+                Err(answer) => return RequestResult { answer, took: Duration::ZERO, link: None },
             },
         };
         let begun = Instant::now();
         match tokio::time::timeout(REQUEST_MAX + held_for(&request), send(shared, &mut held, request.clone())).await {
-            Err(_) => return Exchanged { answer: unreachable("no answer in time"), took: begun.elapsed(), link: None },
+            Err(_) => {
+                return RequestResult { answer: unreachable("response timed out"), took: begun.elapsed(), link: None };
+            }
             Ok(Err(error)) if error.is_canceled() && !fresh => {}
             Ok(Err(error)) => {
-                return Exchanged { answer: unreachable(&error.to_string()), took: begun.elapsed(), link: None };
+                return RequestResult { answer: unreachable(&error.to_string()), took: begun.elapsed(), link: None };
             }
-            Ok(Ok(answer)) => return Exchanged { answer, took: begun.elapsed(), link: Some(held) },
+            Ok(Ok(answer)) => return RequestResult { answer, took: begun.elapsed(), link: Some(held) },
         }
     }
-    Exchanged { answer: unreachable("the connection was closed twice"), took: Duration::ZERO, link: None }
+    RequestResult { answer: unreachable("the connection was closed twice"), took: Duration::ZERO, link: None }
 }
 
-/// How much longer the answer may take because the server was asked to hold it.
+/// Additional time for the response to a long poll.
 fn held_for(request: &Request) -> Duration {
     match request {
         Request::Poll { wait, .. } => Duration::from_secs(wait.unwrap_or(0)),
@@ -101,7 +108,7 @@ fn unreachable(message: &str) -> Answer {
     Answer::Failed { code: Code::ServerUnreachable, message: message.to_owned() }
 }
 
-/// Waits for its turn among the connections that may be open, then connects.
+/// Waits for a connection permit, then connects.
 async fn connect(shared: &Shared, identity: &Identity) -> Result<Link, Answer> {
     let Ok(permit) = Arc::clone(&shared.permits).acquire_owned().await else {
         return Err(unreachable("the simulator is stopping"));
@@ -117,7 +124,7 @@ async fn connect(shared: &Shared, identity: &Identity) -> Result<Link, Answer> {
         TlsConnector::from(Arc::new(config)).connect(target.name.clone(), socket).await
     };
     let stream = match tokio::time::timeout(CONNECT_MAX, secure).await {
-        Err(_) => return Err(unreachable("no connection in time")),
+        Err(_) => return Err(unreachable("connection timed out")),
         Ok(Err(error)) => return Err(failed(&error)),
         Ok(Ok(stream)) => stream,
     };
@@ -125,7 +132,7 @@ async fn connect(shared: &Shared, identity: &Identity) -> Result<Link, Answer> {
         handshake(TokioIo::new(stream)).await.map_err(|error| unreachable(&error.to_string()))?;
     shared.tally.opened(begun.elapsed());
     tokio::spawn(async move {
-        // Why it ended is told by the request that was under way, if there was one.
+        // An open request reports why the connection ended.
         let _ = connection.await;
         drop((permit, open));
     });

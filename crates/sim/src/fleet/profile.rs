@@ -1,4 +1,4 @@
-//! How the devices of a fleet are and behave: a TOML file, or one of the built-in ones.
+//! Fleet profiles, which define the devices and their behavior: a TOML file or a built-in profile.
 
 use margrave_agent::config::duration;
 use margrave_agent::runtimes::simulated::script::{Fail, Rule, Script};
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Every setting of a profile, commented; also the profile used when none is named.
+/// Every setting of a profile with comments; also the default profile.
 pub const STEADY: &str = include_str!("profiles/steady.toml");
 const FLAKY: &str = include_str!("profiles/flaky.toml");
 const PLANT: &str = include_str!("profiles/plant.toml");
@@ -27,7 +27,7 @@ pub struct Profile {
     pub kinds: Vec<Kind>,
 }
 
-/// How long components take; each device draws its own pace between the two.
+/// Installation time of components; random per device between the two values.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Work {
@@ -36,25 +36,25 @@ pub struct Work {
     pub remove_delay: Time,
 }
 
-/// Spells without network.
+/// Offline periods.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Offline {
-    /// Of the devices that have them at all.
+    /// Share of the devices that have offline periods.
     pub share: f64,
     pub first_within: Time,
     pub length: Time,
     pub length_max: Time,
-    /// From the end of one to the next; nothing for a single one.
+    /// Time between two offline periods; none for a single one.
     pub every: Time,
-    /// The agent loses power as well, and starts again from what it has written.
+    /// The agent also loses power and restarts from its disk.
     pub restart: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failure {
-    /// Of the devices on which it happens.
+    /// Share of the affected devices.
     pub share: f64,
     pub component: Option<String>,
     pub application: Option<String>,
@@ -68,7 +68,7 @@ pub struct Failure {
 #[serde(deny_unknown_fields)]
 pub struct Kind {
     pub name: String,
-    /// How many of them, compared with the other kinds.
+    /// Relative frequency compared with other kinds.
     #[serde(default = "one")]
     pub weight: u32,
     pub architecture: String,
@@ -82,7 +82,7 @@ pub struct Kind {
     pub interfaces: Vec<String>,
     #[serde(default)]
     pub peripherals: Vec<String>,
-    /// Each device draws one of the values.
+    /// Each device gets a random one of the values.
     #[serde(default)]
     pub labels: BTreeMap<String, Vec<String>>,
 }
@@ -95,7 +95,7 @@ fn oci() -> Vec<String> {
     vec!["oci".to_owned()]
 }
 
-/// A length of time as people write it.
+/// A duration such as `5s`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Time(pub Duration);
 
@@ -106,30 +106,30 @@ impl<'de> Deserialize<'de> for Time {
     }
 }
 
-/// What became of the dice for one device.
+/// The random properties of one device.
 #[derive(Debug, Clone)]
-pub struct Character {
+pub struct DeviceTraits {
     pub script: Script,
     /// Index into the kinds.
     kind: usize,
     labels: Vec<(String, String)>,
-    pub spells: Option<Spells>,
-    /// Whether it is told to fail for ever: then it may end as failed.
+    pub spells: Option<OfflinePeriods>,
+    /// Whether it is configured to fail always: then `failed` is an expected result.
     pub fails_always: bool,
     pub rng: StdRng,
 }
 
-/// When a device is without network, counted from its start.
+/// Offline periods of a device, relative to its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Spells {
+pub struct OfflinePeriods {
     pub first: Duration,
     pub length: Duration,
     pub every: Duration,
     pub restart: bool,
 }
 
-impl Spells {
-    /// Whether it is offline at this time, and when that ends or begins next.
+impl OfflinePeriods {
+    /// Whether it is offline at this time, and when that changes next.
     pub fn at(&self, since_start: Duration) -> (bool, Option<Duration>) {
         let Some(since_first) = since_start.checked_sub(self.first) else { return (false, Some(self.first)) };
         if self.every.is_zero() {
@@ -149,7 +149,7 @@ impl Profile {
         BUILT_IN.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
     }
 
-    /// Reads a profile; every problem is told at once.
+    /// Parses a profile; returns all problems at once.
     pub fn parse(text: &str) -> Result<Self, Vec<Problem>> {
         let known = [
             "work.delay",
@@ -181,7 +181,7 @@ impl Profile {
         let mut found = Vec::new();
         let share = |key: String, share: f64, found: &mut Vec<_>| {
             if !(0.0..=1.0).contains(&share) {
-                found.push((key, "is a share of the devices, 0.0 to 1.0".to_owned()));
+                found.push((key, "must be a share between 0.0 and 1.0".to_owned()));
             }
         };
         share("offline.share".to_owned(), self.offline.share, &mut found);
@@ -189,14 +189,14 @@ impl Profile {
             share(format!("failures[{index}].share"), failure.share, &mut found);
         }
         if self.offline.share > 0.0 && self.offline.length.0.is_zero() {
-            found.push(("offline.length".to_owned(), "must be longer than nothing".to_owned()));
+            found.push(("offline.length".to_owned(), "must be greater than zero".to_owned()));
         }
         if self.kinds.iter().map(|kind| u64::from(kind.weight)).sum::<u64>() == 0 {
-            found.push(("kinds".to_owned(), "there must be at least one kind with a weight".to_owned()));
+            found.push(("kinds".to_owned(), "must have at least one kind with a weight".to_owned()));
         }
         for (index, kind) in self.kinds.iter().enumerate() {
             if let Some((name, _)) = kind.labels.iter().find(|(_, values)| values.is_empty()) {
-                found.push((format!("kinds[{index}].labels.{name}"), "give at least one value".to_owned()));
+                found.push((format!("kinds[{index}].labels.{name}"), "must have at least one value".to_owned()));
             }
             let report = kind.report("a-00001", "a", &[]);
             let read = margo::capabilities::DeviceCapabilities::read(
@@ -204,14 +204,14 @@ impl Profile {
                 margo::capabilities::UnknownTypes::Refuse,
             );
             if let Err(findings) = read {
-                found.push((format!("kinds[{index}]"), format!("no device could report this: {findings}")));
+                found.push((format!("kinds[{index}]"), format!("invalid device capabilities: {findings}")));
             }
         }
         found
     }
 
-    /// The same device for the same seed and number.
-    pub fn draw(&self, seed: u64, index: usize) -> Character {
+    /// Derives a device from seed and number.
+    pub fn draw(&self, seed: u64, index: usize) -> DeviceTraits {
         let mut rng = StdRng::seed_from_u64(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(index as u64));
         let total: u32 = self.kinds.iter().map(|kind| kind.weight).sum();
         let mut ticket = rng.random_range(0..total.max(1));
@@ -247,17 +247,17 @@ impl Profile {
             }
         }
         let offline = &self.offline;
-        let spells = rng.random_bool(offline.share).then(|| Spells {
+        let spells = rng.random_bool(offline.share).then(|| OfflinePeriods {
             first: between(Time::default(), offline.first_within, &mut rng),
             length: between(offline.length, offline.length_max, &mut rng),
             every: offline.every.0,
             restart: offline.restart,
         });
-        Character { script, kind, labels, spells, fails_always, rng }
+        DeviceTraits { script, kind, labels, spells, fails_always, rng }
     }
 
-    /// What a device reports about itself.
-    pub fn report(&self, character: &Character, id: &str, prefix: &str) -> Value {
+    /// The capabilities of a device.
+    pub fn report(&self, character: &DeviceTraits, id: &str, prefix: &str) -> Value {
         self.kinds[character.kind].report(id, prefix, &character.labels)
     }
 }
@@ -269,7 +269,7 @@ impl Kind {
         all.insert("simulation".to_owned(), prefix.into());
         all.insert("kind".to_owned(), self.name.clone().into());
         all.extend(labels.iter().map(|(name, value)| (name.clone(), value.clone().into())));
-        // As the agent says it whose runtime runs nothing.
+        // Like an agent with the simulated runtime.
         let (extension, simulated) = margrave_core::runtime::simulated_announcement();
         json!({
             "properties": {

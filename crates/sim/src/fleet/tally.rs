@@ -1,4 +1,4 @@
-//! What happens, counted: cheap enough for ten thousand devices, exact enough to be published.
+//! Statistics of a simulation: cheap enough for ten thousand devices, exact enough to publish.
 
 use super::Options;
 use margo::status::State;
@@ -9,25 +9,25 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How a device is doing.
+/// State of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Doing {
-    /// Its capabilities have not been taken yet.
-    Silent,
+pub(super) enum DeviceProgress {
+    /// The server has not accepted its capabilities yet.
+    Unreported,
     Working,
-    Converged,
+    UpToDate,
     Failed,
 }
 
 const OFFLINE: u8 = 0x10;
 
-impl Doing {
+impl DeviceProgress {
     fn of(code: u8) -> Self {
         match code & !OFFLINE {
             1 => Self::Working,
-            2 => Self::Converged,
+            2 => Self::UpToDate,
             3 => Self::Failed,
-            _ => Self::Silent,
+            _ => Self::Unreported,
         }
     }
 }
@@ -50,32 +50,32 @@ pub struct Tally {
     polls: Latencies,
     connects: Latencies,
     devices: Vec<AtomicU8>,
-    /// By what went wrong: a number of the standard or an HTTP status, with a word.
+    /// Errors by code of the standard or HTTP status.
     errors: Mutex<BTreeMap<String, u64>>,
-    /// The last word the server has taken about each deployment.
+    /// Deployments by the last state that the server accepted.
     deployments: Mutex<BTreeMap<&'static str, u64>>,
 }
 
-/// How things stand.
+/// The current statistics.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Snapshot {
     pub seconds: f64,
     pub enrolled: usize,
-    /// Devices whose capabilities the server has taken.
+    /// Devices whose capabilities the server has accepted.
     pub reporting: usize,
-    pub converged: usize,
+    pub up_to_date: usize,
     pub failed: usize,
     pub working: usize,
     pub offline: usize,
     pub requests: u64,
     pub polls: Polls,
-    /// Requests that were not answered as they should be.
+    /// Failed requests by kind.
     pub errors: BTreeMap<String, u64>,
     pub poll_latency_ms: Quantiles,
     pub connect_latency_ms: Quantiles,
     pub connections: ConnectionCounts,
-    /// By the last state the server has taken.
+    /// By the last state that the server accepted.
     pub deployments: BTreeMap<&'static str, u64>,
 }
 
@@ -118,9 +118,9 @@ pub struct Outcome {
     pub seed: u64,
     pub poll_seconds: f64,
     pub connections_max: usize,
-    /// Failed, as the profile wants them to for ever.
-    pub failed_as_told: usize,
-    /// Neither converged nor failed, while not offline.
+    /// Failed as configured in the profile.
+    pub failed_as_configured: usize,
+    /// Neither up to date nor failed nor offline.
     pub unsettled: usize,
     pub polls_per_second: f64,
     #[serde(flatten)]
@@ -128,13 +128,13 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Requests that went wrong, as a share of all.
+    /// Share of failed requests.
     pub fn error_share(&self) -> f64 {
         let errors: u64 = self.state.errors.values().sum();
         if self.state.requests == 0 { 0.0 } else { errors as f64 / self.state.requests as f64 }
     }
 
-    /// Why this is not what a healthy fleet looks like; empty when it is.
+    /// Reasons why the run failed; empty if it succeeded.
     pub fn problems(&self, error_share_max: f64) -> Vec<String> {
         let mut found = Vec::new();
         let state = &self.state;
@@ -143,12 +143,12 @@ impl Outcome {
                 found.push(format!("{count} of {} devices {what}", self.devices));
             }
         };
-        tell(self.devices - state.enrolled.min(self.devices), "got no identity");
-        tell(self.unsettled, "have not converged");
-        tell(state.failed.saturating_sub(self.failed_as_told), "have failed without being told to");
+        tell(self.devices - state.enrolled.min(self.devices), "have no identity");
+        tell(self.unsettled, "are not up to date");
+        tell(state.failed.saturating_sub(self.failed_as_configured), "failed unexpectedly");
         if self.error_share() > error_share_max {
             let errors: u64 = state.errors.values().sum();
-            found.push(format!("{errors} of {} requests went wrong", state.requests));
+            found.push(format!("{errors} of {} requests failed", state.requests));
         }
         found
     }
@@ -175,12 +175,12 @@ impl Tally {
         self.counters.enrolled.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn device(&self, index: usize, doing: Doing, offline: bool) {
+    pub(super) fn device(&self, index: usize, doing: DeviceProgress, offline: bool) {
         let code = match doing {
-            Doing::Silent => 0,
-            Doing::Working => 1,
-            Doing::Converged => 2,
-            Doing::Failed => 3,
+            DeviceProgress::Unreported => 0,
+            DeviceProgress::Working => 1,
+            DeviceProgress::UpToDate => 2,
+            DeviceProgress::Failed => 3,
         };
         self.devices[index].store(code | if offline { OFFLINE } else { 0 }, Ordering::Relaxed);
     }
@@ -189,7 +189,7 @@ impl Tally {
         self.counters.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A poll that was answered, or why it was not.
+    /// Counts a poll by status; `None` if it failed.
     pub(super) fn poll(&self, status: Option<u16>, took: Duration) {
         let counter = match status {
             Some(304) => &self.counters.polls_unchanged,
@@ -210,7 +210,7 @@ impl Tally {
         *locked(&self.errors).entry(format!("{} {}", code.number(), code.title())).or_default() += 1;
     }
 
-    /// A report about a deployment was taken: it leaves one state and enters another.
+    /// Counts an accepted status report: the deployment moves from one state to another.
     pub(super) fn deployment(&self, from: Option<State>, to: State) {
         let mut deployments = locked(&self.deployments);
         if let Some(count) = from.and_then(|from| deployments.get_mut(from.as_str())) {
@@ -223,7 +223,7 @@ impl Tally {
         self.connects.add(took);
     }
 
-    /// A connection is about to be opened; counted until the value is dropped.
+    /// Counts a connection until the value is dropped.
     pub(super) fn connection(self: &std::sync::Arc<Self>) -> Open {
         let open = self.counters.connections_open.fetch_add(1, Ordering::Relaxed) + 1;
         self.counters.connections_opened.fetch_add(1, Ordering::Relaxed);
@@ -239,16 +239,16 @@ impl Tally {
         for device in &self.devices {
             let code = device.load(Ordering::Relaxed);
             offline += usize::from(code & OFFLINE != 0);
-            doing[Doing::of(code) as usize] += 1;
+            doing[DeviceProgress::of(code) as usize] += 1;
         }
-        let [silent, working, converged, failed] = doing;
+        let [unreported, working, up_to_date, failed] = doing;
         let mut deployments = locked(&self.deployments).clone();
         deployments.retain(|_, count| *count > 0);
         Snapshot {
             seconds: self.begun.elapsed().as_secs_f64(),
             enrolled: read(&counters.enrolled) as usize,
-            reporting: self.devices.len() - silent,
-            converged,
+            reporting: self.devices.len() - unreported,
+            up_to_date,
             failed,
             working,
             offline,
@@ -273,12 +273,14 @@ impl Tally {
     pub(super) fn outcome(&self, options: &Options) -> Outcome {
         let state = self.snapshot();
         let mut unsettled = 0;
-        let mut failed_as_told = 0;
+        let mut failed_as_configured = 0;
         for (index, device) in self.devices.iter().enumerate() {
             let code = device.load(Ordering::Relaxed);
-            match Doing::of(code) {
-                Doing::Silent | Doing::Working if code & OFFLINE == 0 => unsettled += 1,
-                Doing::Failed if options.profile.draw(options.seed, index).fails_always => failed_as_told += 1,
+            match DeviceProgress::of(code) {
+                DeviceProgress::Unreported | DeviceProgress::Working if code & OFFLINE == 0 => unsettled += 1,
+                DeviceProgress::Failed if options.profile.draw(options.seed, index).fails_always => {
+                    failed_as_configured += 1;
+                }
                 _ => {}
             }
         }
@@ -288,7 +290,7 @@ impl Tally {
             seed: options.seed,
             poll_seconds: options.poll.as_secs_f64(),
             connections_max: options.connections_max,
-            failed_as_told,
+            failed_as_configured,
             unsettled,
             polls_per_second: state.polls.all() as f64 / state.seconds.max(0.001),
             state,
@@ -305,9 +307,9 @@ impl Drop for Open {
     }
 }
 
-/// Each power of two is cut into this many: what is read back is off by three per cent at most.
+/// Buckets per power of two; limits the error to three per cent.
 const STEPS: u64 = 32;
-/// Up to 2^36 microseconds, the better part of a day.
+/// Up to 2^36 microseconds, most of a day.
 const BUCKETS: usize = (32 * STEPS) as usize;
 
 /// Latencies in microseconds.
@@ -379,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_those_of_what_was_added() {
+    fn computes_quantiles_of_added_latencies() {
         let latencies = Latencies::default();
         assert_eq!(latencies.quantiles(), Quantiles::default());
         for millis in 1..=100 {

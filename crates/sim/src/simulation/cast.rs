@@ -1,4 +1,4 @@
-//! Who takes part: clients with their devices, and the applications an operator can pick from.
+//! The participants: clients with their devices, and the applications in the catalog.
 
 use margo::capabilities::{DeviceCapabilities, UnknownTypes};
 use margo::digest::Digest;
@@ -11,16 +11,16 @@ use rand::rngs::StdRng;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// Large enough for interleavings, small enough for a thousand worlds.
+/// Large enough for interleavings, small enough for a thousand runs.
 const CLIENTS_MAX: usize = 4;
 
-/// One client with the devices it speaks for, its own first.
+/// One client with its devices, its own first.
 pub(crate) struct Member {
     pub(crate) client: ClientId,
     pub(crate) devices: Vec<DeviceReport>,
 }
 
-/// Draws a fleet: always a gateway with children, else single devices of either kind.
+/// A random fleet: always a gateway with children, plus single devices of either kind.
 pub(crate) fn fleet(rng: &mut StdRng) -> Vec<Member> {
     let count = rng.random_range(2..=CLIENTS_MAX);
     (0..count)
@@ -46,7 +46,7 @@ fn gateway(children: usize) -> Vec<DeviceReport> {
 pub(crate) fn device(id: &str, hosts: Option<&str>) -> DeviceReport {
     let json = capabilities(id, hosts).to_string().into_bytes();
     let read = DeviceCapabilities::read(&json, UnknownTypes::Refuse)
-        .unwrap_or_else(|findings| panic!("the cast reports valid capabilities: {findings}"));
+        .unwrap_or_else(|findings| panic!("the simulated capabilities are valid: {findings}"));
     let id: DeviceId = id.parse().expect("letters, dashes and slashes");
     DeviceReport { id, json, capabilities: read.document }
 }
@@ -62,19 +62,19 @@ pub fn capabilities(id: &str, hosts: Option<&str>) -> Value {
             "memory": "8Gi", "storage": "64Gi", "peripherals": [], "interfaces": [{ "type": "ethernet" }],
             "otelCollector": true, "supportedRuntimes": ["oci"], "supportedDeploymentTypes": [kind],
         });
-        let members = properties.as_object_mut().expect("an object was just made");
-        members.extend(hosting.as_object().expect("an object was just made").clone());
+        let members = properties.as_object_mut().expect("an object was just created");
+        members.extend(hosting.as_object().expect("an object was just created").clone());
     }
     json!({ "properties": properties, "labels": { "sim.example/kind": hosts.unwrap_or("gateway") } })
 }
 
-/// One application version as it is put into the catalog.
-pub(crate) struct Shipped {
+/// One application version in the catalog.
+pub(crate) struct CatalogEntry {
     pub(crate) version: ApplicationVersion,
     pub(crate) bytes: Vec<u8>,
 }
 
-pub(crate) fn catalog() -> Vec<Shipped> {
+pub(crate) fn catalog() -> Vec<CatalogEntry> {
     [("alpha", "1.0.0", 2), ("alpha", "1.1.0", 3), ("beta", "1.0.0", 1), ("beta", "2.0.0", 1)]
         .into_iter()
         .map(|(application, version, components)| {
@@ -93,7 +93,7 @@ pub(crate) fn catalog() -> Vec<Shipped> {
                 warnings: Vec::new(),
                 imported_at: Timestamp(0),
             };
-            Shipped { version, bytes }
+            CatalogEntry { version, bytes }
         })
         .collect()
 }

@@ -1,7 +1,7 @@
-//! Remembers what was promised and compares it with what is there.
+//! Records acknowledged operations and verifies the invariants.
 //!
-//! The checker sees only what an outsider could see: answers, durable records, workloads. It never looks into the
-//! machine or the server for its judgement, except to ask the store what it holds.
+//! The checker sees only what is visible from outside: responses, durable records, workloads. It never inspects the
+//! state machine or the server, except for the contents of the store.
 
 use super::disk::Disk;
 use super::runtime::Runtime;
@@ -21,20 +21,20 @@ use uuid::Uuid;
 
 type Checked = Result<(), Violation>;
 
-/// Less than every pause between two polls of an agent that is not told anything new.
+/// Shorter than any interval between two polls of an agent without news.
 const POLL_SPACING: Duration = Duration::from_millis(900);
 
 #[derive(Debug, Default)]
 pub(crate) struct Checker {
     manifests: HashMap<ClientId, Served>,
-    /// Everything ever published, by client: what an agent may act on.
+    /// Everything published, by client: what an agent may act on.
     artifacts: HashSet<(ClientId, DeploymentId, Digest)>,
-    /// The newest version each agent has written down as accepted.
+    /// The newest version that each agent has durably accepted.
     accepted: HashMap<ClientId, u64>,
-    /// The last acknowledged word about each deployment.
-    pub(crate) words: BTreeMap<DeploymentId, Word>,
-    /// Acknowledged changes.
-    pub(crate) changes: Vec<Uuid>,
+    /// The last acknowledged status of each deployment.
+    pub(crate) words: BTreeMap<DeploymentId, AcknowledgedStatus>,
+    /// Acknowledged rollouts.
+    pub(crate) rollouts: Vec<Uuid>,
 }
 
 #[derive(Debug, Default)]
@@ -44,13 +44,13 @@ struct Served {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Word {
+pub(crate) struct AcknowledgedStatus {
     adopted: u64,
     body: Vec<u8>,
 }
 
 impl Checker {
-    /// A manifest left the server, or stands there to be asked for.
+    /// A manifest was served or is ready to be served.
     pub(crate) fn manifest_served(&mut self, client: &ClientId, body: &[u8], etag: Option<&str>) -> Checked {
         let digest = Digest::of(body);
         let manifest = StateManifest::read(body)
@@ -66,14 +66,14 @@ impl Checker {
         let served = self.manifests.entry(client.clone()).or_default();
         if version < served.newest {
             let detail = format!("{client}: {version} after {}", served.newest);
-            return Err(Violation::new("versions of a client only grow", detail));
+            return Err(Violation::new("manifest versions of a client only increase", detail));
         }
         served.newest = version;
         let listed = || manifest.deployments.iter().map(|one| (one.deployment_id, one.digest.clone())).collect();
         let (known, deployments) = served.manifests.entry(version).or_insert_with(|| (digest.clone(), listed()));
         if *known != digest {
             let detail = format!("{client}: version {version} was {known} and is {digest}");
-            return Err(Violation::new("a version is never used twice", detail));
+            return Err(Violation::new("a manifest version is never reused", detail));
         }
         for (id, digest) in deployments {
             self.artifacts.insert((client.clone(), *id, digest.clone()));
@@ -81,31 +81,31 @@ impl Checker {
         Ok(())
     }
 
-    /// What the agent has on disk as accepted never goes back, and was published.
+    /// The accepted manifest on an agent's disk never gets older, and was published.
     pub(crate) fn accepted_durable(&mut self, client: &ClientId, disk: &Disk) -> Checked {
         let Some(record) = disk.accepted() else { return Ok(()) };
         let newest = self.accepted.entry(client.clone()).or_default();
         if record.version < *newest {
             let detail = format!("{client}: {} after {newest}", record.version);
-            return Err(Violation::new("an agent never goes back to an older manifest", detail));
+            return Err(Violation::new("an agent never accepts an older manifest", detail));
         }
         *newest = record.version;
         let published = self.manifests.get(client).and_then(|served| served.manifests.get(&record.version));
         if published.map(|(digest, _)| digest) != Some(&Digest::of(record.body.as_bytes())) {
             let detail = format!("{client}: version {} is not what was published", record.version);
-            return Err(Violation::new("an agent accepts only what was published", detail));
+            return Err(Violation::new("an agent accepts only published manifests", detail));
         }
         Ok(())
     }
 
-    /// Bad sectors may cost the newest record; what is left of it still counts.
+    /// Bad sectors may destroy the newest record; the remaining floor still counts.
     pub(crate) fn disk_damaged(&mut self, client: &ClientId, disk: &Disk) {
         self.accepted.insert(client.clone(), disk.known_version());
     }
 
-    /// Work comes only from verified bytes of the manifest on disk (invariant 4).
+    /// Agents apply only verified bytes of the manifest on disk (invariant 4).
     pub(crate) fn apply_begins(&self, client: &ClientId, work: &ApplyWork, disk: &Disk) -> Checked {
-        let rule = "an agent acts only on what it has durably accepted";
+        let rule = "an agent applies only durably accepted manifests";
         let wanted =
             wanted(disk).ok_or_else(|| Violation::new(rule, format!("{client} applies without a manifest")))?;
         if wanted.get(&work.deployment) != Some(&work.digest) {
@@ -114,12 +114,12 @@ impl Checker {
         }
         if !self.artifacts.contains(&(client.clone(), work.deployment, work.digest.clone())) {
             let detail = format!("{client} applies {}, which was never published for it", work.digest);
-            return Err(Violation::new("an agent acts only on verified bytes", detail));
+            return Err(Violation::new("an agent applies only verified bytes", detail));
         }
         Ok(())
     }
 
-    /// A manifest is called reconciled only after every part of it was applied (DS-24 step 8).
+    /// A manifest is reconciled only after every part of it was applied (DS-24 step 8).
     pub(crate) fn reconciled_written(
         &self,
         client: &ClientId,
@@ -127,32 +127,33 @@ impl Checker {
         disk: &Disk,
         runtime: &Runtime,
     ) -> Checked {
-        let rule = "only what was carried out is written down as reconciled";
-        let told = |detail: &str| Err(Violation::new(rule, format!("{client}, version {}: {detail}", record.version)));
-        // A newer one may have been accepted while the record was on its way to the disk.
+        let rule = "only a fully applied manifest is recorded as reconciled";
+        let violation =
+            |detail: &str| Err(Violation::new(rule, format!("{client}, version {}: {detail}", record.version)));
+        // A newer manifest may have been accepted while the record was being written.
         if disk.accepted().is_some_and(|accepted| accepted.version < record.version) {
-            return told("it was not accepted");
+            return violation("it was not accepted");
         }
         let served = self.manifests.get(client).and_then(|served| served.manifests.get(&record.version));
-        let Some((digest, deployments)) = served else { return told("it was never published") };
+        let Some((digest, deployments)) = served else { return violation("it was never published") };
         if record.body_digest != *digest {
-            return told("its content is another one");
+            return violation("its content differs");
         }
         for (id, digest) in deployments {
             let document = disk.content(digest).and_then(|yaml| ApplicationDeployment::read(yaml).ok());
             let Some(document) = document.map(|read| read.document) else { continue };
             if !runtime.has_landed(*id, digest, &document.spec.deployment_profile.components) {
-                return told(&format!("{id} was not applied"));
+                return violation(&format!("{id} was not applied"));
             }
         }
         Ok(())
     }
 
-    /// A status was answered with 2xx.
+    /// A status was acknowledged with 2xx.
     pub(crate) fn status_acknowledged(&mut self, body: &[u8]) {
         let Ok(read) = DeploymentStatus::read(body) else { return };
         let status = read.document;
-        let word = Word { adopted: status.adopted_manifest_version, body: body.to_vec() };
+        let word = AcknowledgedStatus { adopted: status.adopted_manifest_version, body: body.to_vec() };
         let held = self.words.get(&status.deployment_id);
         // A report about an older manifest never replaces one about a newer.
         if held.is_none_or(|held| held.adopted <= word.adopted) {
@@ -160,12 +161,12 @@ impl Checker {
         }
     }
 
-    /// An acknowledged word is there, unless a newer one replaced it (invariant 5).
-    pub(crate) fn word_kept(&self, id: DeploymentId, reported: Option<&Reported>, unanswered: &[Vec<u8>]) -> Checked {
+    /// An acknowledged status is stored, unless a newer one replaced it (invariant 5).
+    pub(crate) fn status_kept(&self, id: DeploymentId, reported: Option<&Reported>, unanswered: &[Vec<u8>]) -> Checked {
         let Some(word) = self.words.get(&id) else { return Ok(()) };
         let rule = "an acknowledged status is never lost";
         let Some(reported) = reported else {
-            return Err(Violation::new(rule, format!("{id}: nothing is there")));
+            return Err(Violation::new(rule, format!("{id}: no status is stored")));
         };
         let replaced = reported.adopted_version > word.adopted || unanswered.contains(&reported.body);
         if reported.body == word.body || replaced {
@@ -176,13 +177,13 @@ impl Checker {
     }
 }
 
-/// Only absence from an accepted manifest removes a workload (invariant 6). What is wanted goes only from a device where
-/// it should not be: one it was not sent to, or a child that is gone.
+/// Only absence from an accepted manifest removes a workload (invariant 6). A desired workload is removed only from a
+/// device that should not have it: one it was not assigned to, or a removed child.
 pub(crate) fn remove_begins(client: &ClientId, work: &RemoveWork, disk: &Disk, devices: &[DeviceReport]) -> Checked {
     let rule = "only absence from an accepted manifest removes a workload";
     let wanted = wanted(disk).ok_or_else(|| Violation::new(rule, format!("{client} removes without a manifest")))?;
     let Some(digest) = wanted.get(&work.deployment) else { return Ok(()) };
-    // A component of a deployment that stays may go when its new revision has no such component.
+    // A component of a remaining deployment may be removed if its new revision does not have it.
     let document = disk.content(digest).and_then(|yaml| ApplicationDeployment::read(yaml).ok());
     let (None, Some(document)) = (&work.component, document) else { return Ok(()) };
     let target = document.document.metadata.device_id.as_ref().and_then(DeviceTarget::device);
@@ -191,7 +192,7 @@ pub(crate) fn remove_begins(client: &ClientId, work: &RemoveWork, disk: &Disk, d
         None => devices.iter().any(|device| device.id == work.device),
     };
     if belongs {
-        return Err(Violation::new(rule, format!("{client} removes {}, which is wanted", work.deployment)));
+        return Err(Violation::new(rule, format!("{client} removes {}, which is desired", work.deployment)));
     }
     Ok(())
 }
@@ -211,25 +212,25 @@ pub(crate) fn poll_sent(client: &ClientId, if_none_match: Option<&str>, disk: &D
     Ok(())
 }
 
-/// When an agent polled last, to see that it never does so in a hurry, whatever a server says about holding polls.
+/// The last poll of an agent, to verify that it keeps its interval, however the server handles long polls.
 #[derive(Debug, Default)]
 pub(crate) struct LastPoll(Option<((u32, i64), Timestamp)>);
 
 impl LastPoll {
-    /// `era` is the agent's life and what its clock shows: after a start or a jump it may ask at once.
+    /// `era` is the agent's start counter and clock offset: after a start or a clock jump it may poll at once.
     pub(crate) fn sent(&mut self, client: &ClientId, era: (u32, i64), waits: bool, now: Timestamp) -> Checked {
         let last = self.0.replace((era, now));
         match last {
             Some((before, at)) if before == era && waits && now.since(at) < POLL_SPACING => {
                 let detail = format!("{client} polls again after {} ms", now.since(at).as_millis());
-                Err(Violation::new("polls that ask to be held keep their distance", detail))
+                Err(Violation::new("long polls keep the minimum interval", detail))
             }
             _ => Ok(()),
         }
     }
 }
 
-/// What the accepted manifest on disk wants.
+/// The desired state in the accepted manifest on disk.
 fn wanted(disk: &Disk) -> Option<HashMap<DeploymentId, Digest>> {
     let manifest = disk.accepted()?.manifest()?;
     Some(manifest.deployments.into_iter().map(|wanted| (wanted.deployment_id, wanted.digest)).collect())

@@ -1,12 +1,12 @@
 //! An agent's disk in memory: what was synced survives a crash, what was not is lost or torn.
 //!
-//! A record is replaced the way the agent's shell does it: written beside its place, synced, renamed. A crash in the
-//! middle leaves the old record or the new one, and perhaps half a file beside it, which nobody reads.
+//! Records are replaced as in the agent's shell: written to a temporary file, synced, renamed. A crash in the middle
+//! leaves the old or the new record, and possibly a partial temporary file, which is ignored.
 
 use margo::Digest;
 use margo::manifest::Held;
 use margrave_agent::machine::io::Record;
-use margrave_agent::machine::records::{Accepted, DevicesReported, Loaded, Reconciled, Revisions, StatusBook};
+use margrave_agent::machine::records::{Accepted, DevicesReported, Loaded, Reconciled, Revisions, StatusEntries};
 use rand::Rng;
 use rand::rngs::StdRng;
 use serde::Serialize;
@@ -15,14 +15,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const ACCEPTED: &str = "accepted.json";
-/// The record before: a floor to stand on when the record itself cannot be read.
+/// The previous record: the rollback floor if the record itself is unreadable.
 const ACCEPTED_PREVIOUS: &str = "accepted.previous.json";
 const RECONCILED: &str = "reconciled.json";
 const STATUSES: &str = "statuses.json";
 const DEVICES: &str = "devices.json";
 const REVISIONS: &str = "revisions.json";
 const CONTENT: &str = "content/";
-/// Files being written end like this; a start ignores them.
+/// Suffix of temporary files; ignored at start.
 const BESIDE: &str = ".new";
 
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// Makes one record durable; false when there is no room, and then the earlier record stands.
+    /// Writes one record durably; false if the disk is full, and then the previous record remains.
     pub(crate) fn write(&mut self, record: &Record) -> bool {
         if self.full {
             return false;
@@ -50,18 +50,18 @@ impl Disk {
         }
     }
 
-    /// The power goes while this record is being written.
+    /// Simulates a power failure while this record is written.
     pub(crate) fn tear(&mut self, record: &Record, rng: &mut StdRng) {
         let (name, bytes) = file_of(record);
         let kept = rng.random_range(0..=bytes.len());
         match rng.random_range(0..3) {
-            // Renamed, and the rename had reached the disk.
+            // The rename was durable.
             0 => self.replace(name, bytes),
-            // Half written beside its place.
+            // The temporary file is partial.
             1 => {
                 self.files.insert(format!("{name}{BESIDE}"), bytes[..kept].to_vec());
             }
-            // Nothing had reached the disk.
+            // Nothing was durable.
             _ => {}
         }
     }
@@ -72,7 +72,7 @@ impl Disk {
         }
     }
 
-    /// A sector goes bad: a content file, or the accepted record. Says what was hit.
+    /// Damages a content file or the accepted record; returns its name.
     pub(crate) fn damage(&mut self, rng: &mut StdRng) -> Option<String> {
         let candidates: Vec<String> =
             self.files.keys().filter(|name| name.starts_with(CONTENT) || *name == ACCEPTED).cloned().collect();
@@ -87,7 +87,7 @@ impl Disk {
         Some(name)
     }
 
-    /// What a start finds.
+    /// What the agent loads at start.
     pub(crate) fn load(&self) -> Loaded {
         let accepted = self.accepted();
         let floor = accepted.is_none().then(|| self.floor()).flatten();
@@ -103,7 +103,7 @@ impl Disk {
             accepted,
             floor,
             reconciled: self.read::<Reconciled>(RECONCILED),
-            statuses: self.read::<StatusBook>(STATUSES).unwrap_or_default(),
+            statuses: self.read::<StatusEntries>(STATUSES).unwrap_or_default(),
             devices: self.read::<DevicesReported>(DEVICES).unwrap_or_default(),
             revisions: self.read::<Revisions>(REVISIONS).unwrap_or_default(),
             boot: None,
@@ -111,7 +111,7 @@ impl Disk {
         }
     }
 
-    /// The accepted record, if it is there and says what was written.
+    /// The accepted record, if it is present and intact.
     pub(crate) fn accepted(&self) -> Option<Accepted> {
         self.read::<Accepted>(ACCEPTED).filter(|record| record.manifest().is_some())
     }
@@ -120,7 +120,7 @@ impl Disk {
         self.read::<Reconciled>(RECONCILED)
     }
 
-    /// The newest version that is still known to have been accepted, whatever was damaged.
+    /// The newest version that is still known as accepted, despite damage.
     pub(crate) fn known_version(&self) -> u64 {
         let accepted = self.accepted().map(|record| record.version);
         let floor = self.floor().map(|held| held.version);
@@ -149,7 +149,7 @@ fn json<T: Serialize>(value: &T) -> Vec<u8> {
     serde_json::to_vec(value).expect("records have no keys or numbers JSON cannot hold")
 }
 
-/// The file a record becomes.
+/// File name and content of a record.
 fn file_of(record: &Record) -> (String, Vec<u8>) {
     match record {
         Record::Content { digest, bytes } => (content_name(digest), bytes.to_vec()),

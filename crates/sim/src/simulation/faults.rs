@@ -1,28 +1,28 @@
-//! What goes wrong, how often: drawn once per seed, so that worlds differ in character, not only in detail.
+//! Kinds and rates of faults: drawn once per seed, so that runs differ in their fault patterns.
 
 use rand::Rng;
 use rand::rngs::StdRng;
 use std::time::Duration;
 
-/// Probabilities and rates; all zero once the world is left in peace.
+/// Probabilities and rates; all zero after the faults stop.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Faults {
-    /// Of each message, in either direction.
+    /// Per message, in either direction.
     pub(crate) lost: f64,
     pub(crate) duplicated: f64,
     pub(crate) very_late: f64,
-    /// Answers damaged, cut short, or from an older time.
+    /// Responses that are corrupted, truncated, or stale.
     pub(crate) garbled: f64,
-    /// The agent dies within a step, between two of its effects.
+    /// The agent crashes within a step, between two effects.
     pub(crate) crash_in_step: f64,
-    /// The server dies while it handles a request or a batch: half of these before it has committed.
+    /// The server crashes during a request or a batch: half of the time before the commit.
     pub(crate) crash_in_request: f64,
-    /// Of each piece of work.
+    /// Per piece of work.
     pub(crate) work_fails: f64,
     pub(crate) work_slow: f64,
-    /// Mean time between spells: agent killed, server killed, partition, disk full, clock jump, runtime down, drift.
+    /// Mean time between incidents: agent killed, server killed, partition, disk full, clock jump, runtime down, drift.
     pub(crate) spell_every: Option<Duration>,
-    /// How often a restart finds a damaged file.
+    /// Probability that a restart finds a damaged file.
     pub(crate) damage: f64,
 }
 
@@ -59,9 +59,9 @@ impl Faults {
     }
 }
 
-/// Something that lasts for a while, or happens once.
+/// An incident that lasts for a while or happens once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Spell {
+pub(crate) enum Incident {
     AgentKilled,
     ServerKilled,
     Partition,
@@ -70,12 +70,12 @@ pub(crate) enum Spell {
     ClockJump,
     RuntimeDown,
     ChildUnreachable,
-    /// A gateway loses a child altogether, and gets it back.
+    /// A gateway loses a child and gets it back later.
     ChildGone,
     Drift,
 }
 
-impl Spell {
+impl Incident {
     pub(crate) const ALL: [Self; 10] = [
         Self::AgentKilled,
         Self::ServerKilled,

@@ -1,4 +1,4 @@
-//! One edge device: the real agent core as a process that can die, on a disk, a runtime and a clock that can fail.
+//! One edge device: the real agent core as a process that can crash, with a disk, a runtime and a clock that can fail.
 
 use super::cast::Member;
 use super::checker::LastPoll;
@@ -17,20 +17,20 @@ use std::time::Duration;
 pub(crate) struct Node {
     pub(crate) client: ClientId,
     pub(crate) devices: Vec<DeviceReport>,
-    /// Leave the last child out: it was unplugged.
+    /// The last child is unplugged.
     pub(crate) child_gone: bool,
     pub(crate) disk: Disk,
     pub(crate) runtime: Runtime,
-    /// The dice given to the machine.
+    /// Random numbers for the state machine.
     pub(crate) rng: StdRng,
-    /// Microseconds its clock is ahead of the world's.
+    /// Clock offset in microseconds.
     pub(crate) clock_ahead: i64,
     pub(crate) partitioned: bool,
-    /// Counts starts: what belongs to an earlier life is ignored.
+    /// Counts starts: events of an earlier process are ignored.
     pub(crate) life: u32,
     pub(crate) process: Option<Process>,
-    /// The last write (report) of this client that reached the server. A connection keeps order, and what was sent
-    /// on an earlier one is not read any more once a later one is served.
+    /// The last write (report) of this client that reached the server. A connection preserves order, and the server no
+    /// longer reads an earlier connection once it serves a later one.
     pub(crate) newest_write: (u32, RequestId),
     pub(crate) last_poll: LastPoll,
 }
@@ -38,11 +38,11 @@ pub(crate) struct Node {
 pub(crate) struct Process {
     pub(crate) machine: Machine,
     pub(crate) writes: VecDeque<Write>,
-    /// Only the newest wish to be woken counts.
+    /// Only the newest wake-up request counts.
     pub(crate) wake: u64,
 }
 
-/// A write under way, one record after the other.
+/// A pending write, one record after the other.
 pub(crate) struct Write {
     pub(crate) id: WriteId,
     pub(crate) records: VecDeque<Record>,
@@ -66,13 +66,13 @@ impl Node {
         }
     }
 
-    /// The devices it can see now.
+    /// The currently visible devices.
     pub(crate) fn seen_devices(&self) -> Vec<DeviceReport> {
         let gone = usize::from(self.child_gone && self.devices.len() > 1);
         self.devices[..self.devices.len() - gone].to_vec()
     }
 
-    /// What its own clock shows.
+    /// The time of its own clock.
     pub(crate) fn clock(&self, now: Timestamp) -> Timestamp {
         Timestamp(now.0.saturating_add(self.clock_ahead))
     }
@@ -84,8 +84,8 @@ impl Node {
         self.process = Some(Process { machine, writes: VecDeque::new(), wake: 0 });
     }
 
-    /// The process is gone. A record being written is torn, work under way goes through or not;
-    /// says how much of it did.
+    /// Crashes the process. A record being written is torn, unfinished work completes or not; returns how many pieces
+    /// completed.
     pub(crate) fn die(&mut self, dice: &mut StdRng) -> usize {
         let Some(process) = self.process.take() else { return 0 };
         if let Some(record) = process.writes.front().and_then(|write| write.records.front())
@@ -97,12 +97,12 @@ impl Node {
     }
 }
 
-/// Short periods, so that a world of minutes holds many polls.
+/// Short periods, so that a run of minutes has many polls.
 fn settings() -> Settings {
     Settings {
         poll: PollPolicy {
             period: Duration::from_secs(20),
-            hold: Duration::from_secs(15),
+            long_poll: Duration::from_secs(15),
             jitter: 0.2,
             start_spread: Duration::from_secs(2),
             forbidden_period: Duration::from_secs(40),

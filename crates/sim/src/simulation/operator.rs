@@ -1,4 +1,4 @@
-//! An operator with dice: creates, reconfigures, upgrades, removes, labels, and locks clients out for a while.
+//! A random operator: creates, reconfigures, upgrades, removes, labels, and blocks clients for a while.
 
 use super::server::{Server, actor, unexpected};
 use super::violation::Violation;
@@ -6,8 +6,8 @@ use indexmap::IndexMap;
 use margo::capabilities::{DeviceCapabilities, UnknownTypes};
 use margo::description::ApplicationDescription;
 use margo::ids::{ApplicationId, DeploymentId, DeviceTarget};
-use margo::parameters::Answers;
-use margrave_core::model::{Change, ChangeKind, ChangeTarget, Deployment, Desired, Device};
+use margo::parameters::ParameterValues;
+use margrave_core::model::{Deployment, Desired, Device, Rollout, RolloutKind, RolloutTarget};
 use margrave_core::placement::place;
 use margrave_core::time::Timestamp;
 use margrave_store::{DeploymentFilter, DeviceFilter};
@@ -16,7 +16,7 @@ use rand::seq::{IndexedRandom as _, SliceRandom as _};
 use rand::{Rng, RngCore as _, SeedableRng as _};
 use uuid::Uuid;
 
-/// Present deployments an operator leaves in place at most, so that worlds stay small.
+/// Most deployments at a time, so that runs stay small.
 const DEPLOYMENTS_MAX: usize = 6;
 
 pub(crate) struct Operator {
@@ -34,23 +34,23 @@ impl Operator {
         uuid::Builder::from_random_bytes(bytes).into_uuid()
     }
 
-    /// Draws one change that makes sense now, or nothing.
-    pub(crate) async fn draw(&mut self, server: &Server, now: Timestamp) -> Result<Option<Change>, Violation> {
+    /// Draws a random valid rollout, or none.
+    pub(crate) async fn draw(&mut self, server: &Server, now: Timestamp) -> Result<Option<Rollout>, Violation> {
         let present = present(server).await?;
         let kind = match self.dice.random_range(0..10) {
-            _ if present.is_empty() => ChangeKind::Create,
-            0..=3 if present.len() < DEPLOYMENTS_MAX => ChangeKind::Create,
-            0..=5 => ChangeKind::Reconfigure,
-            6..=7 => ChangeKind::Upgrade,
-            _ => ChangeKind::Remove,
+            _ if present.is_empty() => RolloutKind::Create,
+            0..=3 if present.len() < DEPLOYMENTS_MAX => RolloutKind::Create,
+            0..=5 => RolloutKind::Reconfigure,
+            6..=7 => RolloutKind::Upgrade,
+            _ => RolloutKind::Remove,
         };
         match kind {
-            ChangeKind::Create => self.create(server, now).await,
-            _ => Ok(self.change_some(kind, present, now)),
+            RolloutKind::Create => self.create(server, now).await,
+            _ => Ok(self.rollout_some(kind, present, now)),
         }
     }
 
-    async fn create(&mut self, server: &Server, now: Timestamp) -> Result<Option<Change>, Violation> {
+    async fn create(&mut self, server: &Server, now: Timestamp) -> Result<Option<Rollout>, Violation> {
         let store = server.store();
         let devices = store.devices_page(&DeviceFilter::default(), None, 100).await.map_err(unexpected)?;
         let (application, version) =
@@ -69,7 +69,7 @@ impl Operator {
         fitting.truncate(self.dice.random_range(1..=3));
         let targets = fitting
             .into_iter()
-            .map(|(device, profile)| ChangeTarget {
+            .map(|(device, profile)| RolloutTarget {
                 deployment: DeploymentId(self.id()),
                 client: device.key.client.clone(),
                 target: self.target(&device),
@@ -78,10 +78,10 @@ impl Operator {
             })
             .collect();
         let answers = self.answers();
-        Ok(Some(self.change(ChangeKind::Create, application, version, answers, targets, now)))
+        Ok(Some(self.rollout(RolloutKind::Create, application, version, answers, targets, now)))
     }
 
-    /// Sometimes the choice among the children is left to their gateway (GW-04).
+    /// Sometimes the gateway selects the child (GW-04).
     fn target(&mut self, device: &Device) -> DeviceTarget {
         match device.key.device.parent() {
             Some(gateway) if self.dice.random_bool(0.3) => {
@@ -91,18 +91,18 @@ impl Operator {
         }
     }
 
-    /// Few values, so that a deployment often returns to content it had before.
-    fn answers(&mut self) -> Answers {
+    /// Few values, so that deployments often return to earlier content.
+    fn answers(&mut self) -> ParameterValues {
         let mode = *["plain", "fancy", "quiet"].choose(&mut self.dice).expect("not empty");
         IndexMap::from([("mode".to_owned(), serde_json::Value::from(mode))])
     }
 
-    fn change_some(&mut self, kind: ChangeKind, mut present: Vec<Deployment>, now: Timestamp) -> Option<Change> {
+    fn rollout_some(&mut self, kind: RolloutKind, mut present: Vec<Deployment>, now: Timestamp) -> Option<Rollout> {
         present.shuffle(&mut self.dice);
         let first = present.first()?;
         let application = first.application.clone();
         let version = match kind {
-            ChangeKind::Upgrade => match application.as_str() {
+            RolloutKind::Upgrade => match application.as_str() {
                 "alpha" => *["1.0.0", "1.1.0"].choose(&mut self.dice).expect("not empty"),
                 _ => *["1.0.0", "2.0.0"].choose(&mut self.dice).expect("not empty"),
             }
@@ -110,13 +110,13 @@ impl Operator {
             _ => first.version.clone(),
         };
         let same = |deployment: &Deployment| {
-            deployment.application == application && (kind == ChangeKind::Upgrade || deployment.version == version)
+            deployment.application == application && (kind == RolloutKind::Upgrade || deployment.version == version)
         };
         let mut chosen: Vec<Deployment> = present.iter().filter(|deployment| same(deployment)).cloned().collect();
         chosen.truncate(self.dice.random_range(1..=3));
         let targets = chosen
             .into_iter()
-            .map(|deployment| ChangeTarget {
+            .map(|deployment| RolloutTarget {
                 deployment: deployment.id,
                 client: deployment.client,
                 target: deployment.target,
@@ -124,27 +124,27 @@ impl Operator {
                 expected_revision: Some(deployment.revision),
             })
             .collect();
-        let answers = if kind == ChangeKind::Reconfigure { self.answers() } else { Answers::new() };
-        Some(self.change(kind, application, &version, answers, targets, now))
+        let answers = if kind == RolloutKind::Reconfigure { self.answers() } else { ParameterValues::new() };
+        Some(self.rollout(kind, application, &version, answers, targets, now))
     }
 
-    fn change(
+    fn rollout(
         &mut self,
-        kind: ChangeKind,
+        kind: RolloutKind,
         application: ApplicationId,
         version: &str,
-        answers: Answers,
-        targets: Vec<ChangeTarget>,
+        answers: ParameterValues,
+        targets: Vec<RolloutTarget>,
         now: Timestamp,
-    ) -> Change {
-        Change {
+    ) -> Rollout {
+        Rollout {
             id: self.id(),
             kind,
             application,
             version: version.to_owned(),
-            answers,
+            values: answers,
             sensitive: false,
-            policy: margrave_core::policy::Wish::default(),
+            policy: margrave_core::policy::PolicyUpdate::default(),
             targets,
             done: 0,
             skipped: Vec::new(),

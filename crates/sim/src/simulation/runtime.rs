@@ -1,10 +1,10 @@
-//! The workloads of one agent: slow, failing, drifting, and alive whether or not the agent is.
+//! The workloads of one agent: slow, failing, drifting, and independent of the agent process.
 
 use indexmap::IndexMap;
 use margo::description::Component;
 use margo::{DeploymentId, DeviceId, Digest};
 use margrave_agent::machine::io::{
-    ApplyWork, FailureKind, Observation, RemoveWork, Run, SeenComponent, SeenDeployment, WorkFailure, WorkId,
+    ApplyWork, FailureKind, Observation, ObservedComponent, ObservedDeployment, RemoveWork, Run, WorkFailure, WorkId,
     WorkOutcome,
 };
 use rand::Rng;
@@ -32,7 +32,7 @@ impl Work {
     }
 }
 
-/// One deployment as it runs.
+/// One running deployment.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Workload {
     pub(crate) device: DeviceId,
@@ -42,35 +42,35 @@ pub(crate) struct Workload {
 #[derive(Debug, Default)]
 pub(crate) struct Runtime {
     pub(crate) workloads: BTreeMap<DeploymentId, Workload>,
-    under_way: BTreeMap<WorkId, Work>,
-    /// Asked to stop; ends as cancelled unless it ended by itself first.
+    in_progress: BTreeMap<WorkId, Work>,
+    /// Cancelled work; ends as cancelled unless it has completed before.
     cancelled: Vec<WorkId>,
-    /// Does not answer at all.
+    /// The runtime does not respond.
     pub(crate) down: bool,
-    /// A child device that does not answer.
+    /// A child device that does not respond.
     pub(crate) unreachable: Option<DeviceId>,
-    /// Every component that was ever applied completely, with its revision.
+    /// Every component that was completely applied, with its revision.
     landed: HashSet<(DeploymentId, String, Digest)>,
 }
 
 impl Runtime {
     pub(crate) fn begin(&mut self, work: Work) {
-        self.under_way.insert(work.id(), work);
+        self.in_progress.insert(work.id(), work);
     }
 
     pub(crate) fn cancel(&mut self, work: WorkId) {
-        if self.under_way.contains_key(&work) {
+        if self.in_progress.contains_key(&work) {
             self.cancelled.push(work);
         }
     }
 
-    /// Ends a piece of work that was begun, with or without success. `None` when it has ended before.
+    /// Completes a piece of work with success or failure. `None` if it has already ended.
     pub(crate) fn finish(&mut self, work: WorkId, failure: f64, rng: &mut StdRng) -> Option<(Work, WorkOutcome)> {
-        let work = self.under_way.remove(&work)?;
+        let work = self.in_progress.remove(&work)?;
         let cancelled = self.cancelled.iter().position(|id| *id == work.id());
         if let Some(index) = cancelled {
             self.cancelled.swap_remove(index);
-            // Stopping may come too late, or leave part of it done.
+            // A cancellation may be too late or leave the work partly done.
             if rng.random_bool(0.5) {
                 if rng.random_bool(0.5) {
                     self.carry_out(&work);
@@ -83,7 +83,7 @@ impl Runtime {
                 self.carry_out(&work);
                 self.stop(&work);
             }
-            let message = format!("simulated trouble: {kind:?}");
+            let message = format!("simulated failure: {kind:?}");
             return Some((work, WorkOutcome::Failed(WorkFailure { kind, message })));
         }
         self.carry_out(&work);
@@ -140,11 +140,11 @@ impl Runtime {
         }
     }
 
-    /// The agent dies; what it had begun may or may not go through. Says how much did.
+    /// The agent crashes; its unfinished work completes or not. Returns how many pieces completed.
     pub(crate) fn orphan(&mut self, rng: &mut StdRng) -> usize {
         self.cancelled.clear();
         let mut went_through = 0;
-        for work in std::mem::take(&mut self.under_way).into_values() {
+        for work in std::mem::take(&mut self.in_progress).into_values() {
             if !self.down && rng.random_bool(0.5) {
                 self.carry_out(&work);
                 went_through += 1;
@@ -153,12 +153,12 @@ impl Runtime {
         went_through
     }
 
-    /// Whether every component of this revision was applied at some time.
+    /// Whether every component of this revision was ever applied.
     pub(crate) fn has_landed(&self, deployment: DeploymentId, digest: &Digest, components: &[Component]) -> bool {
         components.iter().all(|component| self.landed.contains(&(deployment, component.name.clone(), digest.clone())))
     }
 
-    /// Something stops by itself.
+    /// A random workload stops.
     pub(crate) fn drift(&mut self, rng: &mut StdRng) -> Option<DeploymentId> {
         let index = rng.random_range(0..self.workloads.len().max(1));
         let (id, workload) = self.workloads.iter_mut().nth(index)?;
@@ -169,21 +169,21 @@ impl Runtime {
 
     pub(crate) fn observe(&self) -> Result<Observation, String> {
         if self.down {
-            return Err("simulated trouble: the runtime does not answer".to_owned());
+            return Err("simulated failure: the runtime does not respond".to_owned());
         }
         let see = |workload: &Workload| {
             if self.unreachable.as_ref() == Some(&workload.device) {
-                return SeenDeployment::Unknown { device: workload.device.clone() };
+                return ObservedDeployment::Unknown { device: workload.device.clone() };
             }
             let components = workload
                 .components
                 .iter()
                 .map(|(name, (digest, run))| {
-                    let seen = SeenComponent { digest: digest.clone(), run: run.clone(), differs: Vec::new() };
+                    let seen = ObservedComponent { digest: digest.clone(), run: run.clone(), differs: Vec::new() };
                     (name.clone(), seen)
                 })
                 .collect();
-            SeenDeployment::Known { device: workload.device.clone(), components }
+            ObservedDeployment::Known { device: workload.device.clone(), components }
         };
         let deployments = self.workloads.iter().map(|(id, workload)| (*id, see(workload))).collect();
         Ok(Observation { deployments, restarted: Vec::new() })

@@ -1,7 +1,7 @@
-//! The server as a process that can die: the real store on a real SQLite file, the real device API without sockets, the
-//! real group commit, the real publisher.
+//! The server as a process that can crash: the real store on a real SQLite file, the real device API without sockets,
+//! the real group commit, the real publisher.
 //!
-//! What is durable is in the file; everything else goes with the process.
+//! Only the file is durable; everything else is lost with the process.
 
 mod device_api;
 
@@ -12,15 +12,17 @@ use axum::Router;
 use margo::spiffe::ClientIdentity;
 use margo::{ClientId, DeploymentId};
 use margrave_agent::machine::io::{Request, Response};
-use margrave_core::model::{Actor, Change, ClientState, Reported};
+use margrave_core::model::{Actor, ClientState, Reported, Rollout};
 use margrave_core::time::{Clock, Timestamp};
 use margrave_server::app::events::streams::Streams;
 use margrave_server::app::publisher::{self, Publisher};
-use margrave_server::catalog::{Descriptions, Served};
+use margrave_server::catalog::{Descriptions, RegistryChecks};
 use margrave_server::config::Config;
-use margrave_server::devices::{self, Capabilities, CapabilityQueue, Holds, StatusQueue, Statuses, Strangers};
-use margrave_server::heads::Heads;
+use margrave_server::devices::{
+    self, Capabilities, CapabilityQueue, LongPolls, StatusQueue, Statuses, UnacceptedClients,
+};
 use margrave_server::identity::Identity;
+use margrave_server::manifest_cache::ManifestCache;
 use margrave_server::precedence::Precedence;
 use margrave_server::state::{ServerState, Shared};
 use margrave_server::telemetry::Metrics;
@@ -31,13 +33,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use tokio_util::sync::CancellationToken;
 
-/// So few that even a small change takes several batches.
+/// So few that even a small rollout takes several batches.
 const BATCH_TARGETS: usize = 2;
 
-/// Manifests a stale cache between agent and server could still hold.
+/// Manifests that a stale cache between agent and server could still contain.
 const CACHE_PER_CLIENT: usize = 4;
 
-/// What outlives every process of every world: keys take long to make and play no part here.
+/// Shared by all runs: keys are slow to generate and irrelevant here.
 #[derive(Debug, Clone)]
 pub(crate) struct Installation {
     config: Arc<Config>,
@@ -59,7 +61,7 @@ pub(crate) struct Server {
     url: String,
     process: Option<Process>,
     clock: Arc<SimulatedClock>,
-    /// What went out before, for a cache that answers with it.
+    /// Earlier responses, for a stale cache.
     cache: HashMap<ClientId, VecDeque<Response>>,
 }
 
@@ -67,8 +69,8 @@ struct Process {
     parts: publisher::Parts,
     /// The routes of the device API.
     devices: Router,
-    /// Changes the publisher has taken up.
-    queue: VecDeque<Change>,
+    /// Rollouts that the publisher has taken up.
+    queue: VecDeque<Rollout>,
 }
 
 #[derive(Debug, Default)]
@@ -81,10 +83,10 @@ impl Clock for SimulatedClock {
 }
 
 pub(crate) fn actor(name: &str) -> Actor {
-    Actor { name: name.to_owned(), reason: None, request_id: None }
+    Actor { name: name.to_owned(), comment: None, request_id: None }
 }
 
-/// A store that fails where nothing was injected is a finding.
+/// A store error without an injected fault is a violation.
 pub(crate) fn unexpected(error: StoreError) -> Violation {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(&error);
@@ -92,10 +94,10 @@ pub(crate) fn unexpected(error: StoreError) -> Violation {
         text = format!("{text}: {error}");
         cause = error.source();
     }
-    Violation::new("the store does not fail by itself", text)
+    Violation::new("the store fails only on injected faults", text)
 }
 
-/// An empty database with its schema, made once: copying it is faster than migrating a thousand times.
+/// An empty database with its schema, created once: copying is faster than migrating a thousand times.
 pub(crate) async fn template(folder: &Path) -> Result<PathBuf, Violation> {
     let path = folder.join("template.db");
     let store = Store::open(&options_for(&path)).await.map_err(unexpected)?;
@@ -111,7 +113,7 @@ fn options_for(path: &Path) -> StoreOptions {
     StoreOptions { url: format!("sqlite://{}", path.display()), readers: 1 }
 }
 
-/// The device API over an empty store with one accepted client, for counting what a poll costs.
+/// The device API over an empty store with one accepted client, to measure the cost of a poll.
 pub(crate) async fn routes_for(folder: &Path, client: &ClientId) -> anyhow::Result<Router> {
     let failed = |violation: Violation| anyhow::anyhow!("{violation:?}");
     let clock = Arc::new(SimulatedClock::default());
@@ -124,7 +126,7 @@ pub(crate) async fn routes_for(folder: &Path, client: &ClientId) -> anyhow::Resu
 }
 
 impl Server {
-    /// Puts a fresh database in place and starts.
+    /// Installs a new database and starts.
     pub(crate) async fn install(options: &Options, now: Timestamp) -> Result<Self, Violation> {
         let clock = Arc::new(SimulatedClock::default());
         clock.0.store(now.0, Ordering::Relaxed);
@@ -142,7 +144,7 @@ impl Server {
     pub(crate) async fn start(&mut self) -> Result<(), Violation> {
         let options = StoreOptions { url: self.url.clone(), readers: 1 };
         let store = Store::open(&options).await.map_err(unexpected)?;
-        let heads = Arc::new(Heads::load(&store).await.map_err(unexpected)?);
+        let heads = Arc::new(ManifestCache::load(&store).await.map_err(unexpected)?);
         let clock: Arc<dyn Clock> = Arc::<SimulatedClock>::clone(&self.clock);
         let metrics = Arc::new(Metrics::default());
         let descriptions = Arc::new(Descriptions::default());
@@ -155,24 +157,24 @@ impl Server {
             clock: Arc::clone(&clock),
             config: Arc::clone(&self.installation.config),
             heads: Arc::clone(&heads),
-            strangers: Strangers::default(),
-            holds: Arc::new(Holds::new(&self.installation.config, Arc::clone(&metrics))),
+            strangers: UnacceptedClients::default(),
+            holds: Arc::new(LongPolls::new(&self.installation.config, Arc::clone(&metrics))),
             identity: Arc::clone(&self.installation.identity),
             publisher: Publisher::default(),
             descriptions: Arc::clone(&descriptions),
             metrics: Arc::clone(&metrics),
             statuses,
             capabilities,
-            // Nobody watches.
+            // No subscribers.
             streams: Arc::new(Streams::new(0, 0)),
             notices: Arc::default(),
             board: Arc::default(),
             fleet_counts: Arc::default(),
             hashing: margrave_server::app::passwords::Hashing::default(),
-            pace: margrave_server::app::passwords::Pace::default(),
+            pace: margrave_server::app::passwords::PasswordRateLimit::default(),
             reviews: Arc::default(),
             fits: Arc::default(),
-            served: Served::default(),
+            served: RegistryChecks::default(),
             registry: None,
             urls: Arc::default(),
             stopping: CancellationToken::new(),
@@ -182,12 +184,12 @@ impl Server {
         Ok(())
     }
 
-    /// Everything that was not committed is gone.
+    /// Crashes; everything uncommitted is lost.
     pub(crate) fn die(&mut self) {
         self.process = None;
     }
 
-    /// Ends for good, with the database closed.
+    /// Stops and closes the database.
     pub(crate) async fn die_and_wait(&mut self) {
         if let Some(process) = self.process.take() {
             process.parts.store.close().await;
@@ -221,28 +223,28 @@ impl Server {
     }
 
     pub(crate) fn parts(&self) -> &publisher::Parts {
-        &self.process.as_ref().expect("asked only while the server is up").parts
+        &self.process.as_ref().expect("called only while the server is up").parts
     }
 
     pub(crate) fn set_clock(&self, now: Timestamp) {
         self.clock.0.store(now.0, Ordering::Relaxed);
     }
 
-    /// Takes up what is unfinished and carries out one batch of the next change in turn. Says which clients got a manifest.
-    pub(crate) async fn publish(&mut self) -> Result<Option<Change>, Violation> {
-        let process = self.process.as_mut().expect("asked only while the server is up");
+    /// Takes up unfinished rollouts and publishes one batch of the next. Returns the rollout.
+    pub(crate) async fn publish(&mut self) -> Result<Option<Rollout>, Violation> {
+        let process = self.process.as_mut().expect("called only while the server is up");
         if process.queue.is_empty() {
-            process.queue = process.parts.store.changes_unfinished(8).await.map_err(unexpected)?.into();
+            process.queue = process.parts.store.rollouts_unfinished(8).await.map_err(unexpected)?.into();
         }
-        let Some(change) = process.queue.pop_front() else { return Ok(None) };
-        let done = publisher::step(&process.parts, &change, BATCH_TARGETS).await.map_err(unexpected)?;
-        process.queue.extend(done.map(|done| Change { done, ..change.clone() }));
-        Ok(Some(change))
+        let Some(rollout) = process.queue.pop_front() else { return Ok(None) };
+        let done = publisher::step(&process.parts, &rollout, BATCH_TARGETS).await.map_err(unexpected)?;
+        process.queue.extend(done.map(|done| Rollout { done, ..rollout.clone() }));
+        Ok(Some(rollout))
     }
 
-    /// The same batch by a publisher that has not noticed that it was done: must change nothing.
-    pub(crate) async fn publish_again(&mut self, stale: &Change) -> Result<(), Violation> {
-        let process = self.process.as_ref().expect("asked only while the server is up");
+    /// The same batch by a stale publisher: must change nothing.
+    pub(crate) async fn publish_again(&mut self, stale: &Rollout) -> Result<(), Violation> {
+        let process = self.process.as_ref().expect("called only while the server is up");
         publisher::step(&process.parts, stale, BATCH_TARGETS).await.map_err(unexpected)?;
         Ok(())
     }
@@ -265,7 +267,7 @@ impl Server {
             return Ok(Response { status: 200, ..Response::default() });
         }
         self.set_clock(now);
-        let process = self.process.as_ref().expect("asked only while the server is up");
+        let process = self.process.as_ref().expect("called only while the server is up");
         let identity = ClientIdentity { wfm: self.installation.identity.wfm().clone(), client_id: client.clone() };
         let mut response = device_api::handle(&process.devices, identity, request).await;
         if options.bug == Some(Bug::VersionReused)
@@ -290,7 +292,7 @@ impl Server {
     }
 }
 
-/// The planted mistake of a server that gives every manifest the same number.
+/// The deliberate bug of a server that gives every manifest the same version.
 fn pin_version(response: &mut Response) {
     if let Ok(read) = margo::manifest::StateManifest::read(&response.body) {
         let mut manifest = read.document;

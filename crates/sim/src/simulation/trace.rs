@@ -1,9 +1,9 @@
-//! What happened, as lines and as one hash: the same seed must give the same hash.
+//! The trace of a run as lines and as one hash: the same seed must give the same hash.
 
 use margo::Digest;
 use std::collections::VecDeque;
 
-/// Lines kept for the report of a failure; the hash covers all of them.
+/// Lines kept for a failure report; the hash covers all lines.
 const LINES_KEPT: usize = 400;
 
 #[derive(Debug)]
@@ -19,7 +19,7 @@ impl Trace {
         Self { hash: Digest::of(b""), lines: VecDeque::new(), count: 0, print }
     }
 
-    #[expect(clippy::print_stderr, reason = "asked for by whoever replays a seed")]
+    #[expect(clippy::print_stderr, reason = "output requested to replay a seed")]
     pub(crate) fn note(&mut self, line: String) {
         self.hash = Digest::of(format!("{}{line}", self.hash).as_bytes());
         self.count += 1;

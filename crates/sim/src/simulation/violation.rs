@@ -1,11 +1,11 @@
-//! A broken promise.
+//! A violated invariant.
 
 use std::fmt;
 
-/// What did not hold, and the details that show it.
+/// The violated rule with details.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// The promise, in a few words that stay the same.
+    /// The rule, as a fixed text.
     pub rule: &'static str,
     pub detail: String,
 }

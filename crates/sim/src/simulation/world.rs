@@ -1,21 +1,21 @@
-//! The world: one queue of events, one clock, dice from one seed. Everything happens in one thread, in one order.
+//! The simulated world: one event queue, one clock, one random seed, one thread, one deterministic order.
 
 mod agents;
-mod ending;
-mod holds;
+mod final_state;
+mod long_polls;
 mod messages;
-mod spells;
+mod incidents;
 
 use super::Options;
 use super::cast;
 use super::checker::Checker;
-use super::faults::{Faults, Spell};
+use super::faults::{Faults, Incident};
 use super::node::Node;
 use super::operator::Operator;
 use super::server::Server;
 use super::trace::Trace;
 use super::violation::Violation;
-use holds::{Held, Holding};
+use long_polls::{LongPollSupport, OpenLongPoll};
 use margrave_agent::machine::io::{Answer, ObservationId, Request, RequestId, WorkId, WriteId};
 use margrave_core::time::Timestamp;
 use rand::rngs::StdRng;
@@ -26,7 +26,7 @@ use std::time::Duration;
 /// A day in 2026, so that dates look like dates; nothing depends on it.
 pub(crate) const BEGINNING: Timestamp = Timestamp(1_780_000_000_000_000);
 
-/// A world that needs more events than this is going round in circles.
+/// A run with more events than this is in an endless loop.
 const EVENTS_MAX: u64 = 60_000;
 
 #[derive(Debug, Clone)]
@@ -46,14 +46,14 @@ pub(crate) enum Event {
         id: RequestId,
         request: Request,
     },
-    /// An answer (or the agent's patience) comes to an end.
+    /// A response arrives, or the agent's timeout expires.
     Answered {
         node: usize,
         life: u32,
         id: RequestId,
         answer: Answer,
     },
-    /// The next record of the write at hand is on disk.
+    /// The next record of the current write is on disk.
     Written {
         node: usize,
         life: u32,
@@ -70,7 +70,7 @@ pub(crate) enum Event {
         observation: ObservationId,
     },
     ServerStarts,
-    /// A poll that is held has had its time.
+    /// A long poll times out.
     HoldEnds {
         node: usize,
         life: u32,
@@ -82,7 +82,7 @@ pub(crate) enum Event {
     SpellBegins,
     SpellEnds {
         node: usize,
-        spell: Spell,
+        spell: Incident,
     },
 }
 
@@ -94,8 +94,8 @@ pub(crate) struct World {
     pub(crate) faults: Faults,
     pub(crate) nodes: Vec<Node>,
     pub(crate) server: Server,
-    holding: Holding,
-    held: Vec<Held>,
+    holding: LongPollSupport,
+    held: Vec<OpenLongPoll>,
     pub(crate) operator: Operator,
     pub(crate) checker: Checker,
     pub(crate) trace: Trace,
@@ -113,7 +113,7 @@ impl World {
         }
         let nodes = fleet.into_iter().map(|member| Node::new(member, dice.random())).collect::<Vec<_>>();
         let operator = Operator::new(dice.random());
-        let holding = Holding::draw(&mut dice);
+        let holding = LongPollSupport::draw(&mut dice);
         let mut world = Self {
             now: BEGINNING,
             queue: BTreeMap::new(),
@@ -140,13 +140,13 @@ impl World {
         Ok(world)
     }
 
-    /// Lets the world run with its faults, then in peace until it has settled, and checks everything once more.
+    /// Runs with faults, then without faults until the fleet has settled, and checks everything again.
     pub(crate) async fn run(&mut self) -> Result<(), Violation> {
         let peace = self.now.plus(self.options.troubled);
         self.run_until(peace).await?;
-        self.make_peace().await?;
+        self.stop_faults().await?;
         self.settle().await?;
-        self.check_the_end().await
+        self.check_final_state().await
     }
 
     async fn run_until(&mut self, end: Timestamp) -> Result<(), Violation> {
@@ -164,10 +164,10 @@ impl World {
         let Some(((at, _), event)) = self.queue.pop_first() else { return Ok(()) };
         self.now = self.now.max(at);
         if self.trace.count > EVENTS_MAX {
-            return Err(Violation::new("the world comes to rest", format!("{EVENTS_MAX} events were not enough")));
+            return Err(Violation::new("the simulation terminates", format!("{EVENTS_MAX} events were not enough")));
         }
         self.happen(event).await?;
-        self.let_go().await
+        self.release_changed_polls().await
     }
 
     async fn happen(&mut self, event: Event) -> Result<(), Violation> {
@@ -180,12 +180,12 @@ impl World {
             Event::WorkEnds { node, life, work } => self.work_ends(node, life, work),
             Event::Looked { node, life, observation } => self.looked(node, life, observation),
             Event::ServerStarts => self.server_starts().await,
-            Event::HoldEnds { node, life, id } => self.hold_ends(node, life, id).await,
+            Event::HoldEnds { node, life, id } => self.long_poll_ends(node, life, id).await,
             Event::Publish => self.publish().await,
             Event::SeenFlush => self.seen_flush().await,
             Event::Operate => self.operate().await,
-            Event::SpellBegins => self.spell_begins(),
-            Event::SpellEnds { node, spell } => self.spell_ends(node, spell),
+            Event::SpellBegins => self.incident_begins(),
+            Event::SpellEnds { node, spell } => self.incident_ends(node, spell),
         }
     }
 
@@ -207,7 +207,7 @@ impl World {
         self.trace.note(format!("{:>10.3} {line}", at.as_secs_f64()));
     }
 
-    /// Whether the node still lives the life an event was meant for.
+    /// Whether an event belongs to the node's current process.
     fn lives(&self, node: usize, life: u32) -> bool {
         self.nodes[node].process.is_some() && self.nodes[node].life == life
     }

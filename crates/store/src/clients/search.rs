@@ -1,4 +1,4 @@
-//! Clients as people look for them: by state and by part of their id.
+//! Clients by state and by part of their id.
 
 use super::read;
 use crate::error::During;
@@ -8,11 +8,11 @@ use margo::ids::ClientId;
 use margrave_core::model::{Client, ClientState};
 use std::collections::BTreeMap;
 
-/// Which clients; what is not given is not asked about.
+/// Which clients; an empty field does not filter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientSearch {
     pub state: Option<ClientState>,
-    /// Part of the id, whatever its case.
+    /// Part of the id, in any case.
     pub text: Option<String>,
 }
 
@@ -24,7 +24,7 @@ impl Store {
         after: Option<&ClientId>,
         limit: u32,
     ) -> Result<Vec<Client>> {
-        // An empty text stands for "not asked about"; no state and no id is empty.
+        // An empty text means "no filter"; no state and no id is empty.
         let rows = sqlx::query(select_client!(
             "WHERE ($1 = '' OR c.state = $1) AND ($2 = '' OR LOWER(c.id) LIKE $2 ESCAPE '\\') AND c.id > $3
              ORDER BY c.id LIMIT $4"
@@ -39,7 +39,7 @@ impl Store {
         rows.iter().map(|row| read(row).map(|(client, _)| client)).collect()
     }
 
-    /// How many clients whose id contains the text are in each state; a state nobody is in is left out.
+    /// How many clients whose id contains the text are in each state; empty states are omitted.
     pub async fn clients_counted(&self, text: Option<&str>) -> Result<BTreeMap<&'static str, u64>> {
         let rows = sqlx::query(
             "SELECT state, COUNT(*) AS clients FROM clients WHERE $1 = '' OR LOWER(id) LIKE $1 ESCAPE '\\' GROUP BY state",

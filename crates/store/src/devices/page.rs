@@ -1,5 +1,5 @@
-//! Devices by selector. A requirement that names values drives the search through the label index; everything else is
-//! decided while reading.
+//! Devices by selector. A requirement that names values uses the label index; everything else is
+//! checked row by row.
 
 use super::{DeviceFilter, ReportedLabels, read, select_device};
 use crate::error::During;
@@ -9,13 +9,13 @@ use margrave_core::model::{Device, DeviceKey};
 use margrave_core::selector::{LabelSelector, Requirement};
 use sqlx::any::AnyRow;
 
-/// Rows read at a time while filtering: enough to fill most pages at once, small enough for a slow disk.
+/// Rows read at a time while filtering: enough to fill most pages with one read, few enough for a slow disk.
 const CHUNK_MAX: u32 = 500;
 
-/// How many values of one `in` go through the index; longer lists fall back to the key alone.
+/// How many values of one `in` use the index; longer lists fall back to the key alone.
 const DRIVER_VALUES: usize = 8;
 
-/// What the label index is asked for.
+/// What to look up in the label index.
 enum Driver<'a> {
     None,
     Key(&'a str),
@@ -23,12 +23,12 @@ enum Driver<'a> {
 }
 
 impl<'a> Driver<'a> {
-    /// The most telling requirement: one value, then few values, then the mere presence of a key.
+    /// The most selective requirement: one value, then few values, then only the presence of a key.
     fn of(selector: &'a LabelSelector) -> Self {
         let driver = |requirement: &'a Requirement| match requirement {
             Requirement::Equals(key, value) => Self::Values(key, [value; DRIVER_VALUES]),
             Requirement::In(key, values) if values.len() <= DRIVER_VALUES && !values.is_empty() => {
-                // Places that are left over repeat the last value, so that the statement stays the same.
+                // Unused placeholders repeat the last value, so that the statement stays the same.
                 let at = |place: usize| values[place.min(values.len() - 1)].as_str();
                 Self::Values(key, std::array::from_fn(at))
             }
@@ -46,7 +46,7 @@ impl<'a> Driver<'a> {
 }
 
 impl Store {
-    /// In order of key. Uses the label index when the selector names a value; the rest is filtered while reading.
+    /// In order of key. Uses the label index if the selector names a value; the rest is filtered while reading.
     pub async fn devices_page(
         &self,
         filter: &DeviceFilter,
@@ -77,7 +77,7 @@ impl Store {
     async fn devices_chunk(&self, filter: &DeviceFilter, after: Option<&DeviceKey>, chunk: u32) -> Result<Vec<AnyRow>> {
         let (client, device) = after.map_or(("", ""), |key| (key.client.as_str(), key.device.as_str()));
         let only = filter.client.as_ref().map(margo::ids::ClientId::as_str);
-        // A page of one client begins at that client, wherever the whole list would.
+        // A page of one client starts at that client, wherever the whole list would start.
         let (client, device) = match only {
             Some(only) if client != only => (only, ""),
             _ => (client, device),

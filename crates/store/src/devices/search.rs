@@ -1,8 +1,8 @@
-//! Devices as people look for them: by a piece of their name, by labels, by how they do; a page of them, or how many.
+//! Device search: by part of the name, labels and state; a page of devices, or a count.
 
 use super::{read, select_device};
+use crate::batched::select_in;
 use crate::error::During;
-use crate::many::select_in;
 use crate::rows::{Columns, containing};
 use crate::{Result, Store};
 use margo::ids::{ApplicationId, ClientId, DeploymentId};
@@ -13,25 +13,25 @@ use sqlx::any::{AnyArguments, AnyRow};
 use sqlx::{Any, AssertSqlSafe};
 use std::collections::BTreeMap;
 
-/// What is looked for; everything must hold.
+/// The search criteria; all must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeviceSearch {
     pub selector: LabelSelector,
     /// Part of the id of the device or its client, in any case.
     pub text: Option<String>,
     pub state: Option<DeviceState>,
-    /// A client last seen before this instant counts as silent.
-    pub silent_since: Timestamp,
-    /// Only devices something is to run on.
+    /// A client last seen before this instant counts as offline.
+    pub offline_before: Timestamp,
+    /// Only devices with this application assigned.
     pub runs: Option<Runs>,
 }
 
-/// What is to run on a device, or on what a gateway places by itself.
+/// An application on a device, or placed by its gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Runs {
     pub application: ApplicationId,
     pub version: RunsVersion,
-    /// It runs on a small part of the devices, so that it leads to them sooner than they lead to it.
+    /// Few devices run it, so that the application leads to them faster than they lead to it.
     pub few: bool,
 }
 
@@ -43,8 +43,8 @@ pub enum RunsVersion {
 }
 
 impl Runs {
-    /// What a deployment `r` must be. Its application leads to it only where the devices do not: of an application that runs nearly
-    /// everywhere all deployments would be gone through for each device.
+    /// The condition on a deployment `r`. Its application drives the query only if the devices do not: for an
+    /// application on nearly every device, all its deployments would be read for each device.
     fn condition(&self, sql: &mut Sql, leads: bool) -> String {
         let application = sql.text(self.application.to_string());
         let version = match &self.version {
@@ -57,10 +57,10 @@ impl Runs {
     }
 }
 
-/// A deployment `r` is on the device at hand.
+/// A deployment `r` is on the device `k`.
 const ON_DEVICE: &str = "r.client_id = k.client_id AND (r.target = k.device_id OR r.target = k.device_id || '/*')";
 
-/// A statement in the making: its text and what is bound to its places.
+/// A statement being built: its text and its bound values.
 #[derive(Default)]
 struct Sql {
     conditions: Vec<String>,
@@ -97,7 +97,7 @@ impl Sql {
     }
 
     fn query(self, text: String) -> sqlx::query::Query<'static, Any, AnyArguments> {
-        // The text is made of our own literals and numbers of places; values are bound.
+        // The statement consists of our own literals and placeholder numbers; values are bound.
         self.binds.into_iter().fold(sqlx::query(AssertSqlSafe(text)), |query, bind| match bind {
             Bind::Text(text) => query.bind(text),
             Bind::Number(number) => query.bind(number),
@@ -105,11 +105,11 @@ impl Sql {
     }
 }
 
-const SHUT_OUT: &str = "EXISTS (SELECT 1 FROM clients x WHERE x.id = k.client_id AND x.state <> 'accepted')";
-const FAILING: &str = "EXISTS (SELECT 1 FROM statuses f JOIN deployments d ON d.id = f.deployment_id
+const BLOCKED: &str = "EXISTS (SELECT 1 FROM clients x WHERE x.id = k.client_id AND x.state <> 'accepted')";
+const FAILED: &str = "EXISTS (SELECT 1 FROM statuses f JOIN deployments d ON d.id = f.deployment_id
     WHERE f.client_id = k.client_id AND f.failed_version IS NOT NULL AND f.failed_version >= d.target_version
       AND (d.target = k.device_id OR d.target = k.device_id || '/*'))";
-const WORKING: &str = "EXISTS (SELECT 1 FROM deployments d JOIN statuses s ON s.deployment_id = d.id
+const UPDATING: &str = "EXISTS (SELECT 1 FROM deployments d JOIN statuses s ON s.deployment_id = d.id
     WHERE d.client_id = k.client_id AND (d.target = k.device_id OR d.target = k.device_id || '/*')
       AND NOT (d.desired = 'absent' AND COALESCE(s.state, '') = 'removed' AND COALESCE(s.adopted_version, 0) <> 0)
       AND NOT (d.desired = 'absent' AND s.state IS NULL
@@ -117,32 +117,32 @@ const WORKING: &str = "EXISTS (SELECT 1 FROM deployments d JOIN statuses s ON s.
       AND NOT (d.desired = 'present' AND COALESCE(s.state, '') = 'installed' AND COALESCE(s.adopted_version, 0) <> 0
                AND COALESCE(s.adopted_version, 0) >= d.target_version))";
 
-fn silent(since: &str) -> String {
+fn offline(since: &str) -> String {
     format!("NOT EXISTS (SELECT 1 FROM client_seen n WHERE n.client_id = k.client_id AND n.seen_at >= {since})")
 }
 
-/// The first state that holds, as [`DeviceState`] has them in order.
+/// The first state that applies, in the order of [`DeviceState`].
 fn state_case(since: &str) -> String {
-    let silent = silent(since);
+    let offline = offline(since);
     format!(
-        "CASE WHEN {SHUT_OUT} THEN 'shut-out' WHEN {FAILING} THEN 'failing' WHEN {silent} THEN 'silent'
-              WHEN {WORKING} THEN 'working' ELSE 'fine' END"
+        "CASE WHEN {BLOCKED} THEN 'blocked' WHEN {FAILED} THEN 'failed' WHEN {offline} THEN 'offline'
+              WHEN {UPDATING} THEN 'updating' ELSE 'online' END"
     )
 }
 
-/// Only what must be asked to tell one state: in a large fleet most devices are ruled out by the first question.
+/// Only the conditions needed for one state: in a large fleet the first condition excludes most devices.
 fn state_condition(state: DeviceState, since: &str) -> String {
-    let silent = silent(since);
+    let offline = offline(since);
     match state {
-        DeviceState::ShutOut => SHUT_OUT.to_owned(),
-        DeviceState::Failing => format!("{FAILING} AND NOT {SHUT_OUT}"),
-        DeviceState::Silent => format!("{silent} AND NOT {SHUT_OUT} AND NOT {FAILING}"),
-        DeviceState::Working => format!("NOT ({silent}) AND {WORKING} AND NOT {SHUT_OUT} AND NOT {FAILING}"),
-        DeviceState::Fine => format!("NOT ({silent}) AND NOT {WORKING} AND NOT {SHUT_OUT} AND NOT {FAILING}"),
+        DeviceState::Blocked => BLOCKED.to_owned(),
+        DeviceState::Failed => format!("{FAILED} AND NOT {BLOCKED}"),
+        DeviceState::Offline => format!("{offline} AND NOT {BLOCKED} AND NOT {FAILED}"),
+        DeviceState::Updating => format!("NOT ({offline}) AND {UPDATING} AND NOT {BLOCKED} AND NOT {FAILED}"),
+        DeviceState::Online => format!("NOT ({offline}) AND NOT {UPDATING} AND NOT {BLOCKED} AND NOT {FAILED}"),
     }
 }
 
-/// The labels of the device at hand that have a key.
+/// The labels of the device `k` with a key.
 fn labels(key: &str) -> String {
     format!(
         "SELECT 1 FROM device_labels l WHERE l.client_id = k.client_id AND l.device_id = k.device_id AND l.label_key = {key}"
@@ -164,7 +164,7 @@ fn requirement(sql: &mut Sql, requirement: &Requirement) -> String {
     }
 }
 
-/// Where keys come from: the label index where a value is named, else all devices.
+/// Where keys come from: the label index if a value is named, otherwise all devices.
 fn source(sql: &mut Sql, selector: &LabelSelector) -> (String, Option<usize>) {
     let named = |requirement: &Requirement| matches!(requirement, Requirement::Equals(..) | Requirement::In(..));
     let Some(index) = selector.requirements.iter().position(named) else { return ("devices".to_owned(), None) };
@@ -182,7 +182,7 @@ fn source(sql: &mut Sql, selector: &LabelSelector) -> (String, Option<usize>) {
 }
 
 impl DeviceSearch {
-    /// The place keys come from and the conditions on them.
+    /// The source of keys and the conditions on them.
     fn begin(&self, sql: &mut Sql) -> String {
         let (mut source, driver) = source(sql, &self.selector);
         if let Some(runs) = &self.runs {
@@ -214,12 +214,13 @@ impl DeviceSearch {
 }
 
 impl Store {
-    /// The first device of each of these clients that has any: its own, where it is named like the client. One question for many.
+    /// The first device of each of these clients: its own, if it has the name of the client. One query for many
+    /// clients.
     pub async fn devices_first(&self, clients: &[ClientId]) -> Result<BTreeMap<String, String>> {
         const ATTEMPT: &str = "look for the devices of clients";
         let ids: Vec<String> = clients.iter().map(ToString::to_string).collect();
         let mut connection = self.read.acquire().await.during(ATTEMPT)?;
-        // A place that is left over repeats the last client, which changes nothing about its group.
+        // An unused placeholder repeats the last client, which does not change its group.
         let select = "SELECT client_id, MIN(CASE WHEN device_id = client_id THEN '' ELSE device_id END) AS device
                       FROM devices WHERE client_id IN";
         let rows = select_in(&mut connection, select, &ids, "GROUP BY client_id", ATTEMPT).await?;
@@ -231,18 +232,18 @@ impl Store {
         rows.iter().map(first).collect()
     }
 
-    /// In order of key. Of a large fleet only `looked_at_max` are looked at where nothing leads to those in a state. Also gives
-    /// where to go on when there may be more.
-    pub async fn devices_look(
+    /// In order of key. In a large fleet reads at most `read_max` devices if no index leads to the matches. Also
+    /// returns where to continue if there may be more.
+    pub async fn devices_search_bounded(
         &self,
         search: &DeviceSearch,
         after: Option<&DeviceKey>,
         limit: u32,
-        looked_at_max: u32,
+        read_max: u32,
     ) -> Result<(Vec<Device>, Option<DeviceKey>)> {
         let last = match search.state {
-            None | Some(DeviceState::Failing) => None,
-            Some(_) => self.device_behind(after, looked_at_max).await?,
+            None | Some(DeviceState::Failed) => None,
+            Some(_) => self.device_key_after(after, read_max).await?,
         };
         let mut found = self.devices_between(search, after, last.as_ref(), limit.saturating_add(1)).await?;
         let more = found.len() > limit as usize;
@@ -251,8 +252,8 @@ impl Store {
         Ok((found, next))
     }
 
-    /// So many places behind it, if there are so many.
-    async fn device_behind(&self, after: Option<&DeviceKey>, places: u32) -> Result<Option<DeviceKey>> {
+    /// The key so many rows later, if there are that many.
+    async fn device_key_after(&self, after: Option<&DeviceKey>, places: u32) -> Result<Option<DeviceKey>> {
         let row = sqlx::query(
             "SELECT client_id, device_id FROM devices WHERE (client_id, device_id) > ($1, $2)
              ORDER BY client_id, device_id LIMIT 1 OFFSET $3",
@@ -262,13 +263,13 @@ impl Store {
         .bind(i64::from(places) - 1)
         .fetch_optional(&self.read)
         .await
-        .during("find where to stop looking")?;
+        .during("find the end of a page")?;
         let Some(row) = &row else { return Ok(None) };
         let row = Columns::of("devices", row);
         Ok(Some(DeviceKey { client: row.parsed("client_id")?, device: row.parsed("device_id")? }))
     }
 
-    /// Behind `after`, up to `last`.
+    /// After `after`, up to `last`.
     async fn devices_between(
         &self,
         search: &DeviceSearch,
@@ -279,7 +280,7 @@ impl Store {
         let mut sql = Sql::default();
         let source = search.begin(&mut sql);
         if let Some(state) = search.state {
-            let since = sql.number(search.silent_since.0);
+            let since = sql.number(search.offline_before.0);
             sql.and(state_condition(state, &since));
         }
         if let Some(after) = after {
@@ -301,8 +302,8 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// The keys of all that match, up to `limit`, in order; with [`DeviceSearch::runs`] each with what is to run there.
-    pub async fn devices_named(
+    /// The keys of all matches, up to `limit`, in order; with [`DeviceSearch::runs`] each with the deployment on it.
+    pub async fn device_keys(
         &self,
         search: &DeviceSearch,
         limit: u32,
@@ -310,7 +311,7 @@ impl Store {
         let mut sql = Sql::default();
         let source = search.begin(&mut sql);
         if let Some(state) = search.state {
-            let since = sql.number(search.silent_since.0);
+            let since = sql.number(search.offline_before.0);
             sql.and(state_condition(state, &since));
         }
         let (column, join) = match &search.runs {
@@ -326,7 +327,7 @@ impl Store {
              ORDER BY k.client_id, k.device_id LIMIT {limit}"
         );
         let runs = search.runs.is_some();
-        let rows = sql.query(text).fetch_all(&self.read).await.during("name devices")?;
+        let rows = sql.query(text).fetch_all(&self.read).await.during("list device keys")?;
         let read = |row| {
             let row = Columns::of("devices", row);
             let key = DeviceKey { client: row.parsed("client_id")?, device: row.parsed("device_id")? };
@@ -335,11 +336,11 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// How many devices there are of each state; `state` of the search is left aside.
+    /// The number of devices per state; ignores `state` of the search.
     pub async fn devices_counted(&self, search: &DeviceSearch) -> Result<BTreeMap<DeviceState, u64>> {
         let mut sql = Sql::default();
         let source = search.begin(&mut sql);
-        let since = sql.number(search.silent_since.0);
+        let since = sql.number(search.offline_before.0);
         let text = format!(
             "SELECT device_state, COUNT(*) AS devices FROM (SELECT {} AS device_state FROM {source} k WHERE {}) counted
              GROUP BY device_state",
@@ -354,7 +355,7 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// How many devices match, whatever their state; `state` of the search is left aside.
+    /// The number of matching devices; ignores `state` of the search.
     pub async fn devices_matching(&self, search: &DeviceSearch) -> Result<u64> {
         let mut sql = Sql::default();
         let source = search.begin(&mut sql);
@@ -363,7 +364,7 @@ impl Store {
         Columns::of("devices", &row).unsigned("devices")
     }
 
-    /// The values a label has on any device, in order; at most `limit`.
+    /// The values of a label on all devices, in order; at most `limit`.
     pub async fn label_values(&self, key: &str, limit: u32) -> Result<Vec<String>> {
         let rows = sqlx::query(
             "SELECT DISTINCT label_value FROM device_labels WHERE label_key = $1 ORDER BY label_value LIMIT $2",
@@ -384,7 +385,7 @@ mod tests {
     use sqlx::Row as _;
 
     #[tokio::test]
-    async fn devices_lead_to_what_runs_on_them_where_it_runs_nearly_everywhere() {
+    async fn searches_by_device_for_an_application_on_most_devices() {
         let store = Store::open(&StoreOptions { url: "sqlite::memory:".to_owned(), readers: 1 }).await.unwrap();
         for (few, index) in [(false, "deployments_by_client"), (true, "deployments_by_application")] {
             let runs = Runs { application: "beta".parse().unwrap(), version: RunsVersion::Any, few };

@@ -1,4 +1,4 @@
-//! Which key a database is sealed with: noted at the first start with one, so that no server seals with another.
+//! The key of a database: its id is stored at the first start with a key, so that no server seals with another.
 
 use super::{Seal, Sealing};
 use crate::error::During;
@@ -9,12 +9,12 @@ use margrave_core::time::Timestamp;
 use sqlx::AnyConnection;
 use std::sync::Arc;
 
-/// Each finds one sealed value, if there is any. They look at every row, so they are asked only when a key is missing.
+/// Each finds one sealed value, if there is any. They scan every row, so they run only if a key is missing.
 const ANY_SEALED: [&str; 6] = [
     "SELECT 1 AS found FROM blobs WHERE sealed_with IS NOT NULL LIMIT 1",
-    "SELECT 1 AS found FROM deployments WHERE answers LIKE 'sealed:%' LIMIT 1",
-    "SELECT 1 AS found FROM deployment_revisions WHERE answers LIKE 'sealed:%' LIMIT 1",
-    "SELECT 1 AS found FROM changes WHERE answers LIKE 'sealed:%' LIMIT 1",
+    "SELECT 1 AS found FROM deployments WHERE parameter_values LIKE 'sealed:%' LIMIT 1",
+    "SELECT 1 AS found FROM deployment_revisions WHERE parameter_values LIKE 'sealed:%' LIMIT 1",
+    "SELECT 1 AS found FROM rollouts WHERE parameter_values LIKE 'sealed:%' LIMIT 1",
     "SELECT 1 AS found FROM drafts WHERE body LIKE 'sealed:%' LIMIT 1",
     "SELECT 1 AS found FROM registries WHERE password IS NOT NULL LIMIT 1",
 ];
@@ -26,8 +26,8 @@ impl Store {
         noted(&mut connection).await
     }
 
-    /// The same store, which seals and opens with this key. The first key is noted in the database, any other is refused with
-    /// `OtherKey`.
+    /// The same store, which seals and opens with this key. The id of the first key is stored in the database, any
+    /// other key is rejected with `OtherKey`.
     pub async fn sealing_with(mut self, seal: Seal, now: Timestamp) -> Result<Self> {
         if self.seal_key().await?.as_deref() != Some(seal.id()) {
             let mut transaction = self.begin().await?;
@@ -36,8 +36,8 @@ impl Store {
                 .bind(now.0)
                 .execute(&mut *transaction)
                 .await
-                .during("note the key of this database")?;
-            // On PostgreSQL another server may have been faster.
+                .during("store the key id of this database")?;
+            // On PostgreSQL another server may have been first.
             let noted = noted(&mut transaction).await?.unwrap_or_default();
             if noted != seal.id() {
                 return Err(StoreError::OtherKey { noted, held: seal.id().to_owned() });
@@ -54,7 +54,7 @@ impl Store {
         any_sealed(&mut connection).await
     }
 
-    /// Forgets which key the database is sealed with, if nothing is; says whether it did. Never where other servers may be about
+    /// Deletes the id of the key if nothing is sealed; returns whether it did. Never if other servers may be about
     /// to seal with it.
     pub async fn seal_key_forget(&self) -> Result<bool> {
         if self.is_shared() {
@@ -67,7 +67,7 @@ impl Store {
         sqlx::query("DELETE FROM seal_key")
             .execute(&mut *transaction)
             .await
-            .during("forget a key nothing is sealed with")?;
+            .during("delete the id of an unused key")?;
         commit(transaction).await?;
         Ok(true)
     }

@@ -11,7 +11,7 @@ fn sealing(key: u8) -> Sealing {
 }
 
 fn cell<'a>(row: &'a &'a str) -> Cell<'a> {
-    Cell::new("deployments.answers", row)
+    Cell::new("deployments.parameter_values", row)
 }
 
 #[track_caller]
@@ -23,7 +23,7 @@ fn refused(outcome: crate::Result<String>) -> SealError {
 }
 
 #[test]
-fn a_sealed_text_opens_with_its_key_at_its_place() {
+fn opens_a_sealed_text_with_its_key_in_its_cell() {
     let sealing = sealing(1);
     let sealed = sealing.text(cell(&"7"), CLEAR).unwrap();
     assert!(is_sealed(&sealed) && !sealed.contains("s3cret"), "{sealed}");
@@ -34,36 +34,36 @@ fn a_sealed_text_opens_with_its_key_at_its_place() {
 }
 
 #[test]
-fn what_is_not_sealed_stays_as_it_is() {
+fn returns_unsealed_text_unchanged() {
     assert!(!is_sealed(CLEAR));
     assert_eq!(sealing(1).open_text(cell(&"7"), CLEAR.to_owned()).unwrap(), CLEAR);
     assert_eq!(Sealing::default().open_text(cell(&"7"), CLEAR.to_owned()).unwrap(), CLEAR);
 }
 
 #[test]
-fn another_key_is_told_by_both_names() {
+fn reports_a_wrong_key_with_both_ids() {
     let sealed = sealing(1).text(cell(&"7"), CLEAR).unwrap();
     let (one, two) = (Seal::new(&[1; SEAL_KEY_BYTES]), Seal::new(&[2; SEAL_KEY_BYTES]));
     let expected = SealError::OtherKey { sealed_with: one.id().to_owned(), held: two.id().to_owned() };
     assert_eq!(refused(sealing(2).open_text(cell(&"7"), sealed.clone())), expected);
     assert_eq!(refused(Sealing::default().open_text(cell(&"7"), sealed.clone())), SealError::NoKey);
-    // Under a name that is not its own it does not open either.
+    // Under another key's id it does not open either.
     let renamed = sealed.replace(one.id(), two.id());
     assert_eq!(refused(sealing(2).open_text(cell(&"7"), renamed)), SealError::Broken);
 }
 
 #[test]
-fn a_moved_value_does_not_open() {
+fn rejects_a_moved_value() {
     let sealing = sealing(1);
     let sealed = sealing.text(cell(&"7"), CLEAR).unwrap();
     assert_eq!(refused(sealing.open_text(cell(&"8"), sealed.clone())), SealError::Broken);
-    let elsewhere = Cell::new("changes.answers", &"7");
+    let elsewhere = Cell::new("rollouts.parameter_values", &"7");
     let error = sealing.open_text(elsewhere, sealed).unwrap_err();
-    assert_eq!(error.to_string(), "`changes.answers` of `7` cannot be opened");
+    assert_eq!(error.to_string(), "`rollouts.parameter_values` of `7` cannot be opened");
 }
 
 #[test]
-fn a_changed_byte_anywhere_is_noticed() {
+fn detects_any_changed_byte() {
     let sealing = sealing(1);
     let (key, sealed) = sealing.bytes(cell(&"7"), CLEAR.as_bytes()).unwrap();
     for index in 0..sealed.len() {
@@ -74,7 +74,7 @@ fn a_changed_byte_anywhere_is_noticed() {
 }
 
 #[test]
-fn a_value_cut_short_anywhere_is_noticed() {
+fn detects_any_truncation() {
     let sealing = sealing(1);
     let sealed = sealing.text(cell(&"7"), CLEAR).unwrap();
     for length in PREFIX.len()..sealed.len() {
@@ -88,13 +88,13 @@ fn a_value_cut_short_anywhere_is_noticed() {
 }
 
 #[test]
-fn without_a_key_nothing_sensitive_is_written() {
+fn writes_nothing_sensitive_without_a_key() {
     let error = Sealing::default().text(cell(&"7"), CLEAR).unwrap_err();
     assert!(matches!(error, StoreError::Misuse(_)), "{error:?}");
 }
 
 #[test]
-fn a_key_does_not_show_in_debug_output() {
+fn debug_output_does_not_show_the_key() {
     let shown = format!("{:?}", sealing(0x41));
     assert!(!shown.contains("65, 65") && !shown.contains("AAAA") && shown.contains("id"), "{shown}");
 }

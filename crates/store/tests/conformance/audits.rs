@@ -28,11 +28,11 @@ pub(crate) async fn chains_every_record(db: Database) {
     assert_eq!(db.store.audit_verify().await.unwrap(), Ok(4));
 }
 
-pub(crate) async fn finds_a_record_that_was_changed(db: Database) {
+pub(crate) async fn detects_a_changed_record(db: Database) {
     append(&db.store, 6).await;
     for (tamper, mend) in [
         ("UPDATE audit SET actor = 'nobody' WHERE seq = 4", "UPDATE audit SET actor = 'token:test' WHERE seq = 4"),
-        ("UPDATE audit SET reason = NULL WHERE seq = 4", "UPDATE audit SET reason = 'to see' WHERE seq = 4"),
+        ("UPDATE audit SET comment = NULL WHERE seq = 4", "UPDATE audit SET comment = 'to see' WHERE seq = 4"),
         ("UPDATE audit SET at = at + 1 WHERE seq = 4", "UPDATE audit SET at = at - 1 WHERE seq = 4"),
         ("UPDATE audit SET subject = 'x' WHERE seq = 4", "UPDATE audit SET subject = 'server' WHERE seq = 4"),
         (
@@ -45,12 +45,12 @@ pub(crate) async fn finds_a_record_that_was_changed(db: Database) {
         db.tamper(mend).await;
         assert_eq!(db.store.audit_verify().await.unwrap(), Ok(6), "{mend}");
     }
-    // Text that is no JSON any more does not stop the walk either.
+    // Text that is no longer JSON does not stop the verification either.
     db.tamper("UPDATE audit SET after_state = '{' WHERE seq = 2").await;
     assert_eq!(db.store.audit_verify().await.unwrap(), Err(2));
 }
 
-pub(crate) async fn finds_a_record_that_is_gone(db: Database) {
+pub(crate) async fn detects_a_deleted_record(db: Database) {
     append(&db.store, 5).await;
     db.tamper("DELETE FROM audit WHERE seq = 3").await;
     assert_eq!(db.store.audit_verify().await.unwrap(), Err(3));
@@ -58,12 +58,12 @@ pub(crate) async fn finds_a_record_that_is_gone(db: Database) {
     assert_eq!(db.store.audit_verify().await.unwrap(), Err(3));
 }
 
-pub(crate) async fn finds_a_chain_cut_short(db: Database) {
+pub(crate) async fn detects_a_truncated_chain(db: Database) {
     append(&db.store, 5).await;
     db.tamper("DELETE FROM audit WHERE seq > 3").await;
     assert_eq!(db.store.audit_verify().await.unwrap(), Err(4));
     db.tamper("UPDATE audit_head SET seq = 3").await;
-    assert_eq!(db.store.audit_verify().await.unwrap(), Err(3), "the head remembers another hash");
+    assert_eq!(db.store.audit_verify().await.unwrap(), Err(3), "the head has another hash");
 }
 
 pub(crate) async fn keeps_one_chain_with_many_writers(db: Database) {
@@ -78,11 +78,11 @@ pub(crate) async fn keeps_one_chain_with_many_writers(db: Database) {
 
 pub(crate) async fn pages_newest_first(db: Database) {
     append(&db.store, 4).await;
-    // Records 1 to 4 are of the seconds 0 to 3.
+    // Records 1 to 4 are from the seconds 0 to 3.
     for (second, place) in [(0, 1), (2, 3), (3, 4)] {
-        assert_eq!(db.store.audit_place_at(at(second)).await.unwrap(), place, "the first from second {second} on");
+        assert_eq!(db.store.audit_seq_at(at(second)).await.unwrap(), place, "the first from second {second} on");
     }
-    assert_eq!(db.store.audit_place_at(at(9)).await.unwrap(), 5, "behind all of them");
+    assert_eq!(db.store.audit_seq_at(at(9)).await.unwrap(), 5, "after all of them");
     accept(&db.store, 1).await;
     let seqs = async |subject: Option<&str>, before: Option<i64>, limit: u32| {
         let records = db.store.audit_page(subject, before, limit).await.unwrap();

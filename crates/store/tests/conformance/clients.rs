@@ -7,7 +7,7 @@ use margrave_core::model::ClientState;
 use margrave_store::{ClientSearch, SeenAt, StoreError};
 
 // DS-01, DS-02
-pub(crate) async fn gives_a_new_client_its_first_manifest(db: Database) {
+pub(crate) async fn creates_the_first_manifest_of_a_new_client(db: Database) {
     for (number, state) in [ClientState::Pending, ClientState::Accepted].into_iter().enumerate() {
         let id = client(number);
         let (created, head) = db.store.client_create(&actor(), &id, state, Some("press"), T0).await.unwrap();
@@ -25,22 +25,22 @@ pub(crate) async fn gives_a_new_client_its_first_manifest(db: Database) {
     let records = db.store.audit_page(Some("client/client-00001"), None, 10).await.unwrap();
     assert_eq!(records.len(), 1);
     assert_eq!((records[0].action.as_str(), records[0].actor.as_str()), ("client.create", "token:test"));
-    assert_eq!(records[0].reason.as_deref(), Some("to see"));
+    assert_eq!(records[0].comment.as_deref(), Some("to see"));
 }
 
-pub(crate) async fn refuses_a_client_twice(db: Database) {
+pub(crate) async fn rejects_a_duplicate_client(db: Database) {
     let id = accept(&db.store, 1).await;
     let error = db.store.client_create(&actor(), &id, ClientState::Pending, None, T0).await.unwrap_err();
     assert!(matches!(error, StoreError::Exists { .. }), "{error:?}");
     assert_eq!(db.store.client_get(&id).await.unwrap().unwrap().state, ClientState::Accepted);
 }
 
-pub(crate) async fn records_who_asks_once_and_not_without_end(db: Database) {
+pub(crate) async fn records_pending_clients_once_and_up_to_a_limit(db: Database) {
     let (store, one, two) = (&db.store, client(1), client(2));
-    let head = store.client_meet(&actor(), &one, 1, T0).await.unwrap().unwrap();
+    let head = store.client_record_pending(&actor(), &one, 1, T0).await.unwrap().unwrap();
     assert_eq!((head.state, head.version), (ClientState::Pending, 1));
-    assert_eq!(store.client_meet(&actor(), &one, 1, at(1)).await.unwrap(), Some(head), "it is known already");
-    assert_eq!(store.client_meet(&actor(), &two, 1, at(1)).await.unwrap(), None, "no room");
+    assert_eq!(store.client_record_pending(&actor(), &one, 1, at(1)).await.unwrap(), Some(head), "it is already known");
+    assert_eq!(store.client_record_pending(&actor(), &two, 1, at(1)).await.unwrap(), None, "the limit is reached");
     assert_eq!(store.client_get(&two).await.unwrap(), None);
     let (accepted, head) =
         store.client_create(&actor(), &one, ClientState::Accepted, Some("hall 3"), at(2)).await.unwrap();
@@ -48,11 +48,11 @@ pub(crate) async fn records_who_asks_once_and_not_without_end(db: Database) {
     assert_eq!(accepted.note.as_deref(), Some("hall 3"));
     let actions: Vec<_> =
         store.audit_page(Some("client/client-00001"), None, 10).await.unwrap().into_iter().map(|r| r.action).collect();
-    assert_eq!(actions, ["client.accept", "client.ask"]);
-    assert!(store.client_meet(&actor(), &two, 1, at(3)).await.unwrap().is_some(), "there is room again");
-    store.client_set_state(&actor(), &two, ClientState::Retired, None, at(4)).await.unwrap();
-    let kept = store.client_meet(&actor(), &two, 1, at(5)).await.unwrap().unwrap();
-    assert_eq!(kept.state, ClientState::Retired, "asking again brings nobody back");
+    assert_eq!(actions, ["client.accept", "client.request"]);
+    assert!(store.client_record_pending(&actor(), &two, 1, at(3)).await.unwrap().is_some(), "below the limit again");
+    store.client_set_state(&actor(), &two, ClientState::Decommissioned, None, at(4)).await.unwrap();
+    let kept = store.client_record_pending(&actor(), &two, 1, at(5)).await.unwrap().unwrap();
+    assert_eq!(kept.state, ClientState::Decommissioned, "connecting again does not restore a decommissioned client");
     let again = store.client_create(&actor(), &two, ClientState::Accepted, None, at(6)).await.unwrap_err();
     assert!(matches!(again, StoreError::Exists { .. }), "{again:?}");
 }
@@ -62,42 +62,54 @@ pub(crate) async fn finds_clients_by_state_and_part_of_their_id(db: Database) {
     for number in 1..=3 {
         accept(store, number).await;
     }
-    store.client_set_state(&actor(), &client(2), ClientState::Retired, None, at(1)).await.unwrap();
+    store.client_set_state(&actor(), &client(2), ClientState::Decommissioned, None, at(1)).await.unwrap();
     let found = async |state: Option<ClientState>, text: &str| {
         let search = ClientSearch { state, text: Some(text.to_owned()).filter(|text| !text.is_empty()) };
         let found = store.clients_search(&search, None, 10).await.unwrap();
         found.into_iter().map(|client| client.id.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(found(None, "").await.len(), 3);
-    assert_eq!(found(Some(ClientState::Retired), "").await, ["client-00002"]);
+    assert_eq!(found(Some(ClientState::Decommissioned), "").await, ["client-00002"]);
     assert_eq!(found(None, "ENT-00003").await, ["client-00003"]);
-    assert!(found(Some(ClientState::Retired), "00003").await.is_empty());
-    assert!(found(None, "_").await.is_empty(), "a letter like any other");
+    assert!(found(Some(ClientState::Decommissioned), "00003").await.is_empty());
+    assert!(found(None, "_").await.is_empty(), "not a wildcard");
     let counts = store.clients_counted(Some("client-")).await.unwrap();
-    assert_eq!(counts.into_iter().collect::<Vec<_>>(), [("accepted", 2), ("retired", 1)]);
+    assert_eq!(counts.into_iter().collect::<Vec<_>>(), [("accepted", 2), ("decommissioned", 1)]);
     assert!(store.devices_first(&[client(1), client(2)]).await.unwrap().is_empty());
 }
 
 pub(crate) async fn moves_a_client_between_states(db: Database) {
     let id = client(1);
     db.store.client_create(&actor(), &id, ClientState::Pending, None, T0).await.unwrap();
-    let (changed, head) = db.store.client_set_state(&actor(), &id, ClientState::Accepted, Some(1), at(1)).await.unwrap();
+    let (changed, head) =
+        db.store.client_set_state(&actor(), &id, ClientState::Accepted, Some(1), at(1)).await.unwrap();
     assert_eq!((changed.state, changed.revision, head.state), (ClientState::Accepted, 2, ClientState::Accepted));
-    // The same again changes nothing and records nothing.
+    // Setting the same state changes nothing and records nothing.
     let (same, _) = db.store.client_set_state(&actor(), &id, ClientState::Accepted, None, at(2)).await.unwrap();
     assert_eq!(same, changed);
-    let (retired, head) = db.store.client_set_state(&actor(), &id, ClientState::Retired, None, at(3)).await.unwrap();
-    assert_eq!((retired.state, head.state, head.version), (ClientState::Retired, ClientState::Retired, 1));
-    let actions: Vec<_> =
-        db.store.audit_page(Some("client/client-00001"), None, 10).await.unwrap().into_iter().map(|r| r.action).collect();
-    assert_eq!(actions, ["client.retire", "client.accept", "client.create"]);
+    let (decommissioned, head) =
+        db.store.client_set_state(&actor(), &id, ClientState::Decommissioned, None, at(3)).await.unwrap();
+    assert_eq!(
+        (decommissioned.state, head.state, head.version),
+        (ClientState::Decommissioned, ClientState::Decommissioned, 1)
+    );
+    let actions: Vec<_> = db
+        .store
+        .audit_page(Some("client/client-00001"), None, 10)
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|r| r.action)
+        .collect();
+    assert_eq!(actions, ["client.decommission", "client.accept", "client.create"]);
     let error = db.store.client_set_state(&actor(), &client(2), ClientState::Accepted, None, T0).await.unwrap_err();
     assert!(matches!(error, StoreError::NotFound { .. }), "{error:?}");
 }
 
-pub(crate) async fn refuses_a_state_for_an_older_revision(db: Database) {
+pub(crate) async fn rejects_a_state_for_an_older_revision(db: Database) {
     let id = accept(&db.store, 1).await;
-    let error = db.store.client_set_state(&actor(), &id, ClientState::Retired, Some(7), at(1)).await.unwrap_err();
+    let error =
+        db.store.client_set_state(&actor(), &id, ClientState::Decommissioned, Some(7), at(1)).await.unwrap_err();
     assert!(matches!(error, StoreError::Conflict { expected: 7, current: 1, .. }), "{error:?}");
     assert_eq!(db.store.client_get(&id).await.unwrap().unwrap().state, ClientState::Accepted);
 }
@@ -118,7 +130,7 @@ pub(crate) async fn pages_clients_and_heads(db: Database) {
     assert_eq!((client.id, head), (heads[0].client.clone(), heads[0].clone()));
 }
 
-pub(crate) async fn remembers_the_latest_time_a_client_was_seen(db: Database) {
+pub(crate) async fn keeps_the_latest_last_seen_time(db: Database) {
     let id = accept(&db.store, 1).await;
     let other = accept(&db.store, 2).await;
     let seen = |client: &margo::ids::ClientId, seconds| SeenAt { client: client.clone(), at: at(seconds) };
@@ -132,7 +144,7 @@ pub(crate) async fn remembers_the_latest_time_a_client_was_seen(db: Database) {
     db.store.seen_write(&many).await.unwrap();
     assert_eq!(db.store.client_get(&other).await.unwrap().unwrap().last_seen_at, Some(at(50)));
     db.store.seen_write(&[]).await.unwrap();
-    assert_eq!(db.store.client_get(&id).await.unwrap().unwrap().revision, 1, "the client row is left alone");
+    assert_eq!(db.store.client_get(&id).await.unwrap().unwrap().revision, 1, "the client row is unchanged");
 }
 
 pub(crate) async fn reads_the_heads_of_some_clients(db: Database) {
@@ -148,27 +160,27 @@ pub(crate) async fn reads_the_heads_of_some_clients(db: Database) {
     assert_eq!(db.store.heads_of(&[]).await.unwrap(), []);
 }
 
-pub(crate) async fn tells_whose_heads_have_changed_since(db: Database) {
+pub(crate) async fn lists_heads_changed_since(db: Database) {
     let (one, two) = (accept(&db.store, 1).await, accept(&db.store, 2).await);
     accept(&db.store, 3).await;
-    let start = db.store.audit_place().await.unwrap();
-    assert_eq!(db.store.heads_behind(start, 10).await.unwrap(), (start, vec![]));
-    // A manifest published, a policy changed, and a record about nobody.
+    let start = db.store.audit_newest_seq().await.unwrap();
+    assert_eq!(db.store.heads_changed_since(start, 10).await.unwrap(), (start, vec![]));
+    // A manifest published, a policy changed, and a record about no client.
     deploy(&db.store, &one, 1, "hello").await;
-    db.store.client_set_state(&actor(), &two, ClientState::Retired, None, at(2)).await.unwrap();
+    db.store.client_set_state(&actor(), &two, ClientState::Decommissioned, None, at(2)).await.unwrap();
     db.store.audit_append(&actor(), "server.start", "server", None, at(3)).await.unwrap();
-    let end = db.store.audit_place().await.unwrap();
-    let (place, mut heads) = db.store.heads_behind(start, 10).await.unwrap();
+    let end = db.store.audit_newest_seq().await.unwrap();
+    let (place, mut heads) = db.store.heads_changed_since(start, 10).await.unwrap();
     heads.sort_by(|one, other| one.client.cmp(&other.client));
     assert_eq!(place, end);
     let mut expected = db.store.heads_of(&[one, two]).await.unwrap();
     expected.sort_by(|one, other| one.client.cmp(&other.client));
     assert_eq!(heads, expected);
-    assert_eq!((heads[0].version, heads[1].state), (2, ClientState::Retired));
-    // Read bit by bit it comes to the same.
+    assert_eq!((heads[0].version, heads[1].state), (2, ClientState::Decommissioned));
+    // Reading in small steps gives the same result.
     let (mut place, mut seen) = (start, Vec::new());
     while place < end {
-        let (next, heads) = db.store.heads_behind(place, 1).await.unwrap();
+        let (next, heads) = db.store.heads_changed_since(place, 1).await.unwrap();
         assert!(next > place);
         place = next;
         seen.extend(heads);

@@ -1,4 +1,4 @@
-//! Capabilities, labels of both sides, gateways, selectors.
+//! Capabilities, labels from operators and devices, gateways, selectors.
 
 use crate::fixtures::{T0, accept, actor, at, capabilities, client, key, report_device};
 use crate::harness::Database;
@@ -29,10 +29,10 @@ pub(crate) async fn creates_then_updates_a_device(db: Database) {
     let (document, body) = capabilities("press-07", &json!({ "site": "berlin" }));
     assert_eq!(db.store.device_put(&key, &document, &body, at(1)).await.unwrap(), DevicePut::Created);
     let seen = db.store.device_get(&key).await.unwrap().unwrap().last_seen_at;
-    assert_eq!(seen, Some(at(1)), "whoever reports is heard of");
+    assert_eq!(seen, Some(at(1)), "a report counts as contact");
     let subject = format!("device/{}/{}", key.client, key.device);
     assert_eq!(db.store.audit_page(Some(&subject), None, 10).await.unwrap().len(), 1);
-    // The same again is noted, not recorded.
+    // The same report is noted, not recorded.
     assert_eq!(db.store.device_put(&key, &document, &body, at(2)).await.unwrap(), DevicePut::Updated);
     assert_eq!(db.store.audit_page(Some(&subject), None, 10).await.unwrap().len(), 1);
     let (document, changed) = capabilities("press-07", &json!({ "site": "ulm" }));
@@ -53,7 +53,7 @@ pub(crate) async fn creates_then_updates_a_device(db: Database) {
     assert!(matches!(error, StoreError::NotFound { .. }), "{error:?}");
 }
 
-pub(crate) async fn knows_simulated_devices(db: Database) {
+pub(crate) async fn detects_simulated_devices(db: Database) {
     let report = |client: &margo::ids::ClientId, device: &str, simulated: bool| {
         let (plain, _) = capabilities(device, &json!({}));
         let mut body: serde_json::Value = serde_json::from_slice(&plain.to_json()).unwrap();
@@ -77,7 +77,7 @@ pub(crate) async fn knows_simulated_devices(db: Database) {
     assert_eq!(simulated(&[]).await, Vec::<String>::new());
     assert_eq!(simulated(std::slice::from_ref(&one)).await, ["gw/cell"], "not those of other clients");
     assert_eq!(simulated(&[one.clone(), two.clone()]).await, ["gw/cell", "press"]);
-    // The same word again, then a device that has got a real runtime.
+    // The same announcement again, then a device that got a real runtime.
     db.store.devices_put(&[report(&one, "gw/cell", true), report(&two, "press", false)]).await.unwrap();
     assert_eq!(simulated(&[one, two]).await, ["gw/cell"]);
 }
@@ -109,7 +109,7 @@ pub(crate) async fn writes_many_reports_in_one_transaction(db: Database) {
     assert_eq!(db.store.audit_page(Some("device/client-00002/gw/cell"), None, 10).await.unwrap().len(), 1);
     assert!(db.store.audit_verify().await.unwrap().is_ok());
 
-    // One that cannot be written takes the others with it: the caller tries them one by one.
+    // A report that cannot be written fails the whole batch: the caller retries one by one.
     let strangers = [write(&one, "press", "brno", 7), write(&client(9), "press", "brno", 7)];
     let error = db.store.devices_put(&strangers).await.unwrap_err();
     assert!(matches!(error, StoreError::NotFound { .. }), "{error:?}");
@@ -118,7 +118,7 @@ pub(crate) async fn writes_many_reports_in_one_transaction(db: Database) {
 }
 
 // GEN-11
-pub(crate) async fn keeps_devices_of_two_clients_apart(db: Database) {
+pub(crate) async fn separates_devices_of_two_clients(db: Database) {
     let (one, two) = (accept(&db.store, 1).await, accept(&db.store, 2).await);
     report_device(&db.store, &one, "press", &json!({ "of": "one" })).await;
     report_device(&db.store, &two, "press", &json!({ "of": "two" })).await;
@@ -129,7 +129,7 @@ pub(crate) async fn keeps_devices_of_two_clients_apart(db: Database) {
 }
 
 // GW-02
-pub(crate) async fn wants_the_gateway_before_its_children(db: Database) {
+pub(crate) async fn requires_the_gateway_before_its_children(db: Database) {
     let client = accept(&db.store, 1).await;
     let child = key(&client, "gw/cell/press");
     let (document, body) = capabilities("gw/cell/press", &json!({}));
@@ -167,12 +167,12 @@ pub(crate) async fn labels_a_device(db: Database) {
     assert_eq!(label(&db.store, &key, &[("ring", Some("broad"))]).await.revision, 3, "nothing new, nothing written");
     assert_eq!(found(&db.store, "ring=canary").await, Vec::<String>::new());
     assert_eq!(found(&db.store, "ring=broad,site=berlin,!owner").await, ["press"]);
-    // A new report leaves the operator's labels alone.
+    // A new report does not change the operator's labels.
     report_device(&db.store, &key.client, "press", &json!({ "site": "ulm" })).await;
     assert_eq!(found(&db.store, "ring=broad,site=ulm").await, ["press"]);
 }
 
-pub(crate) async fn refuses_labels_for_an_older_revision(db: Database) {
+pub(crate) async fn rejects_labels_for_an_older_revision(db: Database) {
     let key = key(&accept(&db.store, 1).await, "press");
     let labels = IndexMap::from([("ring".to_owned(), Some("canary".to_owned()))]);
     let error = db.store.device_labels_set(&actor(), &key, &labels, None, T0).await.unwrap_err();
@@ -184,9 +184,15 @@ pub(crate) async fn refuses_labels_for_an_older_revision(db: Database) {
 }
 
 // CAP-08
-pub(crate) async fn finds_devices_by_labels_of_both_sides(db: Database) {
+pub(crate) async fn finds_devices_by_reported_and_operator_labels(db: Database) {
     let client = accept(&db.store, 1).await;
-    report_device(&db.store, &client, "a", &json!({ "site": "berlin", "lines": ["1", "2"], "cores": 4, "spare": false })).await;
+    report_device(
+        &db.store,
+        &client,
+        "a",
+        &json!({ "site": "berlin", "lines": ["1", "2"], "cores": 4, "spare": false }),
+    )
+    .await;
     report_device(&db.store, &client, "b", &json!({ "site": "ulm", "lines": [2, 3], "cores": 8.5 })).await;
     report_device(&db.store, &client, "c", &json!({})).await;
     label(&db.store, &key(&client, "c"), &[("site", Some("berlin"))]).await;
@@ -249,7 +255,9 @@ pub(crate) async fn pages_ten_thousand_devices_by_label(db: Database) {
     )
     .await;
     assert_eq!(db.store.devices_count().await.unwrap(), 10_000);
-    for (selector, expected) in [("line=7", 100), ("line in (7,8),kind=press", 200), ("kind=press", 10_000), ("line!=7", 9_900)] {
+    for (selector, expected) in
+        [("line=7", 100), ("line in (7,8),kind=press", 200), ("kind=press", 10_000), ("line!=7", 9_900)]
+    {
         let (filter, mut after, mut count) = (filter(selector), None, 0);
         loop {
             let page = db.store.devices_page(&filter, after.as_ref(), 1_000).await.unwrap();
@@ -267,7 +275,8 @@ pub(crate) async fn pages_ten_thousand_devices_by_label(db: Database) {
 
 pub(crate) async fn indexes_many_labels(db: Database) {
     let client = accept(&db.store, 1).await;
-    let labels: serde_json::Map<_, _> = (0..256).map(|number| (format!("k{number}"), json!("v".repeat(1024)))).collect();
+    let labels: serde_json::Map<_, _> =
+        (0..256).map(|number| (format!("k{number}"), json!("v".repeat(1024)))).collect();
     report_device(&db.store, &client, "press", &json!(labels)).await;
     assert_eq!(found(&db.store, &format!("k255={}", "v".repeat(1024))).await, ["press"]);
     report_device(&db.store, &client, "press", &json!({ "k0": "v" })).await;

@@ -1,13 +1,13 @@
-//! Clients, devices, documents and changes to try things with.
+//! Clients, devices, documents and rollouts for tests.
 
 use indexmap::IndexMap;
 use margo::capabilities::{DeviceCapabilities, UnknownTypes};
 use margo::deployment::{ApplicationDeployment, DeployedProfile, DeploymentMetadata, DeploymentSpec, ParameterValue};
 use margo::description::{Component, ComponentProperties, ComponentSource, Extensions, ProfileType};
 use margo::ids::{ApplicationId, ClientId, DeploymentId, DeviceTarget};
-use margo::parameters::{Answers, Target};
+use margo::parameters::{ParameterValues, Target};
 use margo::status::{DeploymentStatus, State};
-use margrave_core::model::{Actor, Change, ChangeKind, ChangeTarget, ClientState, DeviceKey};
+use margrave_core::model::{Actor, ClientState, DeviceKey, Rollout, RolloutKind, RolloutTarget};
 use margrave_core::time::Timestamp;
 use margrave_store::{BatchItem, BatchWrite, Head, StatusWrite, Store};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ pub(crate) fn at(seconds: u64) -> Timestamp {
 }
 
 pub(crate) fn actor() -> Actor {
-    Actor { name: "token:test".into(), reason: Some("to see".into()), request_id: Some("r-1".into()) }
+    Actor { name: "token:test".into(), comment: Some("to see".into()), request_id: Some("r-1".into()) }
 }
 
 pub(crate) fn client(number: usize) -> ClientId {
@@ -95,12 +95,12 @@ pub(crate) fn document(id: DeploymentId, target: &DeviceTarget, greeting: &str) 
     }
 }
 
-pub(crate) fn values(greeting: &str) -> Answers {
-    Answers::from([("greeting".to_owned(), json!(greeting))])
+pub(crate) fn values(greeting: &str) -> ParameterValues {
+    ParameterValues::from([("greeting".to_owned(), json!(greeting))])
 }
 
-pub(crate) fn target(client: &ClientId, id: DeploymentId, expected_revision: Option<i64>) -> ChangeTarget {
-    ChangeTarget {
+pub(crate) fn target(client: &ClientId, id: DeploymentId, expected_revision: Option<i64>) -> RolloutTarget {
+    RolloutTarget {
         deployment: id,
         client: client.clone(),
         target: client.as_str().parse().unwrap(),
@@ -109,23 +109,23 @@ pub(crate) fn target(client: &ClientId, id: DeploymentId, expected_revision: Opt
     }
 }
 
-pub(crate) fn put(target: ChangeTarget, greeting: &str) -> BatchItem {
+pub(crate) fn put(target: RolloutTarget, greeting: &str) -> BatchItem {
     put_as(target, greeting, false)
 }
 
-/// The greeting is nobody's business.
-pub(crate) fn put_sensitive(target: ChangeTarget, greeting: &str) -> BatchItem {
+/// The greeting is sensitive.
+pub(crate) fn put_sensitive(target: RolloutTarget, greeting: &str) -> BatchItem {
     put_as(target, greeting, true)
 }
 
-fn put_as(target: ChangeTarget, greeting: &str, sensitive: bool) -> BatchItem {
+fn put_as(target: RolloutTarget, greeting: &str, sensitive: bool) -> BatchItem {
     let document = Box::new(document(target.deployment, &target.target, greeting));
     let yaml = document.to_yaml().into_bytes();
     let (version, values) = ("1.0.0".into(), values(greeting));
     BatchItem { target, write: BatchWrite::Put { document, yaml, version, values, sensitive } }
 }
 
-pub(crate) fn remove(target: ChangeTarget) -> BatchItem {
+pub(crate) fn remove(target: RolloutTarget) -> BatchItem {
     BatchItem { target, write: BatchWrite::Remove }
 }
 
@@ -136,15 +136,15 @@ pub(crate) fn yaml_of(item: &BatchItem) -> Vec<u8> {
     }
 }
 
-pub(crate) fn change(kind: ChangeKind, targets: Vec<ChangeTarget>, created_at: Timestamp) -> Change {
-    Change {
+pub(crate) fn rollout(kind: RolloutKind, targets: Vec<RolloutTarget>, created_at: Timestamp) -> Rollout {
+    Rollout {
         id: Uuid::new_v4(),
         kind,
         application: application(),
         version: "1.0.0".into(),
-        answers: values("hello"),
+        values: values("hello"),
         sensitive: false,
-        policy: margrave_core::policy::Wish::default(),
+        policy: margrave_core::policy::PolicyUpdate::default(),
         targets,
         done: 0,
         skipped: vec![],
@@ -154,18 +154,18 @@ pub(crate) fn change(kind: ChangeKind, targets: Vec<ChangeTarget>, created_at: T
     }
 }
 
-/// Records a change for these items and carries it out in one batch.
-pub(crate) async fn apply(store: &Store, kind: ChangeKind, items: &[BatchItem], now: Timestamp) -> (Uuid, Vec<Head>) {
-    let change = change(kind, items.iter().map(|item| item.target.clone()).collect(), now);
-    store.change_create(&change).await.unwrap();
-    let heads = store.change_apply(change.id, 0, items, now).await.unwrap();
-    (change.id, heads)
+/// Records a rollout for these items and carries it out in one batch.
+pub(crate) async fn apply(store: &Store, kind: RolloutKind, items: &[BatchItem], now: Timestamp) -> (Uuid, Vec<Head>) {
+    let rollout = rollout(kind, items.iter().map(|item| item.target.clone()).collect(), now);
+    store.rollout_create(&rollout).await.unwrap();
+    let heads = store.rollout_apply(rollout.id, 0, items, now).await.unwrap();
+    (rollout.id, heads)
 }
 
 /// Deploys number `id` to a client.
 pub(crate) async fn deploy(store: &Store, client: &ClientId, id: u128, greeting: &str) -> DeploymentId {
     let id = deployment(id);
-    apply(store, ChangeKind::Create, &[put(target(client, id, None), greeting)], T0).await;
+    apply(store, RolloutKind::Create, &[put(target(client, id, None), greeting)], T0).await;
     id
 }
 

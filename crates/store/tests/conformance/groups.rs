@@ -17,11 +17,11 @@ pub(crate) async fn creates_changes_and_deletes_a_group(db: Database) {
     assert_eq!(store.group_get("presses").await.unwrap(), None);
     let records = store.audit_page(Some("group/presses"), None, 10).await.unwrap();
     let actions: Vec<_> = records.iter().map(|record| record.action.as_str()).collect();
-    assert_eq!(actions, ["group.delete", "group.change", "group.create"]);
+    assert_eq!(actions, ["group.delete", "group.update", "group.create"]);
     assert_eq!(records[1].before.as_ref().unwrap()["selector"], "kind=press");
 }
 
-pub(crate) async fn refuses_a_group_twice_or_out_of_turn(db: Database) {
+pub(crate) async fn rejects_a_duplicate_group_and_an_older_revision(db: Database) {
     let store = &db.store;
     store.group_put(&actor(), "presses", "a", None, None, T0).await.unwrap();
     let error = store.group_put(&actor(), "presses", "b", None, None, T0).await.unwrap_err();
@@ -30,7 +30,7 @@ pub(crate) async fn refuses_a_group_twice_or_out_of_turn(db: Database) {
     assert!(matches!(error, StoreError::Conflict { expected: 2, current: 1, .. }), "{error:?}");
     let error = store.group_delete(&actor(), "presses", Some(2), T0).await.unwrap_err();
     assert!(matches!(error, StoreError::Conflict { .. }), "{error:?}");
-    let error = store.group_put(&actor(), "others", "b", None, Some(1), T0).await.unwrap_err();
+    let error = store.group_put(&actor(), "external", "b", None, Some(1), T0).await.unwrap_err();
     assert!(matches!(error, StoreError::NotFound { .. }), "{error:?}");
     assert_eq!(store.group_get("presses").await.unwrap().unwrap().selector, "a");
 }
@@ -39,7 +39,8 @@ pub(crate) async fn pages_groups(db: Database) {
     for name in ["c", "a", "b"] {
         db.store.group_put(&actor(), name, "", None, None, T0).await.unwrap();
     }
-    let names = |groups: Vec<margrave_core::model::Group>| groups.into_iter().map(|group| group.name).collect::<Vec<_>>();
+    let names =
+        |groups: Vec<margrave_core::model::Group>| groups.into_iter().map(|group| group.name).collect::<Vec<_>>();
     assert_eq!(names(db.store.groups_page(None, 2).await.unwrap()), ["a", "b"]);
     assert_eq!(names(db.store.groups_page(Some("b"), 2).await.unwrap()), ["c"]);
 }

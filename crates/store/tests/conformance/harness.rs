@@ -1,4 +1,4 @@
-//! A database of its own for every case, on a real engine.
+//! A separate database for every case, on a real engine.
 
 use crate::fixtures::T0;
 use futures_util::FutureExt as _;
@@ -27,17 +27,17 @@ impl Database {
         self.store = open(&self.url).await;
     }
 
-    /// The store with a key of its own number.
+    /// The store with the key of this number.
     pub(crate) async fn sealed(&self, key: u8) -> Store {
         self.store.clone().sealing_with(Seal::new(&[key; SEAL_KEY_BYTES]), T0).await.unwrap()
     }
 
-    /// A connection that goes around the store.
+    /// A connection that bypasses the store.
     pub(crate) async fn connection(&self) -> AnyConnection {
         AnyConnection::connect(&self.url).await.unwrap()
     }
 
-    /// Changes the database behind the store's back.
+    /// Changes the database without the store.
     pub(crate) async fn tamper(&self, statement: &'static str) {
         self.connection().await.execute(statement).await.unwrap();
     }

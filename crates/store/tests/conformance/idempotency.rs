@@ -1,4 +1,4 @@
-//! Idempotency keys: there exactly when the effect is.
+//! Idempotency keys: stored exactly when the effect is.
 
 use crate::fixtures::{T0, actor, at, client};
 use crate::harness::Database;
@@ -27,7 +27,7 @@ async fn create(store: &Store, number: usize, key: &KeyWrite) -> margrave_store:
     store.client_create(&actor(), &client(number), ClientState::Accepted, None, key.at).await.map(|_| ())
 }
 
-pub(crate) async fn remembers_a_key_with_the_effect(db: Database) {
+pub(crate) async fn stores_a_key_with_its_effect(db: Database) {
     let store = &db.store;
     let key = key("k", T0);
     assert_eq!(found(store, &key).await, None);
@@ -37,10 +37,10 @@ pub(crate) async fn remembers_a_key_with_the_effect(db: Database) {
     let failing = self::key("other", T0);
     let error = create(store, 1, &failing).await.unwrap_err();
     assert!(matches!(error, StoreError::Exists { .. }), "{error:?}");
-    assert_eq!(found(store, &failing).await, None, "a call that failed may be made again with its key");
+    assert_eq!(found(store, &failing).await, None, "a failed call may be repeated with its key");
 }
 
-pub(crate) async fn writes_nothing_under_a_key_that_is_taken(db: Database) {
+pub(crate) async fn writes_nothing_for_a_used_key(db: Database) {
     let store = &db.store;
     let key = key("k", T0);
     create(store, 1, &key).await.unwrap();
@@ -52,7 +52,7 @@ pub(crate) async fn writes_nothing_under_a_key_that_is_taken(db: Database) {
     assert_eq!(store.audit_page(None, None, 10).await.unwrap().len(), records);
 }
 
-pub(crate) async fn gives_one_of_two_equal_calls_the_key(db: Database) {
+pub(crate) async fn only_one_of_two_equal_calls_gets_the_key(db: Database) {
     let key = key("k", T0);
     let calls = (1..=8).map(|number| {
         let (store, key) = (db.store.clone(), key.clone());
@@ -70,7 +70,7 @@ pub(crate) async fn gives_one_of_two_equal_calls_the_key(db: Database) {
     assert_eq!(db.store.clients_page(None, 100).await.unwrap().len(), 1);
 }
 
-pub(crate) async fn keeps_keys_of_two_tokens_apart(db: Database) {
+pub(crate) async fn separates_keys_of_two_tokens(db: Database) {
     let one = key("k", T0);
     let mut other = one.clone();
     other.owner.token = Uuid::from_u128(2);
@@ -80,7 +80,7 @@ pub(crate) async fn keeps_keys_of_two_tokens_apart(db: Database) {
     assert!(found(&db.store, &one).await.is_some() && found(&db.store, &other).await.is_some());
 }
 
-pub(crate) async fn forgets_what_has_expired(db: Database) {
+pub(crate) async fn deletes_expired_keys(db: Database) {
     db.store.key_put(key("k", T0)).await.unwrap();
     assert!(found(&db.store, &key("k", at(59))).await.is_some());
     let late = KeyWrite { request_hash: "another".to_owned(), ..key("k", at(60)) };
@@ -90,10 +90,8 @@ pub(crate) async fn forgets_what_has_expired(db: Database) {
 }
 
 pub(crate) async fn bounds_the_keys_of_a_token(db: Database) {
-    let stranger = KeyWrite {
-        owner: KeyOwner { token: Uuid::from_u128(2), key_hash: "mine".to_owned() },
-        ..key("mine", T0)
-    };
+    let stranger =
+        KeyWrite { owner: KeyOwner { token: Uuid::from_u128(2), key_hash: "mine".to_owned() }, ..key("mine", T0) };
     db.store.key_put(stranger.clone()).await.unwrap();
     for text in ["first", "second"] {
         db.store.key_put(key(text, T0)).await.unwrap();

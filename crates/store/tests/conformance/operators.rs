@@ -1,4 +1,4 @@
-//! Operators: found by name, with a password that can be changed, and sessions that end when it is.
+//! Operators: found by name, with a changeable password, and sessions that end when it changes.
 
 use crate::fixtures::{T0, actor, at};
 use crate::harness::Database;
@@ -20,7 +20,7 @@ pub(crate) async fn finds_operators_by_name(db: Database) {
     let found = store.operator_find("admin").await.unwrap().unwrap();
     assert_eq!((&found.operator, found.password_hash.as_str()), (&admin, "$first"));
     assert!(!format!("{found:?}").contains("$first"), "{found:?}");
-    assert!(store.operator_find("Admin").await.unwrap().is_none(), "names are taken as they are");
+    assert!(store.operator_find("Admin").await.unwrap().is_none(), "names are case-sensitive");
     let again = Operator { id: Uuid::from_u128(3), ..admin };
     let error = store.operator_create(&actor(), &again, "$other").await.unwrap_err();
     assert!(matches!(error, StoreError::Exists { .. }), "{error:?}");
@@ -44,11 +44,11 @@ pub(crate) async fn sets_a_password_and_ends_the_other_sessions(db: Database) {
     let open: Vec<Uuid> = store.sessions(at(31), 10).await.unwrap().into_iter().map(|session| session.id).collect();
     assert_eq!(open, [other, here]);
     assert_eq!(store.operator_password(&actor(), "admin", "$third", None, at(32)).await.unwrap(), Some(1));
-    assert_eq!(store.session_find("session-11", at(33)).await.unwrap(), None, "none was to be kept");
+    assert_eq!(store.session_find("session-11", at(33)).await.unwrap(), None, "no session was to be kept");
     assert_eq!(store.operator_password(&actor(), "nobody", "$x", None, at(34)).await.unwrap(), None);
 }
 
-pub(crate) async fn tells_of_passwords_without_them(db: Database) {
+pub(crate) async fn records_password_changes_without_passwords(db: Database) {
     let store = &db.store;
     let admin = operator(store, 1, "admin").await;
     let session = sign_in_as(store, 11, SessionOwner::Operator(admin.id), 100).await;

@@ -1,4 +1,4 @@
-//! Registries besides the server's own: passwords sealed, never lost by a change, never told.
+//! External registries: passwords are sealed, never lost by an update, never shown.
 
 use crate::fixtures::{T0, actor, at};
 use crate::harness::Database;
@@ -31,9 +31,9 @@ fn check(outcome: CheckOutcome, second: u64) -> RegistryCheck {
 
 pub(crate) async fn keeps_a_registry_with_its_password_sealed(mut db: Database) {
     let error = db.store.registry_put(&actor(), &write(HOST, login("ci", PASSWORD)), None, T0).await.unwrap_err();
-    assert!(matches!(error, StoreError::Misuse(_)), "without a key nothing sensitive is kept: {error:?}");
+    assert!(matches!(error, StoreError::Misuse(_)), "without a key nothing sensitive is stored: {error:?}");
     let store = db.sealed(1).await;
-    let open = RegistryWrite { ca: Some("PEM".to_owned()), ..write("a.example", LoginWrite::Nobody) };
+    let open = RegistryWrite { ca: Some("PEM".to_owned()), ..write("a.example", LoginWrite::Anonymous) };
     store.registry_put(&actor(), &open, None, T0).await.unwrap();
     assert!(!store.has_sealed().await.unwrap(), "there is no password yet");
     add(&store).await;
@@ -57,7 +57,10 @@ pub(crate) async fn changes_a_registry_and_keeps_its_password(db: Database) {
     add(&store).await;
     let kept = RegistryWrite { ca: Some("PEM".to_owned()), plain_http: true, ..write(HOST, LoginWrite::Kept) };
     let changed = store.registry_put(&actor(), &kept, Some(1), at(1)).await.unwrap();
-    assert_eq!((changed.username.as_deref(), changed.ca.as_deref(), changed.plain_http), (Some("ci"), Some("PEM"), true));
+    assert_eq!(
+        (changed.username.as_deref(), changed.ca.as_deref(), changed.plain_http),
+        (Some("ci"), Some("PEM"), true)
+    );
     assert_eq!((changed.revision, changed.added_at), (2, T0));
     assert_eq!(store.registry_get(HOST).await.unwrap(), Some(changed));
     assert_eq!(password(&store).await.as_deref(), Some(PASSWORD));
@@ -65,7 +68,7 @@ pub(crate) async fn changes_a_registry_and_keeps_its_password(db: Database) {
     let found = store.registry_access(HOST).await.unwrap().unwrap();
     assert_eq!((found.registry.username.as_deref(), found.password.as_deref()), (Some("robot"), Some("another")));
     assert_eq!((found.registry.ca, found.registry.plain_http), (None, false));
-    store.registry_put(&actor(), &write(HOST, LoginWrite::Nobody), Some(3), at(3)).await.unwrap();
+    store.registry_put(&actor(), &write(HOST, LoginWrite::Anonymous), Some(3), at(3)).await.unwrap();
     assert_eq!(password(&store).await, None);
     assert!(!store.has_sealed().await.unwrap());
     assert!(store.registry_delete(&actor(), HOST, Some(4), at(4)).await.unwrap());
@@ -74,7 +77,7 @@ pub(crate) async fn changes_a_registry_and_keeps_its_password(db: Database) {
     assert_eq!(store.registry_access(HOST).await.unwrap(), None);
 }
 
-pub(crate) async fn refuses_a_registry_twice_or_out_of_turn(db: Database) {
+pub(crate) async fn rejects_a_duplicate_registry_and_an_older_revision(db: Database) {
     let store = db.sealed(1).await;
     add(&store).await;
     let other = write(HOST, login("robot", "another"));
@@ -90,7 +93,7 @@ pub(crate) async fn refuses_a_registry_twice_or_out_of_turn(db: Database) {
     assert_eq!(store.audit_page(Some(&format!("registry/{HOST}")), None, 9).await.unwrap().len(), 1);
 }
 
-pub(crate) async fn notes_what_came_of_a_check(db: Database) {
+pub(crate) async fn stores_the_result_of_a_check(db: Database) {
     let store = db.sealed(1).await;
     add(&store).await;
     for outcome in CheckOutcome::ALL {
@@ -101,12 +104,12 @@ pub(crate) async fn notes_what_came_of_a_check(db: Database) {
     assert!(!store.registry_checked(&actor(), "b.example", 1, &check(CheckOutcome::Denied, 6)).await.unwrap());
     let changed = store.registry_put(&actor(), &write(HOST, LoginWrite::Kept), Some(1), at(7)).await.unwrap();
     assert_eq!(changed.last_check, None);
-    assert_eq!(store.registry_get(HOST).await.unwrap(), Some(changed), "it was asked as it was before");
+    assert_eq!(store.registry_get(HOST).await.unwrap(), Some(changed), "the check was of the previous revision");
     assert!(!store.registry_checked(&actor(), HOST, 1, &check(CheckOutcome::Answered, 8)).await.unwrap());
     assert_eq!(store.registry_get(HOST).await.unwrap().unwrap().last_check, None);
 }
 
-pub(crate) async fn tells_of_registries_without_passwords(db: Database) {
+pub(crate) async fn records_registries_without_passwords(db: Database) {
     let store = db.sealed(1).await;
     add(&store).await;
     store.registry_checked(&actor(), HOST, 1, &check(CheckOutcome::Answered, 1)).await.unwrap();
@@ -114,18 +117,18 @@ pub(crate) async fn tells_of_registries_without_passwords(db: Database) {
     store.registry_delete(&actor(), HOST, None, at(3)).await.unwrap();
     let records = store.audit_page(Some(&format!("registry/{HOST}")), None, 9).await.unwrap();
     let actions: Vec<_> = records.iter().map(|record| record.action.as_str()).collect();
-    assert_eq!(actions, ["registry.remove", "registry.change", "registry.check", "registry.add"]);
-    assert!(records.iter().all(|record| record.reason == actor().reason && record.actor == actor().name));
+    assert_eq!(actions, ["registry.remove", "registry.update", "registry.check", "registry.add"]);
+    assert!(records.iter().all(|record| record.comment == actor().comment && record.actor == actor().name));
     let changed = records[1].after.as_ref().unwrap();
     assert_eq!((&changed["password"], &changed["passwordChanged"]), (&true.into(), &true.into()));
     let told = format!("{records:?}");
     assert!(!told.contains(PASSWORD) && !told.contains("another-pass") && !told.contains("sealed:"), "{told}");
 }
 
-pub(crate) async fn opens_a_password_only_where_it_stands(db: Database) {
+pub(crate) async fn opens_a_password_only_in_its_cell(db: Database) {
     let store = db.sealed(1).await;
     add(&store).await;
-    store.registry_put(&actor(), &write("evil.example", login("ci", "own")), None, T0).await.unwrap();
+    store.registry_put(&actor(), &write("evil.example", login("ci", "override")), None, T0).await.unwrap();
     db.tamper(
         "UPDATE registries SET password = (SELECT r.password FROM registries r WHERE r.host = 'registry.example:5000')
          WHERE host = 'evil.example'",
@@ -144,17 +147,17 @@ pub(crate) async fn opens_a_password_only_where_it_stands(db: Database) {
 
 pub(crate) async fn bounds_the_registries(db: Database) {
     for number in 0..REGISTRIES_MAX {
-        let write = write(&format!("r{number}.example"), LoginWrite::Nobody);
+        let write = write(&format!("r{number}.example"), LoginWrite::Anonymous);
         db.store.registry_put(&actor(), &write, None, T0).await.unwrap();
     }
-    let one = write("more.example", LoginWrite::Nobody);
+    let one = write("more.example", LoginWrite::Anonymous);
     let error = db.store.registry_put(&actor(), &one, None, T0).await.unwrap_err();
     assert!(matches!(error, StoreError::TooMany { max: REGISTRIES_MAX, .. }), "{error:?}");
     db.store.registry_delete(&actor(), "r7.example", None, T0).await.unwrap();
     db.store.registry_put(&actor(), &one, None, T0).await.unwrap();
 }
 
-pub(crate) async fn counts_what_came_from_a_registry(db: Database) {
+pub(crate) async fn counts_versions_from_a_registry(db: Database) {
     for (number, source) in [(1, "oci://A.example/press:1.0.0"), (2, "oci://a.example:5000/press:2"), (3, "folder")] {
         let (mut row, blobs) = crate::applications::version("press", &format!("{number}.0.0"), number);
         source.clone_into(&mut row.source);

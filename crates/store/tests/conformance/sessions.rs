@@ -1,4 +1,4 @@
-//! Web sessions: found while they are good, seen, listed, ended.
+//! Web sessions: found while they are active, seen, listed, ended.
 
 use crate::fixtures::{T0, actor, at};
 use crate::harness::Database;
@@ -27,7 +27,7 @@ pub(crate) async fn sign_in_as(store: &Store, number: u128, owner: SessionOwner,
     id
 }
 
-pub(crate) async fn finds_good_sessions_only(db: Database) {
+pub(crate) async fn finds_only_active_sessions(db: Database) {
     let store = &db.store;
     let token = token(store, 1).await;
     let id = sign_in(store, 11, token, 100).await;
@@ -50,7 +50,7 @@ pub(crate) async fn lists_and_ends_sessions(db: Database) {
     let (one, two) = (sign_in(store, 11, token, 100).await, sign_in(store, 12, token, 100).await);
     sign_in(store, 13, token, 20).await;
     let ids: Vec<Uuid> = store.sessions(at(30), 10).await.unwrap().into_iter().map(|session| session.id).collect();
-    assert_eq!(ids, [two, one], "used last first, expired ones left out");
+    assert_eq!(ids, [two, one], "most recently used first, without expired ones");
     assert!(store.session_end(&actor(), one, at(31)).await.unwrap());
     assert!(!store.session_end(&actor(), one, at(32)).await.unwrap());
     assert_eq!(store.session_find("session-11", at(33)).await.unwrap(), None);
@@ -58,7 +58,7 @@ pub(crate) async fn lists_and_ends_sessions(db: Database) {
     assert!(text.contains("session.create") && text.contains("session.end") && !text.contains("session-11"), "{text}");
 }
 
-pub(crate) async fn forgets_old_sessions_and_drafts(db: Database) {
+pub(crate) async fn deletes_old_sessions_and_drafts(db: Database) {
     let store = &db.store;
     let token = token(store, 1).await;
     sign_in(store, 11, token, 100).await;
@@ -67,7 +67,7 @@ pub(crate) async fn forgets_old_sessions_and_drafts(db: Database) {
         revisions_per_deployment: 1,
         statuses_per_deployment: 1,
         replaced_artifacts: Duration::from_hours(1),
-        finished_changes: Duration::from_hours(1),
+        finished_rollouts: Duration::from_hours(1),
         removed_deployments: Duration::from_hours(1),
         idempotency_keys: Duration::from_hours(1),
         events: 100,
@@ -79,7 +79,7 @@ pub(crate) async fn forgets_old_sessions_and_drafts(db: Database) {
     assert!(store.draft_get(Uuid::from_u128(5), token).await.unwrap().is_none());
 }
 
-pub(crate) async fn keeps_drafts_apart(db: Database) {
+pub(crate) async fn separates_drafts_of_two_tokens(db: Database) {
     let store = &db.store;
     let (one, two, id) = (Uuid::from_u128(1), Uuid::from_u128(2), Uuid::from_u128(7));
     store.draft_create(id, one, "first", false, T0).await.unwrap();

@@ -1,29 +1,29 @@
-//! Status reports: the newer version wins, strangers are refused.
+//! Status reports: the newer version wins, reports of other clients are rejected.
 
 use crate::fixtures::{T0, accept, apply, at, deploy, deployment, remove, report, target};
-use crate::changes::manifest;
 use crate::harness::Database;
+use crate::rollouts::manifest;
 use margo::ids::DeploymentId;
 use margo::status::State;
-use margrave_core::convergence::{Convergence, judge};
-use margrave_core::model::{ChangeKind, Failed, Reported};
+use margrave_core::deployment_state::{DeploymentState, judge};
+use margrave_core::model::{Failed, Reported, RolloutKind};
 use margrave_store::{DeploymentFilter, STATUS_HISTORY_MAX, SeenAt, StatusOutcome, StatusWrite, Store};
 
 async fn put(store: &Store, report: StatusWrite) -> StatusOutcome {
     store.statuses_put(&[report]).await.unwrap()[0]
 }
 
-async fn last_word(store: &Store, id: DeploymentId) -> Option<Reported> {
+async fn state_from_last_report(store: &Store, id: DeploymentId) -> Option<Reported> {
     store.deployment_get(id).await.unwrap().unwrap().reported
 }
 
 async fn word(store: &Store, id: DeploymentId) -> (State, u64) {
-    let reported = last_word(store, id).await.unwrap();
+    let reported = state_from_last_report(store, id).await.unwrap();
     (reported.state, reported.adopted_version)
 }
 
 // ST-06
-pub(crate) async fn keeps_a_failure_until_something_succeeds(db: Database) {
+pub(crate) async fn keeps_a_failure_until_a_success(db: Database) {
     let client = accept(&db.store, 1).await;
     let id = deploy(&db.store, &client, 1, "hello").await;
     db.store.seen_write(&[SeenAt { client: client.clone(), at: at(1) }]).await.unwrap();
@@ -31,62 +31,65 @@ pub(crate) async fn keeps_a_failure_until_something_succeeds(db: Database) {
     let seen = async || {
         let view = db.store.deployment_get(id).await.unwrap().unwrap();
         let judged = judge(&view.deployment, view.reported.as_ref(), view.last_seen_at, T0);
-        let filter = DeploymentFilter { convergence: Some(judged), with_absent: true, ..DeploymentFilter::default() };
+        let filter =
+            DeploymentFilter { deployment_state: Some(judged), with_absent: true, ..DeploymentFilter::default() };
         let found = db.store.deployments_page(&filter, T0, None, 10).await.unwrap();
-        assert_eq!(found, std::slice::from_ref(&view), "found as it is judged");
-        let under_way = db.store.changes_under_way(T0, 10).await.unwrap().contains(&view.deployment.change);
-        (judged, under_way, view.reported.and_then(|reported| reported.failed))
+        assert_eq!(found, std::slice::from_ref(&view), "found by its state");
+        let in_progress = db.store.rollouts_in_progress(T0, 10).await.unwrap().contains(&view.deployment.rollout);
+        (judged, in_progress, view.reported.and_then(|reported| reported.failed))
     };
     put(&db.store, report(&client, id, State::Installing, version, at(1))).await;
-    assert_eq!(seen().await, (Convergence::Applying, true, None));
+    assert_eq!(seen().await, (DeploymentState::Updating, true, None));
     let first = report(&client, id, State::Failed, version, at(2));
     put(&db.store, first.clone()).await;
     let failed = Failed { adopted_version: version, body: first.body, received_at: at(2) };
     for state in [State::Failed, State::Pending, State::Installing] {
-        assert_eq!(seen().await, (Convergence::Failed, false, Some(failed.clone())), "before {state:?}");
+        assert_eq!(seen().await, (DeploymentState::Failed, false, Some(failed.clone())), "before {state:?}");
         if state != State::Failed {
             put(&db.store, report(&client, id, state, version, at(3))).await;
         }
     }
-    assert_eq!(word(&db.store, id).await, (State::Installing, version), "what it does now is known as well");
+    assert_eq!(word(&db.store, id).await, (State::Installing, version), "its current state is known as well");
     put(&db.store, report(&client, id, State::Installing, 0, at(4))).await;
-    assert_eq!(seen().await.0, Convergence::Failed, "a word about no manifest takes nothing back");
+    assert_eq!(seen().await.0, DeploymentState::Failed, "a report without a manifest version clears nothing");
     put(&db.store, report(&client, id, State::Installed, version, at(5))).await;
-    assert_eq!(seen().await, (Convergence::Converged, false, None));
+    assert_eq!(seen().await, (DeploymentState::UpToDate, false, None));
 
     put(&db.store, report(&client, id, State::Failed, version, at(6))).await;
-    apply(&db.store, ChangeKind::Reconfigure, &[crate::fixtures::put(target(&client, id, Some(1)), "two")], at(7)).await;
+    apply(&db.store, RolloutKind::Reconfigure, &[crate::fixtures::put(target(&client, id, Some(1)), "two")], at(7))
+        .await;
     let next = db.store.deployment_get(id).await.unwrap().unwrap().deployment.target_version;
-    assert_eq!(seen().await.0, Convergence::OlderRevision, "another revision begins anew");
+    assert_eq!(seen().await.0, DeploymentState::Outdated, "another revision starts over");
     put(&db.store, report(&client, id, State::Installing, next, at(8))).await;
-    assert_eq!(seen().await.0, Convergence::Applying);
+    assert_eq!(seen().await.0, DeploymentState::Updating);
     put(&db.store, report(&client, id, State::Failed, next, at(9))).await;
-    db.store.manifest_renew(&crate::fixtures::actor(), &client, at(10)).await.unwrap().unwrap();
-    assert_eq!(seen().await.0, Convergence::Waiting, "somebody asked for it anew");
+    db.store.manifest_republish(&crate::fixtures::actor(), &client, at(10)).await.unwrap().unwrap();
+    assert_eq!(seen().await.0, DeploymentState::Pending, "an operator requested a retry");
     let next = db.store.deployment_get(id).await.unwrap().unwrap().deployment.target_version;
     put(&db.store, report(&client, id, State::Failed, next, at(11))).await;
-    apply(&db.store, ChangeKind::Remove, &[remove(target(&client, id, Some(2)))], at(12)).await;
+    apply(&db.store, RolloutKind::Remove, &[remove(target(&client, id, Some(2)))], at(12)).await;
     let next = db.store.deployment_get(id).await.unwrap().unwrap().deployment.target_version;
     put(&db.store, report(&client, id, State::Failed, next, at(13))).await;
     put(&db.store, report(&client, id, State::Removing, next, at(14))).await;
-    assert_eq!(seen().await.0, Convergence::Failed);
+    assert_eq!(seen().await.0, DeploymentState::Failed);
     put(&db.store, report(&client, id, State::Removed, next, at(15))).await;
-    assert_eq!(seen().await, (Convergence::Converged, false, None));
+    assert_eq!(seen().await, (DeploymentState::UpToDate, false, None));
 }
 
 // W-10
-pub(crate) async fn keeps_the_last_word(db: Database) {
+pub(crate) async fn keeps_the_last_report(db: Database) {
     let client = accept(&db.store, 1).await;
     let id = deploy(&db.store, &client, 1, "hello").await;
-    assert_eq!(last_word(&db.store, id).await, None);
+    assert_eq!(state_from_last_report(&db.store, id).await, None);
     let installing = report(&client, id, State::Installing, 2, at(1));
     assert_eq!(put(&db.store, installing.clone()).await, StatusOutcome::Kept);
-    let reported = last_word(&db.store, id).await.unwrap();
+    let reported = state_from_last_report(&db.store, id).await.unwrap();
     assert_eq!((reported.state, reported.adopted_version, reported.received_at), (State::Installing, 2, at(1)));
     assert_eq!(reported.body, installing.body, "kept as received");
     put(&db.store, report(&client, id, State::Installed, 2, at(2))).await;
     assert_eq!(word(&db.store, id).await, (State::Installed, 2));
-    let history: Vec<_> = db.store.status_history(id).await.unwrap().into_iter().map(|r| (r.state, r.received_at)).collect();
+    let history: Vec<_> =
+        db.store.status_history(id).await.unwrap().into_iter().map(|r| (r.state, r.received_at)).collect();
     assert_eq!(history, [(State::Installed, at(2)), (State::Installing, at(1))]);
 }
 
@@ -103,7 +106,7 @@ pub(crate) async fn lets_the_newer_version_win(db: Database) {
 }
 
 // W-12
-pub(crate) async fn takes_version_zero_always(db: Database) {
+pub(crate) async fn always_accepts_version_zero(db: Database) {
     let client = accept(&db.store, 1).await;
     let id = deploy(&db.store, &client, 1, "hello").await;
     put(&db.store, report(&client, id, State::Installed, 5, at(1))).await;
@@ -113,21 +116,21 @@ pub(crate) async fn takes_version_zero_always(db: Database) {
     assert_eq!(word(&db.store, id).await, (State::Installed, 2));
 }
 
-pub(crate) async fn refuses_versions_beyond_the_database(db: Database) {
+pub(crate) async fn rejects_versions_beyond_the_database(db: Database) {
     let client = accept(&db.store, 1).await;
     let id = deploy(&db.store, &client, 1, "hello").await;
     for version in [u64::MAX, 1 << 63] {
         let outcome = put(&db.store, report(&client, id, State::Installed, version, at(1))).await;
         assert_eq!(outcome, StatusOutcome::VersionOutOfRange);
     }
-    assert_eq!(last_word(&db.store, id).await, None);
+    assert_eq!(state_from_last_report(&db.store, id).await, None);
     let largest = (1 << 63) - 1;
     assert_eq!(put(&db.store, report(&client, id, State::Installed, largest, at(1))).await, StatusOutcome::Kept);
     assert_eq!(word(&db.store, id).await, (State::Installed, largest));
 }
 
 // GEN-09, ST-12, W-11
-pub(crate) async fn tells_unknown_from_removed(db: Database) {
+pub(crate) async fn distinguishes_unknown_from_removed_deployments(db: Database) {
     let (client, stranger) = (accept(&db.store, 1).await, accept(&db.store, 2).await);
     let id = deploy(&db.store, &client, 1, "hello").await;
     assert_eq!(
@@ -135,8 +138,8 @@ pub(crate) async fn tells_unknown_from_removed(db: Database) {
         StatusOutcome::UnknownDeployment
     );
     assert_eq!(put(&db.store, report(&stranger, id, State::Failed, 2, T0)).await, StatusOutcome::UnknownDeployment);
-    assert_eq!(last_word(&db.store, id).await, None);
-    apply(&db.store, ChangeKind::Remove, &[remove(target(&client, id, Some(1)))], at(1)).await;
+    assert_eq!(state_from_last_report(&db.store, id).await, None);
+    apply(&db.store, RolloutKind::Remove, &[remove(target(&client, id, Some(1)))], at(1)).await;
     assert_eq!(put(&db.store, report(&client, id, State::Removed, 3, at(2))).await, StatusOutcome::Kept);
     assert_eq!(word(&db.store, id).await, (State::Removed, 3));
 }
@@ -153,10 +156,10 @@ pub(crate) async fn bounds_the_history(db: Database) {
     let history = db.store.status_history(id).await.unwrap();
     assert_eq!(history.len(), STATUS_HISTORY_MAX as usize);
     assert_eq!(history[0].received_at, at(u64::from(rounds) - 1));
-    // A client that repeats itself moves the time on, not the history.
+    // A client that repeats itself updates the time, not the history.
     let again = vec![report(&client, id, State::Failed, 2, at(900)); 3];
     db.store.statuses_put(&again).await.unwrap();
-    assert_eq!(last_word(&db.store, id).await.unwrap().received_at, at(900));
+    assert_eq!(state_from_last_report(&db.store, id).await.unwrap().received_at, at(900));
     assert_eq!(db.store.status_history(id).await.unwrap(), history);
 }
 
@@ -184,11 +187,11 @@ pub(crate) async fn keeps_many_reports_in_order(db: Database) {
 
 // Invariant 2, ST-06
 pub(crate) async fn publishes_above_a_client_that_is_ahead(db: Database) {
-    // As after a restore: the backup knows version 2, the client holds 50.
+    // As after a restore: the backup has version 2, the client has 50.
     let client = accept(&db.store, 1).await;
     let id = deploy(&db.store, &client, 1, "hello").await;
     let before = manifest(&db.store, &client).await;
-    let head = db.store.manifest_raise(&client, 50, at(1)).await.unwrap().unwrap();
+    let head = db.store.manifest_publish_above(&client, 50, at(1)).await.unwrap().unwrap();
     let after = manifest(&db.store, &client).await;
     assert!(head.version > 50 && head.version == after.manifest_version, "{head:?}");
     assert_eq!((&after.deployments, &after.bundle), (&before.deployments, &before.bundle), "the same content");
@@ -198,10 +201,18 @@ pub(crate) async fn publishes_above_a_client_that_is_ahead(db: Database) {
     let view = db.store.deployment_get(id).await.unwrap().unwrap();
     assert_eq!(view.deployment.target_version, head.version);
     let judged = judge(&view.deployment, view.reported.as_ref(), Some(at(2)), T0);
-    assert_eq!(judged, Convergence::OlderRevision, "what it had before the restore is not what is wanted now");
+    assert_eq!(judged, DeploymentState::Outdated, "its state before the restore is not the desired one");
 
-    assert_eq!(db.store.manifest_raise(&client, 50, at(3)).await.unwrap(), Some(head.clone()), "once is enough");
-    assert_eq!(db.store.manifest_raise(&client, (1 << 53) - 1, at(3)).await.unwrap(), None, "nothing is above it");
+    assert_eq!(
+        db.store.manifest_publish_above(&client, 50, at(3)).await.unwrap(),
+        Some(head.clone()),
+        "once is enough"
+    );
+    assert_eq!(
+        db.store.manifest_publish_above(&client, (1 << 53) - 1, at(3)).await.unwrap(),
+        None,
+        "nothing is above it"
+    );
     assert_eq!(manifest(&db.store, &client).await.manifest_version, head.version);
     let records = db.store.audit_page(Some(&format!("client/{client}")), None, 10).await.unwrap();
     assert_eq!(records.iter().filter(|record| record.action == "manifest.raise").count(), 1);

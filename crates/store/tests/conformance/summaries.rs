@@ -1,23 +1,25 @@
-//! Counting in SQL agrees with the judgement in core.
+//! Counts in SQL agree with the rules in core.
 
-use crate::fixtures::{T0, accept, actor, application, apply, at, client, deploy, deployment, put, remove, report, target};
+use crate::fixtures::{
+    T0, accept, actor, application, apply, at, client, deploy, deployment, put, remove, report, target,
+};
 use crate::harness::Database;
 use margo::ids::DeploymentId;
 use margo::status::State;
-use margrave_core::convergence::{Convergence, judge};
-use margrave_core::model::{ChangeKind, ClientState, Desired};
+use margrave_core::deployment_state::{DeploymentState, judge};
+use margrave_core::model::{ClientState, Desired, RolloutKind};
 use margrave_core::time::Timestamp;
 use margrave_store::{DeploymentFilter, DeploymentView, RemovalFilter, RemovalPlace, SeenAt, Store};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Clients seen at or after this instant count as heard of.
-fn silent_since() -> Timestamp {
+/// Clients seen at or after this instant count as online.
+fn offline_before() -> Timestamp {
     at(100)
 }
 
-/// One deployment for every mixture of what is desired, reported, adopted, when the client was last seen, whether it had failed
-/// before, and whether it was told everything again since.
+/// One deployment for every combination of desired state, reported state, adopted version, last contact, earlier
+/// failure and republish.
 async fn grid(store: &Store) -> usize {
     let mut number = 0;
     let seen = [None, Some(T0), Some(at(99)), Some(at(100))];
@@ -33,10 +35,10 @@ async fn grid(store: &Store) -> usize {
                     number += 1;
                     let id = deploy(store, &client, number as u128, "hello").await;
                     if !desired_present {
-                        apply(store, ChangeKind::Remove, &[remove(target(&client, id, Some(1)))], T0).await;
+                        apply(store, RolloutKind::Remove, &[remove(target(&client, id, Some(1)))], T0).await;
                     }
                     let target_version = store.deployment_get(id).await.unwrap().unwrap().deployment.target_version;
-                    // The last step stands for version 0.
+                    // The last step represents version 0.
                     let adopted = target_version.checked_add_signed(step).unwrap_or(0);
                     if let Some(state) = state {
                         if failed {
@@ -48,7 +50,7 @@ async fn grid(store: &Store) -> usize {
             }
         }
         if again {
-            store.manifest_renew(&actor(), &client, T0).await.unwrap().unwrap();
+            store.manifest_republish(&actor(), &client, T0).await.unwrap().unwrap();
         }
     }
     number
@@ -57,7 +59,7 @@ async fn grid(store: &Store) -> usize {
 async fn all(store: &Store, filter: &DeploymentFilter) -> Vec<DeploymentView> {
     let (mut found, mut after) = (Vec::new(), None);
     loop {
-        let page = store.deployments_page(filter, silent_since(), after, 50).await.unwrap();
+        let page = store.deployments_page(filter, offline_before(), after, 50).await.unwrap();
         after = page.last().map(|view| view.deployment.id);
         found.extend(page);
         if found.len() % 50 != 0 || after.is_none() {
@@ -66,71 +68,81 @@ async fn all(store: &Store, filter: &DeploymentFilter) -> Vec<DeploymentView> {
     }
 }
 
-fn judged(view: &DeploymentView) -> Convergence {
-    judge(&view.deployment, view.reported.as_ref(), view.last_seen_at, silent_since())
+fn judged(view: &DeploymentView) -> DeploymentState {
+    judge(&view.deployment, view.reported.as_ref(), view.last_seen_at, offline_before())
 }
 
 // ST-06, W-12
-pub(crate) async fn counts_as_the_core_judges(db: Database) {
+pub(crate) async fn counts_match_the_rules_in_core(db: Database) {
     let total = grid(&db.store).await;
     let everything = all(&db.store, &DeploymentFilter { with_absent: true, ..DeploymentFilter::default() }).await;
     assert_eq!(everything.len(), total);
-    let mut expected: BTreeMap<Convergence, u64> = BTreeMap::new();
-    let mut by_change = BTreeMap::new();
+    let mut expected: BTreeMap<DeploymentState, u64> = BTreeMap::new();
+    let mut by_rollout = BTreeMap::new();
     for view in &everything {
-        by_change.insert(view.deployment.change, judged(view));
+        by_rollout.insert(view.deployment.rollout, judged(view));
     }
     for view in all(&db.store, &DeploymentFilter::default()).await {
         *expected.entry(judged(&view)).or_default() += 1;
     }
-    let summary = db.store.summary(silent_since()).await.unwrap();
+    let summary = db.store.summary(offline_before()).await.unwrap();
     assert_eq!(summary.deployments, expected);
-    assert_eq!(expected.len(), Convergence::ALL.len(), "the grid has every outcome");
-    let by_version = db.store.application_summary(&application(), silent_since()).await.unwrap();
+    assert_eq!(expected.len(), DeploymentState::ALL.len(), "the grid has every outcome");
+    let by_version = db.store.application_summary(&application(), offline_before()).await.unwrap();
     assert_eq!(by_version, BTreeMap::from([("1.0.0".to_owned(), expected)]));
-    let by_application = db.store.deployment_counts(silent_since()).await.unwrap();
+    let by_application = db.store.deployment_counts(offline_before()).await.unwrap();
     assert_eq!(by_application, BTreeMap::from([(application().to_string(), by_version)]));
-    // Each deployment has a change of its own here, so each mixture is compared by itself.
-    for (change, convergence) in by_change {
-        let counted = db.store.change_summary(change, silent_since()).await.unwrap();
-        assert_eq!(counted, BTreeMap::from([(convergence, 1)]));
+    // Each deployment has its own rollout here, so each combination is compared separately.
+    for (rollout, deployment_state) in by_rollout {
+        let counted = db.store.rollout_summary(rollout, offline_before()).await.unwrap();
+        assert_eq!(counted, BTreeMap::from([(deployment_state, 1)]));
     }
 }
 
-pub(crate) async fn filters_as_the_core_judges(db: Database) {
+pub(crate) async fn filters_match_the_rules_in_core(db: Database) {
     grid(&db.store).await;
     let everything = all(&db.store, &DeploymentFilter { with_absent: true, ..DeploymentFilter::default() }).await;
-    for convergence in Convergence::ALL {
-        let filter = DeploymentFilter { convergence: Some(convergence), with_absent: true, ..DeploymentFilter::default() };
+    for deployment_state in DeploymentState::ALL {
+        let filter = DeploymentFilter {
+            deployment_state: Some(deployment_state),
+            with_absent: true,
+            ..DeploymentFilter::default()
+        };
         let found: Vec<DeploymentId> = all(&db.store, &filter).await.iter().map(|view| view.deployment.id).collect();
         let expected: Vec<DeploymentId> =
-            everything.iter().filter(|view| judged(view) == convergence).map(|view| view.deployment.id).collect();
-        assert_eq!(found, expected, "{convergence:?}");
+            everything.iter().filter(|view| judged(view) == deployment_state).map(|view| view.deployment.id).collect();
+        assert_eq!(found, expected, "{deployment_state:?}");
     }
 }
 
-pub(crate) async fn summarises_the_fleet(db: Database) {
+pub(crate) async fn summarizes_the_fleet(db: Database) {
     let store = &db.store;
     assert_eq!(store.summary(T0).await.unwrap(), margrave_store::Summary::default());
     let (one, two) = (accept(store, 1).await, accept(store, 2).await);
     store.client_create(&actor(), &client(3), ClientState::Pending, None, T0).await.unwrap();
-    store.client_create(&actor(), &client(4), ClientState::Retired, None, T0).await.unwrap();
+    store.client_create(&actor(), &client(4), ClientState::Decommissioned, None, T0).await.unwrap();
     store.seen_write(&[SeenAt { client: one.clone(), at: at(100) }]).await.unwrap();
     crate::fixtures::report_device(store, &one, "press", &json!({})).await;
     deploy(store, &one, 1, "a").await;
     deploy(store, &two, 2, "b").await;
-    let open = crate::fixtures::change(ChangeKind::Create, vec![target(&one, deployment(3), None)], T0);
-    store.change_create(&open).await.unwrap();
-    let summary = store.summary(silent_since()).await.unwrap();
-    assert_eq!((summary.clients_accepted, summary.clients_pending, summary.clients_retired), (2, 1, 1));
-    assert_eq!((summary.clients_silent, summary.devices, summary.applications, summary.changes_unfinished), (1, 1, 0, 1));
-    assert_eq!(summary.deployments, BTreeMap::from([(Convergence::Waiting, 1), (Convergence::NotHeardOf, 1)]));
+    let open = crate::fixtures::rollout(RolloutKind::Create, vec![target(&one, deployment(3), None)], T0);
+    store.rollout_create(&open).await.unwrap();
+    let summary = store.summary(offline_before()).await.unwrap();
+    assert_eq!((summary.clients_accepted, summary.clients_pending, summary.clients_decommissioned), (2, 1, 1));
+    assert_eq!(
+        (summary.clients_offline, summary.devices, summary.applications, summary.rollouts_unfinished),
+        (1, 1, 0, 1)
+    );
+    assert_eq!(
+        summary.deployments,
+        BTreeMap::from([(DeploymentState::Pending, 1), (DeploymentState::DeviceOffline, 1)])
+    );
 }
 
 pub(crate) async fn filters_deployments(db: Database) {
     let store = &db.store;
     let (one, two) = (accept(store, 1).await, accept(store, 2).await);
-    let (change, _) = apply(store, ChangeKind::Create, &[put(target(&one, deployment(1), None), "a")], T0).await;
+    let (rollout, _) = apply(store, RolloutKind::Create, &[put(target(&one, deployment(1), None), "a")], T0).await;
     for number in 2..5 {
         deploy(store, &two, number, "b").await;
     }
@@ -141,10 +153,16 @@ pub(crate) async fn filters_deployments(db: Database) {
     let any = DeploymentFilter::default;
     assert_eq!(ids(any()).await, [1, 2, 3, 4]);
     assert_eq!(ids(DeploymentFilter { client: Some(two.clone()), ..any() }).await, [2, 3, 4]);
-    assert_eq!(ids(DeploymentFilter { change: Some(change), ..any() }).await, [1]);
-    assert_eq!(ids(DeploymentFilter { change: Some(change), client: Some(two.clone()), ..any() }).await, Vec::<u128>::new());
+    assert_eq!(ids(DeploymentFilter { rollout: Some(rollout), ..any() }).await, [1]);
+    assert_eq!(
+        ids(DeploymentFilter { rollout: Some(rollout), client: Some(two.clone()), ..any() }).await,
+        Vec::<u128>::new()
+    );
     assert_eq!(ids(DeploymentFilter { application: Some(application()), ..any() }).await, [1, 2, 3, 4]);
-    assert_eq!(ids(DeploymentFilter { application: Some("other".parse().unwrap()), ..any() }).await, Vec::<u128>::new());
+    assert_eq!(
+        ids(DeploymentFilter { application: Some("other".parse().unwrap()), ..any() }).await,
+        Vec::<u128>::new()
+    );
     assert_eq!(ids(DeploymentFilter { version: Some("1.0.0".into()), ..any() }).await, [1, 2, 3, 4]);
     assert_eq!(ids(DeploymentFilter { version: Some("2.0.0".into()), ..any() }).await, Vec::<u128>::new());
     assert_eq!(ids(DeploymentFilter { target: Some(one.as_str().parse().unwrap()), ..any() }).await, [1]);
@@ -159,17 +177,17 @@ pub(crate) async fn lists_removals(db: Database) {
     let everything = all(store, &DeploymentFilter { with_absent: true, ..DeploymentFilter::default() }).await;
     let absent: Vec<&DeploymentView> =
         everything.iter().filter(|view| view.deployment.desired == Desired::Absent).collect();
-    let mut expected: BTreeMap<Convergence, u64> = BTreeMap::new();
+    let mut expected: BTreeMap<DeploymentState, u64> = BTreeMap::new();
     for view in &absent {
         *expected.entry(judged(view)).or_default() += 1;
     }
-    assert_eq!(store.removal_counts(silent_since()).await.unwrap(), expected);
+    assert_eq!(store.removal_counts(offline_before()).await.unwrap(), expected);
     for over in [true, false] {
         let filter = RemovalFilter { over, ..RemovalFilter::default() };
-        // A few at a time, and looking at few at a time: the same come out, each once, newest first.
+        // Small pages and few rows per page: the same deployments, each once, newest first.
         let (mut found, mut after): (Vec<DeploymentView>, Option<RemovalPlace>) = (Vec::new(), None);
         loop {
-            let (page, next) = store.removals_look(&filter, after, 5, 7).await.unwrap();
+            let (page, next) = store.removals_search_bounded(&filter, after, 5, 7).await.unwrap();
             found.extend(page);
             after = next;
             if after.is_none() {
@@ -181,27 +199,27 @@ pub(crate) async fn lists_removals(db: Database) {
         assert!(told.is_sorted(), "newest first");
         let mut ids: Vec<_> = found.iter().map(|view| view.deployment.id).collect();
         ids.sort_unstable();
-        let wanted = |view: &&&DeploymentView| (judged(view) == Convergence::Converged) == over;
+        let wanted = |view: &&&DeploymentView| (judged(view) == DeploymentState::UpToDate) == over;
         let expected: Vec<_> = absent.iter().filter(wanted).map(|view| view.deployment.id).collect();
         assert_eq!(ids, expected, "over: {over}");
     }
     let other = RemovalFilter { application: Some("other".parse().unwrap()), ..RemovalFilter::default() };
-    assert_eq!(store.removals_look(&other, None, 5, 1_000).await.unwrap(), (vec![], None));
+    assert_eq!(store.removals_search_bounded(&other, None, 5, 1_000).await.unwrap(), (vec![], None));
 }
 
-pub(crate) async fn finds_changes_under_way(db: Database) {
+pub(crate) async fn finds_rollouts_in_progress(db: Database) {
     let store = &db.store;
     let (one, gone) = (accept(store, 1).await, accept(store, 2).await);
-    let (first, _) = apply(store, ChangeKind::Create, &[put(target(&one, deployment(1), None), "a")], at(1)).await;
-    let (second, _) = apply(store, ChangeKind::Create, &[put(target(&one, deployment(2), None), "b")], at(2)).await;
-    apply(store, ChangeKind::Create, &[put(target(&gone, deployment(3), None), "c")], at(3)).await;
-    let open = crate::fixtures::change(ChangeKind::Create, vec![target(&one, deployment(4), None)], T0);
-    store.change_create(&open).await.unwrap();
-    store.client_set_state(&actor(), &gone, ClientState::Retired, None, at(4)).await.unwrap();
-    let found = store.changes_under_way(silent_since(), 10).await.unwrap();
-    assert_eq!(found, [open.id, second, first], "nobody waits for a client that was retired");
+    let (first, _) = apply(store, RolloutKind::Create, &[put(target(&one, deployment(1), None), "a")], at(1)).await;
+    let (second, _) = apply(store, RolloutKind::Create, &[put(target(&one, deployment(2), None), "b")], at(2)).await;
+    apply(store, RolloutKind::Create, &[put(target(&gone, deployment(3), None), "c")], at(3)).await;
+    let open = crate::fixtures::rollout(RolloutKind::Create, vec![target(&one, deployment(4), None)], T0);
+    store.rollout_create(&open).await.unwrap();
+    store.client_set_state(&actor(), &gone, ClientState::Decommissioned, None, at(4)).await.unwrap();
+    let found = store.rollouts_in_progress(offline_before(), 10).await.unwrap();
+    assert_eq!(found, [open.id, second, first], "a decommissioned client does not keep a rollout open");
     let adopted = store.deployment_get(deployment(1)).await.unwrap().unwrap().deployment.target_version;
     store.statuses_put(&[report(&one, deployment(1), State::Installed, adopted, at(5))]).await.unwrap();
-    assert_eq!(store.changes_under_way(silent_since(), 10).await.unwrap(), [open.id, second]);
-    assert_eq!(store.changes_under_way(silent_since(), 1).await.unwrap(), [open.id]);
+    assert_eq!(store.rollouts_in_progress(offline_before(), 10).await.unwrap(), [open.id, second]);
+    assert_eq!(store.rollouts_in_progress(offline_before(), 1).await.unwrap(), [open.id]);
 }

@@ -7,9 +7,9 @@ use serde_json::json;
 use std::net::TcpStream;
 use std::process::Command;
 
-/// Where services have their addresses; only inside the node.
+/// Address range of services; only inside the node.
 const SERVICES: &str = "10.96.0.0/16";
-/// The address pods call the API server by.
+/// The address of the API server for pods.
 pub(super) const FIRST_SERVICE: &str = "10.96.0.1";
 const API_PORT: u16 = 6443;
 /// In the order they start.
@@ -51,7 +51,7 @@ impl Cluster {
             format!("--cluster-signing-cert-file={}", path("ca.crt")),
             format!("--cluster-signing-key-file={}", path("ca.key")),
             "--use-service-account-credentials=true".to_owned(),
-            // A namespace that goes is gone in a moment, not after many of them.
+            // Deletes namespaces quickly.
             "--concurrent-namespace-syncs=5".to_owned(),
         ]);
         let mut scheduler = Command::new(program("kube-scheduler"));
@@ -77,7 +77,7 @@ impl Cluster {
         self.janitor.spawn("etcd", &mut etcd);
     }
 
-    /// Starts the API server alone, as after it was away, and waits until it answers.
+    /// Starts only the API server and waits until it answers.
     pub async fn begin_api_server(&self) {
         let path = |name: &str| self.path(name).display().to_string();
         let mut command = Command::new(program("kube-apiserver"));
@@ -109,7 +109,7 @@ impl Cluster {
         self.until("the API server is ready", &["get", "--raw", "/readyz"], |text| text == "ok").await;
     }
 
-    /// The API server is gone until it is begun again; pods go on.
+    /// Stops the API server until `begin_api_server`; pods keep running.
     pub fn end_api_server(&self) {
         self.janitor.end("apiserver");
     }

@@ -2,7 +2,7 @@
 //!
 //! A shell waits for the end of its input, which comes when the test's process is gone, and then ends the programs of
 //! the cluster by their ids and removes what they made. Should even the shell be killed, the next cluster on the
-//! machine finds the folder with nobody behind it and cleans up first.
+//! machine finds the abandoned folder and cleans up first.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::HashMap;
@@ -33,10 +33,10 @@ for try in 1 2 3 4 5 6 7 8 9 10; do
 done
 "#;
 
-/// What a kubelet sets for the whole machine, and is set back.
+/// Kernel settings that a kubelet changes, and that are restored.
 const KERNEL: [&str; 4] = ["vm.overcommit_memory", "vm.panic_on_oom", "kernel.panic", "kernel.panic_on_oops"];
 
-/// Begins the name of a folder that is being made.
+/// Prefix of a folder that is being created.
 const UNFINISHED: &str = ".new-";
 
 pub(super) struct Janitor {
@@ -71,7 +71,7 @@ impl Janitor {
         }
         let lock = File::create(begun.join("lock")).unwrap();
         lock.lock().unwrap();
-        // Nobody finds it before it is locked.
+        // No other process finds it before it is locked.
         fs::rename(&begun, &folder).unwrap();
         let kernel = KERNEL.map(|name| {
             let value = fs::read_to_string(Path::new("/proc/sys").join(name.replace('.', "/")));
@@ -84,7 +84,7 @@ impl Janitor {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // A Ctrl-C is for the tests; this one cleans up after them.
+            // Ctrl-C must not reach this process; it cleans up after the tests.
             .process_group(0)
             .spawn()
             .unwrap();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_run_left_behind_is_removed_and_nothing_else() {
+    fn removes_only_leftovers_of_a_killed_run() {
         let tag = format!("mkl{:x}", std::process::id());
         let left = clusters().join(&tag);
         fs::create_dir_all(left.join("pids")).unwrap();
@@ -164,7 +164,7 @@ mod tests {
         assert!(runs(&mut another), "its command line does not name the folder");
         another.kill().unwrap();
         another.wait().unwrap();
-        assert!(living.folder().exists(), "somebody is behind it");
+        assert!(living.folder().exists(), "its process is alive");
         let folder = living.folder().to_owned();
         drop(living);
         assert!(!folder.exists());

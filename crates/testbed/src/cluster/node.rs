@@ -127,7 +127,7 @@ impl Cluster {
             "readOnlyPort": 0,
             "makeIPTablesUtilChains": false,
             "evictionHard": { "memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%" },
-            // Tests wait for pods, not for the next look at them.
+            // Short sync periods, so that tests do not wait for the kubelet.
             "nodeStatusUpdateFrequency": "2s",
             "syncFrequency": "5s",
             "serializeImagePulls": false,
@@ -146,7 +146,7 @@ impl Cluster {
             "clientConnection": { "kubeconfig": self.path("proxy.kubeconfig") },
             "clusterCIDR": self.pods,
             "mode": "iptables",
-            // Answers of one pod to another come back through the node also where bridges pass by its rules.
+            // Responses between pods pass through the node even where bridges bypass its rules.
             "iptables": { "masqueradeAll": true },
             "hostnameOverride": "node",
             "conntrack": { "maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s" },

@@ -1,10 +1,10 @@
-//! Bundle or single files, and whether they are what the manifest promises (DS-09, DS-10, DS-18, DS-24).
+//! Fetches and verifies the bundle or single files (DS-09, DS-10, DS-18, DS-24).
 
 use super::super::Machine;
 use super::super::io::{Answer, Request, Response};
 use super::super::network::{LaneName, Sent, explain_answer};
 use super::super::report::Topic;
-use super::Leftover;
+use super::UnfinishedFetch;
 use crate::codes::Code;
 use margo::archive::ArchiveError;
 use margo::bundle::BundleError;
@@ -14,8 +14,8 @@ use margrave_core::time::Timestamp;
 use rand::RngCore;
 use std::collections::HashSet;
 
-/// From so many missing YAMLs on, one bundle is cheaper than that many round trips; below it, fetching single files
-/// saves a metered link from downloading what it already holds (DS-24 step 4).
+/// From this many missing YAMLs on, one bundle is cheaper than the round trips; below it, single files save a metered
+/// link from downloading stored content again (DS-24 step 4).
 const BUNDLE_FROM_MISSING: usize = 3;
 
 impl Machine {
@@ -41,7 +41,7 @@ impl Machine {
                 if !pending.without_bundle
                     && (missing.len() >= BUNDLE_FROM_MISSING || (first_sync && !missing.is_empty())) =>
             {
-                // Built from the digest, not taken from `url`: a prefix or a foreign host cannot get in (W-03).
+                // Built from the digest, not from `url`: this excludes a prefix or a foreign host (W-03).
                 Some((Sent::FetchBundle, Request::FetchBundle { path: bundle_url(&bundle.digest) }))
             }
             _ => {
@@ -63,7 +63,7 @@ impl Machine {
                 self.accept_if_complete(now, rng);
             }
             Err(error) => {
-                // DS-10: bytes that are not what the manifest promises abort the update; nothing else is tried for it.
+                // DS-10: bytes that do not match the manifest abort the update, without a fallback.
                 let (code, text) = explain_bundle(&error);
                 self.refuse(code, text, now, rng);
             }
@@ -81,7 +81,7 @@ impl Machine {
         let Some(pending) = &mut self.pending else { return };
         let expected = pending.manifest.deployments.iter().find(|deployment| deployment.deployment_id == id);
         let Some(expected) = expected.map(|deployment| deployment.digest.clone()) else { return };
-        // DS-09, DS-10: over the exact bytes; any mismatch aborts the whole update.
+        // DS-09, DS-10: digest over the exact bytes; any mismatch aborts the whole update.
         let actual = Digest::of(&body);
         if actual == expected {
             pending.fetched.insert(actual, body.into());
@@ -103,16 +103,16 @@ impl Machine {
         match answer {
             Answer::Response(Response { status: 200, body, .. }) => Some(body),
             other => {
-                // DS-18: a 404 says nothing about what should run. The manifest may have moved on: ask for it again.
+                // DS-18: a 404 says nothing about the desired state. The manifest may have changed: poll again.
                 let not_found = matches!(&other, Answer::Response(response) if response.status == 404);
-                self.leftover = self.pending.take().map(|pending| Leftover {
+                self.leftover = self.pending.take().map(|pending| UnfinishedFetch {
                     manifest: pending.body_digest,
                     fetched: pending.fetched,
                     without_bundle: pending.without_bundle || bundle,
                 });
                 let (_, message) = explain_answer(what, &other);
                 let code = if not_found {
-                    // That this artifact will not come says nothing about the next poll: the usual patience does.
+                    // A missing artifact does not affect the next poll: the usual delay applies.
                     let retry = self.settings.retry;
                     let answer = Answer::Failed { code: Code::ArtifactNotFound, message: String::new() };
                     self.network.desired.failed(&answer, retry, now, rng);

@@ -12,7 +12,7 @@ fn calendar(hours: &[&str], downtime: &[&str], zone: &str) -> Calendar {
 }
 
 #[test]
-fn a_poll_waits_for_its_hours_and_for_the_end_of_downtime() {
+fn polls_wait_for_hours_and_the_end_of_downtime() {
     // GEN-06
     let cases = [
         (&[][..], &[][..], "2026-01-01T12:34:56Z", "2026-01-01T12:34:56Z"),
@@ -30,14 +30,14 @@ fn a_poll_waits_for_its_hours_and_for_the_end_of_downtime() {
 }
 
 #[test]
-fn windows_are_in_the_zone_of_the_plant() {
+fn windows_use_the_configured_time_zone() {
     let calendar = calendar(&[], &["02:00-03:00"], "Europe/Berlin");
     assert_eq!(calendar.talk_from(at("2026-07-01T00:30:00Z")), at("2026-07-01T01:00:00Z"));
     assert_eq!(calendar.talk_from(at("2026-01-01T01:30:00Z")), at("2026-01-01T02:00:00Z"));
 }
 
 #[test]
-fn windows_that_make_no_sense_are_refused() {
+fn rejects_invalid_windows() {
     for text in [
         "",
         "6-7",

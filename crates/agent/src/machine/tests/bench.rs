@@ -1,4 +1,4 @@
-//! A bench for the machine: a disk in memory, the simulated world, and a server that does what a test tells it.
+//! A test bench for the machine: a disk in memory, the simulated world, and a scripted server.
 
 use super::super::io::*;
 use super::super::records::Loaded;
@@ -23,7 +23,7 @@ pub(crate) fn id(number: u8) -> DeploymentId {
     format!("00000000-0000-4000-8000-0000000000{number:02x}").parse().unwrap()
 }
 
-/// A deployment with these components on this device; `revision` tells contents apart.
+/// A deployment with these components on this device; `revision` distinguishes contents.
 pub(crate) fn yaml(number: u8, device: &str, components: &[&str], revision: &str) -> ServedDeployment {
     yaml_with(number, device, components, revision, "")
 }
@@ -61,14 +61,14 @@ pub(crate) fn device(id: &str, memory: &str) -> DeviceReport {
     DeviceReport { id: id.parse().unwrap(), json, capabilities }
 }
 
-/// The other side. `twist` may answer first, to misbehave.
+/// The server. `twist` may answer first, to misbehave.
 pub(crate) struct Server {
     pub(crate) publication: Publication,
     pub(crate) deployments: Vec<ServedDeployment>,
     pub(crate) statuses: Vec<DeploymentStatus>,
     pub(crate) devices: Vec<DeviceId>,
     pub(crate) requests: Vec<Request>,
-    /// Holds polls that ask for it, and says so.
+    /// Supports long polls.
     pub(crate) holds: bool,
     #[expect(clippy::type_complexity, reason = "a hook of a test")]
     pub(crate) twist: Option<Box<dyn FnMut(&Request) -> Option<Answer>>>,
@@ -143,7 +143,7 @@ impl Server {
         }
     }
 
-    /// Whether this request is one to be held now.
+    /// The wait of this request, if it is a long poll without news.
     fn holds(&self, request: &Request) -> Option<Duration> {
         match request {
             Request::Poll { if_none_match, wait: Some(seconds) }
@@ -179,15 +179,15 @@ pub(crate) struct Bench {
     pub(crate) events: Vec<Event>,
     pub(crate) devices: Vec<DeviceReport>,
     pub(crate) inputs: VecDeque<Input>,
-    /// Work the runtime sits on until it is cancelled.
+    /// Work that the runtime blocks until it is cancelled.
     pub(crate) stuck: bool,
     pub(crate) disk_full: bool,
-    /// The runtime cannot tell what it runs.
+    /// The runtime cannot be observed.
     pub(crate) blind: bool,
-    /// Components that are applied and not up yet.
+    /// Components that are applied and not running yet.
     pub(crate) starting: Vec<&'static str>,
     pub(crate) wake: Timestamp,
-    /// The poll that is held, and until when.
+    /// The long poll in flight, and its end.
     pub(crate) held: Option<(RequestId, Request, Timestamp)>,
     /// Every effect, in order.
     pub(crate) trace: Vec<Effect>,
@@ -231,26 +231,26 @@ impl Bench {
         self.held = None;
     }
 
-    /// Feeds one input and carries out what comes of it, answering at once.
+    /// Feeds one input and executes its effects, answering at once.
     pub(crate) fn feed(&mut self, input: Input, server: &mut Server) {
         for effect in self.machine.step(input, self.now, &mut self.rng) {
             self.check(&effect);
             self.trace.push(effect.clone());
-            self.carry_out(effect, server);
+            self.execute(effect, server);
         }
     }
 
-    /// What must hold of every effect, in every test: invariants 4 and 6, DS-13, DS-22, DS-23.
+    /// Invariants of every effect in every test: invariants 4 and 6, DS-13, DS-22, DS-23.
     fn check(&self, effect: &Effect) {
         let accepted = self.disk.accepted.as_ref();
         let wanted = |id: DeploymentId| {
-            let manifest = accepted.expect("nothing is done before an acceptance is durable").manifest().unwrap();
+            let manifest = accepted.expect("no work before an acceptance is durable").manifest().unwrap();
             manifest.deployments.into_iter().find(|wanted| wanted.deployment_id == id).map(|wanted| wanted.digest)
         };
         if let Effect::Request { request, .. } = effect {
             // GEN-06
             let calendar = &self.settings.poll.calendar;
-            assert_eq!(calendar.talk_from(self.now), self.now, "something is said in a downtime window");
+            assert_eq!(calendar.talk_from(self.now), self.now, "communication in a downtime window");
             let polls = matches!(request, Request::Poll { .. });
             assert!(!polls || calendar.poll_from(self.now) == self.now, "a poll outside its hours");
         }
@@ -266,9 +266,12 @@ impl Bench {
                 let revision = self.disk.revisions.deployments.get(&work.deployment);
                 let back = revision.is_some_and(|revision| {
                     revision.good.as_ref() == Some(&work.digest)
-                        && revision.given_up.as_ref().is_some_and(|given_up| given_up.digest == listed)
+                        && revision.abandoned.as_ref().is_some_and(|abandoned| abandoned.digest == listed)
                 });
-                assert!(work.digest == listed || back, "what is applied is wanted, or was given up for it durably");
+                assert!(
+                    work.digest == listed || back,
+                    "the applied revision is desired, or replaces a durably abandoned one"
+                );
             }
             Effect::Remove(work) if work.component.is_none() => {
                 let moves =
@@ -288,11 +291,11 @@ impl Bench {
         }
     }
 
-    fn carry_out(&mut self, effect: Effect, server: &mut Server) {
+    fn execute(&mut self, effect: Effect, server: &mut Server) {
         match effect {
             Effect::Request { id, request } => {
                 if let Some(length) = server.holds(&request) {
-                    assert!(self.held.is_none(), "two polls are under way");
+                    assert!(self.held.is_none(), "two polls are in flight");
                     server.requests.push(request.clone());
                     self.held = Some((id, request, self.now.plus(length)));
                     return;
@@ -327,7 +330,7 @@ impl Bench {
             Effect::Observe(observation) => {
                 let mut seen = self.world.observe(&self.script);
                 for deployment in seen.deployments.values_mut() {
-                    let SeenDeployment::Known { components, .. } = deployment else { continue };
+                    let ObservedDeployment::Known { components, .. } = deployment else { continue };
                     let starting = |name: &str| self.starting.contains(&name);
                     components
                         .iter_mut()
@@ -360,8 +363,8 @@ impl Bench {
         }
     }
 
-    /// Answers the poll that is held when there is news or its time is up.
-    fn let_go(&mut self, server: &mut Server) {
+    /// Answers the long poll when there is news or its time is over.
+    fn end_long_poll(&mut self, server: &mut Server) {
         let Some((id, request, until)) = self.held.take() else { return };
         if server.holds(&request).is_some() && self.now < until {
             self.held = Some((id, request, until));
@@ -378,7 +381,7 @@ impl Bench {
 
     /// One input, or one tick when there is none.
     pub(crate) fn step(&mut self, server: &mut Server) {
-        self.let_go(server);
+        self.end_long_poll(server);
         let input = self.inputs.pop_front().unwrap_or_else(|| {
             self.now = self.now.max(self.wake);
             Input::Tick
@@ -386,16 +389,16 @@ impl Bench {
         self.feed(input, server);
     }
 
-    /// Lets this much time pass, with everything that happens in it.
+    /// Advances the time by this much, with all events in it.
     pub(crate) fn run_for(&mut self, duration: Duration, server: &mut Server) {
         let end = self.now.plus(duration);
         let mut steps = 0;
         loop {
-            self.let_go(server);
+            self.end_long_poll(server);
             while let Some(input) = self.inputs.pop_front() {
                 self.feed(input, server);
                 steps += 1;
-                assert!(steps < 100_000, "the machine never comes to rest");
+                assert!(steps < 100_000, "the machine never becomes idle");
             }
             let next = self.held.as_ref().map_or(self.wake, |(_, _, until)| self.wake.min(*until));
             if next > end {
@@ -407,16 +410,16 @@ impl Bench {
                 continue;
             }
             steps += 1;
-            assert!(steps < 100_000, "the machine never comes to rest");
+            assert!(steps < 100_000, "the machine never becomes idle");
             self.feed(Input::Tick, server);
         }
     }
 
-    /// Until everything is as desired and told.
+    /// Runs until everything is as desired and reported.
     pub(crate) fn converge(&mut self, server: &mut Server) {
         for _ in 0..600 {
             self.run_for(Duration::from_secs(6), server);
-            if self.machine.settled() == Settled::Converged
+            if self.machine.settled() == Settled::UpToDate
                 && self.machine.accepted_version() == Some(server.publication.version)
             {
                 return;

@@ -1,4 +1,4 @@
-//! Polling, judging, fetching, accepting.
+//! Polling, validating, fetching, accepting.
 
 use super::bench::*;
 use crate::Code;
@@ -23,7 +23,7 @@ fn the_first_exchange_reports_capabilities_and_then_polls_without_an_etag() {
 }
 
 #[test]
-fn the_first_sync_takes_the_bundle_and_a_small_change_a_single_file() {
+fn the_first_sync_uses_the_bundle_and_a_small_change_a_single_file() {
     // DS-24 step 4
     let (mut bench, mut server) = (Bench::new(), Server::new());
     server.publish(vec![yaml(1, "gw", &["web"], "1.0.0"), yaml(2, "gw", &["db"], "1.0.0")]);
@@ -42,7 +42,7 @@ fn the_first_sync_takes_the_bundle_and_a_small_change_a_single_file() {
 }
 
 #[test]
-fn sizes_that_are_wrong_change_nothing() {
+fn ignores_wrong_sizes() {
     // DS-06
     let (mut bench, mut server) = (Bench::new(), Server::new());
     let lie = |server: &mut Server, size: u64| {
@@ -72,7 +72,7 @@ fn sizes_that_are_wrong_change_nothing() {
 }
 
 #[test]
-fn many_changes_take_the_bundle() {
+fn many_changes_use_the_bundle() {
     let (mut bench, mut server) = (Bench::new(), Server::new());
     bench.converge(&mut server);
     server.publish((1..=5).map(|number| yaml(number, "gw", &["web"], "1.0.0")).collect());
@@ -88,7 +88,7 @@ fn if_none_match_carries_the_reconciled_etag_only() {
     bench.script = toml::from_str("rule = [{fail = \"always\"}]").unwrap();
     bench.run_for(minutes(10), &mut server);
     assert!(server.polls().len() > 3);
-    assert!(server.polls().iter().all(Option::is_none), "what is not carried out is asked for again as a whole");
+    assert!(server.polls().iter().all(Option::is_none), "an incompletely applied manifest is requested without ETag");
     bench.script = toml::from_str("").unwrap();
     bench.converge(&mut server);
     server.requests.clear();
@@ -133,7 +133,7 @@ fn offered_after_v3(body: Vec<u8>) -> (Bench, Server) {
 }
 
 #[test]
-fn an_older_manifest_is_refused_as_a_security_event_and_what_runs_stays() {
+fn rejects_an_older_manifest_as_security_event_and_keeps_workloads() {
     // DS-22, DS-23
     let (bench, _) = offered_after_v3(publish::next(1, &[]).unwrap().body);
     assert_eq!(bench.machine.accepted_version(), Some(3));
@@ -143,7 +143,7 @@ fn an_older_manifest_is_refused_as_a_security_event_and_what_runs_stays() {
 }
 
 #[test]
-fn the_same_version_with_other_content_is_refused_as_a_security_event() {
+fn rejects_the_same_version_with_other_content_as_security_event() {
     // DS-23
     let (bench, _) = offered_after_v3(publish::next(2, &[]).unwrap().body);
     assert_eq!(bench.running(), [id(1)]);
@@ -174,7 +174,7 @@ fn an_unknown_digest_algorithm_makes_the_whole_manifest_invalid() {
 }
 
 #[test]
-fn a_manifest_that_cannot_be_read_is_refused() {
+fn rejects_an_unreadable_manifest() {
     for body in [&b"{"[..], b"[]", b"{\"manifestVersion\":\"x\",\"bundle\":null,\"deployments\":[]}"] {
         let (bench, _) = offered_after_v3(body.to_vec());
         assert_eq!(bench.machine.accepted_version(), Some(3));
@@ -205,7 +205,7 @@ fn a_wrong_digest_of_a_single_file_aborts_the_whole_update() {
         _ => None,
     }));
     bench.run_for(minutes(5), &mut server);
-    assert_eq!(bench.machine.accepted_version(), held, "the good half is not taken either");
+    assert_eq!(bench.machine.accepted_version(), held, "the valid part is not accepted either");
     assert!(bench.events.iter().any(|event| event.code == Some(Code::DigestMismatch) && event.is_security()));
     server.twist = None;
     bench.converge(&mut server);
@@ -213,7 +213,7 @@ fn a_wrong_digest_of_a_single_file_aborts_the_whole_update() {
 }
 
 #[test]
-fn an_artifact_that_is_not_found_leads_to_another_poll_and_never_to_a_removal() {
+fn a_missing_artifact_leads_to_another_poll_and_never_to_a_removal() {
     // DS-18
     let (mut bench, mut server) = (Bench::new(), Server::new());
     server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
@@ -248,7 +248,7 @@ fn content_lost_on_disk_is_fetched_again_and_nothing_is_removed_meanwhile() {
 }
 
 #[test]
-fn a_part_of_what_is_wanted_is_not_taken_for_all_of_it_when_the_document_is_lost() {
+fn does_not_count_a_part_as_complete_when_the_document_is_lost() {
     // DS-24
     let (mut bench, mut server) = (Bench::new(), Server::new());
     let version = server.publish(vec![yaml(1, "gw", &["db", "web"], "1.0.0")]);
@@ -260,7 +260,7 @@ fn a_part_of_what_is_wanted_is_not_taken_for_all_of_it_when_the_document_is_lost
     bench.crash();
     server.twist = Some(Box::new(|_| Some(response(503, b""))));
     bench.run_for(minutes(1), &mut server);
-    assert_ne!(bench.machine.reconciled_version(), Some(version), "what else belongs to it is not known");
+    assert_ne!(bench.machine.reconciled_version(), Some(version), "its other components are unknown");
     (server.twist, bench.script) = (None, crate::runtimes::simulated::script::Script::default());
     bench.converge(&mut server);
     assert_eq!(bench.world.deployments[&id(1)].components.len(), 2);
@@ -285,22 +285,22 @@ fn nothing_is_applied_before_the_acceptance_is_durable() {
 }
 
 #[test]
-fn a_manifest_that_was_offered_and_could_not_be_kept_is_not_settled() {
-    // invariant 4: what runs is version 1, and saying "converged" would be about another manifest.
+fn an_offered_manifest_that_could_not_be_written_is_not_settled() {
+    // invariant 4: what runs is version 1, and reporting "up to date" would be about another manifest.
     let (mut bench, mut server) = (Bench::new(), Server::new());
     server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
     bench.converge(&mut server);
     server.publish(vec![yaml(1, "gw", &["web"], "2.0.0")]);
     bench.disk_full = true;
     bench.run_for(minutes(5), &mut server);
-    assert_ne!(bench.machine.settled(), Settled::Converged);
+    assert_ne!(bench.machine.settled(), Settled::UpToDate);
     bench.disk_full = false;
     bench.converge(&mut server);
-    assert_eq!(bench.machine.settled(), Settled::Converged);
+    assert_eq!(bench.machine.settled(), Settled::UpToDate);
 }
 
 #[test]
-fn contents_of_the_previous_revision_are_kept_and_older_ones_forgotten() {
+fn keeps_contents_of_the_previous_revision_and_removes_older_ones() {
     let (mut bench, mut server) = (Bench::new(), Server::new());
     let mut digests = vec![];
     for revision in ["1.0.0", "2.0.0", "3.0.0"] {
@@ -313,7 +313,7 @@ fn contents_of_the_previous_revision_are_kept_and_older_ones_forgotten() {
 }
 
 #[test]
-fn a_deployment_changed_and_changed_back_between_two_polls_is_told_again() {
+fn reports_a_deployment_that_changed_and_changed_back_between_polls() {
     // ST-04, ST-06
     let (mut bench, mut server) = (Bench::new(), Server::new());
     server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
@@ -325,7 +325,7 @@ fn a_deployment_changed_and_changed_back_between_two_polls_is_told_again() {
     assert_eq!((status.state, status.adopted_manifest_version), (State::Installed, version));
 }
 
-/// Version 2 runs, 3 wants something else, and the agent has accepted 3 but not begun it; 4 wants what runs.
+/// Version 2 runs, 3 names another revision and is accepted but not started; 4 names the running revision.
 fn changed_back_before_it_was_begun() -> (Bench, Server, u64) {
     let (mut bench, mut server) = (Bench::new(), Server::new());
     server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
@@ -339,8 +339,8 @@ fn changed_back_before_it_was_begun() -> (Bench, Server, u64) {
 }
 
 #[test]
-fn a_deployment_changed_back_before_the_change_was_begun_is_told_again() {
-    // ST-04, ST-06: the next version in line, and nothing was done for the one before.
+fn reports_a_deployment_that_changed_back_before_work_started() {
+    // ST-04, ST-06: the next version, and no work was done for the previous one.
     let (mut bench, mut server, version) = changed_back_before_it_was_begun();
     bench.run_for(minutes(3), &mut server);
     bench.blind = false;
@@ -351,13 +351,13 @@ fn a_deployment_changed_back_before_the_change_was_begun_is_told_again() {
 }
 
 #[test]
-fn what_is_to_be_told_again_survives_a_crash_right_after_the_acceptance() {
+fn repeated_reports_survive_a_crash_after_the_acceptance() {
     // ST-04, ST-06
     let (mut bench, mut server, version) = changed_back_before_it_was_begun();
-    let told = bench.disk.statuses.clone();
+    let statuses_before = bench.disk.statuses.clone();
     bench.run_for(minutes(3), &mut server);
     assert_eq!(bench.machine.accepted_version(), Some(version));
-    bench.disk.statuses = told;
+    bench.disk.statuses = statuses_before;
     server.statuses.clear();
     bench.blind = false;
     bench.crash();
@@ -367,7 +367,7 @@ fn what_is_to_be_told_again_survives_a_crash_right_after_the_acceptance() {
 }
 
 #[test]
-fn a_deployment_the_next_manifest_leaves_alone_is_not_told_again() {
+fn does_not_report_an_unchanged_deployment_again() {
     let (mut bench, mut server) = (Bench::new(), Server::new());
     server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
     bench.converge(&mut server);
@@ -378,7 +378,7 @@ fn a_deployment_the_next_manifest_leaves_alone_is_not_told_again() {
 }
 
 #[test]
-fn a_bundle_that_cannot_be_had_is_replaced_by_single_files_and_what_was_fetched_is_kept() {
+fn falls_back_to_single_files_and_keeps_fetched_ones() {
     // DS-24 step 4
     let too_large = || Answer::Failed { code: Code::AnswerTooLarge, message: "beyond the bound".to_owned() };
     let failures: [fn() -> Answer; 3] =
@@ -399,13 +399,13 @@ fn a_bundle_that_cannot_be_had_is_replaced_by_single_files_and_what_was_fetched_
         assert_eq!(bench.running().len(), 5);
         let asked = |of: fn(&Request) -> bool| server.requests.iter().filter(|request| of(request)).count();
         assert_eq!(asked(|request| matches!(request, Request::FetchBundle { .. })), 1);
-        // Every second one fails, and none that came is asked for again.
+        // Every second one fails, and no fetched one is requested again.
         assert_eq!(asked(|request| matches!(request, Request::FetchYaml { .. })), 9);
     }
 }
 
 #[test]
-fn the_next_manifest_is_asked_for_by_its_bundle_again() {
+fn fetches_the_next_manifest_by_bundle_again() {
     let (mut bench, mut server) = (Bench::new(), Server::new());
     server.publish((1..=5).map(|number| yaml(number, "gw", &["web"], "1.0.0")).collect());
     server.twist = Some(Box::new(|request| matches!(request, Request::FetchBundle { .. }).then(|| response(500, b""))));
@@ -423,8 +423,8 @@ fn the_next_manifest_is_asked_for_by_its_bundle_again() {
 }
 
 #[test]
-fn a_bundle_that_is_not_what_the_manifest_promises_aborts_the_update_for_good() {
-    // DS-10: single files are no way round it.
+fn a_bundle_that_does_not_match_the_manifest_aborts_the_update() {
+    // DS-10: no fallback to single files.
     let (mut bench, mut server) = (Bench::new(), Server::new());
     bench.converge(&mut server);
     let held = bench.machine.accepted_version();

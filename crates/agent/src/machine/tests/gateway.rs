@@ -1,4 +1,4 @@
-//! Gateways: children reported, chosen, unknown, unreachable, gone.
+//! Gateways: children that are reported, selected, unknown, unreachable, gone.
 
 use super::bench::*;
 use crate::machine::Settings;
@@ -22,7 +22,7 @@ fn the_gateway_is_reported_before_its_children() {
 }
 
 #[test]
-fn a_server_that_forgot_the_gateway_is_told_everything_again() {
+fn reports_everything_again_when_the_server_lost_the_gateway() {
     // GW-02
     let (mut bench, mut server) = (gateway(), Server::new());
     bench.converge(&mut server);
@@ -38,7 +38,7 @@ fn a_server_that_forgot_the_gateway_is_told_everything_again() {
 }
 
 #[test]
-fn a_child_that_vanished_is_taken_back_also_after_a_restart() {
+fn deletes_a_vanished_child_even_after_a_restart() {
     // GW-02
     let (mut bench, mut server) = (gateway(), Server::new());
     bench.converge(&mut server);
@@ -53,7 +53,7 @@ fn a_child_that_vanished_is_taken_back_also_after_a_restart() {
 }
 
 #[test]
-fn a_server_without_delete_does_not_hold_up_the_rest() {
+fn a_server_without_delete_does_not_block_the_rest() {
     // W-19
     let (mut bench, mut server) = (gateway(), Server::new());
     bench.converge(&mut server);
@@ -92,7 +92,7 @@ fn a_report_about_a_child_names_it_and_one_about_the_gateway_does_not() {
 }
 
 #[test]
-fn an_autonomous_deployment_goes_to_a_child_that_fits_and_stays_there() {
+fn places_an_autonomous_deployment_on_a_compatible_child_and_keeps_it() {
     // GW-04, GW-05
     let needs = "    deviceConstraints:\n      capacityRequirements:\n        memory: 4Gi\n";
     let (mut bench, mut server) = (gateway(), Server::new());
@@ -130,15 +130,15 @@ fn gateway_errors_carry_the_reserved_codes_and_the_gateways_id() {
 }
 
 #[test]
-fn a_child_that_stops_answering_keeps_its_last_word() {
+fn an_unreachable_child_keeps_its_last_status() {
     // invariant 9: unknown is neither failed nor gone
     let (mut bench, mut server) = (gateway(), Server::new());
     server.publish(vec![yaml(1, "gw/small", &["web"], "1.0.0")]);
     bench.converge(&mut server);
     bench.script = toml::from_str("unreachable = [\"gw/small\"]").unwrap();
-    let told = server.statuses.len();
+    let count_before = server.statuses.len();
     bench.run_for(20 * MINUTE, &mut server);
-    assert_eq!(server.statuses.len(), told);
+    assert_eq!(server.statuses.len(), count_before);
     assert_eq!(bench.world.deployments[&id(1)].components["web"].starts, 1);
 }
 

@@ -1,4 +1,4 @@
-//! What is done by itself: drift, failure, reboot, by the policy of each deployment.
+//! Policies of deployments: drift, failure, reboot.
 
 use super::bench::*;
 use crate::machine::Settled;
@@ -48,14 +48,15 @@ fn running(policy: &str) -> (Bench, Server) {
 }
 
 #[test]
-fn drift_is_repaired_and_reported_with_what_differed() {
+fn repairs_drift_and_reports_the_differences() {
     let (mut bench, mut server) = running("");
     stop(&mut bench, "web");
     bench.run_for(minutes(1), &mut server);
-    assert_eq!((starts(&bench, "db"), starts(&bench, "web")), (1, 2), "only what drifted is touched");
-    let repair = server.statuses.iter().find(|status| status.state == State::Installing).expect("the repair is told");
+    assert_eq!((starts(&bench, "db"), starts(&bench, "web")), (1, 2), "only drifted components are touched");
+    let repair =
+        server.statuses.iter().find(|status| status.state == State::Installing).expect("the repair is reported");
     assert_eq!(repair.error.as_ref().unwrap().code, "401");
-    assert_eq!(message(repair), "`web` does not run: stopped by hand; is repaired");
+    assert_eq!(message(repair), "`web` is not running: stopped by hand; repairing");
     assert_eq!(repair.components[1].error.as_ref().unwrap().source, "web");
     let last = server.last_status(1);
     assert_eq!((last.state, last.error.as_ref()), (State::Installed, None));
@@ -63,7 +64,7 @@ fn drift_is_repaired_and_reported_with_what_differed() {
 }
 
 #[test]
-fn something_changed_by_hand_is_drift_too_and_an_event_makes_the_look_come_at_once() {
+fn detects_manual_changes_at_once_after_an_event() {
     let (mut bench, mut server) = running("");
     let components = &mut bench.world.deployments.get_mut(&id(1)).unwrap().components;
     components.get_mut("db").unwrap().differs = vec!["replicas 1 instead of 3".to_owned()];
@@ -71,51 +72,57 @@ fn something_changed_by_hand_is_drift_too_and_an_event_makes_the_look_come_at_on
     bench.run_for(Duration::from_secs(1), &mut server);
     assert_eq!((starts(&bench, "db"), starts(&bench, "web")), (2, 1));
     let repair = server.statuses.iter().find(|status| status.state == State::Installing).unwrap();
-    assert_eq!(message(repair), "`db` replicas 1 instead of 3; is repaired");
+    assert_eq!(message(repair), "`db` replicas 1 instead of 3; repairing");
 }
 
 #[test]
-fn drift_under_report_is_told_and_not_touched() {
+fn drift_report_reports_without_correcting() {
     let (mut bench, mut server) = running("drift: report");
     stop(&mut bench, "web");
     bench.run_for(minutes(10), &mut server);
     assert_eq!((starts(&bench, "db"), starts(&bench, "web")), (1, 1));
-    let told = server.last_status(1).clone();
-    assert_eq!((told.state, told.error.as_ref().unwrap().code.as_str()), (State::Failed, "401"));
-    assert_eq!(message(&told), "`web` does not run: stopped by hand; left as it is (drift policy `report`)");
-    assert_eq!([told.components[0].state, told.components[1].state], [State::Installed, State::Failed]);
-    assert_eq!(server.statuses.len(), 1, "the same drift is told once");
-    // A restart of the agent changes nothing about it.
+    let last_reported = server.last_status(1).clone();
+    assert_eq!((last_reported.state, last_reported.error.as_ref().unwrap().code.as_str()), (State::Failed, "401"));
+    assert_eq!(message(&last_reported), "`web` is not running: stopped by hand; not corrected (drift policy `report`)");
+    assert_eq!(
+        [last_reported.components[0].state, last_reported.components[1].state],
+        [State::Installed, State::Failed]
+    );
+    assert_eq!(server.statuses.len(), 1, "the same drift is reported once");
+    // A restart of the agent changes nothing.
     bench.crash();
     bench.run_for(minutes(2), &mut server);
     assert_eq!(starts(&bench, "web"), 1);
-    // The hand that stopped it starts it again.
+    // It is started again manually.
     bench.world.deployments.get_mut(&id(1)).unwrap().components.get_mut("web").unwrap().stopped = None;
     bench.run_for(minutes(2), &mut server);
     assert_eq!((server.last_status(1).state, starts(&bench, "web")), (State::Installed, 1));
 }
 
 #[test]
-fn what_is_gone_altogether_is_left_so_under_report() {
+fn drift_report_does_not_restore_missing_components() {
     let (mut bench, mut server) = running("drift: report");
     bench.world.deployments.clear();
     bench.run_for(minutes(5), &mut server);
     assert!(bench.running().is_empty());
-    assert_eq!(message(server.last_status(1)), "`db` is gone, `web` is gone; left as it is (drift policy `report`)");
+    assert_eq!(
+        message(server.last_status(1)),
+        "`db` is missing, `web` is missing; not corrected (drift policy `report`)"
+    );
 }
 
 #[test]
-fn drift_under_ignore_is_neither_touched_nor_told() {
+fn drift_ignore_neither_corrects_nor_reports() {
     let (mut bench, mut server) = running("drift: ignore");
     stop(&mut bench, "web");
     bench.run_for(minutes(10), &mut server);
     assert_eq!(starts(&bench, "web"), 1);
     assert!(server.statuses.is_empty());
-    assert_eq!(bench.machine.settled(), Settled::Converged);
+    assert_eq!(bench.machine.settled(), Settled::UpToDate);
 }
 
 #[test]
-fn after_a_reboot_what_ran_is_started_again_whatever_the_drift_policy() {
+fn restarts_workloads_after_reboot_with_every_drift_policy() {
     for policy in ["", "drift: report", "drift: ignore"] {
         let (mut bench, mut server) = running(policy);
         bench.disk.boot = Some("boot-2".to_owned());
@@ -123,13 +130,13 @@ fn after_a_reboot_what_ran_is_started_again_whatever_the_drift_policy() {
         bench.crash();
         bench.run_for(minutes(2), &mut server);
         assert_eq!((starts(&bench, "db"), starts(&bench, "web")), (1, 2), "{policy}");
-        assert!(!bench.codes().contains(&"401"), "that things are down after a reboot is no drift");
+        assert!(!bench.codes().contains(&"401"), "stopped workloads after a reboot are not drift");
         assert_eq!(bench.disk.revisions.boot.as_deref(), Some("boot-2"));
     }
 }
 
 #[test]
-fn what_was_stopped_by_hand_before_a_reboot_stays_so_under_report() {
+fn keeps_manually_stopped_containers_stopped_after_reboot_with_drift_report() {
     let (mut bench, mut server) = running("drift: report");
     stop(&mut bench, "web");
     bench.run_for(minutes(2), &mut server);
@@ -145,7 +152,7 @@ fn fails(bench: &mut Bench, rule: &str) {
 }
 
 #[test]
-fn keep_partial_keeps_what_was_applied_and_retries_the_rest() {
+fn keep_partial_keeps_running_parts_and_retries_the_rest() {
     let (mut bench, mut server) = running("");
     fails(&mut bench, "fail = 3");
     server.publish(vec![with("2.0.0", "")]);
@@ -153,7 +160,7 @@ fn keep_partial_keeps_what_was_applied_and_retries_the_rest() {
     let failed = server.statuses.iter().find(|status| status.state == State::Failed).unwrap();
     assert_eq!(
         message(failed),
-        "image not found; what was applied stays, the rest is tried again (failure policy `keep-partial`)"
+        "image not found; running parts are kept, the rest is retried (failure policy `keep-partial`)"
     );
     assert_eq!([failed.components[0].state, failed.components[1].state], [State::Installed, State::Failed]);
     bench.converge(&mut server);
@@ -161,7 +168,7 @@ fn keep_partial_keeps_what_was_applied_and_retries_the_rest() {
 }
 
 #[test]
-fn rollback_goes_back_to_the_last_good_revision_and_stays_there() {
+fn rolls_back_to_the_last_good_revision_and_stays_there() {
     let (mut bench, mut server) = running("onFailure: rollback");
     let good = server.deployments[0].digest.clone();
     fails(&mut bench, "fail = 1");
@@ -172,14 +179,17 @@ fn rollback_goes_back_to_the_last_good_revision_and_stays_there() {
     assert_eq!((last.state, last.adopted_manifest_version), (State::Failed, version));
     assert_eq!(
         message(&last),
-        format!("image not found; went back to revision {}, which runs (failure policy `rollback`)", &good.hex()[..12])
+        format!(
+            "image not found; rolled back to revision {}, which is running (failure policy `rollback`)",
+            &good.hex()[..12]
+        )
     );
     let codes: Vec<_> =
         last.components.iter().map(|component| component.error.as_ref().unwrap().code.clone()).collect();
     assert_eq!(codes, ["403", "301"]);
     assert_eq!(bench.machine.settled(), Settled::Failed);
     assert_ne!(bench.machine.reconciled_version(), Some(version));
-    // It does not flap: neither by itself, nor after a crash, nor when another deployment changes.
+    // It does not flap: not over time, not after a crash, and not when another deployment changes.
     let before = starts(&bench, "web");
     bench.crash();
     bench.run_for(minutes(30), &mut server);
@@ -187,7 +197,7 @@ fn rollback_goes_back_to_the_last_good_revision_and_stays_there() {
     bench.run_for(minutes(30), &mut server);
     assert_eq!((starts(&bench, "web"), digest(&bench, "web")), (before, good));
     assert_eq!(server.last_status(2).state, State::Installed);
-    // The next revision is taken.
+    // The next revision is applied.
     bench.script = toml::from_str("").unwrap();
     server.publish(vec![with("3.0.0", "onFailure: rollback")]);
     bench.converge(&mut server);
@@ -203,15 +213,15 @@ fn rollback_survives_a_crash_at_every_step() {
         fails(&mut bench, "fail = \"always\"");
         server.publish(vec![with("2.0.0", "onFailure: rollback")]);
         let begun = bench.trace.len();
-        // Lets only so many effects happen, then pulls the plug.
+        // Executes only this many effects, then crashes.
         while bench.trace.len() < begun + cut * 3 {
             bench.step(&mut server);
         }
         bench.crash();
-        // The revision that ran before is not the one that fails.
+        // The previous revision is not the failing one.
         bench.script = toml::from_str("").unwrap();
         let failing = server.deployments[0].digest.clone();
-        if bench.disk.revisions.deployments[&id(1)].given_up.is_none() {
+        if bench.disk.revisions.deployments[&id(1)].abandoned.is_none() {
             continue;
         }
         bench.run_for(minutes(5), &mut server);
@@ -220,39 +230,42 @@ fn rollback_survives_a_crash_at_every_step() {
 }
 
 #[test]
-fn a_first_install_that_fails_has_nothing_to_go_back_to_and_is_tried_again() {
+fn retries_a_failed_first_install_without_rollback() {
     let (mut bench, mut server) = (Bench::new(), Server::new());
     fails(&mut bench, "fail = 2");
     server.publish(vec![with("1.0.0", "onFailure: rollback")]);
     bench.converge(&mut server);
     let failed = server.statuses.iter().find(|status| status.state == State::Failed).unwrap();
-    assert!(message(failed).contains("there is no earlier revision to go back to"), "{}", message(failed));
+    assert!(message(failed).contains("there is no earlier revision to roll back to"), "{}", message(failed));
     assert_eq!(starts(&bench, "db"), 1);
 }
 
 #[test]
-fn hold_stops_until_the_manager_changes_something() {
-    let (mut bench, mut server) = running("onFailure: hold");
+fn stop_waits_until_the_deployment_changes() {
+    let (mut bench, mut server) = running("onFailure: stop");
     fails(&mut bench, "fail = 1");
-    server.publish(vec![with("2.0.0", "onFailure: hold")]);
+    server.publish(vec![with("2.0.0", "onFailure: stop")]);
     bench.run_for(minutes(60), &mut server);
     let last = server.last_status(1).clone();
-    assert_eq!(message(&last), "image not found; stopped until the manager changes something (failure policy `hold`)");
+    assert_eq!(
+        message(&last),
+        "image not found; stopped until an operator changes the deployment (failure policy `stop`)"
+    );
     assert_eq!([last.components[0].state, last.components[1].state], [State::Installed, State::Failed]);
     assert_eq!(bench.machine.settled(), Settled::Failed);
     let before = starts(&bench, "web");
     bench.crash();
     bench.run_for(minutes(60), &mut server);
-    assert_eq!(starts(&bench, "web"), before, "not tried again, not after a restart either");
+    assert_eq!(starts(&bench, "web"), before, "not retried, not even after a restart");
     bench.script = toml::from_str("").unwrap();
-    server.publish(vec![with("2.0.1", "onFailure: hold")]);
+    server.publish(vec![with("2.0.1", "onFailure: stop")]);
     bench.converge(&mut server);
     assert_eq!(server.last_status(1).state, State::Installed);
 }
 
 #[test]
-fn an_engine_that_does_not_answer_is_waited_for_under_every_policy() {
-    for policy in ["onFailure: hold", "onFailure: rollback", ""] {
+fn waits_for_an_unavailable_engine_with_every_policy() {
+    for policy in ["onFailure: stop", "onFailure: rollback", ""] {
         let (mut bench, mut server) = running(policy);
         bench.blind = true;
         server.publish(vec![with("2.0.0", policy)]);
@@ -265,7 +278,7 @@ fn an_engine_that_does_not_answer_is_waited_for_under_every_policy() {
 }
 
 #[test]
-fn a_technicians_hold_stops_changes_and_the_manager_sees_why() {
+fn a_maintenance_hold_stops_changes_and_reports_the_reason() {
     let (mut bench, mut server) = running("");
     let version = bench.machine.accepted_version().unwrap();
     let hold = Hold { reason: "changing the fan".to_owned(), until: bench.now.plus(minutes(120)) };
@@ -275,9 +288,9 @@ fn a_technicians_hold_stops_changes_and_the_manager_sees_why() {
     bench.run_for(minutes(60), &mut server);
     assert_eq!((starts(&bench, "db"), starts(&bench, "web")), (1, 1));
     assert_eq!(bench.running(), [id(1)]);
-    let waits = format!("waits: a technician holds changes on the device until {}: changing the fan", hold.until);
+    let waits = format!("waiting: maintenance hold on the device until {}: changing the fan", hold.until);
     let (one, two) = (server.last_status(1), server.last_status(2));
-    // ST-05: the version moves when applying begins.
+    // ST-05: the version changes when the apply starts.
     assert_eq!((message(one), one.adopted_manifest_version), (waits.as_str(), version));
     assert_eq!((two.state, message(two)), (State::Pending, waits.as_str()));
     assert_eq!(bench.machine.settled(), Settled::Working);
@@ -288,7 +301,7 @@ fn a_technicians_hold_stops_changes_and_the_manager_sees_why() {
 }
 
 #[test]
-fn a_hold_that_ends_without_anything_to_do_leaves_no_trace() {
+fn a_hold_without_pending_changes_leaves_no_report() {
     let (mut bench, mut server) = running("");
     let first = server.deployments.clone();
     bench.feed(Input::Hold(Some(Hold { reason: "x".to_owned(), until: bench.now })), &mut server);
@@ -304,7 +317,7 @@ fn a_hold_that_ends_without_anything_to_do_leaves_no_trace() {
 }
 
 #[test]
-fn reconnecting_after_a_long_absence_leaves_healthy_workloads_untouched() {
+fn reconnecting_leaves_healthy_workloads_untouched() {
     let (mut bench, mut server) = running("");
     server.twist = Some(Box::new(|_| {
         Some(Answer::Failed { code: crate::Code::ServerUnreachable, message: "no route".to_owned() })

@@ -1,4 +1,4 @@
-//! A desired state from the disk of a device that has not heard of its server.
+//! Preloaded desired states.
 
 use super::bench::*;
 use crate::machine::io::*;
@@ -26,16 +26,16 @@ fn away() -> Server {
 }
 
 #[test]
-fn it_is_durable_before_anything_is_applied_and_survives_a_crash() {
+fn a_preload_is_durable_before_it_is_applied_and_survives_a_crash() {
     // DS-22, invariant 4
     let (mut bench, mut server) = (Bench::new(), away());
     let (publication, deployments) = prepared(6);
     bench.disk_full = true;
     bench.feed(preloaded(&publication, &deployments), &mut server);
     bench.run_for(Duration::from_mins(2), &mut server);
-    assert!(bench.running().is_empty() && bench.machine.is_blank(), "what cannot be kept is not begun");
+    assert!(bench.running().is_empty() && bench.machine.is_blank(), "work does not start before it is durable");
     bench.disk_full = false;
-    // Whoever drives the machine offers it again while nothing is known.
+    // The driver offers it again while there is no desired state.
     for _ in 0..100 {
         bench.run_for(Duration::from_secs(2), &mut server);
         bench.feed(preloaded(&publication, &deployments), &mut server);
@@ -50,13 +50,13 @@ fn it_is_durable_before_anything_is_applied_and_survives_a_crash() {
 }
 
 #[test]
-fn it_is_left_alone_where_anything_is_known() {
+fn ignores_a_preload_with_an_accepted_manifest() {
     // DS-23
     let (mut bench, mut server) = (Bench::new(), Server::new());
     server.publish(vec![yaml(2, "gw", &["web"], "1.0.0")]);
     bench.converge(&mut server);
     let held = bench.machine.accepted_version();
-    // Newer or older: it is for a first boot.
+    // Newer or older: it is only for a first boot.
     for after in [0, 50] {
         let (publication, deployments) = prepared(after);
         bench.feed(preloaded(&publication, &deployments), &mut server);
@@ -67,11 +67,11 @@ fn it_is_left_alone_where_anything_is_known() {
 }
 
 #[test]
-fn one_that_lacks_what_it_names_is_refused_as_a_security_event() {
+fn rejects_an_incomplete_preload_as_security_event() {
     let (mut bench, mut server) = (Bench::new(), away());
     let (publication, _) = prepared(6);
     bench.feed(preloaded(&publication, &[]), &mut server);
-    bench.feed(Input::Preload(Err("its signature does not fit".to_owned())), &mut server);
+    bench.feed(Input::Preload(Err("its signature does not match".to_owned())), &mut server);
     bench.run_for(Duration::from_mins(1), &mut server);
     assert!(bench.codes().contains(&"611"));
     assert!(bench.machine.is_blank() && bench.running().is_empty());

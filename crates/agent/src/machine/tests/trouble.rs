@@ -1,4 +1,4 @@
-//! Servers that fail, refuse and ask for patience; reports that wait; hours of silence.
+//! Failing and rejecting servers, Retry-After, undelivered reports, downtime.
 
 use super::bench::*;
 use crate::machine::Settings;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// Times of polls while the server answers all of them like this.
+/// Times of polls while the server always sends this answer.
 fn polls_answered(answer: Answer, length: Duration) -> Vec<Duration> {
     let (mut bench, mut server) = (Bench::new(), Server::new());
     bench.converge(&mut server);
@@ -37,7 +37,7 @@ fn polls_answered(answer: Answer, length: Duration) -> Vec<Duration> {
 }
 
 #[test]
-fn errors_are_retried_ever_more_seldom() {
+fn errors_are_retried_with_backoff() {
     let times = polls_answered(response(500, b""), 60 * MINUTE);
     let gaps: Vec<_> = times.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
     assert!(gaps[0] <= Duration::from_secs(12), "{gaps:?}");
@@ -46,7 +46,7 @@ fn errors_are_retried_ever_more_seldom() {
 }
 
 #[test]
-fn retry_after_is_never_undercut() {
+fn never_retries_before_retry_after() {
     // RTY-01
     for header in ["600", "Sun, 15 Jun 2025 15:26:40 GMT"] {
         let answer =
@@ -92,7 +92,7 @@ fn the_problem_document_says_how_to_retry() {
 }
 
 #[test]
-fn a_client_that_is_not_accepted_asks_soon_then_seldom_and_keeps_its_workloads() {
+fn an_unaccepted_client_backs_off_and_keeps_its_workloads() {
     // GEN-14, W-26, invariant 6
     let (mut bench, mut server) = (Bench::new(), Server::new());
     server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
@@ -112,11 +112,11 @@ fn a_client_that_is_not_accepted_asks_soon_then_seldom_and_keeps_its_workloads()
 }
 
 #[test]
-fn a_client_that_is_accepted_after_a_few_minutes_is_back_within_half_a_minute() {
+fn an_accepted_client_returns_within_half_a_minute() {
     let (mut bench, mut server) = (Bench::new(), Server::new());
     server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
     bench.converge(&mut server);
-    // As our server says it: asking again helps nobody before somebody has changed something.
+    // As our server sends it: a retry does not help before an operator acts.
     let refusal = Problem { retryable: Some(false), ..Problem::new(ProblemType::NotAuthorized, 403, "not accepted") };
     server.twist = Some(Box::new(move |_| Some(response(403, &refusal.to_json()))));
     bench.run_for(9 * MINUTE, &mut server);
@@ -124,7 +124,7 @@ fn a_client_that_is_accepted_after_a_few_minutes_is_back_within_half_a_minute() 
     server.requests.clear();
     bench.run_for(Duration::from_secs(34), &mut server);
     assert!(!server.polls().is_empty(), "{:?}", server.requests);
-    // Refused again later, it begins anew.
+    // A later refusal starts again.
     server.twist = Some(Box::new(|_| Some(problem(ProblemType::NotAuthorized, 403))));
     server.requests.clear();
     bench.run_for(5 * MINUTE, &mut server);
@@ -132,7 +132,7 @@ fn a_client_that_is_accepted_after_a_few_minutes_is_back_within_half_a_minute() 
 }
 
 #[test]
-fn a_break_the_server_asks_for_is_kept_by_who_is_not_accepted_too() {
+fn an_unaccepted_client_respects_retry_after() {
     // RTY-01
     let refusal =
         Problem { retry_after_seconds: Some(200), ..Problem::new(ProblemType::NotAuthorized, 403, "not accepted") };
@@ -176,7 +176,7 @@ fn report_answered(answer: Answer) -> (bool, bool) {
 }
 
 #[test]
-fn a_report_the_server_will_never_take_is_dropped_and_does_not_block_the_others() {
+fn drops_a_permanently_rejected_report() {
     // PRB-04
     for status in [400, 413, 422] {
         assert_eq!(report_answered(response(status, b"")), (true, true), "{status}");
@@ -185,7 +185,7 @@ fn a_report_the_server_will_never_take_is_dropped_and_does_not_block_the_others(
 }
 
 #[test]
-fn a_report_that_time_or_policy_may_let_through_is_kept() {
+fn keeps_a_report_that_may_succeed_later() {
     for status in [403, 408, 425, 429] {
         assert!(!report_answered(response(status, b"")).0, "{status}");
     }
@@ -193,7 +193,7 @@ fn a_report_that_time_or_policy_may_let_through_is_kept() {
 }
 
 #[test]
-fn a_report_refused_by_something_on_the_way_is_kept_and_does_not_block_the_others() {
+fn keeps_a_report_rejected_by_a_proxy_without_blocking_others() {
     // PRB-04
     for status in [404, 405, 407, 409] {
         assert_eq!(report_answered(response(status, b"<html>no</html>")), (false, true), "{status}");
@@ -201,7 +201,7 @@ fn a_report_refused_by_something_on_the_way_is_kept_and_does_not_block_the_other
 }
 
 #[test]
-fn capabilities_refused_by_something_on_the_way_are_sent_again() {
+fn resends_capabilities_rejected_by_a_proxy() {
     // CAP-01, PRB-04
     let (mut bench, mut server) = (Bench::new(), Server::new());
     server.twist = Some(Box::new(|request| {
@@ -209,14 +209,14 @@ fn capabilities_refused_by_something_on_the_way_are_sent_again() {
     }));
     bench.run_for(5 * MINUTE, &mut server);
     assert!(server.devices.is_empty() && !bench.codes().contains(&"706"));
-    assert_eq!(bench.machine.accepted_version(), Some(1), "it is polled all the same");
+    assert_eq!(bench.machine.accepted_version(), Some(1), "it is polled anyway");
     server.twist = None;
     bench.converge(&mut server);
     assert_eq!(server.devices.len(), 1);
 }
 
 #[test]
-fn refused_capabilities_are_not_sent_again_until_they_change_and_do_not_stop_the_polls() {
+fn rejected_capabilities_are_resent_only_after_a_change() {
     let (mut bench, mut server) = (Bench::new(), Server::new());
     server.twist = Some(Box::new(|request| {
         matches!(request, Request::PutCapabilities { .. }).then(|| problem(ProblemType::SemanticError, 422))
@@ -235,7 +235,7 @@ fn refused_capabilities_are_not_sent_again_until_they_change_and_do_not_stop_the
 }
 
 #[test]
-fn of_an_acknowledgement_only_the_code_counts() {
+fn only_the_status_of_an_acknowledgement_counts() {
     // W-10, W-15
     let (mut bench, mut server) = (Bench::new(), Server::new());
     server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
@@ -258,7 +258,7 @@ fn of_an_acknowledgement_only_the_code_counts() {
 }
 
 #[test]
-fn a_server_that_cannot_take_capabilities_is_polled_all_the_same() {
+fn polls_a_server_that_fails_on_capabilities() {
     let (mut bench, mut server) = (Bench::new(), Server::new());
     server.twist =
         Some(Box::new(|request| matches!(request, Request::PutCapabilities { .. }).then(|| response(500, b""))));
@@ -267,7 +267,7 @@ fn a_server_that_cannot_take_capabilities_is_polled_all_the_same() {
 }
 
 #[test]
-fn nothing_is_said_in_a_downtime_window_and_polls_keep_to_their_hours() {
+fn no_communication_in_downtime_and_polls_only_in_hours() {
     // GEN-06
     let mut settings = Settings::default();
     settings.poll.calendar = Calendar {
@@ -277,14 +277,14 @@ fn nothing_is_said_in_a_downtime_window_and_polls_keep_to_their_hours() {
     };
     let (mut bench, mut server) = (Bench::with(settings, vec![device("gw", "8Gi")]), Server::new());
     server.twist = Some(Box::new(|request| matches!(request, Request::Poll { .. }).then(|| response(500, b""))));
-    // A whole day; polls fail, so retries are wanted all the time. The bench checks the time of every request.
+    // A whole day; polls fail, so retries are always pending. The bench checks the time of every request.
     bench.run_for(24 * 60 * MINUTE, &mut server);
     assert!(server.polls().len() > 50, "{} polls", server.polls().len());
     assert_eq!(bench.now, START.plus(24 * 60 * MINUTE));
 }
 
 #[test]
-fn a_full_disk_stops_nothing_that_is_accepted_and_reports_are_still_sent() {
+fn a_full_disk_stops_neither_accepted_work_nor_reports() {
     let (mut bench, mut server) = (Bench::new(), Server::new());
     server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
     bench.converge(&mut server);

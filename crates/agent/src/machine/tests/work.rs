@@ -34,7 +34,7 @@ fn components_are_applied_in_order_and_every_state_is_reported() {
 }
 
 #[test]
-fn a_component_that_is_not_waited_for_is_installed_only_when_it_is_seen_to_run() {
+fn a_component_without_wait_is_installed_only_once_observed_running() {
     // AD-02 with `wait: false`, ST-03
     let (mut bench, mut server) = (Bench::new(), Server::new());
     let mut loose = yaml(1, "gw", &["db", "web"], "1.0.0");
@@ -44,7 +44,7 @@ fn a_component_that_is_not_waited_for_is_installed_only_when_it_is_seen_to_run()
     server.publish(vec![loose]);
     bench.starting = vec!["db"];
     bench.run_for(minutes(2), &mut server);
-    // The next component does not wait for it, and the deployment as a whole is not there yet.
+    // The next component does not wait for it, and the deployment is not installed yet.
     let states = |server: &Server| {
         let status = server.last_status(1);
         (status.state, status.components.iter().map(|component| component.state).collect::<Vec<_>>())
@@ -58,8 +58,8 @@ fn a_component_that_is_not_waited_for_is_installed_only_when_it_is_seen_to_run()
 }
 
 #[test]
-fn a_report_names_pending_then_installing_then_installed_when_each_can_be_sent() {
-    // ST-10; reports are coalesced only when a newer one overtakes an unsent one
+fn reports_pending_installing_and_installed_in_order() {
+    // ST-10; a newer report only replaces an unsent one
     let (mut bench, mut server) = (Bench::new(), Server::new());
     bench.converge(&mut server);
     server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
@@ -95,7 +95,7 @@ fn reports_carry_the_version_being_applied_not_the_one_being_fetched() {
     bench.world.deployments[&id(1)].components.shift_remove("web");
     bench.run_for(minutes(5), &mut server);
     let fetches = |request: &Request| matches!(request, Request::FetchBundle { .. } | Request::FetchYaml { .. });
-    assert!(server.requests.iter().any(fetches), "the newer manifest is there, its content is not");
+    assert!(server.requests.iter().any(fetches), "the newer manifest has arrived, its content has not");
     assert_eq!(starts(&bench, 1, "web"), 1, "the drift was repaired");
     let of_repair: Vec<_> =
         server.statuses.iter().map(|status| (status.state, status.adopted_manifest_version)).collect();
@@ -109,7 +109,7 @@ fn reports_carry_the_version_being_applied_not_the_one_being_fetched() {
 }
 
 #[test]
-fn one_deployments_failure_leaves_the_others_alone_and_is_retried_without_restarting_what_is_healthy() {
+fn retries_a_failed_deployment_without_restarting_healthy_ones() {
     let (mut bench, mut server) = (Bench::new(), Server::new());
     server.publish(vec![yaml(1, "gw", &["db", "web", "ui"], "1.0.0"), yaml(2, "gw", &["db"], "1.0.0")]);
     bench.script = toml::from_str(
@@ -127,7 +127,7 @@ fn one_deployments_failure_leaves_the_others_alone_and_is_retried_without_restar
         (
             "301",
             "app-1",
-            "image not found; what was applied stays, the rest is tried again (failure policy `keep-partial`)"
+            "image not found; running parts are kept, the rest is retried (failure policy `keep-partial`)"
         )
     );
     assert_eq!(status.components[1].error.as_ref().unwrap().source, "web");
@@ -138,7 +138,7 @@ fn one_deployments_failure_leaves_the_others_alone_and_is_retried_without_restar
 }
 
 #[test]
-fn only_failures_left_is_settled_as_failed() {
+fn settles_as_failed_when_only_failures_are_left() {
     let (mut bench, mut server) = (Bench::new(), Server::new());
     server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
     bench.script = toml::from_str("rule = [{fail = \"always\"}]").unwrap();
@@ -192,7 +192,7 @@ fn a_clock_that_is_set_back_does_not_stop_the_polls() {
 }
 
 #[test]
-fn what_is_absent_from_the_manifest_is_removed_and_reported_with_its_version() {
+fn removes_absent_deployments_and_reports_the_version() {
     // DS-24 step 6, ST-11
     let (mut bench, mut server) = (Bench::new(), Server::new());
     server.publish(vec![yaml(1, "gw", &["web"], "1.0.0"), yaml(2, "gw", &["db"], "1.0.0")]);
@@ -208,7 +208,7 @@ fn what_is_absent_from_the_manifest_is_removed_and_reported_with_its_version() {
 }
 
 #[test]
-fn drift_is_repaired_without_touching_the_rest() {
+fn repairs_drift_without_touching_the_rest() {
     let (mut bench, mut server) = (Bench::new(), Server::new());
     server.publish(vec![yaml(1, "gw", &["db", "web"], "1.0.0")]);
     bench.converge(&mut server);
@@ -219,7 +219,7 @@ fn drift_is_repaired_without_touching_the_rest() {
 }
 
 #[test]
-fn a_component_that_left_the_document_is_removed_with_the_update() {
+fn removes_a_component_that_left_the_document() {
     let (mut bench, mut server) = (Bench::new(), Server::new());
     server.publish(vec![yaml(1, "gw", &["db", "web"], "1.0.0")]);
     bench.converge(&mut server);
@@ -229,7 +229,7 @@ fn a_component_that_left_the_document_is_removed_with_the_update() {
 }
 
 #[test]
-fn work_a_newer_manifest_does_not_want_is_stopped() {
+fn stops_work_that_a_newer_manifest_does_not_contain() {
     let (mut bench, mut server) = (Bench::new(), Server::new());
     server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
     bench.stuck = true;
@@ -244,7 +244,7 @@ fn work_a_newer_manifest_does_not_want_is_stopped() {
 }
 
 #[test]
-fn a_device_that_does_not_meet_the_rules_fails_the_deployment_without_applying_it() {
+fn an_ineligible_device_fails_the_deployment_without_applying_it() {
     // CON-04
     let rules = "    deviceConstraints:\n      eligibilityRules:\n        - labelSelector:\n            matchExpressions:\n              - key: line\n                operator: In\n                values: [b]\n";
     let too_big = "    deviceConstraints:\n      capacityRequirements:\n        memory: 64Gi\n";
@@ -257,12 +257,12 @@ fn a_device_that_does_not_meet_the_rules_fails_the_deployment_without_applying_i
         assert_eq!(bench.running(), [id(2)]);
         let first = server.statuses.len();
         bench.run_for(minutes(30), &mut server);
-        assert_eq!(server.statuses.len(), first, "the same refusal is told once");
+        assert_eq!(server.statuses.len(), first, "the same refusal is reported once");
     }
 }
 
 #[test]
-fn a_document_that_cannot_be_used_fails_its_deployment_only() {
+fn an_unusable_document_fails_only_its_deployment() {
     // W-22, DS-04
     let mut odd = yaml(1, "gw", &["web"], "1.0.0");
     odd.yaml = b"just: text\n".to_vec();
@@ -278,7 +278,7 @@ fn a_document_that_cannot_be_used_fails_its_deployment_only() {
 }
 
 #[test]
-fn without_a_server_what_was_accepted_is_brought_up_after_a_cold_boot() {
+fn starts_accepted_workloads_after_a_cold_boot_without_server() {
     // invariant 6
     let (mut bench, mut server) = (Bench::new(), Server::new());
     server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
@@ -293,7 +293,7 @@ fn without_a_server_what_was_accepted_is_brought_up_after_a_cold_boot() {
 }
 
 #[test]
-fn a_runtime_that_cannot_be_looked_at_changes_nothing() {
+fn an_unobservable_runtime_changes_nothing() {
     // invariant 9
     let (mut bench, mut server) = (Bench::new(), Server::new());
     server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
@@ -302,16 +302,16 @@ fn a_runtime_that_cannot_be_looked_at_changes_nothing() {
     bench.blind = true;
     bench.run_for(minutes(5), &mut server);
     assert_eq!(bench.machine.accepted_version(), Some(server.publication.version));
-    assert_eq!(bench.running(), [id(1)], "nothing is removed while nobody can look");
+    assert_eq!(bench.running(), [id(1)], "nothing is removed while the runtime cannot be observed");
     assert!(bench.machine.report(bench.now).troubles.iter().any(|trouble| trouble.code.number() == "305"));
-    assert_eq!(server.last_status(1).error.as_ref().unwrap().code, "305", "the manager is told what it waits for");
+    assert_eq!(server.last_status(1).error.as_ref().unwrap().code, "305", "the report says what it waits for");
     bench.blind = false;
     bench.converge(&mut server);
     assert!(bench.running().is_empty());
 }
 
 #[test]
-fn a_change_that_waits_for_the_runtime_says_so_and_no_longer_when_it_answers() {
+fn reports_waiting_for_the_runtime_until_it_answers() {
     let (mut bench, mut server) = (Bench::new(), Server::new());
     server.publish(vec![yaml(1, "gw", &["web"], "1.0.0")]);
     bench.converge(&mut server);
@@ -322,12 +322,16 @@ fn a_change_that_waits_for_the_runtime_says_so_and_no_longer_when_it_answers() {
     server.publish(vec![yaml(1, "gw", &["web"], "2.0.0"), yaml(2, "gw", &["web"], "1.0.0")]);
     bench.run_for(minutes(2), &mut server);
     let (changed, new) = (server.last_status(1), server.last_status(2));
-    assert_eq!((changed.state, changed.adopted_manifest_version), (State::Installed, before), "what runs is as it was");
+    assert_eq!(
+        (changed.state, changed.adopted_manifest_version),
+        (State::Installed, before),
+        "the running state is unchanged"
+    );
     assert_eq!((changed.error.as_ref().unwrap().code.as_str(), new.state), ("305", State::Pending));
     assert_eq!(new.error.as_ref().unwrap().code, "305");
-    let told = server.statuses.len();
+    let last_reported = server.statuses.len();
     bench.run_for(minutes(5), &mut server);
-    assert_eq!(server.statuses.len(), told, "said once");
+    assert_eq!(server.statuses.len(), last_reported, "reported once");
     bench.blind = false;
     bench.converge(&mut server);
     for number in [1, 2] {

@@ -1,7 +1,7 @@
-//! What is done when a component could not be applied: kept and tried again, gone back, or stopped, as the policy says.
+//! Failure policies: keep the running parts and retry, roll back, or stop.
 
 use super::super::io::Level;
-use super::super::records::GivenUp;
+use super::super::records::AbandonedRevision;
 use super::super::statuses::{all_components, status_error};
 use super::super::{Document, Goal, Machine};
 use super::drift::policy;
@@ -11,7 +11,7 @@ use margo::{DeploymentId, DeviceId, Digest};
 use margrave_core::policy::OnFailure;
 use margrave_core::time::Timestamp;
 
-/// What went wrong.
+/// A failed component.
 #[derive(Debug, Clone)]
 pub(super) struct Failed {
     pub(super) code: Code,
@@ -19,45 +19,45 @@ pub(super) struct Failed {
     pub(super) message: String,
 }
 
-/// What is done about it.
+/// The reaction to a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Chosen {
-    /// Nothing about the deployment itself: tried again whatever the policy is.
+pub(super) enum FailureAction {
+    /// Not a fault of the deployment: retried independent of the policy.
     Wait,
     KeepPartial,
-    GoBack(Digest),
-    /// Asked to go back, and there is nothing to go back to.
+    RollBack(Digest),
+    /// Rollback is requested, but there is no earlier revision.
     NothingEarlier,
     Stop,
 }
 
-impl Chosen {
-    /// The message of the report: what happened, what was chosen, what is done.
-    pub(super) fn told(&self, failed: &Failed) -> String {
+impl FailureAction {
+    /// The message of the report: what failed, and the reaction.
+    pub(super) fn report_message(&self, failed: &Failed) -> String {
         let message = &failed.message;
         match self {
             Self::Wait => message.clone(),
             Self::KeepPartial => {
-                format!("{message}; what was applied stays, the rest is tried again (failure policy `keep-partial`)")
+                format!("{message}; running parts are kept, the rest is retried (failure policy `keep-partial`)")
             }
-            Self::GoBack(good) => {
-                format!("{message}; goes back to revision {} (failure policy `rollback`)", short(good))
+            Self::RollBack(good) => {
+                format!("{message}; rolling back to revision {} (failure policy `rollback`)", short(good))
             }
             Self::NothingEarlier => {
-                format!(
-                    "{message}; tried again, there is no earlier revision to go back to (failure policy `rollback`)"
-                )
+                format!("{message}; retrying, there is no earlier revision to roll back to (failure policy `rollback`)")
             }
-            Self::Stop => format!("{message}; stopped until the manager changes something (failure policy `hold`)"),
+            Self::Stop => {
+                format!("{message}; stopped until an operator changes the deployment (failure policy `stop`)")
+            }
         }
     }
 }
 
 impl Machine {
-    /// The revision of a deployment that stands on the device as far as was told: it ran, whatever was done to it since.
+    /// The installed revision of a deployment according to its reports: it ran, even if it was changed since.
     pub(super) fn installed<'a>(&'a self, goal: &'a Goal, id: DeploymentId) -> Option<&'a Digest> {
         if let Some((digest, _)) = goal.instead.get(&id) {
-            return self.revisions.given_up(id).filter(|given_up| given_up.restored).map(|_| digest);
+            return self.revisions.abandoned(id).filter(|abandoned| abandoned.restored).map(|_| digest);
         }
         let entry = self.statuses.get(&id)?;
         let drifted = |error: &margo::status::StatusError| error.code == Code::Drifted.number();
@@ -69,79 +69,86 @@ impl Machine {
         entry.digest.as_ref().filter(|_| stands)
     }
 
-    /// Decides, and writes down what has to outlive a crash.
-    pub(super) fn choose(&mut self, id: DeploymentId, digest: &Digest, failed: &Failed, now: Timestamp) -> Chosen {
-        let Some(goal) = &self.accepted else { return Chosen::Wait };
+    /// Decides, and records what must survive a crash.
+    pub(super) fn choose(
+        &mut self,
+        id: DeploymentId,
+        digest: &Digest,
+        failed: &Failed,
+        now: Timestamp,
+    ) -> FailureAction {
+        let Some(goal) = &self.accepted else { return FailureAction::Wait };
         if !is_the_deployments_own(failed.code) || goal.listed(id) != Some(digest) {
-            return Chosen::Wait;
+            return FailureAction::Wait;
         }
         match policy(goal, id).on_failure {
-            OnFailure::KeepPartial => Chosen::KeepPartial,
-            OnFailure::Hold => {
+            OnFailure::KeepPartial => FailureAction::KeepPartial,
+            OnFailure::Stop => {
                 self.work.retries.remove(&id);
-                Chosen::Stop
+                FailureAction::Stop
             }
-            OnFailure::Rollback => self.go_back(id, digest, failed, now),
+            OnFailure::Rollback => self.start_rollback(id, digest, failed, now),
         }
     }
 
-    fn go_back(&mut self, id: DeploymentId, digest: &Digest, failed: &Failed, now: Timestamp) -> Chosen {
+    fn start_rollback(&mut self, id: DeploymentId, digest: &Digest, failed: &Failed, now: Timestamp) -> FailureAction {
         let good = self.revisions.good(id).filter(|good| *good != digest).cloned();
         let document = good.as_ref().map(|good| self.document(id, good));
         let (Some(good), Some(Document::Ready(document)), Some(goal)) = (good, document, &mut self.accepted) else {
-            return Chosen::NothingEarlier;
+            return FailureAction::NothingEarlier;
         };
         goal.instead.insert(id, (good.clone(), Document::Ready(document)));
         let Failed { code, component, message } = failed.clone();
-        let given_up = GivenUp { digest: digest.clone(), code, component, message, restored: false, at: now };
-        self.revisions.give_up(id, given_up);
+        let abandoned =
+            AbandonedRevision { digest: digest.clone(), code, component, message, restored: false, at: now };
+        self.revisions.abandon(id, abandoned);
         self.work.retries.remove(&id);
-        Chosen::GoBack(good)
+        FailureAction::RollBack(good)
     }
 
-    /// Stopped after a failure; derived from what was told, so that it holds after a restart too.
+    /// Whether it stopped after a failure; derived from the reports, so that it survives a restart.
     pub(in super::super) fn is_stopped(&self, id: DeploymentId) -> bool {
         let Some(goal) = &self.accepted else { return false };
         let Some(entry) = self.statuses.get(&id) else { return false };
         let code = entry.status.error.as_ref().and_then(|error| Code::parse(&error.code));
-        policy(goal, id).on_failure == OnFailure::Hold
+        policy(goal, id).on_failure == OnFailure::Stop
             && entry.status.state == State::Failed
             && entry.digest.as_ref() == goal.listed(id)
             && code.is_some_and(is_the_deployments_own)
     }
 
-    /// How many deployments are not tried again until the manager changes something.
-    pub(in super::super) fn given_up(&self) -> usize {
+    /// Number of deployments that are not retried until the manifest changes.
+    pub(in super::super) fn abandoned(&self) -> usize {
         let Some(goal) = &self.accepted else { return 0 };
         let ids = goal.manifest.deployments.iter().map(|deployment| deployment.deployment_id);
-        let restored = |id| self.revisions.given_up(id).is_some_and(|given_up| given_up.restored);
+        let restored = |id| self.revisions.abandoned(id).is_some_and(|abandoned| abandoned.restored);
         ids.filter(|id| self.is_stopped(*id) || (goal.instead.contains_key(id) && restored(*id))).count()
     }
 
-    /// The earlier revision could not be brought up either.
-    pub(super) fn going_back_failed(&mut self, id: DeploymentId, device: &DeviceId, failed: &Failed, now: Timestamp) {
+    /// The earlier revision could not be started either.
+    pub(super) fn rollback_failed(&mut self, id: DeploymentId, device: &DeviceId, failed: &Failed, now: Timestamp) {
         let Some(good) = self.revisions.good(id) else { return };
-        let done = format!("going back to revision {} is tried again: {}", short(good), failed.message);
-        self.tell_given_up(id, device, &done, now);
+        let done = format!("the rollback to revision {} is retried: {}", short(good), failed.message);
+        self.report_abandoned(id, device, &done, now);
     }
 
     /// The earlier revision runs.
-    pub(super) fn went_back(&mut self, id: DeploymentId, device: &DeviceId, now: Timestamp) {
+    pub(super) fn rollback_finished(&mut self, id: DeploymentId, device: &DeviceId, now: Timestamp) {
         let Some(good) = self.revisions.good(id).cloned() else { return };
-        if !self.revisions.given_up(id).is_some_and(|given_up| given_up.restored) {
-            let message = format!("went back to revision {}, which runs", short(&good));
+        if !self.revisions.abandoned(id).is_some_and(|abandoned| abandoned.restored) {
+            let message = format!("rolled back to revision {}, which is running", short(&good));
             self.log(Level::Warn, Some(Code::RolledBack), Some(id), message);
         }
         self.revisions.restored(id);
-        let done = format!("went back to revision {}, which runs (failure policy `rollback`)", short(&good));
-        self.tell_given_up(id, device, &done, now);
+        let done = format!("rolled back to revision {}, which is running (failure policy `rollback`)", short(&good));
+        self.report_abandoned(id, device, &done, now);
     }
 
-    /// The revision the manager wants has failed, whatever runs in its place (ST-04, ST-06).
-    fn tell_given_up(&mut self, id: DeploymentId, device: &DeviceId, done: &str, now: Timestamp) {
-        let (Some(goal), Some(given_up)) = (&self.accepted, self.revisions.given_up(id).cloned()) else { return };
+    /// Reports that the desired revision failed, even if an earlier one runs instead (ST-04, ST-06).
+    fn report_abandoned(&mut self, id: DeploymentId, device: &DeviceId, done: &str, now: Timestamp) {
+        let (Some(goal), Some(abandoned)) = (&self.accepted, self.revisions.abandoned(id).cloned()) else { return };
         let Some(Document::Ready(document)) = goal.documents.get(&id).cloned() else { return };
-        let GivenUp { digest, code, component, message, .. } = given_up;
+        let AbandonedRevision { digest, code, component, message, .. } = abandoned;
         let source = &document.metadata.name;
         let others = status_error(Code::RolledBack, source, &format!("`{component}` failed; {done}"));
         let mut components = all_components(&document, State::Failed, Some(&others));
@@ -153,7 +160,7 @@ impl Machine {
     }
 }
 
-/// The engine or the child that does not answer says nothing about the deployment.
+/// An engine or child device that does not answer is not a fault of the deployment.
 fn is_the_deployments_own(code: Code) -> bool {
     matches!(code, Code::ComponentFailed | Code::ComponentTimeout | Code::ComponentExited)
 }

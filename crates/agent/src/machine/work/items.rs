@@ -1,11 +1,11 @@
-//! One piece of work after the other for one deployment: given out, finished, failed, tried again.
+//! Work items of one deployment, one after the other: issued, finished, failed, retried.
 
 use super::super::Machine;
 use super::super::io::{
-    ApplyWork, Effect, FailureKind, Level, RemoveWork, SeenDeployment, WorkFailure, WorkId, WorkOutcome,
+    ApplyWork, Effect, FailureKind, Level, ObservedDeployment, RemoveWork, WorkFailure, WorkId, WorkOutcome,
 };
 use super::super::statuses::status_error;
-use super::failure::{Chosen, Failed};
+use super::failure::{Failed, FailureAction};
 use super::{Active, Applying, Item, Retry, Stopping, drift, observe};
 use crate::codes::Code;
 use margo::status::State;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl Machine {
-    /// Gives the current item to the runtime and says so.
+    /// Issues the current item to the runtime and reports it.
     pub(super) fn issue(&mut self, id: DeploymentId, now: Timestamp) {
         let work = WorkId(self.id());
         let default_timeout = self.settings.component_timeout;
@@ -30,7 +30,7 @@ impl Machine {
         let effect = match (&active.item, &active.goal) {
             (Item::Apply(index), Some(goal)) => {
                 let component = &goal.document.spec.deployment_profile.components[*index];
-                // AD-03; components without one get the agent's.
+                // AD-03; components without a timeout get the agent's default.
                 timeout = component
                     .properties
                     .timeout
@@ -56,7 +56,7 @@ impl Machine {
         active.deadline = Some(now.plus(timeout));
         let report = active.goal.clone().map(|goal| (goal, active.device.clone(), active.components.clone()));
         self.effects.push(effect);
-        // What goes back to an earlier revision has failed, and stays so until the manager changes something.
+        // A deployment that rolls back has failed, and stays failed until the manifest changes.
         if let Some((goal, device, components)) = report.filter(|(goal, ..)| !goal.back) {
             let error = goal.repair.then(|| self.repair_error(id, &goal.document)).flatten();
             self.tell(id, Some(device), State::Installing, error, components, Some(goal.digest), now);
@@ -75,7 +75,7 @@ impl Machine {
         };
         let Some(active) = self.work.active.get_mut(&id) else { return };
         match (outcome, active.stopping) {
-            // Whatever came of it, the plan is made anew.
+            // The result is irrelevant: the agent plans again.
             (_, Some(Stopping::Outdated)) => self.finish(id, now),
             (WorkOutcome::Cancelled, None) => {
                 self.retry_later(id, now, rng);
@@ -87,8 +87,10 @@ impl Machine {
                 let message = format!("not finished after {seconds} s");
                 self.item_failed(id, Code::ComponentTimeout, &message, now, rng);
             }
-            (WorkOutcome::Failed(failure), None) if failure.kind == FailureKind::InTheWay && make_way(active) => {
-                self.log(Level::Info, None, Some(id), format!("{}; removed first", failure.message));
+            (WorkOutcome::Failed(failure), None)
+                if failure.kind == FailureKind::InTheWay && remove_blocking_first(active) =>
+            {
+                self.log(Level::Info, None, Some(id), format!("{}; removing it first", failure.message));
                 self.issue(id, now);
             }
             (WorkOutcome::Failed(failure), _) => {
@@ -113,12 +115,12 @@ impl Machine {
         active.stopping = None;
         if let (Item::Apply(index), Some(goal)) = (&active.item, &active.goal) {
             active.components[*index].error = None;
-            // AD-02: without `wait` it is only begun; the next look at the runtime tells when it runs.
+            // AD-02: without `wait` it is only started; the next observation shows when it runs.
             if goal.document.spec.deployment_profile.components[*index].properties.waits() {
                 active.components[*index].state = State::Installed;
             }
         }
-        // A technician came in between: the rest waits.
+        // A maintenance hold started meanwhile: the rest waits.
         let held = self.technician.is_some() && !active.queue.is_empty();
         if let Some(next) = active.queue.pop_front().filter(|_| !held) {
             active.item = next;
@@ -131,7 +133,7 @@ impl Machine {
             let error = held.then(|| self.hold_error(&goal.document.metadata.name)).flatten();
             self.tell(id, Some(device), State::Installed, error, components, Some(goal.digest), now);
         }
-        // Taken back by the look that confirms it; a runtime that says done and does not is not asked in a tight loop.
+        // Cleared by the observation that confirms it; prevents a tight loop if the runtime wrongly reports success.
         self.retry_later(id, now, rng);
         self.finish(id, now);
     }
@@ -169,16 +171,16 @@ impl Machine {
         let (goal, device, components) = (active.goal.clone(), active.device.clone(), active.components.clone());
         self.warn(code, Some(id), message.to_owned());
         if goal.as_ref().is_some_and(|goal| goal.back) {
-            self.going_back_failed(id, &device, &failed, now);
+            self.rollback_failed(id, &device, &failed, now);
             self.retry_later(id, now, rng);
             return self.finish(id, now);
         }
         let digest = goal.as_ref().map(|goal| goal.digest.clone());
         let chosen = goal.map(|goal| self.choose(id, &goal.digest, &failed, now));
-        if !matches!(chosen, Some(Chosen::Stop | Chosen::GoBack(_))) {
+        if !matches!(chosen, Some(FailureAction::Stop | FailureAction::RollBack(_))) {
             self.retry_later(id, now, rng);
         }
-        let message = chosen.map_or_else(|| message.to_owned(), |chosen| chosen.told(&failed));
+        let message = chosen.map_or_else(|| message.to_owned(), |chosen| chosen.report_message(&failed));
         let error = status_error(code, &source_name, &message);
         self.tell(id, Some(device), State::Failed, Some(error), components, digest, now);
         self.finish(id, now);
@@ -191,7 +193,7 @@ impl Machine {
         self.work.observe_soon(now);
     }
 
-    /// DS-26 leaves retries open: what failed is tried again, ever more seldom, while the manifest stands.
+    /// DS-26 leaves retries open: failures are retried with growing delays while the manifest is unchanged.
     pub(super) fn retry_later(&mut self, id: DeploymentId, now: Timestamp, rng: &mut dyn RngCore) {
         let attempts = self.work.retries.get(&id).map_or(0, |retry| retry.attempts);
         let due = now.plus(self.settings.retry.delay(attempts, rng));
@@ -210,9 +212,9 @@ fn failure_code(failure: &WorkFailure, removal: bool) -> Code {
     }
 }
 
-/// What leaves the deployment goes last, so that it runs until the rest is up. Where it is in the way it goes first, and
-/// what it was in the way of is tried again. Says whether there was anything.
-fn make_way(active: &mut Active) -> bool {
+/// Components that left the deployment are removed last, so that they run until the rest is ready. If one blocks a new
+/// component, it is removed first and the new one retried. Returns whether there was one.
+fn remove_blocking_first(active: &mut Active) -> bool {
     let (leaving, rest): (VecDeque<Item>, VecDeque<Item>) =
         active.queue.drain(..).partition(|item| matches!(item, Item::RemoveComponent(_)));
     active.queue = leaving;
@@ -229,21 +231,21 @@ fn make_way(active: &mut Active) -> bool {
     found
 }
 
-/// What to do, in order, and which components are left alone because they already run as wanted.
+/// The work items in order, and the components that already run as desired.
 pub(super) fn items_for(
     goal: &Applying,
     device: &DeviceId,
-    seen: Option<&SeenDeployment>,
+    seen: Option<&ObservedDeployment>,
 ) -> (VecDeque<Item>, Vec<usize>) {
     let wanted = &goal.document.spec.deployment_profile.components;
     let all = || (0..wanted.len()).map(Item::Apply);
     match seen {
-        // It is on another device: leave there first.
+        // It is on another device: remove it there first.
         Some(seen) if seen.device() != device => {
             let items = [Item::RemoveAll(seen.device().clone())].into_iter().chain(all());
             (items.collect(), Vec::new())
         }
-        Some(SeenDeployment::Known { components, .. }) => {
+        Some(ObservedDeployment::Known { components, .. }) => {
             let mut healthy = Vec::new();
             let mut items = VecDeque::new();
             for (index, component) in wanted.iter().enumerate() {
@@ -256,6 +258,6 @@ pub(super) fn items_for(
             items.extend(stale.cloned().map(Item::RemoveComponent));
             (items, healthy)
         }
-        Some(SeenDeployment::Unknown { .. }) | None => (all().collect(), Vec::new()),
+        Some(ObservedDeployment::Unknown { .. }) | None => (all().collect(), Vec::new()),
     }
 }

@@ -1,7 +1,7 @@
-//! What the runtime says, as the planner understands it.
+//! Converts observations of the runtime for the planner.
 
 use super::super::Machine;
-use super::super::io::{Observation, ObservationId, Run, SeenComponent, SeenDeployment};
+use super::super::io::{Observation, ObservationId, ObservedComponent, ObservedDeployment, Run};
 use super::super::records::StatusEntry;
 use super::super::report::Topic;
 use super::super::statuses::{all_components, document_device, status_error};
@@ -9,16 +9,16 @@ use super::super::{Document, Goal};
 use crate::codes::Code;
 use margo::status::{ComponentStatus, State};
 use margo::{DeploymentId, Digest};
-use margrave_core::plan::{self, Observed, Seen, Step, Wanted};
+use margrave_core::plan::{self, DesiredDigests, Observed, ObservedState, Step};
 use margrave_core::time::Timestamp;
 use rand::RngCore;
 use std::time::Duration;
 
-/// While something is on its way up, looks come closer together.
+/// Shorter observation period while something starts.
 const OBSERVE_STARTING: Duration = Duration::from_secs(1);
 
-/// Applied from this revision and not stopped: there is nothing to do about it.
-pub(super) fn is_as_wanted(seen: &SeenComponent, digest: &Digest) -> bool {
+/// Applied from this revision and not stopped: nothing to do.
+pub(super) fn is_as_wanted(seen: &ObservedComponent, digest: &Digest) -> bool {
     seen.digest == *digest && seen.differs.is_empty() && matches!(seen.run, Run::Running | Run::Starting)
 }
 
@@ -31,8 +31,8 @@ impl Machine {
         rng: &mut dyn RngCore,
     ) {
         if let Ok(observation) = &result {
-            // Counts also when the look itself is no longer wanted: it is said once.
-            self.mind_the_engine(&observation.restarted);
+            // Processed even if the observation is outdated: it is reported only once.
+            self.handle_engine_restart(&observation.restarted);
         }
         if self.work.observing.take_if(|observing| *observing == id).is_none() {
             return;
@@ -40,36 +40,37 @@ impl Machine {
         match result {
             Ok(observation) => {
                 self.clear_trouble(Topic::Runtime);
-                self.tell_going_on();
+                self.clear_waiting();
                 self.work.touched.retain(|_, touched| *touched > id.0);
                 self.work.observation = Some((id, observation));
-                self.take_in(now);
+                self.process_observation(now);
             }
             Err(message) => {
-                // Not knowing is not a reason to change anything.
+                // An unknown state is no reason for a change.
                 self.work.observation = None;
                 let due = now.plus(self.settings.retry.delay(0, rng));
                 self.work.observe_due = due;
                 self.warn(Code::RuntimeUnavailable, None, message.clone());
-                self.tell_waiting(&message, now);
+                self.report_waiting(&message, now);
                 self.note_trouble(Topic::Runtime, Code::RuntimeUnavailable, message, Some(due), now);
             }
         }
     }
 
-    /// The manager sees what waits for the runtime and why. States and versions stay as they were told (ST-05).
-    fn tell_waiting(&mut self, message: &str, now: Timestamp) {
+    /// Reports what waits for the runtime and why. Reported states and versions stay (ST-05).
+    fn report_waiting(&mut self, message: &str, now: Timestamp) {
         let Some(goal) = self.accepted.clone() else { return };
-        let error = |source: &str| Some(status_error(Code::RuntimeUnavailable, source, &format!("waits: {message}")));
+        let error = |source: &str| Some(status_error(Code::RuntimeUnavailable, source, &format!("waiting: {message}")));
         for id in goal.manifest.deployments.iter().map(|deployment| deployment.deployment_id) {
-            let told = self.statuses.get(&id);
-            let waits =
-                told.is_none_or(|told| told.status.state == State::Pending || told.digest.as_ref() != goal.listed(id));
+            let last_report = self.statuses.get(&id);
+            let waits = last_report.is_none_or(|last_report| {
+                last_report.status.state == State::Pending || last_report.digest.as_ref() != goal.listed(id)
+            });
             if !waits || self.work.active.contains_key(&id) {
                 continue;
             }
             match goal.documents.get(&id) {
-                Some(Document::Ready(document)) if told.is_none() => {
+                Some(Document::Ready(document)) if last_report.is_none() => {
                     let name = &document.metadata.name;
                     let components = all_components(document, State::Pending, None);
                     let digest = goal.listed(id).cloned();
@@ -90,8 +91,8 @@ impl Machine {
         }
     }
 
-    /// It answers again: nothing waits for it any more. What failed says so until it is tried again.
-    fn tell_going_on(&mut self) {
+    /// The runtime answers again: clears the waiting errors. Failures stay until they are retried.
+    fn clear_waiting(&mut self) {
         let waited = |(_, entry): &(&DeploymentId, &StatusEntry)| {
             let code = entry.status.error.as_ref().map(|error| error.code.as_str());
             code == Some(Code::RuntimeUnavailable.number()) && entry.status.state != State::Failed
@@ -102,7 +103,7 @@ impl Machine {
         }
     }
 
-    /// Steps that may be begun by what was last seen. Nothing without a goal and a look at the runtime.
+    /// Steps that may start after the last observation. None without a goal and an observation.
     pub(super) fn plan(&self) -> Vec<Step> {
         let (Some(goal), Some((_, observation))) = (&self.accepted, &self.work.observation) else { return Vec::new() };
         if !self.devices.are_known() {
@@ -110,10 +111,10 @@ impl Machine {
         }
         let mut seen = self.seen(goal, observation);
         for (id, seen) in &mut seen {
-            if let Seen::Drifted(digest) = seen
+            if let ObservedState::Drifted(digest) = seen
                 && !self.corrects(goal, *id)
             {
-                *seen = Seen::Running(digest.clone());
+                *seen = ObservedState::Running(digest.clone());
             }
         }
         let mut steps = plan::plan(&wanted(goal), &seen);
@@ -123,36 +124,36 @@ impl Machine {
 
     fn seen(&self, goal: &Goal, observation: &Observation) -> Observed {
         let seen = observation.deployments.iter().map(|(id, seen)| (*id, self.seen_one(goal, *id, seen)));
-        // Where nothing can run, nothing was taken away: what was told of it is to be told anew, whatever the policy is.
-        let nothing_runs = self.nothing_runs();
-        // What ran and is not there at all was taken away by a hand, or lost with the engine's disk.
+        // Without a runtime nothing was removed: the state is reported again, independent of the policy.
+        let has_no_runtime = self.has_no_runtime();
+        // A running deployment that disappeared was removed manually, or lost with the disk of the engine.
         let gone = goal.manifest.deployments.iter().map(|deployment| deployment.deployment_id).filter_map(|id| {
             let wanted = goal.wanted(id).filter(|wanted| self.installed(goal, id) == Some(*wanted))?;
-            let gone = !nothing_runs && !observation.deployments.contains_key(&id);
-            gone.then(|| (id, Seen::Drifted(wanted.clone())))
+            let gone = !has_no_runtime && !observation.deployments.contains_key(&id);
+            gone.then(|| (id, ObservedState::Drifted(wanted.clone())))
         });
         seen.chain(gone).collect()
     }
 
-    /// One deployment as the planner understands it.
-    fn seen_one(&self, goal: &Goal, id: DeploymentId, seen: &SeenDeployment) -> Seen {
+    /// One deployment for the planner.
+    fn seen_one(&self, goal: &Goal, id: DeploymentId, seen: &ObservedDeployment) -> ObservedState {
         let wanted = goal.wanted(id);
         let installed = self.installed(goal, id);
-        let SeenDeployment::Known { components, device } = seen else {
-            // It ran as wanted when it was last seen, and nobody can tell now: leave it alone (invariant 9).
+        let ObservedDeployment::Known { components, device } = seen else {
+            // It ran as desired when last observed, and its state is unknown now: leave it alone (invariant 9).
             return match (installed, wanted) {
-                (Some(digest), Some(wanted)) if digest == wanted => Seen::Running(digest.clone()),
-                _ => Seen::Unknown,
+                (Some(digest), Some(wanted)) if digest == wanted => ObservedState::Running(digest.clone()),
+                _ => ObservedState::Unknown,
             };
         };
-        let Some(wanted) = wanted else { return Seen::Unknown };
+        let Some(wanted) = wanted else { return ObservedState::Unknown };
         let Some(Document::Ready(document)) = goal.document(id) else {
             let all = components.values().all(|seen| is_as_wanted(seen, wanted));
-            // Without the document nobody knows what else belongs to it: only what was installed once is known to be whole.
+            // Without the document its components are unknown: only an installed deployment is known to be complete.
             return if all && !components.is_empty() && installed == Some(wanted) {
-                Seen::Running(wanted.clone())
+                ObservedState::Running(wanted.clone())
             } else {
-                Seen::Unknown
+                ObservedState::Unknown
             };
         };
         let names = &document.spec.deployment_profile.components;
@@ -166,15 +167,15 @@ impl Machine {
         let began = components.values().any(|seen| seen.digest == *wanted);
         let other = components.values().find(|seen| seen.digest != *wanted).map(|seen| seen.digest.clone());
         match other {
-            _ if complete && !moved => Seen::Running(wanted.clone()),
-            _ if installed == Some(wanted) && !moved => Seen::Drifted(wanted.clone()),
-            Some(other) if !began => Seen::Running(other),
-            _ => Seen::Partial(wanted.clone()),
+            _ if complete && !moved => ObservedState::Running(wanted.clone()),
+            _ if installed == Some(wanted) && !moved => ObservedState::Drifted(wanted.clone()),
+            Some(other) if !began => ObservedState::Running(other),
+            _ => ObservedState::Partial(wanted.clone()),
         }
     }
 
-    /// Turns what was seen into reports, and into the reconciled record when all of it is as wanted.
-    fn take_in(&mut self, now: Timestamp) {
+    /// Turns an observation into reports, and into the reconciled record if everything is as desired.
+    fn process_observation(&mut self, now: Timestamp) {
         let (Some(goal), Some((_, observation))) = (self.accepted.clone(), self.work.observation.clone()) else {
             return;
         };
@@ -187,24 +188,31 @@ impl Machine {
                 continue;
             }
             match (seen.get(&id), observation.deployments.get(&id)) {
-                (Some(Seen::Running(digest)), Some(found)) if goal.wanted(id) == Some(digest) => {
+                (Some(ObservedState::Running(digest)), Some(found)) if goal.wanted(id) == Some(digest) => {
                     all_run &= self.runs(&goal, id, digest, found, now);
                 }
-                (Some(Seen::Drifted(_)), found) => all_run &= self.drifted(&goal, id, found, now),
+                (Some(ObservedState::Drifted(_)), found) => all_run &= self.drifted(&goal, id, found, now),
                 _ => all_run = false,
             }
         }
         self.settle_boot(&goal);
-        let gone = self.report_gone(&goal, &observation, now);
+        let gone = self.report_removed(&goal, &observation, now);
         if all_run && gone && self.work.active.is_empty() {
             self.reconcile(now);
         }
     }
 
-    /// A deployment that is complete: installed once every component runs. Says whether it is.
-    fn runs(&mut self, goal: &Goal, id: DeploymentId, digest: &Digest, found: &SeenDeployment, now: Timestamp) -> bool {
+    /// A complete deployment is installed once every component runs. Returns whether it is.
+    fn runs(
+        &mut self,
+        goal: &Goal,
+        id: DeploymentId,
+        digest: &Digest,
+        found: &ObservedDeployment,
+        now: Timestamp,
+    ) -> bool {
         let Some(Document::Ready(document)) = goal.document(id) else { return true };
-        let SeenDeployment::Known { components: seen, device } = found else { return true };
+        let ObservedDeployment::Known { components: seen, device } = found else { return true };
         let mut components = all_components(document, State::Installed, None);
         let mut starting = false;
         for component in &mut components {
@@ -222,7 +230,7 @@ impl Machine {
         }
         if goal.instead.contains_key(&id) {
             if !starting {
-                self.went_back(id, device, now);
+                self.rollback_finished(id, device, now);
             }
             return false;
         }
@@ -233,8 +241,8 @@ impl Machine {
         !starting
     }
 
-    /// ST-10: what is neither wanted nor there any more is removed. Says whether nothing is left to remove.
-    fn report_gone(&mut self, goal: &Goal, observation: &Observation, now: Timestamp) -> bool {
+    /// ST-10: reports undesired deployments that are gone as removed. Returns whether nothing is left to remove.
+    fn report_removed(&mut self, goal: &Goal, observation: &Observation, now: Timestamp) -> bool {
         let wanted = wanted(goal);
         let gone: Vec<_> = self
             .statuses
@@ -262,7 +270,7 @@ impl Machine {
     }
 }
 
-fn wanted(goal: &Goal) -> Wanted {
+fn wanted(goal: &Goal) -> DesiredDigests {
     let ids = goal.manifest.deployments.iter().map(|deployment| deployment.deployment_id);
     ids.filter_map(|id| goal.wanted(id).map(|digest| (id, digest.clone()))).collect()
 }

@@ -21,7 +21,7 @@ fn nowhere() -> Places {
     Places { sockets: Vec::new(), kubeconfigs: Vec::new(), pod: false }
 }
 
-/// An engine that says it is there.
+/// An engine that answers.
 fn engine(path: &Path) {
     let listener = UnixListener::bind(path).unwrap();
     tokio::spawn(async move {
@@ -34,7 +34,7 @@ fn engine(path: &Path) {
 }
 
 #[tokio::test]
-async fn where_something_is_switched_on_there_is_nothing_to_say() {
+async fn no_advice_with_an_enabled_runtime() {
     let folder = tempfile::tempdir().unwrap();
     let base = config(folder.path());
     for config in [
@@ -48,7 +48,7 @@ async fn where_something_is_switched_on_there_is_nothing_to_say() {
 }
 
 #[tokio::test]
-async fn an_engine_that_answers_is_named_with_the_lines_to_add_and_the_file() {
+async fn names_a_found_engine_with_the_lines_to_add() {
     let folder = tempfile::tempdir().unwrap();
     let (silent, there) = (folder.path().join("old.sock"), folder.path().join("engine.sock"));
     drop(UnixListener::bind(&silent).unwrap());
@@ -61,12 +61,12 @@ async fn an_engine_that_answers_is_named_with_the_lines_to_add_and_the_file() {
         line.contains(&format!("add `[compose]` and below it `socket = \"{there}\"` to `/etc/margrave/a.toml`")),
         "{line}"
     );
-    let text = advice.for_a_terminal();
+    let text = advice.terminal_text();
     assert!(text.contains(&format!("add to /etc/margrave/a.toml:\n\n  [compose]\n  socket = \"{there}\"\n")), "{text}");
 }
 
 #[tokio::test]
-async fn a_cluster_is_found_by_its_kubeconfig_or_by_being_in_a_pod() {
+async fn finds_a_cluster_by_kubeconfig_or_pod() {
     let folder = tempfile::tempdir().unwrap();
     let (broken, good) = (folder.path().join("broken"), folder.path().join("good.yaml"));
     std::fs::write(&broken, "nonsense").unwrap();
@@ -81,7 +81,7 @@ async fn a_cluster_is_found_by_its_kubeconfig_or_by_being_in_a_pod() {
 }
 
 #[tokio::test]
-async fn where_nothing_is_found_it_says_what_to_install_and_what_was_only_simulated() {
+async fn advises_what_to_install_and_mentions_simulation() {
     let folder = tempfile::tempdir().unwrap();
     let line = advice(&config(folder.path()), &nowhere()).await.unwrap().to_string();
     assert!(
@@ -92,7 +92,7 @@ async fn where_nothing_is_found_it_says_what_to_install_and_what_was_only_simula
     std::fs::write(folder.path().join(simulated::WORLD_FILE), "{}").unwrap();
     let line = advice(&config(folder.path()), &nowhere()).await.unwrap().to_string();
     assert!(
-        line.contains("what it reported as installed never ran (`runtime = \"simulated\"` brings that back)"),
+        line.contains("what it reported as installed never ran (`runtime = \"simulated\"` enables this again)"),
         "{line}"
     );
     let unnamed = AgentConfig { file: None, ..config(folder.path()) };

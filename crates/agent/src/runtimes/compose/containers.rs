@@ -1,7 +1,7 @@
-//! The containers of a project: what they do, and whether somebody changed them.
+//! The containers of a project: their state, and manual changes.
 
 use super::names;
-use super::socket::{SocketError, labelled};
+use super::socket::{SocketError, labeled};
 use super::{Compose, socket};
 use crate::disk::{DiskError, read_record, write_record};
 use crate::machine::io::Run;
@@ -12,10 +12,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 const APPLIED: &str = "applied.json";
-/// What happens to a container and may matter: starts and deaths, changes by hand, health.
-const TELLING: [&str; 9] = ["start", "die", "destroy", "pause", "unpause", "update", "rename", "oom", "health_status"];
-/// Settings that `docker update` and `docker run` change. Not all there are: a newer engine has more of them, and
-/// nothing must be restarted because of that.
+/// Relevant container events: start, stop, manual changes, health.
+const RELEVANT_EVENTS: [&str; 9] =
+    ["start", "die", "destroy", "pause", "unpause", "update", "rename", "oom", "health_status"];
+/// Settings that `docker update` and `docker run` change. A fixed list: new settings of a newer engine must not cause
+/// restarts.
 const SETTINGS: [&str; 24] = [
     "Memory",
     "MemorySwap",
@@ -42,10 +43,10 @@ const SETTINGS: [&str; 24] = [
     "SecurityOpt",
     "Sysctls",
 ];
-/// The longest line of a log that is handed on.
+/// The longest log line that is returned.
 const LINE_CHARS_MAX: usize = 2_000;
 
-/// One container, as far as anybody here asks.
+/// The relevant properties of a container.
 #[derive(Debug, Clone)]
 pub(super) struct Container {
     pub(super) id: String,
@@ -55,17 +56,17 @@ pub(super) struct Container {
     /// `running`, `exited`, `paused`, `restarting`, `created`, `dead`.
     pub(super) status: String,
     pub(super) exit_code: i64,
-    /// How often the engine has started it again by itself, and when it was started last.
+    /// How often the engine has restarted it, and when it was last started.
     pub(super) restarts: u64,
     pub(super) started_at: String,
-    /// `starting`, `healthy`, `unhealthy`; nothing without a check.
+    /// `starting`, `healthy`, `unhealthy`; `None` without a health check.
     pub(super) health: Option<String>,
-    /// The last thing the health check said.
+    /// The last output of the health check.
     pub(super) probe: Option<String>,
     terminal: bool,
-    /// `restart: on-failure`: it may end well at any time.
+    /// `restart: on-failure`: it may exit with success at any time.
     may_end: bool,
-    /// What it was made of, each part as a digest.
+    /// Digests of its settings.
     parts: BTreeMap<String, String>,
 }
 
@@ -98,13 +99,13 @@ impl Container {
         self.status == "running"
     }
 
-    /// A job that has done what it was for.
+    /// A job that has finished.
     pub(super) fn is_done(&self) -> bool {
         self.status == "exited" && self.exit_code == 0
     }
 }
 
-/// What can be changed by hand, in parts a person knows by name.
+/// Settings that can be changed manually, grouped under readable names.
 fn parts(inspected: &Value) -> BTreeMap<String, String> {
     let config = &inspected["Config"];
     let mounts = inspected["Mounts"].as_array().into_iter().flatten();
@@ -136,7 +137,7 @@ fn parts(inspected: &Value) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Engines write "nothing" in several ways.
+/// Engines write empty values in several ways.
 fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
@@ -149,17 +150,17 @@ fn is_empty(value: &Value) -> bool {
 }
 
 impl Compose {
-    /// All containers of a project but those of `compose run`.
+    /// All containers of a project except those of `compose run`.
     pub(super) async fn containers(&self, project: &str) -> Result<Vec<Container>, SocketError> {
         let label = format!("{}={project}", names::PROJECT);
-        let listed = self.socket.get(&format!("/containers/json?all=1&filters={}", labelled(&label))).await?;
+        let listed = self.socket.get(&format!("/containers/json?all=1&filters={}", labeled(&label))).await?;
         let mut found = Vec::new();
         for item in listed.as_array().into_iter().flatten() {
             let one_off = item["Labels"][names::ONE_OFF].as_str().unwrap_or_default();
             let Some(id) = item["Id"].as_str().filter(|_| !one_off.eq_ignore_ascii_case("true")) else { continue };
             match self.socket.get(&format!("/containers/{id}/json")).await {
                 Ok(inspected) => found.extend(Container::of(&inspected)),
-                // Gone between two questions.
+                // Removed between two requests.
                 Err(error) if error.is_missing() => {}
                 Err(error) => return Err(error),
             }
@@ -168,8 +169,8 @@ impl Compose {
         Ok(found)
     }
 
-    /// The last lines a container wrote, each with its name.
-    pub(super) async fn last_words(&self, container: &Container, lines: usize) -> Result<String, SocketError> {
+    /// The last log lines of a container, each with its name.
+    pub(super) async fn last_log_lines(&self, container: &Container, lines: usize) -> Result<String, SocketError> {
         let path = format!("/containers/{}/logs?stdout=1&stderr=1&tail={lines}", socket::query(&container.id));
         let bytes = match self.socket.bytes(&path).await {
             Err(error) if error.is_missing() => return Ok(String::new()),
@@ -186,7 +187,7 @@ impl Compose {
     }
 }
 
-/// Output and errors come in frames: a byte for which, three of nothing, the length in four.
+/// Output and errors come in frames: a stream byte, three zero bytes, four length bytes.
 fn joined(mut frames: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
     while let Some((head, rest)) = frames.split_at_checked(8) {
@@ -198,7 +199,7 @@ fn joined(mut frames: &[u8]) -> Vec<u8> {
     text
 }
 
-/// What was there when a component had been applied.
+/// The containers after a component was applied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Applied {
     containers: Vec<AppliedContainer>,
@@ -208,9 +209,9 @@ pub(super) struct Applied {
 struct AppliedContainer {
     service: String,
     number: String,
-    /// It had ended well by then, as jobs do.
+    /// It had finished by then, as jobs do.
     done: bool,
-    /// It may do so at any time.
+    /// It may finish at any time.
     may_end: bool,
     parts: BTreeMap<String, String>,
 }
@@ -242,11 +243,11 @@ impl Applied {
         self.containers.iter().find(|known| known.service == container.service && known.number == container.number)
     }
 
-    /// Services with a container that was changed in a way compose itself does not see.
+    /// Services with container changes that compose does not detect.
     pub(super) fn changed(&self, containers: &[Container]) -> Vec<String> {
         let is_changed = |container: &&Container| {
             self.find(container).is_some_and(|known| {
-                // Another configuration is seen by compose.
+                // Compose detects another configuration.
                 let configured = known.parts.get("configuration") == container.parts.get("configuration");
                 configured && known.parts != container.parts
             })
@@ -258,7 +259,7 @@ impl Applied {
     }
 }
 
-/// Whether a component runs, and what differs from what was applied, in words.
+/// Whether a component runs, and its differences from the applied state as text.
 pub(super) fn judge(containers: &[Container], applied: Option<&Applied>) -> (Run, Vec<String>) {
     let mut differs = Vec::new();
     let mut stopped = Vec::new();
@@ -266,7 +267,7 @@ pub(super) fn judge(containers: &[Container], applied: Option<&Applied>) -> (Run
     for wanted in known {
         let is_it = |container: &&Container| container.service == wanted.service && container.number == wanted.number;
         if !containers.iter().any(|container| is_it(&container)) && !wanted.done {
-            stopped.push(format!("container {} of `{}` is gone", wanted.number, wanted.service));
+            stopped.push(format!("container {} of `{}` is missing", wanted.number, wanted.service));
         }
     }
     let mut starting = false;
@@ -288,12 +289,12 @@ pub(super) fn judge(containers: &[Container], applied: Option<&Applied>) -> (Run
             let changed = container.parts.iter().filter(|(name, digest)| wanted.parts.get(*name) != Some(*digest));
             let changed: Vec<&str> = changed.map(|(name, _)| name.as_str()).collect();
             if !changed.is_empty() {
-                differs.push(format!("container `{}`: other {}", container.name, changed.join(", ")));
+                differs.push(format!("container `{}`: different {}", container.name, changed.join(", ")));
             }
         }
     }
     if containers.is_empty() && stopped.is_empty() {
-        stopped.push("no container of it is there".to_owned());
+        stopped.push("it has no container".to_owned());
     }
     differs.extend(stopped.iter().cloned());
     let run = match (stopped.is_empty(), starting) {
@@ -304,10 +305,10 @@ pub(super) fn judge(containers: &[Container], applied: Option<&Applied>) -> (Run
     (run, differs)
 }
 
-/// Whether an event of the engine is worth a look.
-pub(super) fn is_telling(event: &Value) -> bool {
+/// Whether an engine event requires an observation.
+pub(super) fn is_relevant(event: &Value) -> bool {
     let action = event["Action"].as_str().or_else(|| event["status"].as_str()).unwrap_or_default();
-    TELLING.iter().any(|telling| action == *telling || action.starts_with(&format!("{telling}:")))
+    RELEVANT_EVENTS.iter().any(|telling| action == *telling || action.starts_with(&format!("{telling}:")))
 }
 
 #[cfg(test)]
@@ -328,19 +329,19 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_told_in_words() {
+    fn describes_differences_as_text() {
         let before = [container("job", "exited", 0), container("web", "running", 0)];
         let applied = Applied::of(&before);
         assert_eq!(judge(&before, Some(&applied)), (Run::Running, Vec::new()));
-        // A job that is done may be gone.
+        // A finished job may be gone.
         assert_eq!(judge(&before[1..], Some(&applied)), (Run::Running, Vec::new()));
         let (run, differs) = judge(&before[..1], Some(&applied));
-        assert_eq!(differs, ["container 1 of `web` is gone"]);
+        assert_eq!(differs, ["container 1 of `web` is missing"]);
         assert!(matches!(run, Run::Stopped { .. }));
         let (run, differs) = judge(&[before[0].clone(), container("web", "exited", 137)], Some(&applied));
         assert_eq!(differs, ["container `p-web-1` exited with code 137"]);
         assert!(matches!(run, Run::Stopped { .. }));
-        // A job that runs for ever must not end, not even well.
+        // A service that runs forever must not exit, not even with success.
         let (run, _) = judge(&[before[0].clone(), container("web", "exited", 0)], Some(&applied));
         assert!(matches!(run, Run::Stopped { .. }));
         let (_, differs) =
@@ -349,20 +350,20 @@ mod tests {
     }
 
     #[test]
-    fn a_change_by_hand_is_seen_though_the_container_runs() {
+    fn detects_manual_changes_of_a_running_container() {
         let applied = Applied::of(&[container("web", "running", 0)]);
         let changed = [Container::of(&inspected("web", "running", 0, 64)).unwrap()];
         let (run, differs) = judge(&changed, Some(&applied));
         assert_eq!(
             (run, differs.as_slice()),
-            (Run::Running, &["container `p-web-1`: other limits, ports or other settings".to_owned()][..])
+            (Run::Running, &["container `p-web-1`: different limits, ports or other settings".to_owned()][..])
         );
         assert_eq!(applied.changed(&changed), ["web"]);
         assert!(applied.changed(&[container("web", "exited", 1)]).is_empty());
     }
 
     #[test]
-    fn nothing_at_all_is_not_running() {
+    fn a_component_without_containers_is_not_running() {
         assert!(matches!(judge(&[], None).0, Run::Stopped { .. }));
     }
 

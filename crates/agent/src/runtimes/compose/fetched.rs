@@ -1,4 +1,4 @@
-//! Images within the agent's own limit: fetched by the agent, given to the engine.
+//! Rate-limited images: fetched by the agent, loaded into the engine.
 
 use super::Compose;
 use super::project::Image;
@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::Write;
 
 impl Compose {
-    /// From this place; what goes wrong there may go well elsewhere.
+    /// From this registry; after a failure another one may work.
     pub(super) async fn fetch_and_load(&self, place: &Reference, image: &Image) -> Result<(), SocketError> {
         let local = image.local();
         let fetched = self.artifacts.fetch_image(place, &local).await;

@@ -1,4 +1,4 @@
-//! The files of a project on disk: exactly those of the archive, beside whatever services keep there themselves.
+//! The files of a project on disk: exactly those of the archive, next to data of services.
 
 use crate::artifacts::Unpacked;
 use crate::disk::DiskError;
@@ -7,16 +7,16 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
 
-/// Which files came from the archive, so that they and no others go again.
+/// The files from the archive, so that only they are removed.
 const LIST: &str = "files.list";
 
 fn at(path: &Path) -> impl Fn(std::io::Error) -> DiskError + '_ {
     move |source| DiskError::at(path, source)
 }
 
-/// Readable by everybody, since containers run as anybody; the folder above is ours alone (COMP-05).
+/// World-readable, because containers run as any user; only the agent can access the folder above (COMP-05).
 pub(super) fn write_shared(path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
-    // Left alone when it is as wanted: a file that is mounted keeps its inode.
+    // An unchanged file is not rewritten: a mounted file keeps its inode.
     if fs::read(path).is_ok_and(|held| held == bytes) {
         return Ok(());
     }
@@ -47,13 +47,13 @@ pub(super) fn write_all(folder: &Path, unpacked: &Unpacked) -> Result<(), DiskEr
     Ok(())
 }
 
-/// Brings `project/files` to what the archive holds. May be cut off anywhere and repeated.
+/// Brings `project/files` to the contents of the archive. May be interrupted anywhere and repeated.
 pub(super) fn sync(project: &Path, unpacked: &Unpacked) -> Result<(), DiskError> {
     let folder = project.join("files");
     crate::disk::create_private_dir(project).map_err(at(project))?;
     fs::create_dir_all(&folder).map_err(at(&folder))?;
     let known = listed(project);
-    // The list names what is about to come before it comes.
+    // The list names the new files before they are written.
     let all: BTreeSet<&str> =
         known.iter().map(String::as_str).chain(unpacked.files.keys().map(String::as_str)).collect();
     write_list(project, all.into_iter())?;
@@ -69,7 +69,7 @@ fn write_list<'a>(project: &Path, paths: impl Iterator<Item = &'a str>) -> Resul
     write_changed(&project.join(LIST), text.as_bytes())
 }
 
-/// Writes a file of our own; what is there already costs nothing.
+/// Writes a file unless it is unchanged.
 pub(super) fn write_changed(path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
     if fs::read(path).is_ok_and(|held| held == bytes) {
         return Ok(());
@@ -100,7 +100,7 @@ fn remove_file(folder: &Path, path: &str) -> Result<(), DiskError> {
     Ok(())
 }
 
-/// Removes what is ours; data that services keep in the folder stays unless it is to be purged.
+/// Removes our files; data of services in the folder stays unless `purge` is set.
 pub(super) fn remove_project(project: &Path, purge: bool) -> Result<(), DiskError> {
     if purge {
         return match fs::remove_dir_all(project) {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_the_archive_come_and_go_and_data_beside_them_stays() {
+    fn syncs_archive_files_and_keeps_data_next_to_them() {
         let folder = tempfile::tempdir().unwrap();
         let project = folder.path().join("web");
         sync(&project, &unpacked(&[("compose.yaml", "1"), ("conf/a.txt", "a"), ("conf/deep/b.txt", "b")])).unwrap();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_did_not_change_keeps_its_inode() {
+    fn an_unchanged_file_keeps_its_inode() {
         use std::os::unix::fs::MetadataExt as _;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");

@@ -1,7 +1,7 @@
-//! Images: pulled by the engine before anything is stopped, from a mirror first where there is one.
+//! Images: pulled by the engine before anything stops, from a mirror first if there is one.
 //!
-//! An engine knows an image by a digest only under the repository it was pulled from. So that one named by its digest
-//! can come from a mirror, it gets a name of its own on this device, made of the digest, and containers use that.
+//! An engine knows an image digest only under the repository it was pulled from. To pull an image with a digest from a
+//! mirror, the agent gives it a local name made of the digest, and containers use that name.
 
 use super::project::Image;
 use super::socket::{SocketError, query};
@@ -13,14 +13,14 @@ use margrave_oci::{Reference, Tag};
 use serde_json::Value;
 use std::collections::HashSet;
 
-/// The name an image has on this device where it cannot have the one of the compose file.
+/// The local name of an image that cannot have the name in the compose file.
 pub(super) fn own_name(reference: &Reference) -> Option<Reference> {
     let Tag::Digest(digest) = &reference.tag else { return None };
     Some(Reference { tag: Tag::Name(format!("sha256-{}", digest.hex())), ..reference.clone() })
 }
 
 impl Image {
-    /// As the engine is asked for it.
+    /// Its name in the engine.
     pub(super) fn local(&self) -> String {
         own_name(&self.reference).map_or_else(|| self.name.clone(), |own| own.image())
     }
@@ -42,15 +42,14 @@ impl Compose {
         }
     }
 
-    /// Whether the engine has it under the name containers use; one named by its digest must be that very image,
-    /// whoever gave it its name.
+    /// Whether the engine has it under the name containers use; an image with a digest must have this digest.
     async fn is_named(&self, image: &Image) -> Result<bool, WorkFailure> {
         let local = image.local();
         let found = self.inspect(&local).await?;
         let Some(digest) = image.digest() else { return Ok(found.is_some()) };
         Ok(found.is_some_and(|found| {
             let id = found["Id"].as_str().unwrap_or_default();
-            is_pulled_as(&found, digest) || self.collection.vouches_for(&local, id)
+            is_pulled_as(&found, digest) || self.collection.has_pulled(&local, id)
         }))
     }
 
@@ -60,9 +59,9 @@ impl Compose {
         Ok(named || image.digest().is_some() && self.inspect(&image.name).await?.is_some())
     }
 
-    /// Pulls what is not there. An image that is there is enough when its registry is not.
+    /// Pulls missing images. An existing image is sufficient if its registry is unreachable.
     pub(super) async fn pull(&self, images: &[Image]) -> Result<(), WorkFailure> {
-        self.place_authorities()?;
+        self.install_authorities()?;
         for image in images {
             let held = self.has_image(image).await?;
             if held && image.digest().is_some() {
@@ -76,7 +75,7 @@ impl Compose {
             }
             match self.pull_one(image, held).await {
                 Err(error) if held => {
-                    tracing::warn!("image `{}` is not pulled again, the one held is used: {error}", image.name);
+                    tracing::warn!("could not pull image `{}` again, using the local one: {error}", image.name);
                 }
                 other => other?,
             }
@@ -87,7 +86,7 @@ impl Compose {
     async fn pull_one(&self, image: &Image, held: bool) -> Result<(), WorkFailure> {
         let registries = self.artifacts.registries();
         let local = image.local();
-        // One that others brought here stays theirs, whatever its name is given to.
+        // An image that others pulled is never ours, even if its tag moves.
         let ours = !held || self.collection.is_ours(&local);
         let before = self.ids().await?;
         if !held && self.preloaded_first(image, &before).await? {
@@ -99,8 +98,8 @@ impl Compose {
             if ours {
                 self.collection.begin(&local, &place.image()).map_err(|error| failed(error.chain()))?;
             }
-            // Within a limit the agent fetches itself: the engine knows none.
-            let paced = self.artifacts.is_paced() && ours;
+            // With a rate limit the agent fetches the image: the engine has no limit.
+            let paced = self.artifacts.is_rate_limited() && ours;
             let pulled = if paced {
                 self.fetch_and_load(&place, image).await
             } else {
@@ -113,7 +112,7 @@ impl Compose {
                     }
                     return if ours { self.brought(&local, &before).await } else { Ok(()) };
                 }
-                Err(error @ SocketError::Silent { .. }) => return Err(from_socket(error)),
+                Err(error @ SocketError::Unreachable { .. }) => return Err(from_socket(error)),
                 Err(error) => last = Some(error),
             }
         }
@@ -122,14 +121,14 @@ impl Compose {
         Err(failed(format!("image `{}` cannot be pulled: {reason}", image.name)))
     }
 
-    /// What came with the device needs no registry.
+    /// Preloaded images need no registry.
     async fn preloaded_first(&self, image: &Image, before: &HashSet<String>) -> Result<bool, WorkFailure> {
         let local = image.local();
         let begun = self.collection.is_ours(&local);
         if !self.load_preloaded(image).await? {
             return Ok(false);
         }
-        // One that was being loaded when the agent ended is ours though it is there already.
+        // An image that was being loaded when the agent stopped is ours.
         let nothing = HashSet::new();
         self.brought(&local, if begun { &nothing } else { before }).await?;
         Ok(true)
@@ -138,7 +137,7 @@ impl Compose {
     async fn brought(&self, local: &str, before: &HashSet<String>) -> Result<(), WorkFailure> {
         let found = self.inspect(local).await?;
         let Some(id) = found.as_ref().and_then(|found| found["Id"].as_str()) else {
-            return Err(failed(format!("image `{local}` was pulled and is not there")));
+            return Err(failed(format!("image `{local}` was pulled, but the engine does not have it")));
         };
         self.collection.end(local, id, before.contains(id)).map_err(|error| failed(error.chain()))
     }
@@ -150,7 +149,7 @@ impl Compose {
         Ok(ids.map(str::to_owned).collect())
     }
 
-    /// What came from elsewhere is known by the name containers use.
+    /// Tags an image from a mirror with the name that containers use.
     async fn name(&self, place: &Reference, image: &Image) -> Result<(), WorkFailure> {
         let own = own_name(&image.reference).unwrap_or_else(|| image.reference.clone());
         let (false, Tag::Name(tag)) = (*place == own, &own.tag) else { return Ok(()) };
@@ -160,8 +159,8 @@ impl Compose {
         self.socket.post(&path).await.map_err(from_socket)
     }
 
-    /// The engine trusts what it finds in a folder per registry, at every pull.
-    fn place_authorities(&self) -> Result<(), WorkFailure> {
+    /// The engine reads certificate authorities from a folder per registry at every pull.
+    fn install_authorities(&self) -> Result<(), WorkFailure> {
         let Some(folder) = &self.certificates else { return Ok(()) };
         for (host, file) in self.artifacts.registries().authorities() {
             let target = folder.join(host).join("ca.crt");
@@ -174,14 +173,14 @@ impl Compose {
                 std::fs::write(&target, pem)
             };
             place().map_err(|error: std::io::Error| {
-                failed(format!("put `{}` to `{}`: {error}", file.display(), target.display()))
+                failed(format!("copy `{}` to `{}`: {error}", file.display(), target.display()))
             })?;
         }
         Ok(())
     }
 }
 
-/// The engine verified this digest when it pulled the image, from whichever registry.
+/// The engine verified this digest when it pulled the image, from any registry.
 fn is_pulled_as(inspected: &Value, digest: &Digest) -> bool {
     let suffix = format!("@{digest}");
     let digests = inspected["RepoDigests"].as_array().into_iter().flatten();

@@ -1,10 +1,10 @@
-//! How things are called: one compose project per component, by a name that is stable and nobody else's.
+//! Names: one compose project per component, with a stable and unique name.
 
 use margo::{DeploymentId, Digest};
 
-/// Docker puts it in front of every container's name, so it is kept short.
+/// Docker prefixes every container name with it, so it is short.
 const SLUG_CHARS_MAX: usize = 24;
-/// 48 bits: two components of one device never meet.
+/// 48 bits: names of components do not collide on one device.
 const MARK_CHARS: usize = 12;
 
 /// Labels compose itself sets.
@@ -14,13 +14,13 @@ pub(super) const NUMBER: &str = "com.docker.compose.container-number";
 pub(super) const CONFIG_HASH: &str = "com.docker.compose.config-hash";
 pub(super) const ONE_OFF: &str = "com.docker.compose.oneoff";
 
-/// Labels of ours on every container.
+/// Our labels on every container.
 pub(super) const DEPLOYMENT: &str = "org.margrave.deployment";
 pub(super) const COMPONENT: &str = "org.margrave.component";
-/// Digest of the files of the archive that a service mounts: compose itself does not see that they changed.
+/// Digest of the archive files that a service mounts: compose does not detect their changes.
 pub(super) const FILES: &str = "org.margrave.files";
 
-/// The project of a component: what a person reads, and a mark that makes it unique.
+/// The project of a component: a readable name, and a hash that makes it unique.
 pub fn project(deployment: DeploymentId, component: &str) -> String {
     let mut slug = String::new();
     for character in component.chars().map(|character| character.to_ascii_lowercase()) {
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_stable_readable_and_never_meet() {
+    fn names_are_stable_readable_and_unique() {
         let one: DeploymentId = "a3e2f5dc-912e-494f-8395-52cf3769bc06".parse().unwrap();
         let other: DeploymentId = "b3e2f5dc-912e-494f-8395-52cf3769bc06".parse().unwrap();
         assert_eq!(project(one, "web"), project(one, "web"));
@@ -54,8 +54,8 @@ mod tests {
         let distinct: std::collections::BTreeSet<_> = names.iter().collect();
         assert_eq!(distinct.len(), names.len(), "{names:?}");
         for name in &names {
-            let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-            assert!(name.bytes().all(fits) && name.len() <= SLUG_CHARS_MAX + 1 + MARK_CHARS, "{name}");
+            let is_valid = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+            assert!(name.bytes().all(is_valid) && name.len() <= SLUG_CHARS_MAX + 1 + MARK_CHARS, "{name}");
         }
     }
 }

@@ -1,18 +1,18 @@
-//! What would go wrong, told before anything is pulled or stopped: names, ports, memory, room.
+//! Checks before anything is pulled or stopped: names, ports, memory, disk space.
 
 use super::project::{Image, Model, Project};
 use super::{Compose, from_socket, names};
 use crate::artifacts::images::manifest_for_here;
 use crate::machine::io::{ApplyWork, WorkFailure};
-use crate::runtimes::engine::{failed, in_the_way};
+use crate::runtimes::engine::{blocked_by_own, failed};
 use margrave_oci::Reference;
 use serde_json::Value;
 use std::net::{IpAddr, Ipv4Addr, TcpListener, UdpSocket};
 use std::path::Path;
 
-/// An image takes more room on disk than on its way: layers are packed.
+/// An image needs more space on disk than in transfer: layers are compressed.
 const UNPACKED_FACTOR: u64 = 3;
-/// The engine needs some room for itself.
+/// The engine needs some space for itself.
 const RESERVE_BYTES: u64 = 64 << 20;
 
 impl Compose {
@@ -39,7 +39,7 @@ impl Compose {
             {
                 count(other);
                 let id = other["Id"].as_str().unwrap_or_default().chars().take(12).collect::<String>();
-                problems.push(format!("service `{service}`: a container named `{name}` is there already ({id})"));
+                problems.push(format!("service `{service}`: a container named `{name}` already exists ({id})"));
             }
             for wanted in published(value) {
                 let Published { port, protocol, .. } = &wanted;
@@ -48,9 +48,9 @@ impl Compose {
                     count(other);
                     let name = other["Names"][0].as_str().unwrap_or_default().trim_start_matches('/');
                     problems
-                        .push(format!("service `{service}`: port {port}/{protocol} is taken by container `{name}`"));
+                        .push(format!("service `{service}`: port {port}/{protocol} is in use by container `{name}`"));
                 } else if !own.iter().any(|container| is_it(&container)) && wanted.is_taken() {
-                    problems.push(format!("service `{service}`: port {port}/{protocol} of this device is taken"));
+                    problems.push(format!("service `{service}`: port {port}/{protocol} of this device is in use"));
                 }
             }
         }
@@ -59,11 +59,11 @@ impl Compose {
         if problems.is_empty() {
             return Ok(());
         }
-        let message = format!("refused before anything was changed: {}", problems.join("; "));
-        Err(if of_ours == problems.len() { in_the_way(message) } else { failed(message) })
+        let message = format!("rejected before any change: {}", problems.join("; "));
+        Err(if of_ours == problems.len() { blocked_by_own(message) } else { failed(message) })
     }
 
-    /// Images that are not there against the room the engine has. What cannot be told is not held against it.
+    /// Compares the size of missing images with the free space of the engine. Unknown sizes do not count.
     async fn room(&self, images: &[Image]) -> Result<Option<String>, WorkFailure> {
         let mut needed = 0_u64;
         for image in images {
@@ -78,9 +78,8 @@ impl Compose {
         let Some(root) = info["DockerRootDir"].as_str() else { return Ok(None) };
         let Some(free) = free_bytes(Path::new(root)) else { return Ok(None) };
         let needed = needed.saturating_mul(UNPACKED_FACTOR).saturating_add(RESERVE_BYTES);
-        Ok((free < needed).then(|| {
-            format!("its images need about {} MiB of room in `{root}`, {} MiB are free", needed >> 20, free >> 20)
-        }))
+        Ok((free < needed)
+            .then(|| format!("its images need about {} MiB in `{root}`, {} MiB are free", needed >> 20, free >> 20)))
     }
 
     async fn packed_bytes(&self, reference: &Reference) -> Option<u64> {
@@ -105,7 +104,7 @@ fn has_name(container: &Value, name: &str) -> bool {
 /// A port of this device.
 #[derive(Debug, PartialEq, Eq)]
 struct Published {
-    /// Of one address of the device; all of them without.
+    /// One address of the device; `None` for all.
     address: Option<IpAddr>,
     port: u16,
     protocol: String,
@@ -146,7 +145,7 @@ fn published(service: &Value) -> Vec<Published> {
             Value::Number(number) => number.to_string(),
             _ => continue,
         };
-        // A range lets the engine choose a free one.
+        // With a range the engine selects a free port.
         if let Ok(port) = text.parse::<u16>()
             && port != 0
         {
@@ -159,7 +158,7 @@ fn published(service: &Value) -> Vec<Published> {
     found
 }
 
-/// What services reserve against what the device has.
+/// Compares the memory that services reserve with the memory of the device.
 fn memory(model: &Model) -> Option<String> {
     let reserved = model.services().fold(0_u64, |sum, (_, service)| {
         let replicas = service["scale"].as_u64().or_else(|| service["deploy"]["replicas"].as_u64()).unwrap_or(1);
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn only_single_ports_of_the_device_are_looked_at() {
+    fn checks_only_single_device_ports() {
         let service = json!({ "ports": [
             { "published": "8080", "protocol": "tcp" }, { "published": "9000-9010", "protocol": "tcp" },
             { "target": 80 }, { "published": "5353", "protocol": "udp" },
@@ -202,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn one_port_of_two_addresses_is_no_conflict() {
+    fn the_same_port_on_two_addresses_is_not_a_conflict() {
         let holder = json!({ "Ports": [{ "IP": "10.0.0.1", "PublicPort": 502, "Type": "tcp" }] });
         assert!(!port(Some("10.0.0.2"), 502, "tcp").is_held_by(&holder));
         assert!(!port(Some("10.0.0.1"), 502, "udp").is_held_by(&holder));
@@ -215,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_somebody_listens_on_is_taken() {
+    fn a_port_with_a_listener_is_in_use() {
         let listener = TcpListener::bind("0.0.0.0:0").unwrap();
         let number = listener.local_addr().unwrap().port();
         assert!(port(None, number, "tcp").is_taken());

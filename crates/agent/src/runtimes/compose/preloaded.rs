@@ -1,4 +1,4 @@
-//! Images that came with a preloaded desired state: given to the engine when a component needs them.
+//! Images of a preloaded desired state: loaded into the engine when a component needs them.
 
 use super::project::Image;
 use super::{Compose, from_socket};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 const FILE: &str = "preloaded.json";
 
-/// What the manager has vouched for, and the file it lies in.
+/// The images that the manager signed, and their file.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Record {
@@ -26,7 +26,7 @@ pub(super) struct PreloadedImages {
 }
 
 impl PreloadedImages {
-    /// Remembers in `folder`.
+    /// Stores its record in `folder`.
     pub(super) fn new(folder: &Path) -> Self {
         Self { path: folder.join(FILE) }
     }
@@ -49,7 +49,7 @@ impl PreloadedImages {
 }
 
 impl Compose {
-    /// Gives the engine an image that came along; says whether there was one.
+    /// Loads a preloaded image into the engine; returns whether there was one.
     pub(super) async fn load_preloaded(&self, image: &Image) -> Result<bool, WorkFailure> {
         let Some((file, listed)) = self.preloaded.find(&image.name) else { return Ok(false) };
         let local = image.local();
@@ -58,8 +58,8 @@ impl Compose {
         let write = move |out: &mut dyn std::io::Write| image_archive(&file, &listed, &name, out);
         match self.socket.load(write).await {
             Ok(()) => Ok(true),
-            Err(error @ super::SocketError::Silent { .. }) => Err(from_socket(error)),
-            // The registry may still have it.
+            Err(error @ super::SocketError::Unreachable { .. }) => Err(from_socket(error)),
+            // The registry may have it.
             Err(error) => {
                 tracing::warn!("the preloaded image `{local}` cannot be used: {error}");
                 Ok(false)

@@ -1,4 +1,4 @@
-//! One component as a compose project: its files, its variables, what compose makes of them, and what we add.
+//! One component as a compose project: its files, its variables, the resolved model, and our additions.
 
 use super::super::program::Program;
 use super::images::own_name;
@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Variables that steer the program itself; a parameter must not.
+/// Variables that control the program; parameters must not set them.
 const RESERVED: [&str; 4] = ["PATH", "HOME", "DOCKER_", "COMPOSE_"];
 
 #[derive(Debug)]
@@ -43,7 +43,9 @@ pub(super) fn environment(document: &ApplicationDeployment, component: &str) -> 
                 .iter()
                 .any(|reserved| name == *reserved || reserved.ends_with('_') && name.starts_with(reserved))
             {
-                return Err(format!("parameter `{parameter}`: the variable `{name}` is the engine's own; rename it"));
+                return Err(format!(
+                    "parameter `{parameter}`: the variable `{name}` is reserved for the engine; rename it"
+                ));
             }
             variables.insert(name.to_owned(), as_text(&value.value));
         }
@@ -61,7 +63,7 @@ fn as_text(value: &Value) -> String {
     }
 }
 
-/// COMP-04: what the archive must hold and must not hold.
+/// COMP-04: checks the contents of the archive.
 pub(super) fn check(unpacked: &Unpacked) -> Result<(), String> {
     let file = |(path, bytes): (&String, &Vec<u8>)| PackageFile { path: path.clone(), bytes: bytes.clone() };
     let files: Vec<_> = unpacked.files.iter().map(file).collect();
@@ -85,7 +87,7 @@ impl Project {
         self.folder.join("ours.json")
     }
 
-    /// The files beside the running ones, to be looked at before anything is changed.
+    /// A copy of the files next to the running ones, to be checked before any change.
     pub(super) fn stage(&self) -> Result<PathBuf, DiskError> {
         let staged = self.folder.with_extension("staged");
         match std::fs::remove_dir_all(&staged) {
@@ -96,7 +98,7 @@ impl Project {
         match files::write_all(&staged, &self.unpacked) {
             Ok(()) => Ok(staged),
             Err(error) => {
-                // Half of it must not keep the room the next try needs.
+                // A partial copy must not use the space that the next retry needs.
                 let _ = std::fs::remove_dir_all(&staged);
                 Err(error)
             }
@@ -118,20 +120,19 @@ impl Project {
         self.environment.iter().fold(program, |program, (name, value)| program.variable(name, value))
     }
 
-    /// What compose itself makes of the files.
+    /// The model that compose resolves from the files.
     pub(super) async fn model(&self, program: Program, folder: &Path) -> Result<Model, WorkFailure> {
         let program = self.compose(program, folder).arguments(["config", "--format", "json"]);
         let output = program.run().await.map_err(from_program)?;
         if !output.status.success() {
-            return Err(failed(format!("compose refuses the component: {}", output.complaint())));
+            return Err(failed(format!("compose rejects the component: {}", output.complaint())));
         }
         let model = serde_json::from_slice(&output.stdout)
-            .map_err(|error| failed(format!("what compose makes of the component cannot be read: {error}")))?;
+            .map_err(|error| failed(format!("the output of compose for the component cannot be read: {error}")))?;
         Ok(Model { model, folder: folder.to_owned() })
     }
 
-    /// The second compose file: labels by which things are found again, names of images that only have a digest, and
-    /// telemetry (OBS-05).
+    /// The second compose file: labels to find containers, local names of images with a digest, and telemetry (OBS-05).
     pub(super) fn ours(
         &self,
         model: &Model,
@@ -185,7 +186,7 @@ impl Project {
     }
 }
 
-/// The answer of `compose config`.
+/// The output of `compose config`.
 #[derive(Debug)]
 pub(super) struct Model {
     model: Value,
@@ -195,10 +196,10 @@ pub(super) struct Model {
 /// An image a service needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Image {
-    /// As the compose file writes it.
+    /// As in the compose file.
     pub(super) name: String,
     pub(super) reference: Reference,
-    /// The newest is wanted even when one is there.
+    /// Always pull, even if the image exists.
     pub(super) always: bool,
 }
 
@@ -211,7 +212,7 @@ impl Model {
         let mut images: Vec<Image> = Vec::new();
         for (service, value) in self.services() {
             let Some(name) = value["image"].as_str().filter(|name| !name.is_empty()) else {
-                return Err(format!("service `{service}` names no image, and devices build none"));
+                return Err(format!("service `{service}` names no image, and devices do not build images"));
             };
             let reference = Reference::parse_image(name).map_err(|reason| format!("service `{service}`: {reason}"))?;
             let always = value["pull_policy"] == "always";

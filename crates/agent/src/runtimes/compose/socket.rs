@@ -1,5 +1,5 @@
-//! The engine's HTTP interface over its Unix socket: what is there, what happens, images, logs. Docker's, and Podman's
-//! imitation of it. Credentials go in a header, so they are never on disk nor in an argument.
+//! The HTTP API of the engine over its Unix socket: containers, events, images, logs. Docker's, and the compatible API
+//! of Podman. Credentials go in a header, so they are never on disk or in an argument.
 
 use crate::artifacts::registries::Login;
 use base64::Engine as _;
@@ -16,20 +16,20 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 
-/// Questions are answered in milliseconds; a busy engine on a small device takes longer.
-const QUESTION_MAX: Duration = Duration::from_secs(30);
-/// Lists of containers and logs that are asked for; more is not read.
+/// Requests take milliseconds; a busy engine on a small device takes longer.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// Limit for lists of containers and logs.
 const ANSWER_BYTES_MAX: usize = 32 << 20;
-/// Pieces of an image that are read ahead of the engine, and how large they are.
+/// Chunks of an image that are read ahead, and their size.
 const PIECES_AT_ONCE: usize = 4;
 const PIECE_BYTES: usize = 256 << 10;
-/// A pull says something every now and then; silence of this length means that the line is dead.
-const PULL_SILENCE_MAX: Duration = Duration::from_mins(5);
+/// A pull reports progress regularly; after this time without progress it has stalled.
+const PULL_STALL_MAX: Duration = Duration::from_mins(5);
 
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
     #[error("the container engine does not answer at `{}`: {reason}", path.display())]
-    Silent { path: PathBuf, reason: String },
+    Unreachable { path: PathBuf, reason: String },
     #[error("{message}")]
     Refused { status: u16, message: String },
     #[error("{0}")]
@@ -52,20 +52,20 @@ impl Socket {
         Self { path: path.to_owned() }
     }
 
-    /// As programs are told.
+    /// As a URL for programs.
     pub fn address(&self) -> String {
         format!("unix://{}", self.path.display())
     }
 
     fn silent(&self, reason: impl ToString) -> SocketError {
-        SocketError::Silent { path: self.path.clone(), reason: reason.to_string() }
+        SocketError::Unreachable { path: self.path.clone(), reason: reason.to_string() }
     }
 
     fn late(&self) -> SocketError {
-        self.silent(format!("no answer within {} s", QUESTION_MAX.as_secs()))
+        self.silent(format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()))
     }
 
-    /// Sends one question without content; the answer's body is still to come.
+    /// Sends one request without a body; returns the unread response body.
     async fn send(&self, method: Method, path: &str, login: Option<&Login>) -> Result<Incoming, SocketError> {
         self.send_with(method, path, login, Full::<Bytes>::default()).await
     }
@@ -109,7 +109,7 @@ impl Socket {
             let frame = frame.map_err(|error| self.silent(error))?;
             if let Some(data) = frame.data_ref() {
                 if bytes.len() + data.len() > ANSWER_BYTES_MAX {
-                    return Err(SocketError::Failed("the container engine says more than is read".to_owned()));
+                    return Err(SocketError::Failed("the response of the container engine is too large".to_owned()));
                 }
                 bytes.extend_from_slice(data);
             }
@@ -119,12 +119,12 @@ impl Socket {
 
     async fn ask(&self, method: Method, path: &str) -> Result<Vec<u8>, SocketError> {
         let question = async { self.read(self.send(method, path, None).await?).await };
-        tokio::time::timeout(QUESTION_MAX, question).await.unwrap_or_else(|_| Err(self.late()))
+        tokio::time::timeout(REQUEST_TIMEOUT, question).await.unwrap_or_else(|_| Err(self.late()))
     }
 
     pub async fn get(&self, path: &str) -> Result<Value, SocketError> {
         let bytes = self.ask(Method::GET, path).await?;
-        serde_json::from_slice(&bytes).map_err(|error| self.silent(format!("its answer cannot be read: {error}")))
+        serde_json::from_slice(&bytes).map_err(|error| self.silent(format!("its response cannot be read: {error}")))
     }
 
     pub async fn delete(&self, path: &str) -> Result<(), SocketError> {
@@ -140,13 +140,13 @@ impl Socket {
         self.ask(Method::GET, path).await
     }
 
-    /// Pulls an image; what goes wrong on the way is in the stream, not in the status.
+    /// Pulls an image; errors are in the stream, not in the status.
     pub async fn pull(&self, image: &str, login: Option<&Login>) -> Result<(), SocketError> {
         let path = format!("/images/create?fromImage={}", query(image));
         let mut stream = self.lines(Method::POST, &path, login).await?;
         loop {
-            let line = tokio::time::timeout(PULL_SILENCE_MAX, stream.next()).await;
-            let line = line.map_err(|_| SocketError::Failed(format!("nothing came of `{image}` for too long")))?;
+            let line = tokio::time::timeout(PULL_STALL_MAX, stream.next()).await;
+            let line = line.map_err(|_| SocketError::Failed(format!("the pull of `{image}` stalled")))?;
             let Some(line) = line? else { return Ok(()) };
             if let Some(reason) = line["error"].as_str() {
                 return Err(SocketError::Failed(reason.to_owned()));
@@ -154,17 +154,17 @@ impl Socket {
         }
     }
 
-    /// Gives the engine an image archive as it is written.
+    /// Streams an image archive into the engine.
     pub async fn load(
         &self,
         write: impl FnOnce(&mut dyn std::io::Write) -> std::io::Result<()> + Send + 'static,
     ) -> Result<(), SocketError> {
         let (pieces, arriving) = mpsc::channel::<std::io::Result<Bytes>>(PIECES_AT_ONCE);
         let writing = tokio::task::spawn_blocking(move || {
-            let mut out = std::io::BufWriter::with_capacity(PIECE_BYTES, Pieces(pieces.clone()));
+            let mut out = std::io::BufWriter::with_capacity(PIECE_BYTES, ChunkWriter(pieces.clone()));
             let written = write(&mut out).and_then(|()| std::io::Write::flush(&mut out));
             if let Err(error) = &written {
-                // The engine must not take half of it for the whole.
+                // The engine must not load a partial archive.
                 let _ = pieces.blocking_send(Err(std::io::Error::other(error.to_string())));
             }
             written
@@ -175,9 +175,9 @@ impl Socket {
         });
         let stream = StreamBody::new(Box::pin(stream));
         let sent = self.send_with(Method::POST, "/images/load?quiet=1", None, stream).await;
-        let told = match sent.map(|body| Lines { body, rest: Vec::new(), socket: self.clone() }) {
+        let loaded = match sent.map(|body| Lines { body, rest: Vec::new(), socket: self.clone() }) {
             Ok(mut lines) => loop {
-                match tokio::time::timeout(PULL_SILENCE_MAX, lines.next()).await {
+                match tokio::time::timeout(PULL_STALL_MAX, lines.next()).await {
                     Err(_) => break Err(SocketError::Failed("the engine took too long to load an image".to_owned())),
                     Ok(Ok(None)) => break Ok(()),
                     Ok(Ok(Some(line))) if line["error"].is_string() => {
@@ -193,15 +193,15 @@ impl Socket {
             Ok(Err(error)) if error.kind() != std::io::ErrorKind::BrokenPipe => {
                 Err(SocketError::Failed(error.to_string()))
             }
-            _ => told,
+            _ => loaded,
         }
     }
 
-    /// What happens to containers with a label, from now on.
+    /// Events of containers with a label, from now on.
     pub async fn events(&self, label: &str) -> Result<Lines, SocketError> {
         let filters = json!({ "type": ["container"], "label": [label] });
         let path = format!("/events?filters={}", query(&filters.to_string()));
-        let begun = tokio::time::timeout(QUESTION_MAX, self.lines(Method::GET, &path, None)).await;
+        let begun = tokio::time::timeout(REQUEST_TIMEOUT, self.lines(Method::GET, &path, None)).await;
         begun.unwrap_or_else(|_| Err(self.late()))
     }
 
@@ -211,10 +211,10 @@ impl Socket {
     }
 }
 
-/// Bytes on their way from a thread that writes them.
-struct Pieces(mpsc::Sender<std::io::Result<Bytes>>);
+/// A writer that sends chunks from a thread.
+struct ChunkWriter(mpsc::Sender<std::io::Result<Bytes>>);
 
-impl std::io::Write for Pieces {
+impl std::io::Write for ChunkWriter {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         let gone = |_| std::io::Error::from(std::io::ErrorKind::BrokenPipe);
         self.0.blocking_send(Ok(Bytes::copy_from_slice(bytes))).map_err(gone)?;
@@ -247,7 +247,7 @@ impl Lines {
                 return value.map(Some).map_err(|error| self.socket.silent(error));
             }
             if self.rest.len() > ANSWER_BYTES_MAX {
-                return Err(SocketError::Failed("the container engine says more than is read".to_owned()));
+                return Err(SocketError::Failed("the response of the container engine is too large".to_owned()));
             }
             match self.body.frame().await {
                 None => return Ok(None),
@@ -266,6 +266,6 @@ pub fn query(text: &str) -> String {
 }
 
 /// Containers, networks or volumes with a label.
-pub fn labelled(label: &str) -> String {
+pub fn labeled(label: &str) -> String {
     query(&json!({ "label": [label] }).to_string())
 }

@@ -1,4 +1,4 @@
-//! Bringing a project up, and watching it come up (COMP-07).
+//! Starts a project and waits until it runs (COMP-07).
 
 use super::containers::{Applied, Container};
 use super::project::Project;
@@ -11,28 +11,27 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Between two looks while containers start: events say most of it earlier.
-const LOOK_PERIOD: Duration = Duration::from_millis(500);
-/// What was started counts as up when it has run for so long: what cannot start ends within a moment, and runs until then.
+/// Polling interval while containers start: events usually come earlier.
+const POLL_PERIOD: Duration = Duration::from_millis(500);
+/// A started container counts as running after this time: one that cannot start exits earlier.
 const SETTLED_AFTER: Duration = Duration::from_secs(1);
-/// What the engine had to start again by itself counts as up when it has run for so long; engines themselves take ten
-/// seconds for a sign of success.
+/// A container that the engine restarted counts as running after this time; engines also use ten seconds.
 const STEADY_AFTER: Duration = Duration::from_secs(10);
-/// Lines of its log that a failed container is quoted with.
+/// Log lines of a failed container in its message.
 const LAST_LINES: usize = 5;
 
 impl Compose {
-    /// `up`, and until everything runs where that is to be waited for.
+    /// Runs `up`, and waits until everything runs if `waits` is set.
     pub(super) async fn start(&self, project: &Project, waits: bool) -> Result<(), WorkFailure> {
         let mut watch = Watch::begin(self, &project.name).await?;
         let before = self.containers(&project.name).await.map_err(from_socket)?;
-        watch.leave_alone(&before);
+        watch.ignore_running(&before);
         for paused in before.iter().filter(|container| container.status == "paused") {
             self.socket.post(&format!("/containers/{}/unpause", paused.id)).await.map_err(from_socket)?;
         }
         let changed = Applied::read(&project.folder).map(|applied| applied.changed(&before)).unwrap_or_default();
         if !changed.is_empty() {
-            // Changed by hand in a way compose does not look at.
+            // Manual changes that compose does not detect.
             let again = ["--no-deps", "--force-recreate"].into_iter().chain(changed.iter().map(String::as_str));
             self.up(project, again, &mut watch).await?;
         }
@@ -40,15 +39,15 @@ impl Compose {
         if !waits {
             return Ok(());
         }
-        let mut steady = Steady::new(&before);
+        let mut steady = StartupTracker::new(&before);
         loop {
             let containers = self.containers(&project.name).await.map_err(from_socket)?;
-            if self.has_come_up(&containers, &mut steady).await? {
+            if self.all_running(&containers, &mut steady).await? {
                 return Ok(());
             }
             tokio::select! {
                 exited = watch.exited() => return Err(self.exited(exited?).await),
-                () = tokio::time::sleep(LOOK_PERIOD) => {}
+                () = tokio::time::sleep(POLL_PERIOD) => {}
             }
         }
     }
@@ -67,23 +66,23 @@ impl Compose {
             .arguments(["up", "--detach", "--no-build", "--pull", "never"])
             .arguments(more);
         let output = tokio::select! {
-            // Failed at once: compose itself would go on with the rest.
+            // Fails at once: compose would continue with the rest.
             exited = watch.exited() => return Err(self.exited(exited?).await),
             output = program.run() => output.map_err(from_program)?,
         };
         if output.status.success() {
             return Ok(());
         }
-        // Compose ends when something it waits for dies; the event that says which may come a moment later.
-        let told = tokio::time::timeout(LOOK_PERIOD, watch.exited()).await;
-        match told {
+        // Compose exits when a dependency dies; the event that names it may come a moment later.
+        let exited = tokio::time::timeout(POLL_PERIOD, watch.exited()).await;
+        match exited {
             Ok(exited) => Err(self.exited(exited?).await),
             Err(_) => Err(failed(format!("compose could not start it: {}", output.complaint()))),
         }
     }
 
-    /// Whether all runs; an error when something of it will not.
-    async fn has_come_up(&self, containers: &[Container], steady: &mut Steady) -> Result<bool, WorkFailure> {
+    /// Whether everything runs; an error if something cannot.
+    async fn all_running(&self, containers: &[Container], steady: &mut StartupTracker) -> Result<bool, WorkFailure> {
         for container in containers {
             let gone = matches!(container.status.as_str(), "exited" | "dead") && container.exit_code != 0;
             if gone {
@@ -108,7 +107,7 @@ impl Compose {
         let mut message = format!("container `{name}` exited with code {code} during start");
         let inspected = self.socket.get(&format!("/containers/{id}/json")).await;
         if let Some(container) = inspected.ok().as_ref().and_then(Container::of)
-            && let Ok(words) = self.last_words(&container, LAST_LINES).await
+            && let Ok(words) = self.last_log_lines(&container, LAST_LINES).await
             && !words.is_empty()
         {
             message = format!("{message}; its last lines: {}", words.trim_end().replace('\n', " / "));
@@ -117,16 +116,16 @@ impl Compose {
     }
 }
 
-/// Tells what runs from what falls over, and is perhaps started again, which looks the same at many instants.
+/// Distinguishes running containers from crash loops, which look the same most of the time.
 #[derive(Debug)]
-struct Steady {
-    /// What ran before anything was done.
+struct StartupTracker {
+    /// The containers that ran before.
     ran: HashSet<(String, String)>,
-    /// When a container was first seen since its last start.
+    /// When a container was first observed since its last start.
     seen: HashMap<(String, String), Instant>,
 }
 
-impl Steady {
+impl StartupTracker {
     fn new(before: &[Container]) -> Self {
         let ran = before.iter().filter(|container| container.runs() && container.restarts == 0);
         Self { ran: ran.map(Self::key).collect(), seen: HashMap::new() }
@@ -158,31 +157,31 @@ impl Exited {
     }
 }
 
-/// Hears of containers of a project that die by themselves, from before anything is started.
+/// Watches for containers of a project that exit on their own, from before the start.
 struct Watch {
     events: Lines,
-    /// Those that were told to stop: compose replaces them.
-    told: HashSet<String>,
+    /// Containers that compose stops to replace them.
+    stopping: HashSet<String>,
 }
 
 impl Watch {
     async fn begin(compose: &Compose, project: &str) -> Result<Self, WorkFailure> {
         let events = compose.socket.events(&format!("{}={project}", names::PROJECT)).await.map_err(from_socket)?;
-        Ok(Self { events, told: HashSet::new() })
+        Ok(Self { events, stopping: HashSet::new() })
     }
 
-    /// What runs already may be replaced, and not every engine says so beforehand. One that ends by itself and stays so
-    /// is found when everything is looked at.
-    fn leave_alone(&mut self, before: &[Container]) {
+    /// Running containers may be replaced, and not every engine announces it. One that exits on its own is found by the
+    /// final check.
+    fn ignore_running(&mut self, before: &[Container]) {
         let running = before.iter().filter(|container| container.status != "exited");
-        self.told.extend(running.map(|container| container.id.clone()));
+        self.stopping.extend(running.map(|container| container.id.clone()));
     }
 
-    /// The next container that ended with an error. May be dropped while waiting.
+    /// The next container that exited with an error. May be dropped while waiting.
     async fn exited(&mut self) -> Result<Exited, WorkFailure> {
         loop {
             let Some(event) = self.events.next().await.map_err(from_socket)? else {
-                return Err(unavailable("the container engine ended while something was started"));
+                return Err(unavailable("the container engine stopped during the start"));
             };
             if let Some(exited) = self.take(&event) {
                 return Ok(exited);
@@ -195,20 +194,20 @@ impl Watch {
         let attributes = &event["Actor"]["Attributes"];
         match event["Action"].as_str()? {
             "kill" => {
-                self.told.insert(id.to_owned());
+                self.stopping.insert(id.to_owned());
                 None
             }
             "start" => {
-                self.told.remove(id);
+                self.stopping.remove(id);
                 None
             }
             "die" => {
-                // Podman has a word of its own for it.
+                // The name of this event in Podman.
                 let code = attributes["exitCode"].as_str().or_else(|| attributes["containerExitCode"].as_str());
                 let code = code.unwrap_or("0");
-                let by_itself = code != "0" && !self.told.contains(id);
+                let on_its_own = code != "0" && !self.stopping.contains(id);
                 let name = attributes["name"].as_str().unwrap_or(id);
-                by_itself.then(|| Exited { id: id.to_owned(), name: name.to_owned(), code: code.to_owned() })
+                on_its_own.then(|| Exited { id: id.to_owned(), name: name.to_owned(), code: code.to_owned() })
             }
             _ => None,
         }

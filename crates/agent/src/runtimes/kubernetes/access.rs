@@ -1,6 +1,6 @@
-//! The way to the cluster: a kubeconfig, or the service account of the pod the agent runs in.
+//! Cluster access: a kubeconfig, or the service account of the agent's pod.
 //!
-//! Programs named by a kubeconfig (`exec`, `auth-provider`) are not run, and a server is never trusted unseen.
+//! Programs in a kubeconfig (`exec`, `auth-provider`) are not run, and TLS verification cannot be disabled.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -21,20 +21,20 @@ const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// A kubeconfig with its certificates is a few kilobytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Whether the agent runs in a pod that may speak to its cluster.
+/// Whether the agent runs in a pod with access to its cluster.
 pub fn in_a_pod() -> bool {
     std::env::var_os("KUBERNETES_SERVICE_HOST").is_some_and(|host| !host.is_empty())
         && Path::new(ACCOUNT).join("token").exists()
 }
 
-/// Where to look for the way.
+/// The source of the access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     File { path: PathBuf, context: Option<String> },
     Pod,
 }
 
-/// Who we are for the cluster, beside a certificate.
+/// The token for the cluster, instead of a certificate.
 #[derive(Debug, Clone)]
 enum Token {
     None,
@@ -43,7 +43,7 @@ enum Token {
     File(PathBuf),
 }
 
-/// How the API is reached.
+/// Access to the API.
 #[derive(Debug)]
 pub struct Access {
     pub server: Url,
@@ -66,14 +66,14 @@ impl Source {
                 let (Some(host), Some(port)) =
                     (variable("KUBERNETES_SERVICE_HOST"), variable("KUBERNETES_SERVICE_PORT"))
                 else {
-                    return Err("there is no pod around the agent; name a file with `kubernetes.kubeconfig`".to_owned());
+                    return Err("the agent does not run in a pod; set `kubernetes.kubeconfig`".to_owned());
                 };
                 pod(&host, &port, Path::new(ACCOUNT))
             }
         }
     }
 
-    /// Changes when the way may have changed.
+    /// Changes when the access may have changed.
     pub fn mark(&self) -> Option<(std::time::SystemTime, u64)> {
         let path = match self {
             Self::File { path, .. } => path.clone(),
@@ -85,7 +85,7 @@ impl Source {
 }
 
 fn pod(host: &str, port: &str, folder: &Path) -> Result<Access, String> {
-    // An IPv6 address stands in brackets.
+    // An IPv6 address is written in brackets.
     let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
     let server = Url::parse(&format!("https://{host}:{port}")).map_err(|error| format!("the pod's API: {error}"))?;
     let authorities = certificates(&read(&folder.join("ca.crt"))?, "the service account's ca.crt")?;
@@ -110,7 +110,7 @@ fn kubeconfig(text: &[u8], context: Option<&str>, folder: &Path) -> Result<Acces
     let node = margo::yaml::parse(text, Limits::DOCUMENT).map_err(|findings| findings.to_string())?;
     let config = node.to_value().map_err(|line| format!("line {line} cannot be read"))?;
     let context = context.or_else(|| config["current-context"].as_str()).filter(|name| !name.is_empty());
-    let context = context.ok_or("it has no `current-context`; name one with `kubernetes.context`")?;
+    let context = context.ok_or("it has no `current-context`; set `kubernetes.context`")?;
     let chosen = named(&config["contexts"], context).ok_or_else(|| format!("it has no context `{context}`"))?;
     let chosen = &chosen["context"];
     let cluster_name = chosen["cluster"].as_str().unwrap_or_default();
@@ -118,8 +118,8 @@ fn kubeconfig(text: &[u8], context: Option<&str>, folder: &Path) -> Result<Acces
         named(&config["clusters"], cluster_name).ok_or_else(|| format!("it has no cluster `{cluster_name}`"))?;
     let cluster = &cluster["cluster"];
     let user_name = chosen["user"].as_str().unwrap_or_default();
-    let nobody = Value::Null;
-    let user = named(&config["users"], user_name).map_or(&nobody, |user| &user["user"]);
+    let no_user = Value::Null;
+    let user = named(&config["users"], user_name).map_or(&no_user, |user| &user["user"]);
     for (part, key) in
         [(cluster, "tls-server-name"), (cluster, "proxy-url"), (user, "exec"), (user, "auth-provider"), (user, "as")]
     {
@@ -145,7 +145,7 @@ fn kubeconfig(text: &[u8], context: Option<&str>, folder: &Path) -> Result<Acces
             Some((certificates(&certificate, "`client-certificate`")?, key))
         }
         (None, None) => None,
-        _ => return Err("`client-certificate` and `client-key` go together".to_owned()),
+        _ => return Err("`client-certificate` and `client-key` must be set together".to_owned()),
     };
     let token = match (user["tokenFile"].as_str(), user["token"].as_str()) {
         (Some(file), _) => Token::File(folder.join(file)),
@@ -190,7 +190,7 @@ impl Access {
         }
     }
 
-    /// `Authorization`, where there is a token.
+    /// `Authorization`, if there is a token.
     pub fn authorization(&self) -> Result<Option<SecretString>, String> {
         let token = match &self.token {
             Token::None => return Ok(None),
@@ -245,14 +245,14 @@ mod tests {
         std::fs::write(folder.path().join("token"), "one\n").unwrap();
         let access = pod("fd00::1", "443", folder.path()).unwrap();
         assert_eq!(access.server.as_str(), "https://[fd00::1]/");
-        let told = || access.authorization().unwrap().unwrap().expose_secret().to_owned();
-        assert_eq!(told(), "Bearer one");
+        let header = || access.authorization().unwrap().unwrap().expose_secret().to_owned();
+        assert_eq!(header(), "Bearer one");
         std::fs::write(folder.path().join("token"), "two").unwrap();
-        assert_eq!(told(), "Bearer two");
+        assert_eq!(header(), "Bearer two");
     }
 
     #[test]
-    fn what_cannot_be_used_safely_is_refused_with_the_reason() {
+    fn rejects_unsafe_kubeconfigs_with_the_reason() {
         let folder = tempfile::tempdir().unwrap();
         let (certificate, _) = authority();
         let ca = format!("certificate-authority-data: {}", STANDARD.encode(certificate));

@@ -1,5 +1,4 @@
-//! What was there when a component had been applied, on disk: the objects as they were written and as the cluster took
-//! them. A record like the others, so a torn one is noticed.
+//! The durable record of an applied component: its objects as written and as the cluster stored them.
 
 use super::cluster::{Cluster, Instance, from_api};
 use super::drift;
@@ -20,10 +19,10 @@ const FILE: &str = "applied.json";
 #[serde(rename_all = "camelCase")]
 pub(super) struct Applied {
     pub(super) objects: Vec<AppliedObject>,
-    /// Of the release, where Helm applied it.
+    /// Revision of the release, if Helm applied it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) revision: Option<u64>,
-    /// What the secret with logins holds.
+    /// Digest of the secret with logins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) logins: Option<String>,
 }
@@ -32,11 +31,11 @@ pub(super) struct Applied {
 #[serde(rename_all = "camelCase")]
 pub(super) struct AppliedObject {
     pub(super) reference: ObjectRef,
-    /// As it was written; secrets without what is in them.
+    /// As written; secrets without their data.
     pub(super) manifest: Value,
-    /// Of the live object what the manifest names.
+    /// The fields of the live object that the manifest names.
     pub(super) taken: Value,
-    /// Its number of replicas is an autoscaler's matter.
+    /// An autoscaler controls its replicas.
     #[serde(default)]
     pub(super) scaled: bool,
     /// It may be gone.
@@ -63,7 +62,7 @@ impl Applied {
 }
 
 impl Cluster {
-    /// Reads back what was applied and writes it down.
+    /// Reads the applied objects back and records them.
     pub(super) async fn note(
         &self,
         set: &[Placed],
@@ -88,7 +87,7 @@ impl Cluster {
         applied.write(&self.instance_folder(instance)).map_err(|error| failed(error.chain()))
     }
 
-    /// Everything a component may have in the cluster: what runs, or what was begun and not finished.
+    /// Everything a component may have in the cluster, including an incomplete apply.
     pub(super) fn known_objects(&self, before: Option<&Entry>) -> Vec<ObjectRef> {
         let Some(before) = before else { return Vec::new() };
         if before.finished
@@ -100,7 +99,7 @@ impl Cluster {
     }
 }
 
-/// The objects before and after, for the ledger: until the work is done both may be there.
+/// The objects before and after, for the ledger: until the work is done both may exist.
 pub(super) fn together(before: Vec<ObjectRef>, set: &[Placed]) -> Vec<ObjectRef> {
     let mut all: Vec<ObjectRef> = set.iter().map(|placed| placed.reference.clone()).collect();
     for reference in before {
@@ -111,7 +110,7 @@ pub(super) fn together(before: Vec<ObjectRef>, set: &[Placed]) -> Vec<ObjectRef>
     all
 }
 
-/// Objects whose number of replicas an autoscaler of the same set decides.
+/// Objects whose replicas an autoscaler of the same set controls.
 fn scaled(set: &[Placed]) -> Vec<(String, String)> {
     let scalers = set.iter().filter(|placed| placed.reference.kind == "HorizontalPodAutoscaler");
     let target = |placed: &Placed| {
@@ -144,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ledger_knows_what_was_and_what_comes() {
+    fn the_ledger_contains_old_and_new_objects() {
         let set = [placed("A", "x", json!({})), placed("B", "y", json!({}))];
         let before = vec![placed("A", "x", json!({})).reference, placed("C", "z", json!({})).reference];
         let names: Vec<String> = together(before, &set).iter().map(ToString::to_string).collect();
@@ -152,14 +151,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_scaled_by_an_autoscaler_is_known() {
+    fn recognizes_objects_scaled_by_an_autoscaler() {
         let target = json!({ "scaleTargetRef": { "kind": "Deployment", "name": "web" } });
         let set = [placed("HorizontalPodAutoscaler", "web", target), placed("Deployment", "web", json!({}))];
         assert_eq!(scaled(&set), [("Deployment".to_owned(), "web".to_owned())]);
     }
 
     #[test]
-    fn a_record_holds_no_secret_and_survives_a_restart() {
+    fn a_record_contains_no_secret_and_survives_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let secret =
             json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "s" }, "data": { "a": "c2VjcmV0" } });

@@ -1,4 +1,4 @@
-//! Server-side apply of a set, and the end of what left it.
+//! Server-side apply of a set, and pruning of objects that left it.
 
 use super::client::{ApiError, ApplyOptions};
 use super::cluster::{Cluster, Instance, from_api};
@@ -12,59 +12,59 @@ use crate::runtimes::engine::failed;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Data stays when its object leaves a set.
+/// Claims keep their data when they leave a set.
 pub(super) const CLAIM: &str = "PersistentVolumeClaim";
 
-/// What is said on objects that outlive their release.
+/// Annotation of objects that outlive their release.
 pub(super) const POLICY: &str = "helm.sh/resource-policy";
 
-/// What is spared when objects go.
+/// Which objects a deletion keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keep {
-    /// What says of itself that it stays.
+    /// Objects with the keep annotation.
     Marked,
     Nothing,
 }
 
-/// Whether an object says of itself that it stays.
+/// Whether an object has the keep annotation.
 pub(super) fn is_kept(object: &Value) -> bool {
     annotation(object, POLICY) == Some("keep")
 }
 
 impl Cluster {
-    /// Asks the cluster what would come of it, for all objects, before the first is changed.
+    /// Dry run of all objects before the first change.
     pub(super) async fn rehearse(&self, set: &[Placed], scope: Scope) -> Result<(), WorkFailure> {
         let options = ApplyOptions { force: true, dry_run: true };
         for placed in set {
-            // Helm changes what is there in its own way, with other results.
+            // Helm updates existing objects differently.
             if scope == Scope::Chart && self.client.find(&placed.path()).await.map_err(from_api)?.is_some() {
                 continue;
             }
             match self.client.apply(&placed.path(), &placed.object, options).await {
                 Ok(_) => {}
                 Err(error) if jobs::is_replaced(placed, &error) => {}
-                Err(error @ ApiError::Silent(_)) => return Err(from_api(error)),
+                Err(error @ ApiError::Unreachable(_)) => return Err(from_api(error)),
                 Err(error) => {
-                    return Err(failed(format!("refused before anything was changed: {}: {error}", placed.reference)));
+                    return Err(failed(format!("rejected before any change: {}: {error}", placed.reference)));
                 }
             }
         }
         Ok(())
     }
 
-    /// Creates what is missing and patches what is outdated. `written`: what this component wrote before.
+    /// Creates missing objects and patches outdated ones. `written`: the objects this component wrote before.
     pub(super) async fn apply_set(&self, set: &[Placed], written: &[Value]) -> Result<(), WorkFailure> {
         for placed in set {
             match self.apply_one(placed, written).await {
                 Ok(()) => {}
-                Err(error @ ApiError::Silent(_)) => return Err(from_api(error)),
+                Err(error @ ApiError::Unreachable(_)) => return Err(from_api(error)),
                 Err(error) => return Err(failed(format!("{}: {error}", placed.reference))),
             }
         }
         Ok(())
     }
 
-    /// Fields this component wrote before are taken back from whoever changed them; others are left to who holds them.
+    /// Takes back fields that this component wrote before; leaves other fields to their managers.
     async fn apply_one(&self, placed: &Placed, written: &[Value]) -> Result<(), ApiError> {
         let (path, object) = (placed.path(), &placed.object);
         match self.client.apply(&path, object, ApplyOptions::default()).await {
@@ -73,7 +73,8 @@ impl Cluster {
                 let before = written.iter().find(is_it);
                 let own = |field: &str| before.is_some_and(|before| names_field(before, field));
                 if let Some((field, held)) = fields.iter().find(|(field, _)| !own(field)) {
-                    let text = format!("`{field}` is held by somebody else ({held}); leave it out of the manifest");
+                    let text =
+                        format!("`{field}` is managed by another field manager ({held}); remove it from the manifest");
                     return Err(ApiError::Failed(text));
                 }
                 if fields.is_empty() {
@@ -85,7 +86,7 @@ impl Cluster {
         }
     }
 
-    /// Deletes what this component made and does not name any more. What carries another mark or none is not touched.
+    /// Deletes objects of this component that it no longer names. Objects without its label are not touched.
     pub(super) async fn prune(
         &self,
         known: &[ObjectRef],
@@ -97,7 +98,7 @@ impl Cluster {
         };
         let mut gone: BTreeSet<ObjectRef> = known.iter().filter(|reference| !kept(reference)).cloned().collect();
         let kinds = set.iter().map(|placed| placed.reference.clone()).chain(known.iter().cloned());
-        let found = self.labelled(kinds, instance).await.map_err(from_api)?;
+        let found = self.labeled(kinds, instance).await.map_err(from_api)?;
         gone.extend(found.into_iter().filter(|reference| !kept(reference)));
         for reference in &gone {
             self.delete_own(reference, instance, Keep::Marked).await.map_err(from_api)?;
@@ -105,8 +106,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Objects with the mark of this component, of the kinds of these objects.
-    pub(super) async fn labelled(
+    /// Objects with the label of this component, of the kinds of these objects.
+    pub(super) async fn labeled(
         &self,
         kinds: impl Iterator<Item = ObjectRef>,
         instance: &Instance,
@@ -118,14 +119,14 @@ impl Cluster {
         for (api_version, kind, namespace) in kinds {
             let resource = match self.client.resource(&api_version, &kind).await {
                 Ok(resource) => resource,
-                Err(error @ ApiError::Silent(_)) => return Err(error),
-                // A kind the cluster does not know any more has no objects.
+                Err(error @ ApiError::Unreachable(_)) => return Err(error),
+                // A kind that the cluster no longer has has no objects.
                 Err(_) => continue,
             };
             let items = self.listed(&resource, namespace.as_deref(), instance).await?;
             for item in items {
                 let name = item["metadata"]["name"].as_str().unwrap_or_default();
-                // What a controller made goes with what it was made for.
+                // Objects of controllers are deleted with their owners.
                 let made = item["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty());
                 if !made && !own.iter().any(|own| own == name) {
                     found.push(ObjectRef {
@@ -152,7 +153,7 @@ impl Cluster {
         }
     }
 
-    /// Deletes an object that carries the mark of this component.
+    /// Deletes an object with the label of this component.
     pub(super) async fn delete_own(
         &self,
         reference: &ObjectRef,
@@ -161,7 +162,7 @@ impl Cluster {
     ) -> Result<(), ApiError> {
         let resource = match self.client.resource(&reference.api_version, &reference.kind).await {
             Ok(resource) => resource,
-            Err(error @ ApiError::Silent(_)) => return Err(error),
+            Err(error @ ApiError::Unreachable(_)) => return Err(error),
             Err(_) => return Ok(()),
         };
         let path = resource.path(reference.namespace.as_deref(), Some(&reference.name));
@@ -170,7 +171,7 @@ impl Cluster {
             return Ok(());
         }
         match self.client.delete(&path, uid(&live)).await {
-            // Another one by the same name by now: not the one that was looked at.
+            // Replaced meanwhile by another object with the same name.
             Err(error) if error.is_conflict() => Ok(()),
             other => other,
         }

@@ -1,4 +1,4 @@
-//! The cluster's API, as far as anybody here asks: read, list, apply, delete, watch, logs. Every answer is bounded.
+//! A minimal client of the cluster API: read, list, apply, delete, watch, logs. Every response is bounded.
 
 mod discovery;
 
@@ -13,20 +13,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 use url::Url;
 
-/// Whose fields they are (server-side apply).
+/// Field manager for server-side apply.
 pub const FIELD_MANAGER: &str = "margrave";
-/// Questions are answered in milliseconds; a busy cluster on a small device takes longer.
-const QUESTION_MAX: Duration = Duration::from_secs(30);
+/// Requests take milliseconds; a busy cluster on a small device takes longer.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// How long the API is asked to keep a watch open, and how much later it is given up.
+/// Requested length of a watch, and the margin before the client ends it.
 const WATCH_SECONDS: u64 = 290;
 const WATCH_MARGIN: Duration = Duration::from_secs(30);
-/// An object has 1.5 MB at most; lists come in pages.
+/// An object has at most 1.5 MB; lists come in pages.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 const PAGE_ITEMS: &str = "100";
-/// More objects of one kind with our labels are not on one device.
+/// Far above the number of our objects of one kind on one device.
 const ITEMS_MAX: usize = 5_000;
-/// Idle connections: a work and a look at once.
+/// Idle connections: one for work, one for observations.
 const IDLE_CONNECTIONS_MAX: usize = 2;
 const IDLE_MAX: Duration = Duration::from_secs(45);
 /// Names and labels instead of whole objects.
@@ -36,12 +36,12 @@ const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;v=v1;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ApiError {
     #[error("the Kubernetes API does not answer: {0}")]
-    Silent(String),
+    Unreachable(String),
     #[error("the Kubernetes API says: {message}")]
     Refused {
         status: u16,
         message: String,
-        /// Fields that others hold, of a conflict.
+        /// Conflicting fields and their managers.
         fields: Vec<(String, String)>,
     },
     #[error("{0}")]
@@ -61,9 +61,9 @@ impl ApiError {
 /// Settings of one apply.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ApplyOptions {
-    /// Take fields from whoever holds them.
+    /// Take fields from other managers.
     pub force: bool,
-    /// Only say what would come of it.
+    /// Dry run.
     pub dry_run: bool,
 }
 
@@ -92,16 +92,16 @@ impl Client {
         &self.source
     }
 
-    /// The way as it is now: certificates in a kubeconfig are replaced while the agent runs.
+    /// The current client: certificates in a kubeconfig may be replaced while the agent runs.
     fn built(&self) -> Result<Arc<Built>, ApiError> {
         let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
         let mark = self.source.mark();
         if let Some(known) = built.as_ref().filter(|known| known.mark == mark && mark.is_some()) {
             return Ok(Arc::clone(known));
         }
-        let access = self.source.read().map_err(ApiError::Silent)?;
+        let access = self.source.read().map_err(ApiError::Unreachable)?;
         let http = reqwest::Client::builder()
-            .tls_backend_preconfigured(access.tls().map_err(ApiError::Silent)?)
+            .tls_backend_preconfigured(access.tls().map_err(ApiError::Unreachable)?)
             .http1_only()
             .https_only(true)
             .no_proxy()
@@ -111,7 +111,7 @@ impl Client {
             .pool_max_idle_per_host(IDLE_CONNECTIONS_MAX)
             .user_agent(concat!("margrave-agent/", env!("CARGO_PKG_VERSION")))
             .build()
-            .map_err(|error| ApiError::Silent(error.to_string()))?;
+            .map_err(|error| ApiError::Unreachable(error.to_string()))?;
         let fresh = Arc::new(Built { mark, access, http });
         *built = Some(Arc::clone(&fresh));
         Ok(fresh)
@@ -131,9 +131,9 @@ impl Client {
             url.query_pairs_mut().extend_pairs(query);
         }
         let mut request = built.http.request(method, url).timeout(wait);
-        if let Some(text) = built.access.authorization().map_err(ApiError::Silent)? {
+        if let Some(text) = built.access.authorization().map_err(ApiError::Unreachable)? {
             let mut value = HeaderValue::from_str(text.expose_secret())
-                .map_err(|_| ApiError::Silent("its token holds odd characters".to_owned()))?;
+                .map_err(|_| ApiError::Unreachable("its token contains invalid characters".to_owned()))?;
             value.set_sensitive(true);
             request = request.header(AUTHORIZATION, value);
         }
@@ -156,14 +156,14 @@ impl Client {
 
     async fn json(&self, request: reqwest::RequestBuilder) -> Result<Value, ApiError> {
         let body = self.ask(request).await?;
-        serde_json::from_slice(&body).map_err(|error| ApiError::Failed(format!("the answer of the API: {error}")))
+        serde_json::from_slice(&body).map_err(|error| ApiError::Failed(format!("the response of the API: {error}")))
     }
 
     pub async fn get(&self, path: &[String]) -> Result<Value, ApiError> {
-        self.json(self.request(Method::GET, path, &[], QUESTION_MAX)?.header(ACCEPT, "application/json")).await
+        self.json(self.request(Method::GET, path, &[], REQUEST_TIMEOUT)?.header(ACCEPT, "application/json")).await
     }
 
-    /// What is not there is no error.
+    /// A missing object is no error.
     pub async fn find(&self, path: &[String]) -> Result<Option<Value>, ApiError> {
         match self.get(path).await {
             Ok(found) => Ok(Some(found)),
@@ -183,7 +183,7 @@ impl Client {
                 query.push(("continue", &next));
             }
             let accept = if bare { METADATA_LIST } else { "application/json" };
-            let request = self.request(Method::GET, path, &query, QUESTION_MAX)?.header(ACCEPT, accept);
+            let request = self.request(Method::GET, path, &query, REQUEST_TIMEOUT)?.header(ACCEPT, accept);
             let mut page = self.json(request).await?;
             if let Value::Array(found) = page["items"].take() {
                 items.extend(found);
@@ -198,7 +198,7 @@ impl Client {
         }
     }
 
-    /// Server-side apply; says what came of it.
+    /// Server-side apply; returns the resulting object.
     pub async fn apply(&self, path: &[String], object: &Value, options: ApplyOptions) -> Result<Value, ApiError> {
         let ApplyOptions { force, dry_run } = options;
         let mut query = vec![("fieldManager", FIELD_MANAGER)];
@@ -209,7 +209,7 @@ impl Client {
             query.push(("dryRun", "All"));
         }
         let request = self
-            .request(Method::PATCH, path, &query, QUESTION_MAX)?
+            .request(Method::PATCH, path, &query, REQUEST_TIMEOUT)?
             .header(CONTENT_TYPE, "application/apply-patch+yaml")
             .header(ACCEPT, "application/json")
             // JSON is YAML.
@@ -217,14 +217,14 @@ impl Client {
         self.json(request).await
     }
 
-    /// Deletes exactly the object that was looked at; what is gone is no error.
+    /// Deletes exactly this object, by its uid; a missing one is no error.
     pub async fn delete(&self, path: &[String], uid: &str) -> Result<(), ApiError> {
         let options = json!({
             "apiVersion": "v1", "kind": "DeleteOptions",
             "propagationPolicy": "Background", "preconditions": { "uid": uid },
         });
         let request = self
-            .request(Method::DELETE, path, &[], QUESTION_MAX)?
+            .request(Method::DELETE, path, &[], REQUEST_TIMEOUT)?
             .header(CONTENT_TYPE, "application/json")
             .body(options.to_string());
         match self.ask(request).await {
@@ -235,14 +235,14 @@ impl Client {
 
     /// Bytes as they are, for logs.
     pub async fn text(&self, path: &[String], query: &[(&str, &str)]) -> Result<String, ApiError> {
-        let body = self.ask(self.request(Method::GET, path, query, QUESTION_MAX)?).await?;
+        let body = self.ask(self.request(Method::GET, path, query, REQUEST_TIMEOUT)?).await?;
         Ok(String::from_utf8_lossy(&body).into_owned())
     }
 
-    /// What happens from now on to objects of a kind with these labels.
+    /// Events of objects of a kind with these labels, from now on.
     pub async fn watch(&self, path: &[String], selector: &str) -> Result<Watch, ApiError> {
         let query = [("limit", "1"), ("labelSelector", selector)];
-        let request = self.request(Method::GET, path, &query, QUESTION_MAX)?.header(ACCEPT, METADATA_LIST);
+        let request = self.request(Method::GET, path, &query, REQUEST_TIMEOUT)?.header(ACCEPT, METADATA_LIST);
         let now = self.json(request).await?;
         let version = now["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
         let seconds = WATCH_SECONDS.to_string();
@@ -258,7 +258,7 @@ impl Client {
     }
 }
 
-/// Behind whatever path the server's own address has.
+/// Appends to the path of the server URL.
 fn place(url: &mut Url, path: &[String]) -> Result<(), ApiError> {
     let odd = ApiError::Failed("the address of the API cannot be used".to_owned());
     url.path_segments_mut().map_err(|()| odd)?.pop_if_empty().extend(path);
@@ -269,7 +269,7 @@ async fn read(response: &mut reqwest::Response) -> Result<Vec<u8>, ApiError> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| silent(&error))? {
         if body.len() + chunk.len() > ANSWER_BYTES_MAX {
-            return Err(ApiError::Failed(format!("the API says more than {ANSWER_BYTES_MAX} bytes")));
+            return Err(ApiError::Failed(format!("the response of the API is larger than {ANSWER_BYTES_MAX} bytes")));
         }
         body.extend_from_slice(&chunk);
     }
@@ -278,12 +278,12 @@ async fn read(response: &mut reqwest::Response) -> Result<Vec<u8>, ApiError> {
 
 fn silent(error: &reqwest::Error) -> ApiError {
     match crate::http::failed(error) {
-        crate::machine::io::Answer::Failed { message, .. } => ApiError::Silent(message),
-        crate::machine::io::Answer::Response(_) => ApiError::Silent(error.to_string()),
+        crate::machine::io::Answer::Failed { message, .. } => ApiError::Unreachable(message),
+        crate::machine::io::Answer::Response(_) => ApiError::Unreachable(error.to_string()),
     }
 }
 
-/// The API's `Status` object, or what there is of one.
+/// The error of a `Status` object, or of a bare status.
 fn refused(status: u16, body: &[u8]) -> ApiError {
     let said: Value = serde_json::from_slice(body).unwrap_or_default();
     let message = match said["message"].as_str() {
@@ -291,12 +291,12 @@ fn refused(status: u16, body: &[u8]) -> ApiError {
         None => format!("status {status}"),
     };
     if matches!(status, 429 | 502..=504) {
-        return ApiError::Silent(message);
+        return ApiError::Unreachable(message);
     }
     let causes = said["details"]["causes"].as_array().into_iter().flatten();
     let field = |cause: &Value| {
-        let told = cause["message"].as_str().unwrap_or_default().to_owned();
-        Some((cause["field"].as_str()?.to_owned(), told))
+        let conflict = cause["message"].as_str().unwrap_or_default().to_owned();
+        Some((cause["field"].as_str()?.to_owned(), conflict))
     };
     ApiError::Refused { status, message, fields: causes.filter_map(field).collect() }
 }
@@ -320,7 +320,7 @@ impl Watch {
                 return serde_json::from_slice(&line).map(Some).map_err(|error| ApiError::Failed(error.to_string()));
             }
             if self.rest.len() > ANSWER_BYTES_MAX {
-                return Err(ApiError::Failed("an event is larger than is read".to_owned()));
+                return Err(ApiError::Failed("an event is too large".to_owned()));
             }
             match self.response.chunk().await.map_err(|error| silent(&error))? {
                 None => return Ok(None),
@@ -335,16 +335,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_escaped_and_go_behind_the_servers_own() {
+    fn escapes_paths_and_appends_them_to_the_server_path() {
         let mut url = Url::parse("https://a.example/k8s/clusters/one").unwrap();
         let path = ["apis", "rbac.authorization.k8s.io", "v1", "clusterroles", "system:a/b"].map(str::to_owned);
         place(&mut url, &path).unwrap();
-        let told = "https://a.example/k8s/clusters/one/apis/rbac.authorization.k8s.io/v1/clusterroles/system:a%2Fb";
-        assert_eq!(url.as_str(), told);
+        let expected = "https://a.example/k8s/clusters/one/apis/rbac.authorization.k8s.io/v1/clusterroles/system:a%2Fb";
+        assert_eq!(url.as_str(), expected);
     }
 
     #[test]
-    fn what_the_api_says_is_told_and_a_busy_one_counts_as_silent() {
+    fn returns_api_errors_and_treats_a_busy_api_as_unreachable() {
         let body = json!({
             "message": "Apply failed", "details": { "causes": [{ "field": ".spec.replicas", "message": "conflict with \"hand\"" }] },
         });
@@ -352,7 +352,7 @@ mod tests {
         assert!(error.is_conflict());
         let ApiError::Refused { fields, .. } = &error else { panic!("{error}") };
         assert_eq!(fields, &[(".spec.replicas".to_owned(), "conflict with \"hand\"".to_owned())]);
-        assert!(matches!(refused(503, b"no"), ApiError::Silent(_)));
+        assert!(matches!(refused(503, b"no"), ApiError::Unreachable(_)));
         assert!(refused(404, b"").is_missing());
     }
 }

@@ -1,4 +1,4 @@
-//! What both engines share: the way to the cluster, settings, and where one component has its place.
+//! Shared by both engines: cluster access, settings, and the place of a component.
 
 use super::client::{ApiError, Client};
 use super::names;
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The caller's deadline is met a little earlier, so that the reason can be told.
+/// Ends a little before the caller's deadline, so that the reason can be reported.
 const TIME_MARGIN: Duration = Duration::from_millis(1500);
 
 pub struct Cluster {
@@ -28,9 +28,9 @@ pub struct Cluster {
     pub(super) telemetry: TelemetryConfig,
     pub(super) artifacts: Arc<Artifacts>,
     component_timeout: Duration,
-    /// When the work on a component was begun, for its deadline.
+    /// When the work on a component started, for its deadline.
     begun: Mutex<HashMap<(DeploymentId, String), Instant>>,
-    /// A technician holds changes.
+    /// Whether there is a maintenance hold.
     held: AtomicBool,
     pub(super) listening: tokio::sync::Mutex<Option<super::listen::Listening>>,
 }
@@ -40,7 +40,7 @@ pub struct Cluster {
 pub(super) struct Instance {
     pub(super) deployment: DeploymentId,
     pub(super) component: String,
-    /// Its release, and the value of its label.
+    /// The name of its release, and the value of its label.
     pub(super) name: String,
     pub(super) namespace: String,
 }
@@ -68,7 +68,7 @@ impl Cluster {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// Where a component goes. Where it is already, it stays.
+    /// The place of a component. An existing component stays where it is.
     pub(super) fn instance(&self, work: &ApplyWork, before: Option<&Entry>) -> Result<Instance, WorkFailure> {
         if let Some(before) = before.filter(|before| before.data["namespace"].is_string()) {
             return Ok(Instance::of(before));
@@ -95,7 +95,7 @@ impl Cluster {
         begun.insert((work.deployment, component(work).name.clone()), Instant::now());
     }
 
-    /// When the component has to be up, and how long it was given (AD-03).
+    /// The deadline of the component, and its timeout (AD-03).
     pub(super) fn deadline(&self, work: &ApplyWork) -> (Instant, Duration) {
         let component = component(work);
         let given = component.properties.timeout.map_or(self.component_timeout, |it| Duration::from_secs(it.seconds));
@@ -111,7 +111,7 @@ impl Cluster {
 }
 
 impl Instance {
-    /// As the ledger has it.
+    /// From a ledger entry.
     pub(super) fn of(entry: &Entry) -> Self {
         let text = |key: &str| entry.data[key].as_str().map(str::to_owned);
         Self {
@@ -122,7 +122,7 @@ impl Instance {
         }
     }
 
-    /// For the ledger, with everything that may have to be removed.
+    /// The data for the ledger, with all objects that may need removal.
     pub(super) fn record(&self, objects: &[ObjectRef]) -> Value {
         json!({ "instance": self.name, "namespace": self.namespace, "objects": objects })
     }
@@ -130,7 +130,7 @@ impl Instance {
 
 pub(super) fn from_api(error: ApiError) -> WorkFailure {
     match error {
-        ApiError::Silent(_) => unavailable(error.to_string()),
+        ApiError::Unreachable(_) => unavailable(error.to_string()),
         ApiError::Refused { .. } | ApiError::Failed(_) => failed(error.to_string()),
     }
 }

@@ -1,19 +1,20 @@
-//! What was applied against what is there: only the fields that were written, as the cluster took them.
+//! Compares the applied with the live objects: only written fields, as the cluster stored them.
 //!
-//! After an apply the live object is read, and of it what the manifest names is kept. Later looks are held against that, so
-//! defaults and other spellings of the same quantity are no differences, and fields of others are not looked at.
+//! After an apply the agent reads the live object and keeps the fields that the manifest names. Later observations are
+//! compared with them, so that defaults and other spellings of a quantity are no differences, and fields of others are
+//! ignored.
 
 use margo::Digest;
 use serde_json::{Map, Value, json};
 
-/// More differences of one object than these are only counted.
-const TOLD_MAX: usize = 4;
-/// Values that may be shown: what else is text may be a secret.
+/// Further differences of one object are only counted.
+const DIFFERENCES_MAX: usize = 4;
+/// Values that may be shown: other texts may be secrets.
 const SHOWN: [&str; 5] = ["image", "type", "imagePullPolicy", "schedule", "storageClassName"];
-/// Names by which items of a list are the same.
+/// Keys that identify items of a list.
 const KEYS: [&str; 4] = ["name", "mountPath", "containerPort", "port"];
 
-/// Of a live object what the manifest names.
+/// The fields of a live object that the manifest names.
 pub(super) fn taken(manifest: &Value, live: &Value, scaled: bool) -> Value {
     let mut fields = Map::new();
     for (name, wanted) in manifest.as_object().into_iter().flatten() {
@@ -38,7 +39,7 @@ pub(super) fn taken(manifest: &Value, live: &Value, scaled: bool) -> Value {
     Value::Object(fields)
 }
 
-/// What a secret holds is not written down a second time.
+/// Secret data is not stored a second time.
 fn hide(data: Option<&mut Value>) {
     for value in data.and_then(Value::as_object_mut).into_iter().flat_map(|data| data.values_mut()) {
         if !value.is_null() {
@@ -50,7 +51,7 @@ fn hide(data: Option<&mut Value>) {
 fn project(wanted: &Value, live: &Value) -> Value {
     match (wanted, live) {
         (Value::Object(wanted), Value::Object(live)) => {
-            // What is empty is nobody's claim: controllers fill it in.
+            // Controllers fill in empty fields.
             let named = wanted.iter().filter(|(_, value)| !is_nothing(value));
             let fields =
                 named.map(|(name, value)| (name.clone(), project(value, live.get(name).unwrap_or(&Value::Null))));
@@ -87,7 +88,7 @@ fn name_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The member that tells the items of a list apart.
+/// The key that distinguishes the items of a list.
 fn key_of(items: &[Value]) -> Option<&'static str> {
     let is_key = |key: &&&str| {
         let mut names: Vec<String> =
@@ -99,12 +100,12 @@ fn key_of(items: &[Value]) -> Option<&'static str> {
     KEYS.iter().find(is_key).copied()
 }
 
-/// What differs, in words: `replicas is 3, applied was 1`.
+/// The differences as text: `replicas is 3, expected 1`.
 pub(super) fn differences(applied: &Value, now: &Value) -> Vec<String> {
     let mut found = Vec::new();
     compare(applied, now, &mut Vec::new(), &mut found);
-    let more = found.len().saturating_sub(TOLD_MAX);
-    found.truncate(TOLD_MAX);
+    let more = found.len().saturating_sub(DIFFERENCES_MAX);
+    found.truncate(DIFFERENCES_MAX);
     if more > 0 {
         found.push(format!("{more} more"));
     }
@@ -137,33 +138,33 @@ fn words(applied: &Value, now: &Value, path: &[&str]) -> String {
         _ => false,
     };
     match (applied, now) {
-        (_, Value::Null) => format!("{at} is gone"),
+        (_, Value::Null) => format!("{at} is missing"),
         (applied, now) if may_show(applied) && may_show(now) => {
-            format!("{at} is {}, applied was {}", name_of(now), name_of(applied))
+            format!("{at} is {}, expected {}", name_of(now), name_of(applied))
         }
-        _ => format!("{at} is not as applied"),
+        _ => format!("{at} differs from the applied value"),
     }
 }
 
-/// Whether a path of the API (`.spec.ports[port=80,protocol="TCP"].name`) is one that the manifest writes.
+/// Whether the manifest writes this field path (`.spec.ports[port=80,protocol="TCP"].name`).
 pub(super) fn names_field(manifest: &Value, field: &str) -> bool {
     if field.is_empty() {
         return true;
     }
     if let Some(inner) = field.strip_prefix('[') {
         let Some((keys, rest)) = inner.split_once(']') else { return false };
-        let fits = |item: &&Value| {
+        let is_match = |item: &&Value| {
             keys.split(',').filter_map(|pair| pair.split_once('=')).all(|(key, wanted)| {
                 // A set of plain values has no keys.
                 let held = if key.is_empty() { *item } else { &item[key] };
                 name_of(held) == wanted.trim_matches('"')
             })
         };
-        let item = manifest.as_array().into_iter().flatten().find(fits);
+        let item = manifest.as_array().into_iter().flatten().find(is_match);
         return item.is_some_and(|item| names_field(item, rest));
     }
     let inner = field.strip_prefix('.').unwrap_or(field);
-    // Names may hold dots themselves.
+    // Names may contain dots.
     let leads = |(name, value): (&String, &Value)| {
         let rest = inner.strip_prefix(name.as_str());
         let rest = rest.filter(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
@@ -186,7 +187,7 @@ mod tests {
         })
     }
 
-    /// As the cluster shows it: with defaults, other spellings, and things of others.
+    /// As in the cluster: with defaults, other spellings, and fields of others.
     fn live() -> Value {
         let mut live = manifest();
         live["metadata"]["uid"] = json!("u");
@@ -198,7 +199,7 @@ mod tests {
         live
     }
 
-    fn told(change: impl FnOnce(&mut Value)) -> Vec<String> {
+    fn changes_after(change: impl FnOnce(&mut Value)) -> Vec<String> {
         let applied = taken(&manifest(), &live(), false);
         let mut now = live();
         change(&mut now);
@@ -206,19 +207,22 @@ mod tests {
     }
 
     #[test]
-    fn what_was_edited_is_told_in_words() {
-        assert_eq!(told(|now| now["spec"]["replicas"] = json!(3)), ["replicas is 3, applied was 1"]);
+    fn describes_edits_as_text() {
+        assert_eq!(changes_after(|now| now["spec"]["replicas"] = json!(3)), ["replicas is 3, expected 1"]);
         let image = |now: &mut Value| now["spec"]["template"]["spec"]["containers"][0]["image"] = json!("a:2");
-        assert_eq!(told(image), ["template.spec.containers.web.image is a:2, applied was a:1"]);
+        assert_eq!(changes_after(image), ["template.spec.containers.web.image is a:2, expected a:1"]);
         // A value that may be a secret is not shown.
         let secret = |now: &mut Value| now["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"] = json!("y");
-        assert_eq!(told(secret), ["template.spec.containers.web.env.PASSWORD.value is not as applied"]);
-        assert_eq!(told(|now| now["metadata"]["labels"] = json!({})), ["labels.a is gone"]);
+        assert_eq!(
+            changes_after(secret),
+            ["template.spec.containers.web.env.PASSWORD.value differs from the applied value"]
+        );
+        assert_eq!(changes_after(|now| now["metadata"]["labels"] = json!({})), ["labels.a is missing"]);
     }
 
     #[test]
-    fn fields_of_others_and_other_spellings_are_no_drift() {
-        assert!(told(|_| {}).is_empty());
+    fn fields_of_others_and_other_spellings_are_not_drift() {
+        assert!(changes_after(|_| {}).is_empty());
         let others = |now: &mut Value| {
             now["metadata"]["labels"]["b"] = json!("2");
             now["spec"]["progressDeadlineSeconds"] = json!(10);
@@ -226,36 +230,39 @@ mod tests {
             let sidecar = json!({ "name": "sidecar", "image": "s" });
             now["spec"]["template"]["spec"]["containers"].as_array_mut().unwrap().push(sidecar);
         };
-        assert!(told(others).is_empty());
+        assert!(changes_after(others).is_empty());
     }
 
     #[test]
-    fn what_an_autoscaler_sets_is_no_drift() {
+    fn autoscaled_replicas_are_not_drift() {
         let mut now = live();
         now["spec"]["replicas"] = json!(5);
         assert!(differences(&taken(&manifest(), &live(), true), &taken(&manifest(), &now, true)).is_empty());
     }
 
     #[test]
-    fn secrets_are_compared_but_not_written_down() {
+    fn compares_secrets_without_storing_them() {
         let manifest = json!({ "kind": "Secret", "metadata": { "name": "x" }, "data": { "password": "c2VjcmV0" } });
         let applied = taken(&manifest, &manifest, false);
         assert!(!applied.to_string().contains("c2VjcmV0"));
         let mut now = manifest.clone();
         now["data"]["password"] = json!("b3RoZXI=");
-        assert_eq!(differences(&applied, &taken(&manifest, &now, false)), ["data.password is not as applied"]);
+        assert_eq!(
+            differences(&applied, &taken(&manifest, &now, false)),
+            ["data.password differs from the applied value"]
+        );
     }
 
     #[test]
     fn many_differences_are_counted() {
         let many =
             |change: &str| json!({ "data": (0..9).map(|at| (format!("k{at}"), json!(change))).collect::<Map<_, _>>() });
-        let told = differences(&many("a"), &many("b"));
-        assert_eq!((told.len(), told[4].as_str()), (5, "5 more"));
+        let changes_after = differences(&many("a"), &many("b"));
+        assert_eq!((changes_after.len(), changes_after[4].as_str()), (5, "5 more"));
     }
 
     #[test]
-    fn fields_that_were_written_are_recognised() {
+    fn recognizes_written_fields() {
         let manifest = manifest();
         for (field, known) in [
             (".spec.replicas", true),

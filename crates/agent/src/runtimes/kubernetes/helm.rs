@@ -1,8 +1,8 @@
-//! Helm releases: charts are rendered, checked, dressed, and installed as releases of the same chart and version.
+//! Helm releases: charts are rendered, checked, decorated, and installed as releases of the same chart and version.
 //!
-//! `helm template` renders with the values and with what the cluster really knows. What it renders is kept, so that a
-//! repair applies the same objects again, random values included. The release is made from a chart that holds these
-//! objects: nothing is rendered twice, and Helm 3 and 4 take it without plugins. Waiting is ours, by the objects.
+//! `helm template` renders with the values and the API versions of the cluster. The result is stored, so that a repair
+//! applies the same objects again, including random values. The release is made from a chart of these objects: nothing
+//! is rendered twice, and Helm 3 and 4 need no plugins. The agent itself waits for the objects.
 
 mod chart;
 mod numbers;
@@ -13,13 +13,13 @@ mod values;
 
 use super::applied::together;
 use super::cluster::{Cluster, Instance, from_api};
+use super::cluster_engine::ClusterEngine;
 use super::object::ObjectRef;
 use super::pods;
 use super::set::{Placed, Scope};
 use super::wait::Awaited;
-use super::way::Way;
 use crate::artifacts::CHART;
-use crate::machine::io::{ApplyWork, SeenComponent, WorkFailure};
+use crate::machine::io::{ApplyWork, ObservedComponent, WorkFailure};
 use crate::runtimes::engine::{component, failed, holder};
 use crate::runtimes::ledger::Entry;
 use chart::Chart;
@@ -31,11 +31,11 @@ use std::sync::Arc;
 pub struct Helm {
     cluster: Arc<Cluster>,
     program: PathBuf,
-    /// Asked once: 3 or 4.
+    /// Detected once: 3 or 4.
     major: tokio::sync::OnceCell<u64>,
 }
 
-/// A chart ready to be installed.
+/// A chart ready for installation.
 struct Loaded {
     chart: Chart,
     values: Value,
@@ -49,7 +49,7 @@ impl Helm {
         Self { cluster, program: program.to_owned(), major: tokio::sync::OnceCell::new() }
     }
 
-    /// Fetches, checks, renders, and finds every object's place.
+    /// Fetches, checks, renders, and places all objects.
     async fn load(&self, work: &ApplyWork, instance: &Instance, version: &str) -> Result<Loaded, WorkFailure> {
         let component = component(work);
         let held = self.cluster.artifacts.fetch(&holder(work), &component.properties.source, CHART).await;
@@ -73,7 +73,7 @@ impl Helm {
     }
 }
 
-impl Way for Helm {
+impl ClusterEngine for Helm {
     const TYPE: &'static str = Helm::TYPE;
 
     fn cluster(&self) -> &Cluster {
@@ -103,7 +103,7 @@ impl Way for Helm {
         cluster.put_certificate(&instance).await?;
         let before = pods::restarts(&cluster.pods(&instance).await.map_err(from_api)?);
         self.recover(&instance).await?;
-        let again = cluster.make_room(&set, &instance).await?;
+        let again = cluster.delete_replaced(&set, &instance).await?;
         self.upgrade(&chart, &values, &set, &instance).await?;
         let known: Vec<ObjectRef> = serde_json::from_value(entry.data["objects"].clone()).unwrap_or_default();
         cluster.prune(&known, &set, &instance).await?;
@@ -121,16 +121,15 @@ impl Way for Helm {
         self.cluster.clear(entry).await
     }
 
-    async fn observe_one(&self, entry: &Entry) -> Result<SeenComponent, String> {
+    async fn observe_one(&self, entry: &Entry) -> Result<ObservedComponent, String> {
         let (mut found, applied) = self.cluster.look(entry).await.map_err(|error| error.to_string())?;
         let instance = Instance::of(entry);
         let latest = self.latest(&instance).await.map_err(|error| error.to_string())?;
         let wanted = applied.and_then(|applied| applied.revision);
         match (latest, wanted) {
-            (None, _) => found.stopped.push(format!("release `{}` is gone", instance.name)),
+            (None, _) => found.stopped.push(format!("release `{}` is missing", instance.name)),
             (Some(latest), Some(wanted)) if latest.revision != wanted => {
-                let words =
-                    format!("release `{}`: revision is {}, applied was {wanted}", instance.name, latest.revision);
+                let words = format!("release `{}`: revision is {}, expected {wanted}", instance.name, latest.revision);
                 found.differs.push(words);
             }
             (Some(latest), _) if latest.status != "deployed" => {
@@ -139,6 +138,6 @@ impl Way for Helm {
             _ => {}
         }
         let (run, differs) = found.judge();
-        Ok(SeenComponent { digest: entry.digest.clone(), run, differs })
+        Ok(ObservedComponent { digest: entry.digest.clone(), run, differs })
     }
 }

@@ -1,5 +1,5 @@
-//! What runs once: jobs and single pods. What they do cannot be changed, and one that has failed does not run again by
-//! being applied again; another takes its place.
+//! Jobs and single pods, which run once. They are immutable, and a failed one does not run again when it is applied
+//! again; it must be replaced.
 
 use super::apply::Keep;
 use super::client::{ApiError, ApplyOptions};
@@ -12,26 +12,25 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// An object that is replaced is gone in a moment, its pods in the background.
+/// A replaced object is deleted within a moment, its pods in the background.
 const DELETE_MAX: Duration = Duration::from_secs(30);
-const LOOK_PERIOD: Duration = Duration::from_millis(200);
+const POLL_PERIOD: Duration = Duration::from_millis(200);
 
-/// How the API speaks of fields that stay as they are.
+/// Messages of the API about immutable fields.
 const FIXED: [&str; 2] = ["field is immutable", "updates may not change fields"];
 
 pub(super) fn runs_once(kind: &str) -> bool {
     matches!(kind, "Job" | "Pod")
 }
 
-/// Whether the cluster refuses to make the object of the one that is there, because it would have to be another. What is
-/// wrong in itself is refused in other words.
+/// Whether the cluster rejects the change because of immutable fields. Invalid objects have other messages.
 pub(super) fn is_replaced(placed: &Placed, error: &ApiError) -> bool {
     let fixed = |message: &str| FIXED.iter().any(|words| message.contains(words));
     runs_once(&placed.reference.kind)
         && matches!(error, ApiError::Refused { status: 422, message, .. } if fixed(message))
 }
 
-/// Whether it has come to its end, good or bad.
+/// Whether it has finished, with success or failure.
 pub(super) fn is_over(object: &Value) -> bool {
     let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
     let mut ends = conditions.filter(|condition| condition["type"] == "Complete" || condition["type"] == "Failed");
@@ -39,9 +38,13 @@ pub(super) fn is_over(object: &Value) -> bool {
 }
 
 impl Cluster {
-    /// Deletes what has failed and what has to become another, so that it can be made anew; says which of them had
-    /// failed. What has done its work stays.
-    pub(super) async fn make_room(&self, set: &[Placed], instance: &Instance) -> Result<Vec<ObjectRef>, WorkFailure> {
+    /// Deletes failed and immutable objects, so that they can be created again; returns those that had failed. Finished
+    /// ones stay.
+    pub(super) async fn delete_replaced(
+        &self,
+        set: &[Placed],
+        instance: &Instance,
+    ) -> Result<Vec<ObjectRef>, WorkFailure> {
         let mut again = Vec::new();
         for placed in set.iter().filter(|placed| runs_once(&placed.reference.kind)) {
             let path = placed.path();
@@ -49,7 +52,7 @@ impl Cluster {
             let failed = matches!(health(&live), Health::Failed(_));
             let options = ApplyOptions { force: true, dry_run: true };
             let replaced = match self.client.apply(&path, &placed.object, options).await {
-                Err(error @ ApiError::Silent(_)) => return Err(from_api(error)),
+                Err(error @ ApiError::Unreachable(_)) => return Err(from_api(error)),
                 Err(error) => is_replaced(placed, &error),
                 Ok(_) => false,
             };
@@ -71,7 +74,7 @@ impl Cluster {
                 let text = format!("{} is not deleted after {} s", placed.reference, DELETE_MAX.as_secs());
                 return Err(ApiError::Failed(text));
             }
-            tokio::time::sleep(LOOK_PERIOD).await;
+            tokio::time::sleep(POLL_PERIOD).await;
         }
         Ok(())
     }
@@ -83,7 +86,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_job_is_over_when_it_says_so() {
+    fn a_job_is_finished_by_its_conditions() {
         let job = |conditions: Value| json!({ "kind": "Job", "status": { "conditions": conditions } });
         assert!(!is_over(&job(json!([]))));
         assert!(!is_over(&job(json!([{ "type": "Suspended", "status": "True" }]))));

@@ -1,4 +1,4 @@
-//! Events of the cluster: workloads with our mark, and releases. What is not heard of here is found by looking.
+//! Events of the cluster: our workloads and releases. Other changes are found by periodic observation.
 
 use super::client::{ApiError, Client, Watch};
 use super::cluster::Cluster;
@@ -8,15 +8,15 @@ use futures_util::future::select_all;
 use serde_json::Value;
 use std::time::Duration;
 
-/// Between two tries to hear the cluster's events.
-const LISTEN_PAUSE: Duration = Duration::from_secs(5);
-/// What is listened to, one connection for each.
+/// Delay between two attempts to watch the cluster.
+const SUBSCRIBE_RETRY: Duration = Duration::from_secs(5);
+/// Watched kinds, one connection for each.
 const KINDS: [(&str, &str, &str, &str); 5] = [
     ("apps/v1", "Deployment", "deployments", names::DEPLOYMENT),
     ("apps/v1", "StatefulSet", "statefulsets", names::DEPLOYMENT),
     ("apps/v1", "DaemonSet", "daemonsets", names::DEPLOYMENT),
     ("batch/v1", "Job", "jobs", names::DEPLOYMENT),
-    // Releases, by what Helm writes on them.
+    // Releases, by the labels of Helm.
     ("v1", "Secret", "secrets", "owner=helm"),
 ];
 
@@ -31,15 +31,15 @@ impl Listening {
             let path = Resource::fixed(api_version, kind, plural, true).path(namespace, None);
             match client.watch(&path, selector).await {
                 Ok(watch) => watches.push(watch),
-                Err(error @ ApiError::Silent(_)) => return Err(error),
-                // Without the right to watch it is looked at now and then.
+                Err(error @ ApiError::Unreachable(_)) => return Err(error),
+                // Without the permission to watch, only periodic observation remains.
                 Err(error) => tracing::debug!("{plural} are not watched: {error}"),
             }
         }
         if watches.is_empty() { Err(ApiError::Failed("nothing can be watched".to_owned())) } else { Ok(Self(watches)) }
     }
 
-    /// The next event of any kind; `None` when one of the watches is over.
+    /// The next event of any kind; `None` when one of the watches ends.
     async fn next(&mut self) -> Result<Option<Value>, ApiError> {
         let waiting: Vec<_> = self.0.iter_mut().map(|watch| Box::pin(watch.next())).collect();
         select_all(waiting).await.0
@@ -47,7 +47,7 @@ impl Listening {
 }
 
 impl Cluster {
-    /// Until something of ours happens.
+    /// Waits for an event of our workloads.
     pub(super) async fn listen(&self) {
         let mut listening = self.listening.lock().await;
         loop {
@@ -55,11 +55,11 @@ impl Cluster {
                 match Listening::begin(&self.client, self.settings.namespace.as_deref()).await {
                     Ok(fresh) => {
                         *listening = Some(fresh);
-                        // Whatever happened while nobody listened.
+                        // Covers events before the watch.
                         return;
                     }
                     Err(_) => {
-                        tokio::time::sleep(LISTEN_PAUSE).await;
+                        tokio::time::sleep(SUBSCRIBE_RETRY).await;
                         continue;
                     }
                 }
@@ -67,7 +67,7 @@ impl Cluster {
             match open.next().await {
                 Ok(Some(event)) if event["type"] == "BOOKMARK" => {}
                 Ok(Some(event)) if event["type"] != "ERROR" => return,
-                // Over, as every few minutes, or the cluster has forgotten where we were.
+                // Ended, as every few minutes, or the resource version is too old.
                 _ => *listening = None,
             }
         }

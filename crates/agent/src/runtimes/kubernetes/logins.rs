@@ -1,9 +1,9 @@
-//! Credentials for images: from the agent's own registry settings into a secret that pods name. They are read on the
-//! device, are no part of the desired state, and are replaced when their file changes.
+//! Image credentials: from the registry settings of the agent into a secret that pods reference. They are read on the
+//! device, are not part of the desired state, and are replaced when their file changes.
 
 use super::client::ApplyOptions;
 use super::cluster::{Cluster, Instance, from_api};
-use super::dress::{self, CERTIFICATE_FILE};
+use super::decorate::{self, CERTIFICATE_FILE};
 use super::names;
 use super::object::Resource;
 use crate::artifacts::registries::Login;
@@ -16,17 +16,17 @@ use secrecy::ExposeSecret as _;
 use serde_json::{Map, Value, json};
 
 impl Cluster {
-    /// Registries of these objects' images that need a login.
+    /// Logins for the registries of the images of these objects.
     pub(super) fn logins(&self, objects: &[Value]) -> Result<Vec<(String, Login)>, WorkFailure> {
         let mut found = Vec::new();
-        for host in dress::registries(objects) {
+        for host in decorate::registries(objects) {
             let login = self.artifacts.registries().login(&host).map_err(|error| failed(error.to_string()))?;
             found.extend(login.map(|login| (host, login)));
         }
         Ok(found)
     }
 
-    /// Writes the secret that pods name; says what is in it, as a digest.
+    /// Writes the secret that pods reference; returns its digest.
     pub(super) async fn put_logins(
         &self,
         objects: &[Value],
@@ -50,13 +50,13 @@ impl Cluster {
         Ok(Some(Digest::of(content.as_bytes()).hex().to_owned()))
     }
 
-    /// What the secret should hold now.
+    /// The current digest of the logins.
     pub(super) fn logins_digest(&self, objects: &[Value]) -> Option<String> {
         let logins = self.logins(objects).ok()?;
         (!logins.is_empty()).then(|| Digest::of(docker_config(&logins).as_bytes()).hex().to_owned())
     }
 
-    /// The collector's certificate, for pods to mount.
+    /// Writes the certificate of the collector, for pods to mount.
     pub(super) async fn put_certificate(&self, instance: &Instance) -> Result<(), WorkFailure> {
         let Some(file) = &self.telemetry.certificate else { return Ok(()) };
         let pem = std::fs::read_to_string(file)
@@ -80,7 +80,7 @@ fn docker_config(logins: &[(String, Login)]) -> String {
     for (host, Login { username, password }) in logins {
         let password = password.expose_secret();
         let auth = STANDARD.encode(format!("{username}:{password}"));
-        // Nodes know the public hub by the address of its first version.
+        // Nodes use the v1 address of Docker Hub.
         let host = if host == "docker.io" { "https://index.docker.io/v1/" } else { host };
         auths.insert(host.to_owned(), json!({ "username": username, "password": password, "auth": auth }));
     }

@@ -1,14 +1,14 @@
-//! Plain manifests: an archive of YAML, brought to the cluster by server-side apply (CR-01).
+//! Plain manifests: an archive of YAML, applied with server-side apply (CR-01).
 
 use super::applied::{Applied, together};
 use super::cluster::{Cluster, Instance, from_api};
+use super::cluster_engine::ClusterEngine;
 use super::object::ObjectRef;
 use super::set::{Placed, Scope};
 use super::wait::Awaited;
-use super::way::Way;
 use super::{pods, pointer};
 use crate::artifacts::{MANIFESTS, unpack_folder};
-use crate::machine::io::{ApplyWork, SeenComponent, WorkFailure};
+use crate::machine::io::{ApplyWork, ObservedComponent, WorkFailure};
 use crate::runtimes::engine::{component, failed, holder};
 use crate::runtimes::ledger::Entry;
 use margo::package::PackageFile;
@@ -20,14 +20,14 @@ pub struct Manifests {
 }
 
 impl Manifests {
-    /// The only word the standard has for what is neither Helm nor Compose; the artifact's type says what it is.
+    /// The type in the standard for everything other than Helm and Compose; the artifact type is more specific.
     pub const TYPE: &'static str = "custom";
 
     pub fn new(cluster: Arc<Cluster>) -> Self {
         Self { cluster }
     }
 
-    /// Fetches, takes apart, fills in the parameters, and finds everybody's place.
+    /// Fetches, unpacks, sets the parameters, and places all objects.
     async fn load(&self, work: &ApplyWork, instance: &Instance) -> Result<Vec<Placed>, WorkFailure> {
         let component = component(work);
         let held = self.cluster.artifacts.fetch(&holder(work), &component.properties.source, MANIFESTS).await;
@@ -44,7 +44,7 @@ impl Manifests {
     }
 }
 
-impl Way for Manifests {
+impl ClusterEngine for Manifests {
     const TYPE: &'static str = Manifests::TYPE;
 
     fn cluster(&self) -> &Cluster {
@@ -72,7 +72,7 @@ impl Way for Manifests {
         cluster.put_certificate(&instance).await?;
         let before = pods::restarts(&cluster.pods(&instance).await.map_err(from_api)?);
         let written = Applied::read(&cluster.instance_folder(&instance)).map(|applied| applied.manifests());
-        let again = cluster.make_room(&set, &instance).await?;
+        let again = cluster.delete_replaced(&set, &instance).await?;
         cluster.apply_set(&set, &written.unwrap_or_default()).await?;
         let known: Vec<ObjectRef> = serde_json::from_value(entry.data["objects"].clone()).unwrap_or_default();
         cluster.prune(&known, &set, &instance).await?;
@@ -86,9 +86,9 @@ impl Way for Manifests {
         self.cluster.clear(entry).await
     }
 
-    async fn observe_one(&self, entry: &Entry) -> Result<SeenComponent, String> {
+    async fn observe_one(&self, entry: &Entry) -> Result<ObservedComponent, String> {
         let (found, _) = self.cluster.look(entry).await.map_err(|error| error.to_string())?;
         let (run, differs) = found.judge();
-        Ok(SeenComponent { digest: entry.digest.clone(), run, differs })
+        Ok(ObservedComponent { digest: entry.digest.clone(), run, differs })
     }
 }

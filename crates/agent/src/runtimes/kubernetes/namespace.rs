@@ -1,7 +1,7 @@
-//! Namespaces: made where one is missing, deleted when the agent made it and nothing of anybody is left in it.
+//! Namespaces: created if missing, deleted if the agent created them and they are empty.
 //!
-//! With a namespace goes whatever is in it. So every kind the cluster knows is asked, and what cannot be asked counts as
-//! something: the namespace stays, and the log says why (ADR 28).
+//! Deleting a namespace deletes everything in it. So the agent lists every kind of the cluster; if one cannot be
+//! listed, the namespace is kept, and the log says why (ADR 28).
 
 use super::apply::{CLAIM, is_kept};
 use super::client::{ApiError, ApplyOptions};
@@ -14,36 +14,36 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A namespace that is being removed is gone in seconds, unless something in it takes its time.
+/// A terminating namespace is gone in seconds, unless an object in it takes longer.
 const TERMINATING_MAX: Duration = Duration::from_mins(2);
-/// What is on its way out when its component is gone: claims, tokens, what controllers clean up.
+/// Wait for objects that are deleted after their component: claims, tokens, objects of controllers.
 const PASSING_MAX: Duration = Duration::from_secs(20);
-const LOOK_PERIOD: Duration = Duration::from_millis(500);
-/// Which account a token belongs to, and that the cluster has taken notice of it.
+const POLL_PERIOD: Duration = Duration::from_millis(500);
+/// The account of a token, and its uid.
 const ACCOUNT: &str = "kubernetes.io/service-account.name";
 const ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
 
-/// What a look into a namespace found.
+/// The contents of a namespace.
 #[derive(Debug, PartialEq, Eq)]
 enum Content {
     Nothing,
-    /// Only what is on its way out, in words.
+    /// Only objects that are being deleted, as text.
     Passing(String),
-    /// Something somebody would miss, in words.
+    /// An object that must be kept, as text.
     Theirs(String),
 }
 
-/// What one object means for the namespace it is in.
+/// What one object means for the deletion of its namespace.
 #[derive(Debug, PartialEq, Eq)]
-enum Weight {
-    /// The cluster puts it there by itself, or takes it away by itself.
+enum Relevance {
+    /// The cluster creates and deletes it automatically.
     None,
     Passing,
     Theirs,
 }
 
 impl Cluster {
-    /// Makes the namespace where it is missing; one that others made is used as it is.
+    /// Creates the namespace if it is missing; an existing one is used as it is.
     pub(super) async fn ensure_namespace(&self, instance: &Instance) -> Result<(), WorkFailure> {
         let name = &instance.namespace;
         let path = namespaces().path(None, Some(name));
@@ -53,14 +53,14 @@ impl Cluster {
             if begun.elapsed() > TERMINATING_MAX {
                 return Err(unavailable(format!("namespace `{name}` is still being removed")));
             }
-            tokio::time::sleep(LOOK_PERIOD).await;
+            tokio::time::sleep(POLL_PERIOD).await;
             found = self.client.find(&path).await;
         }
         match found {
             Ok(Some(_)) => Ok(()),
-            Ok(None) if self.settings.namespace.is_some() => {
-                Err(failed(format!("namespace `{name}` of the settings is not there; make it, or name another")))
-            }
+            Ok(None) if self.settings.namespace.is_some() => Err(failed(format!(
+                "namespace `{name}` from the settings does not exist; create it, or configure another"
+            ))),
             Ok(None) => {
                 let object = json!({
                     "apiVersion": "v1", "kind": "Namespace",
@@ -70,13 +70,13 @@ impl Cluster {
                 });
                 self.client.apply(&path, &object, ApplyOptions::default()).await.map(|_| ()).map_err(from_api)
             }
-            // Rights in one namespace need not include looking at it.
+            // Permissions in a namespace need not include reading it.
             Err(ApiError::Refused { status: 403, .. }) if self.settings.namespace.is_some() => Ok(()),
             Err(error) => Err(from_api(error)),
         }
     }
 
-    /// Deletes a namespace the agent made when nothing of anybody is left in it. An error means the API is away.
+    /// Deletes a namespace of the agent if it is empty. An error means that the API is unavailable.
     pub(super) async fn drop_namespace(&self, instance: &Instance) -> Result<(), ApiError> {
         if self.settings.namespace.is_some() {
             return Ok(());
@@ -92,9 +92,9 @@ impl Cluster {
         loop {
             match self.content(instance).await {
                 Ok(Content::Nothing) => break,
-                Ok(Content::Passing(_)) if begun.elapsed() < PASSING_MAX => tokio::time::sleep(LOOK_PERIOD).await,
+                Ok(Content::Passing(_)) if begun.elapsed() < PASSING_MAX => tokio::time::sleep(POLL_PERIOD).await,
                 Ok(Content::Passing(what) | Content::Theirs(what)) => {
-                    tracing::info!("namespace `{name}` stays: {what} is in it");
+                    tracing::info!("namespace `{name}` is kept: it contains {what}");
                     return Ok(());
                 }
                 Err(error) => return self.stays(name, &error).await,
@@ -106,10 +106,10 @@ impl Cluster {
         }
     }
 
-    /// One kind that cannot be asked keeps the namespace; an API that is away altogether is come back to.
+    /// A kind that cannot be listed keeps the namespace; an unavailable API causes a retry.
     async fn stays(&self, name: &str, error: &ApiError) -> Result<(), ApiError> {
         self.client.version().await?;
-        tracing::warn!("namespace `{name}` stays, since it may hold what others made: {error}");
+        tracing::warn!("namespace `{name}` is kept, because it may contain objects of others: {error}");
         Ok(())
     }
 
@@ -126,9 +126,9 @@ impl Cluster {
             for item in &items {
                 let words = || format!("{} `{}`", kind.kind, item["metadata"]["name"].as_str().unwrap_or_default());
                 match weight(kind, item, instance, &kinds) {
-                    Weight::None => {}
-                    Weight::Passing => content = Content::Passing(words()),
-                    Weight::Theirs => return Ok(Content::Theirs(words())),
+                    Relevance::None => {}
+                    Relevance::Passing => content = Content::Passing(words()),
+                    Relevance::Theirs => return Ok(Content::Theirs(words())),
                 }
             }
         }
@@ -140,7 +140,7 @@ fn namespaces() -> Resource {
     Resource::fixed("v1", "Namespace", "namespaces", false)
 }
 
-/// Kinds that only tell of others: they are gone when those are, and nobody misses them.
+/// Kinds derived from others, which are deleted with them.
 fn is_derived(kind: &Resource) -> bool {
     match kind.group() {
         "" => matches!(kind.plural.as_str(), "events" | "endpoints"),
@@ -150,13 +150,13 @@ fn is_derived(kind: &Resource) -> bool {
     }
 }
 
-fn weight(kind: &Resource, item: &Value, instance: &Instance, kinds: &[Resource]) -> Weight {
+fn weight(kind: &Resource, item: &Value, instance: &Instance, kinds: &[Resource]) -> Relevance {
     let name = item["metadata"]["name"].as_str().unwrap_or_default();
-    // In every namespace.
+    // Exists in every namespace.
     let standard = match (kind.group(), kind.kind.as_str()) {
         ("", "ConfigMap") => name == "kube-root-ca.crt",
         ("", "ServiceAccount") => name == "default",
-        // Until 1.23 every account had a token; that of another account goes with it.
+        // Until 1.23 every account had a token, which is deleted with its account.
         ("", "Secret") => match annotation(item, ACCOUNT) {
             Some("default") => name.starts_with("default-token-"),
             Some(_) => annotation(item, ACCOUNT_UID).is_some(),
@@ -165,15 +165,15 @@ fn weight(kind: &Resource, item: &Value, instance: &Instance, kinds: &[Resource]
         _ => false,
     };
     if standard || goes_with_others(item, kinds) {
-        return Weight::None;
+        return Relevance::None;
     }
     let leaves = !item["metadata"]["deletionTimestamp"].is_null();
     let stays = kind.kind == CLAIM || is_kept(item);
     let was_ours = label(item, names::INSTANCE) == Some(&instance.name) && !stays;
-    if leaves || was_ours { Weight::Passing } else { Weight::Theirs }
+    if leaves || was_ours { Relevance::Passing } else { Relevance::Theirs }
 }
 
-/// What belongs to objects of the same namespace: they are counted themselves, or gone, and it follows them.
+/// Whether its owners are in the same namespace: they are counted themselves, and it is deleted with them.
 fn goes_with_others(item: &Value, kinds: &[Resource]) -> bool {
     let Some(owners) = item["metadata"]["ownerReferences"].as_array().filter(|owners| !owners.is_empty()) else {
         return false;
@@ -200,7 +200,7 @@ mod tests {
         ]
     }
 
-    fn judge(at: usize, metadata: Value) -> Weight {
+    fn judge(at: usize, metadata: Value) -> Relevance {
         let instance = Instance {
             deployment: "a3e2f5dc-912e-494f-8395-52cf3769bc06".parse().unwrap(),
             component: "web".to_owned(),
@@ -211,35 +211,35 @@ mod tests {
     }
 
     #[test]
-    fn what_the_cluster_puts_into_every_namespace_does_not_count() {
-        assert_eq!(judge(0, json!({ "name": "kube-root-ca.crt" })), Weight::None);
-        assert_eq!(judge(2, json!({ "name": "default" })), Weight::None);
+    fn default_objects_of_a_namespace_do_not_count() {
+        assert_eq!(judge(0, json!({ "name": "kube-root-ca.crt" })), Relevance::None);
+        assert_eq!(judge(2, json!({ "name": "default" })), Relevance::None);
         let token =
             |name: &str, account: &str| json!({ "name": name, "annotations": { ACCOUNT: account, ACCOUNT_UID: "u" } });
-        assert_eq!(judge(1, token("default-token-x7k2p", "default")), Weight::None);
-        assert_eq!(judge(1, token("web-token-x7k2p", "web")), Weight::None, "it goes with its account");
-        // Somebody's own, under names much like them.
-        assert_eq!(judge(1, token("my-token", "default")), Weight::Theirs);
-        assert_eq!(judge(1, json!({ "name": "default-token-mine" })), Weight::Theirs);
-        assert_eq!(judge(2, json!({ "name": "builder" })), Weight::Theirs);
-        assert_eq!(judge(6, json!({ "name": "kube-root-ca.crt" })), Weight::Theirs, "of another group");
+        assert_eq!(judge(1, token("default-token-x7k2p", "default")), Relevance::None);
+        assert_eq!(judge(1, token("web-token-x7k2p", "web")), Relevance::None, "it goes with its account");
+        // Objects of others with similar names.
+        assert_eq!(judge(1, token("my-token", "default")), Relevance::Theirs);
+        assert_eq!(judge(1, json!({ "name": "default-token-mine" })), Relevance::Theirs);
+        assert_eq!(judge(2, json!({ "name": "builder" })), Relevance::Theirs);
+        assert_eq!(judge(6, json!({ "name": "kube-root-ca.crt" })), Relevance::Theirs, "of another group");
     }
 
     #[test]
-    fn what_belongs_to_others_is_counted_by_them() {
+    fn owned_objects_are_counted_by_their_owners() {
         let owned = |api_version: &str, kind: &str| json!({ "name": "x", "ownerReferences": [{ "apiVersion": api_version, "kind": kind }] });
-        assert_eq!(judge(4, owned("apps/v1", "Deployment")), Weight::None);
-        assert_eq!(judge(4, owned("v1", "Node")), Weight::Theirs, "its owner is not in the namespace");
-        assert_eq!(judge(4, owned("unknown.example/v1", "Deployment")), Weight::Theirs);
+        assert_eq!(judge(4, owned("apps/v1", "Deployment")), Relevance::None);
+        assert_eq!(judge(4, owned("v1", "Node")), Relevance::Theirs, "its owner is not in the namespace");
+        assert_eq!(judge(4, owned("unknown.example/v1", "Deployment")), Relevance::Theirs);
     }
 
     #[test]
-    fn what_leaves_is_waited_for_and_kept_data_is_not() {
+    fn waits_for_terminating_objects_but_not_for_kept_claims() {
         let ours = json!({ "name": "x", "labels": { names::INSTANCE: "web-1" } });
-        assert_eq!(judge(0, ours.clone()), Weight::Passing);
-        assert_eq!(judge(3, ours), Weight::Theirs, "a claim that was kept");
+        assert_eq!(judge(0, ours.clone()), Relevance::Passing);
+        assert_eq!(judge(3, ours), Relevance::Theirs, "a claim that was kept");
         let other = json!({ "name": "x", "labels": { names::INSTANCE: "web-2" } });
-        assert_eq!(judge(0, other), Weight::Theirs, "of another deployment");
-        assert_eq!(judge(3, json!({ "name": "x", "deletionTimestamp": "2026-01-01T00:00:00Z" })), Weight::Passing);
+        assert_eq!(judge(0, other), Relevance::Theirs, "of another deployment");
+        assert_eq!(judge(3, json!({ "name": "x", "deletionTimestamp": "2026-01-01T00:00:00Z" })), Relevance::Passing);
     }
 }

@@ -1,17 +1,17 @@
-//! Objects of the cluster by name, and what is the same for all kinds.
+//! References to objects, and helpers for all kinds.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt;
 
-/// A kind, as the cluster calls it in paths.
+/// A kind and its path name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resource {
     pub api_version: String,
     pub kind: String,
     pub plural: String,
     pub namespaced: bool,
-    /// Whether all of a kind can be asked for.
+    /// Whether the kind can be listed.
     pub listable: bool,
 }
 
@@ -21,12 +21,12 @@ impl Resource {
         Self { api_version, kind, plural, namespaced, listable: true }
     }
 
-    /// Empty for the kinds every cluster has had from the beginning.
+    /// Empty for the core group.
     pub fn group(&self) -> &str {
         group(&self.api_version)
     }
 
-    /// Where a group with its version lies.
+    /// The path of a group version.
     pub fn group_path(api_version: &str) -> Vec<String> {
         match api_version.split_once('/') {
             Some((group, version)) => ["apis", group, version].map(str::to_owned).to_vec(),
@@ -34,7 +34,7 @@ impl Resource {
         }
     }
 
-    /// Where an object lies, or all of a kind; without a namespace, those of all namespaces.
+    /// The path of an object, or of all objects of a kind; without a namespace, in all namespaces.
     pub fn path(&self, namespace: Option<&str>, name: Option<&str>) -> Vec<String> {
         let mut path = Self::group_path(&self.api_version);
         if let Some(namespace) = namespace.filter(|_| self.namespaced) {
@@ -57,7 +57,7 @@ pub(super) fn group(api_version: &str) -> &str {
 pub struct ObjectRef {
     pub api_version: String,
     pub kind: String,
-    /// None for what is not in a namespace.
+    /// `None` for cluster-scoped objects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     pub name: String,
@@ -79,7 +79,7 @@ impl ObjectRef {
         group(&self.api_version)
     }
 
-    /// The same object, though perhaps written in another version of its group.
+    /// The same object, possibly in another version of its group.
     pub fn is_same(&self, other: &Self) -> bool {
         (self.group(), &self.kind, &self.namespace, &self.name)
             == (other.group(), &other.kind, &other.namespace, &other.name)
@@ -92,7 +92,7 @@ impl fmt::Display for ObjectRef {
     }
 }
 
-/// Where the pods of an object are described.
+/// The path of the pod template of a kind.
 pub fn pod_template_path(kind: &str) -> Option<&'static str> {
     match kind {
         "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" | "ReplicationController" | "Job" => {
@@ -104,7 +104,7 @@ pub fn pod_template_path(kind: &str) -> Option<&'static str> {
     }
 }
 
-/// Containers of a pod template, those that run before the others included.
+/// Containers of a pod template, including init containers.
 pub fn containers(template: &Value) -> impl Iterator<Item = &Value> {
     let lists = ["initContainers", "containers"].into_iter().map(|list| &template["spec"][list]);
     lists.filter_map(Value::as_array).flatten()
@@ -128,7 +128,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn objects_lie_where_the_api_has_them() {
+    fn builds_api_paths_of_objects() {
         let deployments = Resource::fixed("apps/v1", "Deployment", "deployments", true);
         assert_eq!(deployments.path(Some("n"), Some("web")).join("/"), "apis/apps/v1/namespaces/n/deployments/web");
         assert_eq!(deployments.path(None, None).join("/"), "apis/apps/v1/deployments");

@@ -1,4 +1,4 @@
-//! What a component does now, against what was applied.
+//! Compares the current state of a component with the applied state.
 
 use super::applied::{Applied, AppliedObject};
 use super::client::ApiError;
@@ -11,7 +11,7 @@ use crate::machine::io::Run;
 use crate::runtimes::ledger::Entry;
 use serde_json::Value;
 
-/// What was found of a component.
+/// The findings about a component.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) stopped: Vec<String>,
@@ -34,7 +34,7 @@ impl Found {
         let AppliedObject { reference, manifest, taken, scaled, done } = object;
         let Some(live) = live else {
             if !done {
-                self.stopped.push(format!("{reference} is gone"));
+                self.stopped.push(format!("{reference} is missing"));
             }
             return;
         };
@@ -56,18 +56,18 @@ impl Found {
 }
 
 impl Cluster {
-    /// Looks at every object; `revision` is what Helm says, for components it applied.
+    /// Observes every object.
     pub(super) async fn look(&self, entry: &Entry) -> Result<(Found, Option<Applied>), ApiError> {
         let instance = Instance::of(entry);
         let mut found = Found::default();
         let Some(applied) = Applied::read(&self.instance_folder(&instance)) else {
-            found.stopped.push("what was applied is not known".to_owned());
+            found.stopped.push("the applied state is unknown".to_owned());
             return Ok((found, None));
         };
         for object in &applied.objects {
             let live = match self.find(&object.reference).await {
-                Err(error @ ApiError::Silent(_)) => return Err(error),
-                // A kind the cluster does not know any more.
+                Err(error @ ApiError::Unreachable(_)) => return Err(error),
+                // A kind that the cluster no longer has.
                 Err(ApiError::Failed(_)) => None,
                 other => other?,
             };
@@ -83,11 +83,11 @@ impl Cluster {
         Ok((found, Some(applied)))
     }
 
-    /// A credential that was changed on the device goes into the cluster without anybody asking.
+    /// Updates changed credentials in the cluster automatically.
     async fn renew_logins(&self, applied: &Applied, instance: &Instance) {
         let manifests = applied.manifests();
         let wanted = self.logins_digest(&manifests);
-        // A technician's hold stops this as well: it is a change, and whoever works at the device may rely on none.
+        // A maintenance hold stops this too, because it is a change.
         if self.is_held() || wanted.is_none() || wanted == applied.logins {
             return;
         }
@@ -127,13 +127,13 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_told_in_words() {
+    fn describes_differences_as_text() {
         assert_eq!(look(Some(&deployment(1, 1))), (Run::Running, Vec::new()));
         assert_eq!(look(Some(&deployment(1, 0))), (Run::Starting, Vec::new()));
         let (run, differs) = look(Some(&deployment(3, 3)));
-        assert_eq!((run, differs), (Run::Running, vec!["Deployment `web`: replicas is 3, applied was 1".to_owned()]));
+        assert_eq!((run, differs), (Run::Running, vec!["Deployment `web`: replicas is 3, expected 1".to_owned()]));
         let (run, differs) = look(None);
-        assert_eq!(run, Run::Stopped { message: "Deployment `web` is gone".to_owned() });
-        assert_eq!(differs, ["Deployment `web` is gone"]);
+        assert_eq!(run, Run::Stopped { message: "Deployment `web` is missing".to_owned() });
+        assert_eq!(differs, ["Deployment `web` is missing"]);
     }
 }

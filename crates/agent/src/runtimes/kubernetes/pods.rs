@@ -1,4 +1,4 @@
-//! What pods say about why they do not run, and what they wrote last.
+//! Reasons why pods do not run, and their last log lines.
 
 use super::client::ApiError;
 use super::cluster::{Cluster, Instance};
@@ -7,32 +7,32 @@ use super::object::Resource;
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// A container that crashed this often and waits for the next time does not come up by itself. The first crashes are
-/// often those of a program that waits for another.
+/// A container in back-off after this many crashes counts as failed. The first crashes are often those of a program
+/// that waits for another.
 const CRASHES_MAX: u64 = 4;
-/// Reasons that no time cures.
-const HOPELESS: [&str; 2] = ["InvalidImageName", "ErrImageNeverPull"];
-/// Reasons for waiting that are the usual way up.
+/// Permanent reasons.
+const PERMANENT_REASONS: [&str; 2] = ["InvalidImageName", "ErrImageNeverPull"];
+/// Normal reasons during a start.
 const USUAL: [&str; 2] = ["ContainerCreating", "PodInitializing"];
-/// Pods that a message speaks of.
-const TOLD_MAX: usize = 3;
+/// Number of pods in a message.
+const PODS_MAX: usize = 3;
 const MESSAGE_CHARS_MAX: usize = 300;
-/// Lines of its log that a failed container is quoted with.
+/// Log lines of a failed container in its message.
 const LAST_LINES: &str = "5";
-/// The longest line of a log that is handed on.
+/// The longest log line that is returned.
 const LINE_CHARS_MAX: usize = 2_000;
 
-/// A container that will not come up.
+/// A container that cannot start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Broken {
     pod: String,
     container: String,
     words: String,
-    /// It ran and ended, so it has a log.
+    /// It ran and exited, so it has a log.
     crashed: bool,
 }
 
-/// How often each container of each pod had been started before.
+/// Restarts of each container of each pod.
 pub(super) type Restarts = HashMap<(String, String), u64>;
 
 fn resource() -> Resource {
@@ -47,7 +47,7 @@ impl Cluster {
         Ok(pods)
     }
 
-    /// The failure with the last words of the container.
+    /// The failure with the last log lines of the container.
     pub(super) async fn quote(&self, broken: &Broken, instance: &Instance) -> String {
         let Broken { pod, container, words, crashed } = broken;
         let message = format!("pod `{pod}`, container `{container}`: {words}");
@@ -66,7 +66,7 @@ impl Cluster {
         }
     }
 
-    /// The last lines of all containers of a component, each with its pod.
+    /// The last log lines of all containers of a component, each with its pod.
     pub(super) async fn pod_logs(&self, instance: &Instance, lines: usize) -> Result<String, ApiError> {
         let lines = lines.to_string();
         let mut words = String::new();
@@ -78,8 +78,8 @@ impl Cluster {
                 let query = [("container", container), ("tailLines", &lines)];
                 let text = match self.client.text(&path, &query).await {
                     Ok(text) => text,
-                    Err(error @ ApiError::Silent(_)) => return Err(error),
-                    // A container that has not started has none.
+                    Err(error @ ApiError::Unreachable(_)) => return Err(error),
+                    // A container that has not started has no log.
                     Err(_) => continue,
                 };
                 for line in text.lines() {
@@ -101,7 +101,7 @@ fn statuses(pod: &Value) -> impl Iterator<Item = &Value> {
     lists.filter_map(Value::as_array).flatten()
 }
 
-/// How often containers have been started so far.
+/// The current restarts of all containers.
 pub(super) fn restarts(pods: &[Value]) -> Restarts {
     let all = pods.iter().flat_map(|pod| statuses(pod).map(move |status| (pod, status)));
     all.filter_map(|(pod, status)| {
@@ -111,8 +111,8 @@ pub(super) fn restarts(pods: &[Value]) -> Restarts {
     .collect()
 }
 
-/// The first container that will not come up by itself. A pod that was there before may be one of an older revision, on
-/// its way out: only what happens to it since is held against it.
+/// The first container that cannot start. An existing pod may belong to an older revision that is being deleted: only
+/// its later restarts count.
 pub(super) fn broken(pods: &[Value], before: &Restarts) -> Option<Broken> {
     pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()).find_map(|pod| {
         statuses(pod).find_map(|status| {
@@ -123,7 +123,7 @@ pub(super) fn broken(pods: &[Value], before: &Restarts) -> Option<Broken> {
             let earlier = known.unwrap_or(0);
             let count = status["restartCount"].as_u64().unwrap_or(0).saturating_sub(earlier);
             let crashed = reason == "CrashLoopBackOff" && count >= CRASHES_MAX;
-            let hopeless = known.is_none() && HOPELESS.contains(&reason);
+            let hopeless = known.is_none() && PERMANENT_REASONS.contains(&reason);
             (crashed || hopeless).then(|| Broken { pod, container, words: waiting(status, reason), crashed })
         })
     })
@@ -133,7 +133,7 @@ fn waiting(status: &Value, reason: &str) -> String {
     let code = status["lastState"]["terminated"]["exitCode"].as_i64();
     if let ("CrashLoopBackOff", Some(code)) = (reason, code) {
         let count = status["restartCount"].as_u64().unwrap_or(0);
-        return format!("CrashLoopBackOff, it exited with code {code} and was started again {count} times");
+        return format!("CrashLoopBackOff, it exited with code {code} and was restarted {count} times");
     }
     match status["state"]["waiting"]["message"].as_str() {
         Some(message) => format!("{reason}: {}", message.chars().take(MESSAGE_CHARS_MAX).collect::<String>()),
@@ -141,7 +141,7 @@ fn waiting(status: &Value, reason: &str) -> String {
     }
 }
 
-/// What keeps pods from running, in words.
+/// The reasons why pods do not run, as text.
 pub(super) fn reasons(pods: &[Value]) -> Vec<String> {
     let mut found = Vec::new();
     for pod in pods.iter().filter(|pod| pod["metadata"]["deletionTimestamp"].is_null()) {
@@ -155,11 +155,11 @@ pub(super) fn reasons(pods: &[Value]) -> Vec<String> {
         let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
         let unscheduled = |condition: &&Value| condition["type"] == "PodScheduled" && condition["status"] == "False";
         for condition in conditions.filter(unscheduled) {
-            let message = condition["message"].as_str().unwrap_or("it has no place");
+            let message = condition["message"].as_str().unwrap_or("no node has room for it");
             found.push(format!("pod `{}` is not scheduled: {message}", name(pod)));
         }
     }
-    found.truncate(TOLD_MAX);
+    found.truncate(PODS_MAX);
     found
 }
 
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pull_that_fails_is_told_but_waited_for() {
+    fn reports_a_failing_pull_and_keeps_waiting() {
         for reason in ["ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError"] {
             let pods = [pod(reason, 0)];
             assert_eq!(broken(&pods, &Restarts::new()), None);
@@ -186,13 +186,13 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_crashes_again_and_again_fails_before_its_time_is_over() {
+    fn a_crash_loop_fails_before_the_timeout() {
         assert_eq!(broken(&[pod("CrashLoopBackOff", 2)], &Restarts::new()), None);
         let pods = [pod("CrashLoopBackOff", 4)];
         let found = broken(&pods, &Restarts::new()).unwrap();
-        assert_eq!(found.words, "CrashLoopBackOff, it exited with code 3 and was started again 4 times");
+        assert_eq!(found.words, "CrashLoopBackOff, it exited with code 3 and was restarted 4 times");
         assert!(found.crashed);
-        // It crashed before this work was begun.
+        // It crashed before this work started.
         assert_eq!(broken(&pods, &restarts(&pods)), None);
         let pods = [pod("InvalidImageName", 0)];
         assert!(!broken(&pods, &Restarts::new()).unwrap().crashed);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_without_a_place_is_told() {
+    fn reports_an_unschedulable_pod() {
         let conditions = json!([{ "type": "PodScheduled", "status": "False", "message": "Insufficient memory." }]);
         let pod = json!({ "metadata": { "name": "web-1" }, "status": { "conditions": conditions } });
         assert_eq!(reasons(&[pod]), ["pod `web-1` is not scheduled: Insufficient memory."]);

@@ -1,16 +1,16 @@
 //! Parameters of plain manifests: `Kind/name/json/pointer`, such as `Deployment/web/spec/replicas`.
 //!
-//! An item of a list is named by its number, or by its `name`: `spec/template/spec/containers/web/image`. `~1` stands for
-//! a slash in a name and `~0` for a tilde, as in RFC 6901. The place must be there; of a mapping the last member may be
-//! new. Types are kept, but where the manifest holds a text, or only texts can be, numbers and truth are written as text.
+//! An item of a list is named by its index, or by its `name`: `spec/template/spec/containers/web/image`. `~1` stands
+//! for a slash in a name and `~0` for a tilde, as in RFC 6901. The target must exist; only the last member of a mapping
+//! may be new. Types are kept, but numbers and booleans become text where the manifest has or requires text.
 
 use margo::deployment::ApplicationDeployment;
 use serde_json::Value;
 
-/// Mappings that hold nothing but text.
+/// Mappings that contain only text.
 const TEXTS: [&str; 5] = ["data", "stringData", "labels", "annotations", "matchLabels"];
 
-/// Puts the parameters of a component into its objects.
+/// Sets the parameters of a component in its objects.
 pub(super) fn fill(objects: &mut [Value], document: &ApplicationDeployment, component: &str) -> Result<(), String> {
     for (parameter, value) in &document.spec.parameters {
         let targets = value.targets.iter().filter(|target| target.components.iter().any(|name| name == component));
@@ -34,7 +34,7 @@ fn put(objects: &mut [Value], pointer: &str, value: &Value) -> Result<(), String
             && path.len() == 1
             && matches!(last.as_str(), "name" | "namespace")
     {
-        return Err("what an object is called is not a parameter".to_owned());
+        return Err("the name of an object is not a parameter".to_owned());
     }
     let mut place = object;
     let mut texts = false;
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn values_find_their_place_by_number_or_by_name_and_keep_their_type() {
+    fn sets_values_by_index_or_name_and_keeps_types() {
         let mut objects = objects();
         for (pointer, value) in [
             ("Deployment/web/spec/replicas", json!(3)),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn pointers_that_lead_nowhere_are_refused() {
+    fn rejects_pointers_without_target() {
         for (pointer, reason) in [
             ("spec", "Kind/name"),
             ("Deployment/web", "Kind/name"),

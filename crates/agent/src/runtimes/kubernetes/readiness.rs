@@ -1,17 +1,17 @@
-//! How far an object has come, from what the cluster says about it.
+//! Readiness of an object, from its status in the cluster.
 
 use serde_json::Value;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Health {
     Ready,
-    /// On its way, in words.
+    /// Not ready yet, with the reason.
     Coming(String),
-    /// Will not come by itself, in words.
+    /// Failed, with the reason.
     Failed(String),
 }
 
-/// Kinds without a state of their own are ready when they are there.
+/// Kinds without a status are ready when they exist.
 pub(super) fn health(object: &Value) -> Health {
     let status = &object["status"];
     match object["kind"].as_str().unwrap_or_default() {
@@ -20,7 +20,7 @@ pub(super) fn health(object: &Value) -> Health {
         "DaemonSet" => daemon_set(object),
         "ReplicaSet" | "ReplicationController" => {
             if is_behind(object) {
-                return seen_not_yet();
+                return not_observed_yet();
             }
             count(number(&status["readyReplicas"]), wanted(object))
         }
@@ -42,13 +42,13 @@ fn wanted(object: &Value) -> u64 {
     object["spec"]["replicas"].as_u64().unwrap_or(1)
 }
 
-/// The controller has not yet looked at what was written last.
+/// The controller has not observed the last change yet.
 fn is_behind(object: &Value) -> bool {
     number(&object["status"]["observedGeneration"]) < number(&object["metadata"]["generation"])
 }
 
-fn seen_not_yet() -> Health {
-    Health::Coming("is not yet seen by its controller".to_owned())
+fn not_observed_yet() -> Health {
+    Health::Coming("is not yet observed by its controller".to_owned())
 }
 
 fn count(ready: u64, wanted: u64) -> Health {
@@ -64,7 +64,7 @@ fn condition<'a>(object: &'a Value, kind: &str) -> Option<(&'a str, &'a Value)> 
 
 fn deployment(object: &Value) -> Health {
     if is_behind(object) {
-        return seen_not_yet();
+        return not_observed_yet();
     }
     let status = &object["status"];
     let wanted = wanted(object);
@@ -76,20 +76,20 @@ fn deployment(object: &Value) -> Health {
     if let Some(("False", condition)) = condition(object, "Progressing")
         && condition["reason"] == "ProgressDeadlineExceeded"
     {
-        return Health::Failed(format!("{available} of {wanted} ready when its progress deadline was over"));
+        return Health::Failed(format!("{available} of {wanted} ready at its progress deadline"));
     }
     if updated < wanted {
         return Health::Coming(format!("{updated} of {wanted} updated"));
     }
     if all > updated {
-        return Health::Coming(format!("{} of the old revision still there", all - updated));
+        return Health::Coming(format!("{} of the old revision still running", all - updated));
     }
     count(available, wanted)
 }
 
 fn stateful_set(object: &Value) -> Health {
     if is_behind(object) {
-        return seen_not_yet();
+        return not_observed_yet();
     }
     let status = &object["status"];
     let wanted = wanted(object);
@@ -106,7 +106,7 @@ fn stateful_set(object: &Value) -> Health {
 
 fn daemon_set(object: &Value) -> Health {
     if is_behind(object) {
-        return seen_not_yet();
+        return not_observed_yet();
     }
     let status = &object["status"];
     let wanted = number(&status["desiredNumberScheduled"]);
@@ -118,7 +118,7 @@ fn daemon_set(object: &Value) -> Health {
     count(number(&status["numberAvailable"]), wanted)
 }
 
-/// A job is up when it runs: how long it runs is its own matter.
+/// A job is ready when it runs.
 fn job(object: &Value) -> Health {
     let status = &object["status"];
     if let Some(("True", condition)) = condition(object, "Failed") {
@@ -130,7 +130,7 @@ fn job(object: &Value) -> Health {
     if done || idle || number(&status["active"]) + number(&status["succeeded"]) > 0 {
         Health::Ready
     } else {
-        Health::Coming("has not begun".to_owned())
+        Health::Coming("has not started".to_owned())
     }
 }
 
@@ -148,7 +148,7 @@ fn pod(object: &Value) -> Health {
     }
 }
 
-/// Whether an object may be gone because it has done what it was for.
+/// Whether an object may be gone because it has finished.
 pub(super) fn is_done(object: &Value) -> bool {
     let goes = object["kind"] == "Job" && !object["spec"]["ttlSecondsAfterFinished"].is_null();
     goes || object["kind"] == "Pod" && object["status"]["phase"] == "Succeeded"
@@ -168,12 +168,12 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_is_ready_when_the_new_revision_is_all_there_is() {
+    fn a_deployment_is_ready_when_only_the_new_revision_runs() {
         let with = |status: Value| health(&object("Deployment", json!({ "replicas": 2 }), status));
-        assert_eq!(with(json!({ "observedGeneration": 1 })), seen_not_yet());
+        assert_eq!(with(json!({ "observedGeneration": 1 })), not_observed_yet());
         let status = |updated: u64, all: u64, available: u64| json!({ "observedGeneration": 2, "updatedReplicas": updated, "replicas": all, "availableReplicas": available });
         assert_eq!(with(status(1, 2, 2)), coming("1 of 2 updated"));
-        assert_eq!(with(status(2, 3, 2)), coming("1 of the old revision still there"));
+        assert_eq!(with(status(2, 3, 2)), coming("1 of the old revision still running"));
         assert_eq!(with(status(2, 2, 1)), coming("1 of 2 ready"));
         assert_eq!(with(status(2, 2, 2)), Health::Ready);
         let mut stuck = status(2, 2, 0);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_are_ready_when_all_of_them_are() {
+    fn sets_are_ready_when_all_replicas_are_ready() {
         let status = json!({ "observedGeneration": 2, "readyReplicas": 3, "updatedReplicas": 1 });
         let spec = |strategy: Value| json!({ "replicas": 3, "updateStrategy": strategy });
         assert_eq!(health(&object("StatefulSet", spec(json!({})), status.clone())), coming("1 of 3 updated"));
@@ -198,9 +198,9 @@ mod tests {
     }
 
     #[test]
-    fn jobs_are_up_when_they_run_and_fail_when_they_failed() {
+    fn jobs_are_ready_when_running_and_fail_when_failed() {
         let with = |status: Value| health(&object("Job", json!({}), status));
-        assert_eq!(with(json!({})), coming("has not begun"));
+        assert_eq!(with(json!({})), coming("has not started"));
         assert_eq!(with(json!({ "active": 1 })), Health::Ready);
         assert_eq!(with(json!({ "conditions": [{ "type": "Complete", "status": "True" }] })), Health::Ready);
         let failed = json!({ "conditions": [{ "type": "Failed", "status": "True", "message": "too often" }] });
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_state_is_ready_when_it_is_there() {
+    fn objects_without_status_are_ready_when_they_exist() {
         assert_eq!(health(&object("ConfigMap", json!({}), json!({}))), Health::Ready);
         assert_eq!(health(&object("Pod", json!({}), json!({ "phase": "Pending" }))), coming("is not ready"));
         assert!(matches!(health(&object("Pod", json!({}), json!({ "phase": "Failed" }))), Health::Failed(_)));

@@ -1,4 +1,4 @@
-//! The end of a component: its objects, its pods, its namespace where the agent made it; data only when asked for.
+//! Removal of a component: its objects, its pods, its namespace if the agent created it; data only with `purge`.
 
 use super::apply::{CLAIM, Keep};
 use super::cluster::{Cluster, Instance, from_api};
@@ -10,15 +10,15 @@ use crate::runtimes::ledger::Entry;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Pods are asked to stop before they are killed, most within half a minute.
+/// Pods get time to stop before they are killed, most half a minute.
 const DOWN_MAX: Duration = Duration::from_mins(5);
-const LOOK_PERIOD: Duration = Duration::from_millis(500);
-/// Kinds that are looked for by their mark though no list names them.
+const POLL_PERIOD: Duration = Duration::from_millis(500);
+/// Kinds that are searched by label even if no list names them.
 const USUAL: [(&str, &str); 5] =
     [("apps/v1", "Deployment"), ("apps/v1", "StatefulSet"), ("apps/v1", "DaemonSet"), ("v1", "Service"), ("v1", CLAIM)];
 
 impl Cluster {
-    /// Deletes whatever of a component is still there, newest kinds first, and waits until its pods are gone.
+    /// Deletes all remaining objects of a component, in reverse order, and waits until its pods are gone.
     pub(super) async fn clear(&self, entry: &Entry) -> Result<(), WorkFailure> {
         let instance = Instance::of(entry);
         let mut known = self.known_objects(Some(entry));
@@ -31,7 +31,7 @@ impl Cluster {
             name: String::new(),
         });
         let kinds: Vec<ObjectRef> = known.iter().cloned().chain(usual).collect();
-        let found = self.labelled(kinds.into_iter(), &instance).await.map_err(from_api)?;
+        let found = self.labeled(kinds.into_iter(), &instance).await.map_err(from_api)?;
         known.extend(found);
         for (api_version, kind, name) in [
             ("v1", "Secret", names::registry_secret(&instance.name)),
@@ -40,7 +40,7 @@ impl Cluster {
             let (api_version, kind) = (api_version.to_owned(), kind.to_owned());
             known.insert(0, ObjectRef { api_version, kind, namespace: Some(instance.namespace.clone()), name });
         }
-        // What was needed by others goes after them.
+        // Dependencies are deleted last.
         let keep = if entry.purge { Keep::Nothing } else { Keep::Marked };
         for reference in known.iter().rev().filter(|reference| reference.kind != CLAIM) {
             self.delete_own(reference, &instance, keep).await.map_err(from_api)?;
@@ -69,9 +69,9 @@ impl Cluster {
             let Some(pod) = pods.first() else { return Ok(()) };
             if begun.elapsed() > DOWN_MAX {
                 let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-                return Err(failed(format!("pod `{name}` still stops after {} s", DOWN_MAX.as_secs())));
+                return Err(failed(format!("pod `{name}` has not stopped after {} s", DOWN_MAX.as_secs())));
             }
-            tokio::time::sleep(LOOK_PERIOD).await;
+            tokio::time::sleep(POLL_PERIOD).await;
         }
     }
 }

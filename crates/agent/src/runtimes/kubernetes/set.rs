@@ -1,7 +1,7 @@
-//! The objects of a component, each with its place in the cluster, checked before anything changes.
+//! The objects of a component, each with its place in the cluster, checked before any change.
 
 use super::cluster::{Cluster, Instance, from_api};
-use super::dress::{self, Dress};
+use super::decorate::{self, Decoration};
 use super::names;
 use super::object::{ObjectRef, Resource, annotation, label};
 use crate::machine::io::WorkFailure;
@@ -10,7 +10,7 @@ use crate::runtimes::telemetry;
 use margrave_oci::objects::{OBJECTS_MAX, problem};
 use serde_json::Value;
 
-/// Kinds in the order in which they are needed; what is not named comes last.
+/// Kinds in the order in which they are applied; others come last.
 const ORDER: [&str; 20] = [
     "Namespace",
     "CustomResourceDefinition",
@@ -48,17 +48,17 @@ impl Placed {
     }
 }
 
-/// What a set may hold.
+/// Which objects a set may contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
-    /// What Helm and the rights of the agent allow.
+    /// Everything that Helm and the permissions of the agent allow.
     Chart,
-    /// Only what is in the component's namespace, and kinds without one that the settings allow.
+    /// Only objects in the namespace of the component, and cluster-scoped kinds that the settings allow.
     Namespace,
 }
 
 impl Cluster {
-    /// Finds the place of each object and dresses it.
+    /// Finds the place of each object and decorates it.
     pub(super) async fn place(
         &self,
         objects: Vec<Value>,
@@ -66,9 +66,9 @@ impl Cluster {
         scope: Scope,
     ) -> Result<Vec<Placed>, WorkFailure> {
         if objects.len() > OBJECTS_MAX {
-            return Err(failed(format!("{} objects are more than the {OBJECTS_MAX} allowed", objects.len())));
+            return Err(failed(format!("{} objects, the limit is {OBJECTS_MAX}", objects.len())));
         }
-        let dress = Dress {
+        let dress = Decoration {
             deployment: instance.deployment,
             component: &instance.component,
             instance: &instance.name,
@@ -92,7 +92,7 @@ impl Cluster {
             {
                 fields.remove("namespace");
             }
-            dress.put_on(&mut object, resource.namespaced);
+            dress.decorate_object(&mut object, resource.namespaced);
             let Some(reference) = ObjectRef::of(&object) else { continue };
             if scope == Scope::Namespace {
                 problems.extend(self.out_of_scope(&reference, &resource, instance));
@@ -117,10 +117,10 @@ impl Cluster {
         }
         let namespace = reference.namespace.as_deref().unwrap_or_default();
         (namespace != instance.namespace)
-            .then(|| format!("{reference} names the namespace `{namespace}`; leave it out of the manifest"))
+            .then(|| format!("{reference} names the namespace `{namespace}`; remove it from the manifest"))
     }
 
-    /// Refuses what would take something that is not ours, and warns of what a reboot without network would not survive.
+    /// Rejects objects that would overwrite those of others, and warns of images that need network after a reboot.
     pub(super) async fn preflight(&self, set: &[Placed], instance: &Instance, scope: Scope) -> Result<(), WorkFailure> {
         let mut problems = Vec::new();
         for placed in set {
@@ -131,8 +131,8 @@ impl Cluster {
             };
             if !ours {
                 problems.push(match label(&live, names::DEPLOYMENT) {
-                    Some(other) => format!("{} is there already and belongs to deployment {other}", placed.reference),
-                    None => format!("{} is there already and was not made by this agent", placed.reference),
+                    Some(other) => format!("{} already exists and belongs to deployment {other}", placed.reference),
+                    None => format!("{} already exists and was not created by this agent", placed.reference),
                 });
             }
         }
@@ -140,10 +140,10 @@ impl Cluster {
             return Err(refused(&problems));
         }
         let objects: Vec<Value> = set.iter().map(|placed| placed.object.clone()).collect();
-        for image in dress::always_pulled(&objects) {
+        for image in decorate::always_pulled(&objects) {
             tracing::warn!(
                 deployment.id = %instance.deployment,
-                "image `{image}` is pulled at every start (imagePullPolicy Always): without network `{}` does not come up again",
+                "image `{image}` is pulled at every start (imagePullPolicy Always): `{}` does not start again without network",
                 instance.component
             );
         }
@@ -151,12 +151,12 @@ impl Cluster {
     }
 }
 
-/// What Helm writes on the objects of a release.
+/// Whether Helm has marked the object as part of the release.
 fn is_of_release(live: &Value, instance: &Instance) -> bool {
     annotation(live, "meta.helm.sh/release-name") == Some(&instance.name)
         && annotation(live, "meta.helm.sh/release-namespace") == Some(&instance.namespace)
 }
 
 pub(super) fn refused(problems: &[String]) -> WorkFailure {
-    failed(format!("refused before anything was changed: {}", problems.join("; ")))
+    failed(format!("rejected before any change: {}", problems.join("; ")))
 }

@@ -1,4 +1,4 @@
-//! Until a component is up, or will not be.
+//! Waits until a component is ready or has failed.
 
 use super::cluster::{Cluster, Instance, from_api};
 use super::jobs;
@@ -12,16 +12,16 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Between two looks while pods start.
-const LOOK_PERIOD: Duration = Duration::from_millis(700);
+/// Polling interval while pods start.
+const POLL_PERIOD: Duration = Duration::from_millis(700);
 
-/// What is waited for.
+/// The objects to wait for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Awaited<'a> {
     pub(super) set: &'a [Placed],
-    /// All of them until they are up; otherwise only what is run again.
+    /// Wait for all objects; otherwise only for jobs that run again.
     pub(super) all: bool,
-    /// Jobs that failed and are run again: whether they fail again is known at their end.
+    /// Failed jobs that run again: they count when they finish.
     pub(super) again: &'a [ObjectRef],
 }
 
@@ -33,7 +33,7 @@ impl Awaited<'_> {
     fn health(&self, placed: &Placed, live: &Value) -> Health {
         match health(live) {
             Health::Ready if self.is_again(placed) && !jobs::is_over(live) => {
-                Health::Coming("is run again and has not ended".to_owned())
+                Health::Coming("is running again".to_owned())
             }
             other => other,
         }
@@ -41,7 +41,7 @@ impl Awaited<'_> {
 }
 
 impl Cluster {
-    /// Waits for every object, each until it is up; the reason is told when one will not come, or when the time is over (AD-03).
+    /// Waits until every object is ready; reports the reason of a failure or timeout (AD-03).
     pub(super) async fn wait(
         &self,
         awaited: &Awaited<'_>,
@@ -56,7 +56,7 @@ impl Cluster {
             let mut stuck = None;
             for placed in std::mem::take(&mut left) {
                 let Some(live) = self.client.find(&placed.path()).await.map_err(from_api)? else {
-                    coming.push(format!("{} is not there", placed.reference));
+                    coming.push(format!("{} does not exist", placed.reference));
                     left.push(placed);
                     continue;
                 };
@@ -84,7 +84,7 @@ impl Cluster {
                 let message = format!("not finished after {} s: {}", given.as_secs(), with_reasons(coming, &pods));
                 return Err(WorkFailure { kind: FailureKind::Late, message });
             }
-            tokio::time::sleep(LOOK_PERIOD).await;
+            tokio::time::sleep(POLL_PERIOD).await;
         }
     }
 }

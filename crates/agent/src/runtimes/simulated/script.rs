@@ -1,4 +1,4 @@
-//! How the simulated runtime is to behave, as TOML.
+//! The TOML script of the simulated runtime.
 
 use crate::config::duration;
 use crate::machine::io::ApplyWork;
@@ -7,11 +7,11 @@ use serde::Deserialize;
 use std::path::Path;
 use std::time::Duration;
 
-/// Rules are tried in order; the first that matches a component decides about it.
+/// Rules are evaluated in order; the first match applies.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Script {
-    /// How long each component takes, where no rule says otherwise.
+    /// Duration of each apply without a matching rule.
     #[serde(with = "duration")]
     pub delay: Duration,
     #[serde(with = "duration")]
@@ -21,7 +21,7 @@ pub struct Script {
     pub rule: Vec<Rule>,
 }
 
-/// What happens to the components it matches. A field left out matches everything.
+/// The behavior of matching components. An absent field matches everything.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Rule {
@@ -31,14 +31,14 @@ pub struct Rule {
     pub component: Option<String>,
     #[serde(with = "duration::optional")]
     pub delay: Option<Duration>,
-    /// Fail so many times before succeeding; `"always"` for ever.
+    /// Fail this many times before succeeding; `"always"` without end.
     pub fail: Option<Fail>,
     pub message: Option<String>,
     /// Start, then stop with this code (COMP-07).
     pub exit_code: Option<i32>,
-    /// Disappears after it was applied: drift. Applying it again brings it back for a moment.
+    /// Drift: disappears after it was applied. Applying it again restores it for a moment.
     pub missing: bool,
-    /// Runs, and not as it was applied: drift, in these words.
+    /// Drift: runs with these differences.
     pub differs: Option<String>,
 }
 
@@ -55,7 +55,7 @@ pub enum Always {
     Always,
 }
 
-/// What a rule is matched against.
+/// The subject that rules match.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'a> {
     pub deployment: DeploymentId,
@@ -77,7 +77,7 @@ impl<'a> Subject<'a> {
 }
 
 impl Script {
-    /// A file that does not exist means no trouble at all.
+    /// A missing file means no faults.
     pub fn read(path: &Path) -> Result<Self, String> {
         match std::fs::read_to_string(path) {
             Ok(text) => toml::from_str(&text).map_err(|error| format!("read `{}`: {error}", path.display())),

@@ -1,5 +1,5 @@
 use super::*;
-use crate::machine::io::{Run, SeenDeployment, WorkId};
+use crate::machine::io::{ObservedDeployment, Run, WorkId};
 use crate::machine::tests_support::{id, yaml};
 use margo::deployment::ApplicationDeployment;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ fn removal() -> RemoveWork {
 }
 
 #[tokio::test]
-async fn what_runs_is_found_again_after_a_restart() {
+async fn finds_simulated_workloads_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = Simulated::open(folder.path(), None).unwrap();
     runtime.apply(work(0)).await.unwrap();
     drop(runtime);
     let runtime = Simulated::open(folder.path(), None).unwrap();
     let seen = runtime.observe().await.unwrap();
-    let SeenDeployment::Known { components, .. } = &seen.deployments[&id(1)] else { panic!("it is known") };
+    let ObservedDeployment::Known { components, .. } = &seen.deployments[&id(1)] else { panic!("it is known") };
     assert_eq!(components["db"].run, Run::Running);
     runtime.remove(removal()).await.unwrap();
     runtime.remove(removal()).await.unwrap();
@@ -36,7 +36,7 @@ async fn what_runs_is_found_again_after_a_restart() {
 }
 
 #[tokio::test]
-async fn the_script_is_read_anew_before_every_action() {
+async fn reads_the_script_before_every_action() {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("script.toml");
     let runtime = Simulated::open(folder.path(), Some(script.clone())).unwrap();
@@ -49,23 +49,23 @@ async fn the_script_is_read_anew_before_every_action() {
     assert_eq!(runtime.apply(work(1)).await.unwrap_err().kind, FailureKind::Exited);
     set("rule = [{component = \"db\", missing = true}]");
     let seen = runtime.observe().await.unwrap();
-    let SeenDeployment::Known { components, .. } = &seen.deployments[&id(1)] else { panic!("it is known") };
+    let ObservedDeployment::Known { components, .. } = &seen.deployments[&id(1)] else { panic!("it is known") };
     assert!(!components.contains_key("db"));
     set("unreachable = [\"gw\"]");
     assert_eq!(runtime.apply(work(0)).await.unwrap_err().kind, FailureKind::Unreachable);
-    assert!(matches!(runtime.observe().await.unwrap().deployments[&id(1)], SeenDeployment::Unknown { .. }));
+    assert!(matches!(runtime.observe().await.unwrap().deployments[&id(1)], ObservedDeployment::Unknown { .. }));
     set("rul = []");
     assert_eq!(runtime.apply(work(0)).await.unwrap_err().kind, FailureKind::Unavailable);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_component_that_is_cut_off_was_begun_and_not_finished() {
+async fn an_interrupted_apply_is_incomplete() {
     let script: Script = toml::from_str("delay = \"10s\"").unwrap();
     let runtime = Simulated::in_memory(script);
     let cut_off = tokio::time::timeout(std::time::Duration::from_secs(1), runtime.apply(work(0))).await;
     assert!(cut_off.is_err());
     let seen = runtime.observe().await.unwrap();
-    let SeenDeployment::Known { components, .. } = &seen.deployments[&id(1)] else { panic!("it is known") };
+    let ObservedDeployment::Known { components, .. } = &seen.deployments[&id(1)] else { panic!("it is known") };
     assert!(matches!(components["db"].run, Run::Stopped { .. }));
     runtime.apply(work(0)).await.unwrap();
 }

@@ -1,8 +1,8 @@
-//! What "runs". Plain data with plain functions: the same code serves the agent and the seeded simulation.
+//! The simulated workloads as plain data: shared by the agent and the seeded simulation.
 
 use super::script::{Fail, Script, Subject};
 use crate::machine::io::{
-    ApplyWork, FailureKind, Observation, RemoveWork, Run, SeenComponent, SeenDeployment, WorkFailure,
+    ApplyWork, FailureKind, Observation, ObservedComponent, ObservedDeployment, RemoveWork, Run, WorkFailure,
 };
 use crate::runtimes::LogsWanted;
 use indexmap::IndexMap;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 pub struct World {
     pub deployments: IndexMap<DeploymentId, Placed>,
-    /// How often each component of a revision has failed, for rules that fail a number of times.
+    /// Failures of each component of a revision, for rules that fail a number of times.
     failures: IndexMap<String, u32>,
 }
 
@@ -31,16 +31,16 @@ pub struct PlacedComponent {
     pub digest: Digest,
     /// Applied completely; `false` while it is being worked on.
     pub complete: bool,
-    /// Grows with every time the component is (re)started: what is healthy must not be restarted.
+    /// Number of starts and restarts: healthy components must not be restarted.
     pub starts: u32,
     pub stopped: Option<String>,
-    /// What a hand has changed since it was applied.
+    /// Manual changes since it was applied.
     #[serde(default)]
     pub differs: Vec<String>,
 }
 
 impl World {
-    /// The work has begun: something is there, not complete.
+    /// The work has started: the component exists, but is not complete.
     pub fn begin(&mut self, work: &ApplyWork) {
         self.put(work, false, None);
     }
@@ -63,7 +63,7 @@ impl World {
         if fails {
             self.failures.insert(key, failed.saturating_add(1));
             self.put(work, false, None);
-            return failure(FailureKind::Failed, "the simulated runtime was told to fail".to_owned());
+            return failure(FailureKind::Failed, "the simulated runtime is configured to fail".to_owned());
         }
         if let Some(code) = rule.and_then(|rule| rule.exit_code).filter(|code| *code != 0) {
             let text = format!("exited with code {code}");
@@ -106,12 +106,13 @@ impl World {
         Ok(())
     }
 
-    /// One line for each start, as if a program had said so.
+    /// One log line for each start.
     pub fn logs(&self, wanted: &LogsWanted) -> Result<String, String> {
         let LogsWanted { deployment, component, lines } = wanted;
-        let placed = self.deployments.get(deployment).ok_or_else(|| format!("deployment {deployment} is not there"))?;
+        let placed =
+            self.deployments.get(deployment).ok_or_else(|| format!("deployment {deployment} does not exist"))?;
         let asked = |name: &str| component.as_deref().is_none_or(|only| only == name);
-        let told: Vec<String> = placed
+        let log_lines: Vec<String> = placed
             .components
             .iter()
             .filter(|(name, _)| asked(name))
@@ -122,7 +123,7 @@ impl World {
             .collect();
         match component {
             Some(name) if !placed.components.contains_key(name) => Err(format!("there is no component `{name}`")),
-            _ => Ok(told.join("\n")),
+            _ => Ok(log_lines.join("\n")),
         }
     }
 
@@ -132,10 +133,10 @@ impl World {
     }
 }
 
-fn seen(id: DeploymentId, placed: &Placed, script: &Script) -> SeenDeployment {
+fn seen(id: DeploymentId, placed: &Placed, script: &Script) -> ObservedDeployment {
     let device = placed.device.clone();
     if reachable(&device, script).is_err() {
-        return SeenDeployment::Unknown { device };
+        return ObservedDeployment::Unknown { device };
     }
     let components = placed.components.iter().filter_map(|(name, component)| {
         let subject = Subject { deployment: id, application: &placed.application, device: &device, component: name };
@@ -151,12 +152,12 @@ fn seen(id: DeploymentId, placed: &Placed, script: &Script) -> SeenDeployment {
             (Some(message), _) => Run::Stopped { message: message.clone() },
             (None, Some(code)) => Run::Stopped { message: format!("exited with code {code}") },
             (None, None) if component.complete => Run::Running,
-            (None, None) => Run::Stopped { message: "was begun and not finished".to_owned() },
+            (None, None) => Run::Stopped { message: "was not applied completely".to_owned() },
         };
-        Some((name.clone(), SeenComponent { digest: component.digest.clone(), run, differs }))
+        Some((name.clone(), ObservedComponent { digest: component.digest.clone(), run, differs }))
     });
     let components = components.collect();
-    SeenDeployment::Known { device, components }
+    ObservedDeployment::Known { device, components }
 }
 
 fn reachable(device: &DeviceId, script: &Script) -> Result<(), WorkFailure> {

@@ -1,9 +1,9 @@
-//! The lines of `text/event-stream`, put together to frames.
+//! Parses the lines of `text/event-stream` into frames.
 
-/// The longest frame taken; an event is a few kilobytes at most.
+/// Longest frame accepted; an event is a few kilobytes at most.
 const FRAME_BYTES_MAX: usize = 1 << 20;
 
-/// What stands between two empty lines.
+/// The lines between two empty lines.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Frame {
     pub(super) id: Option<i64>,
@@ -18,7 +18,7 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// Frames that are whole with this chunk; what is not stays for the next one. Fails when a frame does not end.
+    /// Frames completed by this chunk; the rest is kept for the next one. Fails when a frame is too long.
     pub(super) fn push(&mut self, chunk: &[u8]) -> Result<Vec<Frame>, ()> {
         self.rest.extend_from_slice(chunk);
         let mut whole = Vec::new();
@@ -51,7 +51,7 @@ impl Frames {
                 }
                 None => self.frame.data = Some(value.to_owned()),
             },
-            // A comment (nothing before the colon), `retry`, or something newer.
+            // A comment (nothing before the colon), `retry`, or an unknown field.
             _ => {}
         }
     }
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_whole_however_they_are_cut() {
+    fn returns_whole_frames_for_any_chunking() {
         let text =
             "retry: 1000\n: hello\nid: 4\n\nid: 5\ndata: {\"a\":\ndata: 1}\n\nevent: gap\r\ndata:x\r\n\r\nid: 6\nda";
         let expected = [
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_without_an_end_is_given_up() {
+    fn rejects_a_frame_without_an_end() {
         let mut frames = Frames::default();
         assert!(frames.push(&vec![b'x'; FRAME_BYTES_MAX]).is_ok());
         assert!(frames.push(b"xx").is_err());

@@ -1,6 +1,6 @@
-//! `margrave app import --with-images`: the server copies, and this follows it.
+//! `margrave app import --with-images`: the server copies, this command shows the progress.
 
-use super::super::{ReasonArgs, Session};
+use super::super::{CommentArgs, Session};
 use super::registry_args::RegistryArgs;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Output;
@@ -11,21 +11,21 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-/// Often enough to look alive, seldom enough to cost nothing.
+/// Frequent enough for live progress, rare enough to cost little.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct CopyArgs {
-    /// Copy the application with its components and images into the server's own registry
+    /// Copy the application with its components and images into the embedded registry
     #[arg(long)]
     pub(crate) with_images: bool,
-    /// Copy this image too, such as one that only a template names; may be given several times
+    /// Also copy this image, such as one named only in a template; repeatable
     #[arg(long = "image", value_name = "REF", requires = "with_images")]
     images: Vec<String>,
-    /// Of images for several platforms, take only this one, such as linux/amd64; may be given several times
+    /// Copy only this platform of multi-platform images, such as linux/amd64; repeatable
     #[arg(long = "platform", value_name = "PLATFORM", requires = "with_images")]
     platforms: Vec<String>,
-    /// Log in to a further registry, with the password in a file; may be given several times
+    /// Log in to an additional registry, with the password in a file; repeatable
     #[arg(long = "login", value_name = "HOST=USER:FILE", requires = "with_images")]
     logins: Vec<String>,
 }
@@ -35,11 +35,11 @@ pub(crate) async fn run(
     source: String,
     registry: &RegistryArgs,
     args: CopyArgs,
-    reason: ReasonArgs,
+    reason: CommentArgs,
 ) -> Outcome {
     if !source.starts_with("oci://") {
-        return Err(Failure::usage(format!("`{source}` is a folder; --with-images is for oci://… sources"))
-            .next("`margrave app push` brings a folder into the server's own registry"));
+        return Err(Failure::usage(format!("`{source}` is a folder; --with-images requires an oci://… source"))
+            .next("`margrave app push` pushes a folder to the embedded registry"));
     }
     let body = CreateCopy {
         source,
@@ -50,7 +50,7 @@ pub(crate) async fn run(
         ca: registry.ca()?,
         images: args.images,
         platforms: args.platforms,
-        reason: reason.reason,
+        comment: reason.comment,
     };
     let copy = session.api.create_copy(&body).await?;
     let copy = follow(session, copy).await?;
@@ -61,7 +61,7 @@ pub(crate) async fn run(
 fn login(text: &str) -> Outcome<RegistryLogin> {
     let parts = text.split_once('=').and_then(|(host, rest)| Some((host, rest.split_once(':')?)));
     let (host, (username, file)) = parts.ok_or_else(|| {
-        Failure::usage(format!("--login {text}")).because("write HOST=USER:FILE, with the password in the file")
+        Failure::usage(format!("--login {text}")).because("expected HOST=USER:FILE, with the password in the file")
     })?;
     let password = crate::connection::read_text(Path::new(file), "password file")?.trim().to_owned();
     Ok(RegistryLogin { host: host.to_owned(), username: username.to_owned(), password })
@@ -77,8 +77,8 @@ async fn follow(session: &Session, mut copy: Copy) -> Outcome<Copy> {
             Ok(copy) => copy,
             Err(error) => {
                 progress.end();
-                let next = "run it again: what is there already is skipped";
-                return Err(Failure::from(error).because(format!("copy {id} was under way")).next(next));
+                let next = "run the command again; artifacts already copied are skipped";
+                return Err(Failure::from(error).because(format!("copy {id} was in progress")).next(next));
             }
         };
     }
@@ -92,27 +92,27 @@ fn end(session: &Session, copy: &Copy) -> Outcome {
         session.out.say(used);
     }
     for text in &copy.unknown {
-        session.out.say(format!("warning: {text}; name it with --image if devices need it"));
+        session.out.say(format!("warning: {text}; add it with --image if devices need it"));
     }
     match copy.state {
         CopyState::Done => {
             if let Some(application) = &copy.application {
-                session.out.say(format!("See where it fits: margrave app fit {}", application.id));
+                session.out.say(format!("Check compatibility: margrave app compatibility {}", application.id));
             }
             Ok(())
         }
         CopyState::Incomplete => {
             let missing = copy.artifacts.iter().filter(|artifact| is_missing(artifact));
-            let failure = missing.fold(Failure::failed("not everything could be copied"), |failure, artifact| {
-                let why = artifact.message.as_deref().unwrap_or("it is not there");
+            let failure = missing.fold(Failure::failed("some artifacts could not be copied"), |failure, artifact| {
+                let why = artifact.message.as_deref().unwrap_or("not found");
                 failure.because(format!("{}: {why}", artifact.reference))
             });
-            Err(failure.next("correct that and run it again: what is there already is skipped"))
+            Err(failure.next("fix the cause and run the command again; artifacts already copied are skipped"))
         }
-        CopyState::Cancelled => Err(Failure::failed("the copy was cancelled; what it brought in stays")),
+        CopyState::Cancelled => Err(Failure::failed("the copy was cancelled; artifacts already copied stay")),
         CopyState::Failed | CopyState::Waiting | CopyState::Running => {
-            let why = copy.error.clone().unwrap_or_else(|| "it ended early".to_owned());
-            let next = "correct that and run it again: what is there already is skipped";
+            let why = copy.error.clone().unwrap_or_else(|| "it ended unexpectedly".to_owned());
+            let next = "fix the cause and run the command again; artifacts already copied are skipped";
             Err(Failure::new(Exit::Failed, "the copy failed").because(why).next(next))
         }
     }
@@ -160,42 +160,41 @@ fn render(out: Output, copy: &Copy) -> String {
     text
 }
 
-/// A line that moves at a terminal, one line per news elsewhere.
+/// A progress line at a terminal, one line per update otherwise.
 struct Progress {
     out: Output,
     bar: Option<ProgressBar>,
-    told: Vec<CopiedState>,
+    shown: Vec<CopiedState>,
 }
 
 impl Progress {
     fn new(out: Output) -> Self {
         let bar = (out.talk_terminal && !out.quiet).then(|| {
-            let style =
-                ProgressStyle::with_template("{spinner} {msg}").expect("the template is a constant of this file");
+            let style = ProgressStyle::with_template("{spinner} {msg}").expect("the template is a valid constant");
             let bar = ProgressBar::new_spinner().with_style(style);
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
         });
-        Self { out, bar, told: Vec::new() }
+        Self { out, bar, shown: Vec::new() }
     }
 
     fn show(&mut self, copy: &Copy) {
         let Some(bar) = &self.bar else { return self.tell(copy) };
         let over =
             copy.artifacts.iter().filter(|one| !matches!(one.state, CopiedState::Waiting | CopiedState::Copying));
-        let now = copy.artifacts.last().map_or("waiting for its turn", |artifact| &artifact.reference);
+        let now = copy.artifacts.last().map_or("queued", |artifact| &artifact.reference);
         let (copied, present) = (HumanBytes(copy.bytes_copied), HumanBytes(copy.bytes_present));
-        bar.set_message(format!("{} done, {copied} copied, {present} there already: {now}", over.count()));
+        bar.set_message(format!("{} done, {copied} copied, {present} already present: {now}", over.count()));
     }
 
     fn tell(&mut self, copy: &Copy) {
         for (index, artifact) in copy.artifacts.iter().enumerate() {
             let over = !matches!(artifact.state, CopiedState::Waiting | CopiedState::Copying);
-            if over && self.told.get(index) != Some(&artifact.state) {
+            if over && self.shown.get(index) != Some(&artifact.state) {
                 self.out.say(format!("{} {}: {}", kind(artifact), artifact.reference, state(artifact)));
             }
         }
-        self.told = copy.artifacts.iter().map(|artifact| artifact.state).collect();
+        self.shown = copy.artifacts.iter().map(|artifact| artifact.state).collect();
     }
 
     fn end(&self) {

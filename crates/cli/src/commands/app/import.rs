@@ -1,6 +1,6 @@
 //! `margrave app import`.
 
-use super::super::{ReasonArgs, Session};
+use super::super::{CommentArgs, Session};
 use super::copy::{self, CopyArgs};
 use super::registry_args::RegistryArgs;
 use crate::failure::{Failure, Outcome};
@@ -8,11 +8,11 @@ use margrave_api::applications::{ImportApplication, Imported};
 use margrave_api::registries::RegistryUse;
 use std::path::{Path, PathBuf};
 
-/// Real packages are a few hundred kilobytes; this only keeps a wrong folder from being read into memory.
+/// Real packages are a few hundred kilobytes; this limit keeps a wrong folder from being read into memory.
 const PACKAGE_BYTES_MAX: u64 = 64 << 20;
-/// As much as the server takes of an archive.
+/// The server's limit for an archive.
 const ARCHIVE_BYTES_MAX: u64 = 32 << 20;
-/// The most files sent; a package has a handful.
+/// Most files in an upload; a package has a handful.
 const PACKAGE_FILES_MAX: usize = 1000;
 
 #[derive(Debug, clap::Args)]
@@ -23,23 +23,23 @@ const PACKAGE_FILES_MAX: usize = 1000;
   margrave app import oci://registry.example/apps/line-monitor:1.0.0
   margrave app import oci://127.0.0.1:5000/apps/line-monitor:1.0.0 --plain-http
   pass show registry | margrave app import oci://… --username ci --password-stdin
-  margrave registry add registry.example --username ci         # kept, so that no import asks again
+  margrave registry add registry.example --username ci         # saved for later imports
   margrave app import oci://registry.example/apps/line-monitor:1.0.0 --with-images --platform linux/amd64
 
-A package that breaks a rule of the standard is refused, with all problems at once.
-Folders are read here; registries are read by the server, with what it keeps for them (`margrave registry others`).
-With --with-images the server's own registry gets the package, its components and the container images they name, and
-devices that use it as a mirror pull them by the names they have (`margrave client mirror-config`). What is there is
-skipped, so a copy that broke off goes on when it is run again.")]
+A package that violates the standard is rejected, with all problems at once.
+This command reads folders; the server reads registries, with the saved credentials (`margrave registry external`).
+With --with-images the server copies the package, its components and their container images into the embedded registry.
+Devices that use it as a mirror pull them by their original names (`margrave client mirror-config`). Artifacts already
+present are skipped, so running an interrupted copy again resumes it.")]
 pub(crate) struct ImportArgs {
-    /// Folder, archive of one, OCI layout folder, or oci://registry/repository:tag
+    /// Folder, archive of a folder, OCI layout folder, or oci://registry/repository:tag
     source: String,
     #[command(flatten)]
     registry: RegistryArgs,
     #[command(flatten)]
     copy: CopyArgs,
     #[command(flatten)]
-    reason: ReasonArgs,
+    reason: CommentArgs,
 }
 
 pub(crate) async fn run(session: &Session, args: ImportArgs) -> Outcome {
@@ -52,11 +52,11 @@ pub(crate) async fn run(session: &Session, args: ImportArgs) -> Outcome {
     } else {
         let ImportArgs { source, registry, copy: _, reason } = args;
         if registry.is_given() {
-            return Err(Failure::usage(format!("`{source}` is here; registry options are for oci://… sources")));
+            return Err(Failure::usage(format!("`{source}` is local; registry options require an oci://… source")));
         }
         let path = Path::new(&source);
         let archive = if path.is_file() { read_archive(path)? } else { pack(path)? };
-        session.api.upload_application(archive, Some(&source), reason.reason.as_deref()).await?
+        session.api.upload_application(archive, Some(&source), reason.comment.as_deref()).await?
     };
     report(session, &imported)
 }
@@ -66,10 +66,10 @@ fn report(session: &Session, imported: &Imported) -> Outcome {
     for warning in &application.warnings {
         session.out.say(format!("warning: {warning}"));
     }
-    if application.components_asked.as_ref().is_some_and(|asked| asked.missing + asked.unknown > 0) {
+    if application.components_checked.as_ref().is_some_and(|asked| asked.missing + asked.unknown > 0) {
         session.out.say(super::BRING);
     }
-    if let Some(line) = super::left_out(application) {
+    if let Some(line) = super::skipped(application) {
         session.out.say(line);
     }
     session.out.show(imported, |_| {
@@ -77,13 +77,13 @@ fn report(session: &Session, imported: &Imported) -> Outcome {
         if imported.added {
             format!("Imported {id} {version} ({}).\n", application.package_digest)
         } else {
-            format!("{id} {version} was there already, exactly the same.\n")
+            format!("{id} {version} is already in the catalog with the same content.\n")
         }
     })?;
     if let Some(used) = imported.registry.as_ref().and_then(RegistryUse::sentence) {
         session.out.say(used);
     }
-    session.out.say(format!("See where it fits: margrave app fit {}", application.id));
+    session.out.say(format!("Check compatibility: margrave app compatibility {}", application.id));
     Ok(())
 }
 
@@ -91,33 +91,33 @@ async fn from_registry(session: &Session, args: ImportArgs) -> Outcome<Imported>
     let ImportArgs { source, registry, copy: _, reason } = args;
     let (password, ca) = (registry.password()?, registry.ca()?);
     let RegistryArgs { username, plain_http, .. } = registry;
-    let body = ImportApplication { source, username, password, plain_http, ca, reason: reason.reason };
+    let body = ImportApplication { source, username, password, plain_http, ca, comment: reason.comment };
     Ok(session.api.import_application(&body).await?)
 }
 
-/// An archive as it is: the server says what is wrong with it, in the words of the pages.
+/// Reads an archive without checks: the server validates it.
 fn read_archive(file: &Path) -> Outcome<Vec<u8>> {
     let shown = file.display();
     let attempt = |error: std::io::Error| Failure::usage(format!("read the archive `{shown}`")).caused_by(&error);
     if file.metadata().map_err(attempt)?.len() > ARCHIVE_BYTES_MAX {
         return Err(Failure::usage(format!("`{shown}` is too large to be a package"))
-            .because(format!("an archive of a package has at most {} MiB", ARCHIVE_BYTES_MAX >> 20))
-            .next("container images are brought into the registry by `margrave app push IMAGE.tar`"));
+            .because(format!("a package archive has at most {} MiB", ARCHIVE_BYTES_MAX >> 20))
+            .next("push container images to the registry with `margrave app push IMAGE.tar`"));
     }
     std::fs::read(file).map_err(attempt)
 }
 
-/// A folder as tar.gz, names relative to it, in a stable order.
+/// Packs a folder as tar.gz, with relative names in a stable order.
 pub(crate) fn pack(folder: &Path) -> Outcome<Vec<u8>> {
     let shown = folder.display();
     if !folder.is_dir() {
-        return Err(Failure::usage(format!("there is no folder or archive `{shown}`")).because(
-            "a package is a folder with margo.yaml and resources/, an archive of one, an OCI layout, or oci://…",
+        return Err(Failure::usage(format!("no folder or archive `{shown}`")).because(
+            "a package is a folder with margo.yaml and resources/, an archive of such a folder, an OCI layout, or oci://…",
         ));
     }
     let mut files = Vec::new();
     collect(folder, &mut files)?;
-    // Sources of components are for `margrave app push`; the catalog takes the description and what it names.
+    // Component sources are for `margrave app push`; the catalog needs the description and the files it names.
     let components = folder.join("components");
     files.retain(|file| !file.starts_with(&components));
     files.sort();
@@ -125,7 +125,7 @@ pub(crate) fn pack(folder: &Path) -> Outcome<Vec<u8>> {
     if files.len() > PACKAGE_FILES_MAX || bytes > PACKAGE_BYTES_MAX {
         return Err(Failure::usage(format!("`{shown}` is too large to be a package"))
             .because(format!("{} files, {bytes} bytes", files.len()))
-            .next("name the folder that holds margo.yaml itself"));
+            .next("specify the folder that contains margo.yaml"));
     }
     archive(folder, &files).map_err(|error| Failure::usage(format!("read the package `{shown}`")).caused_by(&error))
 }
@@ -134,7 +134,7 @@ fn archive(folder: &Path, files: &[PathBuf]) -> std::io::Result<Vec<u8>> {
     let encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     let mut builder = tar::Builder::new(encoder);
     for file in files {
-        let name = file.strip_prefix(folder).expect("every file was found below the folder");
+        let name = file.strip_prefix(folder).expect("every file is below the folder");
         let bytes = std::fs::read(file)?;
         let mut header = tar::Header::new_ustar();
         header.set_size(bytes.len() as u64);
@@ -152,14 +152,14 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Outcome {
         let kind = entry.file_type().map_err(attempt)?;
         let path = entry.path();
         if kind.is_symlink() {
-            return Err(Failure::usage(format!("`{}` is a link", path.display()))
-                .because("a package holds files only, so that it is the same everywhere"));
+            return Err(Failure::usage(format!("`{}` is a symbolic link", path.display()))
+                .because("a package contains only regular files, so that it is the same on every machine"));
         } else if kind.is_dir() {
             collect(&path, files)?;
         } else if kind.is_file() {
             files.push(path);
         }
-        // A folder that is no package can be huge; stop early, `pack` says why.
+        // A folder that is not a package can be huge; stop early, `pack` reports it.
         if files.len() > PACKAGE_FILES_MAX {
             return Ok(());
         }

@@ -4,7 +4,7 @@ mod folder;
 mod plan;
 mod progress;
 
-use super::super::{ReasonArgs, Session};
+use super::super::{CommentArgs, Session};
 use super::registry_args::RegistryArgs;
 use crate::failure::{Exit, Failure, Outcome};
 use margo::package::Package;
@@ -28,27 +28,27 @@ use std::path::PathBuf;
   margrave app push ./press-image.tar                # an image, as `docker save` writes it (OCI layout)
   margrave app push ./line-monitor --to oci://registry.example/apps/line-monitor --username ci --password-stdin < pass
 
-Without --to it goes to the server's own registry: apps/ID, charts/NAME, compose/NAME or manifests/NAME,
+Without --to the target is the embedded registry: apps/ID, charts/NAME, compose/NAME or manifests/NAME,
 tagged with the version.
-Components in components/NAME/ are built and pushed too, to the repository that the description names; where that is
-another registry, the server's own keeps them for devices to find under that name.
-The same folder gives the same digest. What is there already is not sent again. A package with a problem is not pushed.")]
+Components in components/NAME/ are built and pushed too, to the repository that the description names. If that is in
+another registry, the embedded registry stores them as a mirror under that name.
+The same folder gives the same digest. Content already present is not sent again. An invalid package is not pushed.")]
 pub(crate) struct PushArgs {
-    /// Folder with margo.yaml, Chart.yaml, compose.yaml or manifests/, or an archive with a container image
+    /// Folder with margo.yaml, Chart.yaml, compose.yaml or manifests/, or a container image archive
     folder: PathBuf,
     /// Push to this repository, such as oci://registry.example/apps/line-monitor
     #[arg(long, value_name = "REF")]
     to: Option<String>,
-    /// Version of a compose archive or of manifests, which have none of their own
+    /// Version of a compose archive or of manifests, which do not contain one
     #[arg(long, value_name = "VERSION")]
     version: Option<String>,
-    /// Leave out what is in components/
+    /// Skip components/
     #[arg(long)]
     no_components: bool,
     /// Do not add the package to the catalog
     #[arg(long)]
     no_import: bool,
-    /// Replace a version that is there with other content
+    /// Replace an existing version that has different content
     #[arg(long)]
     force: bool,
     /// Build and show digests, but push nothing
@@ -57,10 +57,10 @@ pub(crate) struct PushArgs {
     #[command(flatten)]
     registry: RegistryArgs,
     #[command(flatten)]
-    reason: ReasonArgs,
+    reason: CommentArgs,
 }
 
-/// What was done.
+/// The result.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
@@ -80,13 +80,13 @@ struct Line {
     version: String,
     reference: String,
     digest: String,
-    /// The reference that devices use, where the artifact is kept for another registry.
+    /// The reference that devices use, for an artifact mirrored from another registry.
     #[serde(skip_serializing_if = "Option::is_none")]
     stands_for: Option<String>,
     bytes: u64,
     blobs_sent: u64,
     blobs_present: u64,
-    /// Whether the manifest had to be sent.
+    /// Whether the manifest was sent.
     manifest_sent: bool,
 }
 
@@ -104,13 +104,13 @@ pub(crate) async fn run(session: &Session, args: PushArgs) -> Outcome {
         return session.out.show(&report, |_| render(&report, true));
     }
     let mut registry = Registry::new(&target.host, &connection).map_err(failure)?;
-    refuse_others(&mut registry, &steps, args.force).await?;
+    reject_different_content(&mut registry, &steps, args.force).await?;
     let package = package.filter(|_| !args.no_import);
     let clashes = match &package {
-        Some(package) => in_catalog_otherwise(session, package, steps.last()).await?,
+        Some(package) => in_catalog_with_other_manifest(session, package, steps.last()).await?,
         None => false,
     };
-    // Where the catalog may refuse it, it is asked before the registry is changed.
+    // If the catalog may reject the package, check before changing the registry.
     if clashes && let Some(package) = &package {
         import(session, package, &steps, &target.host, &args.reason).await?;
     }
@@ -131,22 +131,22 @@ pub(crate) async fn run(session: &Session, args: PushArgs) -> Outcome {
     }
     session.out.show(&report, |_| render(&report, false))?;
     if let Some(imported) = &report.imported {
-        session.out.say(format!("See where it fits: margrave app fit {}", imported.application.id));
+        session.out.say(format!("Check compatibility: margrave app compatibility {}", imported.application.id));
     }
     Ok(())
 }
 
-/// The registry that is meant, and how to get in.
+/// The target registry and the credentials for it.
 async fn target(session: &Session, args: &PushArgs) -> Outcome<(Target, Connection)> {
     let own = session.api.registry().await;
     let Some(to) = &args.to else {
         if args.registry.is_given() {
-            return Err(Failure::usage("registry options are for --to; the server's own registry takes your token"));
+            return Err(Failure::usage("registry options require --to; the embedded registry uses your token"));
         }
         let host = own?.address;
         return Ok((Target { host, embedded: true, wanted: None }, own_connection(session).await?));
     };
-    // The tag may be left out: it is the version.
+    // The tag is optional: it is the version.
     let has_tag = to.rsplit('/').next().is_some_and(|last| last.contains(':'));
     let text = if has_tag { to.clone() } else { format!("{to}:x") };
     let reference = Reference::parse(&text).map_err(|problem| Failure::usage(format!("--to {to}: it {problem}")))?;
@@ -160,7 +160,7 @@ async fn target(session: &Session, args: &PushArgs) -> Outcome<(Target, Connecti
     Ok((Target { host: reference.host, embedded, wanted }, connection))
 }
 
-/// The server's own registry takes the same token, and its authority is known to the API.
+/// The embedded registry accepts the same token; the API returns its CA.
 pub(crate) async fn own_connection(session: &Session) -> Outcome<Connection> {
     let trust = session.api.trust().await?;
     let credentials = Credentials::new(Some("margrave".to_owned()), Some(session.target.token.clone()))
@@ -175,24 +175,24 @@ fn broken(args: &PushArgs, problems: Vec<String>) -> Failure {
     problems.into_iter().fold(Failure::failed(what), Failure::because)
 }
 
-/// A version stands for one content: what is there with another is not replaced unasked.
-async fn refuse_others(registry: &mut Registry, steps: &[Planned], force: bool) -> Outcome {
+/// A version identifies one content: without --force, existing different content is not replaced.
+async fn reject_different_content(registry: &mut Registry, steps: &[Planned], force: bool) -> Outcome {
     let mut others = Vec::new();
     for step in steps {
         let there = registry.stat(&step.repository, &step.artifact.tag).await.map_err(failure)?;
         if there.is_some_and(|there| there != step.artifact.digest()) {
-            others.push(format!("{} is there with other content", step.reference(registry.host())));
+            others.push(format!("{} exists with different content", step.reference(registry.host())));
         }
     }
     if others.is_empty() || force {
         return Ok(());
     }
     let failure = others.into_iter().fold(Failure::failed("nothing was pushed"), Failure::because);
-    Err(failure.next("give what has changed a new version, or replace it with --force"))
+    Err(failure.next("use a new version, or replace the content with --force"))
 }
 
-/// Whether the catalog has this version from another manifest; then only the server can tell whether it is the same.
-async fn in_catalog_otherwise(session: &Session, package: &Package, step: Option<&Planned>) -> Outcome<bool> {
+/// Whether the catalog has this version from another manifest; then only the server can compare the content.
+async fn in_catalog_with_other_manifest(session: &Session, package: &Package, step: Option<&Planned>) -> Outcome<bool> {
     let (id, version) = (package.description.id.as_str(), &package.description.metadata.version);
     match session.api.application_version(id, version).await {
         Ok(known) => Ok(step.is_some_and(|step| known.package_digest != step.artifact.digest().to_string())),
@@ -206,13 +206,13 @@ async fn import(
     package: &Package,
     steps: &[Planned],
     host: &str,
-    reason: &ReasonArgs,
+    reason: &CommentArgs,
 ) -> Outcome<Imported> {
     let mut entries = vec![("margo.yaml".to_owned(), package.description_bytes.as_slice())];
     entries.extend(package.resources.iter().map(|resource| (resource.path.clone(), resource.bytes.as_slice())));
     let source = steps.last().map(|step| step.reference(host).to_string());
     let archive = margo::archive::pack(&entries);
-    Ok(session.api.upload_application(archive, source.as_deref(), reason.reason.as_deref()).await?)
+    Ok(session.api.upload_application(archive, source.as_deref(), reason.comment.as_deref()).await?)
 }
 
 async fn push(registry: &mut Registry, step: &Planned, progress: &mut Progress) -> Outcome<Line> {
@@ -261,12 +261,12 @@ fn render(report: &Report, dry_run: bool) -> String {
         };
         let _ = writeln!(text, "{word} {kind} {reference} ({digest})");
         if let Some(stands_for) = &line.stands_for {
-            let _ = writeln!(text, "  for devices that ask for {stands_for}");
+            let _ = writeln!(text, "  mirrors {stands_for}");
         }
     }
     if let Some(imported) = &report.imported {
         let (id, version) = (&imported.application.id, &imported.application.version);
-        let word = if imported.added { "Imported" } else { "In the catalog already:" };
+        let word = if imported.added { "Imported" } else { "Already in the catalog:" };
         let _ = writeln!(text, "{word} {id} {version}.");
     }
     text
@@ -276,7 +276,7 @@ fn failure(error: OciError) -> Failure {
     let exit = match error.kind {
         Kind::Setup | Kind::Ca => Exit::Usage,
         Kind::Unreachable | Kind::NameUnknown | Kind::Untrusted | Kind::NoRegistry | Kind::Busy => Exit::Unreachable,
-        Kind::Denied => Exit::Unauthorised,
+        Kind::Denied => Exit::Unauthorized,
         Kind::NotFound => Exit::NotFound,
         Kind::Refused | Kind::TooLarge => Exit::Refused,
         Kind::Damaged => Exit::Failed,

@@ -1,11 +1,11 @@
-//! How a command reaches a registry that is not the server's own.
+//! Options for a registry other than the embedded one.
 
 use crate::failure::{Failure, Outcome};
 use margrave_oci::{Connection, Credentials};
 use std::io::Read as _;
 use std::path::PathBuf;
 
-/// Passwords are short; more than this is some other file.
+/// Passwords are short; a larger input is a wrong file.
 const PASSWORD_BYTES_MAX: u64 = 64 << 10;
 
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -13,10 +13,10 @@ pub(crate) struct RegistryArgs {
     /// User name for the registry
     #[arg(long, requires = "password_stdin")]
     pub(crate) username: Option<String>,
-    /// Read the registry's password from stdin; it is used once and never stored
+    /// Read the registry password from stdin; it is used once and never stored
     #[arg(long, requires = "username")]
     pub(crate) password_stdin: bool,
-    /// Speak HTTP to the registry; for loopback addresses only
+    /// Use plain HTTP; loopback addresses only
     #[arg(long)]
     pub(crate) plain_http: bool,
     /// PEM file of a certificate authority to trust for the registry

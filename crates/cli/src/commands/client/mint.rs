@@ -1,6 +1,6 @@
-//! `margrave client mint`: an identity in a folder, for test tools and for agents that cannot enrol.
+//! `margrave client mint`: writes an identity to a folder, for test tools and agents that cannot enroll.
 
-use super::super::{ReasonArgs, Session};
+use super::super::{CommentArgs, Session};
 use crate::failure::{Failure, Outcome};
 use margrave_api::clients::IssueSvid;
 use std::io::Write as _;
@@ -15,27 +15,27 @@ const DAY_SECONDS: u64 = 86_400;
   curl -k --cert test-1/cert.pem --key test-1/key.pem \"$(cat test-1/wfm-url)/api/v1/deployments\"
 
 Writes cert.pem (leaf and intermediates), key.pem (mode 0600), bundle.pem (trust anchors) and wfm-url.
-The key is made here and never leaves this machine. docs/guides/test-tools.md tells how to check the server's identity too.")]
+The key is created locally and never leaves this machine. docs/guides/test-tools.md shows how to verify the server.")]
 pub(crate) struct MintArgs {
-    /// Id of the client, the last part of its SPIFFE ID
+    /// Client id, the last part of its SPIFFE ID
     id: String,
-    /// Folder for the files; made if it is not there
+    /// Output folder; created if missing
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// How many days the certificate is valid; the server's default if left out
+    /// Validity of the certificate in days [default: set by the server]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=3650))]
     days: Option<u64>,
-    /// Replace the files of an earlier identity
+    /// Replace the files of an existing identity
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    reason: ReasonArgs,
+    reason: CommentArgs,
 }
 
-/// What was written, for `-o json`.
+/// The written files, for `-o json`.
 #[derive(Debug, serde::Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Minted {
+struct MintedIdentity {
     spiffe_id: String,
     expires_at: String,
     wfm_url: String,
@@ -48,22 +48,22 @@ pub(crate) async fn run(session: &Session, args: MintArgs) -> Outcome {
     let MintArgs { id, out, days, force, reason } = args;
     let key_path = out.join("key.pem");
     if key_path.exists() && !force {
-        return Err(Failure::usage(format!("`{}` is there already", key_path.display()))
-            .next("choose another folder with --out, or replace it with --force"));
+        return Err(Failure::usage(format!("`{}` already exists", key_path.display()))
+            .next("use another folder with --out, or replace the files with --force"));
     }
-    let key = rcgen::KeyPair::generate().map_err(|error| Failure::failed("make a key").caused_by(&error))?;
-    // Names in a request are ignored, the server decides them (LC-01).
+    let key = rcgen::KeyPair::generate().map_err(|error| Failure::failed("create a key").caused_by(&error))?;
+    // The server ignores names in the request and sets its own (LC-01).
     let csr = rcgen::CertificateParams::default()
         .serialize_request(&key)
         .and_then(|request| request.pem())
-        .map_err(|error| Failure::failed("make a certificate request").caused_by(&error))?;
-    super::accept(session, &id, None, reason.reason).await?;
+        .map_err(|error| Failure::failed("create a certificate request").caused_by(&error))?;
+    super::accept(session, &id, None, reason.comment).await?;
     let body = IssueSvid { csr, valid_for_seconds: days.map(|days| days * DAY_SECONDS) };
     let issued = session.api.issue_svid(&id, &body).await?;
 
     std::fs::create_dir_all(&out)
-        .map_err(|error| Failure::failed(format!("make the folder `{}`", out.display())).caused_by(&error))?;
-    let minted = Minted {
+        .map_err(|error| Failure::failed(format!("create the folder `{}`", out.display())).caused_by(&error))?;
+    let minted = MintedIdentity {
         spiffe_id: issued.spiffe_id,
         expires_at: issued.expires_at,
         wfm_url: issued.wfm_url,
@@ -87,7 +87,7 @@ pub(crate) async fn run(session: &Session, args: MintArgs) -> Outcome {
     })
 }
 
-/// Removed first, so that the mode is right from the first byte even if the file was there.
+/// Removes an existing file first, so that the mode is right from the first byte.
 fn write(path: &Path, text: &str, mode: u32) -> Outcome {
     let attempt = |error: std::io::Error| Failure::failed(format!("write `{}`", path.display())).caused_by(&error);
     match std::fs::remove_file(path) {

@@ -1,4 +1,4 @@
-//! `margrave client mirror-config`: what a device's container runtime needs to pull through the server's own registry.
+//! `margrave client mirror-config`: container runtime configuration for pulling through the embedded registry.
 
 use super::super::{Session, every};
 use crate::failure::{Failure, Outcome};
@@ -13,13 +13,13 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Only the owner may read what holds a password.
+/// Mode of files that contain a password.
 const SECRET: u32 = 0o600;
 const PUBLIC: u32 = 0o644;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Runtime {
-    /// Blocks for the settings of `margrave-agent`, which fetches components and lets Docker pull images
+    /// Configuration blocks for `margrave-agent`, which pulls components and lets Docker pull images
     Agent,
     Containerd,
     Docker,
@@ -34,18 +34,18 @@ pub(crate) enum Runtime {
   margrave client mirror-config press-07 --for containerd --registry registry.example
   margrave client mirror-config press-07 --for podman --write ./press-07   # files under ./press-07/etc/…
 
-References stay as they are: the runtime asks the server's own registry first and the original one after it.
-The answer holds the client's password; `POST /api/clients/ID/pull-credentials` replaces it.")]
+References stay unchanged: the runtime tries the embedded registry first, then the original one.
+The output contains the client's password; `POST /api/clients/ID/pull-credentials` replaces it.")]
 pub(crate) struct MirrorArgs {
-    /// Id of the client, the last part of its SPIFFE ID
+    /// Client id, the last part of its SPIFFE ID
     id: String,
-    /// The container runtime
+    /// Container runtime
     #[arg(long = "for", value_name = "RUNTIME")]
     runtime: Runtime,
-    /// Registry to mirror; those that something was copied from unless given, several times if need be
+    /// Registry to mirror; repeatable [default: all registries that applications were copied from]
     #[arg(long = "registry", value_name = "HOST")]
     registries: Vec<String>,
-    /// Write the files below this folder instead of showing them
+    /// Write the files below this folder instead of printing them
     #[arg(long, value_name = "DIR")]
     write: Option<PathBuf>,
 }
@@ -59,12 +59,12 @@ struct Configuration {
 #[derive(Debug, Serialize)]
 struct File {
     path: String,
-    /// Whether it holds a password.
+    /// Whether it contains a password.
     secret: bool,
     content: String,
 }
 
-/// What the files are made of.
+/// Input for the files.
 struct Parts {
     credentials: PullCredentials,
     ca: String,
@@ -81,13 +81,13 @@ pub(super) async fn run(session: &Session, args: MirrorArgs) -> Outcome {
         args.registries.iter().map(|host| host.to_ascii_lowercase()).collect()
     };
     if hosts.is_empty() {
-        return Err(Failure::usage("there is nothing to mirror yet")
+        return Err(Failure::usage("nothing to mirror yet")
             .because("no application was copied from another registry")
-            .next("`margrave app import oci://… --with-images`, or name a registry with --registry"));
+            .next("`margrave app import oci://… --with-images`, or select a registry with --registry"));
     }
     if let Some(odd) = hosts.iter().find(|host| mirror::repository(host, "x").is_none()) {
         return Err(Failure::usage(format!("`{odd}` cannot be mirrored"))
-            .because("write a name or an IPv4 address, with a port if need be"));
+            .because("expected a host name or an IPv4 address, optionally with a port"));
     }
     let parts = Parts { credentials, ca, hosts };
     let configuration = match args.runtime {
@@ -122,7 +122,7 @@ fn write(path: &Path, file: &File) -> std::io::Result<()> {
 fn render(configuration: &Configuration) -> String {
     let mut text = String::new();
     for file in &configuration.files {
-        let secret = if file.secret { " (holds a password: mode 0600)" } else { "" };
+        let secret = if file.secret { " (contains a password: mode 0600)" } else { "" };
         let _ = writeln!(text, "# ---- {}{secret}\n{}", file.path, file.content);
     }
     for note in &configuration.notes {
@@ -143,7 +143,7 @@ impl Parts {
     }
 }
 
-/// Where a registry really answers.
+/// The real address of a registry.
 fn server(host: &str) -> &str {
     if host == mirror::DOCKER_HUB { "registry-1.docker.io" } else { host }
 }
@@ -202,7 +202,7 @@ fn k3s(parts: &Parts) -> Outcome<Configuration> {
     let path = "/etc/rancher/k3s/registries.yaml".to_owned();
     let content = crate::output::to_yaml(&registries)?;
     let files = vec![File { path, secret: true, content }, parts.authority(ca)];
-    Ok(Configuration { files, notes: vec!["restart k3s to take it up".to_owned()] })
+    Ok(Configuration { files, notes: vec!["restart k3s to apply it".to_owned()] })
 }
 
 fn podman(parts: &Parts) -> Configuration {
@@ -222,7 +222,7 @@ fn podman(parts: &Parts) -> Configuration {
         parts.authority(format!("/etc/containers/certs.d/{}/ca.crt", parts.address())),
     ];
     let notes = vec![
-        "set REGISTRY_AUTH_FILE=/etc/containers/margrave-auth.json, or merge it into the auth.json in use".to_owned(),
+        "set REGISTRY_AUTH_FILE=/etc/containers/margrave-auth.json, or merge it into the current auth.json".to_owned(),
     ];
     Configuration { files, notes }
 }
@@ -230,7 +230,7 @@ fn podman(parts: &Parts) -> Configuration {
 fn docker(parts: &Parts) -> Configuration {
     let address = parts.address();
     let daemon = serde_json::json!({ "registry-mirrors": [format!("https://{address}")] });
-    // The engine sends a mirror what it would send Docker's own registry.
+    // The engine sends a mirror the credentials of Docker Hub.
     let client = serde_json::json!({ "auths": {
         "https://index.docker.io/v1/": { "auth": parts.basic() },
         address: { "auth": parts.basic() },
@@ -240,7 +240,7 @@ fn docker(parts: &Parts) -> Configuration {
         File { path: "/root/.docker/config.json".to_owned(), secret: true, content: format!("{client}\n") },
         parts.authority(format!("/etc/docker/certs.d/{address}/ca.crt")),
     ];
-    let mut notes = vec!["merge daemon.json with the one in use, then restart the engine".to_owned()];
+    let mut notes = vec!["merge daemon.json into the current one, then restart the engine".to_owned()];
     for host in parts.hosts.iter().filter(|host| *host != mirror::DOCKER_HUB) {
         let mirrored = mirror::repository(host, "NAME:TAG").unwrap_or_default();
         notes.push(format!(

@@ -1,11 +1,11 @@
-//! `margrave client preload`: the desired state of a device in a file, signed by the server, for a first boot without it.
+//! `margrave client preload`: writes a device's desired state, signed by the server, to a file for an offline first boot.
 
 mod gather;
 
 use super::super::app::RegistryArgs;
-use super::super::{ReasonArgs, Session};
+use super::super::{CommentArgs, Session};
 use crate::failure::{Failure, Outcome};
-use gather::{Blob, Gathered, Sources};
+use gather::{Blob, PreloadContent, Sources};
 use margrave_api::preload::{CreatePreload, Preload};
 use margrave_core::preload::{HEAD, Head, entry};
 use margrave_oci::Platform;
@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// A desired state that changes more often than this while it is gathered for is not ready to be given away.
+/// Attempts before giving up on a desired state that keeps changing while its content is collected.
 const GATHER_TRIES_MAX: u32 = 3;
 
 #[derive(Debug, clap::Args)]
@@ -22,32 +22,32 @@ const GATHER_TRIES_MAX: u32 = 3;
   margrave client preload press-07 --out press-07.tar
   margrave client preload press-07 --out press-07.tar --with-images --platform linux/arm64
 
-The file holds the manifest, the deployments and their components, and with --with-images the container images of
-compose components. The device takes it at its first boot when its settings name it ([boot] preload = \"…\"), and only
-when it is signed by its own manager and for itself. It holds sensitive values: only the owner may read it.
-Components and images are taken from the server's own registry where they are there, and from the one they name otherwise.")]
+The file contains the manifest, the deployments and their components, and with --with-images the container images of
+compose components. The device loads it at first boot if its settings name it ([boot] preload = \"…\"), and only if its
+own server signed it for this device. It contains sensitive values, so its mode is 0600.
+Components and images come from the embedded registry if present there, otherwise from their original registry.")]
 pub(crate) struct PreloadArgs {
-    /// Id of the client, the last part of its SPIFFE ID
+    /// Client id, the last part of its SPIFFE ID
     id: String,
-    /// File to write
+    /// Output file
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Leave the components out; the device fetches them from their registries
+    /// Skip components; the device pulls them from their registries
     #[arg(long, conflicts_with = "with_images")]
     no_components: bool,
-    /// Add the container images of compose components
+    /// Include the container images of compose components
     #[arg(long)]
     with_images: bool,
-    /// The device's platform, for images that are there for several
+    /// Platform of the device, for multi-platform images
     #[arg(long, default_value = "linux/amd64")]
     platform: Platform,
     #[command(flatten)]
     registry: RegistryArgs,
     #[command(flatten)]
-    reason: ReasonArgs,
+    reason: CommentArgs,
 }
 
-/// What was written.
+/// The result.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
@@ -88,24 +88,24 @@ pub(super) async fn run(session: &Session, args: PreloadArgs) -> Outcome {
             ("Bytes", report.bytes.to_string()),
         ])
     })?;
-    session.out.say("Name it in the device's settings: [boot] preload = \"…\"");
+    session.out.say("Add it to the device's settings: [boot] preload = \"…\"");
     Ok(())
 }
 
-/// The statement and what it names. A desired state that changes meanwhile is gathered for again.
-async fn prepare(session: &Session, args: &PreloadArgs, sources: &Sources) -> Outcome<(Preload, Gathered)> {
-    let reason = args.reason.reason.clone();
+/// The signed statement and its content. Starts again if the desired state changes meanwhile.
+async fn prepare(session: &Session, args: &PreloadArgs, sources: &Sources) -> Outcome<(Preload, PreloadContent)> {
+    let reason = args.reason.comment.clone();
     let mut tries = 0;
     loop {
-        let body = CreatePreload { reason: reason.clone(), ..CreatePreload::default() };
+        let body = CreatePreload { comment: reason.clone(), ..CreatePreload::default() };
         let plain = session.api.create_preload(&args.id, &body).await?;
         if args.no_components {
-            return Ok((plain, Gathered::default()));
+            return Ok((plain, PreloadContent::default()));
         }
         let gathered = gather::all(&plain, sources, args.with_images.then_some(&args.platform)).await?;
         let (artifacts, images) = (gathered.artifacts.clone(), gathered.images.clone());
-        // What was gathered is for this desired state and no other.
-        let body = CreatePreload { manifest: Some(plain.manifest_digest), artifacts, images, reason: reason.clone() };
+        // The content is valid only for this desired state.
+        let body = CreatePreload { manifest: Some(plain.manifest_digest), artifacts, images, comment: reason.clone() };
         tries += 1;
         match session.api.create_preload(&args.id, &body).await {
             Err(error) if error.code() == Some("conflict") && tries < GATHER_TRIES_MAX => {}
@@ -118,8 +118,8 @@ fn not_written(path: &Path, error: &std::io::Error) -> Failure {
     Failure::failed(format!("write `{}`", path.display())).caused_by(error)
 }
 
-/// Only the owner may read it; gives its size.
-async fn write(path: &Path, made: &Preload, gathered: &Gathered, sources: &Sources) -> Outcome<u64> {
+/// Writes the file with mode 0600 and returns its size.
+async fn write(path: &Path, made: &Preload, gathered: &PreloadContent, sources: &Sources) -> Outcome<u64> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let failed = |error: std::io::Error| not_written(path, &error);
     let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(path).map_err(failed)?;
@@ -130,7 +130,7 @@ async fn write(path: &Path, made: &Preload, gathered: &Gathered, sources: &Sourc
         signature: made.signature.clone(),
         certificates: made.certificates.clone(),
     };
-    let head = serde_json::to_vec(&head).map_err(|error| Failure::failed("write the head").caused_by(&error))?;
+    let head = serde_json::to_vec(&head).map_err(|error| Failure::failed("write the header").caused_by(&error))?;
     add(&mut builder, HEAD, head.len() as u64, head.as_slice()).map_err(failed)?;
     let texts = made.deployments.iter().map(|deployment| &deployment.yaml).chain([&made.manifest]);
     let texts = texts.map(String::as_bytes).chain(gathered.layers.iter().map(Vec::as_slice));

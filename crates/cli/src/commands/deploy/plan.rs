@@ -1,37 +1,37 @@
-//! A dry run as people read it: what would change on each device, line by line.
+//! Renders a dry run: what would change on each device, line by line.
 
 use super::super::device_name;
-use crate::output::{Output, paint};
+use crate::output::{Output, paint, plural};
 use indexmap::IndexMap;
-use margrave_api::changes::{ChangeKind, DiffLine, DiffSign, Plan, PlannedTarget};
+use margrave_api::rollouts::{DiffLine, DiffSign, Plan, PlannedTarget, RolloutKind};
 use owo_colors::Style;
 use std::fmt::Write as _;
 
-/// Unchanged lines shown around a change.
+/// Unchanged lines shown around a changed line.
 const CONTEXT_LINES: usize = 2;
-/// The most device names in one heading; the rest is counted.
+/// Most device names in one heading; the rest is counted.
 const NAMES_MAX: usize = 12;
 
-/// The whole plan. Devices whose change is the same but for the device's own name share one diff.
+/// The whole plan. Devices whose diffs differ only in the device name share one diff.
 pub(crate) fn render(out: Output, plan: &Plan) -> String {
     let mut text = String::new();
     let mut alike: IndexMap<String, (String, Vec<&PlannedTarget>)> = IndexMap::new();
     for target in &plan.targets {
         let shown = diff(out, &target.diff);
-        let without_colours = diff(Output { colour: false, ..out }, &target.diff);
-        alike.entry(likeness(target, &without_colours)).or_insert_with(|| (shown, Vec::new())).1.push(target);
+        let without_colors = diff(Output { color: false, ..out }, &target.diff);
+        alike.entry(likeness(target, &without_colors)).or_insert_with(|| (shown, Vec::new())).1.push(target);
     }
     for (shown, targets) in alike.values() {
-        let _ = writeln!(text, "{}", paint(&heading(plan.kind, targets), Style::new().bold(), out.colour));
+        let _ = writeln!(text, "{}", paint(&heading(plan.kind, targets), Style::new().bold(), out.color));
         text.push_str(shown);
         text.push('\n');
     }
-    if plan.diffs_left_out > 0 {
-        let _ = writeln!(text, "The last {} device(s) are counted without their diff.\n", plan.diffs_left_out);
+    if plan.diffs_skipped > 0 {
+        let _ = writeln!(text, "Diffs of {} are not shown.\n", plural(plan.diffs_skipped, "more device"));
     }
-    if !plan.left_out.is_empty() {
-        let _ = writeln!(text, "{}", paint("Left out", Style::new().bold(), out.colour));
-        for left in &plan.left_out {
+    if !plan.skipped.is_empty() {
+        let _ = writeln!(text, "{}", paint("Skipped", Style::new().bold(), out.color));
+        for left in &plan.skipped {
             let _ = writeln!(text, "  {}: {}", device_name(&left.device.client, &left.device.device), left.reason);
         }
         text.push('\n');
@@ -40,23 +40,23 @@ pub(crate) fn render(out: Output, plan: &Plan) -> String {
     text
 }
 
-/// One sentence: what, which version, how many.
+/// One sentence: action, version, number of devices.
 pub(crate) fn summary(plan: &Plan) -> String {
-    let Plan { kind, application, version, targets, left_out, diffs_left_out: _ } = plan;
+    let Plan { kind, application, version, targets, skipped, diffs_skipped: _ } = plan;
     let what = match kind {
-        ChangeKind::Create => format!("Installs {application} {version} on"),
-        ChangeKind::Reconfigure => format!("Reconfigures {application} on"),
-        ChangeKind::Upgrade => format!("Moves {application} to {version} on"),
-        ChangeKind::Remove => format!("Removes {application} from"),
+        RolloutKind::Create => format!("Installs {application} {version} on"),
+        RolloutKind::Reconfigure => format!("Reconfigures {application} on"),
+        RolloutKind::Upgrade => format!("Upgrades {application} to {version} on"),
+        RolloutKind::Remove => format!("Removes {application} from"),
     };
-    let left = match left_out.len() {
+    let left = match skipped.len() {
         0 => String::new(),
-        count => format!(", leaving out {count} that do not fit"),
+        count => format!(", skipping {count} incompatible"),
     };
-    format!("{what} {} device(s){left}.", targets.len())
+    format!("{what} {}{left}.", plural(targets.len() as u64, "device"))
 }
 
-fn heading(kind: ChangeKind, targets: &[&PlannedTarget]) -> String {
+fn heading(kind: RolloutKind, targets: &[&PlannedTarget]) -> String {
     let names: Vec<_> = targets
         .iter()
         .take(NAMES_MAX)
@@ -67,15 +67,15 @@ fn heading(kind: ChangeKind, targets: &[&PlannedTarget]) -> String {
         more => format!(" and {more} more"),
     };
     let what = match kind {
-        ChangeKind::Create => "new",
-        ChangeKind::Reconfigure => "reconfigure",
-        ChangeKind::Upgrade => "upgrade",
-        ChangeKind::Remove => "remove",
+        RolloutKind::Create => "new",
+        RolloutKind::Reconfigure => "reconfigure",
+        RolloutKind::Upgrade => "upgrade",
+        RolloutKind::Remove => "remove",
     };
     format!("{}{more}: {what}, profile {}", names.join(", "), targets[0].profile)
 }
 
-/// Two changes are alike when they show the same lines, but for those that name the deployment and the device.
+/// The diff without the lines that name the deployment and the device, to group equal diffs.
 fn likeness(target: &PlannedTarget, shown: &str) -> String {
     let mut text = format!("{}\n", target.profile);
     for line in shown.lines() {
@@ -110,10 +110,10 @@ fn diff(out: Output, lines: &[DiffLine]) -> String {
             }
         };
         skipping = false;
-        let _ = writeln!(text, "{}", paint(format!("  {sign} {}", line.text).trim_end(), style, out.colour));
+        let _ = writeln!(text, "{}", paint(format!("  {sign} {}", line.text).trim_end(), style, out.color));
     }
     if lines.iter().all(|line| line.sign == DiffSign::Same) {
-        return "    (nothing changes)\n".to_owned();
+        return "    (no changes)\n".to_owned();
     }
     text
 }
@@ -128,7 +128,7 @@ mod tests {
             device: DeviceRef { client: device.into(), device: device.into() },
             deployment: None,
             profile: "compose".into(),
-            convergence: None,
+            state: None,
             diff: lines.iter().map(|(sign, text)| DiffLine { sign: *sign, text: (*text).into() }).collect(),
         }
     }
@@ -136,18 +136,18 @@ mod tests {
     fn shown(targets: Vec<PlannedTarget>) -> String {
         let out = Output::plain();
         let plan = Plan {
-            kind: ChangeKind::Upgrade,
+            kind: RolloutKind::Upgrade,
             application: "a".into(),
             version: "2".into(),
             targets,
-            left_out: vec![],
-            diffs_left_out: 0,
+            skipped: vec![],
+            diffs_skipped: 0,
         };
         render(out, &plan)
     }
 
     #[test]
-    fn devices_with_the_same_change_share_a_diff() {
+    fn devices_with_equal_diffs_share_one_diff() {
         use DiffSign::{Added, Removed, Same};
         let text = shown(vec![
             target("one", &[(Same, "  deviceId: one"), (Removed, "v: 1"), (Added, "v: 2")]),
@@ -158,12 +158,12 @@ mod tests {
             text,
             "one, two: upgrade, profile compose\n      deviceId: one\n  - v: 1\n  + v: 2\n\n\
              three: upgrade, profile compose\n      deviceId: three\n  - v: 0\n  + v: 2\n\n\
-             Moves a to 2 on 3 device(s). Nothing was changed (dry run).\n"
+             Upgrades a to 2 on 3 devices. Nothing was changed (dry run).\n"
         );
     }
 
     #[test]
-    fn lines_far_from_a_change_are_left_out() {
+    fn hides_unchanged_lines_far_from_a_changed_line() {
         use DiffSign::{Added, Same};
         let text = shown(vec![target(
             "one",

@@ -1,19 +1,19 @@
-//! What devices do by themselves about a deployment: the same flags for every command that makes or changes one.
+//! Deployment policies: flags shared by all commands that create or change a deployment.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use margrave_api::policies::PolicyWish;
+use margrave_api::policies::PolicyPatch;
 use margrave_core::policy::{Drift, OnFailure, OnRemoval};
 
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct PolicyArgs {
-    /// When somebody changes by hand what runs: repair it, only report it, or ignore it [default for new ones: correct]
+    /// Drift (manual changes): correct and report, report only, or ignore [default for new deployments: correct]
     #[arg(long, value_name = "POLICY", value_parser = drift())]
     drift: Option<Drift>,
-    /// When a component fails: keep the rest and try again, go back to the last revision that ran, or stop [default for new
-    /// ones: keep-partial]
+    /// On failure: keep running parts and retry, roll back to the last working revision, or stop [default for new
+    /// deployments: keep-partial]
     #[arg(long, value_name = "POLICY", value_parser = on_failure())]
     on_failure: Option<OnFailure>,
-    /// When the deployment is removed: keep its data volumes or delete them [default for new ones: keep]
+    /// On removal: keep or delete its data volumes [default for new deployments: keep]
     #[arg(long, value_name = "POLICY", value_parser = on_removal())]
     on_removal: Option<OnRemoval>,
 }
@@ -35,9 +35,9 @@ impl PolicyArgs {
         self.wish().is_empty()
     }
 
-    pub(crate) fn wish(&self) -> PolicyWish {
+    pub(crate) fn wish(&self) -> PolicyPatch {
         let Self { drift, on_failure, on_removal } = self;
-        PolicyWish {
+        PolicyPatch {
             drift: drift.map(Into::into),
             on_failure: on_failure.map(Into::into),
             on_removal: on_removal.map(Into::into),

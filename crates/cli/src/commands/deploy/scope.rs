@@ -1,22 +1,22 @@
-//! Which devices a change is for.
+//! Selects the devices of a rollout.
 
 use super::super::{Session, device};
 use crate::failure::Outcome;
-use margrave_api::changes::Scope;
+use margrave_api::rollouts::Scope;
 
 #[derive(Debug, Clone, Default, clap::Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct ScopeArgs {
-    /// A device: its id, client/device, or gateway/* to let the gateway choose; may be given several times
+    /// A device: its id, client/device, or gateway/* to let the gateway select one; repeatable
     #[arg(long, short, value_name = "DEVICE")]
     device: Vec<String>,
-    /// Every device with these labels, such as `site=graz,line in (1,2),!spare`
+    /// All devices with these labels, such as `site=graz,line in (1,2),!spare`
     #[arg(long, short = 'l', value_name = "SELECTOR")]
     selector: Option<String>,
-    /// Every device of this group
+    /// All devices of this group
     #[arg(long, short, value_name = "GROUP")]
     group: Option<String>,
-    /// Every device
+    /// All devices
     #[arg(long)]
     all: bool,
 }
@@ -43,13 +43,13 @@ impl ScopeArgs {
     }
 }
 
-/// Existing deployments, by id or by where they are.
+/// Existing deployments, selected by id or by application and device.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct ExistingArgs {
-    /// Ids of deployments, or enough of their first characters
+    /// Deployment ids, or unique prefixes
     #[arg(value_name = "DEPLOYMENT", required_unless_present = "app", conflicts_with = "app")]
     pub(crate) deployments: Vec<String>,
-    /// Instead of ids: the deployments of this application on the devices that --device, --selector, --group or --all name
+    /// Instead of ids: the deployments of this application on the devices selected by --device, --selector, --group or --all
     #[arg(long, value_name = "APPLICATION", requires = "where")]
     pub(crate) app: Option<String>,
     #[command(flatten)]
@@ -59,16 +59,16 @@ pub(crate) struct ExistingArgs {
 #[derive(Debug, Clone, Default, clap::Args)]
 #[group(id = "where", required = false, multiple = false, requires = "app")]
 pub(crate) struct PlaceArgs {
-    /// A device, with --app; may be given several times
+    /// A device, with --app; repeatable
     #[arg(long, short, value_name = "DEVICE")]
     device: Vec<String>,
-    /// Every device with these labels, with --app
+    /// All devices with these labels, with --app
     #[arg(long, short = 'l', value_name = "SELECTOR")]
     selector: Option<String>,
-    /// Every device of this group, with --app
+    /// All devices of this group, with --app
     #[arg(long, short, value_name = "GROUP")]
     group: Option<String>,
-    /// Every device, with --app
+    /// All devices, with --app
     #[arg(long)]
     all: bool,
 }

@@ -1,4 +1,4 @@
-//! `--wait`: follows a change until every device has said how it went.
+//! `--wait`: follows a rollout until every device has reported its result.
 
 pub(crate) mod named;
 mod progress;
@@ -6,24 +6,25 @@ mod progress;
 use super::super::{Session, device_name, every};
 use crate::clock;
 use crate::failure::{Exit, Failure, Outcome};
-use margrave_api::changes::Change;
+use crate::output::plural;
 use margrave_api::client::DeploymentQuery;
-use margrave_api::deployments::{Convergence, Deployment, Desired};
+use margrave_api::deployments::{Deployment, DeploymentState, Desired};
+use margrave_api::rollouts::Rollout;
 use progress::Progress;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// Often enough to feel live, seldom enough for a thousand devices.
+/// Frequent enough for live progress, rare enough for a thousand devices.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// The most devices named in a failure; the rest is counted.
+/// Most devices named in a failure; the rest is counted.
 const NAMES_MAX: usize = 50;
 
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct WaitArgs {
-    /// Wait until every device has it; fails unless all succeed
+    /// Wait until every device is up to date; fails unless all succeed
     #[arg(long, short)]
     wait: bool,
-    /// Give up waiting after this long; the change goes on
+    /// Stop waiting after this time; the rollout continues
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = clock::parse_span)]
     timeout: Duration,
 }
@@ -37,65 +38,65 @@ impl WaitArgs {
     }
 }
 
-/// Where everything stands.
-struct Picture {
-    change: Change,
+/// A snapshot of the rollout and its deployments.
+struct RolloutSnapshot {
+    rollout: Rollout,
     deployments: Vec<Deployment>,
 }
 
-impl Picture {
+impl RolloutSnapshot {
     async fn take(session: &Session, id: &str) -> Outcome<Self> {
-        let change = session.api.change(id).await?;
-        let query = DeploymentQuery { change: Some(id.to_owned()), with_absent: true, ..DeploymentQuery::default() };
+        let rollout = session.api.rollout(id).await?;
+        let query = DeploymentQuery { rollout: Some(id.to_owned()), with_absent: true, ..DeploymentQuery::default() };
         let deployments = every(None, async |page| session.api.deployments(&query, &page).await).await?;
-        Ok(Self { change, deployments })
+        Ok(Self { rollout, deployments })
     }
 
-    fn count(&self, convergence: Convergence) -> usize {
-        self.deployments.iter().filter(|deployment| deployment.convergence == convergence).count()
+    fn count(&self, deployment_state: DeploymentState) -> usize {
+        self.deployments.iter().filter(|deployment| deployment.state == deployment_state).count()
     }
 
     fn unpublished(&self) -> u64 {
-        if self.change.finished { 0 } else { self.change.total.saturating_sub(self.change.published) }
+        if self.rollout.finished { 0 } else { self.rollout.total.saturating_sub(self.rollout.published) }
     }
 
-    /// Devices that had it before a later change took them over.
+    /// Devices that completed it before a later rollout superseded it.
     fn done_before(&self) -> u64 {
-        self.change.past.of(Convergence::Converged)
+        self.rollout.past.of(DeploymentState::UpToDate)
     }
 
-    /// Devices that a later change has taken over before they had it.
+    /// Devices on which a later rollout superseded it before completion.
     fn superseded(&self) -> u64 {
-        let seen = self.deployments.len() as u64 + self.change.skipped.len() as u64 + self.done_before();
-        if self.change.finished { self.change.total.saturating_sub(seen) } else { 0 }
+        let seen = self.deployments.len() as u64 + self.rollout.skipped.len() as u64 + self.done_before();
+        if self.rollout.finished { self.rollout.total.saturating_sub(seen) } else { 0 }
     }
 
-    /// Nothing more will come: all is published, and every device has either done it or failed.
+    /// Whether it is complete: published to all devices, and every device succeeded or failed.
     fn is_over(&self) -> bool {
-        self.change.finished
-            && self.count(Convergence::Converged) + self.count(Convergence::Failed) == self.deployments.len()
+        self.rollout.finished
+            && self.count(DeploymentState::UpToDate) + self.count(DeploymentState::Failed) == self.deployments.len()
     }
 }
 
-/// Follows the change. Ctrl-C stops the following, never the change.
-pub(crate) async fn change(session: &Session, id: &str, args: &WaitArgs) -> Outcome {
+/// Follows the rollout. Ctrl-C stops following it, never the rollout.
+pub(crate) async fn rollout(session: &Session, id: &str, args: &WaitArgs) -> Outcome {
     let mut progress = Progress::new(session.out);
     tokio::select! {
         outcome = follow(session, id, args.timeout, &mut progress) => {
             drop(progress);
             outcome
         }
-        _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Interrupted, format!("no longer waiting for change {id}"))
-            .because("the change goes on at the server and on the devices")
-            .next(format!("`margrave change wait {id}` goes on waiting, `margrave change show {id}` shows where it stands"))),
+        _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Interrupted, format!("stopped waiting for rollout {id}"))
+            .because("the rollout continues on the server and on the devices")
+            .next(format!("`margrave rollout wait {id}` resumes waiting, `margrave rollout show {id}` shows its progress"))),
     }
 }
 
 async fn follow(session: &Session, id: &str, timeout: Duration, progress: &mut Progress) -> Outcome {
     let deadline = tokio::time::Instant::now() + timeout;
     loop {
-        let picture = Picture::take(session, id).await?;
-        progress.show(picture.change.total, picture.unpublished(), &picture.deployments);
+        let picture = RolloutSnapshot::take(session, id).await?;
+        progress.show(picture.rollout.total, picture.unpublished(), &picture.deployments);
         if picture.is_over() {
             progress.end();
             return verdict(session, &picture);
@@ -108,42 +109,42 @@ async fn follow(session: &Session, id: &str, timeout: Duration, progress: &mut P
     }
 }
 
-/// Zero only when every device has it.
-fn verdict(session: &Session, picture: &Picture) -> Outcome {
-    let Picture { change, deployments } = picture;
-    let id = &change.id;
-    session.out.show(change, |out| super::super::change::render(out, change))?;
-    let failed: Vec<_> =
-        deployments.iter().filter(|deployment| deployment.convergence == Convergence::Failed).collect();
+/// Succeeds only if every device is up to date.
+fn verdict(session: &Session, picture: &RolloutSnapshot) -> Outcome {
+    let RolloutSnapshot { rollout, deployments } = picture;
+    let id = &rollout.id;
+    session.out.show(rollout, |out| super::super::rollout::render(out, rollout))?;
+    let failed: Vec<_> = deployments.iter().filter(|deployment| deployment.state == DeploymentState::Failed).collect();
     let superseded = picture.superseded();
-    if failed.is_empty() && superseded == 0 && change.skipped.is_empty() {
-        session.out.say(format!("Done on {} device(s).", deployments.len() as u64 + picture.done_before()));
+    if failed.is_empty() && superseded == 0 && rollout.skipped.is_empty() {
+        let devices = deployments.len() as u64 + picture.done_before();
+        session.out.say(format!("Completed on {}.", plural(devices, "device")));
         return Ok(());
     }
     let mut failure = Failure::failed(format!(
-        "change {id}: {} of {} device(s) did not get there",
-        failed.len() as u64 + superseded + change.skipped.len() as u64,
-        change.total
+        "rollout {id} did not complete on {} of {} devices",
+        failed.len() as u64 + superseded + rollout.skipped.len() as u64,
+        rollout.total
     ));
     failure = name_each(failure, &failed);
-    for skipped in change.skipped.iter().take(NAMES_MAX) {
+    for skipped in rollout.skipped.iter().take(NAMES_MAX) {
         failure = failure.because(format!("{}: skipped, {}", skipped.deployment, skipped.reason));
     }
     if superseded > 0 {
-        failure = failure.because(format!("{superseded} device(s) were changed again by a later change"));
+        failure = failure.because(format!("superseded by a later rollout on {}", plural(superseded, "device")));
     }
     let example = failed.first().map_or_else(
-        || format!("margrave change show {id}"),
+        || format!("margrave rollout show {id}"),
         |deployment| format!("margrave deployment show {}", deployment.id),
     );
-    Err(failure.next(format!("`{example}` tells more")))
+    Err(failure.next(format!("`{example}` shows details")))
 }
 
-/// Adds what is known of each of these devices, the first ones by name.
+/// Adds the state of each of these devices, the first ones by name.
 fn name_each(mut failure: Failure, deployments: &[&Deployment]) -> Failure {
     for deployment in deployments.iter().take(NAMES_MAX) {
-        failure = failure.because(match deployment.convergence {
-            Convergence::Failed => troubles(deployment),
+        failure = failure.because(match deployment.state {
+            DeploymentState::Failed => troubles(deployment),
             _ => format!("{}: {}", device_name(&deployment.client, &deployment.device), deployment.explanation),
         });
     }
@@ -153,7 +154,7 @@ fn name_each(mut failure: Failure, deployments: &[&Deployment]) -> Failure {
     }
 }
 
-/// Device, and each component that failed with its error.
+/// The device and its failed components with their errors.
 fn troubles(deployment: &Deployment) -> String {
     let mut text = device_name(&deployment.client, &deployment.device);
     let Some(status) = deployment.said_wrong() else { return format!("{text}: {}", deployment.explanation) };
@@ -178,32 +179,34 @@ fn troubles(deployment: &Deployment) -> String {
     text
 }
 
-fn timed_out(id: &str, timeout: Duration, picture: &Picture) -> Failure {
+fn timed_out(id: &str, timeout: Duration, picture: &RolloutSnapshot) -> Failure {
     let open: Vec<_> =
-        picture.deployments.iter().filter(|deployment| deployment.convergence != Convergence::Converged).collect();
+        picture.deployments.iter().filter(|deployment| deployment.state != DeploymentState::UpToDate).collect();
     let mut failure = Failure::new(
         Exit::TimedOut,
         format!(
-            "change {id}: {} of {} device(s) not there after {} s",
-            picture.change.total.saturating_sub(picture.count(Convergence::Converged) as u64),
-            picture.change.total,
+            "rollout {id}: {} of {} devices not up to date after {} s",
+            picture.rollout.total.saturating_sub(picture.count(DeploymentState::UpToDate) as u64),
+            picture.rollout.total,
             timeout.as_secs()
         ),
     );
-    let unpublished = picture.change.total.saturating_sub(picture.change.published);
+    let unpublished = picture.rollout.total.saturating_sub(picture.rollout.published);
     if unpublished > 0 {
-        failure = failure.because(format!("{unpublished} device(s) are still to be published"));
+        failure = failure.because(format!("not yet published to {}", plural(unpublished, "device")));
     }
-    name_each(failure, &open).next(format!("the change goes on; `margrave change wait {id}` goes on waiting"))
+    name_each(failure, &open).next(format!("the rollout continues; `margrave rollout wait {id}` resumes waiting"))
 }
 
-/// The word for a deployment's present state that people wait for.
+/// The current state of a deployment, in the words of the progress output.
 fn state_word(deployment: &Deployment) -> String {
-    match (deployment.convergence, deployment.desired) {
-        (Convergence::Converged, Desired::Present) => "installed".to_owned(),
-        (Convergence::Converged, Desired::Absent) => "removed".to_owned(),
-        (Convergence::Applying, _) => deployment.status.as_ref().map_or("applying", |status| &status.state).to_owned(),
-        (Convergence::Failed, _) if deployment.failed_with.is_some() => "failed, trying again".to_owned(),
+    match (deployment.state, deployment.desired) {
+        (DeploymentState::UpToDate, Desired::Present) => "installed".to_owned(),
+        (DeploymentState::UpToDate, Desired::Absent) => "removed".to_owned(),
+        (DeploymentState::Updating, _) => {
+            deployment.reported.as_ref().map_or("updating", |status| &status.state).to_owned()
+        }
+        (DeploymentState::Failed, _) if deployment.failed_with.is_some() => "failed, retrying".to_owned(),
         (other, _) => other.as_str().to_owned(),
     }
 }

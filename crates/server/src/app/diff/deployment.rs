@@ -1,4 +1,4 @@
-//! Two revisions of a deployment, or what is desired and what the device says it has.
+//! Compares two revisions of a deployment, or the desired and the reported one.
 
 use super::fields::{Fields, compare, of_deployment};
 use super::{lines, unified};
@@ -9,7 +9,7 @@ use crate::state::ServerState;
 use margo::deployment::ApplicationDeployment;
 use margo::status::{DeploymentStatus, State};
 use margrave_api::diff as wire;
-use margrave_core::model::{ChangeKind, Deployment, DeploymentRevision, Desired, Reported};
+use margrave_core::model::{Deployment, DeploymentRevision, Desired, Reported, RolloutKind};
 
 /// Which two.
 #[derive(Debug, Clone, Default, serde::Deserialize, utoipa::IntoParams)]
@@ -31,7 +31,7 @@ enum Which {
 struct Side {
     wire: wire::DiffSide,
     revision: Option<DeploymentRevision>,
-    /// None: there is nothing, or nobody knows what.
+    /// `None`: there is no document, or it is unknown.
     document: Option<ApplicationDeployment>,
 }
 
@@ -53,7 +53,7 @@ pub async fn deployment(state: &ServerState, id: &str, query: &DiffQuery) -> App
         }
         sides.push(side);
     }
-    // A value that is a secret in one version is one in the other, whatever that one calls it.
+    // A value that is secret in one version is secret in the other, whatever its name there.
     let sensitive = sides
         .iter()
         .filter_map(|side| side.revision.as_ref())
@@ -84,7 +84,7 @@ async fn load(
     which: Which,
 ) -> AppResult<Side> {
     let number = match which {
-        // Before the first revision there was nothing.
+        // There is nothing before the first revision.
         Which::Revision(0) => return Ok(nothing(wire::DiffSideKind::Nothing, "nothing".to_owned(), None)),
         Which::Revision(number) => number,
         Which::Reported => match adopted(revisions, reported) {
@@ -98,7 +98,7 @@ async fn load(
         AppError::not_found(what)
     };
     let revision = revisions.iter().find(|known| known.revision == number).ok_or_else(missing)?;
-    let document = if revision.action == ChangeKind::Remove {
+    let document = if revision.action == RolloutKind::Remove {
         None
     } else {
         let bytes = state.store.deployment_document(deployment.id, number).await?.ok_or_else(missing)?;
@@ -108,7 +108,7 @@ async fn load(
         Which::Reported => (wire::DiffSideKind::Reported, reported.map(|reported| reported.received_at)),
         Which::Revision(_) => (wire::DiffSideKind::Revision, Some(revision.at)),
     };
-    let what = if revision.action == ChangeKind::Remove { "removal" } else { &revision.version };
+    let what = if revision.action == RolloutKind::Remove { "removal" } else { &revision.version };
     let said = if kind == wire::DiffSideKind::Reported { "reported: " } else { "" };
     let wire = wire::DiffSide {
         kind,
@@ -121,7 +121,7 @@ async fn load(
     Ok(Side { wire, revision: Some(revision.clone()), document })
 }
 
-/// The revision the device says it is on: the newest that was published with the manifest it adopted, or before.
+/// The reported revision: the newest that was published with the adopted manifest, or before.
 fn adopted<'a>(
     revisions: &'a [DeploymentRevision],
     reported: Option<&Reported>,
@@ -133,7 +133,7 @@ fn adopted<'a>(
         return Err((wire::DiffSideKind::Nothing, "reported: removed".to_owned()));
     }
     if reported.adopted_version == 0 {
-        let name = "reported: a manifest the device does not name".to_owned();
+        let name = "reported: a manifest without a version".to_owned();
         return Err((wire::DiffSideKind::Unknown, name));
     }
     let known = revisions.iter().find(|revision| revision.manifest_version <= reported.adopted_version);
@@ -164,7 +164,7 @@ fn show(
     let unknown = [&from, &to].iter().any(|side| side.wire.kind == wire::DiffSideKind::Unknown);
     let text =
         |document: Option<&ApplicationDeployment>| document.map(ApplicationDeployment::to_yaml).unwrap_or_default();
-    // Against something nobody knows every line would be new, which says too much.
+    // Compared with an unknown document every line would be new, which would be misleading.
     let lines = if unknown { Vec::new() } else { lines(&text(before.as_ref()), &text(after.as_ref())) };
     let fields = |document: Option<&ApplicationDeployment>, side: &Side| match (document, &side.revision) {
         (Some(document), Some(revision)) => of_deployment(document, &revision.version, &revision.profile),
@@ -187,7 +187,7 @@ fn show(
     }
 }
 
-/// Components that are not in the state they should be in.
+/// Components that are not in their desired state.
 fn components(deployment: &Deployment, reported: &Reported, from: &Side, to: &Side) -> Vec<wire::ComponentDiff> {
     let desired = match deployment.desired {
         Desired::Present => State::Installed,

@@ -1,4 +1,4 @@
-//! What differs, field by field.
+//! Differences by field.
 
 use indexmap::IndexMap;
 use margo::deployment::ApplicationDeployment;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// Fields by name, in the order they are shown.
 pub(super) type Fields = IndexMap<String, Value>;
 
-/// Whatever is in one of them only, or differs.
+/// Fields that are in one of them only, or differ.
 pub(super) fn compare(before: &Fields, after: &Fields) -> Vec<FieldDiff> {
     let gone_or_other = before.iter().filter(|(name, value)| after.get(*name) != Some(value));
     let new = after.iter().filter(|(name, _)| !before.contains_key(*name));
@@ -61,7 +61,7 @@ pub(super) fn of_description(description: &ApplicationDescription) -> Fields {
     let settings = description.configuration.iter().flat_map(|configuration| &configuration.sections);
     for setting in settings.flat_map(|section| &section.settings) {
         let shown = json!({ "name": setting.name, "schema": setting.schema, "immutable": setting.immutable });
-        fields.insert(format!("questions.{}", setting.parameter), shown);
+        fields.insert(format!("settings.{}", setting.parameter), shown);
     }
     fields
 }
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_gone_new_or_other_is_named() {
+    fn lists_removed_new_and_changed_fields() {
         let fields = |text: Value| text.as_object().cloned().unwrap().into_iter().collect::<Fields>();
         let shown = compare(&fields(json!({ "a": 1, "b": 2, "c": 3 })), &fields(json!({ "b": 2, "c": 4, "d": null })));
         let shown: Vec<_> =

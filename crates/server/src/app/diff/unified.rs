@@ -1,6 +1,6 @@
-//! Lines as `diff -u` writes them.
+//! Lines in the format of `diff -u`.
 
-use margrave_api::changes::{DiffLine, DiffSign};
+use margrave_api::rollouts::{DiffLine, DiffSign};
 use std::fmt::Write as _;
 use std::ops::Range;
 
@@ -33,7 +33,7 @@ pub(crate) fn unified(from: &str, to: &str, lines: &[DiffLine]) -> String {
     text
 }
 
-/// Changes with the lines around them; those that touch are one.
+/// Changes with their context; adjacent ones are merged.
 fn hunks(lines: &[DiffLine]) -> Vec<Range<usize>> {
     let mut hunks: Vec<Range<usize>> = Vec::new();
     for (index, _) in lines.iter().enumerate().filter(|(_, line)| line.sign != DiffSign::Same) {
@@ -56,12 +56,12 @@ mod tests {
     }
 
     #[test]
-    fn equal_texts_give_nothing() {
+    fn returns_nothing_for_equal_texts() {
         check("a\nb", "a\nb", "");
     }
 
     #[test]
-    fn a_change_is_shown_with_what_is_around_it() {
+    fn shows_changed_lines_with_context() {
         check(
             "1\n2\n3\n4\n5\n6\n7\n8\n9",
             "1\n2\n3\n4\nfive\n6\n7\n8\n9",
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_far_apart_are_hunks_of_their_own() {
+    fn splits_distant_changes_into_hunks() {
         let before = "a\n1\n2\n3\n4\n5\n6\n7\nb";
         let after = "A\n1\n2\n3\n4\n5\n6\n7\nB";
         check(
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_there_starts_at_nothing() {
+    fn starts_the_hunk_of_a_new_file_at_zero() {
         check("", "a\nb", "--- one\n+++ two\n@@ -0,0 +1,2 @@\n+a\n+b\n");
     }
 }

@@ -1,33 +1,33 @@
-//! Drafts that somebody began and did not finish.
+//! Unfinished drafts.
 
-use super::{Draft, Kept, Kind};
+use super::{Draft, Kind, StoredDraft};
 use crate::app::access::Caller;
 use crate::app::error::AppResult;
 use crate::state::ServerState;
 use margrave_core::time::Timestamp;
 
-/// Drafts offered to be gone on with, the newest.
+/// Number of drafts offered to continue, newest first.
 const OPEN_MAX: u32 = 5;
 
-/// A draft with when it was last touched.
+/// A draft with the time of its last change.
 #[derive(Debug, Clone)]
 pub struct Open {
-    pub kept: Kept,
+    pub kept: StoredDraft,
     pub at: Timestamp,
 }
 
-/// What this person has begun, newest first. Nobody sees another's.
+/// The drafts of the caller, newest first. Drafts are private.
 pub async fn open(state: &ServerState, caller: &Caller) -> AppResult<Vec<Open>> {
     let found = state.store.drafts(caller.id, OPEN_MAX).await?;
     let read = |draft: margrave_store::Draft| {
         let body = serde_json::from_str(&draft.body).ok()?;
-        Some(Open { kept: Kept { id: draft.id, revision: draft.revision, draft: body }, at: draft.updated_at })
+        Some(Open { kept: StoredDraft { id: draft.id, revision: draft.revision, draft: body }, at: draft.updated_at })
     };
     Ok(found.into_iter().filter_map(read).collect())
 }
 
 impl Draft {
-    /// The step to go on with.
+    /// The step to continue with.
     pub fn step(&self) -> &'static str {
         let placed = !self.devices.is_empty() || self.selector.is_some();
         match self.kind {
@@ -36,7 +36,7 @@ impl Draft {
             Kind::Upgrade => "version",
             Kind::Remove => "devices",
             Kind::Reconfigure if self.is_wide() => "devices",
-            Kind::Create | Kind::Reconfigure => "answers",
+            Kind::Create | Kind::Reconfigure => "configuration",
         }
     }
 }

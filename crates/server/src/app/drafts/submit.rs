@@ -1,30 +1,30 @@
-//! What a draft comes to: changes, one for each set of answers.
+//! Submits a draft as rollouts, one for each distinct configuration.
 
 use super::{Draft, Kind, sections};
 use crate::app::access::Caller;
 use crate::app::applications::described;
-use crate::app::changes::{self, Request};
 use crate::app::deployments;
 use crate::app::error::{AppError, AppResult, Code};
+use crate::app::rollouts::{self, Request};
 use crate::state::ServerState;
 use margo::deployment::ApplicationDeployment;
-use margo::parameters::Answers;
-use margrave_api::changes as wire;
+use margo::parameters::ParameterValues;
 use margrave_api::devices::DeviceRef;
-use margrave_api::policies::PolicyWish;
+use margrave_api::policies::PolicyPatch;
+use margrave_api::rollouts as wire;
 use margrave_core::model::Deployment;
 use margrave_core::policy::Policy;
 
-/// The changes a draft comes to: one for each set of answers, those of single devices first, so that the last takes the rest.
+/// The rollouts of a draft: one for each distinct configuration. Overrides come first, so that the last rollout takes the rest.
 pub(in crate::app) fn requests(draft: &Draft) -> AppResult<Vec<Request>> {
     let kind = match draft.kind {
-        Kind::Create => wire::ChangeKind::Create,
-        Kind::Upgrade => wire::ChangeKind::Upgrade,
-        Kind::Reconfigure => wire::ChangeKind::Reconfigure,
-        Kind::Remove => wire::ChangeKind::Remove,
+        Kind::Create => wire::RolloutKind::Create,
+        Kind::Upgrade => wire::RolloutKind::Upgrade,
+        Kind::Reconfigure => wire::RolloutKind::Reconfigure,
+        Kind::Remove => wire::RolloutKind::Remove,
     };
-    let make = |scope: wire::Scope, answers: Answers| {
-        let body = wire::CreateChange {
+    let make = |scope: wire::Scope, answers: ParameterValues| {
+        let body = wire::CreateRollout {
             kind,
             application: draft.application.clone(),
             version: match draft.kind {
@@ -32,19 +32,19 @@ pub(in crate::app) fn requests(draft: &Draft) -> AppResult<Vec<Request>> {
                 Kind::Reconfigure => draft.is_wide().then(|| draft.version.clone()),
                 Kind::Remove => None,
             },
-            profile: (kind == wire::ChangeKind::Create).then(|| draft.profile.clone()).flatten(),
+            profile: (kind == wire::RolloutKind::Create).then(|| draft.profile.clone()).flatten(),
             scope,
-            answers,
+            values: answers,
             policy: draft.policy,
-            skip_unfit: true,
-            reason: None,
+            skip_incompatible: true,
+            comment: None,
         };
         Request::read(body)
             .map(|(request, _)| Request { movers: draft.is_wide() && draft.kind == Kind::Upgrade, ..request })
     };
     let mut requests = Vec::new();
     let mut rest = draft.devices.clone();
-    let mut sets: Vec<(Answers, Vec<DeviceRef>)> = Vec::new();
+    let mut sets: Vec<(ParameterValues, Vec<DeviceRef>)> = Vec::new();
     for (device, own) in draft.overrides.iter().filter(|(_, own)| !own.is_empty()) {
         let Some((client, device)) = device.split_once('/') else { continue };
         let device = DeviceRef { client: client.to_owned(), device: device.to_owned() };
@@ -73,17 +73,17 @@ pub(in crate::app) fn requests(draft: &Draft) -> AppResult<Vec<Request>> {
         requests.push(make(scope, draft.answers.clone())?);
     }
     if requests.is_empty() {
-        return Err(AppError::refused(Code::Invalid, "no device is chosen; choose at least one"));
+        return Err(AppError::refused(Code::Invalid, "no device is selected; select at least one"));
     }
     Ok(requests)
 }
 
-/// With others before it, a change may find nothing left to do.
+/// After earlier rollouts of the same draft, a rollout may have nothing left to do.
 pub(in crate::app) fn is_nothing_left(error: &AppError) -> bool {
     matches!(error, AppError::Refused { code: Code::Unplaceable | Code::Unchanged | Code::Exists, .. })
 }
 
-/// The revision of the one deployment a draft is about.
+/// The revision of the single deployment of a draft.
 pub async fn revision(state: &ServerState, draft: &Draft) -> AppResult<Option<i64>> {
     match draft.single() {
         Some(only) => Ok(Some(deployments::existing(state, only).await?.deployment.revision)),
@@ -91,20 +91,20 @@ pub async fn revision(state: &ServerState, draft: &Draft) -> AppResult<Option<i6
     }
 }
 
-/// Makes it so; gives the changes. What a single deployment was when it was reviewed is `seen`: it must not have changed since.
-/// `caller_of` gives each its own place in the record of repeats.
+/// Creates the rollouts. `seen` is the reviewed revision of a single deployment: it must not have changed since. `caller_of` gives
+/// each rollout its own idempotency key.
 pub async fn submit(
     state: &ServerState,
     caller_of: impl Fn(usize) -> Caller,
     draft: &Draft,
     seen: Option<i64>,
-    reason: Option<String>,
-) -> AppResult<Vec<wire::Change>> {
+    comment: Option<String>,
+) -> AppResult<Vec<wire::Rollout>> {
     if let (Some(only), Some(seen)) = (draft.single(), seen) {
         let present = deployments::existing(state, only).await?.deployment;
         if present.revision != seen {
             let detail = format!(
-                "somebody else changed it in the meantime (it is at revision {} now): look again at what your answers come to",
+                "another operator changed it in the meantime (it is now at revision {}): review the effect of your values again",
                 present.revision
             );
             return Err(AppError::refused(Code::Conflict, detail));
@@ -112,9 +112,9 @@ pub async fn submit(
     }
     let requests = requests(draft)?;
     if requests.len() > 1 {
-        // All of it or nothing, as far as it can be told before. One alone is checked when it is made.
+        // All or nothing, as far as that can be checked beforehand. A single rollout is checked when it is created.
         for (index, request) in requests.iter().enumerate() {
-            match changes::check(state, request).await {
+            match rollouts::check(state, request).await {
                 Err(error) if index == 0 || !is_nothing_left(&error) => return Err(error),
                 _ => {}
             }
@@ -122,8 +122,8 @@ pub async fn submit(
     }
     let mut made = Vec::new();
     for (index, request) in requests.into_iter().enumerate() {
-        match changes::submit(state, &caller_of(index), request, reason.clone()).await {
-            Ok(change) => made.push(change),
+        match rollouts::submit(state, &caller_of(index), request, comment.clone()).await {
+            Ok(rollout) => made.push(rollout),
             Err(error) if !made.is_empty() && is_nothing_left(&error) => {}
             Err(error) => return Err(error),
         }
@@ -131,7 +131,7 @@ pub async fn submit(
     Ok(made)
 }
 
-/// What a deployment would be like at an earlier revision, as a change of one.
+/// A rollout that returns one deployment to an earlier revision.
 pub async fn back_to(state: &ServerState, id: &str, revision: i64) -> AppResult<Request> {
     let view = deployments::existing(state, id).await?;
     let known = state.store.deployment_revisions(view.deployment.id).await?;
@@ -140,8 +140,8 @@ pub async fn back_to(state: &ServerState, id: &str, revision: i64) -> AppResult<
         .find(|known| known.revision == revision)
         .ok_or_else(|| AppError::not_found(format_args!("revision {revision} of deployment `{id}`")))?;
     let upgrade = wanted.version != view.deployment.version;
-    let policy = policy_at(state, &view.deployment, revision).await?.map(PolicyWish::from).unwrap_or_default();
-    // What was answered later for the first time was not answered then.
+    let policy = policy_at(state, &view.deployment, revision).await?.map(PolicyPatch::from).unwrap_or_default();
+    // Unset values that were first set after that revision.
     let mut answers = wanted.values;
     let (_, description) = described(state, &view.deployment.application, &wanted.version).await?;
     let sections = sections(&description, None);
@@ -149,21 +149,21 @@ pub async fn back_to(state: &ServerState, id: &str, revision: i64) -> AppResult<
     for name in view.deployment.values.keys().filter(|name| asked(name)) {
         answers.entry(name.clone()).or_insert(serde_json::Value::Null);
     }
-    let body = wire::CreateChange {
-        kind: if upgrade { wire::ChangeKind::Upgrade } else { wire::ChangeKind::Reconfigure },
+    let body = wire::CreateRollout {
+        kind: if upgrade { wire::RolloutKind::Upgrade } else { wire::RolloutKind::Reconfigure },
         application: view.deployment.application.to_string(),
         version: upgrade.then(|| wanted.version.clone()),
         profile: upgrade.then(|| wanted.profile.clone()),
         scope: wire::Scope { deployments: Some(vec![id.to_owned()]), ..wire::Scope::default() },
-        answers,
+        values: answers,
         policy,
-        skip_unfit: false,
-        reason: None,
+        skip_incompatible: false,
+        comment: None,
     };
     Ok(Request::read(body)?.0)
 }
 
-/// What the device does by itself at an earlier revision; it stands in the document of that revision.
+/// The policies of an earlier revision, read from its document.
 pub(in crate::app) async fn policy_at(
     state: &ServerState,
     deployment: &Deployment,
@@ -182,9 +182,9 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn each_set_of_answers_is_a_change_and_the_rest_comes_last() {
+    fn each_distinct_configuration_is_a_rollout_and_the_rest_comes_last() {
         let device = |name: &str| DeviceRef { client: name.to_owned(), device: name.to_owned() };
-        let own = |value: i64| Answers::from([("retentionDays".to_owned(), json!(value))]);
+        let own = |value: i64| ParameterValues::from([("retentionDays".to_owned(), json!(value))]);
         let draft = Draft {
             kind: Kind::Create,
             application: "vibration-analytics".to_owned(),
@@ -193,15 +193,15 @@ mod tests {
             devices: ["a", "b", "c", "d"].map(device).to_vec(),
             selector: None,
             deployments: Vec::new(),
-            answers: Answers::from([("machineClass".to_owned(), json!("class-1"))]),
+            answers: ParameterValues::from([("machineClass".to_owned(), json!("class-1"))]),
             overrides: IndexMap::from([
                 ("a/a".to_owned(), own(5)),
                 ("b/b".to_owned(), own(5)),
                 ("c/c".to_owned(), own(7)),
             ]),
-            policy: PolicyWish { on_failure: Some(OnFailure::Hold), ..PolicyWish::default() },
+            policy: PolicyPatch { on_failure: Some(OnFailure::Stop), ..PolicyPatch::default() },
             answered: true,
-            reason: String::new(),
+            comment: String::new(),
             wide: false,
         };
         let requests = requests(&draft).unwrap();
@@ -212,6 +212,6 @@ mod tests {
         assert_eq!(devices, [vec!["a", "b"], vec!["c"], vec!["d"]]);
         assert_eq!(requests[0].answers["retentionDays"], json!(5));
         assert_eq!(requests[2].answers.len(), 1);
-        assert!(requests.iter().all(|request| request.policy.to_text() == "onFailure=hold"), "one policy for all");
+        assert!(requests.iter().all(|request| request.policy.to_text() == "onFailure=stop"), "one policy for all");
     }
 }

@@ -1,6 +1,6 @@
-//! One stream: reads a page when there is something new and hands it on; a slow reader holds one page and nothing else.
+//! One event stream: reads a page when there are new events and sends it; a slow reader costs one page of memory.
 
-use super::streams::{Place, Taken};
+use super::streams::{SlotsTaken, StreamSlot};
 use super::{EventsFilter, to_wire};
 use crate::app::error::{AppError, AppResult, Code};
 use crate::state::ServerState;
@@ -13,20 +13,20 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use uuid::Uuid;
 
-/// Events handed on at once: what a slow reader holds.
+/// Events sent at once: the memory cost of a slow reader.
 const PAGE_ROWS: u32 = 200;
-/// A word at least this often, so that both sides notice a dead connection, and a token that has ended.
+/// Keep-alive interval, so that both sides notice a dead connection, and the server an expired token.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// The database is asked no more often than this per stream, however much happens.
+/// Minimum interval between database queries per stream, whatever the event rate.
 const PACE: Duration = Duration::from_millis(100);
-/// A reader that takes nothing for this long has gone; its place is free again.
+/// A reader that takes nothing for this long is gone; its slot is freed.
 const STALL_MAX: Duration = Duration::from_mins(1);
-/// How long a browser waits before it connects again.
+/// How long a browser waits before it reconnects.
 const RETRY_MS: u32 = 1000;
 
-/// The token a stream was opened with; it is asked about again and again.
+/// The token that opened the stream; checked again and again.
 #[derive(Clone)]
-pub struct Opener {
+pub struct StreamToken {
     pub token: Uuid,
     pub secret_hash: String,
 }
@@ -34,36 +34,36 @@ pub struct Opener {
 struct Reader {
     state: ServerState,
     filter: EventFilter,
-    opener: Opener,
-    /// The id it goes on behind.
+    opener: StreamToken,
+    /// The id of the last event sent.
     position: i64,
     news: watch::Receiver<i64>,
-    _place: Place,
+    _place: StreamSlot,
 }
 
-/// Opens a stream behind `after`; without it, behind what there is now. 0 means everything kept.
+/// Opens a stream after `after`; without it, after the newest event. 0 means all kept events.
 pub async fn open(
     state: &ServerState,
-    opener: Opener,
+    opener: StreamToken,
     filter: EventsFilter,
     after: Option<i64>,
 ) -> AppResult<mpsc::Receiver<Bytes>> {
     let filter = filter.read()?;
     if after.is_some_and(|after| after < 0) {
-        return Err(AppError::invalid("after", "write the id of an event, or 0 for everything that is kept"));
+        return Err(AppError::invalid("after", "write the id of an event, or 0 for all kept events"));
     }
     let place = state.streams.take(opener.token).map_err(|taken| {
         let detail = match taken {
-            Taken::All(max) => format!("{max} streams are open already, which is all there may be; try again later"),
-            Taken::OfToken(max) => {
-                format!("this token has {max} streams open already, which is all it may have; close one of them")
+            SlotsTaken::All(max) => format!("{max} streams are open already, which is the limit; try again later"),
+            SlotsTaken::OfToken(max) => {
+                format!("this token has {max} streams open already, which is the limit; close one of them")
             }
         };
         AppError::refused(Code::Busy, detail)
     })?;
     let news = state.store.events_newest();
     // Another server may have written a moment ago.
-    state.store.events_look().await?;
+    state.store.events_refresh().await?;
     let EventBounds { oldest, newest } = state.store.event_bounds().await?;
     let position = match after {
         None => newest,
@@ -77,7 +77,7 @@ pub async fn open(
 }
 
 impl Reader {
-    /// Until the server stops, the token ends, the reader goes, or the stream is as old as a connection may be.
+    /// Runs until the server stops, the token ends, the reader disconnects, or the maximum connection age is reached.
     async fn run(mut self, sender: mpsc::Sender<Bytes>) {
         let stopping = self.state.stopping.clone();
         let ends = Instant::now() + self.state.config.limits.connection_age_max.0;
@@ -91,7 +91,7 @@ impl Reader {
 
     async fn read_on(&mut self, sender: &mpsc::Sender<Bytes>) {
         let hello = format!("retry: {RETRY_MS}\n: events of this server\nid: {}\n\n", self.position);
-        if !hand_on(sender, hello).await {
+        if !send_page(sender, hello).await {
             return;
         }
         loop {
@@ -102,8 +102,8 @@ impl Reader {
                     return tracing::warn!(error = &error as &dyn std::error::Error, "cannot read events for a stream");
                 }
             };
-            // Asked after reading, so that nothing is shown that happened after the token was revoked.
-            if !self.is_let_in().await || (!text.is_empty() && !hand_on(sender, text).await) {
+            // Checked after reading, so that no event after the revocation of the token is sent.
+            if !self.is_authorized().await || (!text.is_empty() && !send_page(sender, text).await) {
                 return;
             }
             if more {
@@ -113,22 +113,22 @@ impl Reader {
             let position = self.position;
             let news = self.news.wait_for(|newest| *newest > position);
             if timeout(KEEP_ALIVE, news).await.is_err() {
-                // With the id: whoever filters and hears nothing does not fall behind what is kept.
+                // With the id, so that a filtered stream without matches does not fall behind the kept events.
                 let alive = format!(": nothing new\nid: {}\n\n", self.position);
-                if !self.is_let_in().await || !hand_on(sender, alive).await {
+                if !self.is_authorized().await || !send_page(sender, alive).await {
                     return;
                 }
             }
         }
     }
 
-    /// The next events as text, and whether there are more at once.
+    /// The next events as text, and whether more are available at once.
     async fn page(&mut self) -> margrave_store::Result<(String, bool)> {
         let newest = *self.news.borrow_and_update();
         let range = EventRange { above: self.position, below: newest.saturating_add(1) };
         let store = &self.state.store;
         let events = store.events_page(&self.filter, range, EventOrder::OldestFirst, PAGE_ROWS).await?;
-        // Looked at after reading: what was pruned in between counts as missed.
+        // Checked after reading: events pruned in between count as missed.
         let bounds = store.event_bounds().await?;
         if let Some(gap) = gap(self.position, bounds) {
             self.position = gap.next - 1;
@@ -147,7 +147,7 @@ impl Reader {
         Ok((text, more))
     }
 
-    async fn is_let_in(&self) -> bool {
+    async fn is_authorized(&self) -> bool {
         match self.state.store.token_find(&self.opener.secret_hash, self.state.now()).await {
             Ok(token) => token.is_some(),
             Err(error) => {
@@ -159,22 +159,22 @@ impl Reader {
     }
 }
 
-/// False when the reader has gone or takes nothing any more.
-async fn hand_on(sender: &mpsc::Sender<Bytes>, text: String) -> bool {
+/// False when the reader is gone or takes nothing any more.
+async fn send_page(sender: &mpsc::Sender<Bytes>, text: String) -> bool {
     timeout(STALL_MAX, sender.send(Bytes::from(text))).await.is_ok_and(|sent| sent.is_ok())
 }
 
-/// What a reader at `position` cannot get any more.
+/// The events that a reader at `position` has missed.
 fn gap(position: i64, bounds: EventBounds) -> Option<EventGap> {
     let EventBounds { oldest, newest } = bounds;
     if position > newest {
         let message = format!(
-            "event {position} is ahead of this server, as after a restore from a backup; going on behind event {newest}"
+            "event {position} is ahead of this server, as after a restored backup; continuing after event {newest}"
         );
         return Some(EventGap { after: position, next: newest + 1, message });
     }
     if position + 1 < oldest {
-        let message = format!("events {} to {} are not kept any more", position + 1, oldest - 1);
+        let message = format!("events {} to {} are no longer kept", position + 1, oldest - 1);
         return Some(EventGap { after: position, next: oldest, message });
     }
     None
@@ -186,7 +186,7 @@ mod tests {
     use margrave_store::EventBounds;
 
     #[test]
-    fn a_reader_is_told_what_it_cannot_get() {
+    fn reports_missed_events_to_a_reader() {
         let bounds = EventBounds { oldest: 11, newest: 20 };
         for (position, next) in [(10, None), (15, None), (20, None), (9, Some(11)), (1, Some(11)), (25, Some(21))] {
             assert_eq!(gap(position, bounds).map(|gap| gap.next), next, "behind {position}");

@@ -1,4 +1,4 @@
-//! How many streams are open, in all and per token.
+//! Number of open streams, in total and per token.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -12,16 +12,16 @@ pub struct Streams {
     open: Mutex<HashMap<Uuid, usize>>,
 }
 
-/// Why there is no place for another stream.
+/// Why another stream is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Taken {
+pub enum SlotsTaken {
     All(usize),
     OfToken(usize),
 }
 
-/// A place among the open streams; given back when dropped.
+/// A slot among the open streams; released when dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct StreamSlot {
     streams: Arc<Streams>,
     token: Uuid,
 }
@@ -31,21 +31,21 @@ impl Streams {
         Self { open_max, per_token_max, open: Mutex::default() }
     }
 
-    pub fn take(self: &Arc<Self>, token: Uuid) -> Result<Place, Taken> {
+    pub fn take(self: &Arc<Self>, token: Uuid) -> Result<StreamSlot, SlotsTaken> {
         let mut open = self.open.lock();
         if open.values().sum::<usize>() >= self.open_max {
-            return Err(Taken::All(self.open_max));
+            return Err(SlotsTaken::All(self.open_max));
         }
         let own = open.entry(token).or_default();
         if *own >= self.per_token_max {
-            return Err(Taken::OfToken(self.per_token_max));
+            return Err(SlotsTaken::OfToken(self.per_token_max));
         }
         *own += 1;
-        Ok(Place { streams: Arc::clone(self), token })
+        Ok(StreamSlot { streams: Arc::clone(self), token })
     }
 }
 
-impl Drop for Place {
+impl Drop for StreamSlot {
     fn drop(&mut self) {
         let mut open = self.streams.open.lock();
         if let Some(own) = open.get_mut(&self.token) {
@@ -62,14 +62,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_bounded_and_given_back() {
+    fn limits_slots_and_releases_them() {
         let streams = Arc::new(Streams::new(3, 2));
         let (one, two) = (Uuid::from_u128(1), Uuid::from_u128(2));
         let first = streams.take(one).unwrap();
         let _second = streams.take(one).unwrap();
-        assert_eq!(streams.take(one).unwrap_err(), Taken::OfToken(2));
+        assert_eq!(streams.take(one).unwrap_err(), SlotsTaken::OfToken(2));
         let _third = streams.take(two).unwrap();
-        assert_eq!(streams.take(two).unwrap_err(), Taken::All(3));
+        assert_eq!(streams.take(two).unwrap_err(), SlotsTaken::All(3));
         drop(first);
         assert!(streams.take(two).is_ok());
         assert_eq!(streams.open.lock().len(), 2);

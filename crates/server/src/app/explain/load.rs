@@ -1,4 +1,4 @@
-//! Gathers what is known of a deployment or a device; a bounded number of rows, whatever the fleet.
+//! Gathers facts about a deployment or a device; reads a bounded number of rows for any fleet size.
 
 use super::sentence;
 use super::words::{deployment as deployment_words, device as device_words};
@@ -6,15 +6,15 @@ use crate::app::devices::{self, KeyText};
 use crate::app::error::{AppError, AppResult};
 use crate::app::{clients, deployments};
 use crate::state::ServerState;
-use deployment_words::Link;
+use deployment_words::Connectivity;
 use margo::ids::{ClientId, DeviceTarget};
 use margrave_api::explain::Explanation;
-use margrave_core::convergence::judge;
+use margrave_core::deployment_state::judge;
 use margrave_core::model::{ClientState, DeviceKey, Reported};
 use margrave_core::time::Timestamp;
 use margrave_store::{DeploymentFilter, DeploymentView};
 
-/// Changes under way that are named; there are rarely two.
+/// Rollouts in progress that are named; there are rarely two.
 const COMING_MAX: u32 = 10;
 /// Deployments of one device that are named; a device hosts a handful.
 const DEPLOYMENTS_MAX: u32 = 50;
@@ -37,20 +37,21 @@ pub async fn deployment(state: &ServerState, id: &str) -> AppResult<Explanation>
     };
     let revisions = state.store.deployment_revisions(deployment.id).await?;
     let history = state.store.status_history(deployment.id).await?;
-    let mut coming = state.store.changes_coming(&deployment.application, Some(deployment.id), COMING_MAX).await?;
-    // A change that is still running has reached those it touched last.
-    coming.retain(|change| change.id != deployment.change);
+    let mut coming =
+        state.store.unfinished_rollouts_of(&deployment.application, Some(deployment.id), COMING_MAX).await?;
+    // A rollout in progress has reached the deployments whose last rollout it is.
+    coming.retain(|rollout| rollout.id != deployment.rollout);
     let adopted = reported.as_ref().map(|reported| reported.adopted_version).filter(|version| *version != 0);
     let adopted_revision = adopted.and_then(|adopted| {
         revisions.iter().find(|revision| revision.manifest_version <= adopted).map(|revision| revision.revision)
     });
-    let convergence = judge(&deployment, reported.as_ref(), link.last_seen, state.silent_since());
+    let deployment_state = judge(&deployment, reported.as_ref(), link.last_seen, state.offline_before());
     Ok(deployment_words::explain(&deployment_words::Facts {
-        said_since: reported.as_ref().and_then(|reported| said_since(reported, &history)),
+        reported_since: reported.as_ref().and_then(|reported| reported_since(reported, &history)),
         revision: revisions.iter().find(|revision| revision.revision == deployment.revision),
         adopted_revision,
         reported: reported.as_ref(),
-        convergence,
+        deployment_state,
         client: link,
         coming: &coming,
         simulated,
@@ -60,8 +61,8 @@ pub async fn deployment(state: &ServerState, id: &str) -> AppResult<Explanation>
     }))
 }
 
-/// The first of the reports that all say what the last one says.
-fn said_since(reported: &Reported, history: &[Reported]) -> Option<Timestamp> {
+/// The first of the reports with the same content as the last one.
+fn reported_since(reported: &Reported, history: &[Reported]) -> Option<Timestamp> {
     let same = |one: &&Reported| one.state == reported.state && one.adopted_version == reported.adopted_version;
     history.iter().take_while(same).last().map(|first| first.received_at)
 }
@@ -73,7 +74,7 @@ pub async fn device(state: &ServerState, client: &str, device: &str) -> AppResul
     let target = DeviceTarget::from(&key.device);
     let link = link(state, &key.client, &target, found.last_seen_at).await?;
     let mut views = Vec::new();
-    // What its gateway was to place by itself counts as the gateway's.
+    // A deployment placed by its gateway counts for the gateway.
     for target in [Some(target), format!("{}/*", key.device).parse().ok()].into_iter().flatten() {
         let filter = DeploymentFilter {
             client: Some(key.client.clone()),
@@ -81,7 +82,7 @@ pub async fn device(state: &ServerState, client: &str, device: &str) -> AppResul
             with_absent: true,
             ..DeploymentFilter::default()
         };
-        views.extend(state.store.deployments_page(&filter, state.silent_since(), None, DEPLOYMENTS_MAX + 1).await?);
+        views.extend(state.store.deployments_page(&filter, state.offline_before(), None, DEPLOYMENTS_MAX + 1).await?);
     }
     let more = views.len() > DEPLOYMENTS_MAX as usize;
     views.truncate(DEPLOYMENTS_MAX as usize);
@@ -104,40 +105,40 @@ pub async fn device(state: &ServerState, client: &str, device: &str) -> AppResul
     }))
 }
 
-/// None for one that is gone for good.
-fn placed(state: &ServerState, link: &Link, view: &DeploymentView) -> Option<device_words::Placed> {
-    use margrave_core::convergence::Convergence;
+/// `None` for a deployment that no longer exists.
+fn placed(state: &ServerState, link: &Connectivity, view: &DeploymentView) -> Option<device_words::DeviceDeployment> {
+    use margrave_core::deployment_state::DeploymentState;
     use margrave_core::model::Desired;
     let (deployment, reported) = (&view.deployment, view.reported.as_ref());
-    let convergence = judge(deployment, reported, link.last_seen, state.silent_since());
-    if deployment.desired == Desired::Absent && convergence == Convergence::Converged {
+    let deployment_state = judge(deployment, reported, link.last_seen, state.offline_before());
+    if deployment.desired == Desired::Absent && deployment_state == DeploymentState::UpToDate {
         return None;
     }
-    Some(device_words::Placed {
+    Some(device_words::DeviceDeployment {
         id: deployment.id.to_string(),
         what: format!("`{}` {}", deployment.application, deployment.version),
         desired: deployment.desired,
-        convergence,
-        sentence: sentence(deployment, reported, (link.state, link.last_seen), convergence),
+        deployment_state,
+        sentence: sentence(deployment, reported, (link.state, link.last_seen), deployment_state),
         since: deployment.updated_at,
     })
 }
 
-/// The client in front of a target.
+/// The client of a target.
 async fn link(
     state: &ServerState,
     client: &ClientId,
     target: &DeviceTarget,
     seen_at: Option<Timestamp>,
-) -> AppResult<Link> {
+) -> AppResult<Connectivity> {
     let known = clients::find(state, client).await?;
     let last_seen = state.heads.last_seen(client).max(seen_at);
     let gateway = target.gateway().or_else(|| target.device().and_then(|device| device.parent()));
-    Ok(Link {
+    Ok(Connectivity {
         client: client.to_string(),
         gateway: gateway.map(|gateway| gateway.to_string()),
-        state: known.map_or(ClientState::Retired, |client| client.state),
+        state: known.map_or(ClientState::Decommissioned, |client| client.state),
         last_seen,
-        silent: last_seen.is_none_or(|seen| seen < state.silent_since()),
+        offline: last_seen.is_none_or(|seen| seen < state.offline_before()),
     })
 }

@@ -1,8 +1,8 @@
-//! One sentence per deployment: what is known, and what is waited for (ST-06).
+//! One sentence per deployment: its observed state, and what it waits for (ST-06).
 
 use super::words::second;
 use margo::status::{DeploymentStatus, State};
-use margrave_core::convergence::Convergence;
+use margrave_core::deployment_state::DeploymentState;
 use margrave_core::model::{ClientState, Deployment, Desired, Reported};
 use margrave_core::time::Timestamp;
 
@@ -10,23 +10,26 @@ pub(crate) fn sentence(
     deployment: &Deployment,
     reported: Option<&Reported>,
     (client, last_seen): (ClientState, Option<Timestamp>),
-    convergence: Convergence,
+    deployment_state: DeploymentState,
 ) -> String {
-    let gone = deployment.desired == Desired::Absent && convergence == Convergence::Converged;
+    let gone = deployment.desired == Desired::Absent && deployment_state == DeploymentState::UpToDate;
     let out = match client {
-        ClientState::Retired => "is retired",
+        ClientState::Decommissioned => "is decommissioned",
         ClientState::Pending => "is not accepted",
-        ClientState::Accepted => return let_in(deployment, reported, last_seen, convergence),
+        ClientState::Accepted => return let_in(deployment, reported, last_seen, deployment_state),
     };
-    // What comes and goes comes and goes through the client: while it is kept out, silence explains nothing.
-    match convergence {
-        Convergence::Converged if gone => let_in(deployment, reported, last_seen, convergence),
-        Convergence::Converged | Convergence::Failed => {
-            let said = let_in(deployment, reported, last_seen, convergence);
-            format!("{said}; client `{}` {out} and gets no changes", deployment.client)
+    // All traffic goes through the client: while it is blocked, being offline explains nothing.
+    match deployment_state {
+        DeploymentState::UpToDate if gone => let_in(deployment, reported, last_seen, deployment_state),
+        DeploymentState::UpToDate | DeploymentState::Failed => {
+            let said = let_in(deployment, reported, last_seen, deployment_state);
+            format!("{said}; client `{}` {out} and gets no updates", deployment.client)
         }
-        Convergence::Applying | Convergence::OlderRevision | Convergence::Waiting | Convergence::NotHeardOf => {
-            let again = if client == ClientState::Retired { "accepted again" } else { "accepted" };
+        DeploymentState::Updating
+        | DeploymentState::Outdated
+        | DeploymentState::Pending
+        | DeploymentState::DeviceOffline => {
+            let again = if client == ClientState::Decommissioned { "accepted again" } else { "accepted" };
             let what = what(deployment);
             format!("client `{}` {out} and gets nothing; {what} waits until it is {again}", deployment.client)
         }
@@ -40,44 +43,44 @@ fn what(deployment: &Deployment) -> String {
     }
 }
 
-/// The same where nobody is in the way.
+/// The same for an accepted client.
 fn let_in(
     deployment: &Deployment,
     reported: Option<&Reported>,
     last_seen: Option<Timestamp>,
-    convergence: Convergence,
+    deployment_state: DeploymentState,
 ) -> String {
     let what = what(deployment);
-    match convergence {
-        Convergence::Converged if deployment.desired == Desired::Absent && reported.is_none() => {
-            "taken back before the device had begun it".to_owned()
+    match deployment_state {
+        DeploymentState::UpToDate if deployment.desired == Desired::Absent && reported.is_none() => {
+            "withdrawn before the device started it".to_owned()
         }
-        Convergence::Converged if deployment.desired == Desired::Absent => "removed from the device".to_owned(),
-        Convergence::Converged => format!("{what} is installed"),
-        Convergence::Applying => format!("the device is applying {what}{}", at(reported)),
-        Convergence::Failed if reported.is_some_and(|reported| reported.tries_again().is_some()) => {
-            format!("{what} failed{}; the device is trying again now", because(reported))
+        DeploymentState::UpToDate if deployment.desired == Desired::Absent => "removed from the device".to_owned(),
+        DeploymentState::UpToDate => format!("{what} is installed"),
+        DeploymentState::Updating => format!("the device is applying {what}{}", at(reported)),
+        DeploymentState::Failed if reported.is_some_and(|reported| reported.retried_failure().is_some()) => {
+            format!("{what} failed{}; the device is retrying", because(reported))
         }
-        Convergence::Failed => format!("{what} failed{}", because(reported)),
-        Convergence::OlderRevision => older(deployment, reported, &what),
-        Convergence::Waiting if reported.is_some() => told_again(reported, &what),
-        Convergence::Waiting => {
+        DeploymentState::Failed => format!("{what} failed{}", because(reported)),
+        DeploymentState::Outdated => older(deployment, reported, &what),
+        DeploymentState::Pending if reported.is_some() => retry_requested(reported, &what),
+        DeploymentState::Pending => {
             format!("{what} is published; waiting for the device to fetch it and report")
         }
-        Convergence::NotHeardOf => match last_seen {
-            Some(seen) => format!("the device has not been heard of since {}; {what} waits for it", second(seen)),
-            None => format!("the device has never been heard of; {what} waits for it"),
+        DeploymentState::DeviceOffline => match last_seen {
+            Some(seen) => format!("the device has been offline since {}; {what} is pending", second(seen)),
+            None => format!("the device has never connected; {what} is pending"),
         },
     }
 }
 
 fn at(reported: Option<&Reported>) -> String {
-    reported.map_or_else(String::new, |reported| format!(" and says `{}`", reported.state.as_str()))
+    reported.map_or_else(String::new, |reported| format!(" and reports `{}`", reported.state.as_str()))
 }
 
 fn because(reported: Option<&Reported>) -> String {
-    // Of an attempt that is under way nothing is wrong yet.
-    let body = reported.map(|reported| reported.tries_again().map_or(&reported.body, |failed| &failed.body));
+    // A retry in progress has no error yet.
+    let body = reported.map(|reported| reported.retried_failure().map_or(&reported.body, |failed| &failed.body));
     let Some(status) = body.and_then(|body| DeploymentStatus::read(body).ok()) else {
         return String::new();
     };
@@ -95,9 +98,9 @@ fn said(reported: Option<&Reported>) -> &'static str {
     reported.map_or("unknown", |reported| reported.state.as_str())
 }
 
-fn told_again(reported: Option<&Reported>, what: &str) -> String {
+fn retry_requested(reported: Option<&Reported>, what: &str) -> String {
     let state = said(reported);
-    format!("the device was told {what} once more and has not answered yet; before, it said `{state}`")
+    format!("a retry of {what} was requested and the device has not reported yet; its last report was `{state}`")
 }
 
 fn older(deployment: &Deployment, reported: Option<&Reported>, what: &str) -> String {
@@ -105,22 +108,22 @@ fn older(deployment: &Deployment, reported: Option<&Reported>, what: &str) -> St
     let state = said(reported);
     if adopted == 0 {
         return format!(
-            "the device says `{state}` without saying of which manifest; waiting for a report about version {}",
+            "the device reports `{state}` without a manifest version; waiting for a report about version {}",
             deployment.target_version
         );
     }
     if deployment.desired == Desired::Absent {
         return format!(
-            "the device still has it (`{state}`); the removal is in manifest {} and waits for the device",
+            "the device still has it (`{state}`); the removal is in manifest {} and is pending",
             deployment.target_version
         );
     }
-    // What was never changed has no older revision.
+    // A deployment that never changed has no older revision.
     if deployment.revision == 1 {
-        return told_again(reported, what);
+        return retry_requested(reported, what);
     }
     format!(
-        "the device is on an older revision (manifest {adopted}, `{state}`); {what} is in manifest {} and waits for it",
+        "the device runs an older revision (manifest {adopted}, `{state}`); {what} is in manifest {} and is pending",
         deployment.target_version
     )
 }

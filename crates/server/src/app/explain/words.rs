@@ -1,4 +1,4 @@
-//! The words: from facts to sentences. Pure, and the only place that makes them.
+//! Converts facts into sentences. Pure, and the only place that does.
 
 pub(super) mod application;
 pub(super) mod deployment;
@@ -8,7 +8,7 @@ use margrave_api::explain::Fact;
 use margrave_core::time::Timestamp;
 use serde_json::Value;
 
-/// What the agent's error codes mean, and what to do about them.
+/// The agent's error codes, with their meaning and next action.
 const ERRORS: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors.md"));
 
 pub(super) fn fact(code: &str, sentence: impl Into<String>) -> Fact {
@@ -22,11 +22,11 @@ pub(super) fn fact(code: &str, sentence: impl Into<String>) -> Fact {
     }
 }
 
-/// What a device says whose agent only pretends: the states are real, the workloads are not.
+/// For a device whose agent simulates workloads: the states are real, the workloads are not.
 pub(super) const SIMULATED: &str =
     "nothing is really installed on this device: its agent runs with the simulated runtime";
 
-/// What makes a fact complete.
+/// Builder methods of a fact.
 pub(super) trait With: Sized {
     fn since(self, at: Timestamp) -> Self;
     fn about(self, what: String) -> Self;
@@ -53,7 +53,7 @@ impl With for Fact {
     }
 }
 
-/// A sentence needs no fractions of a second.
+/// Sentences show no fractions of a second.
 pub(super) fn second(at: Timestamp) -> Timestamp {
     Timestamp(at.0.div_euclid(1_000_000) * 1_000_000)
 }
@@ -69,7 +69,7 @@ pub fn next_action(code: &str) -> Option<&'static str> {
     section.lines().find_map(|line| line.strip_prefix("Next action: "))
 }
 
-/// Nothing is left to do.
+/// All deployments are as desired.
 pub(super) fn all_fine(total: u64) -> String {
     match total {
         1 => "the one deployment is as desired".to_owned(),
@@ -82,12 +82,12 @@ pub(super) fn count(number: u64, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
-/// Sentences hold for every reader, so what is typed at a terminal stands beside them.
+/// Sentences are the same for every reader, so commands are in a field of their own.
 #[cfg(test)]
 #[track_caller]
 pub(super) fn without_commands(explanation: &margrave_api::explain::Explanation) {
-    let margrave_api::explain::Explanation { desired, known, waiting_for, would_change_it, .. } = explanation;
-    for fact in [desired, known, waiting_for, would_change_it].into_iter().flatten() {
+    let margrave_api::explain::Explanation { desired, observed: known, waiting_for, next_steps, .. } = explanation;
+    for fact in [desired, known, waiting_for, next_steps].into_iter().flatten() {
         assert!(!fact.sentence.contains("margrave "), "{fact:?}");
     }
 }
@@ -99,14 +99,14 @@ mod tests {
     #[test]
     fn an_error_code_has_a_next_action() {
         let action = next_action("102").unwrap();
-        assert!(action.starts_with("bring the child back"), "{action}");
+        assert!(action.starts_with("restore the child"), "{action}");
         assert_eq!(next_action("999"), None);
         assert_eq!(next_action("image-pull"), None);
         assert_eq!(next_action(""), None);
     }
 
     #[test]
-    fn one_is_not_many() {
+    fn pluralizes_counts() {
         assert_eq!((count(1, "device"), count(0, "device")), ("1 device".to_owned(), "0 devices".to_owned()));
     }
 }

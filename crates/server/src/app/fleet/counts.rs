@@ -1,4 +1,4 @@
-//! How many devices match. What takes long to count in a large fleet is kept for a while and counted anew beside the request.
+//! Number of matching devices. Slow counts of a large fleet are cached and refreshed in the background.
 
 use crate::app::error::AppResult;
 use crate::state::ServerState;
@@ -11,80 +11,80 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
-/// Counted within this time, it is counted anew for whoever asks.
+/// A count that took less than this is repeated on every request.
 const QUICK: Duration = Duration::from_millis(60);
-/// However long it takes, nobody sees numbers older than this without waiting for new ones.
+/// Maximum age of the counts shown, however long counting takes.
 const OLD: Duration = Duration::from_mins(2);
-/// Counting takes at most one part in this many of a core.
+/// Counting uses at most one part in this many of a core.
 const REST: u32 = 10;
-/// Searches whose counts are kept.
+/// Searches whose counts are cached.
 const KEPT_MAX: usize = 64;
 
 pub(super) type Counts = BTreeMap<DeviceState, u64>;
 
-/// What was counted not long ago, by what was looked for.
+/// Recent counts, by search.
 #[derive(Debug)]
-pub struct Kept {
-    known: Mutex<HashMap<String, Known>>,
-    /// A fleet is large enough to be counted anew by one at a time.
+pub struct CountCache {
+    known: Mutex<HashMap<String, CachedCount>>,
+    /// Only one count of a large fleet runs at a time.
     turn: Arc<Semaphore>,
 }
 
-impl Default for Kept {
+impl Default for CountCache {
     fn default() -> Self {
         Self { known: Mutex::default(), turn: Arc::new(Semaphore::new(1)) }
     }
 }
 
 #[derive(Debug, Clone)]
-struct Known {
-    /// The newest event when counting began: until there is another, hardly anything can have changed.
+struct CachedCount {
+    /// The newest event when counting began: until a newer one, hardly anything can have changed.
     newest: i64,
     at: Timestamp,
     took: Duration,
     counts: Counts,
 }
 
-/// What is to be done with what is known.
+/// How to use a cached count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Use {
+enum CacheUse {
     AsItIs,
-    /// Shown, and counted anew meanwhile.
+    /// Shown, and refreshed in the background.
     AndRenew,
     No,
 }
 
-impl Known {
-    fn is_of(&self, newest: i64, now: Timestamp) -> Use {
+impl CachedCount {
+    fn is_of(&self, newest: i64, now: Timestamp) -> CacheUse {
         let age = now.since(self.at);
         match () {
-            () if self.took <= QUICK || age >= OLD => Use::No,
-            () if self.newest == newest || age < self.took * REST => Use::AsItIs,
-            () => Use::AndRenew,
+            () if self.took <= QUICK || age >= OLD => CacheUse::No,
+            () if self.newest == newest || age < self.took * REST => CacheUse::AsItIs,
+            () => CacheUse::AndRenew,
         }
     }
 }
 
-/// How many of each state match, whatever state the search asks for.
+/// Number of matching devices by state, ignoring the state filter.
 pub(super) async fn of(state: &ServerState, search: DeviceSearch) -> AppResult<Counts> {
     let key = format!("{:?}", (&search.selector, &search.text, &search.runs));
     let newest = *state.store.events_newest().borrow();
     let known = state.fleet_counts.known.lock().get(&key).cloned();
     if let Some(known) = known {
         match known.is_of(newest, state.now()) {
-            Use::AsItIs => return Ok(known.counts),
-            Use::AndRenew => {
+            CacheUse::AsItIs => return Ok(known.counts),
+            CacheUse::AndRenew => {
                 renew(state, key, search);
                 return Ok(known.counts);
             }
-            Use::No => {}
+            CacheUse::No => {}
         }
     }
     count(state, key, &search).await
 }
 
 async fn count(state: &ServerState, key: String, search: &DeviceSearch) -> AppResult<Counts> {
-    // Before counting: what happens meanwhile is counted again.
+    // Before counting: events during the count trigger a recount.
     let (newest, at, begun) = (*state.store.events_newest().borrow(), state.now(), Instant::now());
     let counts = state.store.devices_counted(search).await?;
     let took = begun.elapsed();
@@ -93,7 +93,7 @@ async fn count(state: &ServerState, key: String, search: &DeviceSearch) -> AppRe
         if kept.len() >= KEPT_MAX {
             kept.clear();
         }
-        kept.insert(key, Known { newest, at, took, counts: counts.clone() });
+        kept.insert(key, CachedCount { newest, at, took, counts: counts.clone() });
     }
     Ok(counts)
 }
@@ -114,14 +114,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_took_long_is_shown_again_and_never_for_long() {
-        let known =
-            |took| Known { newest: 7, at: Timestamp(0), took: Duration::from_millis(took), counts: Counts::new() };
+    fn caches_only_slow_counts_and_only_briefly() {
+        let known = |took| CachedCount {
+            newest: 7,
+            at: Timestamp(0),
+            took: Duration::from_millis(took),
+            counts: Counts::new(),
+        };
         let after = |seconds| Timestamp(0).plus(Duration::from_secs(seconds));
-        assert_eq!(known(20).is_of(7, after(0)), Use::No, "a small fleet is counted for everybody");
-        assert_eq!(known(500).is_of(7, after(100)), Use::AsItIs, "nothing has happened");
-        assert_eq!(known(500).is_of(8, after(4)), Use::AsItIs, "counting has its rests");
-        assert_eq!(known(500).is_of(8, after(6)), Use::AndRenew);
-        assert_eq!(known(500).is_of(7, after(120)), Use::No, "too old");
+        assert_eq!(known(20).is_of(7, after(0)), CacheUse::No, "a small fleet is counted for every request");
+        assert_eq!(known(500).is_of(7, after(100)), CacheUse::AsItIs, "no new events");
+        assert_eq!(known(500).is_of(8, after(4)), CacheUse::AsItIs, "counting pauses between runs");
+        assert_eq!(known(500).is_of(8, after(6)), CacheUse::AndRenew);
+        assert_eq!(known(500).is_of(7, after(120)), CacheUse::No, "too old");
     }
 }

@@ -1,4 +1,4 @@
-//! Argon2id, a few at a time, away from the threads that answer requests.
+//! Argon2id, with bounded concurrency, outside the threads that answer requests.
 
 use crate::app::error::{AppError, AppResult, Code};
 use argon2::password_hash::phc::PasswordHash;
@@ -8,16 +8,17 @@ use secrecy::{ExposeSecret as _, SecretString};
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// 19 MiB, twice, in one lane: the least that is advised for Argon2id today. It takes some tens of milliseconds, which a person
-/// does not notice and a guesser pays each time. A stored hash carries its own figures, so these may grow.
+/// 19 MiB, two passes, one lane: the recommended minimum for Argon2id today. It takes some tens of milliseconds:
+/// unnoticeable
+/// for a person, expensive for an attacker. A stored hash carries its own parameters, so these may grow.
 const MEMORY_KIB: u32 = 19 * 1024;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
-/// One at a time: however many try to sign in, all of it costs one core and 19 MiB, and polls have the rest.
+/// One at a time: however many sign-ins, they cost one core and 19 MiB, and polls have the rest.
 const AT_ONCE: usize = 1;
-/// Those who may wait for their turn, about a second; further ones are asked to come again.
+/// Sign-ins that may queue, about a second; further ones are asked to retry.
 const WAITING_MAX: usize = 24;
-/// For names nobody has: the same work, and no password fits. Salt and outcome are made up.
+/// For unknown names: the same work, and no password matches. Salt and hash are made up.
 const NOBODY: &str =
     "$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHRzYWx0c2FsdA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
@@ -35,7 +36,7 @@ impl Default for Hashing {
 }
 
 impl Hashing {
-    /// What is kept of a password.
+    /// The stored hash of a password.
     pub async fn hash(&self, password: SecretString) -> AppResult<String> {
         let made = self.run(move || {
             let hash = argon2().hash_password(password.expose_secret().as_bytes());
@@ -43,17 +44,17 @@ impl Hashing {
         });
         made.await?.map_err(|error| {
             tracing::error!(error, "a password cannot be hashed");
-            AppError::refused(Code::Internal, "the password cannot be hashed; the log of the server says why")
+            AppError::refused(Code::Internal, "the password cannot be hashed; see the log of the server")
         })
     }
 
-    /// Whether the password is the one behind `hash`; without one it never is, after the same work.
+    /// Whether the password matches `hash`; without one it never does, after the same work.
     pub async fn verify(&self, password: SecretString, hash: Option<String>) -> AppResult<bool> {
         self.run(move || {
             let known = hash.is_some();
             let hash = hash.unwrap_or_else(|| NOBODY.to_owned());
             let Ok(parsed) = PasswordHash::new(&hash) else {
-                tracing::error!("a stored password hash cannot be read; set the password anew");
+                tracing::error!("a stored password hash cannot be read; set the password again");
                 return false;
             };
             argon2().verify_password(password.expose_secret().as_bytes(), &parsed).is_ok() && known
@@ -62,12 +63,12 @@ impl Hashing {
     }
 
     async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> AppResult<T> {
-        let busy = || AppError::refused(Code::Busy, "too many sign in at this moment; try again in a few seconds");
+        let busy = || AppError::refused(Code::Busy, "too many sign-ins at the moment; try again in a few seconds");
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| busy())?;
         let turn = Arc::clone(&self.turns).acquire_owned().await.map_err(|_| busy())?;
         let held = (place, turn);
         let task = tokio::task::spawn_blocking(move || {
-            // Kept until the work is done, even when nobody waits for it any more.
+            // Kept until the work is done, even if the request was cancelled.
             let _held: (OwnedSemaphorePermit, OwnedSemaphorePermit) = held;
             work()
         });
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_the_same_password_fits_and_no_two_hashes_are_alike() {
+    async fn verifies_only_the_same_password_and_salts_hashes() {
         let hashing = Hashing::default();
         let hash = hashing.hash(secret("three small words")).await.unwrap();
         assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{hash}");
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_has_the_same_figures_as_everybody_and_no_password() {
+    async fn the_hash_for_unknown_names_has_the_same_cost() {
         let hash = Hashing::default().hash(secret("x")).await.unwrap();
         let figures = |text: &str| text.rsplitn(3, '$').last().map(str::to_owned);
         assert_eq!(figures(&hash), figures(NOBODY));
@@ -110,12 +111,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_crowd_is_turned_away_and_the_others_get_their_turn() {
+    async fn rejects_sign_ins_beyond_the_queue() {
         let hashing = Hashing::default();
         let attempts = (0..AT_ONCE + WAITING_MAX + 5).map(|_| hashing.verify(secret("x"), None));
         let answers = futures_util::future::join_all(attempts).await;
         let turned_away = answers.iter().filter(|answer| answer.is_err()).count();
         assert_eq!(turned_away, 5, "{answers:?}");
-        assert!(!hashing.verify(secret("x"), None).await.unwrap(), "there is room again");
+        assert!(!hashing.verify(secret("x"), None).await.unwrap(), "the queue is empty again");
     }
 }

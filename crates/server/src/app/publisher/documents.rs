@@ -1,52 +1,53 @@
-//! What a batch writes: the documents of its targets, composed in memory before the transaction begins.
+//! The documents of a batch, composed in memory before the transaction begins.
 
 use super::Parts;
-use crate::app::compose::{Before, compose};
+use crate::app::compose::{ExistingDeployment, compose};
 use crate::app::mask::Sensitive;
 use margo::description::ApplicationDescription;
 use margo::ids::{ApplicationId, ClientId, DeploymentId, DeviceTarget};
-use margo::parameters::AnswerError;
-use margrave_core::model::{Change, ChangeKind, ChangeTarget, Deployment};
+use margo::parameters::ValueError;
+use margrave_core::model::{Deployment, Rollout, RolloutKind, RolloutTarget};
+use margrave_core::skips::{SkipReason, ValueProblem};
 use margrave_store::{BatchItem, BatchWrite, StoreError};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 pub(super) async fn items(
     parts: &Parts,
-    change: &Change,
-    targets: &[ChangeTarget],
+    rollout: &Rollout,
+    targets: &[RolloutTarget],
 ) -> Result<Vec<BatchItem>, StoreError> {
-    let mut known = Known::default();
-    // Two changes may have been planned before either was published; the second finds the place taken.
-    let taken = match change.kind {
-        ChangeKind::Create => taken(parts, change, targets).await?,
-        ChangeKind::Remove | ChangeKind::Reconfigure | ChangeKind::Upgrade => HashMap::new(),
+    let mut known = VersionCache::default();
+    // Two rollouts may have been planned before either was published; the second finds the place taken.
+    let taken = match rollout.kind {
+        RolloutKind::Create => taken(parts, rollout, targets).await?,
+        RolloutKind::Remove | RolloutKind::Reconfigure | RolloutKind::Upgrade => HashMap::new(),
     };
     let mut items = Vec::with_capacity(targets.len());
     for target in targets {
-        let write = match change.kind {
-            ChangeKind::Remove => BatchWrite::Remove,
-            ChangeKind::Create => match taken.get(&(&target.client, &target.target)) {
-                Some(id) => BatchWrite::Skip { reason: format!("the device has it already, as deployment {id}") },
-                None => create(parts, &mut known, change, target).await?,
+        let write = match rollout.kind {
+            RolloutKind::Remove => BatchWrite::Remove,
+            RolloutKind::Create => match taken.get(&(&target.client, &target.target)) {
+                Some(id) => BatchWrite::Skip(SkipReason::AlreadyDeployed { deployment: Some(*id) }),
+                None => create(parts, &mut known, rollout, target).await?,
             },
-            ChangeKind::Reconfigure | ChangeKind::Upgrade => replace(parts, &mut known, change, target).await?,
+            RolloutKind::Reconfigure | RolloutKind::Upgrade => replace(parts, &mut known, rollout, target).await?,
         };
         items.push(BatchItem { target: target.clone(), write });
     }
     Ok(items)
 }
 
-/// The places of these targets at which the application is already.
+/// The targets of these that already have the application.
 async fn taken<'t>(
     parts: &Parts,
-    change: &Change,
-    targets: &'t [ChangeTarget],
+    rollout: &Rollout,
+    targets: &'t [RolloutTarget],
 ) -> Result<HashMap<(&'t ClientId, &'t DeviceTarget), DeploymentId>, StoreError> {
     let clients: BTreeSet<&ClientId> = targets.iter().map(|target| &target.client).collect();
     let clients: Vec<ClientId> = clients.into_iter().cloned().collect();
-    let found = parts.store.application_places(&change.application, &clients).await?;
-    let place = |target: &'t ChangeTarget| {
+    let found = parts.store.application_locations(&rollout.application, &clients).await?;
+    let place = |target: &'t RolloutTarget| {
         let at = found.iter().find(|place| place.client == target.client && place.target == target.target)?;
         Some(((&target.client, &target.target), at.deployment))
     };
@@ -55,45 +56,51 @@ async fn taken<'t>(
 
 async fn create(
     parts: &Parts,
-    known: &mut Known,
-    change: &Change,
-    target: &ChangeTarget,
+    known: &mut VersionCache,
+    rollout: &Rollout,
+    target: &RolloutTarget,
 ) -> Result<BatchWrite, StoreError> {
-    let Some(described) = known.version(parts, &change.application, &change.version).await? else {
-        return Ok(gone(change, &change.version));
+    let Some(described) = known.version(parts, &rollout.application, &rollout.version).await? else {
+        return Ok(gone(rollout, &rollout.version));
     };
-    Ok(put(change, target, &change.version, &described, None))
+    Ok(put(rollout, target, &rollout.version, &described, None))
 }
 
 async fn replace(
     parts: &Parts,
-    known: &mut Known,
-    change: &Change,
-    target: &ChangeTarget,
+    known: &mut VersionCache,
+    rollout: &Rollout,
+    target: &RolloutTarget,
 ) -> Result<BatchWrite, StoreError> {
     let Some(view) = parts.store.deployment_get(target.deployment).await? else {
-        return Ok(BatchWrite::Skip { reason: "the deployment does not exist any more".to_owned() });
+        return Ok(BatchWrite::Skip(SkipReason::DeploymentGone));
     };
     let Deployment { version: present, values, policy, .. } = view.deployment;
-    let Some(old) = known.version(parts, &change.application, &present).await? else {
-        return Ok(gone(change, &present));
+    let Some(old) = known.version(parts, &rollout.application, &present).await? else {
+        return Ok(gone(rollout, &present));
     };
-    // A reconfiguration stays on the version the deployment is on.
-    let version = if change.kind == ChangeKind::Upgrade { change.version.as_str() } else { present.as_str() };
-    let Some(new) = known.version(parts, &change.application, version).await? else {
-        return Ok(gone(change, version));
+    // A reconfiguration keeps the version of the deployment.
+    let version = if rollout.kind == RolloutKind::Upgrade { rollout.version.as_str() } else { present.as_str() };
+    let Some(new) = known.version(parts, &rollout.application, version).await? else {
+        return Ok(gone(rollout, version));
     };
-    Ok(put(change, target, version, &new, Some(Before { values: &values, description: &old.description, policy })))
+    Ok(put(
+        rollout,
+        target,
+        version,
+        &new,
+        Some(ExistingDeployment { values: &values, description: &old.description, policy }),
+    ))
 }
 
 fn put(
-    change: &Change,
-    target: &ChangeTarget,
+    rollout: &Rollout,
+    target: &RolloutTarget,
     version: &str,
     Described { description, sensitive }: &Described,
-    before: Option<Before<'_>>,
+    before: Option<ExistingDeployment<'_>>,
 ) -> BatchWrite {
-    let Change { answers, policy, .. } = change;
+    let Rollout { values: answers, policy, .. } = rollout;
     let composed = compose(target.deployment, &target.target, description, &target.profile, answers, *policy, before);
     match composed {
         Ok(composed) => BatchWrite::Put {
@@ -104,32 +111,31 @@ fn put(
             values: composed.values,
         },
         Err(errors) => {
-            let say = |error: &AnswerError| {
-                let hidden = sensitive.has(&error.field);
-                let message = if hidden { "its value is not accepted" } else { &error.message };
-                format!("{}: {message}", error.field)
+            let problem = |ValueError { field, message, .. }| ValueProblem {
+                message: (!sensitive.has(&field)).then_some(message),
+                field,
             };
-            let reasons: Vec<String> = errors.iter().map(say).collect();
-            BatchWrite::Skip { reason: reasons.join("; ") }
+            BatchWrite::Skip(SkipReason::InvalidValues { problems: errors.into_iter().map(problem).collect() })
         }
     }
 }
 
-fn gone(change: &Change, version: &str) -> BatchWrite {
-    BatchWrite::Skip { reason: format!("`{}` {version} is not in the catalog any more", change.application) }
+fn gone(rollout: &Rollout, version: &str) -> BatchWrite {
+    let (application, version) = (rollout.application.to_string(), version.to_owned());
+    BatchWrite::Skip(SkipReason::VersionNotFound { application, version })
 }
 
-/// A version as a batch needs it.
+/// A version as needed by a batch.
 struct Described {
     description: Arc<ApplicationDescription>,
     sensitive: Sensitive,
 }
 
-/// Versions looked up for this batch; most targets share one. A change has one application.
+/// Versions loaded for this batch; most targets share one. A rollout has one application.
 #[derive(Default)]
-struct Known(HashMap<String, Option<Arc<Described>>>);
+struct VersionCache(HashMap<String, Option<Arc<Described>>>);
 
-impl Known {
+impl VersionCache {
     async fn version(
         &mut self,
         parts: &Parts,

@@ -1,5 +1,5 @@
-use super::{Capabilities, CapabilityQueue, StatusQueue, Statuses, Unwritten};
-use crate::heads::Heads;
+use super::{Capabilities, CapabilityQueue, StatusQueue, Statuses, WriteRefused};
+use crate::manifest_cache::ManifestCache;
 use crate::precedence::Precedence;
 use crate::telemetry::Metrics;
 use futures_util::poll;
@@ -29,18 +29,18 @@ fn report() -> StatusWrite {
 }
 
 fn writer(store: Store) -> Statuses {
-    Statuses { store, heads: Arc::new(Heads::default()), metrics: Arc::new(Metrics::default()) }
+    Statuses { store, heads: Arc::new(ManifestCache::default()), metrics: Arc::new(Metrics::default()) }
 }
 
 #[tokio::test]
-async fn reports_that_would_hold_too_much_memory_are_turned_away_until_others_are_written() {
+async fn rejects_reports_beyond_the_memory_limit_until_others_are_written() {
     // Invariant 12
     let store = Store::open(&StoreOptions { url: "sqlite::memory:".to_owned(), readers: 1 }).await.unwrap();
     let (queue, task) = StatusQueue::start_bounded(writer(store), Precedence::default(), 100, 1000);
     let large = || StatusWrite { body: vec![b' '; 600], ..report() };
     let mut first = pin!(queue.write(large()));
     assert!(poll!(first.as_mut()).is_pending());
-    assert_eq!(queue.write(large()).await, Err(Unwritten::Busy), "there is room for one only");
+    assert_eq!(queue.write(large()).await, Err(WriteRefused::Busy), "there is space for one only");
     assert_eq!(first.await, Ok(StatusOutcome::UnknownDeployment));
     let later = async {
         while queue.room.available_permits() < 1000 {
@@ -53,7 +53,7 @@ async fn reports_that_would_hold_too_much_memory_are_turned_away_until_others_ar
 }
 
 #[tokio::test]
-async fn a_full_queue_turns_reports_away_and_drains_when_the_store_is_free() {
+async fn a_full_queue_rejects_reports_and_drains_when_the_store_is_free() {
     // RTY-01, invariant 12
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite://{}", folder.path().join("test.db").display());
@@ -71,7 +71,7 @@ async fn a_full_queue_turns_reports_away_and_drains_when_the_store_is_free() {
     }
     let mut second = pin!(queue.write(report()));
     assert!(poll!(second.as_mut()).is_pending());
-    assert_eq!(queue.write(report()).await, Err(Unwritten::Busy));
+    assert_eq!(queue.write(report()).await, Err(WriteRefused::Busy));
 
     sqlx::query("ROLLBACK").execute(&mut other_writer).await.unwrap();
     assert_eq!(first.await, Ok(StatusOutcome::UnknownDeployment));
@@ -87,11 +87,11 @@ fn capability_report(client: &str) -> DeviceWrite {
 }
 
 #[tokio::test]
-async fn capability_reports_that_wait_are_written_together_and_a_bad_one_alone() {
+async fn writes_queued_capability_reports_together_and_isolates_a_bad_one() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite://{}", folder.path().join("test.db").display());
     let store = Store::open(&StoreOptions { url: url.clone(), readers: 1 }).await.unwrap();
-    let actor = Actor { name: "test".to_owned(), reason: None, request_id: None };
+    let actor = Actor { name: "test".to_owned(), comment: None, request_id: None };
     let clients: Vec<String> = (0..20).map(|number| format!("client-{number}")).collect();
     for client in &clients {
         let id = client.parse().unwrap();
@@ -113,7 +113,7 @@ async fn capability_reports_that_wait_are_written_together_and_a_bad_one_alone()
     for other in &mut others {
         assert!(poll!(other.as_mut()).is_pending());
     }
-    let mut stranger = pin!(queue.write(capability_report("nobody")));
+    let mut stranger = pin!(queue.write(capability_report("unknown")));
     assert!(poll!(stranger.as_mut()).is_pending());
 
     sqlx::query("ROLLBACK").execute(&mut other_writer).await.unwrap();
@@ -122,17 +122,17 @@ async fn capability_reports_that_wait_are_written_together_and_a_bad_one_alone()
         let expected = if number == 0 { DevicePut::Updated } else { DevicePut::Created };
         assert_eq!(other.await, Ok(expected));
     }
-    assert_eq!(stranger.await, Err(Unwritten::Failed), "nobody knows this client");
+    assert_eq!(stranger.await, Err(WriteRefused::Failed), "unknown client");
     assert_eq!(store.devices_count().await.unwrap(), 20);
     assert!(metrics.encode().contains("margrave_capability_batches_total 2\n"), "{}", metrics.encode());
     task.abort();
 }
 
 #[tokio::test]
-async fn reports_that_come_during_a_batch_are_written_together_behind_it() {
+async fn writes_reports_that_arrive_during_a_batch_together_after_it() {
     let store = Store::open(&StoreOptions { url: "sqlite::memory:".to_owned(), readers: 1 }).await.unwrap();
     let (precedence, metrics) = (Precedence::default(), Arc::new(Metrics::default()));
-    let group = Statuses { store, heads: Arc::new(Heads::default()), metrics: Arc::clone(&metrics) };
+    let group = Statuses { store, heads: Arc::new(ManifestCache::default()), metrics: Arc::clone(&metrics) };
     let (queue, task) = StatusQueue::start_bounded(group, precedence.clone(), 100, 1 << 20);
     let batch = precedence.batch(Duration::from_hours(1)).await;
     let mut first = pin!(queue.write(report()));

@@ -1,6 +1,6 @@
-//! How long a connection lasts.
+//! Connection lifetimes.
 
-use super::super::lifetime::{Lifetimes, Reason};
+use super::super::lifetime::{CloseReason, Lifetimes};
 use super::{Bound, Options};
 use crate::clock::SystemClock;
 use crate::telemetry::Metrics;
@@ -19,11 +19,11 @@ use tokio::time::{interval, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// How long anything that should happen may take.
+/// Upper bound for anything that should happen.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PIECES: usize = 40;
 
-/// An answer that takes some time to send: twice as long as every limit of the test together.
+/// A slow response: twice as long as all limits of the test together.
 async fn slow() -> Body {
     let pieces = stream::unfold((interval(Duration::from_millis(20)), 0), |(mut tick, sent)| async move {
         tick.tick().await;
@@ -32,7 +32,7 @@ async fn slow() -> Body {
     Body::from_stream(pieces)
 }
 
-/// Limits that nothing here comes near to.
+/// Limits that are never reached here.
 fn patient() -> Options {
     let long = Duration::from_hours(1);
     Options {
@@ -49,7 +49,7 @@ fn patient() -> Options {
     }
 }
 
-/// What a plain listener answers to these bytes until it closes the connection.
+/// The response of a plain listener to these bytes, until it closes the connection.
 async fn answer(options: impl FnOnce(&mut Options), request: &[u8]) -> String {
     let mut settings = patient();
     options(&mut settings);
@@ -67,7 +67,7 @@ async fn answer(options: impl FnOnce(&mut Options), request: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn a_request_under_way_outlives_the_age_of_its_connection() {
+async fn a_request_in_progress_outlives_the_age_of_its_connection() {
     for http1_only in [false, true] {
         let limits = |options: &mut Options| {
             options.http1_only = http1_only;
@@ -76,12 +76,12 @@ async fn a_request_under_way_outlives_the_age_of_its_connection() {
         };
         let answer = answer(limits, b"GET / HTTP/1.1\r\nhost: test\r\n\r\n").await;
         assert_eq!(answer.matches("piece").count(), PIECES, "{answer}");
-        assert!(answer.ends_with("0\r\n\r\n"), "the answer is whole: {answer}");
+        assert!(answer.ends_with("0\r\n\r\n"), "the response is complete: {answer}");
     }
 }
 
 #[tokio::test]
-async fn whoever_asks_for_nothing_is_shown_out() {
+async fn closes_a_connection_without_a_request() {
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let settings = [preface.as_slice(), &[0, 0, 0, 4, 0, 0, 0, 0, 0]].concat();
     for http1_only in [false, true] {
@@ -96,7 +96,7 @@ async fn whoever_asks_for_nothing_is_shown_out() {
 }
 
 #[tokio::test]
-async fn whoever_asks_for_nothing_more_is_shown_out() {
+async fn closes_a_connection_without_further_requests() {
     let whole = b"GET / HTTP/1.1\r\nhost: test\r\n\r\n".as_slice();
     for http1_only in [false, true] {
         let limits = |options: &mut Options| {
@@ -105,31 +105,32 @@ async fn whoever_asks_for_nothing_more_is_shown_out() {
         };
         for more in [b"".as_slice(), b"GET / HT"] {
             let answer = answer(limits, &[whole, more].concat()).await;
-            assert_eq!(answer.matches("piece").count(), PIECES, "only silence after the answer counts: {answer}");
+            assert_eq!(answer.matches("piece").count(), PIECES, "only idle time after the response counts: {answer}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_connection_ends_at_its_age_however_late_the_next_look_would_be() {
-    // The hour of silence would allow four looks a second; the age comes with the connection, as that of a certificate does.
+async fn closes_a_connection_at_its_age_before_the_next_sweep() {
+    // An idle limit of one hour would allow four sweeps a second; the age comes with the connection, like that of a
+    // certificate.
     let lifetimes = Lifetimes::new(Duration::from_hours(1), Duration::from_hours(1), Duration::from_hours(1));
     let stop = CancellationToken::new();
     let (_sender, trust) = watch::channel(());
     tokio::spawn(Arc::clone(&lifetimes).run(stop.clone(), trust));
     let long = lifetimes.begin(Duration::from_hours(1), 0, true, &stop);
     let short = lifetimes.begin(Duration::from_millis(50), 0, true, &stop);
-    let reason = timeout(PATIENCE, poll_fn(|context| short.poll_closing(context))).await.expect("told in time");
-    assert_eq!((reason, long.closing()), (Reason::Age, None));
+    let reason = timeout(PATIENCE, poll_fn(|context| short.poll_closing(context))).await.expect("woken in time");
+    assert_eq!((reason, long.closing()), (CloseReason::Age, None));
     stop.cancel();
-    let reason = timeout(PATIENCE, poll_fn(|context| long.poll_closing(context))).await.expect("told in time");
-    assert_eq!(reason, Reason::Stop);
+    let reason = timeout(PATIENCE, poll_fn(|context| long.poll_closing(context))).await.expect("woken in time");
+    assert_eq!(reason, CloseReason::Stop);
     let late = lifetimes.begin(Duration::from_hours(1), 0, true, &stop);
-    assert_eq!(late.closing(), Some(Reason::Stop), "it comes after the last look");
+    assert_eq!(late.closing(), Some(CloseReason::Stop), "it comes after the last sweep");
 }
 
 #[tokio::test]
-async fn a_connection_made_under_an_older_trust_is_told() {
+async fn closes_connections_from_before_a_trust_change() {
     let lifetimes = Lifetimes::new(Duration::from_hours(1), Duration::from_hours(1), Duration::from_hours(1));
     let stop = CancellationToken::new();
     let _stop_at_the_end = stop.clone().drop_guard();
@@ -138,15 +139,15 @@ async fn a_connection_made_under_an_older_trust_is_told() {
     let before = lifetimes.trust();
     let old = lifetimes.begin(Duration::from_hours(1), before, true, &stop);
     sender.send(()).unwrap();
-    let reason = timeout(PATIENCE, poll_fn(|context| old.poll_closing(context))).await.expect("told in time");
-    assert_eq!(reason, Reason::Trust);
+    let reason = timeout(PATIENCE, poll_fn(|context| old.poll_closing(context))).await.expect("woken in time");
+    assert_eq!(reason, CloseReason::Trust);
     let slow = lifetimes.begin(Duration::from_hours(1), before, true, &stop);
-    assert_eq!(slow.closing(), Some(Reason::Trust), "its handshake was under way");
+    assert_eq!(slow.closing(), Some(CloseReason::Trust), "its handshake was in progress");
     let new = lifetimes.begin(Duration::from_hours(1), lifetimes.trust(), true, &stop);
     assert_eq!(new.closing(), None);
 }
 
-/// Reads until what has come is enough.
+/// Reads until the received data is enough.
 async fn read_until(stream: &mut TcpStream, enough: impl Fn(&str) -> bool) {
     let mut seen = Vec::new();
     while !enough(&String::from_utf8_lossy(&seen)) {
@@ -166,11 +167,11 @@ async fn resting(metrics: &Metrics, count: i64) {
             looks.tick().await;
         }
     };
-    timeout(PATIENCE, seen).await.unwrap_or_else(|_| panic!("{} are at rest, not {count}", metrics.resting()));
+    timeout(PATIENCE, seen).await.unwrap_or_else(|_| panic!("{} are idle, not {count}", metrics.resting()));
 }
 
 #[tokio::test]
-async fn a_connection_comes_to_rest_between_requests_and_loses_nothing() {
+async fn an_idle_connection_loses_no_data() {
     const LARGE: usize = 8 << 20;
     let metrics = Arc::new(Metrics::default());
     let options = Options {
@@ -194,18 +195,18 @@ async fn a_connection_comes_to_rest_between_requests_and_loses_nothing() {
         answers(&mut stream, 1).await;
         resting(&metrics, 1).await;
     }
-    // A request in two pieces, and another one right behind it.
+    // A request in two pieces, and another one right after it.
     stream.write_all(&quick[..9]).await.unwrap();
     resting(&metrics, 0).await;
     stream.write_all(&[&quick[9..], quick].concat()).await.unwrap();
     answers(&mut stream, 2).await;
     resting(&metrics, 1).await;
-    // The rest of a body is never taken for a request.
+    // The rest of a body is never parsed as a request.
     stream.write_all(b"POST /quick HTTP/1.1\r\nhost: test\r\ncontent-length: 5\r\n\r\nhe").await.unwrap();
     resting(&metrics, 0).await;
     stream.write_all(b"llo").await.unwrap();
     read_until(&mut stream, |seen| seen.ends_with("quick answer to hello")).await;
-    // An answer that is not read stays on its way, while others come to rest.
+    // An unread response stays in flight, while other connections become idle.
     stream.write_all(b"GET /large HTTP/1.1\r\nhost: test\r\n\r\n").await.unwrap();
     for _ in 0..2 {
         other.write_all(quick).await.unwrap();
@@ -214,7 +215,7 @@ async fn a_connection_comes_to_rest_between_requests_and_loses_nothing() {
     }
     read_until(&mut stream, |seen| seen.len() > LARGE && seen.matches('~').count() == LARGE).await;
     resting(&metrics, 2).await;
-    // One at rest hears that the server stops.
+    // An idle connection is closed when the server stops.
     stop.cancel();
     for stream in [&mut stream, &mut other] {
         let mut more = Vec::new();

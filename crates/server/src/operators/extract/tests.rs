@@ -1,8 +1,8 @@
 use super::*;
-use margrave_api::changes::CreateChange;
+use margrave_api::rollouts::CreateRollout;
 
 fn refusal(body: &str) -> (Code, String, Vec<String>) {
-    match read_json::<CreateChange>(body.as_bytes()) {
+    match read_json::<CreateRollout>(body.as_bytes()) {
         Err(ApiError(AppError::Refused { code, detail, errors })) => {
             (code, detail, errors.into_iter().map(|error| error.field).collect())
         }
@@ -11,7 +11,7 @@ fn refusal(body: &str) -> (Code, String, Vec<String>) {
 }
 
 #[test]
-fn a_body_that_is_no_json_is_malformed() {
+fn a_body_that_is_not_json_is_malformed() {
     assert_eq!(refusal("{").0, Code::Malformed);
     assert_eq!(refusal(r#"{"kind":"create","application":"a","scope":{}} x"#).0, Code::Malformed);
 }
@@ -23,7 +23,7 @@ fn a_field_of_the_wrong_type_is_named_by_its_path() {
 }
 
 #[test]
-fn a_field_nobody_knows_is_refused() {
+fn rejects_an_unknown_field() {
     let (code, detail, _) = refusal(r#"{"kind":"create","application":"a","scope":{},"scop":1}"#);
     assert_eq!(code, Code::Invalid);
     assert!(detail.contains("scop"), "{detail}");

@@ -5,7 +5,7 @@ use std::path::Path;
 const WRITE: &str = "MARGRAVE_WRITE_OPENAPI";
 
 #[test]
-fn the_committed_openapi_document_is_what_the_code_says() {
+fn the_committed_openapi_document_matches_the_code() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../openapi/margrave.json");
     let mut text = document().to_pretty_json().unwrap();
     text.push('\n');
@@ -37,7 +37,7 @@ fn every_operation_has_a_summary_a_tag_and_an_id_of_its_own() {
 }
 
 #[test]
-fn every_call_that_may_change_something_takes_an_idempotency_key() {
+fn every_mutating_call_accepts_an_idempotency_key() {
     let document = serde_json::to_value(document()).unwrap();
     let mut posts = 0;
     for (path, item) in document["paths"].as_object().unwrap() {

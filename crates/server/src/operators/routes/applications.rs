@@ -10,7 +10,7 @@ use axum::extract::State;
 use margrave_api::applications::{Application, ApplicationDetail};
 use margrave_api::page::Page;
 
-/// The catalog, in order of id.
+/// Lists applications in the catalog, in order of id.
 #[utoipa::path(get, path = "/api/applications", tag = "applications", params(Paging),
     responses((status = 200, body = Page<Application>)))]
 pub(super) async fn list_applications(
@@ -20,7 +20,7 @@ pub(super) async fn list_applications(
     Ok(Json(applications::list(&state, &paging).await?))
 }
 
-/// One application with all its versions and what runs of it.
+/// Returns one application with all its versions and its deployments.
 #[utoipa::path(get, path = "/api/applications/{id}", tag = "applications", params(("id" = String, Path)),
     responses((status = 200, body = ApplicationDetail)))]
 pub(super) async fn get_application(

@@ -10,29 +10,29 @@ use axum::extract::State;
 use margrave_api::access::{AuditRecord, AuditVerification};
 use margrave_api::page::Page;
 
-/// Which records; everything given must hold.
+/// Filter for records; all conditions must match.
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct AuditQuery {
-    /// Only about exactly this: `client/press-07`, `deployment/<id>`, `change/<id>`, ...
+    /// Only records with exactly this target: `client/press-07`, `deployment/<id>`, `rollout/<id>`, ...
     subject: Option<String>,
-    /// Only about something with this in its name, in small letters or capitals: an application, a device, a client, a group,
-    /// a deployment or change by what it is of and where.
+    /// Only records whose target contains this, case-insensitive: an application, a device, a client, a group,
+    /// or a deployment or rollout by its application and device.
     about: Option<String>,
-    /// Only what this actor did: `operator:admin`, `token:ci`, `client:press-07`, `system`.
+    /// Only records of this actor: `operator:admin`, `token:ci`, `client:press-07`, `system`.
     actor: Option<String>,
-    /// Only this action, or all that begin with it up to a dot: `token.create`, `token`.
+    /// Only this action, or all actions with this prefix up to a dot: `token.create`, `token`.
     action: Option<String>,
     /// Not older than this time (RFC 3339, or a day in UTC).
     since: Option<String>,
-    /// Older than this time, or not younger than this day.
+    /// Older than this time, or not newer than this day.
     until: Option<String>,
     /// Only records with a smaller number than this.
     before: Option<i64>,
 }
 
-/// Who changed what and why, newest first. A search looks through the chain in stretches: a page may hold less than was asked
-/// for, even nothing, and still have a `next`.
+/// Lists audit records, newest first. A search scans the chain in parts: a page may have fewer records than requested,
+/// even none, and still have a `next`.
 #[utoipa::path(get, path = "/api/audit", tag = "access", params(AuditQuery, Paging),
     responses((status = 200, body = Page<AuditRecord>)))]
 pub(super) async fn list_audit(
@@ -49,7 +49,7 @@ pub(super) async fn list_audit(
     }))
 }
 
-/// Walks the whole hash chain of the audit.
+/// Verifies the integrity of the whole audit log.
 #[utoipa::path(get, path = "/api/audit/verify", tag = "access", responses((status = 200, body = AuditVerification)))]
 pub(super) async fn verify_audit(State(state): State<ServerState>) -> Answer<Json<AuditVerification>> {
     Ok(Json(audit::verify(&state).await?))

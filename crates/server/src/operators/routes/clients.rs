@@ -2,24 +2,24 @@
 
 use crate::app::clients;
 use crate::app::paging::Paging;
-use crate::operators::extract::{By, IfMatch, JsonBody, Path, Query, Reason, Tagged};
+use crate::operators::extract::{AuthenticatedCaller, CommentQuery, IfMatch, JsonBody, Path, Query, Tagged};
 use crate::operators::idempotency::Created;
 use crate::operators::problems::Answer;
 use crate::state::ServerState;
 use axum::Json;
 use axum::extract::State;
-use margrave_api::clients::{Client, ClientState, CreateClient, Invitation, UpdateClient, Withdrawn};
+use margrave_api::clients::{Client, ClientState, CreateClient, EnrollmentToken, RevokedTokens, UpdateClient};
 use margrave_api::page::Page;
 
-/// Which clients.
+/// Filter for clients.
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ClientQuery {
-    /// Only those in this state.
+    /// Only clients in this state.
     state: Option<ClientState>,
 }
 
-/// Clients in order of id.
+/// Lists clients in order of id.
 #[utoipa::path(get, path = "/api/clients", tag = "clients", params(ClientQuery, Paging),
     responses((status = 200, body = Page<Client>)))]
 pub(super) async fn list_clients(
@@ -30,38 +30,38 @@ pub(super) async fn list_clients(
     Ok(Json(clients::list_in(&state, query.state, &paging).await?))
 }
 
-/// Tokens that were made for devices to join with, those still open first, the newest first among each; never the tokens themselves.
-#[utoipa::path(get, path = "/api/enrolment-tokens", tag = "clients",
-    responses((status = 200, body = Page<Invitation>)))]
-pub(super) async fn list_enrolment_tokens(State(state): State<ServerState>) -> Answer<Json<Page<Invitation>>> {
-    Ok(Json(clients::listed_invitations(&state).await?))
+/// Lists enrollment tokens, active ones first, newest first in each group; never the secrets.
+#[utoipa::path(get, path = "/api/enrollment-tokens", tag = "clients",
+    responses((status = 200, body = Page<EnrollmentToken>)))]
+pub(super) async fn list_enrollment_tokens(State(state): State<ServerState>) -> Answer<Json<Page<EnrollmentToken>>> {
+    Ok(Json(clients::listed_enrollment_tokens(&state).await?))
 }
 
-/// Withdraws the enrolment tokens of a client that nobody has used yet.
-#[utoipa::path(delete, path = "/api/clients/{id}/enrolment-token", tag = "clients",
-    params(("id" = String, Path), Reason), responses((status = 200, body = Withdrawn)))]
-pub(super) async fn withdraw_enrolment_tokens(
+/// Revokes the unused enrollment tokens of a client.
+#[utoipa::path(delete, path = "/api/clients/{id}/enrollment-token", tag = "clients",
+    params(("id" = String, Path), CommentQuery), responses((status = 200, body = RevokedTokens)))]
+pub(super) async fn revoke_client_enrollment_tokens(
     State(state): State<ServerState>,
-    By(caller): By,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     Path(id): Path<String>,
-    Query(reason): Query<Reason>,
-) -> Answer<Json<Withdrawn>> {
-    let tokens = clients::withdraw_invitations(&state, &caller, &id, reason.reason).await?;
-    Ok(Json(Withdrawn { client: id, tokens }))
+    Query(reason): Query<CommentQuery>,
+) -> Answer<Json<RevokedTokens>> {
+    let tokens = clients::revoke_enrollment_tokens(&state, &caller, &id, reason.comment).await?;
+    Ok(Json(RevokedTokens { client: id, tokens }))
 }
 
-/// Makes a client known, accepted unless told otherwise.
+/// Registers a client, accepted unless specified otherwise.
 #[utoipa::path(post, path = "/api/clients", tag = "clients", request_body = CreateClient,
     responses((status = 201, body = Client, headers(("ETag" = String, description = "Quoted revision")))))]
 pub(super) async fn create_client(
     State(state): State<ServerState>,
-    By(caller): By,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     JsonBody(body): JsonBody<CreateClient>,
 ) -> Answer<Created<Client>> {
     Ok(Created(clients::create(&state, &caller, body).await?))
 }
 
-/// One client.
+/// Returns one client.
 #[utoipa::path(get, path = "/api/clients/{id}", tag = "clients", params(("id" = String, Path)),
     responses((status = 200, body = Client, headers(("ETag" = String, description = "Quoted revision")))))]
 pub(super) async fn get_client(State(state): State<ServerState>, Path(id): Path<String>) -> Answer<Tagged<Client>> {
@@ -69,13 +69,13 @@ pub(super) async fn get_client(State(state): State<ServerState>, Path(id): Path<
     Ok(Tagged::ok(client.revision, client))
 }
 
-/// Accepts or retires a client.
+/// Accepts, rejects or decommissions a client.
 #[utoipa::path(patch, path = "/api/clients/{id}", tag = "clients", request_body = UpdateClient,
     params(("id" = String, Path), ("If-Match" = Option<String>, Header, description = "Quoted revision the caller saw")),
     responses((status = 200, body = Client, headers(("ETag" = String, description = "Quoted revision")))))]
 pub(super) async fn update_client(
     State(state): State<ServerState>,
-    By(caller): By,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     Path(id): Path<String>,
     IfMatch(expected): IfMatch,
     JsonBody(body): JsonBody<UpdateClient>,

@@ -4,7 +4,7 @@ use crate::app::devices;
 use crate::app::error::AppError;
 use crate::app::fleet::{self, Search};
 use crate::app::paging::Paging;
-use crate::operators::extract::{By, IfMatch, JsonBody, Path, Query, Reason, Tagged};
+use crate::operators::extract::{AuthenticatedCaller, CommentQuery, IfMatch, JsonBody, Path, Query, Tagged};
 use crate::operators::problems::Answer;
 use crate::state::ServerState;
 use axum::Json;
@@ -14,21 +14,21 @@ use margrave_api::devices::{Device, UpdateDevice};
 use margrave_api::page::Page;
 use margrave_core::model::DeviceState;
 
-/// Which devices.
+/// Filter for devices.
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct DeviceQuery {
     /// Label selector such as `site=berlin,line in (1,2),!spare`.
     selector: Option<String>,
-    /// Only devices of this client; not beside `text` or `state`.
+    /// Only devices of this client; not together with `text` or `state`.
     client: Option<String>,
-    /// Only devices with this in their id or their client's.
+    /// Only devices with this in their id or the id of their client.
     text: Option<String>,
-    /// Only devices that do like this: `fine`, `working`, `failing`, `silent`, `shut-out`.
+    /// Only devices in this state: `online`, `updating`, `failed`, `offline`, `blocked`.
     state: Option<String>,
 }
 
-/// Devices in order of client and id.
+/// Lists devices in order of client and id.
 #[utoipa::path(get, path = "/api/devices", tag = "devices", params(DeviceQuery, Paging),
     responses((status = 200, body = Page<Device>)))]
 pub(super) async fn list_devices(
@@ -41,7 +41,7 @@ pub(super) async fn list_devices(
         return Ok(Json(devices::list(&state, selector.as_deref(), client.as_deref(), &paging).await?));
     }
     if client.is_some() {
-        return Err(AppError::invalid("client", "leave it out, and write the client as `text`").into());
+        return Err(AppError::invalid("client", "omit it, and use the client as `text`").into());
     }
     let search =
         Search { text, labels: selector, state: how.map(|word| in_state(&word)).transpose()?, ..Search::default() };
@@ -56,9 +56,9 @@ fn in_state(word: &str) -> Result<DeviceState, AppError> {
     })
 }
 
-/// One device, with its capabilities as received.
+/// Returns one device, with its capabilities as received.
 #[utoipa::path(get, path = "/api/devices/{client}/{*device}", tag = "devices",
-    params(("client" = String, Path), ("device" = String, Path, description = "Device id; its slashes stay slashes")),
+    params(("client" = String, Path), ("device" = String, Path, description = "Device id; slashes are not escaped")),
     responses((status = 200, body = Device, headers(("ETag" = String, description = "Quoted revision")))))]
 pub(super) async fn get_device(
     State(state): State<ServerState>,
@@ -70,12 +70,12 @@ pub(super) async fn get_device(
 
 /// Sets and removes operator labels.
 #[utoipa::path(patch, path = "/api/devices/{client}/{*device}", tag = "devices", request_body = UpdateDevice,
-    params(("client" = String, Path), ("device" = String, Path, description = "Device id; its slashes stay slashes"),
+    params(("client" = String, Path), ("device" = String, Path, description = "Device id; slashes are not escaped"),
         ("If-Match" = Option<String>, Header, description = "Quoted revision the caller saw")),
     responses((status = 200, body = Device, headers(("ETag" = String, description = "Quoted revision")))))]
 pub(super) async fn update_device(
     State(state): State<ServerState>,
-    By(caller): By,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     Path((client, device)): Path<(String, String)>,
     IfMatch(expected): IfMatch,
     JsonBody(body): JsonBody<UpdateDevice>,
@@ -84,18 +84,18 @@ pub(super) async fn update_device(
     Ok(Tagged::ok(device.revision, device))
 }
 
-/// Forgets a device and its children until their client reports them again.
+/// Deletes the record of a device and its children until their client reports them again.
 #[utoipa::path(delete, path = "/api/devices/{client}/{*device}", tag = "devices",
-    params(("client" = String, Path), ("device" = String, Path, description = "Device id; its slashes stay slashes"),
-        ("If-Match" = Option<String>, Header, description = "Quoted revision the caller saw"), Reason),
+    params(("client" = String, Path), ("device" = String, Path, description = "Device id; slashes are not escaped"),
+        ("If-Match" = Option<String>, Header, description = "Quoted revision the caller saw"), CommentQuery),
     responses((status = 204)))]
 pub(super) async fn delete_device(
     State(state): State<ServerState>,
-    By(caller): By,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     Path((client, device)): Path<(String, String)>,
     IfMatch(expected): IfMatch,
-    Query(reason): Query<Reason>,
+    Query(reason): Query<CommentQuery>,
 ) -> Answer<StatusCode> {
-    devices::delete(&state, &caller, &client, &device, reason.reason, expected).await?;
+    devices::delete(&state, &caller, &client, &device, reason.comment, expected).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,4 +1,4 @@
-//! What differs.
+//! Differences.
 
 use crate::app::diff::{self, DiffQuery, VersionsQuery};
 use crate::operators::extract::{Path, Query};
@@ -8,7 +8,7 @@ use axum::Json;
 use axum::extract::State;
 use margrave_api::diff::{ApplicationDiff, DeploymentDiff};
 
-/// Two revisions of a deployment, or what is desired and what the device reports; sensitive values masked.
+/// Compares two revisions of a deployment, or the desired with the reported one; sensitive values are masked.
 #[utoipa::path(get, path = "/api/deployments/{id}/diff", tag = "deployments", params(("id" = String, Path), DiffQuery),
     responses((status = 200, body = DeploymentDiff)))]
 pub(super) async fn diff_deployment(
@@ -19,7 +19,7 @@ pub(super) async fn diff_deployment(
     Ok(Json(diff::deployment(&state, &id, &query).await?))
 }
 
-/// Two versions of an application: description, profiles, components, parameters, questions.
+/// Compares two versions of an application: description, profiles, components, parameters, configuration.
 #[utoipa::path(get, path = "/api/applications/{id}/diff", tag = "applications",
     params(("id" = String, Path), VersionsQuery), responses((status = 200, body = ApplicationDiff)))]
 pub(super) async fn diff_application(

@@ -1,4 +1,4 @@
-//! The past and the documents of one deployment.
+//! The history and the documents of one deployment.
 
 use crate::app::deployments;
 use crate::operators::extract::{Path, Query};
@@ -15,11 +15,11 @@ use margrave_api::page::Page;
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct DocumentQuery {
-    /// The present one unless given.
+    /// The current one unless given.
     revision: Option<i64>,
 }
 
-/// What a deployment was and is, newest first.
+/// Lists the revisions of a deployment, newest first.
 #[utoipa::path(get, path = "/api/deployments/{id}/revisions", tag = "deployments", params(("id" = String, Path)),
     responses((status = 200, body = Page<Revision>)))]
 pub(super) async fn list_deployment_revisions(
@@ -29,7 +29,7 @@ pub(super) async fn list_deployment_revisions(
     Ok(Json(deployments::revisions(&state, &id).await?))
 }
 
-/// What the device said about a deployment, newest first.
+/// Lists the status reports of a deployment, newest first.
 #[utoipa::path(get, path = "/api/deployments/{id}/status-history", tag = "deployments", params(("id" = String, Path)),
     responses((status = 200, body = Page<Status>)))]
 pub(super) async fn list_deployment_statuses(
@@ -39,7 +39,7 @@ pub(super) async fn list_deployment_statuses(
     Ok(Json(deployments::status_history(&state, &id).await?))
 }
 
-/// The ApplicationDeployment the device gets, with sensitive values masked.
+/// Returns the ApplicationDeployment that the device gets, with sensitive values masked.
 #[utoipa::path(get, path = "/api/deployments/{id}/document", tag = "deployments",
     params(("id" = String, Path), DocumentQuery),
     responses((status = 200, body = String, content_type = "application/yaml")))]

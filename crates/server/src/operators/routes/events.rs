@@ -1,7 +1,7 @@
 //! `/api/events`.
 
 use crate::app::error::{AppError, Code};
-use crate::app::events::stream::{self, Opener};
+use crate::app::events::stream::{self, StreamToken};
 use crate::app::events::{self, EventsFilter, Order};
 use crate::app::paging::Paging;
 use crate::operators::extract::Query;
@@ -29,16 +29,16 @@ pub(super) struct HistoryQuery {
     order: Order,
 }
 
-/// Where a stream begins.
+/// Start of a stream.
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct StreamQuery {
-    /// Id of the last event seen; 0 for everything that is kept, with the present if left out. `Last-Event-ID` goes before it.
+    /// Id of the last event seen; 0 for all kept events; omitted, only new events. `Last-Event-ID` takes precedence.
     #[param(minimum = 0)]
     after: Option<i64>,
 }
 
-/// Everything that happened, newest first unless asked otherwise; the newest events are kept.
+/// Lists events, newest first unless requested otherwise; only the newest events are kept.
 #[utoipa::path(get, path = "/api/events", tag = "events", params(EventsFilter, HistoryQuery, Paging),
     responses((status = 200, body = Page<Event>)))]
 pub(super) async fn list_events(
@@ -50,17 +50,17 @@ pub(super) async fn list_events(
     Ok(Json(events::history(&state, filter, query.newer_than, query.order, &paging).await?))
 }
 
-/// Everything that happens from now on, or from an event on, as server-sent events.
+/// Streams events from now on, or after a given event, as server-sent events.
 ///
-/// Each event has its `id` and, as `data`, the same JSON as in the list. `event: gap` tells that events after the one
-/// resumed from are not kept any more. A stream ends when the server stops or the token is revoked; connect again with
-/// `Last-Event-ID` and nothing is lost or told twice.
+/// Each event has its `id` and, as `data`, the same JSON as in the list. `event: gap` means that events after the
+/// resume position are no longer kept. A stream ends when the server stops or the token is revoked; reconnect with
+/// `Last-Event-ID` to continue without loss or duplicates.
 #[utoipa::path(get, path = "/api/events/stream", tag = "events",
     params(EventsFilter, StreamQuery, ("Last-Event-ID" = Option<i64>, Header, description = "Id of the last event seen")),
     responses((status = 200, content_type = "text/event-stream", body = String)))]
 pub(super) async fn stream_events(
     State(state): State<ServerState>,
-    Extension(opener): Extension<Opener>,
+    Extension(opener): Extension<StreamToken>,
     headers: HeaderMap,
     Query(filter): Query<EventsFilter>,
     Query(query): Query<StreamQuery>,
@@ -74,7 +74,7 @@ pub(super) async fn stream_events(
     let mut response = Body::from_stream(chunks).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    // Proxies that collect answers would hold events back.
+    // Buffering proxies would delay events.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     Ok(response)
 }
@@ -87,7 +87,7 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<i64>, ApiError> {
         return Ok(None);
     }
     text.parse().map(Some).map_err(|_| {
-        let detail = "`Last-Event-ID` takes the id of an event, a number";
+        let detail = "`Last-Event-ID` must be the id of an event, a number";
         ApiError(AppError::refused(Code::Malformed, detail))
     })
 }

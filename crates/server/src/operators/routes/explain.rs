@@ -1,4 +1,4 @@
-//! Why something is as it is.
+//! Status explained.
 
 use crate::app::explain;
 use crate::operators::extract::Path;
@@ -9,10 +9,10 @@ use axum::extract::State;
 use margrave_api::explain::Explanation;
 use std::time::Duration;
 
-/// How long a call waits for all devices to be judged; then it says how many were.
+/// How long a call waits for all devices to be evaluated; then it reports how many were.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What is desired of a deployment, what is known, what is waited for, and what would change it.
+/// Explains the status of a deployment: desired, observed, waiting for, next steps.
 #[utoipa::path(get, path = "/api/deployments/{id}/explain", tag = "deployments", params(("id" = String, Path)),
     responses((status = 200, body = Explanation)))]
 pub(super) async fn explain_deployment(
@@ -22,9 +22,9 @@ pub(super) async fn explain_deployment(
     Ok(Json(explain::deployment(&state, &id).await?))
 }
 
-/// The same for a device. Not below `/api/devices`, where everything after the client is the id of a device.
+/// Explains the status of a device. Not below `/api/devices`, where everything after the client is the device id.
 #[utoipa::path(get, path = "/api/explain/devices/{client}/{*device}", tag = "devices",
-    params(("client" = String, Path), ("device" = String, Path, description = "Device id; its slashes stay slashes")),
+    params(("client" = String, Path), ("device" = String, Path, description = "Device id; slashes are not escaped")),
     responses((status = 200, body = Explanation)))]
 pub(super) async fn explain_device(
     State(state): State<ServerState>,
@@ -33,7 +33,7 @@ pub(super) async fn explain_device(
     Ok(Json(explain::device(&state, &client, &device).await?))
 }
 
-/// The same for an application: where it runs, where it could, and what is in the way.
+/// Explains the status of an application: where it runs, where it could run, and what prevents it.
 #[utoipa::path(get, path = "/api/applications/{id}/explain", tag = "applications", params(("id" = String, Path)),
     responses((status = 200, body = Explanation)))]
 pub(super) async fn explain_application(

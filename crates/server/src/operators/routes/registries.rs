@@ -1,7 +1,7 @@
-//! `/api/registries`: where packages come from besides the server's own registry.
+//! `/api/registries`: external registries.
 
 use crate::app::registries;
-use crate::operators::extract::{By, IfMatch, IfPresent, JsonBody, Path, Query, Reason, Tagged};
+use crate::operators::extract::{AuthenticatedCaller, CommentQuery, IfMatch, IfPresent, JsonBody, Path, Query, Tagged};
 use crate::operators::idempotency::Created;
 use crate::operators::problems::Answer;
 use crate::state::ServerState;
@@ -11,13 +11,13 @@ use http::StatusCode;
 use margrave_api::page::Page;
 use margrave_api::registries::{CheckRegistry, PutRegistry, RegistryCheck, SavedRegistry};
 
-/// Every registry that is kept, in order of name; without passwords.
+/// Lists external registries in order of name, without passwords.
 #[utoipa::path(get, path = "/api/registries", tag = "registries", responses((status = 200, body = Page<SavedRegistry>)))]
 pub(super) async fn list_registries(State(state): State<ServerState>) -> Answer<Json<Page<SavedRegistry>>> {
     Ok(Json(registries::list(&state).await?))
 }
 
-/// One registry, without its password.
+/// Returns one external registry, without its password.
 #[utoipa::path(get, path = "/api/registries/{host}", tag = "registries",
     params(("host" = String, Path, description = "Name and port, such as `registry.example:5000`")),
     responses((status = 200, body = SavedRegistry, headers(("ETag" = String, description = "Quoted revision")))))]
@@ -29,7 +29,7 @@ pub(super) async fn get_saved_registry(
     Ok(Tagged::ok(registry.revision, registry))
 }
 
-/// Adds a registry, or changes it when `If-Match` says which revision the caller saw, or `*` for whichever it is.
+/// Adds an external registry, or updates it if `If-Match` is the revision that the caller saw, or `*` for any.
 #[utoipa::path(put, path = "/api/registries/{host}", tag = "registries", request_body = PutRegistry,
     params(("host" = String, Path, description = "Name and port, such as `registry.example:5000`"),
         ("If-Match" = Option<String>, Header, description = "Quoted revision the caller saw")),
@@ -39,7 +39,7 @@ pub(super) async fn get_saved_registry(
             headers(("ETag" = String, description = "Quoted revision")))))]
 pub(super) async fn put_registry(
     State(state): State<ServerState>,
-    By(caller): By,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     Path(host): Path<String>,
     IfMatch(expected): IfMatch,
     IfPresent(present): IfPresent,
@@ -49,31 +49,31 @@ pub(super) async fn put_registry(
     Ok(Created(registries::put(&state, &caller, &host, body, expected).await?))
 }
 
-/// Forgets a registry with its password; what came from it stays.
+/// Deletes an external registry with its password; imported content stays.
 #[utoipa::path(delete, path = "/api/registries/{host}", tag = "registries",
     params(("host" = String, Path, description = "Name and port, such as `registry.example:5000`"),
-        ("If-Match" = Option<String>, Header, description = "Quoted revision the caller saw"), Reason),
+        ("If-Match" = Option<String>, Header, description = "Quoted revision the caller saw"), CommentQuery),
     responses((status = 204)))]
 pub(super) async fn delete_registry(
     State(state): State<ServerState>,
-    By(caller): By,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     Path(host): Path<String>,
     IfMatch(expected): IfMatch,
-    Query(reason): Query<Reason>,
+    Query(reason): Query<CommentQuery>,
 ) -> Answer<StatusCode> {
-    registries::delete(&state, &caller, &host, reason.reason, expected).await?;
+    registries::delete(&state, &caller, &host, reason.comment, expected).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Asks the registry now, as imports would, and says what came of it.
+/// Checks the registry now, as imports would use it, and returns the result.
 #[utoipa::path(post, path = "/api/registries/{host}/check", tag = "registries", request_body = CheckRegistry,
     params(("host" = String, Path, description = "Name and port, such as `registry.example:5000`")),
-    responses((status = 200, body = RegistryCheck, description = "Asked; `outcome` says whether it answered")))]
+    responses((status = 200, body = RegistryCheck, description = "Checked; `outcome` is the result")))]
 pub(super) async fn check_registry(
     State(state): State<ServerState>,
-    By(caller): By,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     Path(host): Path<String>,
     JsonBody(body): JsonBody<CheckRegistry>,
 ) -> Answer<Json<RegistryCheck>> {
-    Ok(Json(registries::check(&state, &caller, &host, body.reason).await?))
+    Ok(Json(registries::check(&state, &caller, &host, body.comment).await?))
 }

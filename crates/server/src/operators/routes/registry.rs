@@ -1,8 +1,8 @@
-//! `/api/registry` and what clients pull with.
+//! `/api/registry` and pull credentials of clients.
 
 use crate::app::paging::Paging;
 use crate::app::registry;
-use crate::operators::extract::{By, JsonBody, Path, Query};
+use crate::operators::extract::{AuthenticatedCaller, JsonBody, Path, Query};
 use crate::operators::problems::Answer;
 use crate::state::ServerState;
 use axum::Json;
@@ -11,13 +11,13 @@ use http::StatusCode;
 use margrave_api::page::Page;
 use margrave_api::registry::{Collection, PullCredentials, Registry, ReplacePullCredentials, Repository};
 
-/// The embedded registry: where it is and what it holds.
+/// Returns the address and usage of the embedded registry.
 #[utoipa::path(get, path = "/api/registry", tag = "registry", responses((status = 200, body = Registry)))]
 pub(super) async fn get_registry(State(state): State<ServerState>) -> Answer<Json<Registry>> {
     Ok(Json(registry::get(&state)?))
 }
 
-/// Every repository, in order of name.
+/// Lists repositories in order of name.
 #[utoipa::path(get, path = "/api/registry/repositories", tag = "registry", params(Paging),
     responses((status = 200, body = Page<Repository>)))]
 pub(super) async fn list_repositories(
@@ -27,14 +27,14 @@ pub(super) async fn list_repositories(
     Ok(Json(registry::repositories(&state, &paging)?))
 }
 
-/// Collects garbage now rather than in its turn.
-#[utoipa::path(post, path = "/api/registry/collection", tag = "registry",
+/// Runs garbage collection now instead of at its interval.
+#[utoipa::path(post, path = "/api/registry/garbage-collection", tag = "registry",
     responses((status = 200, body = Collection)))]
 pub(super) async fn collect_registry(State(state): State<ServerState>) -> Answer<Json<Collection>> {
     Ok(Json(registry::collect(&state).await?))
 }
 
-/// What a client logs in to the registry with.
+/// Returns the credentials of a client for the registry.
 #[utoipa::path(get, path = "/api/clients/{id}/pull-credentials", tag = "registry", params(("id" = String, Path)),
     responses((status = 200, body = PullCredentials)))]
 pub(super) async fn get_pull_credentials(
@@ -44,12 +44,12 @@ pub(super) async fn get_pull_credentials(
     Ok(Json(registry::pull_credentials(&state, &id).await?))
 }
 
-/// Gives a client a new password for the registry; the old one ends.
+/// Replaces the password of a client for the registry; the old one stops working.
 #[utoipa::path(post, path = "/api/clients/{id}/pull-credentials", tag = "registry", params(("id" = String, Path)),
     request_body = ReplacePullCredentials, responses((status = 201, body = PullCredentials)))]
 pub(super) async fn replace_pull_credentials(
     State(state): State<ServerState>,
-    By(caller): By,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     Path(id): Path<String>,
     JsonBody(body): JsonBody<ReplacePullCredentials>,
 ) -> Answer<(StatusCode, Json<PullCredentials>)> {

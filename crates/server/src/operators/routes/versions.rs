@@ -1,18 +1,18 @@
-//! One version of an application: what it is, where it fits, what it asks.
+//! One version of an application: details, compatibility, parameters.
 
 use crate::app::paging::Paging;
-use crate::app::{applications, fit};
-use crate::operators::extract::{By, Path, Query, Reason};
+use crate::app::{applications, compatibility};
+use crate::operators::extract::{AuthenticatedCaller, CommentQuery, Path, Query};
 use crate::operators::problems::Answer;
 use crate::state::ServerState;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderValue, StatusCode, header};
-use margrave_api::applications::{ApplicationVersion, DeviceFit, Questions};
+use margrave_api::applications::{ApplicationVersion, DeviceCompatibility, Parameters};
 use margrave_api::page::Page;
 
-/// Which devices to judge.
+/// Which devices to evaluate.
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct FitQuery {
@@ -20,15 +20,15 @@ pub(super) struct FitQuery {
     selector: Option<String>,
 }
 
-/// Whose questions.
+/// Which parameters.
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct QuestionQuery {
-    /// Only what this profile asks; without it, what any profile asks.
+pub(super) struct ParametersQuery {
+    /// Only parameters of this profile; without it, of all profiles.
     profile: Option<String>,
 }
 
-/// One version.
+/// Returns one version.
 #[utoipa::path(get, path = "/api/applications/{id}/versions/{version}", tag = "applications",
     params(("id" = String, Path), ("version" = String, Path)), responses((status = 200, body = ApplicationVersion)))]
 pub(super) async fn get_application_version(
@@ -38,7 +38,7 @@ pub(super) async fn get_application_version(
     Ok(Json(applications::get_version(&state, &id, &version).await?))
 }
 
-/// Asks the registries again whether they have the components; `warnings` says which ones they have not.
+/// Checks again whether the registries have the components; `warnings` names the missing ones.
 #[utoipa::path(post, path = "/api/applications/{id}/versions/{version}/components", tag = "applications",
     params(("id" = String, Path), ("version" = String, Path)), responses((status = 200, body = ApplicationVersion)))]
 pub(super) async fn ask_application_components(
@@ -48,45 +48,45 @@ pub(super) async fn ask_application_components(
     Ok(Json(applications::ask_for_components(&state, &id, &version).await?))
 }
 
-/// Takes a version out of the catalog, unless a deployment is on it.
+/// Deletes a version from the catalog, unless a deployment uses it.
 #[utoipa::path(delete, path = "/api/applications/{id}/versions/{version}", tag = "applications",
-    params(("id" = String, Path), ("version" = String, Path), Reason), responses((status = 204)))]
+    params(("id" = String, Path), ("version" = String, Path), CommentQuery), responses((status = 204)))]
 pub(super) async fn delete_application_version(
     State(state): State<ServerState>,
-    By(caller): By,
+    AuthenticatedCaller(caller): AuthenticatedCaller,
     Path((id, version)): Path<(String, String)>,
-    Query(reason): Query<Reason>,
+    Query(reason): Query<CommentQuery>,
 ) -> Answer<StatusCode> {
-    applications::delete_version(&state, &caller, &id, &version, reason.reason).await?;
+    applications::delete_version(&state, &caller, &id, &version, reason.comment).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Every device as fits, does not fit, or unknown, with the reason per rule.
-#[utoipa::path(get, path = "/api/applications/{id}/versions/{version}/fit", tag = "applications",
+/// Lists devices as compatible, incompatible or unknown, with the reason per rule.
+#[utoipa::path(get, path = "/api/applications/{id}/versions/{version}/compatibility", tag = "applications",
     params(("id" = String, Path), ("version" = String, Path), FitQuery, Paging),
-    responses((status = 200, body = Page<DeviceFit>)))]
-pub(super) async fn list_application_fit(
+    responses((status = 200, body = Page<DeviceCompatibility>)))]
+pub(super) async fn list_application_compatibility(
     State(state): State<ServerState>,
     Path((id, version)): Path<(String, String)>,
     Query(query): Query<FitQuery>,
     Query(paging): Query<Paging>,
-) -> Answer<Json<Page<DeviceFit>>> {
-    Ok(Json(fit::list(&state, &id, &version, query.selector.as_deref(), &paging).await?))
+) -> Answer<Json<Page<DeviceCompatibility>>> {
+    Ok(Json(compatibility::list(&state, &id, &version, query.selector.as_deref(), &paging).await?))
 }
 
-/// The questions of a version, by section.
-#[utoipa::path(get, path = "/api/applications/{id}/versions/{version}/questions", tag = "applications",
-    params(("id" = String, Path), ("version" = String, Path), QuestionQuery),
-    responses((status = 200, body = Questions)))]
-pub(super) async fn get_application_questions(
+/// Lists the parameters of a version, by section.
+#[utoipa::path(get, path = "/api/applications/{id}/versions/{version}/parameters", tag = "applications",
+    params(("id" = String, Path), ("version" = String, Path), ParametersQuery),
+    responses((status = 200, body = Parameters)))]
+pub(super) async fn get_application_parameters(
     State(state): State<ServerState>,
     Path((id, version)): Path<(String, String)>,
-    Query(query): Query<QuestionQuery>,
-) -> Answer<Json<Questions>> {
-    Ok(Json(applications::questions(&state, &id, &version, query.profile.as_deref()).await?))
+    Query(query): Query<ParametersQuery>,
+) -> Answer<Json<Parameters>> {
+    Ok(Json(applications::parameters(&state, &id, &version, query.profile.as_deref()).await?))
 }
 
-/// Icon, description, licence or release notes of a version.
+/// Returns the icon, description, license or release notes of a version.
 #[utoipa::path(get, path = "/api/applications/{id}/versions/{version}/resources/{kind}", tag = "applications",
     params(("id" = String, Path), ("version" = String, Path),
         ("kind" = String, Path, description = "`icon`, `descriptionFile`, `licenseFile` or `releaseNotes`")),
@@ -101,7 +101,7 @@ pub(super) async fn get_application_resource(
         HeaderValue::from_str(&media_type).unwrap_or_else(|_| HeaderValue::from_static("application/octet-stream"));
     let headers = [
         (header::CONTENT_TYPE, media_type),
-        // A supplier's file is foreign: wherever it is opened, it can do nothing.
+        // A supplier's file is untrusted: wherever it is opened, it can do nothing.
         (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox")),
     ];
     Ok((headers, bytes).into_response())

@@ -1,4 +1,4 @@
-//! What is a manifest here, and what is not.
+//! Valid and invalid manifests.
 
 use super::{Digest, OCI_INDEX, OCI_MANIFEST, read};
 use serde_json::{Value, json};
@@ -49,28 +49,28 @@ fn an_index_needs_its_manifests() {
 }
 
 #[test]
-fn refuses_what_is_two_things_at_once() {
+fn rejects_a_manifest_that_is_also_an_index() {
     let mut both = image();
     both["manifests"] = json!([]);
     assert!(refusal(None, &both).contains("no `manifests`"));
-    assert!(refusal(Some(OCI_INDEX), &image()).contains("calls itself"));
+    assert!(refusal(Some(OCI_INDEX), &image()).contains("but its `mediaType`"));
     both["mediaType"] = json!(OCI_INDEX);
     assert!(refusal(None, &both).contains("neither `config` nor `layers`"));
 }
 
 #[test]
-fn refuses_what_it_cannot_keep() {
+fn rejects_unsupported_manifests() {
     let without = |key: &str| {
         let mut image = image();
         image.as_object_mut().unwrap().remove(key);
         image
     };
-    assert!(refusal(None, &without("mediaType")).contains("says what it is"));
+    assert!(refusal(None, &without("mediaType")).contains("nor `mediaType` is given"));
     assert!(refusal(None, &without("schemaVersion")).contains("schemaVersion"));
     assert!(refusal(None, &without("config")).contains("`config` is missing"));
     let mut other = image();
     other["mediaType"] = json!("application/vnd.docker.distribution.manifest.v1+json");
-    assert!(refusal(None, &other).contains("not taken here"));
+    assert!(refusal(None, &other).contains("is not supported"));
     let mut bad = image();
     bad["layers"][0]["digest"] = json!("md5:0");
     assert!(refusal(None, &bad).contains("not a digest"));

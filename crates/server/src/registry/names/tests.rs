@@ -3,7 +3,7 @@
 use super::{Digest, Reference, RepositoryName, Tag};
 
 #[test]
-fn takes_the_repository_names_of_the_grammar_and_no_others() {
+fn accepts_only_repository_names_of_the_grammar() {
     for good in ["a", "library/nginx", "a/b/c/d", "a.b", "a_b", "a__b", "a-b", "a---b", "0/1", "org/app-1.2_x"] {
         let name: RepositoryName = good.parse().unwrap();
         assert_eq!(RepositoryName::from_folder(&name.folder()), Some(name), "{good}");
@@ -18,7 +18,7 @@ fn takes_the_repository_names_of_the_grammar_and_no_others() {
 }
 
 #[test]
-fn takes_the_tags_of_the_grammar_and_no_others() {
+fn accepts_only_tags_of_the_grammar() {
     for good in ["a", "_", "1.0.0", "v1.2-rc.1_x", "A", &"t".repeat(128)] {
         assert!(good.parse::<Tag>().is_ok(), "{good}");
     }
@@ -47,7 +47,7 @@ fn reads_back_the_digests_it_writes() {
 }
 
 #[test]
-fn refuses_digests_in_any_other_form() {
+fn rejects_digests_in_any_other_form() {
     let hex = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
     for bad in [
         "",
@@ -65,7 +65,7 @@ fn refuses_digests_in_any_other_form() {
 }
 
 #[test]
-fn tells_tags_from_digests() {
+fn distinguishes_tags_from_digests() {
     assert!(matches!("latest".parse(), Ok(Reference::Tag(_))));
     assert!(matches!(Digest::sha256(b"").to_string().parse(), Ok(Reference::Digest(_))));
     assert!("sha256:xyz".parse::<Reference>().is_err());

@@ -1,10 +1,10 @@
 //! `blobs/<digest>`
 
-use super::{Call, content, not_modified, to_the_end};
-use crate::registry::auth::{Action, Change};
+use super::{Call, content, not_modified, run_to_completion};
+use crate::registry::auth::{Action, Rollout};
 use crate::registry::error::{Attempt as _, Result};
 use crate::registry::names::{Digest, RepositoryName};
-use crate::registry::range::{Asked, asked};
+use crate::registry::range::{RequestedRange, asked};
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use http::header::{ACCEPT_RANGES, CONTENT_RANGE, RANGE};
@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 use tokio_util::io::ReaderStream;
 
 const OCTETS: &str = "application/octet-stream";
-/// What is read from the disk at a time; per download, so not larger than it helps.
+/// Read buffer per download, so not larger than useful.
 const READ_BUFFER_BYTES: usize = 128 * 1024;
 
 pub(super) async fn get(call: &Call, name: &RepositoryName, digest: &Digest) -> Result<Response> {
@@ -31,9 +31,9 @@ pub(super) async fn get(call: &Call, name: &RepositoryName, digest: &Digest) -> 
         return Ok(not_modified(digest));
     }
     let (status, first, length) = match asked(call.header(&RANGE), size) {
-        Asked::Whole => (StatusCode::OK, 0, size),
-        Asked::Part(first, length) => (StatusCode::PARTIAL_CONTENT, first, length),
-        Asked::Unsatisfiable => {
+        RequestedRange::Whole => (StatusCode::OK, 0, size),
+        RequestedRange::Part(first, length) => (StatusCode::PARTIAL_CONTENT, first, length),
+        RequestedRange::Unsatisfiable => {
             let header = [(CONTENT_RANGE, format!("bytes */{size}"))];
             return Ok((StatusCode::RANGE_NOT_SATISFIABLE, header).into_response());
         }
@@ -55,7 +55,7 @@ pub(super) async fn get(call: &Call, name: &RepositoryName, digest: &Digest) -> 
 pub(super) async fn delete(call: &Call, name: &RepositoryName, digest: &Digest) -> Result<Response> {
     let who = call.allow(Action::Delete, Some(name)).await?;
     call.registry.check_blob_deletable(name, digest)?;
-    let change = Change {
+    let rollout = Rollout {
         who,
         action: "registry.delete",
         repository: name.clone(),
@@ -63,9 +63,9 @@ pub(super) async fn delete(call: &Call, name: &RepositoryName, digest: &Digest) 
         digest: Some(digest.clone()),
     };
     let (registry, auth, name, digest) = (call.registry.clone(), Arc::clone(&call.auth), name.clone(), digest.clone());
-    to_the_end(async move {
-        // Recorded first: what is gone cannot be deleted again to make up for a missing record.
-        auth.record(change).await?;
+    run_to_completion(async move {
+        // Recorded first: a deleted blob cannot be deleted again to make up for a missing record.
+        auth.record(rollout).await?;
         registry.delete_blob(&name, &digest).await
     })
     .await?;

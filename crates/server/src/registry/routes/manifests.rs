@@ -1,8 +1,8 @@
 //! `manifests/<reference>`
 
-use super::{CONTENT_DIGEST, Call, content, not_modified, to_the_end};
+use super::{CONTENT_DIGEST, Call, content, not_modified, run_to_completion};
 use crate::registry::PutManifest;
-use crate::registry::auth::{Action, Change};
+use crate::registry::auth::{Action, Rollout};
 use crate::registry::document::MANIFEST_BYTES_MAX;
 use crate::registry::error::{RegistryError, Result};
 use crate::registry::names::{Reference, RepositoryName};
@@ -17,9 +17,9 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 const SUBJECT: HeaderName = HeaderName::from_static("oci-subject");
-/// A manifest is small: whoever cannot send it in this time has gone.
+/// A manifest is small: a client that cannot send it in this time is gone.
 const RECEIVE_TIMEOUT: Duration = Duration::from_mins(1);
-/// A manifest that is too large is read this far, since a client that is still sending does not see the answer.
+/// A manifest that is too large is read this far, because a client that is still sending does not see the response.
 const DRAIN_BYTES_MAX: usize = 4 * MANIFEST_BYTES_MAX;
 
 pub(super) async fn get(call: &Call, name: &RepositoryName, reference: &Reference) -> Result<Response> {
@@ -51,7 +51,7 @@ pub(super) async fn put(call: &Call, name: &RepositoryName, reference: &Referenc
     Ok(response)
 }
 
-/// Recorded afterwards, when it is known to be good; a client that is told to try again puts the same once more.
+/// Recorded afterwards, when it is known to be valid; a client that is asked to retry pushes the same again.
 async fn enter(
     call: &Call,
     who: String,
@@ -62,10 +62,10 @@ async fn enter(
     let (registry, auth) = (call.registry.clone(), Arc::clone(&call.auth));
     let (repository, reference) = (name.clone(), reference.clone());
     let media_type = call.header(&CONTENT_TYPE).map(str::to_owned);
-    to_the_end(async move {
+    run_to_completion(async move {
         let put = registry.put_manifest(&repository, &reference, media_type.as_deref(), bytes).await?;
         let (reference, digest) = (reference.to_string(), Some(put.digest.clone()));
-        auth.record(Change { who, action: "registry.push", repository, reference, digest }).await?;
+        auth.record(Rollout { who, action: "registry.push", repository, reference, digest }).await?;
         Ok(put)
     })
     .await
@@ -76,7 +76,7 @@ async fn receive(body: Body) -> Result<Bytes> {
     let mut bytes = BytesMut::new();
     let mut received = 0;
     while let Some(frame) = stream.next().await {
-        let frame = frame.map_err(|_| RegistryError::ManifestInvalid("the body broke off".to_owned()))?;
+        let frame = frame.map_err(|_| RegistryError::ManifestInvalid("the body is incomplete".to_owned()))?;
         received += frame.len();
         if received <= MANIFEST_BYTES_MAX {
             bytes.extend_from_slice(&frame);
@@ -94,12 +94,12 @@ pub(super) async fn delete(call: &Call, name: &RepositoryName, reference: &Refer
     let who = call.allow(Action::Delete, Some(name)).await?;
     call.registry.check_manifest_deletable(name, reference)?;
     let text = reference.to_string();
-    let change = Change { who, action: "registry.delete", repository: name.clone(), reference: text, digest: None };
+    let rollout = Rollout { who, action: "registry.delete", repository: name.clone(), reference: text, digest: None };
     let (registry, auth) = (call.registry.clone(), Arc::clone(&call.auth));
     let (name, reference) = (name.clone(), reference.clone());
-    to_the_end(async move {
-        // Recorded first: what is gone cannot be deleted again to make up for a missing record.
-        auth.record(change).await?;
+    run_to_completion(async move {
+        // Recorded first: a deleted manifest cannot be deleted again to make up for a missing record.
+        auth.record(rollout).await?;
         registry.delete_manifest(&name, &reference).await
     })
     .await?;

@@ -1,10 +1,11 @@
-//! Pulls by the name something has elsewhere: how container runtimes ask a mirror.
+//! Pulls by the original name of an artifact: how container runtimes use a mirror.
 //!
-//! - containerd and K3s ask for `press` with `?ns=registry.example`;
-//! - Docker asks for `library/nginx` and means its own registry;
-//! - Podman and skopeo ask for whatever stands before the name in their configuration, which may leave `mirror/` out.
+//! - containerd and K3s request `press` with `?ns=registry.example`;
+//! - Docker requests `library/nginx` and means its own registry;
+//! - Podman and skopeo request the prefix in their configuration, which may omit `mirror/`.
 //!
-//! A namespace is binding: what is ours under the same name is not what was asked for. Without one, what is ours wins.
+//! A namespace is binding: our own content of the same name is not what was requested. Without one, our own content
+//! wins.
 
 use super::Call;
 use super::path::Route;
@@ -14,7 +15,7 @@ use crate::registry::names::RepositoryName;
 use http::header::HOST;
 use margrave_oci::mirror;
 
-/// The same question about the repository that is meant.
+/// The same request for the mirrored repository.
 pub(super) fn resolve(call: &Call, route: Route) -> Result<Route> {
     let meant = |name: RepositoryName| repository(call, name);
     Ok(match route {
@@ -28,7 +29,7 @@ pub(super) fn resolve(call: &Call, route: Route) -> Result<Route> {
 
 fn repository(call: &Call, name: RepositoryName) -> Result<RepositoryName> {
     let namespace = call.query("ns").filter(|namespace| !namespace.is_empty());
-    // Who asks us for what is ours needs no mirror.
+    // A request for our own content needs no mirror.
     let namespace = namespace.filter(|namespace| call.host().as_deref() != Some(namespace));
     match namespace {
         Some(namespace) => inside(&namespace, name),
@@ -56,7 +57,7 @@ fn anywhere(registry: &Registry, name: RepositoryName) -> RepositoryName {
 }
 
 impl Call {
-    /// Name and port the client called us by.
+    /// Host and port that the client used.
     fn host(&self) -> Option<String> {
         let authority = self.parts.uri.authority().map(ToString::to_string);
         authority.or_else(|| self.header(&HOST).map(str::to_owned))

@@ -1,4 +1,4 @@
-//! What a path under `/v2` means.
+//! Parses paths under `/v2`.
 
 use crate::registry::error::{RegistryError, Result};
 use crate::registry::names::{Digest, Reference, RepositoryName};
@@ -16,7 +16,7 @@ pub(super) enum Route {
     Manifest(RepositoryName, Reference),
 }
 
-/// Reads a path from its end, since the name at its beginning may contain any of the words.
+/// Parses a path from its end, because the name at its beginning may contain any of the keywords.
 pub(super) fn parse(path: &str) -> Result<Route> {
     let path = decoded(path)?;
     let rest = path.strip_prefix("/v2").unwrap_or(&path);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_other_paths() {
+    fn rejects_other_paths() {
         for bad in ["/v2/a", "/v2/a/tags", "/v2/a/b/c", "/v2/a%2", "/v2/%ff/tags/list", "/v2/a/../b/tags/list"] {
             assert!(parse(bad).is_err(), "{bad}");
         }

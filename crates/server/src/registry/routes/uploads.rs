@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 const UPLOAD_ID: HeaderName = HeaderName::from_static("docker-upload-uuid");
 
-/// Begins an upload; or mounts a blob of another repository; or takes a whole blob at once.
+/// Starts an upload; or mounts a blob of another repository; or receives a whole blob at once.
 pub(super) async fn begin(call: &Call, name: &RepositoryName, body: Body) -> Result<Response> {
     call.allow(Action::Push, Some(name)).await?;
     if let Some(digest) = call.query("mount") {
@@ -27,7 +27,7 @@ pub(super) async fn begin(call: &Call, name: &RepositoryName, body: Body) -> Res
         let id = call.registry.begin_upload(name).await?.to_string();
         let taken = call.registry.finish(name, &id, chunk(call, body)?, &digest).await;
         if taken.is_err() {
-            // The client was never told the address, so nobody could resume it; most errors have ended it already.
+            // The client never got the address, so it cannot resume it; most errors have ended it already.
             let _ = call.registry.cancel_upload(name, &id).await;
         }
         taken?;
@@ -37,10 +37,10 @@ pub(super) async fn begin(call: &Call, name: &RepositoryName, body: Body) -> Res
     Ok(progress(StatusCode::ACCEPTED, name, id, 0))
 }
 
-/// Whether the blob could be mounted; one that cannot be is uploaded like any other.
+/// Whether the blob was mounted; otherwise it is uploaded like any other.
 async fn mounted(call: &Call, name: &RepositoryName, digest: &Digest) -> Result<bool> {
     let Some(from) = call.query("from").and_then(|from| from.parse::<RepositoryName>().ok()) else { return Ok(false) };
-    // Who may not read it there must not learn whether it is there.
+    // A client without read access there must not learn whether it exists.
     match call.allow(Action::Pull, Some(&from)).await {
         Ok(_) => call.registry.mount(name, digest, &from).await,
         Err(_) => Ok(false),
@@ -77,12 +77,12 @@ pub(super) async fn cancel(call: &Call, name: &RepositoryName, id: &str) -> Resu
 fn chunk(call: &Call, body: Body) -> Result<Chunk> {
     let length = match call.header(&CONTENT_LENGTH) {
         Some(text) => {
-            Some(text.parse().map_err(|_| RegistryError::SizeInvalid("Content-Length is no number".to_owned()))?)
+            Some(text.parse().map_err(|_| RegistryError::SizeInvalid("Content-Length is not a number".to_owned()))?)
         }
         None => None,
     };
     let range = match call.header(&CONTENT_RANGE) {
-        // A last request without content has nothing to place.
+        // A last request without content has no range.
         Some(_) if length == Some(0) => None,
         Some(text) => Some(range::chunk(text).ok_or_else(|| {
             RegistryError::UploadInvalid("write Content-Range as `<first byte>-<last byte>`".to_owned())

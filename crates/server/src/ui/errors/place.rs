@@ -1,4 +1,4 @@
-//! Where an error happened: the list it belongs to, the thing it is about, and what became of that.
+//! Where an error happened: the list and the object that the address belongs to, and what happened to that object.
 
 use crate::app::audit;
 use crate::app::paging::Paging;
@@ -10,14 +10,14 @@ use crate::ui::words;
 use http::{Method, StatusCode};
 use margrave_api::access::AuditRecord;
 
-/// An address, as far as it tells what it is about.
+/// What an address refers to.
 pub(super) struct Place {
     pub(super) section: Section,
-    /// The list it belongs to, and what that is called.
+    /// The list it belongs to, and the label of that list.
     list: (&'static str, &'static str),
-    /// The page of the thing, when something was to be done with it there.
+    /// The page of the object, if the request was an action on it.
     thing: Option<String>,
-    /// What the audit calls it.
+    /// Its subject in the audit log.
     subject: Option<String>,
 }
 
@@ -30,14 +30,14 @@ impl Place {
             "groups" => (Section::Devices, ("/groups", "All groups"), "group"),
             "catalog" => (Section::Catalog, ("/catalog", "Catalog"), ""),
             "deployments" | "deploy" => (Section::Deployments, ("/deployments", "All deployments"), "deployment"),
-            "changes" => (Section::Deployments, ("/changes", "All changes"), "change"),
-            "activity" => (Section::Activity, ("/activity", "Activity"), ""),
+            "rollouts" => (Section::Deployments, ("/rollouts", "All rollouts"), "rollout"),
+            "activity" => (Section::Activity, ("/events", "Events"), ""),
             "settings" => (Section::Settings, ("/settings", "Settings"), ""),
             _ => (Section::Overview, ("/", "Overview"), ""),
         };
         let name = decoded(rest);
         let named = !rest.is_empty() && !matches!(first, "deploy" | "clients");
-        let thing = matches!(first, "devices" | "groups" | "deployments" | "changes");
+        let thing = matches!(first, "devices" | "groups" | "deployments" | "rollouts");
         Self {
             section,
             list,
@@ -46,45 +46,45 @@ impl Place {
         }
     }
 
-    /// Ways on from here, the nearest first.
+    /// Links to continue with, the most specific first.
     pub(super) fn ways(&self, status: StatusCode, came_from: Option<String>) -> Vec<(String, String)> {
         let (list, name) = self.list;
         let mut ways = Vec::new();
         if let Some(thing) = self.thing.clone().filter(|_| status != StatusCode::NOT_FOUND) {
-            ways.push((thing, "Look at it as it is now".to_owned()));
+            ways.push((thing, "View the current state".to_owned()));
         }
         ways.push((list.to_owned(), name.to_owned()));
         if let Some(back) = came_from.filter(|back| ways.iter().all(|(known, _)| known != back)) {
-            ways.push((back, "Back to where you were".to_owned()));
+            ways.push((back, "Back to the previous page".to_owned()));
         }
         ways
     }
 
-    /// What the audit knows of something that is not there.
+    /// The last audit record of an object that does not exist.
     pub(super) async fn became(&self, state: &ServerState, shell: &Shell) -> Option<Markup> {
         let newest = Paging { limit: Some(1), after: None };
         let found = audit::list(state, Some(self.subject.as_deref()?), None, &newest).await.ok()?;
-        found.items.first().map(|record| told(record, shell))
+        found.items.first().map(|record| last_action(record, shell))
     }
 }
 
-/// A part of a path as it was before it was put into an address.
+/// Decodes a percent-encoded part of a path.
 fn decoded(text: &str) -> String {
     let pair = format!("name={}", text.replace('+', "%2B").replace('&', "%26"));
     url::form_urlencoded::parse(pair.as_bytes()).next().map(|(_, name)| name.into_owned()).unwrap_or_default()
 }
 
-/// The last that was done with it.
-fn told(record: &AuditRecord, shell: &Shell) -> Markup {
+/// The last action on it.
+fn last_action(record: &AuditRecord, shell: &Shell) -> Markup {
     let (what, _) = about(record, shell.names());
     let what = escape(&words::capital(&what));
     let (at, actor) = (shell.ago(&record.at), escape(&words::actor(&record.actor)));
-    let reason = record.reason.as_ref().map(|reason| format!(": {}", escape(reason))).unwrap_or_default();
-    let removed = [".remove", ".delete", ".retire"].iter().any(|end| record.action.ends_with(end));
+    let reason = record.comment.as_ref().map(|reason| format!(": {}", escape(reason))).unwrap_or_default();
+    let removed = [".remove", ".delete", ".decommission"].iter().any(|end| record.action.ends_with(end));
     Markup::trusted(if removed {
         format!("{what} was removed {at} by {actor}{reason}.")
     } else {
-        format!("{what} was there once: the last thing done with it was {at} by {actor}{reason}. It is no longer kept.")
+        format!("{what} no longer exists. Its last audit record is from {at} by {actor}{reason}.")
     })
 }
 
@@ -93,13 +93,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_tells_what_it_is_about() {
+    fn reads_the_subject_from_an_address() {
         let place = Place::read(&Method::POST, "/devices/hall-3/hall-3/camera%201");
         assert_eq!(place.subject.as_deref(), Some("device/hall-3/hall-3/camera 1"));
         let ways = place.ways(StatusCode::CONFLICT, Some("/devices".to_owned()));
-        assert_eq!(ways[0].0, "/devices/hall-3/hall-3/camera%201", "back to the thing first");
+        assert_eq!(ways[0].0, "/devices/hall-3/hall-3/camera%201", "the object comes first");
         assert_eq!(ways[1], ("/devices".to_owned(), "All devices".to_owned()));
-        assert_eq!(ways.len(), 2, "no way twice");
+        assert_eq!(ways.len(), 2, "no link twice");
         assert_eq!(Place::read(&Method::GET, "/nothing").subject, None);
         assert_eq!(Place::read(&Method::GET, "/deploy/1/version").subject, None);
     }

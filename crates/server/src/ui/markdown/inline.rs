@@ -1,15 +1,15 @@
-//! What stands within a line: emphasis, code, links, entities. Nothing here reads the same text more than a few times, whatever
-//! it holds: depth and length of what is looked for are bounded.
+//! Inline elements: emphasis, code, links, entities. Depth and length of every search are bounded, so that no text is read
+//! more than a few times.
 
 use super::super::markup::escape;
 
-/// Emphasis in emphasis in emphasis; deeper is only text.
+/// Maximum nesting of emphasis; deeper levels are plain text.
 const DEPTH_MAX: usize = 5;
 /// The longest text and target of a link.
 const WORDS_MAX: usize = 200;
 const TARGET_MAX: usize = 1_000;
 
-/// `\n` is a break that was asked for.
+/// `\n` is an explicit line break.
 pub(super) fn inline(text: &str) -> String {
     let mut html = String::with_capacity(text.len() + text.len() / 8);
     Inline { html: &mut html, depth: 0, in_link: false }.read(text);
@@ -24,7 +24,7 @@ struct Inline<'a> {
 
 impl Inline<'_> {
     fn read(&mut self, text: &str) {
-        // Marks for which no end was found: none will be found further on either.
+        // Markers without an end: no end follows later either.
         let mut open_ended: Vec<(char, usize)> = Vec::new();
         let (mut rest, mut before) = (text, ' ');
         while let Some(letter) = rest.chars().next() {
@@ -46,7 +46,7 @@ impl Inline<'_> {
                 before = rest[..rest.len() - after.len()].chars().next_back().unwrap_or(' ');
                 rest = after;
             } else {
-                // A run of the same mark is passed over as a whole, so that its end is not taken for a shorter mark.
+                // Skip a run of the same marker as a whole, so that its end is not taken for a shorter marker.
                 let run = if matches!(letter, '*' | '_' | '~' | '`') { run(rest, letter) } else { letter.len_utf8() };
                 self.html.push_str(&escape(&rest[..run]));
                 before = letter;
@@ -95,7 +95,7 @@ impl Inline<'_> {
             ('*' | '_', 3) => ("<em><strong>", "</strong></em>"),
             _ => return None,
         };
-        // `snake_case_names` are no emphasis.
+        // `snake_case_names` are not emphasis.
         let in_word = mark == '_' && before.is_alphanumeric();
         let next = text[length..].chars().next()?;
         if in_word || next.is_whitespace() {
@@ -108,7 +108,7 @@ impl Inline<'_> {
         Some(after)
     }
 
-    /// Only to the web and to mail; a picture is its words.
+    /// Only web and mail links; an image becomes its alternative text.
     fn link<'t>(&mut self, text: &'t str) -> Option<&'t str> {
         let (picture, text) = text.strip_prefix('!').map_or((false, text), |rest| (true, rest));
         let (words, after) = enclosed(text, '[', ']', WORDS_MAX)?;
@@ -145,7 +145,7 @@ impl Inline<'_> {
         self.address(target).then_some(after)
     }
 
-    /// An address as it stands, without the full stop behind it.
+    /// A bare URL, without a trailing full stop.
     fn bare<'t>(&mut self, text: &'t str) -> Option<&'t str> {
         if !text.starts_with("https://") && !text.starts_with("http://") {
             return None;
@@ -220,12 +220,12 @@ fn opened(target: &str) -> String {
     format!("<a href=\"{}\" rel=\"noopener noreferrer nofollow\">", escape(target))
 }
 
-/// How many of the same mark stand at the beginning.
+/// The number of equal markers at the start.
 fn run(text: &str, mark: char) -> usize {
     text.bytes().take_while(|byte| char::from(*byte) == mark).count()
 }
 
-/// What is before the next run of exactly so many marks that stands behind something, and what is behind it.
+/// Splits at the next run of exactly this many markers that follows non-space text.
 fn ended<'t>(
     text: &'t str,
     mark: char,
@@ -251,7 +251,7 @@ fn ended<'t>(
     None
 }
 
-/// What is between two marks that may hold others of their kind, and what is behind.
+/// The text between two brackets that may be nested, and the rest.
 fn enclosed(text: &str, open: char, close: char, bytes_max: usize) -> Option<(&str, &str)> {
     text.strip_prefix(open)?;
     let mut deep = 0_usize;

@@ -8,7 +8,7 @@ fn check(text: &str, expected: &str) {
 const OUT: &str = "rel=\"noopener noreferrer nofollow\"";
 
 #[test]
-fn lays_out_what_descriptions_have() {
+fn renders_typical_descriptions() {
     check("# Line Monitor\n\nReads the\ncounters.", "<h3>Line Monitor</h3><p>Reads the counters.</p>");
     check("- one\n- two\n  more\n\n1. first", "<ul><li>one</li><li>two more</li></ul><ol><li>first</li></ol>");
     check("**bold**, *soft* and `code`", "<p><strong>bold</strong>, <em>soft</em> and <code>code</code></p>");
@@ -22,7 +22,7 @@ fn lays_out_what_descriptions_have() {
 }
 
 #[test]
-fn code_can_be_moved_with_the_keyboard() {
+fn code_blocks_scroll_with_the_keyboard() {
     check("```yaml\na < b\n```", "<pre tabindex=\"0\"><code>a &lt; b\n</code></pre>");
     check("~~~\nnever\nends", "<pre tabindex=\"0\"><code>never\nends\n</code></pre>");
     check(
@@ -34,7 +34,7 @@ fn code_can_be_moved_with_the_keyboard() {
 }
 
 #[test]
-fn lists_hold_lists() {
+fn renders_nested_lists() {
     check("- a\n  - b\n    - c\n- d\n", "<ul><li>a<ul><li>b<ul><li>c</li></ul></li></ul></li><li>d</li></ul>");
     check("1. a\n  - b\n2. c", "<ol><li>a<ul><li>b</li></ul></li><li>c</li></ol>");
     check("* a\n\n* b", "<ul><li><p>a</p></li><li><p>b</p></li></ul>");
@@ -43,7 +43,7 @@ fn lists_hold_lists() {
 }
 
 #[test]
-fn quotes_and_tables_are_drawn() {
+fn renders_quotes_and_tables() {
     check("> one\n> two\nthree\n\nend", "<blockquote><p>one two three</p></blockquote><p>end</p>");
     check("> a\n>> b", "<blockquote><p>a</p><blockquote><p>b</p></blockquote></blockquote>");
     check(
@@ -56,7 +56,7 @@ fn quotes_and_tables_are_drawn() {
 }
 
 #[test]
-fn raw_html_is_only_text() {
+fn escapes_raw_html() {
     check("<script>alert(1)</script>", "<p>&lt;script&gt;alert(1)&lt;/script&gt;</p>");
     check("<img src=x onerror=alert(1)>", "<p>&lt;img src=x onerror=alert(1)&gt;</p>");
     check("**<b>**", "<p><strong>&lt;b&gt;</strong></p>");
@@ -71,7 +71,7 @@ fn raw_html_is_only_text() {
 }
 
 #[test]
-fn links_go_to_the_web_only() {
+fn allows_only_web_links() {
     check(
         "[site](https://a.example/?x=\"1\")",
         &format!("<p><a href=\"https://a.example/?x=&quot;1&quot;\" {OUT}>site</a></p>"),
@@ -96,7 +96,7 @@ fn links_go_to_the_web_only() {
 }
 
 #[test]
-fn odd_marks_stay_as_they_are() {
+fn keeps_unmatched_markup_as_text() {
     check("a * b ` c [d] !", "<p>a * b ` c [d] !</p>");
     check("2 * 3 * 4", "<p>2 * 3 * 4</p>");
     check("snake_case_name and **open", "<p>snake_case_name and **open</p>");
@@ -106,7 +106,7 @@ fn odd_marks_stay_as_they_are() {
 
 /// Text made to take long: every mark opened and never closed, everything nested as deep as it goes.
 #[test]
-fn hostile_text_is_laid_out_in_time() {
+fn renders_hostile_text_in_bounded_time() {
     let big = |piece: &str| piece.repeat(super::BYTES_MAX / piece.len());
     for piece in [
         "*a ", "[", "![", "[a](", "`", "> ", "- ", "|-", "<", "&", "**a *b ", "~~a ", "_a ", "\\", "https://",

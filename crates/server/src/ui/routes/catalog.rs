@@ -1,4 +1,4 @@
-//! The catalog: what can be deployed, and how it gets there.
+//! The catalog: applications, and how they are added.
 
 pub(super) mod add;
 pub(super) mod application;

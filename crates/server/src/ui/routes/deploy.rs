@@ -1,15 +1,15 @@
-//! Deploying, step by step: version, devices, answers, review. Each step is an address and a plain form; what was answered is kept
-//! on the server.
+//! The deployment wizard: version, devices, configuration, review. Each step is a URL with a plain form; the draft is stored on the
+//! server.
 
-pub(super) mod answers;
+pub(super) mod configuration;
 pub(super) mod begin;
 pub(super) mod devices;
-pub(super) mod own;
-mod questions;
+pub(super) mod overrides;
+mod fields;
 pub(super) mod review;
 pub(super) mod version;
 
-use crate::app::drafts::{self, Draft, Kept, Kind};
+use crate::app::drafts::{self, Draft, Kind, StoredDraft};
 use crate::app::overview;
 use crate::state::ServerState;
 use crate::ui::errors::UiError;
@@ -18,25 +18,25 @@ use crate::ui::visit::{Section, Shell, Visit};
 use margrave_api::devices::DeviceRef;
 use std::collections::HashMap;
 
-/// Where a person is, for the head of every step.
+/// The position in the wizard, for the head of every step.
 pub(super) struct Steps {
     pub(super) id: String,
     pub(super) revision: i64,
     pub(super) version: String,
     pub(super) list: Vec<Step>,
-    /// The form of the step, whose buttons lead to the others.
+    /// The form of this step; its buttons lead to the other steps.
     pub(super) form: &'static str,
-    /// What Enter in it does; none where there is no form to keep.
+    /// The action of Enter in that form; none if the step has nothing to save.
     pub(super) enter: Option<&'static str>,
-    /// The step before.
+    /// The previous step.
     pub(super) back: Option<&'static str>,
     pub(super) title: String,
-    /// Of the application.
+    /// Name of the application.
     pub(super) name: String,
 }
 
 pub(super) struct Step {
-    /// As addresses have it.
+    /// As in URLs.
     pub(super) key: &'static str,
     pub(super) name: &'static str,
     pub(super) link: String,
@@ -44,28 +44,29 @@ pub(super) struct Step {
     pub(super) here: bool,
 }
 
-/// The steps of a draft; one that changes what exists has fewer.
+/// The steps of a draft; drafts that change existing deployments have fewer.
 pub(super) fn steps_of(draft: &Draft) -> Vec<(&'static str, &'static str)> {
-    let all = [("version", "Version"), ("devices", "Devices"), ("answers", "Questions"), ("review", "Review")];
+    let all =
+        [("version", "Version"), ("devices", "Devices"), ("configuration", "Configuration"), ("review", "Review")];
     let has = |step: &str| match step {
         "version" => matches!(draft.kind, Kind::Create | Kind::Upgrade),
         "devices" => draft.kind == Kind::Create || draft.is_wide(),
-        "answers" => draft.kind != Kind::Remove,
+        "configuration" => draft.kind != Kind::Remove,
         _ => true,
     };
     all.into_iter().filter(|(step, _)| has(step)).collect()
 }
 
-/// Something somebody began and did not finish.
-pub(super) struct Begun {
+/// An unfinished draft.
+pub(super) struct DraftLink {
     pub(super) title: String,
     pub(super) link: String,
     pub(super) at: Markup,
 }
 
-pub(super) async fn begun(visit: &Visit, shell: &Shell) -> Result<Vec<Begun>, UiError> {
+pub(super) async fn begun(visit: &Visit, shell: &Shell) -> Result<Vec<DraftLink>, UiError> {
     let open = drafts::open(&visit.state, visit.caller()).await?.into_iter();
-    let shown = |open: drafts::Open| Begun {
+    let shown = |open: drafts::Open| DraftLink {
         title: title(&open.kept.draft, shell.names()),
         link: format!("/deploy/{}/{}", open.kept.id, open.kept.draft.step()),
         at: shell.ago_at(&open.at),
@@ -73,23 +74,23 @@ pub(super) async fn begun(visit: &Visit, shell: &Shell) -> Result<Vec<Begun>, Ui
     Ok(open.map(shown).collect())
 }
 
-/// Where its pages belong: something new is of the catalog, a change of what exists of the deployments.
+/// The menu section of its pages: Catalog for new deployments, Deployments for existing ones.
 pub(super) fn section(draft: &Draft) -> Section {
     if draft.kind == Kind::Create { Section::Catalog } else { Section::Deployments }
 }
 
-/// What a draft is about.
+/// The title of a draft.
 pub(super) fn title(draft: &Draft, names: &HashMap<String, String>) -> String {
     let name = names.get(&draft.application).unwrap_or(&draft.application);
     match draft.kind {
         Kind::Create => format!("Deploy {name}"),
-        Kind::Upgrade => format!("Change the version of {name}"),
+        Kind::Upgrade => format!("Upgrade or downgrade {name}"),
         Kind::Reconfigure => format!("Reconfigure {name}"),
         Kind::Remove => format!("Remove {name}"),
     }
 }
 
-pub(super) async fn steps(state: &ServerState, kept: &Kept, here: &str) -> Result<Steps, UiError> {
+pub(super) async fn steps(state: &ServerState, kept: &StoredDraft, here: &str) -> Result<Steps, UiError> {
     let overview = overview::get(state).await?;
     let draft = &kept.draft;
     let name = overview.names.get(&draft.application).unwrap_or(&draft.application).clone();
@@ -99,12 +100,12 @@ pub(super) async fn steps(state: &ServerState, kept: &Kept, here: &str) -> Resul
     Ok(Steps {
         id: kept.id.to_string(),
         revision: kept.revision,
-        // It is removed whatever its version.
+        // A removal covers all versions.
         version: if draft.kind == Kind::Remove { String::new() } else { draft.version.clone() },
-        form: if here == "answers" { "answers" } else { "step" },
+        form: if here == "configuration" { "configuration" } else { "step" },
         enter: match here {
             "devices" => Some("filter"),
-            "answers" => Some("continue"),
+            "configuration" => Some("continue"),
             "review" => Some("deploy"),
             _ => None,
         },
@@ -125,7 +126,7 @@ pub(super) async fn steps(state: &ServerState, kept: &Kept, here: &str) -> Resul
     })
 }
 
-/// A device as forms and addresses name it.
+/// A device as written in forms and URLs.
 pub(super) fn device_value(device: &DeviceRef) -> String {
     format!("{}/{}", device.client, device.device)
 }
@@ -135,15 +136,15 @@ pub(super) fn read_device(value: &str) -> Option<DeviceRef> {
     Some(DeviceRef { client: client.to_owned(), device: device.to_owned() })
 }
 
-/// Where a button leads that goes to another step and keeps what is there, right or wrong.
-pub(super) fn elsewhere(kept: &Kept, go: &str) -> Option<String> {
+/// The URL of a button that leads to another step and saves the form, valid or not.
+pub(super) fn elsewhere(kept: &StoredDraft, go: &str) -> Option<String> {
     let wanted = go.strip_prefix("step:")?;
     let (step, _) = steps_of(&kept.draft).into_iter().find(|(step, _)| *step == wanted)?;
     Some(format!("/deploy/{}/{step}", kept.id))
 }
 
-/// The step behind one.
-pub(super) fn next(kept: &Kept, step: &str) -> String {
+/// The step after one.
+pub(super) fn next(kept: &StoredDraft, step: &str) -> String {
     let all = steps_of(&kept.draft);
     let place = all.iter().position(|(known, _)| *known == step).unwrap_or_default();
     let next = all.get(place + 1).or(all.last()).map_or("review", |(step, _)| step);

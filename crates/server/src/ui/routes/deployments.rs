@@ -1,4 +1,4 @@
-//! Deployments: one application on one device each; the list, and one of them.
+//! Deployments, one application on one device each: list and detail pages.
 
 mod asks;
 pub(super) mod detail;

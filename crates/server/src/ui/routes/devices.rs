@@ -1,4 +1,4 @@
-//! Devices: the list, one of them, letting them in and out.
+//! Devices: the list, a single device, approval and decommissioning.
 
 pub(super) mod add;
 pub(super) mod client;
@@ -8,8 +8,8 @@ mod forget;
 mod label;
 pub(super) mod list;
 
-use crate::app::fleet::{Listed, Placed, Running};
-use crate::app::shown::plain;
+use crate::app::fleet::{Listed, PlacedDeployment, Running};
+use crate::app::value_format::plain;
 use crate::ui::markup::{self, Markup};
 use crate::ui::routes::query::device_link;
 use crate::ui::words;
@@ -23,43 +23,38 @@ pub(super) struct Row {
     pub(super) state: Markup,
     pub(super) link: String,
     pub(super) site: Option<String>,
-    /// Vendor and model, where the device knows them.
+    /// Vendor and model, if reported.
     pub(super) kind: Option<String>,
-    /// What should run, each with how it does.
+    /// Desired applications, each with its state.
     pub(super) placed: Vec<Markup>,
     pub(super) running: Running,
     pub(super) labels: Vec<Label>,
 }
 
-/// One label, of the operator or of the device itself.
+/// A label, set by an operator or reported by the device.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Label {
     pub(super) text: String,
     pub(super) own: bool,
-    /// Whose it is, where both sides have one of this name and they differ.
+    /// Its origin, if operator and device have different values for this name.
     pub(super) whose: Option<&'static str>,
 }
 
 impl Row {
-    /// How much of what should run the device says it runs; none where nothing should.
+    /// How many of the desired applications the device reports as running; `None` without desired applications.
     pub(super) fn runs(&self) -> Option<String> {
         let Running { wanted, running, .. } = self.running;
-        match (wanted, running) {
-            (0, _) => None,
-            (wanted, running) if wanted == running => Some("reported running".to_owned()),
-            (1, _) => Some("not reported running".to_owned()),
-            (wanted, running) => Some(format!("{running} of {wanted} reported running")),
-        }
+        (wanted > 0).then(|| format!("{running}/{wanted} running"))
     }
 
-    /// What the device says of what should run, kind by kind.
+    /// What the device reports about the desired applications, by state.
     pub(super) fn reported(&self) -> Vec<Markup> {
-        let Running { running, failed, under_way, unheard, .. } = self.running;
+        let Running { running, failed, in_progress, unheard, .. } = self.running;
         let kinds = [
-            (running, "good", "check", "reported running"),
-            (under_way, "busy", "turning", "reported under way"),
-            (failed, "bad", "cross", "reported failed"),
-            (unheard, "idle", "clock", "unknown: nothing reported yet"),
+            (running, "good", "check", "running"),
+            (in_progress, "busy", "turning", "in progress"),
+            (failed, "bad", "cross", "failed"),
+            (unheard, "idle", "clock", "not reported yet"),
         ];
         let said = kinds.into_iter().filter(|(count, ..)| *count > 0);
         said.map(|(count, tone, symbol, words)| markup::state(tone, symbol, &format!("{count} {words}"))).collect()
@@ -82,7 +77,7 @@ pub(super) fn row(listed: Listed, names: &HashMap<String, String>) -> Row {
     }
 }
 
-/// Labels of both sides. The same from both stands once; where they differ, each says whose it is.
+/// Labels from both sides. Equal labels are shown once; different values show their origin.
 pub(super) fn labels(own: &IndexMap<String, String>, reported: &IndexMap<String, serde_json::Value>) -> Vec<Label> {
     let differs = |name: &String| {
         let value = reported.get(name).map(plain);
@@ -105,20 +100,20 @@ pub(super) fn labels(own: &IndexMap<String, String>, reported: &IndexMap<String,
     labels
 }
 
-/// How a client stands, in the words every page uses.
+/// The state of a client, with the label that all pages use.
 pub(super) fn client_state(state: ClientState) -> Markup {
     let (tone, symbol, word) = match state {
-        ClientState::Pending => ("warn", "clock", "Waiting to be accepted"),
+        ClientState::Pending => ("warn", "clock", "Pending approval"),
         ClientState::Accepted => ("good", "check", "Accepted"),
-        ClientState::Retired => ("mute", "lock", "Retired"),
+        ClientState::Decommissioned => ("mute", "lock", "Decommissioned"),
     };
     markup::state(tone, symbol, word)
 }
 
-/// What should run, with how it does.
-fn chip(placed: &Placed, names: &HashMap<String, String>) -> Markup {
+/// A desired application, with its state.
+fn chip(placed: &PlacedDeployment, names: &HashMap<String, String>) -> Markup {
     let name = names.get(&placed.application).unwrap_or(&placed.application);
-    let look = words::of_convergence(placed.convergence, placed.removing);
+    let look = words::deployment_state_badge(placed.deployment_state, placed.removing);
     Markup::trusted(format!(
         "<a class=\"chip tone-{}\" href=\"/deployments/{}\" title=\"{}\">{}{} {}<span class=\"unseen\">, {}</span></a>",
         look.tone,
@@ -137,7 +132,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn of_two_labels_that_differ_each_says_whose_it_is() {
+    fn different_values_of_a_label_show_their_origin() {
         let own = IndexMap::from([("line".to_owned(), "7".to_owned()), ("site".to_owned(), "graz".to_owned())]);
         let reported = IndexMap::from([("line".to_owned(), json!(7)), ("site".to_owned(), json!("nord"))]);
         let shown: Vec<_> = labels(&own, &reported).into_iter().map(|one| (one.text, one.whose)).collect();

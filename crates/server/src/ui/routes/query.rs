@@ -1,4 +1,4 @@
-//! What stands behind the question mark: read leniently, written back into links.
+//! Query strings: parsed leniently, and written back into links.
 
 use crate::app::paging::Paging;
 use crate::ui::form::Form;
@@ -9,7 +9,7 @@ use std::convert::Infallible;
 /// Rows on one page.
 pub(super) const ROWS: u32 = 100;
 
-/// The query of an address, by name; what is empty counts as absent.
+/// The query of an address, by name. Empty values count as absent.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Asked(Form);
 
@@ -41,7 +41,7 @@ impl Asked {
     }
 }
 
-/// An address with these members that are not empty.
+/// An address with those of these parameters that are not empty.
 pub(in crate::ui) fn link(path: &str, members: &[(&str, &str)]) -> String {
     let mut query = url::form_urlencoded::Serializer::new(String::new());
     for (name, value) in members.iter().filter(|(_, value)| !value.is_empty()) {
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_hold_only_what_is_asked_for() {
+    fn links_contain_only_given_parameters() {
         assert_eq!(link("/devices", &[("q", ""), ("site", "")]), "/devices");
         assert_eq!(
             link("/devices", &[("q", "press 7"), ("site", "Graz & Linz")]),

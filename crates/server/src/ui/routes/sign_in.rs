@@ -1,4 +1,4 @@
-//! In and out.
+//! Signing in and out.
 
 use crate::app::error::AppError;
 use crate::app::passwords::{self, Attempt};
@@ -10,7 +10,7 @@ use crate::ui::errors::UiError;
 use crate::ui::form::Form;
 use crate::ui::routes::query::Asked;
 use crate::ui::session::{origin, set_cookie};
-use crate::ui::visit::{Answer, Visit, go, render};
+use crate::ui::visit::{PageResult, Visit, go, render};
 use crate::ui::words;
 use askama::Template;
 use axum::extract::{Request, State};
@@ -24,11 +24,11 @@ const FORM_BYTES_MAX: usize = 16 << 10;
 #[derive(Template)]
 #[template(path = "sign_in.html")]
 struct SignIn {
-    wrong: Option<Wrong>,
+    wrong: Option<SignInError>,
     name: String,
     /// Where to go afterwards.
     to: String,
-    /// A form came after the session had ended.
+    /// A form was sent after the session had ended.
     ended: bool,
     assets: &'static str,
 }
@@ -42,17 +42,17 @@ impl SignIn {
     }
 }
 
-/// Why somebody is not let in.
-struct Wrong {
+/// Why the sign-in failed.
+struct SignInError {
     text: String,
-    /// It is about the token, not about name and password.
+    /// The token is wrong, not name or password.
     token: bool,
     status: StatusCode,
     /// Seconds until the next attempt.
     wait: Option<u64>,
 }
 
-impl Wrong {
+impl SignInError {
     fn new(token: bool, text: impl Into<String>) -> Self {
         Self { text: text.into(), token, status: StatusCode::UNPROCESSABLE_ENTITY, wait: None }
     }
@@ -62,18 +62,18 @@ impl Wrong {
     }
 }
 
-pub(in crate::ui) async fn form(asked: Asked) -> Answer {
+pub(in crate::ui) async fn form(asked: Asked) -> PageResult {
     let (to, ended) = (own(&asked.text("to")), asked.get("ended").is_some());
     render(StatusCode::OK, &SignIn { wrong: None, name: String::new(), to, ended, assets: assets::base() })
 }
 
-pub(in crate::ui) async fn enter(State(state): State<ServerState>, request: Request) -> Answer {
+pub(in crate::ui) async fn enter(State(state): State<ServerState>, request: Request) -> PageResult {
     let (parts, body) = request.into_parts();
     let origin = origin(&parts);
     let bytes = crate::body::read(Request::new(body), FORM_BYTES_MAX).await.unwrap_or_default();
     let form = Form::read(&bytes);
     let (to, name) = (own(form.text("to")), form.text("name").to_owned());
-    match let_in(&state, &form, &origin).await? {
+    match try_sign_in(&state, &form, &origin).await? {
         Ok(secret) => {
             let mut response = go(&to, None);
             set(&mut response, &set_cookie(&state, &secret, SESSION_LIFETIME.as_secs()));
@@ -91,37 +91,41 @@ pub(in crate::ui) async fn enter(State(state): State<ServerState>, request: Requ
     }
 }
 
-/// What the cookie shall hold, or why there is none.
-async fn let_in(state: &ServerState, form: &Form, origin: &Origin) -> Result<Result<String, Wrong>, UiError> {
+/// The secret for the cookie, or why the sign-in failed.
+async fn try_sign_in(
+    state: &ServerState,
+    form: &Form,
+    origin: &Origin,
+) -> Result<Result<String, SignInError>, UiError> {
     let (name, token) = (form.text("name"), form.text("token"));
     let password = form.raw("password").unwrap_or_default();
-    // A browser may fill in what it remembers beside a token that came with a link.
+    // A browser may fill in a saved name and password next to a token from a link.
     if !token.is_empty() && (name.is_empty() || token.starts_with(secrets::API_TOKEN_PREFIX)) {
         let refused =
-            "This token is not known, has expired or was revoked. Check that all of it was copied, or ask for another.";
-        return Ok(sessions::sign_in(state, token, origin).await?.ok_or_else(|| Wrong::new(true, refused)));
+            "This token is unknown, expired or revoked. Check that you copied all of it, or ask for a new one.";
+        return Ok(sessions::sign_in(state, token, origin).await?.ok_or_else(|| SignInError::new(true, refused)));
     }
     if name.is_empty() || password.is_empty() {
-        return Ok(Err(Wrong::new(false, "Give a name and a password, or an access token.")));
+        return Ok(Err(SignInError::new(false, "Enter a name and a password, or an access token.")));
     }
     Ok(match passwords::sign_in(state, name, SecretString::from(password), origin).await {
         Ok(Attempt::Granted(secret)) => Ok(secret),
-        Ok(Attempt::Wrong) => Err(Wrong::new(false, "Name or password is wrong.")),
+        Ok(Attempt::Wrong) => Err(SignInError::new(false, "Name or password is wrong.")),
         Ok(Attempt::Later(wait)) => {
             let (text, seconds) = later(wait);
-            Err(Wrong::later(text, seconds))
+            Err(SignInError::later(text, seconds))
         }
         Err(AppError::Refused { code, detail, .. }) if code.status() == 429 => {
-            Err(Wrong::later(format!("{}.", words::capital(&detail)), BUSY_SECONDS))
+            Err(SignInError::later(format!("{}.", words::capital(&detail)), BUSY_SECONDS))
         }
         Err(error) => return Err(error.into()),
     })
 }
 
-/// A queue is empty after this.
+/// The queue is empty after this time.
 const BUSY_SECONDS: u64 = 5;
 
-/// When to try again, in words and in whole seconds.
+/// When to retry, in words and in whole seconds.
 pub(in crate::ui) fn later(wait: std::time::Duration) -> (String, u64) {
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
     (format!("Too many wrong passwords. Try again in {}.", words::count(seconds, "second")), seconds)
@@ -140,7 +144,7 @@ fn set(response: &mut Response, cookie: &str) {
     }
 }
 
-/// Only to pages of our own.
+/// Restricts a redirect to our own pages.
 fn own(to: &str) -> String {
     let plain = to.starts_with('/') && !to.starts_with("//") && !to.contains(['\\', '\r', '\n']);
     if plain { to.to_owned() } else { "/".to_owned() }
@@ -151,7 +155,7 @@ mod tests {
     use super::own;
 
     #[test]
-    fn after_signing_in_one_stays_here() {
+    fn redirects_only_to_our_own_pages_after_sign_in() {
         for (to, goes) in [
             ("/devices?q=a", "/devices?q=a"),
             ("", "/"),

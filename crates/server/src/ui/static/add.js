@@ -1,13 +1,13 @@
-// Adding a package: how far an upload is, and whom the server signs in as elsewhere. Every page works without it.
+// Adding a package: upload progress, and the user name for saved registries. Every page works without it.
 import { times } from './times.js';
 
-/** What was refused is read first. */
+/** Moves the focus to the problems. */
 export function toProblems() {
   const summary = document.querySelector('.summary');
   if (summary instanceof HTMLElement) summary.focus();
 }
 
-/** An upload says how far it is, and is not begun where it would be refused for its size. @param {HTMLFormElement} form @param {(html: string) => void} place @param {() => void} signedOut */
+/** Uploads with progress; an archive over the size limit is rejected before the upload. @param {HTMLFormElement} form @param {(html: string) => void} place @param {() => void} signedOut */
 export function upload(form, place, signedOut) {
   const chosen = form.querySelector('input[type=file]');
   const file = chosen instanceof HTMLInputElement && chosen.files?.[0];
@@ -20,13 +20,13 @@ export function upload(form, place, signedOut) {
   const bar = /** @type {HTMLProgressElement} */ (form.querySelector('progress'));
   const words = form.querySelector('[data-progress]');
   request.open('POST', form.action);
-  // Only the part that changes is wanted: the page itself is opened below, and has still to say what was done.
+  // Request only the fragment: the page itself is opened below, and still has to show the notice.
   request.setRequestHeader('X-Fragment', 'upload');
   request.upload.addEventListener('progress', (event) => {
     bar.hidden = false;
     bar.max = event.total;
     bar.value = event.loaded;
-    if (words) words.textContent = event.loaded < event.total ? `${Math.floor(event.loaded * 100 / event.total)} % sent` : 'Sent. Checking the package.';
+    if (words) words.textContent = event.loaded < event.total ? `${Math.floor(event.loaded * 100 / event.total)} % uploaded` : 'Uploaded. Validating the package.';
   });
   request.addEventListener('load', () => {
     if (request.status === 401) return signedOut();
@@ -38,15 +38,15 @@ export function upload(form, place, signedOut) {
     toProblems();
     times();
   });
-  request.addEventListener('error', () => { if (words) words.textContent = 'The connection broke off. Send it again.'; });
+  request.addEventListener('error', () => { if (words) words.textContent = 'The connection was lost. Upload the archive again.'; });
   request.send(new FormData(form));
 }
 
-/** Says whom the server signs in as when the address that is typed begins with a registry that is kept. @param {HTMLInputElement} field */
+/** Shows the user name when the image reference begins with a saved registry. @param {HTMLInputElement} field */
 export function known(field) {
   const line = field.form?.querySelector('[data-known-words]');
   if (!line) return;
   const host = field.value.trim().replace(/^oci:\/\//, '').split('/')[0].toLowerCase();
   const option = [...(field.form?.querySelectorAll('option') ?? [])].find((one) => one.value && one.value === host);
-  line.textContent = field.value.includes('/') && option ? `${option.value}: ${option.getAttribute('data-words')}, kept under Settings.` : '';
+  line.textContent = field.value.includes('/') && option ? `${option.value}: ${option.getAttribute('data-words')}, saved under Settings.` : '';
 }

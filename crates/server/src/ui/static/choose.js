@@ -1,9 +1,9 @@
-// Choosing devices: narrowing the choice down keeps what is ticked, and one box ticks all. Every page works without it.
+// Selecting devices: filters keep the selection, and one checkbox selects all. Every page works without it.
 import { later } from './later.js';
 
 const NARROW_MS = 250;
 
-/** The form goes to the server as with its button, and what comes back is shown in place. @param {(html: string) => void} place @param {(live: boolean) => void} mark */
+/** Submits the form as its button does, and shows the response in place. @param {(html: string) => void} place @param {(live: boolean) => void} mark */
 export function choosing(place, mark) {
   /** @type {Promise<void> | null} */
   let narrowing = null;
@@ -22,7 +22,7 @@ export function choosing(place, mark) {
     narrowing = turn;
   });
 
-  /** Two steps at once would be told as two people at work: the form waits for what is on its way. @param {SubmitEvent} event @param {HTMLFormElement} form */
+  /** Two requests at once would conflict: the form waits for the pending one. @param {SubmitEvent} event @param {HTMLFormElement} form */
   function inTurn(event, form) {
     narrow.stop();
     if (!narrowing) return;
@@ -34,7 +34,7 @@ export function choosing(place, mark) {
   return { narrow, inTurn };
 }
 
-/** One box for all that can be ticked. @param {Element} clicked */
+/** One checkbox that selects all enabled ones. @param {Element} clicked */
 export function tickAll(clicked) {
   const all = clicked.closest('input[data-all]');
   if (!(all instanceof HTMLInputElement)) return;
@@ -42,11 +42,11 @@ export function tickAll(clicked) {
   recount();
 }
 
-/** How many are chosen: on other pages, as the server knows, and ticked here. */
+/** The number of selected devices: those on other pages, as the server says, and those selected here. */
 export function recount() {
   const words = document.querySelector('[data-chosen]');
   if (!(words instanceof HTMLElement)) return;
   const all = Number(words.dataset.chosen) + document.querySelectorAll('input[name="device"]:checked').length;
-  const text = `${all.toLocaleString('en')} device${all === 1 ? '' : 's'} chosen so far`;
+  const text = `${all.toLocaleString('en')} selected`;
   if (words.textContent !== text) words.textContent = text;
 }

@@ -1,4 +1,4 @@
-// Work that waits until nothing has asked for it for a while.
+// Debounced work.
 
 /** @template T @param {number} ms @param {(value: T) => void} work */
 export function later(ms, work) {

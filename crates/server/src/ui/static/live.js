@@ -1,4 +1,4 @@
-// What the browser does by itself: live regions, filters, dialogs, checks while typing, an upload's progress, times that go on.
+// Live regions, filters, dialogs, checks while typing, upload progress, relative times.
 // Every page works without it.
 import { known, toProblems, upload } from './add.js';
 import { choosing, recount, tickAll } from './choose.js';
@@ -27,21 +27,21 @@ const morph = {
   morphStyle: 'outerHTML',
   ignoreActiveValue: true,
   callbacks: {
-    // What is being typed or was unfolded belongs to the person, not to the server.
+    // Keep what the user has typed or expanded.
     beforeNodeMorphed: (/** @type {Element} */ from) => !(from instanceof HTMLElement && from.dataset.keep !== undefined),
     beforeAttributeUpdated: (/** @type {string} */ name, /** @type {Element} */ element) => !(name === 'open' && element.tagName === 'DETAILS'),
   },
 };
 
-/** Asks for the changing part of a page and morphs each piece into the one of the same id. @param {string} [address] */
+/** Fetches the live part of a page and morphs each element into the one with the same id. @param {string} [address] */
 async function refresh(address = location.href) {
-  // A form is on its way: what it brings is newer, and to load the page anew would call it back.
+  // A form is being sent: its response is newer, and reloading the page would cancel it.
   if (leaving) return true;
   const turn = ++asked;
   try {
     const response = await fetch(address, { headers: { 'X-Fragment': 'live' }, credentials: 'same-origin' });
     if (response.status === 401) return signedOut();
-    // What was shown is gone, or the address makes no sense any more: the page that says so knows more.
+    // The page was removed or its address is no longer valid: show the error page.
     if (response.status >= 400 && response.status < 500) { location.reload(); return true; }
     if (!response.ok) throw new Error(String(response.status));
     const text = await response.text();
@@ -70,7 +70,7 @@ function place(html) {
   times();
 }
 
-/** What only works with script is shown where there is some. */
+/** Shows elements that need script. */
 function scripted() {
   for (const one of document.querySelectorAll('[data-script]')) /** @type {HTMLElement} */ (one).hidden = false;
 }
@@ -81,7 +81,7 @@ function mark(live) {
   const stale = $('stale');
   if (badge) {
     badge.classList.remove('unknown');
-    badge.textContent = live ? 'Live' : 'Not live';
+    badge.textContent = live ? 'Live' : 'Reconnecting';
     badge.classList.toggle('off', !live);
   }
   if (!stale) return;
@@ -91,7 +91,7 @@ function mark(live) {
   if (stale.textContent !== text) stale.textContent = text;
 }
 
-/** What was typed is still there when somebody signs in elsewhere. @param {boolean} [typed] */
+/** Keeps typed input on the page while the user signs in in another tab. @param {boolean} [typed] */
 function signedOut(typed = false) {
   out = true;
   stream?.close();
@@ -102,7 +102,7 @@ function signedOut(typed = false) {
     link.href = `/sign-in?to=${encodeURIComponent(typed ? '/' : location.pathname + location.search)}`;
     link.textContent = typed ? 'Sign in in another tab' : 'Sign in again';
     if (typed) link.target = '_blank';
-    stale.replaceChildren(typed ? 'Your session has ended; nothing was sent. ' : 'You are signed out. ', link, typed ? ', then go on here: what you typed and ticked is still on this page.' : '');
+    stale.replaceChildren(typed ? 'Your session has ended; nothing was sent. ' : 'You are signed out. ', link, typed ? ', then continue here: your input is still on this page.' : '');
     if (typed) stale.scrollIntoView({ block: 'nearest' });
   }
   const badge = $('mark');
@@ -114,7 +114,7 @@ function topics() {
   return ($('live')?.dataset.live ?? '').split(' ').filter(Boolean);
 }
 
-/** A hidden page listens to nothing; a shown one first looks at what it missed. */
+/** A hidden page does not listen; a visible one first catches up. */
 function listen() {
   clearTimeout(retry);
   stream?.close();
@@ -134,20 +134,20 @@ function listen() {
   });
   opened.addEventListener('error', () => {
     mark(false);
-    // A browser gives up on an answer that is no stream; so it is begun anew in any case.
+    // A browser gives up on a response that is not an event stream, so always reconnect.
     opened.close();
     clearTimeout(retry);
     retry = window.setTimeout(async () => { await refresh(); listen(); }, RETRY_MS);
   });
 }
 
-/** Something that is being worked out is asked for until it is there. */
+/** Refreshes periodically, for pages that change without an event. */
 function pulse() {
   const every = Number($('live')?.dataset.every ?? 0);
   if (every) window.setTimeout(async () => { if (!document.hidden) await refresh(); pulse(); }, every * 1000);
 }
 
-/** A filter form puts its state into the address and shows what it finds at once. */
+/** A filter form puts its state into the address and shows the results immediately. */
 const filter = later(FILTER_MS, (/** @type {HTMLFormElement} */ form) => {
   const query = new URLSearchParams();
   for (const [name, value] of new FormData(form)) if (value) query.set(name, String(value));
@@ -156,7 +156,7 @@ const filter = later(FILTER_MS, (/** @type {HTMLFormElement} */ form) => {
   refresh(address);
 });
 
-/** A form that is checked while it is filled in: the server says what is wrong, in its own words. */
+/** A form that the server checks while it is filled in. */
 const check = later(CHECK_MS, async (/** @type {HTMLFormElement} */ form) => {
   const address = form.dataset.check;
   if (!address) return;
@@ -181,10 +181,10 @@ const check = later(CHECK_MS, async (/** @type {HTMLFormElement} */ form) => {
   }
 });
 
-/** What asks before it acts comes as a dialog; without script the same address is a page. @param {string} address @param {HTMLElement} opener */
+/** Shows a confirmation as a dialog; without script the same address is a page. @param {string} address @param {HTMLElement} opener */
 async function ask(address, opener) {
   const response = await fetch(address, { headers: { 'X-Fragment': 'ask' }, credentials: 'same-origin' }).catch(() => null);
-  // Nobody answers: what is shown stays, and says that it is not live.
+  // The server does not respond: keep the page and mark it as not live.
   if (!response) { mark(false); return listen(); }
   if (response.status === 401) return signedOut();
   if (!response.ok) return location.assign(address);
@@ -247,7 +247,7 @@ document.addEventListener('visibilitychange', () => { if (!document.hidden && to
 window.addEventListener('pagehide', () => stream?.close());
 window.addEventListener('pageshow', (event) => { leaving = false; recount(); if (event.persisted) { refresh(); listen(); } });
 
-/** A link may bring a token behind `#token=`; it is shown to the server once, in the form, and leaves the address at once. */
+/** A link may contain a token after `#token=`: it is submitted once in the form and removed from the address. */
 function takeToken() {
   const token = new URLSearchParams(location.hash.slice(1)).get('token');
   const field = $('token');

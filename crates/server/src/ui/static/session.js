@@ -1,6 +1,6 @@
-// A form that took long to fill in is sent only by somebody who is still signed in. Every page works without it.
+// Sends a long form only if the session is still valid. Every page works without it.
 
-/** Asks first; where the session has ended, the form stays as it is. @param {(live: boolean) => void} mark @param {() => void} ended @param {() => void} again */
+/** Checks the session first; if it has ended, the form stays as it is. @param {(live: boolean) => void} mark @param {() => void} ended @param {() => void} again */
 export function whileSignedIn(mark, ended, again) {
   let sure = false;
   let out = false;

@@ -1,6 +1,6 @@
-// Times as people read them, where they are. Every page works without it.
+// Readable times in the local time zone. Every page works without it.
 
-/** Relative for the eye, local time in the title. */
+/** Relative time, with the local time in the title. */
 export function times() {
   clocks();
   const now = Date.now();
@@ -14,7 +14,7 @@ export function times() {
       if (element.textContent !== exact) element.textContent = exact;
       continue;
     }
-    // To the nearest, as the server rounds (`relative` in words.rs): what is valid for 30 days says so from the first moment.
+    // Rounded to the nearest unit, like the server (`relative` in words.rs), so a validity of 30 days reads as 30 days from the start.
     const seconds = Math.round(Math.abs(now - at.getTime()) / 1000);
     const [minutes, hours, days] = [60, 3600, 86400].map((unit) => Math.round(seconds / unit));
     const words = seconds < 60 ? `${seconds} s` : minutes < 60 ? `${minutes} min` : hours < 48 ? `${hours} h` : `${days} days`;
@@ -23,7 +23,7 @@ export function times() {
   }
 }
 
-/** Hours of a picture, as they are where the reader is. */
+/** Hours of a chart, in local time. */
 function clocks() {
   for (const element of document.querySelectorAll('[data-clock]')) {
     const at = new Date(element.getAttribute('data-clock') ?? '');

@@ -1,4 +1,4 @@
-//! Tokens, and that nothing is told without one.
+//! Tokens, and that no endpoint works without one.
 
 use super::{api, problem};
 use crate::support::TestServer;
@@ -9,11 +9,11 @@ use serde_json::Value;
 use std::time::Duration;
 
 fn named(name: &str) -> CreateToken {
-    CreateToken { name: name.to_owned(), valid_for_seconds: None, reason: Some("for the robots".to_owned()) }
+    CreateToken { name: name.to_owned(), valid_for_seconds: None, comment: Some("for the robots".to_owned()) }
 }
 
 #[tokio::test]
-async fn every_endpoint_of_the_document_asks_for_a_token() {
+async fn every_documented_endpoint_requires_a_token() {
     let server = TestServer::start().await;
     let document = api(&server).openapi().await.unwrap();
     let mut asked = 0;
@@ -35,7 +35,7 @@ async fn every_endpoint_of_the_document_asks_for_a_token() {
 }
 
 #[tokio::test]
-async fn a_wrong_token_is_not_let_in() {
+async fn rejects_a_wrong_token() {
     let server = TestServer::start().await;
     for token in ["mgv_wrong", "", "Bearer", "  "] {
         let options = ClientOptions::new(server.operators_url("")).with_token(token);
@@ -60,7 +60,7 @@ async fn a_new_token_works_until_it_is_revoked() {
 }
 
 #[tokio::test]
-async fn a_token_ends_when_its_time_is_over() {
+async fn a_token_expires() {
     let server = TestServer::start().await;
     let body = CreateToken { valid_for_seconds: Some(60), ..named("guest") };
     let secret = api(&server).create_token(&body).await.unwrap().secret.unwrap();
@@ -71,13 +71,13 @@ async fn a_token_ends_when_its_time_is_over() {
 }
 
 #[tokio::test]
-async fn the_audit_says_who_did_what_and_why_and_its_chain_holds() {
+async fn the_audit_records_actor_action_and_comment_and_its_chain_verifies() {
     let server = TestServer::start().await;
     let admin = api(&server);
     let token = admin.create_token(&named("robots")).await.unwrap();
     admin.revoke_token(&token.id, Some("robots went home")).await.unwrap();
     let records = admin.audit(None, &PageQuery::default()).await.unwrap().items;
-    assert_eq!(records[0].reason.as_deref(), Some("robots went home"));
+    assert_eq!(records[0].comment.as_deref(), Some("robots went home"));
     assert!(records[0].actor.starts_with("token:"), "{}", records[0].actor);
     assert!(records[0].request_id.is_some());
     assert!(records.windows(2).all(|pair| pair[0].seq > pair[1].seq), "newest first");
@@ -91,7 +91,7 @@ async fn the_audit_says_who_did_what_and_why_and_its_chain_holds() {
 }
 
 #[tokio::test]
-async fn the_client_tells_a_wrong_address_from_a_refusal() {
+async fn the_client_distinguishes_a_wrong_address_from_a_rejection() {
     let server = TestServer::start().await;
     let at = |address: &str| ApiClient::new(&ClientOptions::new(address).with_token("mgv_x"));
     assert!(matches!(at("fleet.example"), Err(ClientError::Address(_))));

@@ -26,7 +26,7 @@ async fn a_folder_becomes_an_application_version() {
 }
 
 #[tokio::test]
-async fn the_same_package_again_changes_nothing_and_another_under_its_version_is_refused() {
+async fn accepts_the_same_package_again_and_rejects_another_with_its_version() {
     let server = TestServer::start().await;
     let api = api(&server);
     let first = upload(&api, "1.0.0").await;
@@ -39,7 +39,7 @@ async fn the_same_package_again_changes_nothing_and_another_under_its_version_is
 }
 
 #[tokio::test]
-async fn versions_stand_side_by_side() {
+async fn keeps_versions_side_by_side() {
     let server = TestServer::start().await;
     let api = api(&server);
     upload(&api, "1.0.0").await;
@@ -54,7 +54,7 @@ async fn versions_stand_side_by_side() {
 }
 
 #[tokio::test]
-async fn a_broken_package_is_refused_with_all_its_problems_at_once() {
+async fn rejects_an_invalid_package_with_all_its_problems() {
     let server = TestServer::start().await;
     let api = api(&server);
     let broken = description("1.0.0")
@@ -75,7 +75,7 @@ async fn a_broken_package_is_refused_with_all_its_problems_at_once() {
 }
 
 #[tokio::test]
-async fn structure_references_and_files_are_checked_in_one_round() {
+async fn checks_structure_references_and_files_in_one_pass() {
     // AP-01
     let server = TestServer::start().await;
     let api = api(&server);
@@ -98,19 +98,19 @@ async fn structure_references_and_files_are_checked_in_one_round() {
     let refused = problem(api.upload_application(archive, None, None).await);
     assert_eq!(refused.errors.len(), 1, "{refused:?}");
     assert_eq!(refused.errors[0].field, "margo.yaml");
-    assert!(refused.errors[0].message.ends_with("further checks need this mended first"), "{refused:?}");
+    assert!(refused.errors[0].message.ends_with("fix this first, it blocks further checks"), "{refused:?}");
 }
 
 #[tokio::test]
-async fn what_is_no_package_is_refused() {
+async fn rejects_uploads_that_are_not_packages() {
     let server = TestServer::start().await;
     let api = api(&server);
     let text = problem(api.upload_application(b"hello".to_vec(), None, None).await);
     assert_eq!(text.code, "broken-package");
     assert_eq!(
         text.detail,
-        "this is a text file, not an archive; pack the folder that holds `margo.yaml`: \
-         `tar -czf package.tar.gz -C FOLDER .`, or let `margrave app import FOLDER` do it"
+        "this is a text file, not an archive; pack the folder that contains `margo.yaml`: \
+         `tar -czf package.tar.gz -C FOLDER .`, or use `margrave app import FOLDER`"
     );
     assert_eq!(problem(api.upload_application(pack(&[]), None, None).await).code, "broken-package");
     assert_eq!(problem(api.upload_application(Vec::new(), None, None).await).code, "broken-package");
@@ -137,7 +137,7 @@ async fn a_plain_tar_and_one_of_the_folder_itself_are_packages_too() {
 }
 
 #[tokio::test]
-async fn files_nobody_needs_are_one_line_beside_the_warnings() {
+async fn shows_unneeded_files_in_one_line_next_to_the_warnings() {
     let server = TestServer::start().await;
     let api = api(&server);
     let mut all = files("1.0.0");
@@ -145,10 +145,10 @@ async fn files_nobody_needs_are_one_line_beside_the_warnings() {
     all.push(("README.md".to_owned(), b"# Read me".to_vec()));
     let imported = api.upload_application(pack(&all), None, None).await.unwrap().application;
     assert_eq!(imported.warnings, Vec::<String>::new());
-    assert_eq!(imported.left_out, ["README.md", "components/web/compose.yaml"]);
+    assert_eq!(imported.skipped, ["README.md", "components/web/compose.yaml"]);
     let page = Browser::signed_in(&server).await.get(&format!("/catalog/{ID}")).await.text().await.unwrap();
     assert!(page.contains("<summary>2 files of the package are not needed by the catalog</summary>"), "{page}");
-    assert!(!page.contains("left out"), "{page}");
+    assert!(!page.contains("and is skipped"), "{page}");
 }
 
 #[tokio::test]
@@ -168,7 +168,7 @@ async fn an_oci_layout_is_read_and_its_digests_are_checked() {
 }
 
 #[tokio::test]
-async fn one_of_several_packages_in_a_layout_has_to_be_named() {
+async fn requires_a_name_for_one_of_several_packages_in_a_layout() {
     let server = TestServer::start().await;
     let api = api(&server);
     let both = pack(&layout(&[("1.0.0", package("1.0.0")), ("latest", package("2.0.0"))]));
@@ -201,22 +201,22 @@ async fn a_version_in_use_stays_in_the_catalog() {
 }
 
 #[tokio::test]
-async fn questions_come_by_section_with_their_rules_in_words() {
+async fn lists_parameters_by_section_with_their_rules() {
     let server = TestServer::start().await;
     let api = api(&server);
     upload(&api, "1.0.0").await;
-    let sections = api.application_questions(ID, "1.0.0", None).await.unwrap().sections;
+    let sections = api.application_parameters(ID, "1.0.0", None).await.unwrap().sections;
     let names: Vec<&str> = sections.iter().map(|section| section.name.as_str()).collect();
     assert_eq!(names, ["General", "Access"]);
-    let interval = &sections[0].questions[1];
+    let interval = &sections[0].parameters[1];
     assert_eq!(
         (interval.data_type.as_str(), interval.rules.as_slice()),
         ("integer", ["10 to 3600".to_owned()].as_slice())
     );
     assert_eq!(interval.default, Some(60.into()));
-    assert!(sections[0].questions[2].immutable);
-    assert!(sections[1].questions[0].sensitive);
-    let same = api.application_questions(ID, "1.0.0", Some("small")).await.unwrap().sections;
+    assert!(sections[0].parameters[2].immutable);
+    assert!(sections[1].parameters[0].sensitive);
+    let same = api.application_parameters(ID, "1.0.0", Some("small")).await.unwrap().sections;
     assert_eq!(same.len(), 2);
-    assert_eq!(problem(api.application_questions(ID, "1.0.0", Some("tiny")).await).code, "invalid");
+    assert_eq!(problem(api.application_parameters(ID, "1.0.0", Some("tiny")).await).code, "invalid");
 }

@@ -4,18 +4,18 @@ use super::{api, problem, refused};
 use crate::support::{TestServer, client_id, eventually, pki};
 use futures_util::poll;
 use margrave_api::client::PageQuery;
-use margrave_api::clients::{ClientState, CreateClient, CreateEnrolmentToken, IssueSvid, UpdateClient};
+use margrave_api::clients::{ClientState, CreateClient, CreateEnrollmentToken, IssueSvid, UpdateClient};
 use margrave_core::model;
 use margrave_server::app::access::Caller;
 use margrave_server::app::clients;
 use sqlx::Connection as _;
 
 fn body(id: &str) -> CreateClient {
-    CreateClient { id: id.to_owned(), state: None, note: Some("hall 3".to_owned()), reason: None }
+    CreateClient { id: id.to_owned(), state: None, note: Some("hall 3".to_owned()), comment: None }
 }
 
 #[tokio::test]
-async fn a_client_is_created_accepted_and_can_be_retired_and_let_in_again() {
+async fn creates_accepts_decommissions_and_accepts_a_client_again() {
     let server = TestServer::start().await;
     let api = api(&server);
     let client = api.create_client(&body("press")).await.unwrap();
@@ -23,14 +23,14 @@ async fn a_client_is_created_accepted_and_can_be_retired_and_let_in_again() {
     assert!(client.spiffe_id.ends_with("/client/press"), "{}", client.spiffe_id);
     let device = server.device("press");
     assert_eq!(device.get("/api/v1/deployments").await.status(), 200);
-    api.retire_client("press", Some("scrapped")).await.unwrap();
+    api.decommission_client("press", Some("scrapped")).await.unwrap();
     assert_eq!(device.get("/api/v1/deployments").await.status(), 403);
     assert_eq!(api.accept_client("press", None).await.unwrap().state, ClientState::Accepted);
     assert_eq!(device.get("/api/v1/deployments").await.status(), 200);
 }
 
 #[tokio::test]
-async fn clients_that_make_no_sense_are_refused() {
+async fn rejects_invalid_clients() {
     let server = TestServer::start().await;
     let api = api(&server);
     api.create_client(&body("press")).await.unwrap();
@@ -38,19 +38,19 @@ async fn clients_that_make_no_sense_are_refused() {
     assert_eq!(refused(api.create_client(&body("a/b")).await), ("invalid".to_owned(), vec!["id".to_owned()]));
     assert_eq!(problem(api.client("nobody").await).code, "not-found");
     assert_eq!(problem(api.accept_client("nobody", None).await).code, "not-found");
-    let pending = UpdateClient { state: ClientState::Pending, reason: None };
+    let pending = UpdateClient { state: ClientState::Pending, comment: None };
     assert_eq!(problem(api.update_client("press", &pending, None).await).code, "invalid");
 }
 
 #[tokio::test]
-async fn a_change_made_for_an_older_revision_is_refused() {
+async fn rejects_an_update_for_an_older_revision() {
     let server = TestServer::start().await;
     let api = api(&server);
     let seen = api.create_client(&body("press")).await.unwrap().revision;
-    let retire = UpdateClient { state: ClientState::Retired, reason: None };
-    let now = api.update_client("press", &retire, Some(seen)).await.unwrap().revision;
+    let decommission = UpdateClient { state: ClientState::Decommissioned, comment: None };
+    let now = api.update_client("press", &decommission, Some(seen)).await.unwrap().revision;
     assert!(now > seen);
-    let late = problem(api.update_client("press", &retire, Some(seen)).await);
+    let late = problem(api.update_client("press", &decommission, Some(seen)).await);
     assert_eq!((late.status, late.code.as_str()), (412, "conflict"));
     assert!(late.detail.contains("read it again"), "{}", late.detail);
 }
@@ -69,7 +69,7 @@ async fn the_etag_is_the_quoted_revision() {
 }
 
 #[tokio::test]
-async fn an_svid_is_issued_for_the_callers_key_and_a_retired_client_gets_none() {
+async fn issues_an_svid_for_the_callers_key_but_not_for_a_decommissioned_client() {
     let server = TestServer::start().await;
     let api = api(&server);
     api.create_client(&body("press")).await.unwrap();
@@ -81,28 +81,28 @@ async fn an_svid_is_issued_for_the_callers_key_and_a_retired_client_gets_none() 
     let bad = IssueSvid { csr: "hello".to_owned(), valid_for_seconds: None };
     assert_eq!(refused(api.issue_svid("press", &bad).await), ("invalid".to_owned(), vec!["csr".to_owned()]));
     assert_eq!(problem(api.issue_svid("nobody", &request).await).code, "not-found");
-    api.retire_client("press", None).await.unwrap();
+    api.decommission_client("press", None).await.unwrap();
     assert_eq!(problem(api.issue_svid("press", &request).await).code, "invalid");
 }
 
 #[tokio::test]
-async fn an_enrolment_token_names_where_to_go_and_whom_to_trust() {
+async fn an_enrollment_token_names_the_server_and_its_trust() {
     let server = TestServer::start().await;
     let api = api(&server);
-    let token = api.create_enrolment_token("lathe", &CreateEnrolmentToken::default()).await.unwrap();
+    let token = api.create_enrollment_token("lathe", &CreateEnrollmentToken::default()).await.unwrap();
     let trust = api.trust().await.unwrap();
     assert_eq!((&token.trust_url, &token.pin), (&trust.trust_url, &trust.pin));
     assert!(trust.wfm_spiffe_id.starts_with(&format!("spiffe://{}/", trust.trust_domain)));
     assert!(trust.trust_bundle.contains("BEGIN CERTIFICATE") && trust.https_ca.contains("BEGIN CERTIFICATE"));
-    let endless = CreateEnrolmentToken { valid_for_seconds: Some(u64::MAX), ..CreateEnrolmentToken::default() };
-    assert_eq!(problem(api.create_enrolment_token("lathe", &endless).await).code, "invalid");
+    let endless = CreateEnrollmentToken { valid_for_seconds: Some(u64::MAX), ..CreateEnrollmentToken::default() };
+    assert_eq!(problem(api.create_enrollment_token("lathe", &endless).await).code, "invalid");
     let records = api.audit(None, &PageQuery::default()).await.unwrap().items;
     let told = serde_json::to_string(&records).unwrap();
     assert!(!told.contains(&token.token), "the secret is nowhere in the audit");
 }
 
 #[tokio::test]
-async fn a_caller_who_goes_away_leaves_the_row_and_the_memory_agreeing() {
+async fn an_aborted_call_keeps_the_row_and_the_cache_consistent() {
     let server = TestServer::start().await;
     let api = api(&server);
     api.create_client(&body("press")).await.unwrap();
@@ -111,40 +111,40 @@ async fn a_caller_who_goes_away_leaves_the_row_and_the_memory_agreeing() {
     sqlx::query("BEGIN IMMEDIATE").execute(&mut other_writer).await.unwrap();
     {
         let caller = Caller { id: uuid::Uuid::nil(), name: "token:test".to_owned(), request_id: None, call: None };
-        let retire = UpdateClient { state: ClientState::Retired, reason: None };
-        let mut request = std::pin::pin!(clients::update(state, &caller, "press", retire, None));
+        let decommission = UpdateClient { state: ClientState::Decommissioned, comment: None };
+        let mut request = std::pin::pin!(clients::update(state, &caller, "press", decommission, None));
         assert!(poll!(request.as_mut()).is_pending());
         // What happens to a handler when its connection breaks: it is dropped in the middle of the write.
     }
     sqlx::query("ROLLBACK").execute(&mut other_writer).await.unwrap();
-    eventually("the client is shut out", async || {
+    eventually("the client is blocked", async || {
         let head = state.heads.get(&client_id("press")).unwrap();
-        (head.state == model::ClientState::Retired).then_some(())
+        (head.state == model::ClientState::Decommissioned).then_some(())
     })
     .await;
-    assert_eq!(api.client("press").await.unwrap().state, ClientState::Retired);
+    assert_eq!(api.client("press").await.unwrap().state, ClientState::Decommissioned);
 }
 
 #[tokio::test]
-async fn a_name_that_a_device_has_come_with_is_invited_again_only_on_purpose() {
+async fn requires_confirmation_for_a_token_of_a_known_device() {
     let server = TestServer::start().await;
     let api = api(&server);
-    // Accepted beforehand is what an invitation is for.
-    let expected = CreateClient { id: "lathe".to_owned(), state: None, note: None, reason: None };
+    // Pre-approved clients may always get a token.
+    let expected = CreateClient { id: "lathe".to_owned(), state: None, note: None, comment: None };
     api.create_client(&expected).await.unwrap();
-    api.create_enrolment_token("lathe", &CreateEnrolmentToken::default()).await.unwrap();
+    api.create_enrollment_token("lathe", &CreateEnrollmentToken::default()).await.unwrap();
 
     super::press(&server, "press", &super::Kind::default()).await;
-    let refused = super::problem(api.create_enrolment_token("press", &CreateEnrolmentToken::default()).await);
+    let refused = super::problem(api.create_enrollment_token("press", &CreateEnrollmentToken::default()).await);
     assert_eq!((refused.code.as_str(), refused.status), ("in-use", 409));
-    assert!(refused.detail.contains("whatever joins with another invitation becomes `press`"), "{refused:?}");
-    let again = CreateEnrolmentToken { again: true, ..CreateEnrolmentToken::default() };
-    assert!(!api.create_enrolment_token("press", &again).await.unwrap().token.is_empty());
+    assert!(refused.detail.contains("a device enrolled with another token replaces `press`"), "{refused:?}");
+    let again = CreateEnrollmentToken { again: true, ..CreateEnrollmentToken::default() };
+    assert!(!api.create_enrollment_token("press", &again).await.unwrap().token.is_empty());
 
     let stranger = server.device("stranger");
     crate::support::client::refused(stranger.get("/api/v1/deployments").await, 403, Some("not-authorized")).await;
     let id = crate::support::client_id("stranger");
     crate::support::eventually("it is recorded", async || server.state().heads.get(&id)).await;
-    let refused = super::problem(api.create_enrolment_token("stranger", &CreateEnrolmentToken::default()).await);
+    let refused = super::problem(api.create_enrollment_token("stranger", &CreateEnrollmentToken::default()).await);
     assert!(refused.code == "in-use" && refused.detail.contains("accept it instead"), "{refused:?}");
 }

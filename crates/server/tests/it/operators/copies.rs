@@ -1,4 +1,4 @@
-//! Applications with their components and images, from a supplier's registry into our own.
+//! Copying applications with their components and images from a supplier's registry into the embedded one.
 
 mod front;
 mod supplier;
@@ -26,7 +26,8 @@ fn create(supplier: &Supplier) -> CreateCopy {
 
 async fn over(api: &ApiClient, body: &CreateCopy) -> Copy {
     let begun = api.create_copy(body).await.unwrap();
-    eventually("the copy is over", async || api.copy(&begun.id).await.ok().filter(|copy| copy.state.is_over())).await
+    eventually("the copy is finished", async || api.copy(&begun.id).await.ok().filter(|copy| copy.state.is_over()))
+        .await
 }
 
 fn states(copy: &Copy) -> Vec<(CopiedKind, CopiedState)> {
@@ -37,7 +38,7 @@ fn named<'a>(copy: &'a Copy, part: &str) -> &'a CopiedArtifact {
     copy.artifacts.iter().find(|artifact| artifact.reference.contains(part)).unwrap_or_else(|| panic!("{copy:?}"))
 }
 
-/// What our registry has under a name of the supplier's.
+/// What our registry has under the supplier's name.
 async fn pull(server: &TestServer, supplier: &Supplier, path: &str) -> reqwest::Response {
     let ca = server.state().identity.https_ca_pem();
     let ca = reqwest::Certificate::from_pem(ca.as_bytes()).unwrap();
@@ -74,7 +75,7 @@ async fn an_application_is_copied_with_its_components_and_images() {
     let blob = pull(&server, &supplier, &format!("images/web/blobs/{blob}")).await.bytes().await.unwrap();
     assert_eq!(blob, layer("web", 200_000));
 
-    // A second time nothing is copied, and it is told.
+    // The second time nothing is copied, and the result says so.
     let again = over(&api, &create(&supplier)).await;
     assert_eq!((again.state, again.bytes_copied), (CopyState::Done, 0), "{again:?}");
     assert!(again.artifacts.iter().all(|artifact| artifact.state == CopiedState::Present), "{again:?}");
@@ -88,7 +89,7 @@ async fn an_application_is_copied_with_its_components_and_images() {
 }
 
 #[tokio::test]
-async fn only_the_platforms_asked_for_are_copied_and_digests_stay() {
+async fn copies_only_the_requested_platforms_and_keeps_digests() {
     let server = TestServer::start().await;
     let api = api(&server);
     let supplier = Supplier::start(Access::Open).await;
@@ -105,7 +106,7 @@ async fn only_the_platforms_asked_for_are_copied_and_digests_stay() {
         pull(&server, &supplier, &format!("images/side/manifests/{digest}")).await.status().as_u16()
     };
     assert_eq!((status(child(0)).await, status(child(1)).await), (404, 200));
-    // It is still there after a restart, and the rest can come later.
+    // It still exists after a restart, and the rest can be copied later.
     let server = server.restart().await;
     let api = super::api(&server);
     let copy = over(&api, &create(&supplier)).await;
@@ -122,7 +123,7 @@ async fn only_the_platforms_asked_for_are_copied_and_digests_stay() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_told_and_the_rest_is_copied() {
+async fn reports_missing_images_and_copies_the_rest() {
     let server = TestServer::start().await;
     let api = api(&server);
     let supplier = Supplier::start(Access::Open).await;
@@ -135,11 +136,11 @@ async fn what_is_missing_is_told_and_the_rest_is_copied() {
     assert!(missing.message.as_ref().unwrap().contains("has no"), "{missing:?}");
     assert_eq!(named(&copy, "images/more").state, CopiedState::Copied);
     assert_eq!(named(&copy, "images/web").state, CopiedState::Copied);
-    assert!(copy.application.is_some(), "the package itself is whole");
+    assert!(copy.application.is_some(), "the package itself is complete");
 }
 
 #[tokio::test]
-async fn requests_that_make_no_sense_are_refused_before_anything_is_asked() {
+async fn rejects_invalid_requests_before_any_connection() {
     let server = TestServer::start().await;
     let api = api(&server);
     let body = || CreateCopy { source: "oci://registry.example/app:1".to_owned(), ..CreateCopy::default() };
@@ -153,12 +154,12 @@ async fn requests_that_make_no_sense_are_refused_before_anything_is_asked() {
     let login = RegistryLogin { host: "x".to_owned(), username: "a:b".to_owned(), password: "p".to_owned() };
     assert_eq!(field(CreateCopy { logins: vec![login], ..body() }).await, ["logins[0].username"]);
     let unknown = problem(api.copy("0b6c8f5e-8a55-4bfb-9f0c-6a2d7f1d9a3e").await);
-    assert!(unknown.code == "not-found" && unknown.detail.contains("begin it again"), "{unknown:?}");
+    assert!(unknown.code == "not-found" && unknown.detail.contains("start it again"), "{unknown:?}");
     assert!(api.copies().await.unwrap().items.is_empty());
 }
 
 #[tokio::test]
-async fn a_password_has_to_be_right_and_is_never_told() {
+async fn requires_the_right_password_and_never_shows_it() {
     let server = TestServer::start().await;
     let api = api(&server);
     let supplier = Supplier::start(Access::Tls).await;
@@ -180,7 +181,7 @@ async fn a_password_has_to_be_right_and_is_never_told() {
 }
 
 #[tokio::test]
-async fn a_layer_tampered_with_is_refused_and_the_rest_is_copied() {
+async fn rejects_a_tampered_layer_and_copies_the_rest() {
     let server = TestServer::start().await;
     let api = api(&server);
     let supplier = Supplier::start(Access::Open).await;
@@ -195,16 +196,16 @@ async fn a_layer_tampered_with_is_refused_and_the_rest_is_copied() {
 }
 
 #[tokio::test]
-async fn a_quota_ends_a_copy_and_what_came_before_stays() {
+async fn a_quota_stops_a_copy_and_keeps_what_was_copied() {
     let server = TestServer::start_with(|config| config.registry.bytes_max = Some(150_000)).await;
     let api = api(&server);
     let supplier = Supplier::start(Access::Open).await;
     let copy = over(&api, &create(&supplier)).await;
     assert_eq!(copy.state, CopyState::Failed, "{copy:?}");
-    assert!(copy.error.as_ref().unwrap().contains("the registry may hold 150000 bytes"), "{copy:?}");
+    assert!(copy.error.as_ref().unwrap().contains("the registry has a quota of 150000 bytes"), "{copy:?}");
     assert_eq!(named(&copy, "apps/press").state, CopiedState::Copied);
-    assert!(api.applications(&PageQuery::default()).await.unwrap().items.is_empty(), "not all of it is here");
-    // Nothing of what was refused stays behind.
+    assert!(api.applications(&PageQuery::default()).await.unwrap().items.is_empty(), "the copy is incomplete");
+    // Nothing rejected is left behind.
     assert!(api.registry().await.unwrap().bytes < 150_000);
     let again = over(&api, &create(&supplier)).await;
     assert_eq!(again.state, CopyState::Failed);
@@ -212,7 +213,7 @@ async fn a_quota_ends_a_copy_and_what_came_before_stays() {
 }
 
 #[tokio::test]
-async fn a_line_that_breaks_is_taken_up_where_it_broke() {
+async fn resumes_an_interrupted_download() {
     let server = TestServer::start().await;
     let api = api(&server);
     let registry = Registry::start(Access::Open).await;
@@ -225,11 +226,11 @@ async fn a_line_that_breaks_is_taken_up_where_it_broke() {
     let resumed = front.resumed.lock().clone();
     assert!(!resumed.is_empty() && resumed.iter().all(|range| range != "bytes=0-"), "{resumed:?}");
     let web = named(&copy, "images/web");
-    assert!(web.bytes_copied < 400_000, "what had come was not sent again: {web:?}");
+    assert!(web.bytes_copied < 400_000, "received bytes were not sent again: {web:?}");
 }
 
 #[tokio::test]
-async fn a_registry_that_has_gone_is_told_once_and_the_copy_goes_on_later() {
+async fn reports_an_unreachable_registry_once_and_resumes_the_copy_later() {
     let server = TestServer::start().await;
     let api = api(&server);
     let registry = Registry::start(Access::Open).await;
@@ -239,7 +240,10 @@ async fn a_registry_that_has_gone_is_told_once_and_the_copy_goes_on_later() {
     let copy = over(&api, &create(&supplier)).await;
     assert_eq!(copy.state, CopyState::Incomplete, "{copy:?}");
     let web = named(&copy, "images/web");
-    assert!(web.state == CopiedState::Failed && web.message.as_ref().unwrap().contains("broke off"), "{web:?}");
+    assert!(
+        web.state == CopiedState::Failed && web.message.as_ref().unwrap().contains("closed the connection"),
+        "{web:?}"
+    );
     front.break_at("", 0);
     let copy = over(&api, &create(&supplier)).await;
     assert_eq!(copy.state, CopyState::Done, "{copy:?}");
@@ -251,25 +255,25 @@ async fn a_registry_that_has_gone_is_told_once_and_the_copy_goes_on_later() {
 async fn a_copy_can_be_cancelled() {
     let server = TestServer::start().await;
     let api = api(&server);
-    // Somebody takes the connection and never says a word.
-    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let source = format!("oci://{}/apps/press:1.0.0", silent.local_addr().unwrap());
+    // A server that accepts the connection and never responds.
+    let offline = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let source = format!("oci://{}/apps/press:1.0.0", offline.local_addr().unwrap());
     let body = CreateCopy { source, plain_http: true, ..CreateCopy::default() };
     let begun = api.create_copy(&body).await.unwrap();
-    let _connection = silent.accept().await.unwrap();
+    let _connection = offline.accept().await.unwrap();
     assert_eq!(api.copy(&begun.id).await.unwrap().state, CopyState::Running);
     api.cancel_copy(&begun.id, Some("wrong one")).await.unwrap();
     let copy =
-        eventually("the copy is over", async || api.copy(&begun.id).await.ok().filter(|copy| copy.state.is_over()))
+        eventually("the copy is finished", async || api.copy(&begun.id).await.ok().filter(|copy| copy.state.is_over()))
             .await;
     assert_eq!(copy.state, CopyState::Cancelled);
 }
 
 #[tokio::test]
-async fn a_copy_asks_every_registry_as_it_is_kept() {
+async fn a_copy_uses_the_saved_credentials_of_every_registry() {
     let server = TestServer::start().await;
     let api = api(&server);
-    // The package in one registry, a further image in another: each with a CA and a password of its own.
+    // The package in one registry, another image in a second: each with its own CA and password.
     let (supplier, other) = (Supplier::start(Access::Tls).await, Supplier::start(Access::Tls).await);
     other.image("images/more", "3", &layer("more", 1_000)).await;
     let body = CreateCopy {
@@ -283,7 +287,7 @@ async fn a_copy_asks_every_registry_as_it_is_kept() {
 
     api.put_registry(&supplier.host, &kept(&supplier.registry), None).await.unwrap();
     let half = over(&api, &body).await;
-    assert_eq!(half.state, CopyState::Incomplete, "a CA kept for one registry is not trusted for another: {half:?}");
+    assert_eq!(half.state, CopyState::Incomplete, "a CA saved for one registry is not trusted for another: {half:?}");
     assert!(named(&half, "images/more").message.as_ref().unwrap().contains("not trusted"), "{half:?}");
 
     api.put_registry(&other.host, &kept(&other.registry), None).await.unwrap();
@@ -292,7 +296,7 @@ async fn a_copy_asks_every_registry_as_it_is_kept() {
     assert_eq!(copy.registries.len(), 2, "{copy:?}");
     assert!(copy.registries.iter().all(|used| used.saved_login && used.username.as_deref() == Some(USER)), "{copy:?}");
 
-    // What is given counts before what is kept.
+    // Given credentials take precedence over saved ones.
     let login =
         |host: &str| RegistryLogin { host: host.to_owned(), username: USER.to_owned(), password: "guess".to_owned() };
     let wrong = over(&api, &CreateCopy { logins: vec![login(&other.host)], ..body.clone() }).await;

@@ -5,22 +5,22 @@ use super::{Kind, all_deployments, api, create, deployed, finished, on, press, p
 use crate::support::TestServer;
 use indexmap::IndexMap;
 use margo::manifest::StateManifest;
-use margrave_api::changes::ChangeKind;
 use margrave_api::client::{ApiClient, DeploymentQuery, PageQuery};
-use margrave_api::deployments::{Convergence, Deployment, Desired, UpdateDeployment};
+use margrave_api::deployments::{Deployment, DeploymentState, Desired, UpdateDeployment};
+use margrave_api::rollouts::RolloutKind;
 use serde_json::{Value, json};
 use std::time::Duration;
 
 fn answers(list: &[(&str, Value)]) -> UpdateDeployment {
     let answers: IndexMap<String, Value> =
         list.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-    UpdateDeployment { answers, reason: Some("tuning".to_owned()), ..UpdateDeployment::default() }
+    UpdateDeployment { values: answers, comment: Some("tuning".to_owned()), ..UpdateDeployment::default() }
 }
 
 async fn updated(api: &ApiClient, id: &str, body: &UpdateDeployment) -> Deployment {
-    let change = api.update_deployment(id, body, None).await.unwrap();
-    let change = finished(api, &change).await;
-    assert!(change.skipped.is_empty(), "{:?}", change.skipped);
+    let rollout = api.update_deployment(id, body, None).await.unwrap();
+    let rollout = finished(api, &rollout).await;
+    assert!(rollout.skipped.is_empty(), "{:?}", rollout.skipped);
     api.deployment(id).await.unwrap()
 }
 
@@ -31,7 +31,7 @@ async fn a_deployment_goes_from_the_catalog_to_the_device_and_back() {
     let client = press(&server, "press", &Kind::default()).await;
     let deployment = deployed(&server, "press").await;
     assert_eq!((deployment.profile.as_str(), deployment.revision, deployment.target_version), ("small", 1, 2));
-    assert_eq!(deployment.convergence, Convergence::Waiting);
+    assert_eq!(deployment.state, DeploymentState::Pending);
 
     let body = client.get("/api/v1/deployments").await.bytes().await.unwrap();
     let manifest = StateManifest::read(&body).unwrap().document;
@@ -46,50 +46,47 @@ async fn a_deployment_goes_from_the_catalog_to_the_device_and_back() {
 
     report(&client, &deployment.id, 2, "installing").await;
     let now = api.deployment(&deployment.id).await.unwrap();
-    assert_eq!(now.convergence, Convergence::Applying);
+    assert_eq!(now.state, DeploymentState::Updating);
     report(&client, &deployment.id, 2, "installed").await;
     let now = api.deployment(&deployment.id).await.unwrap();
-    assert_eq!(
-        (now.convergence, now.explanation.as_str()),
-        (Convergence::Converged, "revision 1 (1.0.0) is installed")
-    );
-    assert_eq!(now.status.unwrap().components[0].name, "vision");
+    assert_eq!((now.state, now.explanation.as_str()), (DeploymentState::UpToDate, "revision 1 (1.0.0) is installed"));
+    assert_eq!(now.reported.unwrap().components[0].name, "vision");
 
     let now = updated(&api, &deployment.id, &answers(&[("interval", json!(30))])).await;
-    assert_eq!((now.revision, now.target_version, now.convergence), (2, 3, Convergence::OlderRevision));
+    assert_eq!((now.revision, now.target_version, now.state), (2, 3, DeploymentState::Outdated));
     assert!(now.explanation.contains("older revision"), "{}", now.explanation);
     assert_eq!(now.values["interval"], json!(30));
-    assert_eq!(now.values["greeting"], json!("hello"), "what was not named stays");
+    assert_eq!(now.values["greeting"], json!("hello"), "values that were not given stay");
     let history = api.deployment_status_history(&deployment.id).await.unwrap().items;
     assert_eq!(history.iter().map(|status| status.state.as_str()).collect::<Vec<_>>(), ["installed", "installing"]);
 
-    let change = api.remove_deployment(&deployment.id, Some("not needed"), None).await.unwrap();
-    assert_eq!((finished(&api, &change).await.kind, change.total), (ChangeKind::Remove, 1));
+    let rollout = api.remove_deployment(&deployment.id, Some("not needed"), None).await.unwrap();
+    assert_eq!((finished(&api, &rollout).await.kind, rollout.total), (RolloutKind::Remove, 1));
     assert!(all_deployments(&api).await.is_empty());
     let gone = api.deployment(&deployment.id).await.unwrap();
     assert_eq!(gone.desired, Desired::Absent);
     report(&client, &deployment.id, 4, "removed").await;
-    assert_eq!(api.deployment(&deployment.id).await.unwrap().convergence, Convergence::Converged);
+    assert_eq!(api.deployment(&deployment.id).await.unwrap().state, DeploymentState::UpToDate);
     let body = client.get("/api/v1/deployments").await.bytes().await.unwrap();
     let manifest = StateManifest::read(&body).unwrap().document;
     assert!(manifest.deployments.is_empty() && manifest.bundle.is_none());
 
     let revisions = api.deployment_revisions(&deployment.id).await.unwrap().items;
     let told: Vec<_> =
-        revisions.iter().map(|revision| (revision.revision, revision.action, revision.reason.as_deref())).collect();
+        revisions.iter().map(|revision| (revision.revision, revision.action, revision.comment.as_deref())).collect();
     assert_eq!(
         told,
         [
-            (3, ChangeKind::Remove, Some("not needed")),
-            (2, ChangeKind::Reconfigure, Some("tuning")),
-            (1, ChangeKind::Create, Some("a test")),
+            (3, RolloutKind::Remove, Some("not needed")),
+            (2, RolloutKind::Reconfigure, Some("tuning")),
+            (1, RolloutKind::Create, Some("a test")),
         ]
     );
     assert!(api.verify_audit().await.unwrap().intact);
 }
 
 #[tokio::test]
-async fn an_upgrade_keeps_answers_leaves_old_parameters_behind_and_follows_the_suppliers_own() {
+async fn an_upgrade_keeps_values_drops_old_parameters_and_uses_new_defaults() {
     let server = TestServer::start().await;
     let api = api(&server);
     press(&server, "press", &Kind::default()).await;
@@ -101,18 +98,18 @@ async fn an_upgrade_keeps_answers_leaves_old_parameters_behind_and_follows_the_s
     assert_eq!((now.version.as_str(), now.revision, now.id), ("2.0.0", 3, deployment.id));
     assert_eq!(now.values["greeting"], json!("moin"));
     assert_eq!(now.values["mode"], json!("fast"));
-    assert_eq!(now.values["image"], json!("vision:2"), "nobody was asked for it");
+    assert_eq!(now.values["image"], json!("vision:2"), "it has no setting");
     assert!(!now.values.contains_key("legacy"));
 }
 
 #[tokio::test]
-async fn answers_that_break_a_rule_are_named_and_nothing_happens() {
+async fn rejects_invalid_values_by_name_without_effect() {
     let server = TestServer::start().await;
     let api = api(&server);
     press(&server, "press", &Kind::default()).await;
     packages::upload(&api, "1.0.0").await;
     let mut body = create("1.0.0", on(&["press"]));
-    body.answers = IndexMap::from([
+    body.values = IndexMap::from([
         ("interval".to_owned(), json!(5)),
         ("greeting".to_owned(), json!("x".repeat(21))),
         ("unheard".to_owned(), json!(1)),
@@ -121,26 +118,26 @@ async fn answers_that_break_a_rule_are_named_and_nothing_happens() {
     let problem = problem(api.create_deployments(&body).await);
     let mut fields: Vec<&str> = problem.errors.iter().map(|error| error.field.as_str()).collect();
     fields.sort_unstable();
-    assert_eq!(fields, ["answers.greeting", "answers.interval", "answers.password", "answers.unheard"], "{problem:?}");
+    assert_eq!(fields, ["values.greeting", "values.interval", "values.password", "values.unheard"], "{problem:?}");
     assert!(!serde_json::to_string(&problem).unwrap().contains("short"), "{problem:?}");
-    assert!(api.changes(&PageQuery::default()).await.unwrap().items.is_empty());
+    assert!(api.rollouts(&PageQuery::default()).await.unwrap().items.is_empty());
 }
 
 #[tokio::test]
-async fn an_immutable_answer_stays_as_it_was_first_given() {
+async fn an_immutable_value_keeps_its_first_value() {
     // PRM-06
     let server = TestServer::start().await;
     let api = api(&server);
     press(&server, "press", &Kind::default()).await;
     let deployment = deployed(&server, "press").await;
     let moved = api.update_deployment(&deployment.id, &answers(&[("site", json!("elsewhere"))]), None).await;
-    assert_eq!(refused(moved), ("invalid".to_owned(), vec!["answers.site".to_owned()]));
+    assert_eq!(refused(moved), ("invalid".to_owned(), vec!["values.site".to_owned()]));
     let same = updated(&api, &deployment.id, &answers(&[("site", json!("plant")), ("interval", json!(90))])).await;
     assert_eq!(same.values["site"], json!("plant"));
 }
 
 #[tokio::test]
-async fn a_change_for_an_older_revision_is_a_conflict() {
+async fn an_update_for_an_older_revision_is_a_conflict() {
     let server = TestServer::start().await;
     let api = api(&server);
     press(&server, "press", &Kind::default()).await;
@@ -155,7 +152,7 @@ async fn a_change_for_an_older_revision_is_a_conflict() {
 }
 
 #[tokio::test]
-async fn what_would_change_nothing_says_so() {
+async fn reports_a_rollout_without_changes() {
     let server = TestServer::start().await;
     let api = api(&server);
     press(&server, "press", &Kind::default()).await;
@@ -169,7 +166,7 @@ async fn what_would_change_nothing_says_so() {
 }
 
 #[tokio::test]
-async fn the_second_of_the_same_application_on_a_device_is_refused() {
+async fn rejects_a_second_deployment_of_the_same_application_on_a_device() {
     let server = TestServer::start().await;
     let api = api(&server);
     press(&server, "press", &Kind::default()).await;
@@ -185,7 +182,7 @@ async fn the_second_of_the_same_application_on_a_device_is_refused() {
 }
 
 #[tokio::test]
-async fn a_silent_device_is_told_from_one_that_has_not_answered_yet() {
+async fn distinguishes_an_offline_device_from_a_pending_one() {
     // ST-06
     let server = TestServer::start().await;
     let api = api(&server);
@@ -195,14 +192,14 @@ async fn a_silent_device_is_told_from_one_that_has_not_answered_yet() {
     assert!(deployment.explanation.contains("waiting for the device"), "{}", deployment.explanation);
     server.clock.advance(Duration::from_hours(1));
     let now = api.deployment(&deployment.id).await.unwrap();
-    assert_eq!(now.convergence, Convergence::NotHeardOf);
-    assert!(now.explanation.contains("not been heard of since"), "{}", now.explanation);
+    assert_eq!(now.state, DeploymentState::DeviceOffline);
+    assert!(now.explanation.contains("been offline since"), "{}", now.explanation);
     let summary = api.summary().await.unwrap();
     assert_eq!((summary.devices, summary.applications), (1, 1));
 }
 
 #[tokio::test]
-async fn a_failure_is_told_with_component_code_and_message() {
+async fn reports_a_failure_with_component_code_and_message() {
     let server = TestServer::start().await;
     let api = api(&server);
     let client = press(&server, "press", &Kind::default()).await;
@@ -214,20 +211,20 @@ async fn a_failure_is_told_with_component_code_and_message() {
     });
     client.post(&format!("/api/v1/deployments/{}/status", deployment.id), body.to_string()).await;
     let now = api.deployment(&deployment.id).await.unwrap();
-    assert_eq!(now.convergence, Convergence::Failed);
+    assert_eq!(now.state, DeploymentState::Failed);
     assert_eq!(
         now.explanation,
         "revision 1 (1.0.0) failed in component `vision`: the image cannot be pulled (MGR-PULL)"
     );
-    let query = DeploymentQuery { convergence: Some(Convergence::Failed), ..DeploymentQuery::default() };
+    let query = DeploymentQuery { state: Some(DeploymentState::Failed), ..DeploymentQuery::default() };
     assert_eq!(api.deployments(&query, &PageQuery::default()).await.unwrap().items.len(), 1);
-    let query = DeploymentQuery { convergence: Some(Convergence::Converged), ..DeploymentQuery::default() };
+    let query = DeploymentQuery { state: Some(DeploymentState::UpToDate), ..DeploymentQuery::default() };
     assert!(api.deployments(&query, &PageQuery::default()).await.unwrap().items.is_empty());
-    assert_eq!(api.application(ID).await.unwrap().deployments["1.0.0"].0[&Convergence::Failed], 1);
+    assert_eq!(api.application(ID).await.unwrap().deployments["1.0.0"].0[&DeploymentState::Failed], 1);
 }
 
 #[tokio::test]
-async fn deployments_of_clients_stay_apart() {
+async fn separates_deployments_of_clients() {
     // GEN-09
     let server = TestServer::start().await;
     let api = api(&server);

@@ -1,4 +1,4 @@
-//! Devices, labels from both sides, groups, pages.
+//! Devices, labels from devices and operators, groups, pages.
 
 use super::{Kind, api, deployed, press, problem, refused};
 use crate::support::TestServer;
@@ -12,7 +12,7 @@ use std::time::Duration;
 fn labels(list: &[(&str, Option<&str>)]) -> UpdateDevice {
     let labels =
         list.iter().map(|(name, value)| ((*name).to_owned(), value.map(str::to_owned))).collect::<IndexMap<_, _>>();
-    UpdateDevice { labels, reason: Some("moved".to_owned()) }
+    UpdateDevice { labels, comment: Some("moved".to_owned()) }
 }
 
 async fn found(api: &ApiClient, selector: &str) -> Vec<String> {
@@ -21,7 +21,7 @@ async fn found(api: &ApiClient, selector: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn labels_of_the_device_and_of_the_operator_are_kept_apart() {
+async fn separates_reported_and_operator_labels() {
     let server = TestServer::start().await;
     let api = api(&server);
     let client = press(&server, "press", &Kind::default()).await;
@@ -45,21 +45,21 @@ async fn labels_of_the_device_and_of_the_operator_are_kept_apart() {
 }
 
 #[tokio::test]
-async fn a_device_is_told_silent_when_its_client_has_not_been_heard_of() {
+async fn shows_a_device_as_offline_when_its_client_is_not_seen() {
     let server = TestServer::start().await;
     let api = api(&server);
     let client = press(&server, "press", &Kind::default()).await;
     client.get("/api/v1/deployments").await;
-    assert!(!api.device("press", "press").await.unwrap().silent);
+    assert!(!api.device("press", "press").await.unwrap().offline);
     server.clock.advance(Duration::from_hours(1));
     let device = api.device("press", "press").await.unwrap();
-    assert!(device.silent && device.last_seen_at.is_some());
-    assert!(device.capabilities.is_some(), "one device comes with its capabilities");
+    assert!(device.offline && device.last_seen_at.is_some());
+    assert!(device.capabilities.is_some(), "a single device has its capabilities");
     assert!(api.devices(None, None, &PageQuery::default()).await.unwrap().items[0].capabilities.is_none());
 }
 
 #[tokio::test]
-async fn pages_lead_through_every_device_once() {
+async fn pages_list_every_device_once() {
     let server = TestServer::start().await;
     let api = api(&server);
     let client = server.accepted("hall").await;
@@ -83,10 +83,10 @@ async fn pages_lead_through_every_device_once() {
 }
 
 #[tokio::test]
-async fn a_group_has_whoever_matches_now() {
+async fn a_group_contains_currently_matching_devices() {
     let server = TestServer::start().await;
     let api = api(&server);
-    let put = |selector: &str| PutGroup { selector: selector.to_owned(), description: None, reason: None };
+    let put = |selector: &str| PutGroup { selector: selector.to_owned(), description: None, comment: None };
     let group = api.put_group("nord", &put("site=nord"), None).await.unwrap();
     assert!(api.group_devices("nord", &PageQuery::default()).await.unwrap().items.is_empty());
     press(&server, "press", &Kind::default()).await;
@@ -109,7 +109,7 @@ async fn a_group_has_whoever_matches_now() {
 }
 
 #[tokio::test]
-async fn labels_that_cannot_be_kept_are_refused_all_at_once() {
+async fn rejects_all_invalid_labels_at_once() {
     let server = TestServer::start().await;
     let api = api(&server);
     press(&server, "press", &Kind::default()).await;
@@ -124,7 +124,7 @@ async fn labels_that_cannot_be_kept_are_refused_all_at_once() {
 }
 
 #[tokio::test]
-async fn a_device_with_a_deployment_is_not_forgotten() {
+async fn rejects_deleting_a_device_with_a_deployment() {
     let server = TestServer::start().await;
     let api = api(&server);
     press(&server, "press", &Kind::default()).await;

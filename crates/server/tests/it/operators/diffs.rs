@@ -1,4 +1,4 @@
-//! What differs: between revisions, between desired and reported, between versions.
+//! Differences between revisions, between desired and reported, between versions.
 
 use super::packages::{ID, upload};
 use super::{Kind, api, deployed, finished, press, problem, report};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 async fn update(api: &ApiClient, id: &str, version: Option<&str>, answers: &[(&str, Value)]) {
     let answers: IndexMap<String, Value> =
         answers.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-    let body = UpdateDeployment { version: version.map(str::to_owned), answers, ..UpdateDeployment::default() };
+    let body = UpdateDeployment { version: version.map(str::to_owned), values: answers, ..UpdateDeployment::default() };
     finished(api, &api.update_deployment(id, &body, None).await.unwrap()).await;
 }
 
@@ -32,7 +32,7 @@ fn fields(diff: &DeploymentDiff) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn any_two_revisions_are_compared_and_secrets_stay_hidden() {
+async fn compares_any_two_revisions_and_masks_secrets() {
     let server = TestServer::start().await;
     press(&server, "press", &Kind::default()).await;
     let (api, deployment) = three_revisions(&server).await;
@@ -67,14 +67,14 @@ async fn any_two_revisions_are_compared_and_secrets_stay_hidden() {
 }
 
 #[tokio::test]
-async fn what_is_desired_is_compared_with_what_the_device_reports() {
+async fn compares_desired_with_reported_state() {
     let server = TestServer::start().await;
     let device = press(&server, "press", &Kind::default()).await;
     let (api, deployment) = three_revisions(&server).await;
     let compare = async || api.deployment_diff(&deployment.id, Some("reported"), None).await.unwrap();
 
-    let silent = compare().await;
-    assert_eq!((silent.from.kind, silent.same), (DiffSideKind::Nothing, false));
+    let offline = compare().await;
+    assert_eq!((offline.from.kind, offline.same), (DiffSideKind::Nothing, false));
 
     let second = api.deployment_revisions(&deployment.id).await.unwrap().items[1].manifest_version;
     report(&device, &deployment.id, second, "installed").await;
@@ -95,7 +95,7 @@ async fn what_is_desired_is_compared_with_what_the_device_reports() {
 }
 
 #[tokio::test]
-async fn a_removal_takes_everything_away() {
+async fn the_diff_of_a_removal_removes_everything() {
     let server = TestServer::start().await;
     press(&server, "press", &Kind::default()).await;
     let api = api(&server);
@@ -116,7 +116,7 @@ async fn two_versions_of_an_application_are_compared() {
     let names: Vec<_> = diff.fields.iter().map(|field| field.field.as_str()).collect();
     assert_eq!(
         names,
-        ["version", "parameters.image", "parameters.legacy", "questions.legacy", "parameters.mode", "questions.mode"]
+        ["version", "parameters.image", "parameters.legacy", "settings.legacy", "parameters.mode", "settings.mode"]
     );
     assert!(diff.unified.contains("-  version: \"1.0.0\"\n+  version: \"2.0.0\"\n"), "{}", diff.unified);
     assert!(api.application_diff(ID, "2.0.0", "2.0.0").await.unwrap().same);

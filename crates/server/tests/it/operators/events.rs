@@ -4,7 +4,7 @@ use super::{Kind, api, create, on, packages, press, problem, refused, report};
 use crate::support::client::plain;
 use crate::support::{TestClock, TestServer, config, eventually};
 use margrave_api::access::CreateToken;
-use margrave_api::client::{ApiClient, ClientError, ClientOptions, EventQuery, EventStream, PageQuery, Streamed};
+use margrave_api::client::{ApiClient, ClientError, ClientOptions, EventQuery, EventStream, PageQuery, StreamItem};
 use margrave_api::events::{Event, EventGap};
 use margrave_api::page::Page;
 use margrave_core::events::{About, NewEvent};
@@ -13,13 +13,14 @@ use margrave_server::clock::SystemClock;
 use margrave_server::config::Config;
 use margrave_server::run;
 use margrave_store::Retention;
+use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Reaching it is a failure.
+/// Reaching this timeout is a failure.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A server whose operators come over TLS, with the time of this machine: certificates are checked against it.
+/// A server with TLS for operators and the real clock: certificates are checked against it.
 async fn over_tls(change: impl FnOnce(&mut Config)) -> TestServer {
     let data = tempfile::tempdir().unwrap();
     let mut config = config(&data);
@@ -29,7 +30,7 @@ async fn over_tls(change: impl FnOnce(&mut Config)) -> TestServer {
     TestServer { running, clock: TestClock::new(), data }
 }
 
-/// The same data, addresses and all.
+/// The same data and addresses.
 async fn restarted(server: TestServer) -> TestServer {
     let TestServer { running, clock, data } = server;
     let mut config = Config::clone(&running.state.config);
@@ -48,13 +49,13 @@ fn tls_api(server: &TestServer) -> ApiClient {
     ApiClient::new(&options).unwrap()
 }
 
-async fn next(stream: &mut EventStream) -> Result<Streamed, ClientError> {
-    tokio::time::timeout(PATIENCE, stream.next()).await.expect("a word in time")
+async fn next(stream: &mut EventStream) -> Result<StreamItem, ClientError> {
+    tokio::time::timeout(PATIENCE, stream.next()).await.expect("data in time")
 }
 
 async fn next_event(stream: &mut EventStream) -> Event {
     loop {
-        if let Streamed::Event(event) = next(stream).await.unwrap() {
+        if let StreamItem::Event(event) = next(stream).await.unwrap() {
             return *event;
         }
     }
@@ -62,7 +63,7 @@ async fn next_event(stream: &mut EventStream) -> Event {
 
 async fn opened(api: &ApiClient, query: EventQuery) -> EventStream {
     let mut stream = api.event_stream(query);
-    assert!(matches!(next(&mut stream).await.unwrap(), Streamed::Connected));
+    assert!(matches!(next(&mut stream).await.unwrap(), StreamItem::Connected));
     stream
 }
 
@@ -71,11 +72,11 @@ fn after(id: i64) -> EventQuery {
 }
 
 fn token(name: &str) -> CreateToken {
-    CreateToken { name: name.into(), valid_for_seconds: None, reason: None }
+    CreateToken { name: name.into(), valid_for_seconds: None, comment: None }
 }
 
 async fn say(server: &TestServer, number: i64) {
-    let event = NewEvent::new("test.said", About::default(), format!("number {number}"));
+    let event = NewEvent::new("test.said", About::default()).with(json!({ "number": number }));
     server.state().store.event_append(event, server.state().now()).await.unwrap();
 }
 
@@ -88,7 +89,7 @@ fn kinds(events: &[Event]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_stream_resumes_without_loss_or_doubling() {
+async fn a_stream_resumes_without_loss_or_duplicates() {
     let server = over_tls(|_| {}).await;
     let api = tls_api(&server);
     let mut stream = opened(&api, EventQuery::default()).await;
@@ -101,7 +102,7 @@ async fn a_stream_resumes_without_loss_or_doubling() {
     }
     let position = stream.position().unwrap();
     assert_eq!(position, seen.last().unwrap().id);
-    // The connection goes away in the middle of a page.
+    // The connection is lost in the middle of a page.
     drop(stream);
     for number in 450..500 {
         say(&server, number).await;
@@ -110,13 +111,14 @@ async fn a_stream_resumes_without_loss_or_doubling() {
     while seen.len() < 500 {
         seen.push(next_event(&mut stream).await);
     }
-    let said: Vec<String> = seen.iter().map(|event| event.message.clone()).collect();
-    assert_eq!(said, (0..500).map(|number| format!("number {number}")).collect::<Vec<_>>());
+    let said: Vec<_> = seen.iter().map(|event| event.detail.clone().unwrap()).collect();
+    assert_eq!(said, (0..500).map(|number| json!({ "number": number })).collect::<Vec<_>>());
+    assert!(seen.iter().all(|event| event.message == "test (said)"), "{:?}", seen[0]);
     assert!(seen.windows(2).all(|two| two[0].id + 1 == two[1].id));
     let page = history(&api, &after(seen[0].id - 1)).await;
-    assert_eq!(page.items, seen, "history and stream tell the same");
+    assert_eq!(page.items, seen, "history and stream are equal");
     say(&server, 500).await;
-    assert_eq!(next_event(&mut stream).await.message, "number 500", "what comes later comes too");
+    assert_eq!(next_event(&mut stream).await.detail, Some(json!({ "number": 500 })), "later events arrive as well");
 }
 
 #[tokio::test]
@@ -144,7 +146,7 @@ async fn a_stream_survives_restarts_of_the_server() {
 }
 
 #[tokio::test]
-async fn everything_an_operator_and_a_device_do_is_told() {
+async fn actions_of_operators_and_devices_become_events() {
     let server = TestServer::start().await;
     let admin = api(&server);
     let mut stream = opened(&admin, EventQuery::default()).await;
@@ -152,7 +154,7 @@ async fn everything_an_operator_and_a_device_do_is_told() {
     let client = press(&server, "press", &Kind::default()).await;
     admin.create_deployments(&create("1.0.0", on(&["press"]))).await.unwrap();
     let mut seen: Vec<Event> = Vec::new();
-    while seen.last().is_none_or(|event| event.kind != "change.finished") {
+    while seen.last().is_none_or(|event| event.kind != "rollout.finished") {
         seen.push(next_event(&mut stream).await);
     }
     let assigned = seen.iter().find(|event| event.kind == "deployment.assigned").unwrap().clone();
@@ -164,17 +166,17 @@ async fn everything_an_operator_and_a_device_do_is_told() {
         seen.push(next_event(&mut stream).await);
     }
     let mut told = kinds(&seen);
-    // Written by a loop of its own, whenever it gets to it.
-    told.retain(|kind| *kind != "client.heard");
+    // Written by a background loop at some later time.
+    told.retain(|kind| *kind != "client.connected");
     assert_eq!(
         told,
         [
             "application.added",
             "client.created",
             "device.reported",
-            "change.created",
+            "rollout.created",
             "deployment.assigned",
-            "change.finished",
+            "rollout.finished",
             "deployment.installing",
             "deployment.installed",
             "token.created",
@@ -191,7 +193,7 @@ async fn everything_an_operator_and_a_device_do_is_told() {
 }
 
 #[tokio::test]
-async fn a_gap_is_told_and_the_stream_goes_on_behind_it() {
+async fn reports_a_gap_and_continues_the_stream_after_it() {
     let server = TestServer::start().await;
     let admin = api(&server);
     for number in 0..20 {
@@ -201,7 +203,7 @@ async fn a_gap_is_told_and_the_stream_goes_on_behind_it() {
         revisions_per_deployment: 1,
         statuses_per_deployment: 1,
         replaced_artifacts: Duration::from_hours(1),
-        finished_changes: Duration::from_hours(1),
+        finished_rollouts: Duration::from_hours(1),
         removed_deployments: Duration::from_hours(1),
         idempotency_keys: Duration::from_hours(1),
         events: 5,
@@ -210,25 +212,25 @@ async fn a_gap_is_told_and_the_stream_goes_on_behind_it() {
     let bounds = server.state().store.event_bounds().await.unwrap();
     assert_eq!(bounds.newest - bounds.oldest, 4);
     let mut stream = opened(&admin, after(2)).await;
-    let Streamed::Gap(EventGap { after: from, next: to, message }) = next(&mut stream).await.unwrap() else {
+    let StreamItem::Gap(EventGap { after: from, next: to, message }) = next(&mut stream).await.unwrap() else {
         panic!("no gap")
     };
     assert_eq!((from, to), (2, bounds.oldest));
-    assert!(message.contains("not kept any more"), "{message}");
+    assert!(message.contains("no longer kept"), "{message}");
     assert_eq!(next_event(&mut stream).await.id, bounds.oldest);
-    // Everything that is kept has no gap before it.
+    // Reading from the oldest stored event has no gap.
     let mut stream = opened(&admin, after(0)).await;
-    assert!(matches!(next(&mut stream).await.unwrap(), Streamed::Event(event) if event.id == bounds.oldest));
+    assert!(matches!(next(&mut stream).await.unwrap(), StreamItem::Event(event) if event.id == bounds.oldest));
     // From the future, as after a restore.
     let mut stream = opened(&admin, after(bounds.newest + 100)).await;
-    let Streamed::Gap(gap) = next(&mut stream).await.unwrap() else { panic!("no gap") };
+    let StreamItem::Gap(gap) = next(&mut stream).await.unwrap() else { panic!("no gap") };
     assert_eq!(gap.next, bounds.newest + 1);
     say(&server, 20).await;
     assert_eq!(next_event(&mut stream).await.id, bounds.newest + 1);
 }
 
 #[tokio::test]
-async fn filters_hold_for_history_and_stream_alike() {
+async fn filters_apply_to_history_and_stream() {
     let server = TestServer::start().await;
     let admin = api(&server);
     for name in ["one", "two"] {
@@ -255,13 +257,13 @@ async fn filters_hold_for_history_and_stream_alike() {
         ),
     ] {
         let mut page = history(&admin, &query).await;
-        page.items.retain(|event| event.kind != "client.heard");
+        page.items.retain(|event| event.kind != "client.connected");
         assert_eq!(kinds(&page.items), expected, "{query:?}");
         let mut stream = opened(&admin, query.clone()).await;
         for expected in &page.items {
             let event = loop {
                 let event = next_event(&mut stream).await;
-                if event.kind != "client.heard" {
+                if event.kind != "client.connected" {
                     break event;
                 }
             };
@@ -275,7 +277,7 @@ async fn filters_hold_for_history_and_stream_alike() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_refused_with_its_field() {
+async fn rejects_invalid_parameters_with_their_field() {
     let server = TestServer::start().await;
     let admin = api(&server);
     let since = EventQuery { since: Some("yesterday".into()), ..EventQuery::default() };
@@ -305,19 +307,19 @@ async fn a_revoked_token_ends_its_streams_only() {
     let options = ClientOptions::new(server.operators_url("")).with_token(token.secret.unwrap());
     let robots = ApiClient::new(&options).unwrap();
     let mut own = opened(&admin, EventQuery::default()).await;
-    // Nothing comes through its filter, and it ends all the same.
+    // Its filter matches nothing, and it ends as well.
     let query = EventQuery { kind: Some("nothing".into()), ..EventQuery::default() };
     let mut theirs = opened(&robots, query).await;
     admin.revoke_token(&token.id, None).await.unwrap();
     say(&server, 1).await;
-    assert!(matches!(next(&mut theirs).await.unwrap(), Streamed::Lost(_)), "no event after the revocation");
+    assert!(matches!(next(&mut theirs).await.unwrap(), StreamItem::Lost(_)), "no event after the revocation");
     assert_eq!(problem(next(&mut theirs).await).status, 401);
     assert_eq!(next_event(&mut own).await.kind, "token.revoked");
     assert_eq!(next_event(&mut own).await.kind, "test.said");
 }
 
 #[tokio::test]
-async fn streams_are_bounded_per_token_and_in_all() {
+async fn limits_streams_per_token_and_in_total() {
     let server = TestServer::start_with(|config| {
         config.limits.event_streams = 3;
         config.limits.event_streams_per_token = 2;
@@ -336,9 +338,9 @@ async fn streams_are_bounded_per_token_and_in_all() {
     assert!(refusal.detail.contains("3 streams are open"), "{}", refusal.detail);
     let request = plain().get(server.operators_url("/api/events/stream")).bearer_auth(server.admin_token());
     assert_eq!(request.send().await.unwrap().headers()["retry-after"], "5");
-    // A place is free again soon after its reader has gone.
+    // A slot is free again soon after its reader has gone.
     open.remove(0);
-    eventually("a place is free", async || admin.event_stream(EventQuery::default()).next().await.ok()).await;
+    eventually("a slot is free", async || admin.event_stream(EventQuery::default()).next().await.ok()).await;
 }
 
 #[tokio::test]
@@ -352,19 +354,19 @@ async fn a_stream_ends_when_the_server_stops() {
     assert!(hello.starts_with(b"retry: "), "{hello:?}");
     let TestServer { running, data: _data, .. } = server;
     tokio::join!(running.shutdown(), async {
-        // To its proper end, not broken off.
+        // A proper end, not a broken connection.
         while tokio::time::timeout(PATIENCE, response.chunk()).await.unwrap().unwrap().is_some() {}
     });
 }
 
 #[tokio::test]
-async fn polls_that_find_nothing_new_are_no_events() {
+async fn polls_without_news_create_no_events() {
     let server = TestServer::start().await;
     let client = press(&server, "press", &Kind::default()).await;
     let store = &server.state().store;
-    // The first contact is told, once.
-    let newest = eventually("the first contact is told", async || {
-        let query = EventQuery { kind: Some("client.heard".into()), ..EventQuery::default() };
+    // The first contact is an event, once.
+    let newest = eventually("the first contact is an event", async || {
+        let query = EventQuery { kind: Some("client.connected".into()), ..EventQuery::default() };
         let page = history(&api(&server), &query).await;
         (!page.items.is_empty()).then_some(store.event_bounds().await.unwrap().newest)
     })
@@ -380,17 +382,17 @@ async fn polls_that_find_nothing_new_are_no_events() {
 }
 
 #[tokio::test]
-async fn a_client_that_falls_silent_and_returns_is_told() {
+async fn a_client_going_offline_and_online_creates_events() {
     let server = TestServer::start().await;
     let client = press(&server, "press", &Kind::default()).await;
     let admin = api(&server);
     let query = EventQuery { kind: Some("client".into()), ..after(0) };
     let mut stream = opened(&admin, query).await;
     assert_eq!(next_event(&mut stream).await.kind, "client.created");
-    assert_eq!(next_event(&mut stream).await.kind, "client.heard");
+    assert_eq!(next_event(&mut stream).await.kind, "client.connected");
     server.clock.advance(Duration::from_mins(10));
-    assert_eq!(next_event(&mut stream).await.kind, "client.silent");
+    assert_eq!(next_event(&mut stream).await.kind, "client.offline");
     client.get("/api/v1/deployments").await;
     let back = next_event(&mut stream).await;
-    assert_eq!((back.kind.as_str(), back.client.as_deref()), ("client.back", Some("press")));
+    assert_eq!((back.kind.as_str(), back.client.as_deref()), ("client.online", Some("press")));
 }

@@ -1,4 +1,4 @@
-//! Why something is as it is, told over the API in every state a deployment can be in.
+//! Status explanations over the API, in every state of a deployment.
 
 use super::batches::fleet;
 use super::packages::{ID, upload};
@@ -15,10 +15,10 @@ fn codes(facts: &[Fact]) -> Vec<&str> {
 }
 
 #[track_caller]
-fn check(shown: &Explanation, state: &str, waiting_for: &[&str], would_change_it: &[&str]) {
+fn check(shown: &Explanation, state: &str, waiting_for: &[&str], next_steps: &[&str]) {
     assert_eq!(shown.state, state, "{shown:?}");
     assert_eq!(codes(&shown.waiting_for), waiting_for, "{shown:?}");
-    assert_eq!(codes(&shown.would_change_it), would_change_it, "{shown:?}");
+    assert_eq!(codes(&shown.next_steps), next_steps, "{shown:?}");
 }
 
 async fn say(device: &crate::support::client::Device, deployment: &Deployment, version: u64, component: Value) {
@@ -32,7 +32,7 @@ async fn say(device: &crate::support::client::Device, deployment: &Deployment, v
 }
 
 #[tokio::test]
-async fn a_deployment_is_explained_from_waiting_to_converged_to_silent_to_gone() {
+async fn explains_a_deployment_from_pending_to_up_to_date_to_offline_to_removed() {
     let server = TestServer::start().await;
     let api = api(&server);
     let device = press(&server, "press", &Kind::default()).await;
@@ -40,56 +40,56 @@ async fn a_deployment_is_explained_from_waiting_to_converged_to_silent_to_gone()
     let explain = async || api.explain_deployment(&deployment.id).await.unwrap();
 
     let shown = explain().await;
-    check(&shown, "waiting", &["next-poll"], &["next-poll"]);
+    check(&shown, "pending", &["next-poll"], &["next-poll"]);
     assert_eq!(shown.subject, format!("deployment/{}", deployment.id));
     assert_eq!(codes(&shown.desired), ["present", "wanted-by"]);
-    assert_eq!(shown.desired[1].sentence, "`token:admin` asked for it: a test");
+    assert_eq!(shown.desired[1].sentence, "`token:admin` requested it: a test");
     assert_eq!(shown.summary, deployment.explanation, "the list and the explanation use the same words");
 
     let version = deployment.target_version;
     say(&device, &deployment, version, json!({ "name": "vision", "state": "installing" })).await;
     let started = server.state().now();
-    check(&explain().await, "applying", &["next-report"], &["next-report"]);
+    check(&explain().await, "updating", &["next-report"], &["next-report"]);
     server.clock.advance(Duration::from_mins(1));
     let error = json!({ "code": "301", "source": "press", "message": "no such image" });
     say(&device, &deployment, version, json!({ "name": "vision", "state": "failed", "error": error })).await;
     let failed = explain().await;
     check(&failed, "failed", &["cause-removed"], &["next-action", "try-again", "new-revision"]);
-    let component = failed.known.iter().find(|fact| fact.code == "component").unwrap();
+    let component = failed.observed.iter().find(|fact| fact.code == "component").unwrap();
     assert_eq!(component.sentence, "component `vision` is `failed`: no such image (code 301 from `press`)");
-    assert_ne!(failed.known[0].since, Some(started.to_string()));
+    assert_ne!(failed.observed[0].since, Some(started.to_string()));
 
     say(&device, &deployment, version, json!({ "name": "vision", "state": "installed" })).await;
     let since = server.state().now();
     server.clock.advance(Duration::from_mins(1));
     say(&device, &deployment, version, json!({ "name": "vision", "state": "installed", "more": 1 })).await;
     let fine = explain().await;
-    check(&fine, "converged", &[], &["new-revision"]);
-    assert_eq!(fine.known[0].since, Some(since.to_string()), "since it was first said");
+    check(&fine, "up-to-date", &[], &["new-revision"]);
+    assert_eq!(fine.observed[0].since, Some(since.to_string()), "since the first report");
 
     finished(&api, &api.remove_deployment(&deployment.id, Some("sold"), None).await.unwrap()).await;
-    check(&explain().await, "older-revision", &["next-poll"], &["next-poll"]);
+    check(&explain().await, "outdated", &["next-poll"], &["next-poll"]);
     server.clock.advance(Duration::from_hours(1));
-    let silent = explain().await;
-    check(&silent, "not-heard-of", &["contact", "next-poll"], &["check-device"]);
-    assert_eq!(codes(&silent.desired), ["absent", "wanted-by"]);
+    let offline = explain().await;
+    check(&offline, "device-offline", &["contact", "next-poll"], &["check-device"]);
+    assert_eq!(codes(&offline.desired), ["absent", "wanted-by"]);
     say(&device, &deployment, version + 1, json!({ "name": "vision", "state": "removed" })).await;
-    check(&explain().await, "converged", &[], &["deploy-again"]);
+    check(&explain().await, "up-to-date", &[], &["deploy-again"]);
     assert_eq!(problem(api.explain_deployment("nobody").await).code, "not-found");
 }
 
 #[tokio::test]
-async fn a_client_that_is_shut_out_explains_what_waits_behind_it() {
+async fn explains_deployments_of_a_blocked_client() {
     let server = TestServer::start().await;
     let api = api(&server);
     press(&server, "press", &Kind::default()).await;
     let deployment = deployed(&server, "press").await;
-    server.set_state("press", ClientState::Retired).await;
+    server.set_state("press", ClientState::Decommissioned).await;
     let shown = api.explain_deployment(&deployment.id).await.unwrap();
-    check(&shown, "waiting", &["acceptance", "next-poll"], &["accept-client"]);
+    check(&shown, "pending", &["acceptance", "next-poll"], &["accept-client"]);
     let device = api.explain_device("press", "press").await.unwrap();
-    check(&device, "shut-out", &["acceptance", "deployment"], &["accept-client"]);
-    assert_eq!(device.would_change_it[0].command.as_deref(), Some("margrave client accept press"));
+    check(&device, "blocked", &["acceptance", "deployment"], &["accept-client"]);
+    assert_eq!(device.next_steps[0].command.as_deref(), Some("margrave client accept press"));
 }
 
 #[tokio::test]
@@ -101,20 +101,20 @@ async fn a_device_and_a_child_behind_a_gateway_are_explained() {
     Kind::default().report(&gateway, "gw/cell").await;
     upload(&api, "1.0.0").await;
     let empty = api.explain_device("gw", "gw/cell").await.unwrap();
-    check(&empty, "fine", &[], &["deploy"]);
+    check(&empty, "online", &[], &["deploy"]);
     let mut scope = on(&["gw"]);
     "gw/cell".clone_into(&mut scope.devices.as_mut().unwrap()[0].device);
     finished(&api, &api.create_deployments(&create("1.0.0", scope)).await.unwrap()).await;
     check(&api.explain_device("gw", "gw/cell").await.unwrap(), "waiting", &["deployment"], &["next-poll"]);
     server.clock.advance(Duration::from_hours(1));
-    let silent = api.explain_device("gw", "gw/cell").await.unwrap();
-    check(&silent, "silent", &["contact", "deployment"], &["check-device"]);
-    assert!(silent.summary.starts_with("its gateway `gw` has been silent since "), "{silent:?}");
+    let offline = api.explain_device("gw", "gw/cell").await.unwrap();
+    check(&offline, "offline", &["contact", "deployment"], &["check-device"]);
+    assert!(offline.summary.starts_with("its gateway `gw` has been offline since "), "{offline:?}");
     assert_eq!(problem(api.explain_device("gw", "gw/none").await).code, "not-found");
 }
 
 #[tokio::test]
-async fn an_application_is_explained_by_counts_and_the_commonest_reasons() {
+async fn explains_an_application_by_counts_and_most_common_reasons() {
     let server = TestServer::start().await;
     let api = api(&server);
     upload(&api, "1.0.0").await;
@@ -124,43 +124,43 @@ async fn an_application_is_explained_by_counts_and_the_commonest_reasons() {
     }
     let blocked = api.explain_application(ID).await.unwrap();
     check(&blocked, "blocked", &[], &["show-fit"]);
-    let reason = blocked.known.iter().find(|fact| fact.code == "unfit-reason").unwrap();
+    let reason = blocked.observed.iter().find(|fact| fact.code == "unfit-reason").unwrap();
     assert!(reason.sentence.starts_with("2 devices: profile `"), "{reason:?}");
 
     let device = press(&server, "press", &Kind::default()).await;
     assert_eq!(api.explain_application(ID).await.unwrap().state, "unused");
     let deployment = deployed(&server, "press").await;
-    // Times of last contact are written in batches, and these counts come from the database.
-    let waiting = eventually("the device counts as heard of", async || {
+    // Last-seen times are written in batches, and these counts come from the database.
+    let waiting = eventually("the device counts as online", async || {
         let shown = api.explain_application(ID).await.unwrap();
         (codes(&shown.waiting_for) == ["next-poll"]).then_some(shown)
     })
     .await;
     check(&waiting, "waiting", &["next-poll"], &["show-fit"]);
-    let fit = waiting.known.iter().find(|fact| fact.code == "fit").unwrap();
+    let fit = waiting.observed.iter().find(|fact| fact.code == "compatibility").unwrap();
     assert_eq!(
-        (&fit.values["fits"], &fit.values["doesNotFit"], &fit.values["devices"]),
+        (&fit.values["compatible"], &fit.values["incompatible"], &fit.values["devices"]),
         (&json!(1), &json!(2), &json!(3))
     );
     let error = json!({ "code": "301", "source": "press", "message": "no such image" });
     let failed = json!({ "name": "vision", "state": "failed", "error": error });
     say(&device, &deployment, deployment.target_version, failed).await;
     let failing = api.explain_application(ID).await.unwrap();
-    check(&failing, "failing", &["cause-removed"], &["explain-deployment", "show-fit"]);
-    assert!(failing.would_change_it[0].sentence.contains("no such image (301)"), "{failing:?}");
+    check(&failing, "failed", &["cause-removed"], &["explain-deployment", "show-fit"]);
+    assert!(failing.next_steps[0].sentence.contains("no such image (301)"), "{failing:?}");
     assert_eq!(problem(api.explain_application("nothing").await).code, "not-found");
 }
 
 #[tokio::test]
-async fn every_device_of_a_large_fleet_is_judged_for_an_application() {
+async fn evaluates_every_device_of_a_large_fleet_for_an_application() {
     let server = TestServer::start().await;
     let api = api(&server);
     upload(&api, "1.0.0").await;
     fleet(&server, 450).await;
     let shown = api.explain_application(ID).await.unwrap();
-    let fit = shown.known.iter().find(|fact| fact.code == "fit").unwrap();
+    let fit = shown.observed.iter().find(|fact| fact.code == "compatibility").unwrap();
     assert_eq!(
-        (&fit.values["judged"], &fit.values["devices"], &fit.values["fits"]),
+        (&fit.values["judged"], &fit.values["devices"], &fit.values["compatible"]),
         (&json!(450), &json!(450), &json!(450)),
         "{fit:?}"
     );

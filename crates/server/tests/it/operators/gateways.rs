@@ -4,8 +4,8 @@ use super::packages::upload;
 use super::{Kind, all_deployments, api, create, finished, problem};
 use crate::support::TestServer;
 use crate::support::client::Device;
-use margrave_api::changes::Scope;
 use margrave_api::devices::DeviceRef;
+use margrave_api::rollouts::Scope;
 use serde_json::json;
 
 fn place(device: &str) -> Scope {
@@ -23,14 +23,14 @@ async fn relay(client: &Device) {
 }
 
 #[tokio::test]
-async fn a_gateway_is_left_to_choose_when_one_of_its_devices_fits() {
+async fn lets_a_gateway_select_when_one_of_its_devices_is_compatible() {
     let server = TestServer::start().await;
     let api = api(&server);
     upload(&api, "1.0.0").await;
     let client = server.accepted("gw").await;
     relay(&client).await;
     let unknown = problem(api.create_deployments(&create("1.0.0", place("gw/*"))).await);
-    assert!(unknown.code == "unplaceable" && unknown.errors[0].message.contains("no devices behind it"), "{unknown:?}");
+    assert!(unknown.code == "unplaceable" && unknown.errors[0].message.contains("no child devices"), "{unknown:?}");
 
     let small = Kind { memory: "512Mi", types: &["compose"], ..Kind::default() };
     small.report(&client, "gw/a").await;

@@ -1,4 +1,4 @@
-//! A repeated call answers the first result: whatever it made, whoever asks at once, whenever the server died.
+//! A repeated call returns the first response, also for concurrent calls and after a crash of the server.
 
 use super::{Kind, all_deployments, api, create, on, press};
 use crate::support::client::plain;
@@ -13,7 +13,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
 
-/// An answer as far as a repeat has to be like it.
+/// The part of a response that a repeat must reproduce.
 #[derive(Debug, PartialEq)]
 struct Answer {
     status: StatusCode,
@@ -23,7 +23,7 @@ struct Answer {
     body: Value,
 }
 
-/// The answer, and whether it was a repeat.
+/// The response, and whether it was a repeat.
 async fn ask(request: RequestBuilder) -> (Answer, bool) {
     let response = request.send().await.unwrap();
     let text = |name: &str| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
@@ -38,7 +38,7 @@ fn request(server: &TestServer, method: Method, path: &str, key: &str, body: &Va
     request.header("idempotency-key", key).json(body)
 }
 
-/// The same request twice: the second answer is the first one.
+/// The same request twice: the second response is the first one.
 async fn twice(server: &TestServer, method: Method, path: &str, body: &Value) -> Answer {
     let key = format!("{method}-{path}");
     let (first, replay) = ask(request(server, method.clone(), path, &key, body)).await;
@@ -50,7 +50,7 @@ async fn twice(server: &TestServer, method: Method, path: &str, body: &Value) ->
 }
 
 #[tokio::test]
-async fn every_call_that_makes_something_answers_a_repeat_with_the_first_result() {
+async fn every_creating_call_repeats_the_first_response() {
     let server = TestServer::start().await;
     let api = api(&server);
     press(&server, "press", &Kind::default()).await;
@@ -62,8 +62,8 @@ async fn every_call_that_makes_something_answers_a_repeat_with_the_first_result(
     assert_eq!(api.tokens().await.unwrap().items.len(), 2, "the admin's and one more");
     let client = twice(&server, Method::POST, "/api/clients", &json!({ "id": "robot", "note": "arm" })).await;
     assert_eq!((client.etag.as_deref(), &client.body["manifestVersion"]), (Some("\"1\""), &json!(1)));
-    let enrolment = twice(&server, Method::POST, "/api/clients/robot/enrolment-token", &json!({})).await;
-    assert!(enrolment.body["token"].is_string());
+    let enrollment = twice(&server, Method::POST, "/api/clients/robot/enrollment-token", &json!({})).await;
+    assert!(enrollment.body["token"].is_string());
     let csr = json!({ "csr": pki::csr(&pki::key()) });
     twice(&server, Method::POST, "/api/clients/robot/svid", &csr).await;
     let before = api.pull_credentials("press").await.unwrap();
@@ -71,26 +71,26 @@ async fn every_call_that_makes_something_answers_a_repeat_with_the_first_result(
     let now = api.pull_credentials("press").await.unwrap();
     assert_ne!(before.password, now.password);
     assert_eq!(pull.body["password"], now.password, "replaced once");
-    twice(&server, Method::POST, "/api/registry/collection", &json!({})).await;
+    twice(&server, Method::POST, "/api/registry/garbage-collection", &json!({})).await;
     twice(&server, Method::PUT, "/api/groups/nord", &json!({ "selector": "site=nord" })).await;
-    twice(&server, Method::PATCH, "/api/clients/robot", &json!({ "state": "retired" })).await;
+    twice(&server, Method::PATCH, "/api/clients/robot", &json!({ "state": "decommissioned" })).await;
 
     let body = serde_json::to_value(create("1.0.0", on(&["press"]))).unwrap();
     let made = twice(&server, Method::POST, "/api/deployments", &body).await;
     let id = made.body["id"].as_str().unwrap();
-    assert_eq!((made.status.as_u16(), made.location), (202, Some(format!("/api/changes/{id}"))));
-    super::finished(&api, &api.change(id).await.unwrap()).await;
+    assert_eq!((made.status.as_u16(), made.location), (202, Some(format!("/api/rollouts/{id}"))));
+    super::finished(&api, &api.rollout(id).await.unwrap()).await;
     let deployment = all_deployments(&api).await.remove(0).id;
     let upgrade = json!({ "version": "2.0.0" });
-    let change = twice(&server, Method::PATCH, &format!("/api/deployments/{deployment}"), &upgrade).await;
-    super::finished(&api, &api.change(change.body["id"].as_str().unwrap()).await.unwrap()).await;
+    let rollout = twice(&server, Method::PATCH, &format!("/api/deployments/{deployment}"), &upgrade).await;
+    super::finished(&api, &api.rollout(rollout.body["id"].as_str().unwrap()).await.unwrap()).await;
     let removal = twice(&server, Method::DELETE, &format!("/api/deployments/{deployment}"), &json!({})).await;
-    super::finished(&api, &api.change(removal.body["id"].as_str().unwrap()).await.unwrap()).await;
-    assert_eq!(api.changes(&PageQuery::default()).await.unwrap().items.len(), 3);
+    super::finished(&api, &api.rollout(removal.body["id"].as_str().unwrap()).await.unwrap()).await;
+    assert_eq!(api.rollouts(&PageQuery::default()).await.unwrap().items.len(), 3);
 }
 
 #[tokio::test]
-async fn an_upload_is_answered_again_as_added() {
+async fn a_repeated_upload_returns_the_first_response() {
     let server = TestServer::start().await;
     let archive = super::packages::pack(&super::packages::files("1.0.0"));
     let upload = || {
@@ -103,7 +103,7 @@ async fn an_upload_is_answered_again_as_added() {
 }
 
 #[tokio::test]
-async fn a_restart_forgets_nothing_and_time_does() {
+async fn keys_survive_a_restart_and_expire() {
     let server = TestServer::start().await;
     let body = json!({ "name": "robots" });
     let first = twice(&server, Method::POST, "/api/tokens", &body).await;
@@ -111,7 +111,7 @@ async fn a_restart_forgets_nothing_and_time_does() {
     let server = server.restart().await;
     let (again, replay) = ask(request(&server, Method::POST, "/api/tokens", "POST-/api/tokens", &body)).await;
     assert_eq!((again, replay), (first, true));
-    // Nothing that could be used lies on the disk: neither the new secret nor the key.
+    // The disk has nothing usable: neither the new secret nor the key.
     let secret = api(&server).whoami().await.map(|_| server.admin_token()).unwrap();
     for file in [database.clone(), database.with_extension("db-wal")] {
         let bytes = std::fs::read(&file).unwrap_or_default();
@@ -124,30 +124,30 @@ async fn a_restart_forgets_nothing_and_time_does() {
 }
 
 #[tokio::test]
-async fn a_key_stands_for_one_request_of_one_token() {
+async fn a_key_identifies_one_request_of_one_token() {
     let server = TestServer::start().await;
     let admin = api(&server);
     let send = |path: &str, body: Value| request(&server, Method::POST, path, "k", &body);
     assert_eq!(ask(send("/api/clients", json!({ "id": "one" }))).await.0.status, 201);
     for (path, body) in [
         ("/api/clients", json!({ "id": "two" })),
-        ("/api/clients?reason=x", json!({ "id": "one" })),
-        ("/api/clients/one/enrolment-token", json!({ "id": "one" })),
+        ("/api/clients?comment=x", json!({ "id": "one" })),
+        ("/api/clients/one/enrollment-token", json!({ "id": "one" })),
     ] {
         let (answer, _) = ask(send(path, body)).await;
         assert_eq!((answer.status.as_u16(), &answer.body["code"]), (422, &json!("key-reused")), "{path}: {answer:?}");
     }
     assert_eq!(admin.clients(&PageQuery::default()).await.unwrap().items.len(), 1);
 
-    let named = margrave_api::access::CreateToken { name: "b".to_owned(), valid_for_seconds: None, reason: None };
+    let named = margrave_api::access::CreateToken { name: "b".to_owned(), valid_for_seconds: None, comment: None };
     let other = admin.create_token(&named).await.unwrap().secret.unwrap();
     let post = plain().post(server.operators_url("/api/clients")).bearer_auth(other).header("idempotency-key", "k");
     let (answer, replay) = ask(post.json(&json!({ "id": "two" }))).await;
-    assert!(answer.status == 201 && !replay, "another token's key is another key: {answer:?}");
+    assert!(answer.status == 201 && !replay, "keys of two tokens are independent: {answer:?}");
 }
 
 #[tokio::test]
-async fn a_refusal_is_not_remembered() {
+async fn does_not_store_rejections() {
     let server = TestServer::start().await;
     let send = |body: Value| request(&server, Method::POST, "/api/clients/robot/svid", "k", &body);
     let csr = json!({ "csr": pki::csr(&pki::key()) });
@@ -161,7 +161,7 @@ async fn a_refusal_is_not_remembered() {
 }
 
 #[tokio::test]
-async fn every_post_of_the_document_looks_at_the_key() {
+async fn every_documented_post_honors_the_key() {
     let server = TestServer::start().await;
     let document = api(&server).openapi().await.unwrap();
     let mut posts = 0;
@@ -181,7 +181,7 @@ async fn every_post_of_the_document_looks_at_the_key() {
 }
 
 #[tokio::test]
-async fn equal_calls_at_once_make_one_thing() {
+async fn concurrent_equal_calls_have_one_effect() {
     let server = TestServer::start().await;
     press(&server, "press", &Kind::default()).await;
     super::packages::upload(&api(&server), "1.0.0").await;
@@ -195,16 +195,16 @@ async fn equal_calls_at_once_make_one_thing() {
     }
     assert_eq!(answers.iter().filter(|(_, replay)| !replay).count(), 1, "{answers:?}");
     assert!(answers.iter().all(|(answer, _)| answer == &answers[0].0 && answer.status == 202), "{answers:?}");
-    assert_eq!(api(&server).changes(&PageQuery::default()).await.unwrap().items.len(), 1);
+    assert_eq!(api(&server).rollouts(&PageQuery::default()).await.unwrap().items.len(), 1);
 }
 
-/// Names the folder to a process that is to serve until it is killed.
+/// The folder for a process that serves until it is killed.
 const FOLDER: &str = "MARGRAVE_TEST_SERVER_FOLDER";
-/// This test, as the test program calls it.
-const CHILD: &str = "operators::idempotency::a_server_serves_in_a_process_of_its_own";
+/// This test, as the test program names it.
+const CHILD: &str = "operators::idempotency::a_server_runs_in_its_own_process";
 const ROUNDS: u64 = 10;
 
-/// A server in a process of its own; killed when dropped.
+/// A server in its own process; killed when dropped.
 struct Process(Child);
 
 impl Process {
@@ -231,7 +231,7 @@ impl Process {
         (process, address, token)
     }
 
-    /// SIGKILL: nothing in the process has a chance to tidy up.
+    /// SIGKILL: the process cannot clean up.
     fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();
@@ -240,7 +240,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Killed already when all went well.
+        // Already killed if the test succeeded.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -255,7 +255,7 @@ async fn serve_until_killed(folder: &Path) {
 }
 
 #[tokio::test]
-async fn a_server_serves_in_a_process_of_its_own() {
+async fn a_server_runs_in_its_own_process() {
     if let Some(folder) = std::env::var_os(FOLDER) {
         return serve_until_killed(Path::new(&folder)).await;
     }
@@ -266,10 +266,10 @@ async fn a_server_serves_in_a_process_of_its_own() {
     process.kill();
 }
 
-/// Killed as soon as the effect can be seen, or a little before: the answer is never read. The repeat finds one effect and
-/// gets the answer of the call that made it.
+/// Killed as soon as the effect is visible, or slightly before: the response is never read. The repeat finds one effect
+/// and gets the response of the first call.
 #[tokio::test]
-async fn a_server_killed_between_effect_and_answer_makes_nothing_twice() {
+async fn a_server_killed_before_its_response_repeats_no_effect() {
     let folder = tempfile::tempdir().unwrap();
     let (mut process, mut address, mut token) = Process::start(&folder).await;
     let mut made = 0;
@@ -284,7 +284,7 @@ async fn a_server_killed_between_effect_and_answer_makes_nothing_twice() {
         stream.write_all(head.as_bytes()).await.unwrap();
         if round % 2 == 0 {
             let api = ApiClient::new(&ClientOptions::new(format!("http://{address}")).with_token(&token)).unwrap();
-            eventually("the effect can be seen", async || {
+            eventually("the effect is visible", async || {
                 let tokens = api.tokens().await.unwrap().items;
                 tokens.iter().any(|known| known.name == format!("robots-{round}")).then_some(())
             })
@@ -319,19 +319,15 @@ async fn a_server_killed_between_effect_and_answer_makes_nothing_twice() {
         assert_eq!(after.len(), 1, "round {round}");
         let secret = ask(repeat()).await.0.body["secret"].as_str().unwrap().to_owned();
         let new = ApiClient::new(&ClientOptions::new(format!("http://{address}")).with_token(secret)).unwrap();
-        assert_eq!(
-            new.whoami().await.unwrap().actor,
-            format!("token:robots-{round}"),
-            "the secret that was kept works"
-        );
+        assert_eq!(new.whoami().await.unwrap().actor, format!("token:robots-{round}"), "the stored secret works");
         made += usize::from(!before.is_empty());
     }
     assert!(made >= 5, "{made} of the calls had their effect before the kill");
     process.kill();
 }
 
-/// Passes bytes on to the server; the first connection breaks when the answer comes.
-async fn losing_the_first_answer(server: &TestServer) -> String {
+/// Forwards bytes to the server; the first connection breaks when the response arrives.
+async fn losing_the_first_response(server: &TestServer) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, to) = (listener.local_addr().unwrap(), server.operators_url("").replace("http://", ""));
     tokio::spawn(async move {
@@ -356,11 +352,11 @@ async fn losing_the_first_answer(server: &TestServer) -> String {
 }
 
 #[tokio::test]
-async fn the_typed_client_repeats_what_got_lost_and_nothing_happens_twice() {
+async fn the_typed_client_retries_lost_calls_without_a_second_effect() {
     let server = TestServer::start().await;
-    let url = losing_the_first_answer(&server).await;
+    let url = losing_the_first_response(&server).await;
     let lossy = ApiClient::new(&ClientOptions::new(url).with_token(server.admin_token())).unwrap();
-    let named = margrave_api::access::CreateToken { name: "robots".to_owned(), valid_for_seconds: None, reason: None };
+    let named = margrave_api::access::CreateToken { name: "robots".to_owned(), valid_for_seconds: None, comment: None };
     let token = lossy.create_token(&named).await.unwrap();
     let listed = api(&server).tokens().await.unwrap().items;
     assert_eq!(listed.iter().filter(|known| known.name == "robots").count(), 1, "{listed:?}");

@@ -1,4 +1,4 @@
-//! A sample package: two profiles, questions of every kind that matters, two versions.
+//! A sample package: two profiles, parameters of every relevant kind, two versions.
 
 use margo::package::{Package, PackageFile};
 use margrave_api::applications::Imported;

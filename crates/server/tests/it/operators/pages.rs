@@ -1,4 +1,4 @@
-//! The web front end over bare HTTP: who gets in, what is sent along, what a fragment is.
+//! The web pages over plain HTTP: access, headers, fragments.
 
 use super::wizard::{ANSWERS, begun};
 use super::*;
@@ -9,7 +9,7 @@ use reqwest::header::{ACCEPT, COOKIE, LOCATION, SET_COOKIE};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Response, StatusCode};
 
-/// A browser without its niceties.
+/// A minimal browser.
 pub(super) struct Browser {
     http: Client,
     base: String,
@@ -28,7 +28,7 @@ impl Browser {
         browser
     }
 
-    /// With whatever should be let in.
+    /// With any login.
     pub(super) async fn sign_in(&mut self, form: &[(&str, &str)]) {
         let answer = self.post("/sign-in", form).await;
         assert_eq!(answer.status(), StatusCode::SEE_OTHER);
@@ -42,7 +42,7 @@ impl Browser {
         request.header(COOKIE, &self.cookie).send().await.unwrap()
     }
 
-    /// As [`Browser::post`], from a page that is named.
+    /// As [`Browser::post`], from a named page.
     pub(super) async fn post_from(&self, path: &str, form: &[(&str, &str)], page: &str) -> Response {
         self.sending(path, form).header(reqwest::header::REFERER, page).send().await.unwrap()
     }
@@ -64,10 +64,10 @@ impl Browser {
 }
 
 #[tokio::test]
-async fn pages_are_for_those_who_are_signed_in() {
+async fn pages_require_sign_in() {
     let server = TestServer::start().await;
     let http = Client::builder().redirect(Policy::none()).build().unwrap();
-    for path in ["/", "/devices", "/catalog", "/deployments", "/activity", "/settings/tokens", "/devices/a/b"] {
+    for path in ["/", "/devices", "/catalog", "/deployments", "/events", "/settings/tokens", "/devices/a/b"] {
         let answer = http.get(server.operators_url(path)).send().await.unwrap();
         assert_eq!(answer.status(), StatusCode::SEE_OTHER, "{path}");
         assert!(answer.headers()[LOCATION].to_str().unwrap().starts_with("/sign-in"), "{path}");
@@ -78,11 +78,11 @@ async fn pages_are_for_those_who_are_signed_in() {
     let answer = elsewhere.send().await.unwrap();
     assert_eq!(answer.status(), StatusCode::OK);
     let text = answer.text().await.unwrap();
-    assert!(text.contains("http-equiv=\"refresh\"") && text.contains("/devices?q=a"), "goes on from our own origin");
+    assert!(text.contains("http-equiv=\"refresh\"") && text.contains("/devices?q=a"), "continues on our own origin");
 }
 
 #[tokio::test]
-async fn a_fragment_is_the_part_that_changes() {
+async fn a_fragment_is_the_live_part() {
     let server = TestServer::start().await;
     let browser = Browser::signed_in(&server).await;
     let whole = browser.get("/devices").await;
@@ -97,19 +97,19 @@ async fn a_fragment_is_the_part_that_changes() {
 }
 
 #[tokio::test]
-async fn foreign_text_never_becomes_markup() {
+async fn foreign_text_is_always_escaped() {
     let server = TestServer::start().await;
     let hostile = "<script>alert(1)</script>";
     let client = CreateClient {
         id: "press-07".to_owned(),
         state: Some(ClientState::Pending),
         note: Some(hostile.to_owned()),
-        reason: None,
+        comment: None,
     };
     api(&server).create_client(&client).await.unwrap();
     let browser = Browser::signed_in(&server).await;
     for path in
-        ["/settings/clients", "/devices?q=%3Cscript%3E", "/devices?labels=%3Cscript%3E", "/catalog?q=%3Cscript%3E"]
+        ["/settings/identities", "/devices?q=%3Cscript%3E", "/devices?labels=%3Cscript%3E", "/catalog?q=%3Cscript%3E"]
     {
         let text = browser.get(path).await.text().await.unwrap();
         assert!(!text.contains("<script>"), "{path}");
@@ -117,20 +117,20 @@ async fn foreign_text_never_becomes_markup() {
 }
 
 #[tokio::test]
-async fn a_session_ends_for_good() {
+async fn an_ended_session_cannot_be_used() {
     let server = TestServer::start().await;
     let browser = Browser::signed_in(&server).await;
     assert_eq!(browser.get("/devices").await.status(), StatusCode::OK);
     let answer = browser.post("/sign-out", &[]).await;
     assert!(answer.headers()[SET_COOKIE].to_str().unwrap().contains("Max-Age=0"));
-    assert_eq!(browser.get("/devices").await.status(), StatusCode::SEE_OTHER, "the cookie is worth nothing any more");
+    assert_eq!(browser.get("/devices").await.status(), StatusCode::SEE_OTHER, "the cookie is no longer valid");
 }
 
 #[tokio::test]
-async fn a_form_with_the_same_key_makes_one_thing() {
+async fn a_form_with_the_same_key_has_one_effect() {
     let server = TestServer::start().await;
     let browser = Browser::signed_in(&server).await;
-    let form = [("key", "k-1"), ("name", "graz"), ("selector", "site=graz"), ("description", ""), ("reason", "")];
+    let form = [("key", "k-1"), ("name", "graz"), ("selector", "site=graz"), ("description", ""), ("comment", "")];
     for _ in 0..2 {
         let answer = browser.post("/groups/new", &form).await;
         assert_eq!(
@@ -139,12 +139,12 @@ async fn a_form_with_the_same_key_makes_one_thing() {
         );
     }
     let answer = browser.post("/groups/new", &[("key", "k-2"), ("name", "graz"), ("selector", "site=graz")]).await;
-    assert_eq!(answer.status(), StatusCode::UNPROCESSABLE_ENTITY, "another form with the same name is told");
-    assert!(answer.text().await.unwrap().contains("There is a group of this name already"));
+    assert_eq!(answer.status(), StatusCode::UNPROCESSABLE_ENTITY, "another form with the same name is rejected");
+    assert!(answer.text().await.unwrap().contains("A group with this name already exists"));
 }
 
 #[tokio::test]
-async fn every_page_answers_and_says_where_it_is() {
+async fn every_page_responds_and_shows_its_location() {
     let server = TestServer::start().await;
     let browser = Browser::signed_in(&server).await;
     for path in [
@@ -156,17 +156,17 @@ async fn every_page_answers_and_says_where_it_is() {
         "/catalog",
         "/catalog/add",
         "/deployments",
-        "/changes",
-        "/activity",
-        "/activity/audit",
+        "/rollouts",
+        "/events",
+        "/audit",
         "/settings/tokens",
         "/settings/password",
         "/settings/sessions",
-        "/settings/clients",
-        "/settings/invitations",
+        "/settings/identities",
+        "/settings/enrollment-tokens",
         "/settings/registries",
         "/settings/registries/add",
-        "/settings/trust",
+        "/settings/certificates",
     ] {
         let answer = browser.get(path).await;
         assert_eq!(answer.status(), StatusCode::OK, "{path}");
@@ -175,30 +175,31 @@ async fn every_page_answers_and_says_where_it_is() {
         assert_eq!(text.matches("<h1").count(), 1, "{path} has one heading");
         assert!(text.contains("- Margrave</title>"), "{path}");
     }
-    for path in ["/changes/nothing", "/deployments/nothing", "/catalog/nothing", "/deploy/nothing/version", "/nothing"]
+    for path in ["/rollouts/nothing", "/deployments/nothing", "/catalog/nothing", "/deploy/nothing/version", "/nothing"]
     {
         let answer = browser.get(path).await;
         assert_eq!(answer.status(), StatusCode::NOT_FOUND, "{path}");
-        assert!(answer.text().await.unwrap().contains("Request id to quote"), "{path}");
+        assert!(answer.text().await.unwrap().contains("Request ID"), "{path}");
     }
 }
 
 #[tokio::test]
-async fn what_a_device_has_given_up_is_tried_again_as_a_new_revision_of_the_same() {
-    for (policy, further) in [(OnFailure::KeepPartial, 0), (OnFailure::Hold, 1), (OnFailure::Rollback, 1)] {
+async fn a_retry_publishes_a_new_revision_of_the_same_content() {
+    for (policy, further) in [(OnFailure::KeepPartial, 0), (OnFailure::Stop, 1), (OnFailure::Rollback, 1)] {
         let server = TestServer::start().await;
         let (api, browser) = (api(&server), Browser::signed_in(&server).await);
         let client = press(&server, "plain", &Kind::default()).await;
         let before = deployed(&server, "plain").await;
-        let wish = PolicyWish { on_failure: Some(policy), drift: Some(Drift::Report), on_removal: None };
+        let wish = PolicyPatch { on_failure: Some(policy), drift: Some(Drift::Report), on_removal: None };
         let body = UpdateDeployment { policy: wish, ..UpdateDeployment::default() };
         finished(&api, &api.update_deployment(&before.id, &body, None).await.unwrap()).await;
         let held = api.deployment(&before.id).await.unwrap();
         let id = &before.id;
         report(&client, id, held.target_version, "failed").await;
-        let answer = browser.post(&format!("/deployments/{id}"), &[("action", "retry"), ("reason", "made room")]).await;
+        let answer =
+            browser.post(&format!("/deployments/{id}"), &[("action", "retry"), ("comment", "made room")]).await;
         assert_eq!(answer.status(), StatusCode::SEE_OTHER);
-        let after = eventually("the device has something new to hear", async || {
+        let after = eventually("the device has a new manifest", async || {
             let now = api.deployment(&before.id).await.unwrap();
             (now.target_version > held.target_version).then_some(now)
         })
@@ -207,14 +208,14 @@ async fn what_a_device_has_given_up_is_tried_again_as_a_new_revision_of_the_same
         assert_eq!((after.values, after.policy), (held.values, held.policy), "{policy:?}");
         let same = api.deployment_document(&before.id, None).await.unwrap()
             == api.deployment_document(&before.id, Some(held.revision)).await.unwrap();
-        assert_eq!(same, further == 0, "another document is what a device that has given up acts on");
+        assert_eq!(same, further == 0, "a changed document makes a stopped device retry");
         let answer = browser.post(&format!("/deployments/{id}"), &[("action", "retry")]).await;
-        assert_ne!(answer.status(), StatusCode::SEE_OTHER, "it has not failed any more");
+        assert_ne!(answer.status(), StatusCode::SEE_OTHER, "it is no longer failed");
     }
 }
 
 #[tokio::test]
-async fn a_review_of_many_devices_is_worked_out_beside_the_page_and_counts_each_of_them() {
+async fn computes_the_review_of_many_devices_in_the_background() {
     let server = TestServer::start().await;
     let (api, browser) = (api(&server), Browser::signed_in(&server).await);
     packages::upload(&api, "1.0.0").await;
@@ -225,25 +226,25 @@ async fn a_review_of_many_devices_is_worked_out_beside_the_page_and_counts_each_
     let draft = begun(&browser).await;
     browser.post(&format!("{draft}/devices"), &[("go", "all")]).await;
     let answers = [ANSWERS.as_slice(), &[("p:password", "s3cret-value")]].concat();
-    let kept = browser.post(&format!("{draft}/answers"), &answers).await;
+    let kept = browser.post(&format!("{draft}/configuration"), &answers).await;
     assert_eq!(kept.headers()[LOCATION].to_str().unwrap(), format!("{draft}/review"));
-    let text = eventually("it is worked out", async || {
+    let text = eventually("it is computed", async || {
         let text = browser.get(&format!("{draft}/review")).await.text().await.unwrap();
-        let under_way = text.contains("Looking at 203 devices.");
-        assert!(under_way || text.contains("200 devices would change."), "{text}");
-        (!under_way).then_some(text)
+        let in_progress = text.contains("Checking 203 devices.");
+        assert!(in_progress || text.contains("200 devices will be updated."), "{text}");
+        (!in_progress).then_some(text)
     })
     .await;
     assert!(text.contains("200 devices, the same change") && text.contains("and 188 more"), "{text}");
     assert!(text.contains("3 devices</span>: ") && text.contains("press-000, press-001, press-002"), "{text}");
     assert!(text.contains("Deploy to 200 devices") && !text.contains("s3cret-value"), "{text}");
-    let answer = browser.post(&format!("{draft}/review"), &[("key", "k"), ("reason", "all of them")]).await;
-    let change = answer.headers()[LOCATION].to_str().unwrap().trim_start_matches("/changes/").to_owned();
-    assert_eq!(api.change(&change).await.unwrap().total, 200);
+    let answer = browser.post(&format!("{draft}/review"), &[("key", "k"), ("comment", "all of them")]).await;
+    let rollout = answer.headers()[LOCATION].to_str().unwrap().trim_start_matches("/rollouts/").to_owned();
+    assert_eq!(api.rollout(&rollout).await.unwrap().total, 200);
 }
 
 #[tokio::test]
-async fn a_page_leads_to_what_can_be_done_and_names_no_command() {
+async fn a_page_links_to_actions_and_shows_no_command() {
     let server = TestServer::start().await;
     let (api, browser) = (api(&server), Browser::signed_in(&server).await);
     let client = press(&server, "plain", &Kind::default()).await;
@@ -259,10 +260,10 @@ async fn a_page_leads_to_what_can_be_done_and_names_no_command() {
     check(&deployment_page, format!("{deployment_page}?ask=retry")).await;
     check("/devices/plain/plain", deployment_page.clone()).await;
     check(&could, deployment_page.clone()).await;
-    server.set_state("plain", margrave_core::model::ClientState::Retired).await;
+    server.set_state("plain", margrave_core::model::ClientState::Decommissioned).await;
     check("/devices/plain/plain", "/clients/plain?ask=accept".to_owned()).await;
-    // Those at a terminal get the command, beside the same sentence.
+    // The CLI shows the command next to the same sentence.
     let explained = api.explain_device("plain", "plain").await.unwrap();
-    let accept = explained.would_change_it.iter().find(|fact| fact.code == "accept-client").unwrap();
+    let accept = explained.next_steps.iter().find(|fact| fact.code == "accept-client").unwrap();
     assert_eq!(accept.command.as_deref(), Some("margrave client accept plain"));
 }

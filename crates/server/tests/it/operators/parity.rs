@@ -1,16 +1,16 @@
-//! What the pages can do, programs can: cancel, try again, go back, withdraw, search.
+//! The API can do what the pages can: cancel, retry, roll back, withdraw, search.
 
 use super::packages::{ID, upload};
 use super::{Kind, api, deployed, finished, press, problem, report};
 use crate::support::{TestServer, actor, client_id, eventually};
 use margo::ids::DeploymentId;
-use margrave_api::changes::{CancelChange, DiffSign};
 use margrave_api::client::{AuditQuery, DeviceQuery, PageQuery};
-use margrave_api::clients::{ClientState, CreateEnrolmentToken, InvitationState};
-use margrave_api::deployments::{Convergence, RetryDeployment, RevertDeployment, UpdateDeployment};
-use margrave_api::policies::{OnFailure, PolicyWish};
-use margrave_core::model::{Change, ChangeKind, ChangeTarget};
-use margrave_core::policy::Wish;
+use margrave_api::clients::{ClientState, CreateEnrollmentToken, EnrollmentTokenState};
+use margrave_api::deployments::{DeploymentState, RetryDeployment, RollbackDeployment, UpdateDeployment};
+use margrave_api::policies::{OnFailure, PolicyPatch};
+use margrave_api::rollouts::{CancelRollout, DiffSign};
+use margrave_core::model::{Rollout, RolloutKind, RolloutTarget};
+use margrave_core::policy::PolicyUpdate;
 use margrave_core::time::Clock as _;
 use serde_json::json;
 use std::time::Duration;
@@ -18,21 +18,21 @@ use uuid::Uuid;
 
 /// Recorded without waking the publisher.
 async fn recorded(server: &TestServer) -> Uuid {
-    let target = ChangeTarget {
+    let target = RolloutTarget {
         deployment: DeploymentId(Uuid::new_v4()),
         client: client_id("press"),
         target: "press".parse().unwrap(),
         profile: "small".to_owned(),
         expected_revision: Some(1),
     };
-    let change = Change {
+    let rollout = Rollout {
         id: Uuid::new_v4(),
-        kind: ChangeKind::Remove,
+        kind: RolloutKind::Remove,
         application: ID.parse().unwrap(),
         version: "1.0.0".to_owned(),
-        answers: indexmap::IndexMap::new(),
+        values: indexmap::IndexMap::new(),
         sensitive: false,
-        policy: Wish::default(),
+        policy: PolicyUpdate::default(),
         targets: vec![target],
         done: 0,
         skipped: vec![],
@@ -40,55 +40,55 @@ async fn recorded(server: &TestServer) -> Uuid {
         created_at: server.clock.now(),
         finished_at: None,
     };
-    server.state().store.change_create(&change).await.unwrap();
-    change.id
+    server.state().store.rollout_create(&rollout).await.unwrap();
+    rollout.id
 }
 
 #[tokio::test]
-async fn the_rest_of_a_change_is_cancelled_with_a_reason() {
+async fn cancels_the_rest_of_a_rollout_with_a_comment() {
     let server = TestServer::start().await;
     let api = api(&server);
     press(&server, "press", &Kind::default()).await;
     deployed(&server, "press").await;
-    let body = CancelChange { reason: Some("wrong version".to_owned()) };
-    // The publisher looks by itself now and then, and may be faster.
-    let cancelled = eventually("a change is cancelled before it is carried out", async || {
+    let body = CancelRollout { comment: Some("wrong version".to_owned()) };
+    // The publisher rechecks from time to time, and may be faster.
+    let cancelled = eventually("a rollout is cancelled before it is carried out", async || {
         let id = recorded(&server).await.to_string();
-        let cancelled = api.cancel_change(&id, &body).await.unwrap();
+        let cancelled = api.cancel_rollout(&id, &body).await.unwrap();
         (cancelled.left > 0).then_some(cancelled)
     })
     .await;
-    assert_eq!((cancelled.left, cancelled.change.published, cancelled.change.finished), (1, 0, true));
-    let subject = format!("change/{}", cancelled.change.id);
+    assert_eq!((cancelled.left, cancelled.rollout.published, cancelled.rollout.finished), (1, 0, true));
+    let subject = format!("rollout/{}", cancelled.rollout.id);
     let records = api.audit(Some(&subject), &PageQuery::default()).await.unwrap().items;
-    assert_eq!((records[0].action.as_str(), records[0].reason.as_deref()), ("change.cancel", Some("wrong version")));
-    let again = api.cancel_change(&cancelled.change.id, &body).await.unwrap();
+    assert_eq!((records[0].action.as_str(), records[0].comment.as_deref()), ("rollout.cancel", Some("wrong version")));
+    let again = api.cancel_rollout(&cancelled.rollout.id, &body).await.unwrap();
     assert_eq!(again.left, 0, "nothing is left");
-    assert_eq!(problem(api.cancel_change("nothing", &body).await).code, "not-found");
+    assert_eq!(problem(api.cancel_rollout("nothing", &body).await).code, "not-found");
 }
 
 #[tokio::test]
-async fn what_failed_is_tried_again_at_once() {
+async fn retries_a_failed_deployment_at_once() {
     let server = TestServer::start().await;
     let api = api(&server);
     let client = press(&server, "press", &Kind::default()).await;
     let deployment = deployed(&server, "press").await;
-    let body = RetryDeployment { reason: Some("the disk is free again".to_owned()) };
+    let body = RetryDeployment { comment: Some("the disk is free again".to_owned()) };
     let early = problem(api.retry_deployment(&deployment.id, &body).await);
     assert_eq!(early.code, "unchanged", "it has not failed");
     report(&client, &deployment.id, 2, "failed").await;
-    assert_eq!(api.deployment(&deployment.id).await.unwrap().convergence, Convergence::Failed);
+    assert_eq!(api.deployment(&deployment.id).await.unwrap().state, DeploymentState::Failed);
     let version = api.client("press").await.unwrap().manifest_version;
     let told = api.retry_deployment(&deployment.id, &body).await.unwrap();
     assert_eq!(told.id, deployment.id);
-    assert!(api.client("press").await.unwrap().manifest_version > version, "the device is told once more");
-    let query = AuditQuery { action: Some("manifest.renew".to_owned()), ..AuditQuery::default() };
+    assert!(api.client("press").await.unwrap().manifest_version > version, "the desired state is republished");
+    let query = AuditQuery { action: Some("manifest.republish".to_owned()), ..AuditQuery::default() };
     let records = api.search_audit(&query, &PageQuery::default()).await.unwrap().items;
-    assert_eq!(records[0].reason.as_deref(), Some("the disk is free again"));
+    assert_eq!(records[0].comment.as_deref(), Some("the disk is free again"));
 }
 
 #[tokio::test]
-async fn a_deployment_goes_back_to_an_earlier_revision_and_shows_it_first() {
+async fn previews_and_performs_a_rollback() {
     let server = TestServer::start().await;
     let api = api(&server);
     press(&server, "press", &Kind::default()).await;
@@ -96,50 +96,53 @@ async fn a_deployment_goes_back_to_an_earlier_revision_and_shows_it_first() {
     upload(&api, "2.0.0").await;
     let upgrade = UpdateDeployment {
         version: Some("2.0.0".to_owned()),
-        answers: indexmap::IndexMap::new(),
-        policy: PolicyWish::default(),
-        reason: None,
+        values: indexmap::IndexMap::new(),
+        policy: PolicyPatch::default(),
+        comment: None,
     };
     finished(&api, &api.update_deployment(&first.id, &upgrade, None).await.unwrap()).await;
     assert_eq!(api.deployment(&first.id).await.unwrap().version, "2.0.0");
-    let back = RevertDeployment { revision: 1, reason: Some("2.0.0 is too slow".to_owned()) };
+    let back = RollbackDeployment { revision: 1, comment: Some("2.0.0 is too slow".to_owned()) };
     let plan = api.plan_revert(&first.id, &back).await.unwrap();
     let added: Vec<_> = plan.targets[0].diff.iter().filter(|line| line.sign == DiffSign::Added).collect();
     assert!(added.iter().any(|line| line.text.contains("vision:1")), "{added:?}");
     assert_eq!(api.deployment(&first.id).await.unwrap().version, "2.0.0", "a dry run changes nothing");
-    finished(&api, &api.revert_deployment(&first.id, &back).await.unwrap()).await;
+    finished(&api, &api.rollback_deployment(&first.id, &back).await.unwrap()).await;
     let now = api.deployment(&first.id).await.unwrap();
     assert_eq!((now.version.as_str(), now.revision, &now.values), ("1.0.0", 3, &first.values));
-    let policy = PolicyWish { on_failure: Some(OnFailure::Hold), ..PolicyWish::default() };
-    let held = UpdateDeployment { version: None, answers: indexmap::IndexMap::new(), policy, reason: None };
+    let policy = PolicyPatch { on_failure: Some(OnFailure::Stop), ..PolicyPatch::default() };
+    let held = UpdateDeployment { version: None, values: indexmap::IndexMap::new(), policy, comment: None };
     finished(&api, &api.update_deployment(&first.id, &held, None).await.unwrap()).await;
-    let back = RevertDeployment { revision: 3, reason: None };
-    finished(&api, &api.revert_deployment(&first.id, &back).await.unwrap()).await;
+    let back = RollbackDeployment { revision: 3, comment: None };
+    finished(&api, &api.rollback_deployment(&first.id, &back).await.unwrap()).await;
     let now = api.deployment(&first.id).await.unwrap();
-    assert_eq!((now.revision, now.policy), (5, first.policy), "what the device does by itself goes back as well");
-    let unknown = RevertDeployment { revision: 9, reason: None };
-    assert_eq!(problem(api.revert_deployment(&first.id, &unknown).await).code, "not-found");
+    assert_eq!((now.revision, now.policy), (5, first.policy), "the policies are rolled back as well");
+    let unknown = RollbackDeployment { revision: 9, comment: None };
+    assert_eq!(problem(api.rollback_deployment(&first.id, &unknown).await).code, "not-found");
 }
 
 #[tokio::test]
-async fn invitations_are_listed_without_their_tokens_and_withdrawn() {
+async fn lists_enrollment_tokens_without_secrets_and_revokes_them() {
     let server = TestServer::start().await;
     let api = api(&server);
-    let made = api.create_enrolment_token("press", &CreateEnrolmentToken::default()).await.unwrap();
-    let short = CreateEnrolmentToken { valid_for_seconds: Some(60), ..CreateEnrolmentToken::default() };
-    api.create_enrolment_token("lathe", &short).await.unwrap();
+    let made = api.create_enrollment_token("press", &CreateEnrollmentToken::default()).await.unwrap();
+    let short = CreateEnrollmentToken { valid_for_seconds: Some(60), ..CreateEnrollmentToken::default() };
+    api.create_enrollment_token("lathe", &short).await.unwrap();
     server.clock.advance(Duration::from_secs(61));
-    let listed = api.invitations().await.unwrap().items;
+    let listed = api.enrollment_tokens().await.unwrap().items;
     let state = |client: &str| listed.iter().find(|one| one.client == client).map(|one| one.state);
-    assert_eq!((state("press"), state("lathe")), (Some(InvitationState::Open), Some(InvitationState::Expired)));
+    assert_eq!(
+        (state("press"), state("lathe")),
+        (Some(EnrollmentTokenState::Open), Some(EnrollmentTokenState::Expired))
+    );
     assert!(!serde_json::to_string(&listed).unwrap().contains(&made.token));
-    assert_eq!(api.withdraw_invitations("press", Some("wrong plant")).await.unwrap().tokens, 1);
-    assert_eq!(api.withdraw_invitations("press", None).await.unwrap().tokens, 0);
-    assert!(api.invitations().await.unwrap().items.iter().all(|one| one.client != "press"));
+    assert_eq!(api.revoke_enrollment_tokens("press", Some("wrong plant")).await.unwrap().tokens, 1);
+    assert_eq!(api.revoke_enrollment_tokens("press", None).await.unwrap().tokens, 0);
+    assert!(api.enrollment_tokens().await.unwrap().items.iter().all(|one| one.client != "press"));
 }
 
 #[tokio::test]
-async fn the_audit_is_searched_by_who_what_about_and_when() {
+async fn searches_the_audit_by_actor_action_target_and_time() {
     let server = TestServer::start().await;
     let api = api(&server);
     let begin = server.clock.now().to_string();
@@ -147,22 +150,25 @@ async fn the_audit_is_searched_by_who_what_about_and_when() {
     press(&server, "press-07", &Kind::default()).await;
     let middle = server.clock.now().to_string();
     server.clock.advance(Duration::from_hours(1));
-    api.retire_client("press-07", Some("scrapped")).await.unwrap();
+    api.decommission_client("press-07", Some("scrapped")).await.unwrap();
     let found = async |query: AuditQuery| {
         let page = PageQuery { limit: Some(2), after: None };
         let found = api.search_audit(&query, &page).await.unwrap().items;
         found.into_iter().map(|record| record.action).collect::<Vec<_>>()
     };
     let all = AuditQuery::default();
-    assert_eq!(found(AuditQuery { actor: Some("token:admin".to_owned()), ..all.clone() }).await, ["client.retire"]);
+    assert_eq!(
+        found(AuditQuery { actor: Some("token:admin".to_owned()), ..all.clone() }).await,
+        ["client.decommission"]
+    );
     assert_eq!(found(AuditQuery { action: Some("token".to_owned()), ..all.clone() }).await, ["token.create"]);
     let about = AuditQuery { about: Some("PRESS".to_owned()), ..all.clone() };
-    assert_eq!(found(about.clone()).await, ["client.retire", "device.report"], "newest first, two on a page");
+    assert_eq!(found(about.clone()).await, ["client.decommission", "device.report"], "newest first, two on a page");
     assert_eq!(found(AuditQuery { until: Some(middle), ..about.clone() }).await.len(), 0, "what was done before then");
     assert_eq!(found(AuditQuery { until: Some(begin), ..all.clone() }).await.len(), 0);
     let exact =
         AuditQuery { subject: Some("client/press-07".to_owned()), action: Some("client".to_owned()), ..all.clone() };
-    assert_eq!(found(exact).await, ["client.retire", "client.create"]);
+    assert_eq!(found(exact).await, ["client.decommission", "client.create"]);
     let wrong =
         api.search_audit(&AuditQuery { since: Some("yesterday".to_owned()), ..all }, &PageQuery::default()).await;
     let wrong = problem(wrong);
@@ -170,7 +176,7 @@ async fn the_audit_is_searched_by_who_what_about_and_when() {
 }
 
 #[tokio::test]
-async fn devices_and_clients_are_found_by_how_they_do() {
+async fn finds_devices_and_clients_by_state() {
     let server = TestServer::start().await;
     let api = api(&server);
     let client = press(&server, "press", &Kind::default()).await;
@@ -187,13 +193,13 @@ async fn devices_and_clients_are_found_by_how_they_do() {
         text: text.map(str::to_owned),
         selector: None,
     };
-    assert_eq!(found(by(Some("failing"), None)).await.unwrap(), ["press"]);
-    assert_eq!(found(by(Some("failing"), Some("lathe"))).await.unwrap(), [] as [&str; 0], "both must hold");
+    assert_eq!(found(by(Some("failed"), None)).await.unwrap(), ["press"]);
+    assert_eq!(found(by(Some("failed"), Some("lathe"))).await.unwrap(), [] as [&str; 0], "both must match");
     assert_eq!(found(by(None, Some("LAT"))).await.unwrap(), ["lathe"]);
-    let elsewhere = DeviceQuery { selector: Some("site=sued".to_owned()), ..by(Some("failing"), None) };
+    let elsewhere = DeviceQuery { selector: Some("site=sued".to_owned()), ..by(Some("failed"), None) };
     assert!(found(elsewhere).await.unwrap().is_empty());
     let wrong = problem(found(by(Some("good"), None)).await);
-    assert!(wrong.detail.contains("`shut-out`"), "{}", wrong.detail);
+    assert!(wrong.detail.contains("`blocked`"), "{}", wrong.detail);
     let pending = api.clients_in(ClientState::Pending, &PageQuery::default()).await.unwrap().items;
     assert_eq!(pending.iter().map(|client| client.id.as_str()).collect::<Vec<_>>(), ["new"]);
 }

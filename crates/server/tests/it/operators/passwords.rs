@@ -29,7 +29,7 @@ async fn audited(server: &TestServer, action: &str) -> Vec<margrave_api::access:
 }
 
 #[tokio::test]
-async fn the_admin_signs_in_with_the_first_password_and_is_named_in_the_audit() {
+async fn the_admin_signs_in_with_the_initial_password_and_is_recorded() {
     let server = TestServer::start().await;
     let browser = admin(&server, &server.admin_password()).await;
     let page = browser.get("/settings/sessions").await.text().await.unwrap();
@@ -42,7 +42,7 @@ async fn the_admin_signs_in_with_the_first_password_and_is_named_in_the_audit() 
         (opened[0].actor.as_str(), &opened[0].after.as_ref().unwrap()["name"]),
         ("operator:admin", &"admin".into())
     );
-    // As a telephone writes it.
+    // As phones capitalize it.
     let mut other = Browser::new(&server);
     other.sign_in(&[("name", " Admin "), ("password", &server.admin_password())]).await;
     let sessions = api(&server).sessions().await.unwrap().items;
@@ -51,7 +51,7 @@ async fn the_admin_signs_in_with_the_first_password_and_is_named_in_the_audit() 
 }
 
 #[tokio::test]
-async fn nobody_is_told_whether_the_name_or_the_password_was_wrong() {
+async fn does_not_reveal_whether_name_or_password_was_wrong() {
     let server = TestServer::start().await;
     let (known, unknown) = (attempt(&server, "admin", NEW).await, attempt(&server, "nobody", NEW).await);
     assert_eq!((known.0, known.1), (StatusCode::UNPROCESSABLE_ENTITY, None));
@@ -59,13 +59,13 @@ async fn nobody_is_told_whether_the_name_or_the_password_was_wrong() {
     assert_eq!(
         known.2.replace("admin\" autocomplete", "nobody\" autocomplete"),
         unknown.2,
-        "the same page but for the name"
+        "the same page except for the name"
     );
     let huge = "x".repeat(10_000);
     assert_eq!(attempt(&server, "admin", &huge).await.0, StatusCode::UNPROCESSABLE_ENTITY);
     let refused = audited(&server, "session.refuse").await;
     let subjects: Vec<&str> = refused.iter().map(|record| record.subject.as_str()).collect();
-    assert_eq!(subjects, ["operator/admin", "operator", "operator/admin"], "a name nobody has is not written down");
+    assert_eq!(subjects, ["operator/admin", "operator", "operator/admin"], "an unknown name is not recorded");
     assert_eq!(refused[0].after.as_ref().unwrap()["address"], "127.0.0.1");
     let text = serde_json::to_string(&refused).unwrap();
     assert!(!text.contains("nobody") && !text.contains(NEW), "{text}");
@@ -73,7 +73,7 @@ async fn nobody_is_told_whether_the_name_or_the_password_was_wrong() {
 }
 
 #[tokio::test]
-async fn guessing_is_slowed_down_and_the_page_says_when_to_try_again() {
+async fn rate_limits_guessing_and_shows_when_to_retry() {
     let server = TestServer::start().await;
     for _ in 0..10 {
         assert_eq!(attempt(&server, "admin", NEW).await.0, StatusCode::UNPROCESSABLE_ENTITY);
@@ -81,7 +81,7 @@ async fn guessing_is_slowed_down_and_the_page_says_when_to_try_again() {
     let (status, wait, text) = attempt(&server, "admin", &server.admin_password()).await;
     assert_eq!((status, wait), (StatusCode::TOO_MANY_REQUESTS, Some(30)), "even the right one waits");
     assert!(text.contains("Try again in 30 seconds."), "{text}");
-    assert_eq!(audited(&server, "session.refuse").await.len(), 10, "what was not tried is not recorded");
+    assert_eq!(audited(&server, "session.refuse").await.len(), 10, "an attempt that was not checked is not recorded");
     Browser::signed_in(&server).await;
     server.clock.advance(Duration::from_secs(31));
     admin(&server, &server.admin_password()).await;
@@ -91,29 +91,29 @@ async fn guessing_is_slowed_down_and_the_page_says_when_to_try_again() {
 }
 
 #[tokio::test]
-async fn changing_the_password_asks_for_the_old_one_and_ends_other_sessions() {
+async fn changing_the_password_requires_the_old_one_and_ends_other_sessions() {
     let server = TestServer::start().await;
     let first = server.admin_password();
     let (here, there) = (admin(&server, &first).await, admin(&server, &first).await);
     let with_token = Browser::signed_in(&server).await;
-    let change = async |old: &str, new: &str, again: &str| {
+    let rollout = async |old: &str, new: &str, again: &str| {
         let answer = here.post("/settings/password", &[("old", old), ("password", new), ("again", again)]).await;
         (answer.status(), answer.text().await.unwrap())
     };
     for (old, new, again, said) in [
-        ("something else", NEW, NEW, "This is not the present password."),
-        (first.as_str(), NEW, "three small word", "not typed the same twice"),
+        ("something else", NEW, NEW, "The current password is wrong."),
+        (first.as_str(), NEW, "three small word", "The new passwords do not match."),
         (first.as_str(), "short", "short", "Write 12 to 200 characters"),
-        (first.as_str(), first.as_str(), first.as_str(), "Choose another password than the present one."),
+        (first.as_str(), first.as_str(), first.as_str(), "Use a password other than the current one."),
     ] {
-        let (status, text) = change(old, new, again).await;
+        let (status, text) = rollout(old, new, again).await;
         assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{said}");
         assert!(text.contains(said), "{said}: {text}");
         assert!(!text.contains(&first) && !text.contains(NEW), "what was typed is not sent back");
     }
-    assert_eq!(change(&first, NEW, NEW).await.0, StatusCode::SEE_OTHER);
-    assert_eq!(here.get("/devices").await.status(), StatusCode::OK, "this session goes on");
-    assert_eq!(there.get("/devices").await.status(), StatusCode::SEE_OTHER, "the other one does not");
+    assert_eq!(rollout(&first, NEW, NEW).await.0, StatusCode::SEE_OTHER);
+    assert_eq!(here.get("/devices").await.status(), StatusCode::OK, "this session continues");
+    assert_eq!(there.get("/devices").await.status(), StatusCode::SEE_OTHER, "the other one ended");
     assert_eq!(with_token.get("/devices").await.status(), StatusCode::OK, "a token is not the operator");
     assert_eq!(attempt(&server, "admin", &first).await.0, StatusCode::UNPROCESSABLE_ENTITY);
     admin(&server, NEW).await;
@@ -133,7 +133,7 @@ async fn a_token_sets_a_password_and_ends_sessions_over_the_api() {
     let server = TestServer::start().await;
     let api = api(&server);
     let browser = admin(&server, &server.admin_password()).await;
-    let body = |password: &str| SetPassword { password: password.to_owned(), reason: Some("forgotten".to_owned()) };
+    let body = |password: &str| SetPassword { password: password.to_owned(), comment: Some("forgotten".to_owned()) };
     assert!(!format!("{:?}", body(NEW)).contains(NEW));
     let short = problem(api.set_password("admin", &body("short")).await);
     assert_eq!((short.code.as_str(), short.errors[0].field.as_str()), ("invalid", "password"));
@@ -150,5 +150,5 @@ async fn a_token_sets_a_password_and_ends_sessions_over_the_api() {
     let operators = api.operators().await.unwrap().items;
     assert_eq!(operators.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["admin"]);
     let record = &audited(&server, "operator.password").await[0];
-    assert_eq!((record.actor.as_str(), record.reason.as_deref()), ("token:admin", Some("forgotten")));
+    assert_eq!((record.actor.as_str(), record.comment.as_deref()), ("token:admin", Some("forgotten")));
 }

@@ -1,4 +1,4 @@
-//! Every way a request can be wrong ends in the same form of answer.
+//! Every invalid request gets a problem document.
 
 use crate::support::TestServer;
 use crate::support::client::plain;
@@ -23,7 +23,7 @@ async fn check(request: RequestBuilder, status: u16, code: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_the_framework_refuses_is_a_problem_too() {
+async fn framework_rejections_are_problem_documents() {
     let server = TestServer::start().await;
     let json = "application/json";
     check(request(&server, "GET", "/api/nowhere"), 404, "not-found").await;
@@ -42,16 +42,16 @@ async fn what_the_framework_refuses_is_a_problem_too() {
 }
 
 #[tokio::test]
-async fn a_wrong_field_is_named_by_its_path() {
+async fn names_an_invalid_field_by_its_path() {
     let server = TestServer::start().await;
-    let post = request(&server, "POST", "/api/changes").header("content-type", "application/json");
+    let post = request(&server, "POST", "/api/rollouts").header("content-type", "application/json");
     let body = r#"{"kind":"create","application":"a","scope":{"devices":[{"client":"press","device":7}]}}"#;
     let problem = check(post.body(body), 422, "invalid").await;
     assert_eq!(problem["errors"][0]["field"], "scope.devices[0].device", "{problem}");
 }
 
 #[tokio::test]
-async fn a_request_id_from_outside_is_kept() {
+async fn keeps_a_given_request_id() {
     let server = TestServer::start().await;
     let response = request(&server, "GET", "/api/nowhere").header("x-request-id", "mine-1").send().await.unwrap();
     let body: Value = response.json().await.unwrap();
@@ -59,7 +59,7 @@ async fn a_request_id_from_outside_is_kept() {
 }
 
 #[tokio::test]
-async fn a_selector_that_cannot_be_read_says_how_to_write_one() {
+async fn an_invalid_selector_shows_an_example() {
     let server = TestServer::start().await;
     let problem = check(request(&server, "GET", "/api/devices?selector=site%20in%20("), 422, "invalid").await;
     assert!(problem["detail"].as_str().unwrap().contains("site=berlin"), "{problem}");

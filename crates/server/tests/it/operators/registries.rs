@@ -24,7 +24,7 @@ fn with_login(body: ImportApplication, password: &str) -> ImportApplication {
 }
 
 #[tokio::test]
-async fn a_package_comes_from_an_open_registry_by_tag_and_by_digest() {
+async fn imports_from_an_open_registry_by_tag_and_by_digest() {
     // REG-01, REG-09
     let server = TestServer::start().await;
     let api = api(&server);
@@ -41,7 +41,7 @@ async fn a_package_comes_from_an_open_registry_by_tag_and_by_digest() {
 }
 
 #[tokio::test]
-async fn a_password_is_needed_has_to_be_right_and_is_never_told() {
+async fn requires_the_right_registry_password_and_never_shows_it() {
     // REG-10
     let server = TestServer::start().await;
     let api = api(&server);
@@ -49,7 +49,7 @@ async fn a_password_is_needed_has_to_be_right_and_is_never_told() {
     registry.push("press-vision", "1.0.0", &package("1.0.0")).await;
     let body = || import(&registry, "press-vision:1.0.0");
     let without = problem(api.import_application(&body()).await);
-    assert!(without.code == "registry" && without.detail.contains("wants a username"), "{without:?}");
+    assert!(without.code == "registry" && without.detail.contains("requires a username"), "{without:?}");
     let wrong = problem(api.import_application(&with_login(body(), "guess")).await);
     assert!(wrong.code == "registry" && wrong.detail.contains("refused the username"), "{wrong:?}");
     assert_eq!(
@@ -63,7 +63,7 @@ async fn a_password_is_needed_has_to_be_right_and_is_never_told() {
 }
 
 #[tokio::test]
-async fn a_blob_tampered_with_in_the_registry_is_refused() {
+async fn rejects_a_tampered_blob() {
     // REG-09
     let server = TestServer::start().await;
     let api = api(&server);
@@ -76,7 +76,7 @@ async fn a_blob_tampered_with_in_the_registry_is_refused() {
 }
 
 #[tokio::test]
-async fn a_tag_that_is_not_the_version_is_taken_with_a_warning() {
+async fn accepts_a_tag_that_differs_from_the_version_with_a_warning() {
     // REG-04
     let server = TestServer::start().await;
     let api = api(&server);
@@ -90,7 +90,7 @@ async fn a_tag_that_is_not_the_version_is_taken_with_a_warning() {
 }
 
 #[tokio::test]
-async fn a_registry_with_a_ca_of_its_own_is_trusted_when_that_is_given() {
+async fn trusts_a_registry_with_the_given_ca() {
     let server = TestServer::start().await;
     let api = api(&server);
     let registry = Registry::start(Access::Tls).await;
@@ -104,7 +104,7 @@ async fn a_registry_with_a_ca_of_its_own_is_trusted_when_that_is_given() {
 }
 
 #[tokio::test]
-async fn plain_http_is_for_this_machine_only() {
+async fn allows_plain_http_for_loopback_only() {
     let server = TestServer::start().await;
     let api = api(&server);
     let body = ImportApplication {
@@ -122,8 +122,8 @@ async fn plain_http_is_for_this_machine_only() {
 }
 
 #[tokio::test]
-async fn a_registry_that_hands_out_tokens_gets_asked_for_one() {
-    // REG-10: the token flow, for those who have a password and for those who have none.
+async fn uses_the_token_flow_of_a_registry() {
+    // REG-10: the token flow, with a password and anonymous.
     let server = TestServer::start().await;
     let api = api(&server);
     let registry = Registry::start(Access::Open).await;

@@ -1,11 +1,11 @@
-//! What devices say, what they were told, and when: on pages and in lists.
+//! Reports of devices and published revisions, with times, on pages and in lists.
 
+use super::lists::{counted_anew, has, lacks, text};
 use super::pages::Browser;
-use super::places::{counted_anew, has, lacks, text};
 use super::*;
 use crate::support::client_id;
 use margrave_api::client::{AuditQuery, EventQuery};
-use margrave_api::deployments::{Convergence, RetryDeployment, UpdateDeployment};
+use margrave_api::deployments::{DeploymentState, RetryDeployment, UpdateDeployment};
 use margrave_api::devices::PutGroup;
 use margrave_api::policies::OnRemoval;
 use margrave_core::time::Clock as _;
@@ -13,74 +13,77 @@ use margrave_store::SeenAt;
 use std::time::Duration;
 
 #[tokio::test]
-async fn what_should_run_is_told_apart_from_what_the_device_says_runs() {
+async fn distinguishes_desired_from_reported_state() {
     let server = TestServer::start().await;
     let (api, browser) = (api(&server), Browser::signed_in(&server).await);
     let client = press(&server, "press", &Kind::default()).await;
     let deployment = deployed(&server, "press").await;
     let page = text(&browser, "/devices/press/press").await;
     let unknown = "Unknown: nothing reported yet</span>";
-    has(&page, &["<dt>Should run</dt> <dd>1</dd>", ">not reported running</span>", unknown]);
-    has(&page, &["1 unknown: nothing reported yet</span>", "run version 1.0.0, revision 1"]);
-    lacks(&page, &[">1 application<", "reported running</span></span>"]);
-    has(&text(&browser, "/devices").await, &[">Should run</th>", ">not reported running</div>"]);
+    has(&page, &["<dt>Applications (desired)</dt> <dd>1</dd>", ">0/1 running</span>", unknown]);
+    has(&page, &["1 not reported yet</span>", "<dd>version 1.0.0, revision 1"]);
+    lacks(&page, &[">1 application<", "1 running</span></span>"]);
+    has(&text(&browser, "/devices").await, &[">Applications (desired)</th>", ">0/1 running</div>"]);
 
     report(&client, &deployment.id, deployment.target_version, "installed").await;
     let page = text(&browser, "/devices/press/press").await;
-    has(&page, &["<span class=\"soft\">reported running</span>", "<dt>Should run</dt> <dd>1</dd>", "Installed</span>"]);
+    has(
+        &page,
+        &["<span class=\"soft\">1/1 running</span>", "<dt>Applications (desired)</dt> <dd>1</dd>", "Installed</span>"],
+    );
     lacks(&page, &[unknown]);
-    has(&text(&browser, "/devices").await, &[">reported running</div>"]);
+    has(&text(&browser, "/devices").await, &[">1/1 running</div>"]);
 
     let removal = api.remove_deployment(&deployment.id, None, None).await.unwrap();
     finished(&api, &removal).await;
     let page = text(&browser, "/devices/press/press").await;
-    has(&page, &["<dt>Should run</dt> <dd>0</dd>", "<dt>To be removed</dt> <dd>1</dd>", "<dd>be removed</dd>"]);
+    has(&page, &["<dt>Applications (desired)</dt> <dd>0</dd>", "<dt>Removing</dt> <dd>1</dd>", "<dd>removed</dd>"]);
 }
 
 #[tokio::test]
-async fn a_later_revision_that_is_tried_again_waits_in_every_list() {
+async fn a_retry_of_a_later_revision_is_pending_in_every_list() {
     let server = TestServer::start().await;
     let (api, browser) = (api(&server), Browser::signed_in(&server).await);
     let client = press(&server, "press", &Kind::default()).await;
     let first = deployed(&server, "press").await;
     let id = &first.id;
     report(&client, id, first.target_version, "installed").await;
-    let wish = PolicyWish { on_removal: Some(OnRemoval::Purge), ..PolicyWish::default() };
+    let wish = PolicyPatch { on_removal: Some(OnRemoval::Purge), ..PolicyPatch::default() };
     let body = UpdateDeployment { policy: wish, ..UpdateDeployment::default() };
     finished(&api, &api.update_deployment(id, &body, None).await.unwrap()).await;
     let second = api.deployment(id).await.unwrap();
-    assert_eq!(api.deployment(id).await.unwrap().convergence, Convergence::OlderRevision, "it has the one before");
+    assert_eq!(api.deployment(id).await.unwrap().state, DeploymentState::Outdated, "it runs the previous revision");
     report(&client, id, second.target_version, "failed").await;
-    api.retry_deployment(id, &RetryDeployment { reason: None }).await.unwrap();
+    api.retry_deployment(id, &RetryDeployment { comment: None }).await.unwrap();
 
     let told = api.deployment(id).await.unwrap();
-    assert_eq!((told.revision, told.convergence), (2, Convergence::Waiting));
+    assert_eq!((told.revision, told.state), (2, DeploymentState::Pending));
     assert!(told.target_version > second.target_version);
-    assert!(told.explanation.contains("was told revision 2 (1.0.0) once more"), "{}", told.explanation);
+    assert!(told.explanation.contains("a retry of revision 2 (1.0.0) was requested"), "{}", told.explanation);
     let explained = api.explain_deployment(id).await.unwrap();
-    assert_eq!((explained.state.as_str(), explained.summary), ("waiting", told.explanation.clone()));
-    // Kept in the database now and then; filters and counts read it there.
+    assert_eq!((explained.state.as_str(), explained.summary), ("pending", told.explanation.clone()));
+    // Written to the database from time to time; filters and counts read it there.
     let seen = SeenAt { client: client_id("press"), at: server.state().now() };
     server.state().store.seen_write(&[seen]).await.unwrap();
-    let waiting = DeploymentQuery { convergence: Some(Convergence::Waiting), ..DeploymentQuery::default() };
-    let older = DeploymentQuery { convergence: Some(Convergence::OlderRevision), ..DeploymentQuery::default() };
+    let waiting = DeploymentQuery { state: Some(DeploymentState::Pending), ..DeploymentQuery::default() };
+    let older = DeploymentQuery { state: Some(DeploymentState::Outdated), ..DeploymentQuery::default() };
     assert_eq!(api.deployments(&waiting, &PageQuery::default()).await.unwrap().items.len(), 1);
     assert_eq!(api.deployments(&older, &PageQuery::default()).await.unwrap().items.len(), 0);
-    let counts = api.change(&told.change).await.unwrap().deployments.unwrap();
-    assert_eq!((counts.of(Convergence::Waiting), counts.of(Convergence::OlderRevision)), (1, 0));
-    // A list has the state once, as the tile that counts none.
-    let (change, deployment) = (format!("/changes/{}", told.change), format!("/deployments/{id}"));
-    let pages = [("/deployments", 1), ("/devices/press/press", 0), (change.as_str(), 1), (deployment.as_str(), 0)];
+    let counts = api.rollout(&told.rollout).await.unwrap().deployments.unwrap();
+    assert_eq!((counts.of(DeploymentState::Pending), counts.of(DeploymentState::Outdated)), (1, 0));
+    // The state appears in a list once, as the tile with count zero.
+    let (rollout, deployment) = (format!("/rollouts/{}", told.rollout), format!("/deployments/{id}"));
+    let pages = [("/deployments", 1), ("/devices/press/press", 0), (rollout.as_str(), 1), (deployment.as_str(), 0)];
     for (path, tiles) in pages {
         let page = text(&browser, path).await;
-        has(&page, &["Waiting for the device", "once more and has not answered yet"]);
-        lacks(&page, &["is on an older revision"]);
-        assert_eq!(page.matches("older revision</span>").count(), tiles, "{path}");
+        has(&page, &["Pending", "was requested and the device has not reported yet"]);
+        lacks(&page, &["runs an older revision"]);
+        assert_eq!(page.matches("Outdated</span>").count(), tiles, "{path}");
     }
 }
 
 #[tokio::test]
-async fn a_device_that_tries_again_by_itself_has_failed_until_it_succeeds() {
+async fn a_retrying_device_stays_failed_until_it_succeeds() {
     let server = TestServer::start().await;
     let (api, browser) = (api(&server), Browser::signed_in(&server).await);
     let client = press(&server, "press", &Kind::default()).await;
@@ -90,32 +93,32 @@ async fn a_device_that_tries_again_by_itself_has_failed_until_it_succeeds() {
     report(&client, id, version, "installing").await;
 
     let tried = api.deployment(id).await.unwrap();
-    assert_eq!(tried.convergence, Convergence::Failed);
-    assert_eq!(tried.status.unwrap().state, "installing");
+    assert_eq!(tried.state, DeploymentState::Failed);
+    assert_eq!(tried.reported.unwrap().state, "installing");
     assert_eq!(tried.failed_with.unwrap().state, "failed");
-    assert!(tried.explanation.ends_with("; the device is trying again now"), "{}", tried.explanation);
+    assert!(tried.explanation.ends_with("; the device is retrying"), "{}", tried.explanation);
     let explained = api.explain_deployment(id).await.unwrap();
     assert_eq!((explained.state.as_str(), &explained.summary), ("failed", &tried.explanation));
-    let failed = DeploymentQuery { convergence: Some(Convergence::Failed), ..DeploymentQuery::default() };
+    let failed = DeploymentQuery { state: Some(DeploymentState::Failed), ..DeploymentQuery::default() };
     assert_eq!(api.deployments(&failed, &PageQuery::default()).await.unwrap().items.len(), 1);
-    assert_eq!(api.summary().await.unwrap().deployments.of(Convergence::Failed), 1);
-    let again = api.change(&tried.change).await.unwrap();
-    assert_eq!(again.deployments.unwrap().of(Convergence::Failed), 1);
+    assert_eq!(api.summary().await.unwrap().deployments.of(DeploymentState::Failed), 1);
+    let again = api.rollout(&tried.rollout).await.unwrap();
+    assert_eq!(again.deployments.unwrap().of(DeploymentState::Failed), 1);
     counted_anew(&server);
-    has(&text(&browser, "/").await, &["failed on 1 device", "trying again now", "1 failed - Overview"]);
-    let change = format!("/changes/{}", tried.change);
-    for (path, tiles) in [("/deployments?state=failed", 1), ("/devices/press/press", 0), (change.as_str(), 1)] {
+    has(&text(&browser, "/").await, &["failed on 1 device", "retrying now", "1 failed - Overview"]);
+    let rollout = format!("/rollouts/{}", tried.rollout);
+    for (path, tiles) in [("/deployments?state=failed", 1), ("/devices/press/press", 0), (rollout.as_str(), 1)] {
         let page = text(&browser, path).await;
-        has(&page, &["Failed</span>", "rying again now"]);
-        assert_eq!(page.matches("Applying</span>").count(), tiles, "{path}");
+        has(&page, &["Failed</span>", "etrying"]);
+        assert_eq!(page.matches("Updating</span>").count(), tiles, "{path}");
     }
-    has(&text(&browser, "/devices?state=failing").await, &["press"]);
+    has(&text(&browser, "/devices?state=failed").await, &["press"]);
 
     report(&client, id, version, "installed").await;
     let done = api.deployment(id).await.unwrap();
-    assert_eq!((done.convergence, done.failed_with), (Convergence::Converged, None));
+    assert_eq!((done.state, done.failed_with), (DeploymentState::UpToDate, None));
     counted_anew(&server);
-    lacks(&text(&browser, "/").await, &["failed on 1 device", "trying again now"]);
+    lacks(&text(&browser, "/").await, &["failed on 1 device", "retrying now"]);
     let told: Vec<String> = api
         .events(&EventQuery { kind: Some("deployment".into()), ..EventQuery::default() }, false, &PageQuery::default())
         .await
@@ -124,53 +127,51 @@ async fn a_device_that_tries_again_by_itself_has_failed_until_it_succeeds() {
         .into_iter()
         .map(|event| event.message)
         .collect();
-    assert!(told.iter().any(|message| message.ends_with("on `press` is tried again")), "{told:?}");
+    assert!(told.iter().any(|message| message.ends_with("on `press` is being retried")), "{told:?}");
 }
 
 #[tokio::test]
-async fn what_is_watched_goes_on_without_script_and_keeps_a_place_for_every_state() {
+async fn the_rollout_page_refreshes_without_script_and_shows_every_state() {
     let server = TestServer::start().await;
     let browser = Browser::signed_in(&server).await;
     let client = press(&server, "press", &Kind::default()).await;
     let deployment = deployed(&server, "press").await;
-    let (change, page_of_it) = (format!("/changes/{}", deployment.change), format!("/deployments/{}", deployment.id));
+    let (rollout, page_of_it) =
+        (format!("/rollouts/{}", deployment.rollout), format!("/deployments/{}", deployment.id));
     let again = "<noscript><meta http-equiv=\"refresh\"";
-    let page = text(&browser, &change).await;
+    let page = text(&browser, &rollout).await;
     has(&page, &[again, "<b>0</b> <span class=\"state tone-bad\">"]);
-    // Whether its client counts as heard of yet depends on when that was last written down.
-    let said = ["Told; waiting for the device to finish.", "1 device does not call; it waits until it does."];
+    // Whether its client counts as online yet depends on when that was last written.
+    let said = ["Published; the device is still updating.", "1 device is offline and will update when it reconnects."];
     assert!(said.iter().any(|said| page.contains(&format!("role=\"status\">{said}<"))), "{page}");
     has(&text(&browser, &page_of_it).await, &[again]);
     report(&client, &deployment.id, deployment.target_version, "installed").await;
-    for path in [&change, &page_of_it] {
+    for path in [&rollout, &page_of_it] {
         lacks(&text(&browser, path).await, &[again]);
     }
-    has(
-        &text(&browser, &change).await,
-        &["Finished: done everywhere.", "Applying</span>", "Device not heard of</span>"],
-    );
+    has(&text(&browser, &rollout).await, &["Completed on all devices.", "Updating</span>", "Device offline</span>"]);
 
     let at = "data-exact>20";
-    has(&text(&browser, "/activity/audit").await, &[at]);
+    has(&text(&browser, "/audit").await, &[at]);
     let page = text(&browser, "/devices/press/press").await;
-    has(&page, &[at, "Heard of</span>", "<span>now</span>", "Installed</span>"]);
+    has(&page, &[at, "</i>Online</span>", "<span>now</span>", "Installed</span>"]);
     let page = text(&browser, "/deployments").await;
     has(&page, &["<span class=\"unseen\"> on press</span></a>"]);
     let row = |page: &str| {
         page.split("title=\"deployment.installed\">").nth(1).unwrap().split("</li>").next().unwrap().to_owned()
     };
-    let row = row(&text(&browser, "/activity?kind=deployment.installed").await);
+    let row = row(&text(&browser, "/events?kind=deployment.installed").await);
     assert!(row.contains(" on press</a>") && !row.contains("is installed") && !row.contains(" by "), "{row}");
 }
 
 #[tokio::test]
-async fn activity_and_audit_are_narrowed_by_two_dates() {
+async fn filters_events_and_audit_by_two_dates() {
     let server = TestServer::start().await;
     let api = api(&server);
     let day = |text: String| text[..10].to_owned();
     let first = day(server.clock.now().to_string());
     let group = |name: &'static str| {
-        let body = PutGroup { selector: "line=1".to_owned(), description: None, reason: None };
+        let body = PutGroup { selector: "line=1".to_owned(), description: None, comment: None };
         let api = api.clone();
         async move { api.put_group(name, &body, None).await.unwrap() }
     };
@@ -179,7 +180,7 @@ async fn activity_and_audit_are_narrowed_by_two_dates() {
     let late = day(server.clock.now().to_string());
     group("zinnia").await;
     let browser = Browser::signed_in(&server).await;
-    for path in ["/activity", "/activity/audit"] {
+    for path in ["/events", "/audit"] {
         let page = text(&browser, &format!("{path}?until={first}")).await;
         has(&page, &["aster", &format!("type=\"date\" value=\"{first}\""), "Until (UTC)"]);
         lacks(&page, &["zinnia"]);
@@ -211,21 +212,21 @@ async fn activity_and_audit_are_narrowed_by_two_dates() {
 }
 
 #[tokio::test]
-async fn the_audit_finds_anything_by_its_name() {
+async fn the_audit_search_finds_display_names() {
     let server = TestServer::start().await;
     let (api, browser) = (api(&server), Browser::signed_in(&server).await);
     let client = press(&server, "press-07", &Kind::default()).await;
     press(&server, "lathe-3", &Kind::default()).await;
     let deployment = deployed(&server, "press-07").await;
     report(&client, &deployment.id, deployment.target_version, "installed").await;
-    let body = PutGroup { selector: "line=1".to_owned(), description: None, reason: None };
+    let body = PutGroup { selector: "line=1".to_owned(), description: None, comment: None };
     api.put_group("by-night", &body, None).await.unwrap();
     let application = api.application(packages::ID).await.unwrap().name;
     for (about, found, not) in [
         ("PRESS-07".to_owned(), ["deployment.create", "client.create", "device.report"].as_slice(), "group.create"),
         (format!("{application} on press"), &["deployment.create"], "client.create"),
         ("group by-night".to_owned(), &["group.create"], "client.create"),
-        (format!("change of {application}"), &["change.create"], "deployment.create"),
+        (format!("change of {application}"), &["rollout.create"], "deployment.create"),
         ("client lathe".to_owned(), &["client.create"], "deployment.create"),
     ] {
         let query = AuditQuery { about: Some(about.clone()), ..AuditQuery::default() };
@@ -233,7 +234,7 @@ async fn the_audit_finds_anything_by_its_name() {
         let actions: Vec<&str> = records.iter().map(|record| record.action.as_str()).collect();
         assert!(found.iter().all(|wanted| actions.contains(wanted)) && !actions.contains(&not), "{about}: {actions:?}");
         let encoded: String = url::form_urlencoded::byte_serialize(about.as_bytes()).collect();
-        let page = text(&browser, &format!("/activity/audit?subject={encoded}")).await;
+        let page = text(&browser, &format!("/audit?subject={encoded}")).await;
         has(&page, &[&format!("title=\"{}\"", found[0])]);
         lacks(&page, &[&format!("title=\"{not}\"")]);
     }

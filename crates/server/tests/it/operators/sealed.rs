@@ -1,10 +1,10 @@
-//! A sensitive answer is in no file of the server in the clear (PRM-09), and the device gets it as ever.
+//! A sensitive value is in no file of the server in the clear (PRM-09), and the device gets it unchanged.
 
 use super::pages::Browser;
 use super::wizard::{ANSWERS, begun};
 use super::{Kind, api, create, deployed, finished, on, packages, press};
 use crate::support::client::Device;
-use crate::support::{TestClock, TestServer, client_id, config, postgres};
+use crate::support::{TestClock, TestServer, config, postgres};
 use margo::digest::Digest;
 use margrave_api::deployments::UpdateDeployment;
 use margrave_api::preload::CreatePreload;
@@ -13,7 +13,6 @@ use margrave_server::run::{self, SEAL_KEY_PREFIX, SealKeyError, StartError};
 use margrave_server::secrets;
 use reqwest::header::LOCATION;
 use serde_json::json;
-use sqlx::{AnyConnection, Connection as _, Executor as _, Row as _};
 use std::path::Path;
 
 const SECRETS: [&str; 4] = ["s3cret-value", "an0ther-value", "dr4ft-value", "gr0up-value"];
@@ -27,7 +26,7 @@ fn database(folder: &Path) -> Vec<u8> {
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
     let ours = files.filter(|file| file.file_name().to_string_lossy().starts_with("margrave.db"));
     let bytes: Vec<u8> = ours.flat_map(|file| std::fs::read(file.path()).unwrap()).collect();
-    assert!(holds(&bytes, packages::ID.as_bytes()), "what is no secret is found");
+    assert!(holds(&bytes, packages::ID.as_bytes()), "a value that is not secret is found");
     bytes
 }
 
@@ -58,7 +57,7 @@ async fn fetched(server: &TestServer, client: &Device, name: &str) -> (Vec<u8>, 
 }
 
 #[tokio::test]
-async fn a_sensitive_answer_is_nowhere_in_the_database_and_reaches_its_device() {
+async fn a_sensitive_value_is_sealed_in_the_database_and_reaches_its_device() {
     let server = TestServer::start().await;
     let (api, folder) = (api(&server), server.state().config.data_dir.clone());
     let client = press(&server, "press", &Kind::default()).await;
@@ -68,12 +67,12 @@ async fn a_sensitive_answer_is_nowhere_in_the_database_and_reaches_its_device() 
     assert_sealed(&folder, std::slice::from_ref(&first));
 
     let answers = indexmap::IndexMap::from([("password".to_owned(), json!("an0ther-value"))]);
-    let body = UpdateDeployment { answers, ..UpdateDeployment::default() };
-    let change = api.update_deployment(&deployment.id, &body, None).await.unwrap();
-    finished(&api, &change).await;
+    let body = UpdateDeployment { values: answers, ..UpdateDeployment::default() };
+    let rollout = api.update_deployment(&deployment.id, &body, None).await.unwrap();
+    finished(&api, &rollout).await;
     let (second, yaml) = fetched(&server, &client, "press").await;
     assert!(yaml.contains("an0ther-value"), "{yaml}");
-    // What a repeat would answer is kept too, and in it the document.
+    // The response for a repeat is stored too, with the document in it.
     let preload = api.create_preload("press", &CreatePreload::default()).await.unwrap();
     assert_eq!(preload.deployments[0].yaml, yaml);
 
@@ -82,14 +81,14 @@ async fn a_sensitive_answer_is_nowhere_in_the_database_and_reaches_its_device() 
     press(&server, "lathe", &Kind::default()).await;
     browser.post(&format!("{draft}/devices"), &[("go", "all")]).await;
     let answers = [ANSWERS.as_slice(), &[("p:password", "dr4ft-value")]].concat();
-    let kept = browser.post(&format!("{draft}/answers"), &answers).await;
+    let kept = browser.post(&format!("{draft}/configuration"), &answers).await;
     assert_eq!(kept.headers()[LOCATION].to_str().unwrap(), format!("{draft}/review"));
     assert_sealed(&folder, &[first.clone(), second.clone()]);
-    let made = browser.post(&format!("{draft}/review"), &[("key", "k"), ("reason", "")]).await;
-    let change = made.headers()[LOCATION].to_str().unwrap().trim_start_matches("/changes/").to_owned();
-    finished(&api, &api.change(&change).await.unwrap()).await;
+    let made = browser.post(&format!("{draft}/review"), &[("key", "k"), ("comment", "")]).await;
+    let rollout = made.headers()[LOCATION].to_str().unwrap().trim_start_matches("/rollouts/").to_owned();
+    finished(&api, &api.rollout(&rollout).await.unwrap()).await;
     let mut group = create("1.0.0", on(&["mill"]));
-    group.answers = indexmap::IndexMap::from([("password".to_owned(), json!("gr0up-value"))]);
+    group.values = indexmap::IndexMap::from([("password".to_owned(), json!("gr0up-value"))]);
     press(&server, "mill", &Kind::default()).await;
     finished(&api, &api.create_deployments(&group).await.unwrap()).await;
     api.remove_deployment(&deployment.id, None, None).await.unwrap();
@@ -104,12 +103,12 @@ async fn a_sensitive_answer_is_nowhere_in_the_database_and_reaches_its_device() 
 }
 
 #[tokio::test]
-async fn an_application_without_sensitive_questions_is_not_sealed() {
+async fn does_not_seal_an_application_without_sensitive_parameters() {
     let server = TestServer::start().await;
     server.accepted("press").await;
     server.deploy("press").await;
     assert!(!server.state().store.has_sealed().await.unwrap());
-    // So its key may get lost: the next start makes another.
+    // So its key may get lost: the next start creates another.
     let path = server.state().config.seal_key_file();
     let before = std::fs::read_to_string(&path).unwrap();
     assert!(before.starts_with(SEAL_KEY_PREFIX), "{before}");
@@ -130,7 +129,7 @@ async fn refused(settings: &Config) -> SealKeyError {
 }
 
 #[tokio::test]
-async fn a_start_without_the_key_is_refused_with_the_next_step() {
+async fn refuses_to_start_without_the_key_and_says_what_to_do() {
     let server = TestServer::start().await;
     press(&server, "press", &Kind::default()).await;
     deployed(&server, "press").await;
@@ -144,7 +143,7 @@ async fn a_start_without_the_key_is_refused_with_the_next_step() {
     assert!(matches!(error, SealKeyError::Missing { .. }), "{error:?}");
     let text = error.to_string();
     assert!(text.contains(&path.display().to_string()) && text.contains("restore it from a backup"), "{text}");
-    assert!(!path.exists(), "no other key is made");
+    assert!(!path.exists(), "no other key is created");
 
     std::fs::write(&path, secrets::generate(SEAL_KEY_PREFIX)).unwrap();
     let error = refused(&settings).await;
@@ -154,7 +153,7 @@ async fn a_start_without_the_key_is_refused_with_the_next_step() {
     std::fs::write(&path, &key[..key.len() - 2]).unwrap();
     let error = refused(&settings).await;
     assert!(matches!(error, SealKeyError::Unusable { .. }), "{error:?}");
-    assert_eq!(std::fs::read(&path).unwrap(), key[..key.len() - 2], "it is left as it is");
+    assert_eq!(std::fs::read(&path).unwrap(), key[..key.len() - 2], "it stays unchanged");
 
     // The right one, elsewhere.
     let elsewhere = data.path().join("elsewhere.key");
@@ -174,7 +173,7 @@ async fn servers_on_one_database_need_the_same_key() {
     let mut settings = config(&data);
     settings.store.url = Some(url);
     let path = settings.seal_key_file();
-    assert!(matches!(refused(&settings).await, SealKeyError::Missing { .. }), "nothing is sealed yet, and still");
+    assert!(matches!(refused(&settings).await, SealKeyError::Missing { .. }), "although nothing is sealed yet");
     std::fs::write(&path, secrets::generate(SEAL_KEY_PREFIX)).unwrap();
     assert!(matches!(refused(&settings).await, SealKeyError::Other { .. }));
     std::fs::copy(one.state().config.seal_key_file(), &path).unwrap();
@@ -186,60 +185,4 @@ async fn servers_on_one_database_need_the_same_key() {
     assert!(yaml.contains("s3cret-value"), "{yaml}");
     let (one, two) = (one.running, two.running);
     tokio::join!(one.shutdown(), two.shutdown());
-}
-
-/// Makes the database what it was before there were keys.
-async fn unseal(server: TestServer, client: &Device) -> TestServer {
-    let (bundle, yaml) = fetched(&server, client, "press").await;
-    let settings = Config::clone(&server.state().config);
-    let (data, clock) = server.stop().await;
-    let mut connection = AnyConnection::connect(&settings.store_url()).await.unwrap();
-    let answers = "{\"password\":\"s3cret-value\"}";
-    for statement in [
-        "UPDATE deployments SET answers = $1",
-        "UPDATE deployment_revisions SET answers = $1",
-        "UPDATE changes SET answers = $1",
-        "INSERT INTO drafts (id, token_id, body, revision, created_at, updated_at) VALUES ('d', 't', $1, 1, 1, 1)",
-    ] {
-        sqlx::query(statement).bind(answers).execute(&mut connection).await.unwrap();
-    }
-    for bytes in [&bundle, yaml.as_bytes()] {
-        let done = sqlx::query("UPDATE blobs SET body = $2, sealed_with = NULL WHERE digest = $1")
-            .bind(Digest::of(bytes).to_string())
-            .bind(bytes)
-            .execute(&mut connection)
-            .await;
-        assert_eq!(done.unwrap().rows_affected(), 1);
-    }
-    connection.execute("DELETE FROM seal_key").await.unwrap();
-    connection.close().await.unwrap();
-    std::fs::remove_file(settings.seal_key_file()).unwrap();
-    let bytes = database(&settings.data_dir);
-    assert!(holds(&bytes, b"s3cret-value") && holds(&bytes, &bundle[40..72]), "an older server wrote it like this");
-    TestServer::start_in(data, clock, settings).await.unwrap()
-}
-
-#[tokio::test]
-async fn answers_of_an_older_server_are_sealed_at_the_next_start() {
-    let server = TestServer::start().await;
-    let client = press(&server, "press", &Kind::default()).await;
-    let before = deployed(&server, "press").await;
-    let (bundle, yaml) = fetched(&server, &client, "press").await;
-    let folder = server.state().config.data_dir.clone();
-
-    let server = unseal(server, &client).await;
-    assert_sealed(&folder, std::slice::from_ref(&bundle));
-    assert!(server.state().store.older_is_sealed().await.unwrap());
-    assert_eq!(fetched(&server, &server.device("press"), "press").await, (bundle, yaml));
-    assert_eq!(
-        api(&server).deployment(&before.id).await.unwrap().revision,
-        before.revision,
-        "devices hear nothing of it"
-    );
-    let mut connection = AnyConnection::connect(&server.state().config.store_url()).await.unwrap();
-    let row = sqlx::query("SELECT body FROM drafts WHERE id = 'd'").fetch_one(&mut connection).await.unwrap();
-    assert!(row.get::<String, _>("body").starts_with("sealed:v1:"));
-    let id = before.id.parse().unwrap();
-    let stored = server.state().store.deployment_get(id).await.unwrap().unwrap().deployment;
-    assert_eq!((stored.client, stored.values["password"].as_str()), (client_id("press"), Some("s3cret-value")));
 }

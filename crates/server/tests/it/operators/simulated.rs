@@ -1,9 +1,9 @@
-//! Devices whose agent only pretends to run workloads, and devices that do not know who made them.
+//! Devices with the simulated runtime, and devices with unknown vendor and model.
 
 use super::pages::Browser;
 use super::*;
 
-/// As the agent with the simulated runtime reports, or with whatever else stands under our extension.
+/// The report of an agent with the simulated runtime, or with another value in our extension.
 async fn reported(client: &Device, device: &str, extension: Value) {
     let mut capabilities: Value = serde_json::from_str(&Kind::default().capabilities(device)).unwrap();
     capabilities["x-margrave-extensions"] = extension;
@@ -15,12 +15,12 @@ async fn page(browser: &Browser, path: &str) -> String {
     browser.get(path).await.text().await.unwrap()
 }
 
-/// The mark, as it stands in a row and on a page.
+/// The badge in a row and on a page.
 const MARK: &str = "<use href=\"#i-simulated\"/></svg>Simulated</span>";
 const SENTENCE: &str = "nothing is really installed on this device: its agent runs with the simulated runtime";
 
 #[tokio::test]
-async fn a_device_that_only_pretends_says_so_everywhere_and_a_real_one_nowhere() {
+async fn marks_simulated_devices_everywhere_and_real_ones_nowhere() {
     let server = TestServer::start().await;
     let (api, browser) = (api(&server), Browser::signed_in(&server).await);
     let mut marked = Vec::new();
@@ -32,11 +32,11 @@ async fn a_device_that_only_pretends_says_so_everywhere_and_a_real_one_nowhere()
         let simulated = name == "pretends";
         assert_eq!(api.device(name, name).await.unwrap().simulated, simulated);
         let deployment = api.deployment(&deployment.id).await.unwrap();
-        assert_eq!((deployment.simulated, deployment.convergence.as_str()), (simulated, "converged"), "no other state");
+        assert_eq!((deployment.simulated, deployment.state.as_str()), (simulated, "up-to-date"), "no other state");
         for explained in
             [api.explain_device(name, name).await.unwrap(), api.explain_deployment(&deployment.id).await.unwrap()]
         {
-            let said = explained.known.iter().any(|fact| fact.code == "simulated" && fact.sentence == SENTENCE);
+            let said = explained.observed.iter().any(|fact| fact.code == "simulated" && fact.sentence == SENTENCE);
             assert_eq!(said, simulated, "{explained:?}");
         }
         let device_page = page(&browser, &format!("/devices/{name}/{name}")).await;
@@ -71,7 +71,7 @@ async fn a_device_that_gets_a_real_runtime_loses_the_mark() {
     reported(&client, "press", json!({"runtime": "simulated", "hold": {"reason": "fan", "until": "later"}})).await;
     let deployment = deployed(&server, "press").await;
     assert!(deployment.simulated && api.device("press", "press").await.unwrap().simulated);
-    // CAP-09: whatever else stands there is never an error.
+    // CAP-09: another value there is never an error.
     for extension in [json!({"runtime": {"name": "simulated"}}), json!([1, 2]), json!("simulated"), json!({})] {
         reported(&client, "press", extension.clone()).await;
         let seen = (
@@ -83,7 +83,7 @@ async fn a_device_that_gets_a_real_runtime_loses_the_mark() {
 }
 
 #[tokio::test]
-async fn where_a_gateway_chooses_the_chosen_device_counts() {
+async fn the_device_selected_by_the_gateway_counts() {
     let server = TestServer::start().await;
     let api = api(&server);
     packages::upload(&api, "1.0.0").await;
@@ -95,7 +95,7 @@ async fn where_a_gateway_chooses_the_chosen_device_counts() {
     let scope = Scope { devices: Some(vec![anywhere]), ..Scope::default() };
     finished(&api, &api.create_deployments(&create("1.0.0", scope)).await.unwrap()).await;
     let deployment = all_deployments(&api).await.remove(0);
-    assert!(!deployment.simulated, "nobody knows yet where it will be");
+    assert!(!deployment.simulated, "the device is not known yet");
     for (host, simulated) in [("gw/pretends", true), ("gw/real", false)] {
         let body = json!({
             "deploymentId": deployment.id, "adoptedManifestVersion": deployment.target_version, "deviceId": host,
@@ -105,12 +105,12 @@ async fn where_a_gateway_chooses_the_chosen_device_counts() {
         assert_eq!(response.status(), 200, "{}", response.text().await.unwrap());
         assert_eq!(api.deployment(&deployment.id).await.unwrap().simulated, simulated, "{host}");
         let explained = api.explain_deployment(&deployment.id).await.unwrap();
-        assert_eq!(explained.known.iter().any(|fact| fact.code == "simulated"), simulated, "{host}");
+        assert_eq!(explained.observed.iter().any(|fact| fact.code == "simulated"), simulated, "{host}");
     }
 }
 
 #[tokio::test]
-async fn a_device_that_does_not_know_who_made_it_is_not_called_unknown_unknown() {
+async fn hides_unknown_vendor_and_model() {
     let server = TestServer::start().await;
     let browser = Browser::signed_in(&server).await;
     let client = press(&server, "press", &Kind::default()).await;
@@ -120,12 +120,12 @@ async fn a_device_that_does_not_know_who_made_it_is_not_called_unknown_unknown()
     capabilities["properties"]["memory"] = json!("24105Mi");
     client.put("/api/v1/capabilities/press", capabilities.to_string()).await;
     let shown = page(&browser, "/devices/press/press").await;
-    assert!(shown.contains("<p class=\"lead\">Vendor and model not given, site nord</p>"), "{shown}");
+    assert!(shown.contains("<p class=\"lead\">Vendor and model not reported, site nord</p>"), "{shown}");
     assert!(!shown.contains("<dt>Vendor</dt>") && !shown.contains("<dt>Model</dt>"), "{shown}");
     assert!(shown.contains("<dd title=\"24105Mi\">23.5 GiB</dd>"), "{shown}");
     assert!(shown.contains("<dd title=\"64Gi\">64 GiB</dd>"), "{shown}");
     let list = page(&browser, "/devices").await;
-    assert!(list.contains("not given") && !list.contains("unknown unknown"), "{list}");
+    assert!(list.contains("not reported") && !list.contains("unknown unknown"), "{list}");
     capabilities["properties"]["vendor"] = json!("Example Edge Works");
     client.put("/api/v1/capabilities/press", capabilities.to_string()).await;
     let shown = page(&browser, "/devices/press/press").await;
@@ -133,17 +133,18 @@ async fn a_device_that_does_not_know_who_made_it_is_not_called_unknown_unknown()
 }
 
 #[tokio::test]
-async fn an_invitation_says_where_the_agent_comes_from_and_what_it_needs() {
+async fn the_enrollment_page_says_where_to_get_the_agent_and_what_it_needs() {
     let server = TestServer::start().await;
     let browser = Browser::signed_in(&server).await;
-    let made = browser.post("/devices/add", &[("key", "k"), ("client", "press"), ("hours", "1"), ("reason", "")]).await;
+    let made =
+        browser.post("/devices/add", &[("key", "k"), ("client", "press"), ("hours", "1"), ("comment", "")]).await;
     for text in [page(&browser, "/devices/add").await, made.text().await.unwrap()] {
         for part in [
             "cargo build --release -p margrave-agent",
             "make dist",
             "[compose]",
             "[kubernetes]",
-            "runs no applications",
+            "cannot run applications",
         ] {
             assert!(text.contains(part), "`{part}` in {text}");
         }
@@ -151,7 +152,7 @@ async fn an_invitation_says_where_the_agent_comes_from_and_what_it_needs() {
 }
 
 #[tokio::test]
-async fn a_device_without_a_runtime_joins_fits_nothing_and_everybody_says_why() {
+async fn a_device_without_a_runtime_is_incompatible_and_every_view_says_why() {
     let server = TestServer::start().await;
     let (api, browser) = (api(&server), Browser::signed_in(&server).await);
     packages::upload(&api, "1.0.0").await;
@@ -167,22 +168,22 @@ async fn a_device_without_a_runtime_joins_fits_nothing_and_everybody_says_why() 
 
     let why = "this device runs no applications: no runtime is switched on; add `[compose]` or `[kubernetes]` to the settings \
                of its agent";
-    let fits = api.application_fit(packages::ID, "1.0.0", None, &PageQuery::default()).await.unwrap().items;
+    let fits = api.application_compatibility(packages::ID, "1.0.0", None, &PageQuery::default()).await.unwrap().items;
     let reasons = fits[0].profiles.iter().flat_map(|profile| &profile.reasons).map(|reason| reason.message.as_str());
     assert!(reasons.collect::<Vec<_>>().iter().all(|reason| *reason == why), "{:?}", fits[0]);
     let refused = problem(api.create_deployments(&create("1.0.0", on(&["press"]))).await);
     assert!(format!("{refused:?}").contains("no runtime is switched on"), "{refused:?}");
     let explained = api.explain_device("press", "press").await.unwrap();
-    assert!(explained.known.iter().any(|fact| fact.code == "no-runtime" && fact.sentence == why), "{explained:?}");
+    assert!(explained.observed.iter().any(|fact| fact.code == "no-runtime" && fact.sentence == why), "{explained:?}");
 
     let shown = page(&browser, "/devices/press/press").await;
-    assert!(shown.contains("This device runs no applications: no runtime is switched on for its agent"), "{shown}");
+    assert!(shown.contains("This device cannot run applications: its agent has no runtime enabled"), "{shown}");
     assert!(!shown.contains("It is a gateway") && !shown.contains("Deploy to this device"), "{shown}");
     let list = page(&browser, "/devices").await;
-    assert!(list.contains("no runtime is switched on") && !list.contains("gateway only"), "{list}");
+    assert!(list.contains("no runtime enabled") && !list.contains("gateway only"), "{list}");
 
     Kind::default().report(&client, "press").await;
     let device = api.device("press", "press").await.unwrap();
     assert!(!device.no_runtime && device.hosts_workloads);
-    assert!(!page(&browser, "/devices/press/press").await.contains("no runtime is switched on"));
+    assert!(!page(&browser, "/devices/press/press").await.contains("no runtime enabled"));
 }

@@ -29,7 +29,7 @@ impl Device {
         Self::with(server, config)
     }
 
-    /// One that shows no certificate.
+    /// A client without a certificate.
     pub(crate) fn anonymous(server: &TestServer) -> Self {
         Self::with(server, svid_builder(server).with_no_client_auth())
     }
@@ -39,7 +39,7 @@ impl Device {
         Self { http: http(config), base: format!("https://{}{prefix}", server.devices()) }
     }
 
-    /// The same identity, speaking to another base URL.
+    /// The same identity, connecting to another base URL.
     pub(crate) fn at(&self, base: &str) -> Self {
         Self { http: self.http.clone(), base: base.to_owned() }
     }
@@ -59,7 +59,7 @@ impl Device {
     pub(crate) async fn delete(&self, path: &str) -> Response {
         self.request("DELETE", path).send().await.unwrap()
     }
-    /// Fails when the connection does not come about.
+    /// Fails if the connection cannot be established.
     pub(crate) async fn try_get(&self, path: &str) -> reqwest::Result<Response> {
         self.request("GET", path).send().await
     }
@@ -126,7 +126,7 @@ impl TimeProvider for Time {
     }
 }
 
-/// Checks the server as WID-04 says: chain to the bundle, the WFM's SPIFFE ID; names of hosts play no part.
+/// Verifies the server as WID-04 requires: chain to the bundle, the WFM's SPIFFE ID; host names do not matter.
 #[derive(Debug)]
 struct WfmVerifier {
     anchors: Vec<CertificateDer<'static>>,
@@ -176,7 +176,7 @@ impl ServerCertVerifier for WfmVerifier {
     }
 }
 
-/// What every problem answer must be (PRB-01 to PRB-03, RTY-01, W-30); returns the document.
+/// Checks the requirements for every problem response (PRB-01 to PRB-03, RTY-01, W-30); returns the document.
 #[track_caller]
 pub(crate) fn problem_of(status: u16, fragment: Option<&str>, response: &Response, body: &[u8]) -> serde_json::Value {
     let document: serde_json::Value =
@@ -196,7 +196,7 @@ pub(crate) fn problem_of(status: u16, fragment: Option<&str>, response: &Respons
     document
 }
 
-/// Checks a refused request and returns its document.
+/// Checks a rejected request and returns its document.
 pub(crate) async fn refused(response: Response, status: u16, fragment: Option<&str>) -> serde_json::Value {
     let mut response = response;
     let mut body = Vec::new();

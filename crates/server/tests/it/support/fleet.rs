@@ -1,11 +1,11 @@
-//! Desired state to fetch: a small application, published by the server's own loop.
+//! Desired state to fetch: a small application, published by the server's own publisher.
 
 use super::{TestServer, actor, client_id, eventually};
 use margo::digest::Digest;
 use margo::ids::{ApplicationId, DeploymentId};
 use margo::manifest::StateManifest;
-use margo::parameters::Answers;
-use margrave_core::model::{ApplicationVersion, Change, ChangeKind, ChangeTarget};
+use margo::parameters::ParameterValues;
+use margrave_core::model::{ApplicationVersion, Rollout, RolloutKind, RolloutTarget};
 use margrave_core::time::Clock as _;
 use serde_json::json;
 use uuid::Uuid;
@@ -67,8 +67,8 @@ impl TestServer {
         (version, StateManifest::read(&body).unwrap().document)
     }
 
-    /// Puts the application into the catalog.
-    async fn catalogue(&self) {
+    /// Adds the application to the catalog.
+    async fn fill_catalog(&self) {
         let store = &self.state().store;
         let digest = Digest::of(DESCRIPTION.as_bytes());
         let version = ApplicationVersion {
@@ -87,30 +87,30 @@ impl TestServer {
         store.version_add(&actor(), &version, &[(digest, DESCRIPTION.as_bytes().to_vec())]).await.unwrap();
     }
 
-    async fn change(
+    async fn rollout(
         &self,
-        kind: ChangeKind,
+        kind: RolloutKind,
         client: &str,
         deployment: DeploymentId,
         revision: Option<i64>,
         greeting: &str,
     ) {
         let (before, _) = self.manifest(client).await;
-        let target = ChangeTarget {
+        let target = RolloutTarget {
             deployment,
             client: client_id(client),
             target: client.parse().unwrap(),
             profile: "greeter-helm".to_owned(),
             expected_revision: revision,
         };
-        let change = Change {
+        let rollout = Rollout {
             id: Uuid::new_v4(),
             kind,
             application: application(),
             version: VERSION.to_owned(),
-            answers: Answers::from([("greeting".to_owned(), json!(greeting))]),
+            values: ParameterValues::from([("greeting".to_owned(), json!(greeting))]),
             sensitive: false,
-            policy: margrave_core::policy::Wish::default(),
+            policy: margrave_core::policy::PolicyUpdate::default(),
             targets: vec![target],
             done: 0,
             skipped: vec![],
@@ -118,10 +118,10 @@ impl TestServer {
             created_at: self.clock.now(),
             finished_at: None,
         };
-        self.state().store.change_create(&change).await.unwrap();
+        self.state().store.rollout_create(&rollout).await.unwrap();
         self.state().publisher.wake();
-        // Devices are told from memory, so the head counts, not the row.
-        eventually("the change is published", async || {
+        // Devices are served from memory, so the head counts, not the row.
+        eventually("the rollout is published", async || {
             (self.state().heads.get(&client_id(client)).unwrap().version > before).then_some(())
         })
         .await;
@@ -129,20 +129,20 @@ impl TestServer {
 
     /// Assigns the application to a client's device of the same name.
     pub(crate) async fn deploy(&self, client: &str) -> DeploymentId {
-        self.catalogue().await;
+        self.fill_catalog().await;
         let deployment = DeploymentId(Uuid::new_v4());
-        self.change(ChangeKind::Create, client, deployment, None, "hello").await;
+        self.rollout(RolloutKind::Create, client, deployment, None, "hello").await;
         deployment
     }
 
     pub(crate) async fn reconfigure(&self, client: &str, deployment: DeploymentId, greeting: &str) {
         let revision = self.revision(deployment).await;
-        self.change(ChangeKind::Reconfigure, client, deployment, Some(revision), greeting).await;
+        self.rollout(RolloutKind::Reconfigure, client, deployment, Some(revision), greeting).await;
     }
 
     pub(crate) async fn remove(&self, client: &str, deployment: DeploymentId) {
         let revision = self.revision(deployment).await;
-        self.change(ChangeKind::Remove, client, deployment, Some(revision), "").await;
+        self.rollout(RolloutKind::Remove, client, deployment, Some(revision), "").await;
     }
 
     async fn revision(&self, deployment: DeploymentId) -> i64 {

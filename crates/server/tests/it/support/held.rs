@@ -1,4 +1,4 @@
-//! One connection held open: what is said on it, byte for byte, and when it is closed.
+//! One open connection: what is sent and received on it, byte for byte, and when it is closed.
 
 use super::client::{certificates, svid_builder};
 use super::{PATIENCE, TestServer, client_id, pki};
@@ -27,12 +27,12 @@ impl Held {
         Self(TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap())
     }
 
-    /// Asks for the manifest with these header lines and no others; returns the head of the answer in lower case.
+    /// Requests the manifest with only these header lines; returns the head of the response in lower case.
     pub(crate) async fn ask(&mut self, headers: &str) -> String {
         self.say(&format!("GET /api/v1/deployments HTTP/1.1\r\nhost: wfm\r\n{headers}\r\n")).await
     }
 
-    /// Says this, and returns the head of the answer in lower case.
+    /// Sends this, and returns the head of the response in lower case.
     pub(crate) async fn say(&mut self, request: &str) -> String {
         self.0.write_all(request.as_bytes()).await.unwrap();
         let mut head = Vec::new();
@@ -56,6 +56,6 @@ impl Held {
     pub(crate) async fn closed(mut self) {
         let mut rest = Vec::new();
         let read = tokio::time::timeout(PATIENCE, self.0.read_to_end(&mut rest)).await.expect("closed in time");
-        assert!(read.is_err() || rest.is_empty(), "closed without another word: {rest:?}");
+        assert!(read.is_err() || rest.is_empty(), "closed without further data: {rest:?}");
     }
 }

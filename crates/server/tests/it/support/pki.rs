@@ -1,4 +1,4 @@
-//! Keys and certificates, good and bad.
+//! Keys and certificates, valid and invalid.
 
 use margrave_core::time::Timestamp;
 use rcgen::{
@@ -12,14 +12,14 @@ pub(crate) fn key() -> KeyPair {
     KeyPair::generate().unwrap()
 }
 
-/// A request that asks for names it will not get.
+/// A request for names it will not get.
 pub(crate) fn csr(key: &KeyPair) -> String {
     let mut params = CertificateParams::new(vec!["root.example".to_owned()]).unwrap();
     params.distinguished_name.push(DnType::CommonName, "somebody important");
     params.serialize_request(key).unwrap().pem().unwrap()
 }
 
-/// A leaf to be signed; as it comes, a good SVID.
+/// A leaf to be signed; by default a valid SVID.
 pub(crate) struct Leaf {
     pub(crate) params: CertificateParams,
 }
@@ -65,7 +65,7 @@ impl Authority {
         Self { pem, key_pem: key.serialize_pem(), issuer: Issuer::new(leaf.params, key) }
     }
 
-    /// An authority the server keeps in its data folder.
+    /// An authority in the server's data folder.
     pub(crate) fn of_server(path: &Path) -> Self {
         let text = std::fs::read_to_string(path).unwrap();
         let certificate_at = text.find("-----BEGIN CERTIFICATE").unwrap();
@@ -75,7 +75,7 @@ impl Authority {
     }
 }
 
-/// An intermediate below an authority: its certificate and what it signs with.
+/// An intermediate below an authority: its certificate and its signing key.
 pub(crate) fn intermediate(root: &Authority, now: Timestamp) -> (String, Authority) {
     let key = key();
     let mut leaf = Leaf::new(&[], now);

@@ -1,4 +1,4 @@
-//! A database of its own on the PostgreSQL of the test run.
+//! A separate database on the PostgreSQL of the test run.
 
 use sqlx::{AnyConnection, AssertSqlSafe, Connection as _, Executor as _};
 use uuid::Uuid;
@@ -6,7 +6,7 @@ use uuid::Uuid;
 const NO_POSTGRES: &str = "MARGRAVE_TEST_POSTGRES names no PostgreSQL: run `make test`, \
                            or `scripts/with-postgres.sh cargo test -p margrave-server`";
 
-/// Gone with the server of the test run.
+/// Removed with the server of the test run.
 pub(crate) async fn database() -> String {
     let server = std::env::var("MARGRAVE_TEST_POSTGRES").expect(NO_POSTGRES);
     sqlx::any::install_default_drivers();

@@ -1,4 +1,4 @@
-//! A Docker engine of the test's own pushes images and pulls them again.
+//! A separate Docker engine pushes images and pulls them again.
 
 use super::{run_in, tool};
 use crate::support::{CLIENT, Fixture, TOKEN, wait_for};
@@ -18,7 +18,7 @@ impl Engine {
         Self::start_with(&[]).await
     }
 
-    /// With further arguments for the engine.
+    /// With additional arguments for the engine.
     pub(crate) async fn start_with(arguments: &[&str]) -> Self {
         let folder = tempfile::Builder::new().prefix("engine").tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
@@ -32,7 +32,7 @@ impl Engine {
             .arg(path("pid"))
             .arg("--host")
             .arg(format!("unix://{}", path("socket").display()))
-            // Beside an engine that may run here already.
+            // Next to an engine that may already run here.
             .args(["--bridge=none", "--iptables=false"])
             .args(arguments)
             .stdin(Stdio::null())
@@ -60,13 +60,13 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         let id = rustix::process::Pid::from_child(&self.process);
-        // It ends its containerd on this signal; a kill would leave that behind.
+        // It stops its containerd on this signal; a kill would leave it behind.
         let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
         let _ = self.process.wait();
     }
 }
 
-/// The root of an image: one file, incompressible enough to be a layer worth sending.
+/// The root of an image: one file, incompressible enough to be a realistic layer.
 fn write_root(path: &Path) {
     let mut archive = tar::Builder::new(File::create(path).unwrap());
     let mut content = vec![0; 2_000_000];
@@ -95,7 +95,7 @@ async fn a_docker_engine_pushes_an_image_and_a_device_pulls_it() {
     assert!(refused.to_lowercase().contains("unauthorized"), "{refused}");
     engine.docker(&fixture, &login, TOKEN).await.ok();
     engine.docker(&fixture, &["push", &image], "").await.ok();
-    // Layers that another repository has are mounted, not sent again.
+    // Layers of another repository are mounted, not sent again.
     let second = format!("{address}/images/second:1.0");
     engine.docker(&fixture, &["tag", &image, &second], "").await.ok();
     let pushed = engine.docker(&fixture, &["push", &second], "").await.ok();
@@ -114,7 +114,7 @@ async fn a_docker_engine_pushes_an_image_and_a_device_pulls_it() {
 }
 
 #[tokio::test]
-async fn a_docker_engine_is_told_when_the_quota_is_reached() {
+async fn reports_an_exceeded_quota_to_a_docker_engine() {
     let fixture = Fixture::with(|options| options.bytes_max = Some(1_000_000)).await;
     let engine = Engine::start().await;
     let root = fixture.scratch().join("root.tar");
@@ -124,5 +124,5 @@ async fn a_docker_engine_is_told_when_the_quota_is_reached() {
     engine.docker(&fixture, &["import", root.to_str().unwrap(), &image], "").await.ok();
     engine.docker(&fixture, &["login", "-u", "token", "--password-stdin", &address], TOKEN).await.ok();
     let refused = engine.docker(&fixture, &["push", &image], "").await.refused();
-    assert!(refused.contains("denied: the registry may hold 1000000 bytes"), "{refused}");
+    assert!(refused.contains("denied: the registry has a quota of 1000000 bytes"), "{refused}");
 }

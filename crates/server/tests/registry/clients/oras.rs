@@ -1,4 +1,4 @@
-//! oras pushes artifacts, attaches others to them, finds those again.
+//! oras pushes artifacts, attaches others to them, and finds those.
 
 use super::run;
 use crate::support::{CLIENT, Fixture, TOKEN};
@@ -32,7 +32,7 @@ async fn oras_pushes_an_artifact_and_attaches_another_to_it() {
         ["discover", "--plain-http", "--format", "json", "--artifact-type", "application/vnd.example.bill", &reference];
     let found: Value = serde_json::from_str(&run(&fixture, "oras", &one, "").await.ok()).unwrap();
     assert_eq!(referrers(&found).len(), 1, "{found}");
-    // No fallback tag: oras saw that we have the referrers API.
+    // No fallback tag: oras detected the referrers API.
     let tags = run(&fixture, "oras", &["repo", "tags", "--plain-http", reference.trim_end_matches(":1.0")], "").await;
     assert_eq!(tags.ok().trim(), "1.0");
     let repositories = run(&fixture, "oras", &["repo", "ls", "--plain-http", &fixture.address.to_string()], "").await;

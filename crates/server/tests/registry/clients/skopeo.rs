@@ -27,7 +27,7 @@ pub(crate) fn write_layout(folder: &Path) -> Value {
     manifest
 }
 
-/// A layer large enough to be sent in several frames, and compressed, since skopeo compresses what is not.
+/// A layer large enough for several frames, and compressed, because skopeo compresses uncompressed ones.
 fn layer() -> Vec<u8> {
     let archive = archive();
     let mut compressed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
@@ -55,7 +55,7 @@ async fn skopeo_copies_an_image_in_and_out() {
     let push = ["--insecure-policy", "copy", "--dest-tls-verify=false", "--dest-creds", &operator(), &from, &image];
     run(&fixture, "skopeo", &push, "").await.ok();
     let stored = fixture.get("/v2/images/press/manifests/1.0").await.text().await.unwrap();
-    assert_eq!(stored, manifest.to_string(), "the manifest is kept byte by byte");
+    assert_eq!(stored, manifest.to_string(), "the manifest is stored byte for byte");
 
     // A device copies it out with its own credentials.
     let target = fixture.scratch().join("target");

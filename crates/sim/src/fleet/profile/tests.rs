@@ -1,4 +1,4 @@
-use super::{BUILT_IN, Profile, Spells};
+use super::{BUILT_IN, OfflinePeriods, Profile};
 use margo::capabilities::{DeviceCapabilities, UnknownTypes};
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ fn profile(name: &str) -> Profile {
 }
 
 #[test]
-fn every_built_in_profile_makes_devices_the_standard_allows() {
+fn every_built_in_profile_creates_valid_devices() {
     for (name, _) in BUILT_IN {
         let profile = profile(name);
         for index in 0..50 {
@@ -20,7 +20,7 @@ fn every_built_in_profile_makes_devices_the_standard_allows() {
 }
 
 #[test]
-fn the_same_seed_makes_the_same_fleet_and_another_one_another() {
+fn the_same_seed_creates_the_same_fleet_and_another_seed_a_different_one() {
     let profile = profile("plant");
     let fleet = |seed| -> Vec<String> {
         let shown = |index| {
@@ -37,16 +37,17 @@ fn the_same_seed_makes_the_same_fleet_and_another_one_another() {
 #[test]
 fn shares_and_weights_hold_in_a_large_fleet() {
     let profile = profile("plant");
-    let count =
-        |test: &dyn Fn(&super::Character) -> bool| (0..10_000).filter(|index| test(&profile.draw(3, *index))).count();
+    let count = |test: &dyn Fn(&super::DeviceTraits) -> bool| {
+        (0..10_000).filter(|index| test(&profile.draw(3, *index))).count()
+    };
     let presses = count(&|character| profile.kinds[character.kind].name == "press");
-    assert!((3_700..4_300).contains(&presses), "{presses} of 10000 are presses, 40 % are wanted");
+    assert!((3_700..4_300).contains(&presses), "{presses} of 10000 are presses, expected 40 %");
     let offline = count(&|character| character.spells.is_some());
-    assert!((380..620).contains(&offline), "{offline} of 10000 have spells, 5 % are wanted");
+    assert!((380..620).contains(&offline), "{offline} of 10000 have spells, expected 5 %");
 }
 
 #[test]
-fn problems_are_told_at_once_with_their_place() {
+fn reports_all_profile_problems_with_their_position() {
     let text = "[work]\ndelay = \"soon\"\ndelai_max = \"1s\"\n[offline]\nshare = 2.0\n";
     let problems = Profile::parse(text).unwrap_err();
     let shown: Vec<_> =
@@ -64,19 +65,19 @@ fn problems_are_told_at_once_with_their_place() {
     );
     let odd = super::STEADY.replace("\"compose\", \"helm\"", "\"punch cards\"");
     let problems = Profile::parse(&odd).unwrap_err();
-    assert!(problems[0].text.contains("no device could report this"), "{problems:?}");
+    assert!(problems[0].text.contains("invalid device capabilities"), "{problems:?}");
 }
 
 #[test]
-fn spells_begin_end_and_come_again() {
+fn offline_periods_start_end_and_repeat() {
     let seconds = Duration::from_secs;
-    let spells = Spells { first: seconds(10), length: seconds(5), every: seconds(20), restart: false };
+    let spells = OfflinePeriods { first: seconds(10), length: seconds(5), every: seconds(20), restart: false };
     for (at, offline, next) in
         [(0, false, Some(10)), (10, true, Some(15)), (14, true, Some(15)), (15, false, Some(35)), (36, true, Some(40))]
     {
         assert_eq!(spells.at(seconds(at)), (offline, next.map(seconds)), "at {at} s");
     }
-    let once = Spells { every: Duration::ZERO, ..spells };
+    let once = OfflinePeriods { every: Duration::ZERO, ..spells };
     assert_eq!(once.at(seconds(12)), (true, Some(seconds(15))));
     assert_eq!(once.at(seconds(16)), (false, None));
 }

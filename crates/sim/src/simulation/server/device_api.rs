@@ -1,4 +1,4 @@
-//! The real device API, asked without sockets: the same routes, with the identity a handshake would have proved.
+//! The real device API without sockets: the same routes, with the identity that a handshake would prove.
 
 use axum::Router;
 use axum::body::Body;
@@ -9,7 +9,7 @@ use margrave_agent::machine::io::{Request, Response};
 use margrave_server::net::Peer;
 use tower::ServiceExt as _;
 
-/// Above every answer of a small world.
+/// Larger than any response of a small run.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 pub(super) async fn handle(routes: &Router, caller: ClientIdentity, request: &Request) -> Response {
@@ -19,14 +19,13 @@ pub(super) async fn handle(routes: &Router, caller: ClientIdentity, request: &Re
     let status = answer.status().as_u16();
     let field = |name| answer.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let (etag, retry_after) = (field(header::ETAG), field(header::RETRY_AFTER));
-    // Time passes otherwise here: holding is the business of the world.
+    // Time is simulated: the world implements long polls.
     let waited = None;
-    let body =
-        axum::body::to_bytes(answer.into_body(), ANSWER_BYTES_MAX).await.expect("a body from memory comes whole");
+    let body = axum::body::to_bytes(answer.into_body(), ANSWER_BYTES_MAX).await.expect("a body in memory is complete");
     Response { status, etag, retry_after, waited, body: body.to_vec() }
 }
 
-/// As the agent's shell puts it on the wire.
+/// The request as the agent's shell sends it.
 fn http(request: &Request) -> http::Request<Body> {
     let (method, path, body) = match request {
         Request::Poll { .. } => (Method::GET, "/api/v1/deployments".to_owned(), Vec::new()),
@@ -50,5 +49,5 @@ fn http(request: &Request) -> http::Request<Body> {
         _ if !body.is_empty() => builder = builder.header(header::CONTENT_TYPE, "application/json"),
         _ => {}
     }
-    builder.body(Body::from(body)).expect("paths and ETags of the protocol fit into a request")
+    builder.body(Body::from(body)).expect("paths and ETags of the protocol are valid in a request")
 }

@@ -1,4 +1,4 @@
-//! Driving the real agent core: every effect is carried out, or lost with the process.
+//! Drives the real agent core: every effect is performed or lost with the process.
 
 use super::{Event, World};
 use crate::simulation::Bug;
@@ -13,7 +13,7 @@ use rand::Rng as _;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// A wake-up asked for "now" still takes a moment, as it does in a real process.
+/// An immediate wake-up still takes a moment, as in a real process.
 const WAKE_MIN: Duration = Duration::from_millis(1);
 
 impl World {
@@ -35,7 +35,7 @@ impl World {
         self.feed(node, Input::Tick)
     }
 
-    /// Tells a living agent which devices there are.
+    /// Informs a running agent about its devices.
     pub(super) fn devices_change(&mut self, node: usize) -> Result<(), Violation> {
         let devices = self.nodes[node].seen_devices();
         self.feed(node, Input::Devices(devices))
@@ -54,13 +54,13 @@ impl World {
             return Ok(());
         }
         if !matches!(&answer, Answer::Response(response) if response.status == 304) {
-            // After a failure the pauses of the policy count, after news there may be more.
+            // After a failure the back-off of the policy applies; after news more polls are allowed.
             self.nodes[node].last_poll = checker::LastPoll::default();
         }
         self.feed(node, Input::Answered { request: id, answer })
     }
 
-    /// Gives the machine one input and carries out what it wants, up to the instant it may die.
+    /// Feeds the state machine one input and performs its effects, up to a possible crash.
     fn feed(&mut self, node: usize, input: Input) -> Result<(), Violation> {
         let now = self.now;
         let agent = &mut self.nodes[node];
@@ -85,7 +85,7 @@ impl World {
             return;
         }
         let went_through = self.nodes[node].die(&mut self.dice);
-        self.note(format_args!("agent {node} dies, {went_through} pieces of work went through"));
+        self.note(format_args!("agent {node} crashes, {went_through} pieces of work completed"));
         let delay = self.between_ms(100, 20_000);
         self.schedule(delay, Event::AgentStarts { node });
     }
@@ -127,7 +127,7 @@ impl World {
             }
             Effect::WakeAt(at) => {
                 let clock = self.nodes[node].clock(self.now);
-                let process = self.nodes[node].process.as_mut().expect("effects come from a living process");
+                let process = self.nodes[node].process.as_mut().expect("effects come from a running process");
                 process.wake += 1;
                 let wake = process.wake;
                 self.schedule(at.since(clock).max(WAKE_MIN), Event::Tick { node, life, wake });
@@ -136,7 +136,7 @@ impl World {
             Effect::Log(event) => {
                 if event.level != Level::Debug {
                     let code = event.code.map_or("-", |code| code.number());
-                    self.note(format_args!("agent {node} says [{code}] {}", event.message));
+                    self.note(format_args!("agent {node} logs [{code}] {}", event.message));
                 }
                 Ok(())
             }
@@ -160,7 +160,7 @@ impl World {
     }
 
     fn persist(&mut self, node: usize, life: u32, write: WriteId, records: Vec<Record>) {
-        let process = self.nodes[node].process.as_mut().expect("effects come from a living process");
+        let process = self.nodes[node].process.as_mut().expect("effects come from a running process");
         process.writes.push_back(Write { id: write, records: VecDeque::from(records) });
         if process.writes.len() == 1 {
             let delay = self.between_ms(0, 50);
@@ -168,13 +168,13 @@ impl World {
         }
     }
 
-    /// One record more is durable; after the last one (or the first failure) the machine hears of it.
+    /// One more record is durable; after the last one (or the first failure) the state machine gets the result.
     pub(super) fn written(&mut self, node: usize, life: u32, id: WriteId) -> Result<(), Violation> {
         if !self.lives(node, life) {
             return Ok(());
         }
         let agent = &mut self.nodes[node];
-        let process = agent.process.as_mut().expect("it lives");
+        let process = agent.process.as_mut().expect("the process runs");
         let Some(write) = process.writes.front_mut().filter(|write| write.id == id) else { return Ok(()) };
         let mut result = Ok(());
         if let Some(record) = write.records.pop_front() {
@@ -186,12 +186,12 @@ impl World {
             }
             self.checker.accepted_durable(&agent.client, &agent.disk)?;
         }
-        if !self.nodes[node].process.as_ref().expect("it lives").writes[0].records.is_empty() {
+        if !self.nodes[node].process.as_ref().expect("the process runs").writes[0].records.is_empty() {
             let delay = self.between_ms(0, 50);
             self.schedule(delay, Event::Written { node, life, write: id });
             return Ok(());
         }
-        let process = self.nodes[node].process.as_mut().expect("it lives");
+        let process = self.nodes[node].process.as_mut().expect("the process runs");
         process.writes.pop_front();
         if let Some(next) = process.writes.front().map(|write| write.id) {
             let delay = self.between_ms(0, 50);

@@ -1,6 +1,6 @@
-//! What happens to messages: lost, twice, late, out of order, damaged.
+//! Message faults: lost, duplicated, late, reordered, corrupted.
 
-use super::holds::{Held, Holding};
+use super::long_polls::{LongPollSupport, OpenLongPoll};
 use super::{Event, World};
 use crate::simulation::violation::Violation;
 use margrave_agent::codes::Code;
@@ -8,16 +8,16 @@ use margrave_agent::machine::io::{Answer, Request, RequestId, Response};
 use rand::Rng as _;
 use std::time::Duration;
 
-/// How long an agent waits for an answer.
+/// How long an agent waits for a response.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How far a message can lag behind: beyond the patience of the agent.
-const VERY_LATE_MS: u64 = 25_000;
+/// The longest delay of a message: longer than the agent's timeout.
+const DELAY_MS_MAX: u64 = 25_000;
 
 impl World {
-    /// Sends a request on its way. Whatever becomes of it, the agent's patience ends once.
+    /// Sends a request. Whatever happens to it, the agent gets exactly one result or timeout.
     pub(super) fn send(&mut self, node: usize, life: u32, id: RequestId, request: Request) {
-        self.note(format_args!("agent {node} asks {}", name(&request)));
+        self.note(format_args!("agent {node} requests {}", name(&request)));
         let refused = self.nodes[node].partitioned || (!self.server.is_up() && self.chance(0.5));
         if refused {
             let answer = failed("connection refused");
@@ -40,7 +40,7 @@ impl World {
 
     fn latency(&mut self) -> Duration {
         if self.chance(self.faults.very_late) {
-            return self.between_ms(1_000, VERY_LATE_MS);
+            return self.between_ms(1_000, DELAY_MS_MAX);
         }
         self.between_ms(1, 300)
     }
@@ -70,18 +70,18 @@ impl World {
         let mut response = self.server.handle(&client, &request, self.now, &self.options).await?;
         if let (Request::Poll { wait: Some(seconds), .. }, 304) = (&request, response.status) {
             match self.holding {
-                Holding::Ignored => {}
-                Holding::Claimed => response.waited = Some(*seconds),
-                Holding::Honest if crash => {}
-                Holding::Honest => {
+                LongPollSupport::Ignored => {}
+                LongPollSupport::Claimed => response.waited = Some(*seconds),
+                LongPollSupport::Honest if crash => {}
+                LongPollSupport::Honest => {
                     let length = Duration::from_secs(*seconds);
-                    self.hold(Held { node, life, id, request, until: self.now.plus(length) });
+                    self.hold(OpenLongPoll { node, life, id, request, until: self.now.plus(length) });
                     return Ok(());
                 }
             }
         }
-        self.note(format_args!("server answers {} of {client}: {}", name(&request), response.status));
-        // Committed; a crash from here on loses the answer only.
+        self.note(format_args!("server responds to {} of {client}: {}", name(&request), response.status));
+        // Committed; a crash from here on loses only the response.
         self.answer_checked(node, &request, &response).await?;
         if crash {
             self.server_dies();
@@ -91,7 +91,7 @@ impl World {
         Ok(())
     }
 
-    /// Sends an answer on its way back.
+    /// Sends a response.
     pub(super) fn send_back(&mut self, node: usize, life: u32, id: RequestId, request: &Request, response: &Response) {
         let copies = if self.chance(self.faults.duplicated) { 2 } else { 1 };
         for _ in 0..copies {
@@ -104,7 +104,7 @@ impl World {
         }
     }
 
-    /// What the checker remembers of an answer the server gave.
+    /// Records a response in the checker.
     pub(super) async fn answer_checked(
         &mut self,
         node: usize,
@@ -119,13 +119,13 @@ impl World {
             Request::PostStatus { deployment, json } if (200..300).contains(&response.status) => {
                 self.checker.status_acknowledged(json);
                 let reported = self.server.reported(*deployment).await?;
-                self.checker.word_kept(*deployment, reported.as_ref(), &[])
+                self.checker.status_kept(*deployment, reported.as_ref(), &[])
             }
             _ => Ok(()),
         }
     }
 
-    /// A broken proxy, a stale cache, a hostile peer: bytes that are not what the server sent.
+    /// A broken proxy, a stale cache, a hostile peer: bytes other than the server sent.
     fn travel(&mut self, node: usize, request: &Request, response: Response) -> Response {
         let is_body = response.status == 200 && !response.body.is_empty();
         if !is_body || is_write(request) || !self.chance(self.faults.garbled) {
@@ -136,14 +136,14 @@ impl World {
         let older = matches!(request, Request::Poll { .. }).then(|| self.server.older_manifest(&client)).flatten();
         match (self.dice.random_range(0..2), older) {
             (0, Some(older)) => response = older,
-            // Nothing but TLS protects a manifest from a changed byte, so only artifacts get one.
+            // Only TLS protects a manifest from changed bytes, so only artifacts are corrupted this way.
             (0, None) if !matches!(request, Request::Poll { .. }) => {
                 let at = self.dice.random_range(0..response.body.len());
                 response.body[at] ^= 0x01;
             }
             _ => response.body.truncate(response.body.len() / 2),
         }
-        self.note(format_args!("an answer to {client} is garbled"));
+        self.note(format_args!("a response to {client} is corrupted"));
         response
     }
 }

@@ -65,7 +65,7 @@ fn telemetry_and_labels_go_to_every_service() {
         assert_eq!(environment["OTEL_EXPORTER_OTLP_CERTIFICATE"], CERTIFICATE_TARGET);
         assert_eq!(ours["services"][service]["labels"][names::DEPLOYMENT], id.to_string());
     }
-    // Only the service that mounts a file is told apart by its content.
+    // Only the service that mounts a file has a label for its content.
     let before = &ours["services"]["web"]["labels"][names::FILES];
     assert!(before.is_string() && ours["services"]["side"]["labels"][names::FILES].is_null());
     let changed = Unpacked { files: [("conf/a".to_owned(), b"2".to_vec())].into() };

@@ -1,23 +1,23 @@
-//! What the cluster knows: its version, its groups, their kinds.
+//! Discovery: version, API groups and kinds of the cluster.
 
 use super::super::object::Resource;
 use super::{ApiError, Client, Kinds};
 use serde_json::Value;
 use std::sync::{Arc, PoisonError};
 
-/// Groups of kinds that are remembered; a chart uses a handful.
+/// Size of the cache of API groups; a chart uses a handful.
 const KNOWN_MAX: usize = 64;
 /// Groups with their versions: a plain cluster has 30, one with many extensions 150.
 const GROUPS_MAX: usize = 500;
 
 impl Client {
-    /// The version of the cluster, as it says it: `v1.30.2+k3s1`.
+    /// The version of the cluster, such as `v1.30.2+k3s1`.
     pub async fn version(&self) -> Result<String, ApiError> {
         let version = self.get(&["version".to_owned()]).await?;
         Ok(version["gitVersion"].as_str().unwrap_or("v1.20.0").to_owned())
     }
 
-    /// All groups of kinds, each in each of its versions, preferred ones first.
+    /// All API groups with all their versions, preferred ones first.
     async fn groups(&self) -> Result<Vec<String>, ApiError> {
         let mut groups = vec!["v1".to_owned()];
         let listed = self.get(&["apis".to_owned()]).await?;
@@ -31,8 +31,8 @@ impl Client {
         Ok(groups)
     }
 
-    /// Every kind that is in namespaces and can be listed, in one of its versions. A group that does not tell its kinds
-    /// is an error: nobody can say what is in it.
+    /// Every namespaced kind that can be listed, in one of its versions. A group that does not list its kinds is an
+    /// error: its objects are unknown.
     pub async fn namespaced_kinds(&self) -> Result<Vec<Resource>, ApiError> {
         let mut all: Vec<Resource> = Vec::new();
         for group in self.groups().await? {
@@ -48,11 +48,11 @@ impl Client {
         Ok(all)
     }
 
-    /// Everything the cluster knows, as charts ask for it: `apps/v1`, `apps/v1/Deployment`.
+    /// All API versions and kinds, as charts use them: `apps/v1`, `apps/v1/Deployment`.
     pub async fn api_versions(&self) -> Result<Vec<String>, ApiError> {
         let mut all = Vec::new();
         for group in self.groups().await? {
-            // A group whose own server is away is one that charts cannot use now.
+            // Charts cannot use a group whose server is unavailable.
             let Ok(kinds) = self.fetch_kinds(&group).await else { continue };
             all.extend(kinds.iter().map(|kind| format!("{group}/{}", kind.kind)));
             all.push(group);
@@ -60,14 +60,14 @@ impl Client {
         Ok(all)
     }
 
-    /// How a kind is called in paths, and whether it is in namespaces.
+    /// The path name of a kind, and whether it is namespaced.
     pub async fn resource(&self, api_version: &str, kind: &str) -> Result<Resource, ApiError> {
         let find = |kinds: &Kinds| kinds.iter().find(|known| known.kind == kind).cloned();
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(api_version).and_then(&find);
         if let Some(known) = known {
             return Ok(known);
         }
-        let unknown = || ApiError::Failed(format!("the cluster knows no kind `{kind}` of `{api_version}`"));
+        let unknown = || ApiError::Failed(format!("the cluster has no kind `{kind}` of `{api_version}`"));
         let kinds = match self.fetch_kinds(api_version).await {
             Err(error) if error.is_missing() => return Err(unknown()),
             other => other?,
@@ -83,7 +83,7 @@ impl Client {
     async fn fetch_kinds(&self, api_version: &str) -> Result<Kinds, ApiError> {
         let listed = self.get(&Resource::group_path(api_version)).await?;
         let resources = listed["resources"].as_array().into_iter().flatten();
-        // `deployments/status` is a part of another.
+        // `deployments/status` is a subresource.
         let whole = resources.filter(|resource| !resource["name"].as_str().unwrap_or("/").contains('/'));
         let one = |resource: &Value| {
             Some(Resource {

@@ -1,18 +1,18 @@
-//! What a chart must be to be used (AD-05): version 2 of charts, no `lookup`, no hooks but tests, no CRDs.
+//! Requirements for charts (AD-05): chart version 2, no `lookup`, no hooks except tests, no CRDs.
 
 use super::super::apply::{CLAIM, POLICY};
-use super::super::dress::with;
+use super::super::decorate::with;
 use super::super::object::annotation;
 use margo::archive::{self, Limits};
 use margo::package::PackageFile;
 use serde_json::{Value, json};
 
 const LIMITS: Limits = margrave_oci::images::LIMITS;
-/// Charts inside charts inside charts are not looked into further.
+/// Depth limit for subcharts.
 const DEPTH_MAX: usize = 3;
 const HOOK: &str = "helm.sh/hook";
 
-/// A chart as far as anybody asks about it.
+/// The relevant properties of a chart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Chart {
     pub(super) name: String,
@@ -60,7 +60,7 @@ impl Chart {
             .then(|| format!("the chart says it is version `{}`, its revision is `{wanted}`", self.version))
     }
 
-    /// Chart.yaml of the chart that holds what this one renders to. JSON is YAML.
+    /// Chart.yaml of the chart with the rendered objects. JSON is YAML.
     pub(super) fn metadata(&self) -> Value {
         let mut metadata = json!({ "apiVersion": "v2", "name": self.name, "version": self.version });
         for (key, value) in [("appVersion", &self.app_version), ("description", &self.description)] {
@@ -72,7 +72,7 @@ impl Chart {
     }
 }
 
-/// The first template that asks the cluster.
+/// The first template that uses `lookup`.
 fn find_lookup(files: &[PackageFile], depth: usize) -> Option<String> {
     for file in files {
         let path = &file.path;
@@ -93,7 +93,7 @@ fn find_lookup(files: &[PackageFile], depth: usize) -> Option<String> {
     None
 }
 
-/// Whether an action of a template calls the function; comments and texts do not count.
+/// Whether a template action calls the function; comments and texts do not count.
 fn uses_lookup(text: &str) -> bool {
     let mut rest = text;
     while let Some((_, after)) = rest.split_once("{{") {
@@ -110,10 +110,10 @@ fn uses_lookup(text: &str) -> bool {
     false
 }
 
-/// Looks through one action; says whether it calls `lookup`, and where it ends.
+/// Scans one action; returns whether it calls `lookup`, and where it ends.
 fn scan(action: &str) -> (bool, usize) {
     let mut word = String::new();
-    // A name behind a dot or a dollar is a field or a variable.
+    // A name after a dot or a dollar is a field or a variable.
     let mut named = false;
     let mut quote: Option<char> = None;
     let mut escaped = false;
@@ -151,7 +151,7 @@ fn scan(action: &str) -> (bool, usize) {
     (word == "lookup" && !named, action.len())
 }
 
-/// Takes tests away, with a warning, and refuses what a device does not carry out. Claims get to outlive the release.
+/// Removes tests, with a warning, and rejects unsupported objects. Claims outlive the release.
 pub(super) fn check_objects(objects: Vec<Value>) -> Result<(Vec<Value>, Vec<String>), String> {
     let mut kept = Vec::new();
     let mut warnings = Vec::new();
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chart_that_asks_the_cluster_is_refused() {
+    fn rejects_charts_with_lookup() {
         // AD-05
         for template in [
             "{{ lookup \"v1\" \"Secret\" \"\" \"x\" }}",
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn hooks_and_definitions_are_refused_and_tests_are_skipped() {
+    fn rejects_hooks_and_crds_and_skips_tests() {
         // AD-05
         let object = |kind: &str, hook: Option<&str>| {
             let mut object = json!({ "kind": kind, "metadata": { "name": "x" } });

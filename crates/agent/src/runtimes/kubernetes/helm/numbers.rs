@@ -1,21 +1,21 @@
-//! Whole numbers of values, as templates see them.
+//! Integers in values, as templates see them.
 //!
-//! Helm reads the numbers of a file as fractions and writes large ones as `1e+06`. Only `--set` makes whole ones, and what
-//! stands on a command line is read by everybody on the machine. So they come with the chart: one more template, executed
-//! before all others, puts the whole numbers into the values again and writes nothing (ADR 29).
+//! Helm reads the numbers of a file as floats and writes large ones as `1e+06`. Only `--set` creates integers, but
+//! every user of the machine can read a command line. So the chart gets one more template, executed before all others,
+//! that sets the integers in the values again and writes nothing (ADR 29).
 
 use margo::archive;
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
-/// Deeper than any other template, charts inside the chart included: Helm executes the deepest first, and charts inside a
-/// chart look into the values of the outer one.
+/// Deeper than any other template, including subcharts: Helm executes the deepest first, and subcharts use the values
+/// of the outer chart.
 const DEPTH: usize = 30;
 const FILE: &str = "margrave-numbers.yaml";
-/// Charts inside a chart have copies of what is global.
+/// Subcharts have copies of global values.
 const GLOBAL: &str = "global";
 
-/// The template, where one is needed.
+/// The template, if one is required.
 pub(super) fn template(values: &Value) -> Option<String> {
     let members = values.as_object().filter(|_| has_whole_numbers(values))?;
     let mut text = String::new();
@@ -43,8 +43,8 @@ fn has_whole_numbers(value: &Value) -> bool {
     }
 }
 
-/// Puts them into the mapping that is the dot. A mapping is merged with what the chart says, so only single members are
-/// set; a list is ours as a whole.
+/// Sets them in the mapping that is the dot. A mapping is merged with the chart's values, so only single members are
+/// set; a list is replaced as a whole.
 fn write_members(members: &Map<String, Value>, text: &mut String) {
     for (name, value) in members.iter().filter(|(_, value)| has_whole_numbers(value)) {
         let name = quoted(name);
@@ -58,12 +58,12 @@ fn write_members(members: &Map<String, Value>, text: &mut String) {
     }
 }
 
-/// A value as templates write it.
+/// A value in template syntax.
 fn expression(value: &Value) -> String {
     match value {
         Value::Null => "nil".to_owned(),
         Value::Bool(truth) => truth.to_string(),
-        // As text, since a literal may be read as a smaller kind of number.
+        // As text, because a literal may be read as a smaller number type.
         Value::Number(number) if number.is_i64() => format!("(int64 \"{number}\")"),
         Value::Number(number) => format!("(float64 \"{number}\")"),
         Value::String(text) => quoted(text),
@@ -79,12 +79,12 @@ fn expression(value: &Value) -> String {
     }
 }
 
-/// Escapes of JSON are escapes of templates as well.
+/// JSON escapes are valid in templates.
 fn quoted(text: &str) -> String {
     Value::String(text.to_owned()).to_string()
 }
 
-/// The chart with the template in its place.
+/// The chart with the template.
 pub(super) fn with_template(chart: &[u8], template: &str) -> Result<Vec<u8>, String> {
     let entries = archive::unpack(chart, margrave_oci::images::LIMITS).map_err(|error| error.to_string())?;
     let root = entries.iter().find_map(|entry| entry.path.split_once('/')).ok_or("it is empty")?.0;
@@ -101,7 +101,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn whole_numbers_are_put_where_they_were_and_nothing_else_is() {
+    fn sets_only_integers() {
         assert_eq!(template(&json!({ "f": 2.5, "t": "007", "b": true, "none": null, "l": ["1"] })), None);
         let text = template(&json!({ "n": 12_345_678, "t": "x", "a.b": { "c": -2, "d": "y" } })).unwrap();
         let expected = "{{ with .Values }}{{ with index . \"a.b\" }}{{ $_ := set . \"c\" (int64 \"-2\") }}{{ end }}\
@@ -110,14 +110,14 @@ mod tests {
     }
 
     #[test]
-    fn a_list_with_whole_numbers_is_put_there_as_a_whole() {
+    fn sets_a_list_with_integers_as_a_whole() {
         let text = template(&json!({ "l": [1, { "d": 2, "e": "a\"}}b", "f": null }, 2.5, true] })).unwrap();
         let list = r#"(list (int64 "1") (dict "d" (int64 "2") "e" "a\"}}b" "f" nil) (float64 "2.5") true)"#;
         assert_eq!(text, format!("{{{{ with .Values }}}}{{{{ $_ := set . \"l\" {list} }}}}{{{{ end }}}}\n"));
     }
 
     #[test]
-    fn global_ones_reach_the_charts_inside() {
+    fn global_integers_reach_subcharts() {
         let text = template(&json!({ "global": { "port": 80 } })).unwrap();
         assert!(
             text.starts_with("{{ define \"margrave.global\" }}{{ with index . \"global\" }}{{ $_ := set . \"port\""),

@@ -1,4 +1,4 @@
-//! The `helm` program: its own folders, nobody's repositories or logins, the same way to the cluster as ours.
+//! The `helm` program: own folders, no repositories or logins of users, the same cluster access as the agent.
 
 use super::super::access::Source;
 use super::Helm;
@@ -7,9 +7,9 @@ use crate::runtimes::engine::{failed, from_program};
 use crate::runtimes::program::{Output, Program};
 use std::time::Duration;
 
-/// Rendering is a matter of seconds; installing talks to a cluster that may be busy, but waits for nothing.
+/// Rendering takes seconds; installing talks to a possibly busy cluster, but does not wait for workloads.
 pub(super) const PROGRAM_MAX: Duration = Duration::from_mins(5);
-/// What is handed on of the agent's environment: where the API of the pod's cluster is.
+/// Inherited environment variables: the API address in a pod.
 const POD: [&str; 2] = ["KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"];
 
 impl Helm {
@@ -40,7 +40,7 @@ impl Helm {
         program
     }
 
-    /// Its version, asked once: flags differ between 3 and 4.
+    /// Its major version, detected once: flags differ between 3 and 4.
     pub(super) async fn major(&self) -> Result<u64, WorkFailure> {
         let ask = || async {
             let output = run(&self.program().arguments(["version", "--short"]), "say its version").await?;
@@ -48,14 +48,14 @@ impl Helm {
             let major = major(&text);
             major.filter(|major| matches!(major, 3 | 4)).ok_or_else(|| {
                 let text: String = text.chars().take(80).collect();
-                failed(format!("helm 3 or 4 is needed, this is `{text}`; name another with `kubernetes.helm`"))
+                failed(format!("helm 3 or 4 is required, this is `{text}`; configure another with `kubernetes.helm`"))
             })
         };
         self.major.get_or_try_init(ask).await.copied()
     }
 }
 
-/// Runs it; what it says against it is the failure.
+/// Runs it; its error output becomes the failure.
 pub(super) async fn run(program: &Program, what: &str) -> Result<Output, WorkFailure> {
     let output = program.run().await.map_err(from_program)?;
     if output.status.success() {
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_read() {
+    fn parses_helm_versions() {
         assert_eq!(major("v3.17.2+gcc0bbbd"), Some(3));
         assert_eq!(major("v4.2.3+g43e8b7f"), Some(4));
         assert_eq!(major("WARNING: no"), None);

@@ -1,4 +1,4 @@
-//! Releases: made, looked at, recovered after a crash, removed. Helm keeps them as secrets with telling labels.
+//! Releases: installed, listed, recovered after a crash, removed. Helm stores them as labeled secrets.
 
 use super::super::client::ApiError;
 use super::super::cluster::{Instance, from_api};
@@ -13,9 +13,9 @@ use crate::runtimes::engine::failed;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Revisions Helm keeps: to look at by hand, since going back is the agent's matter.
+/// Revisions Helm keeps, for manual inspection: the agent does rollbacks itself.
 const HISTORY_MAX: &str = "5";
-/// Writes out the objects as they are.
+/// Outputs the objects unchanged.
 const TEMPLATE: &str =
     "{{ range $path, $_ := .Files.Glob \"objects/*.json\" }}\n---\n{{ $.Files.Get $path }}\n{{ end }}\n";
 
@@ -53,13 +53,13 @@ impl Helm {
         Ok(self.releases(instance).await?.pop())
     }
 
-    /// A release that was cut off stays pending, and Helm refuses to go on. Its record goes; what it had made carries
-    /// the release's name, so the next try takes it over.
+    /// An interrupted release stays pending, and Helm refuses to continue. The agent deletes its record; the objects
+    /// carry the name of the release, so the next retry adopts them.
     pub(super) async fn recover(&self, instance: &Instance) -> Result<(), WorkFailure> {
         for release in self.releases(instance).await.map_err(from_api)? {
             if is_cut_off(&release.status) {
                 tracing::warn!(
-                    "release `{}` was left {} in revision {}; it is done again",
+                    "release `{}` was left {} in revision {}; applying it again",
                     instance.name,
                     release.status,
                     release.revision
@@ -70,7 +70,7 @@ impl Helm {
         Ok(())
     }
 
-    /// Installs the objects as a release, or makes them its next revision.
+    /// Installs the objects as a release, or as its next revision.
     pub(super) async fn upgrade(
         &self,
         chart: &Chart,
@@ -89,7 +89,7 @@ impl Helm {
             .arguments(["--install", "--namespace", &instance.namespace, "--history-max", HISTORY_MAX, "--values"])
             .argument(&file);
         if self.major().await? >= 4 {
-            // What is in the chart is the chart's: a hand on it is drift.
+            // Manual changes of chart fields are drift.
             program = program.arguments(["--server-side=true", "--force-conflicts"]);
         }
         let output = run(&program, "install the release").await;
@@ -112,7 +112,7 @@ fn is_cut_off(status: &str) -> bool {
     matches!(status, "pending-install" | "pending-upgrade" | "pending-rollback" | "uninstalling")
 }
 
-/// A chart of the same name and version that holds what was rendered.
+/// A chart with the same name and version that contains the rendered objects.
 fn write_chart(folder: &Path, chart: &Chart, set: &[Placed]) -> Result<PathBuf, DiskError> {
     let source = folder.join("chart");
     match std::fs::remove_dir_all(&source) {
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_cut_off_is_done_again() {
+    fn only_interrupted_releases_are_repeated() {
         assert!(is_cut_off("pending-install") && is_cut_off("pending-upgrade") && is_cut_off("pending-rollback"));
         assert!(!is_cut_off("deployed") && !is_cut_off("failed") && !is_cut_off("superseded"));
     }

@@ -1,9 +1,9 @@
-//! What a chart renders to, kept by what it was rendered from.
+//! Rendered charts, stored by the digest of their inputs.
 
 use super::super::cluster::{Cluster, Instance, from_api};
 use super::program::run;
 use super::{Helm, numbers};
-use crate::artifacts::Held;
+use crate::artifacts::StoredBlob;
 use crate::disk::{DiskError, create_private_dir, write_private};
 use crate::machine::io::WorkFailure;
 use crate::runtimes::engine::failed;
@@ -11,7 +11,7 @@ use margo::Digest;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Renderings that are kept: what runs, what ran before, what comes.
+/// Number of stored renderings: current, previous, next.
 const KEPT: usize = 3;
 const FOLDER: &str = "rendered";
 
@@ -19,7 +19,7 @@ impl Helm {
     /// The objects of a chart with these values on this cluster; rendered once.
     pub(super) async fn rendered(
         &self,
-        held: &Held,
+        held: &StoredBlob,
         values: &Value,
         instance: &Instance,
         version: &str,
@@ -36,14 +36,14 @@ impl Helm {
 
     async fn render(
         &self,
-        held: &Held,
+        held: &StoredBlob,
         values: &Value,
         instance: &Instance,
         version: &str,
     ) -> Result<Vec<Value>, WorkFailure> {
         let folder = folder(&self.cluster, instance);
         create_private_dir(&folder).map_err(|error| failed(DiskError::at(&folder, error).chain()))?;
-        // Helm knows an archive by the end of its name.
+        // Helm recognizes an archive by its extension.
         let chart = folder.join("chart.tgz");
         let mut archive =
             tokio::fs::read(&held.path).await.map_err(|error| failed(DiskError::at(&held.path, error).chain()))?;
@@ -55,7 +55,7 @@ impl Helm {
         let file = folder.join("values.json");
         write_private(&file, values.to_string().as_bytes()).map_err(|error| failed(error.chain()))?;
         let known = self.cluster.client.api_versions().await.map_err(from_api)?;
-        // No value stands on the command line, where everybody on the machine could read it.
+        // No value is on the command line, which every user of the machine can read.
         let program = self
             .program()
             .arguments(["template", &instance.name])
@@ -67,10 +67,10 @@ impl Helm {
         let _ = std::fs::remove_file(&chart);
         let _ = std::fs::remove_file(&file);
         margrave_oci::objects::parse(&output?.stdout)
-            .map_err(|reason| failed(format!("what the chart renders to cannot be read: {reason}")))
+            .map_err(|reason| failed(format!("the rendered chart cannot be read: {reason}")))
     }
 
-    /// Removes renderings nobody needs. Failing leaves a file too many, which does no harm.
+    /// Removes unused renderings. A failure leaves an unused file, which is harmless.
     pub(super) fn forget_renderings(&self, instance: &Instance) {
         let Ok(files) = std::fs::read_dir(folder(&self.cluster, instance)) else { return };
         let dated = |file: std::fs::DirEntry| Some((file.metadata().ok()?.modified().ok()?, file.path()));
@@ -88,7 +88,7 @@ fn folder(cluster: &Cluster, instance: &Instance) -> PathBuf {
 
 fn read(path: &Path) -> Option<Vec<Value>> {
     let objects = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
-    // Used again is as good as new.
+    // Marks it as recently used.
     let now = rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
     let times = rustix::fs::Timestamps { last_access: now, last_modification: now };
     let _ = rustix::fs::utimensat(rustix::fs::CWD, path, &times, rustix::fs::AtFlags::empty());
@@ -106,7 +106,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_rendering_is_read_as_it_was_written() {
+    fn reads_a_stored_rendering() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("one");
         assert_eq!(read(&path), None);

@@ -1,9 +1,9 @@
-//! Values of a chart from parameters: pointers mean what they mean to `helm --set` (PRM-02), types are kept.
+//! Values of a chart from parameters: pointers as in `helm --set` (PRM-02), types are kept.
 //!
-//! `a.b` is a member of a member, `a[0]` an item of a list, `\.` a dot in a name. Lists are the chart's only as a whole:
-//! what is set of one replaces it, the items that are not set are null. `null` takes away what the chart sets.
+//! `a.b` is a nested member, `a[0]` an item of a list, `\.` a dot in a name. Setting items replaces the whole list of
+//! the chart; items that are not set are null. `null` removes a value of the chart.
 //!
-//! Everything goes in a file, so that no value is seen in the list of processes; `numbers` sees to whole numbers.
+//! All values go in a file, so that no value is visible in the process list; `numbers` handles integers.
 
 use margo::deployment::ApplicationDeployment;
 use serde_json::{Map, Value};
@@ -38,7 +38,7 @@ fn steps(pointer: &str) -> Result<Vec<Step>, String> {
     let mut steps = Vec::new();
     let mut name = String::new();
     let mut characters = pointer.chars().peekable();
-    // Behind an item comes a dot or another item, behind a name anything.
+    // An item is followed by a dot or another item, a name by anything.
     let mut after_item = false;
     while let Some(character) = characters.next() {
         match character {
@@ -66,7 +66,7 @@ fn steps(pointer: &str) -> Result<Vec<Step>, String> {
                 steps.push(Step::Item(at.ok_or_else(|| format!("`[{digits}]` is not an item of a list"))?));
                 after_item = true;
             }
-            _ if after_item => return Err("behind an item comes a dot".to_owned()),
+            _ if after_item => return Err("an item must be followed by a dot".to_owned()),
             other => name.push(other),
         }
     }
@@ -88,14 +88,15 @@ fn put(root: &mut Value, steps: &[Step], value: Value) -> Result<(), String> {
                 if place.is_null() {
                     *place = Value::Object(Map::new());
                 }
-                let members = place.as_object_mut().ok_or_else(|| format!("`{name}` is looked for in no mapping"))?;
+                let members =
+                    place.as_object_mut().ok_or_else(|| format!("the parent of `{name}` is not a mapping"))?;
                 members.entry(name.clone()).or_insert(Value::Null)
             }
             Step::Item(at) => {
                 if place.is_null() {
                     *place = Value::Array(Vec::new());
                 }
-                let items = place.as_array_mut().ok_or_else(|| format!("item {at} is looked for in no list"))?;
+                let items = place.as_array_mut().ok_or_else(|| format!("the parent of item {at} is not a list"))?;
                 if items.len() <= *at {
                     items.resize(at + 1, Value::Null);
                 }
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn pointers_that_mean_nothing_are_refused() {
+    fn rejects_invalid_pointers() {
         for (pointer, reason) in [
             ("", "empty"),
             ("a..b", "empty"),
@@ -150,13 +151,13 @@ mod tests {
             ("[0]", "no name"),
             ("a[x]", "not an item"),
             ("a[99999999]", "not an item"),
-            ("a[0]b", "comes a dot"),
+            ("a[0]b", "followed by a dot"),
             ("a\\", "backslash"),
         ] {
             let error = steps(pointer).unwrap_err();
             assert!(error.contains(reason), "{pointer}: {error}");
         }
-        assert!(set(&[("a", json!(1)), ("a.b", json!(2))]).unwrap_err().contains("no mapping"));
-        assert!(set(&[("a.b", json!(1)), ("a[0]", json!(2))]).unwrap_err().contains("no list"));
+        assert!(set(&[("a", json!(1)), ("a.b", json!(2))]).unwrap_err().contains("not a mapping"));
+        assert!(set(&[("a.b", json!(1)), ("a[0]", json!(2))]).unwrap_err().contains("not a list"));
     }
 }

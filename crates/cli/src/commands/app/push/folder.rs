@@ -1,17 +1,17 @@
-//! Reading a folder: plain files below it, in a stable order, never more than an artifact may hold.
+//! Reads the regular files below a folder, in a stable order, up to the limits of an artifact.
 
 use margo::package::PackageFile;
 use margrave_oci::build::{BYTES_MAX, FILES_MAX};
 use std::path::{Path, PathBuf};
 
-/// A folder nested deeper than this is no package.
+/// Deeper folders are not packages.
 const DEPTH_MAX: usize = 32;
 
 /// The files below a folder, by their paths relative to it.
 #[derive(Debug, Default)]
 pub(super) struct Folder {
     pub(super) files: Vec<PackageFile>,
-    /// What cannot be packed, in words.
+    /// Problems with files that cannot be packed.
     pub(super) problems: Vec<String>,
     bytes: u64,
 }
@@ -21,8 +21,8 @@ impl Folder {
         let mut folder = Self::default();
         match root.canonicalize() {
             Ok(real) if real.is_dir() => folder.walk(&real, &real, "", 0),
-            Ok(_) => folder.problems.push("it is not a folder".to_owned()),
-            Err(error) => folder.problems.push(format!("it cannot be read: {error}")),
+            Ok(_) => folder.problems.push("not a folder".to_owned()),
+            Err(error) => folder.problems.push(format!("cannot be read: {error}")),
         }
         folder.files.sort_by(|one, other| one.path.cmp(&other.path));
         folder
@@ -36,7 +36,7 @@ impl Folder {
         self.files.iter().map(|file| file.path.clone()).collect()
     }
 
-    /// Takes the files below a folder inside out of this one.
+    /// Removes and returns the files below a subfolder.
     pub(super) fn take(&mut self, below: &str) -> Vec<PackageFile> {
         let (taken, kept): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.files).into_iter().partition(|file| file.path.starts_with(below));
@@ -65,7 +65,7 @@ impl Folder {
                 self.problems.push(format!("{prefix}{}: the name is not UTF-8", name.to_string_lossy()));
                 continue;
             };
-            // A repository's history is no part of what is in it.
+            // Skip the history of a Git repository.
             if name == ".git" {
                 continue;
             }
@@ -82,13 +82,13 @@ impl Folder {
             }
         }
         if prefix.is_empty() && self.full() {
-            self.problems.push(format!("it holds more than {FILES_MAX} files or {BYTES_MAX} bytes"));
+            self.problems.push(format!("more than {FILES_MAX} files or {BYTES_MAX} bytes"));
         }
     }
 
     fn add(&mut self, path: String, file: &Path) {
         let read = std::fs::metadata(file).and_then(|metadata| {
-            // Looked at first, so that a huge file is not read to be refused.
+            // Check the size first, so that a huge file is not read only to be rejected.
             self.bytes += metadata.len();
             if self.full() { Ok(Vec::new()) } else { std::fs::read(file) }
         });
@@ -99,14 +99,14 @@ impl Folder {
     }
 }
 
-/// A link to a file of the same folder stands for that file; any other is refused.
+/// A link to a file in the same folder is replaced by that file; any other link is rejected.
 fn target(root: &Path, link: &Path) -> Result<PathBuf, String> {
-    let real = link.canonicalize().map_err(|error| format!("is a link that leads nowhere: {error}"))?;
+    let real = link.canonicalize().map_err(|error| format!("is a broken link: {error}"))?;
     if !real.starts_with(root) {
         return Err("is a link out of the folder".to_owned());
     }
     if !real.is_file() {
-        return Err("is a link to a folder; put the files there".to_owned());
+        return Err("is a link to a folder; copy the files instead".to_owned());
     }
     Ok(real)
 }

@@ -1,4 +1,4 @@
-//! What a folder becomes and where it goes, before anything is sent.
+//! Plans which artifacts a folder becomes and where they are pushed, before anything is sent.
 
 use super::folder::Folder;
 use margo::description::{ComponentSource, Outline, OutlinedComponent, ProfileType};
@@ -8,24 +8,24 @@ use margrave_oci::reference::is_repository;
 use margrave_oci::{Reference, Tag, mirror};
 use std::path::Path;
 
-/// Components lie here, each in a folder of its own.
+/// Each component has its own folder here.
 const COMPONENTS: &str = "components/";
 
-/// Where things go.
+/// The push target.
 pub(super) struct Target {
-    /// Host of the registry.
+    /// Registry host.
     pub(super) host: String,
-    /// Whether it is the server's own, which also keeps what belongs to other registries.
+    /// Whether it is the embedded registry, which also mirrors artifacts of other registries.
     pub(super) embedded: bool,
-    /// Repository and tag that the operator wants.
+    /// Repository and tag given by the operator.
     pub(super) wanted: Option<(String, Option<String>)>,
 }
 
-/// One artifact and its place.
+/// One artifact and its destination.
 pub(super) struct Planned {
     pub(super) artifact: Artifact,
     pub(super) repository: String,
-    /// As devices and descriptions name it, where that is not where it is pushed.
+    /// The name in devices and descriptions, if it differs from the destination.
     pub(super) stands_for: Option<String>,
 }
 
@@ -36,7 +36,7 @@ impl Planned {
     }
 }
 
-/// Everything that will be pushed, in order: components before the package that names them.
+/// Everything to push, in order: components before the package that refers to them.
 pub(super) struct Plan {
     pub(super) steps: Vec<Planned>,
     pub(super) package: Option<Package>,
@@ -45,7 +45,7 @@ pub(super) struct Plan {
     pub(super) elsewhere: Vec<String>,
 }
 
-/// Options that change what is built.
+/// Build options.
 pub(super) struct Options<'a> {
     pub(super) version: Option<&'a str>,
     pub(super) components: bool,
@@ -60,7 +60,7 @@ pub(super) fn plan(path: &Path, target: &Target, options: &Options<'_>) -> Resul
     if folder.files.is_empty() && !problems.is_empty() {
         return Err(problems);
     }
-    let kind = match build::recognise(&folder.paths()) {
+    let kind = match build::recognize(&folder.paths()) {
         Ok(kind) => kind,
         Err(problem) => {
             problems.push(problem);
@@ -70,7 +70,7 @@ pub(super) fn plan(path: &Path, target: &Target, options: &Options<'_>) -> Resul
     let mut plan = Plan { steps: Vec::new(), package: None, warnings: Vec::new(), elsewhere: Vec::new() };
     if options.version.is_some() && !matches!(kind, ArtifactKind::Compose | ArtifactKind::Manifests) {
         let kind = kind.as_str();
-        problems.push(format!("--version is for compose archives and manifests; a {kind} says its version itself"));
+        problems.push(format!("--version is for compose archives and manifests; a {kind} contains its version"));
     }
     let built = match kind {
         ArtifactKind::Package => {
@@ -99,7 +99,7 @@ pub(super) fn plan(path: &Path, target: &Target, options: &Options<'_>) -> Resul
         ArtifactKind::Manifests => {
             unversioned(path, target, options, |name, version| build::manifests(&folder.files, name, version))
         }
-        ArtifactKind::Image => Err(vec!["an image is pushed from its archive".to_owned()]),
+        ArtifactKind::Image => Err(vec!["push an image from its archive".to_owned()]),
     };
     match built {
         Ok(artifact) => {
@@ -117,12 +117,12 @@ pub(super) fn plan(path: &Path, target: &Target, options: &Options<'_>) -> Resul
     Ok(plan)
 }
 
-/// An archive with a container image. It keeps the name it has, as components do.
+/// A container image archive. The image keeps its name, as components do.
 fn image(path: &Path, target: &Target) -> Result<Plan, Vec<String>> {
-    let cannot = |error: std::io::Error| vec![format!("it cannot be read: {error}")];
+    let cannot = |error: std::io::Error| vec![format!("cannot be read: {error}")];
     let bytes = std::fs::metadata(path).map_err(cannot)?.len();
     if bytes > IMAGE_BYTES_MAX {
-        return Err(vec![format!("{bytes} bytes are more than the {IMAGE_BYTES_MAX} allowed; use `skopeo copy`")]);
+        return Err(vec![format!("{bytes} bytes exceed the limit of {IMAGE_BYTES_MAX}; use `skopeo copy`")]);
     }
     let (mut artifact, named) = build::image(&std::fs::read(path).map_err(cannot)?.into())?;
     let mut plan = Plan { steps: Vec::new(), package: None, warnings: Vec::new(), elsewhere: Vec::new() };
@@ -134,17 +134,17 @@ fn image(path: &Path, target: &Target) -> Result<Plan, Vec<String>> {
         (None, Some(named)) if named.host == target.host => (Some(named.repository), None),
         (None, Some(named)) => (mirror::repository(&named.host, &named.repository), Some(named.image())),
         (None, None) => {
-            return Err(vec!["the archive does not say how the image is called; say it with --to".to_owned()]);
+            return Err(vec!["the archive does not contain the image name; set it with --to".to_owned()]);
         }
     };
     let Some(repository) = repository.filter(|repository| is_repository(repository)) else {
-        return Err(vec!["its name cannot be used here; name another with --to".to_owned()]);
+        return Err(vec!["the image name is not valid here; set another with --to".to_owned()]);
     };
     plan.steps.push(Planned { artifact, repository, stands_for });
     Ok(plan)
 }
 
-/// Builds what has no version of its own, under the name of its folder.
+/// Builds an artifact without a version of its own, named after its folder.
 fn unversioned(
     path: &Path,
     target: &Target,
@@ -153,7 +153,7 @@ fn unversioned(
 ) -> Result<Artifact, Vec<String>> {
     let of_tag = target.wanted.as_ref().and_then(|(_, tag)| tag.as_deref());
     let Some(version) = options.version.or(of_tag) else {
-        let mut problems = vec!["its files have no version; give one with --version 1.0.0".to_owned()];
+        let mut problems = vec!["the files contain no version; set one with --version 1.0.0".to_owned()];
         problems.extend(build("x", "0.0.0").err().into_iter().flatten());
         return Err(problems);
     };
@@ -161,7 +161,7 @@ fn unversioned(
     build(name.as_deref().unwrap_or("component"), version)
 }
 
-/// Where the folder's own artifact goes.
+/// Destination of the folder's own artifact.
 fn place(artifact: Artifact, target: &Target, problems: &mut Vec<String>) -> Option<Planned> {
     let shelf = match artifact.kind {
         ArtifactKind::Package => "apps",
@@ -174,7 +174,7 @@ fn place(artifact: Artifact, target: &Target, problems: &mut Vec<String>) -> Opt
         Some((repository, tag)) => {
             if let Some(tag) = tag.as_ref().filter(|tag| **tag != artifact.tag) {
                 problems.push(format!(
-                    "--to names the tag `{tag}`, but the version is `{}`, and the tag must be the version",
+                    "--to has the tag `{tag}`, but the version is `{}`; the tag must be the version",
                     artifact.tag
                 ));
                 return None;
@@ -184,13 +184,13 @@ fn place(artifact: Artifact, target: &Target, problems: &mut Vec<String>) -> Opt
         None => format!("{shelf}/{}", artifact.name),
     };
     if !is_repository(&repository) {
-        problems.push(format!("`{repository}` is not the name of a repository; name one with --to"));
+        problems.push(format!("`{repository}` is not a valid repository name; set one with --to"));
         return None;
     }
     Some(Planned { artifact, repository, stands_for: None })
 }
 
-/// Builds what is in `components/` and finds its place in what the description says, as far as that could be read.
+/// Builds the components in `components/` and finds their destinations in the description, as far as it is readable.
 fn add_components(
     outline: &Outline,
     files: Vec<PackageFile>,
@@ -219,14 +219,14 @@ fn add_components(
                 }
             }
         }
-        // What is wrong with the description here is told already; its folder is only looked at.
+        // Problems of the description are already reported; only check the folder.
         let (Some(kind), Some(ComponentSource::Oci { repository, revision })) = (*profile_type, source) else {
             continue;
         };
         let fits = |files: &[PackageFile]| {
             let paths: Vec<String> = files.iter().map(|file| file.path.clone()).collect();
             matches!(
-                (build::recognise(&paths), kind),
+                (build::recognize(&paths), kind),
                 (Ok(ArtifactKind::Chart), ProfileType::Helm)
                     | (Ok(ArtifactKind::Compose), ProfileType::Compose)
                     | (Ok(ArtifactKind::Manifests), ProfileType::Custom)
@@ -247,22 +247,22 @@ fn add_components(
                     Err(found) => problems.extend(found.iter().map(|problem| format!("{place}/{problem}"))),
                 }
             }
-            // It may be for another profile; whether anybody took it is seen at the end.
+            // It may belong to another profile; unused folders are reported at the end.
             None => plan.elsewhere.push(format!("{name} ({repository}:{revision})")),
         }
     }
     let mut unused: Vec<String> = left.files.iter().map(|file| file.path.clone()).collect();
     for (folder, files) in &taken {
         let paths: Vec<String> = files.iter().map(|file| file.path.clone()).collect();
-        if let Err(problem) = build::recognise(&paths) {
+        if let Err(problem) = build::recognize(&paths) {
             problems.push(format!("{COMPONENTS}{folder}: {problem}"));
         }
     }
     unused.dedup_by_key(|path| path.split('/').next().map(str::to_owned));
-    // A component whose name cannot be read may be the one that a folder is for.
+    // A component with an unreadable name may be the one this folder belongs to.
     for path in unused.into_iter().filter(|_| outline.has_all_components) {
         let folder = path.split('/').next().unwrap_or_default();
-        problems.push(format!("{COMPONENTS}{folder}: the description names no component `{folder}`"));
+        problems.push(format!("{COMPONENTS}{folder}: the description has no component `{folder}`"));
     }
     plan.elsewhere.dedup();
 }
@@ -277,7 +277,7 @@ fn add(
     problems: &mut Vec<String>,
 ) {
     if artifact.tag != revision {
-        problems.push(format!("{place}: its version is `{}`, but the description wants `{revision}`", artifact.tag));
+        problems.push(format!("{place}: its version is `{}`, but the description requires `{revision}`", artifact.tag));
         return;
     }
     let named = format!("{repository}:{revision}");
@@ -286,7 +286,8 @@ fn add(
         Err(problem) => return problems.push(format!("{place}: `{named}` {problem}")),
     };
     if artifact.kind == ArtifactKind::Chart && reference.repository.rsplit('/').next() != Some(&artifact.name) {
-        plan.warnings.push(format!("{place}: the chart is called `{}`, its repository `{repository}`", artifact.name));
+        plan.warnings
+            .push(format!("{place}: the chart name is `{}`, but its repository is `{repository}`", artifact.name));
     }
     let (repository, stands_for) = if reference.host == target.host {
         (Some(reference.repository.clone()), None)
@@ -294,7 +295,7 @@ fn add(
         (mirror::repository(&reference.host, &reference.repository), Some(named.clone()))
     } else {
         problems.push(format!(
-            "{place}: the description names registry `{}`, not `{}`; push it there by itself, or leave components out with --no-components",
+            "{place}: the description names registry `{}`, not `{}`; push it there separately, or skip components with --no-components",
             reference.host, target.host
         ));
         return;

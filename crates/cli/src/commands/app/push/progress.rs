@@ -1,11 +1,11 @@
-//! Bytes on their way: a bar at a terminal, nothing elsewhere.
+//! Upload progress: a bar at a terminal, nothing otherwise.
 
 use crate::output::Output;
 use indicatif::{ProgressBar, ProgressStyle};
 
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
-    /// Of blobs that are through.
+    /// Bytes of completed blobs.
     done: u64,
 }
 
@@ -13,7 +13,7 @@ impl Progress {
     pub(super) fn new(out: Output, total: u64) -> Self {
         let bar = (out.talk_terminal && !out.quiet).then(|| {
             let template = "{bar:32.green} {bytes}/{total_bytes} {msg}";
-            let style = ProgressStyle::with_template(template).expect("the template is a constant of this file");
+            let style = ProgressStyle::with_template(template).expect("the template is a valid constant");
             ProgressBar::new(total).with_style(style)
         });
         Self { bar, done: 0 }
@@ -25,7 +25,7 @@ impl Progress {
         }
     }
 
-    /// Of the blob at hand.
+    /// Shows the bytes sent of the current blob.
     pub(super) fn show(&self, sent: u64) {
         if let Some(bar) = &self.bar {
             bar.set_position(self.done + sent);
@@ -36,7 +36,7 @@ impl Progress {
         self.done += bytes;
     }
 
-    /// Leaves the terminal as it was.
+    /// Removes the bar.
     pub(super) fn end(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

@@ -1,4 +1,4 @@
-//! What a desired state needs: components, and the images they name, from the registries that have them.
+//! Collects the components of a desired state and their images from the registries.
 
 use super::super::super::Session;
 use super::super::super::app::{RegistryArgs, own_connection};
@@ -14,16 +14,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
 
-/// Layers that hold a component, by the end of their media type: compose archives, charts, manifests.
+/// Component layers, by the end of their media type: compose archives, charts, manifests.
 const LAYERS: [&str; 3] = [COMPOSE_LAYER_TYPE, "helm.chart.content.v1.tar+gzip", "component.manifests.tar+gzip"];
 
 #[derive(Debug, Default)]
-pub(super) struct Gathered {
+pub(super) struct PreloadContent {
     pub(super) artifacts: Vec<PreloadArtifact>,
     pub(super) images: Vec<PreloadImage>,
-    /// Of the artifacts.
+    /// Blobs of the artifacts.
     pub(super) layers: Vec<Vec<u8>>,
-    /// Of the images, yet to be fetched.
+    /// Blobs of the images, not pulled yet.
     pub(super) blobs: Vec<Blob>,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Blob {
     pub(super) size: u64,
 }
 
-/// The server's own registry, and how to get into others.
+/// The embedded registry and the credentials for others.
 pub(super) struct Sources {
     own: String,
     own_connection: Connection,
@@ -42,7 +42,7 @@ pub(super) struct Sources {
 }
 
 fn broken(what: &str, error: &OciError) -> Failure {
-    Failure::failed(format!("fetch {what}")).because(error.to_string())
+    Failure::failed(format!("pull {what}")).because(error.to_string())
 }
 
 impl Sources {
@@ -57,7 +57,7 @@ impl Sources {
         Registry::new(host, connection).map_err(|error| broken(host, &error))
     }
 
-    /// Where something lies, in the order to ask.
+    /// Locations of an artifact, in the order to try.
     fn places(&self, reference: &Reference) -> Vec<Reference> {
         let own = mirror::repository(&reference.host, &reference.repository)
             .filter(|_| reference.host != self.own)
@@ -65,9 +65,9 @@ impl Sources {
         own.into_iter().chain([reference.clone()]).collect()
     }
 
-    /// The manifest of something, and where it was found; of an index, the one for this platform.
+    /// The manifest of an artifact and its location; for an index, the manifest of this platform.
     async fn manifest(&self, reference: &Reference, platform: Option<&Platform>) -> Outcome<(Reference, Manifest)> {
-        let mut last = Failure::failed(format!("fetch {reference}"));
+        let mut last = Failure::failed(format!("pull {reference}"));
         for place in self.places(reference) {
             let mut registry = self.registry(&place.host)?;
             let fetched = match registry.manifest(&place).await {
@@ -82,7 +82,7 @@ impl Sources {
             let Some(platform) = platform.filter(|_| manifest.is_index()) else { return Ok((place, manifest)) };
             let fits = |offered: &Option<Platform>| offered.as_ref().is_some_and(|offered| platform.matches(offered));
             let Some(one) = manifest.manifests.iter().find(|one| fits(&one.platform)) else {
-                return Err(odd(format!("there is none for {platform}")));
+                return Err(odd(format!("no manifest for {platform}")));
             };
             let one = Reference { tag: Tag::Digest(one.digest.clone()), ..place.clone() };
             let fetched = registry.manifest(&one).await.map_err(|error| broken(&one.to_string(), &error))?;
@@ -91,10 +91,10 @@ impl Sources {
         Err(last)
     }
 
-    /// A blob of any size, verified, in a file that is gone when it is closed.
+    /// Downloads and verifies a blob of any size into a temporary file, deleted when closed.
     pub(super) async fn blob(&self, place: &Reference, digest: &Digest, size: u64) -> Outcome<File> {
         let what = format!("layer {digest} of {place}");
-        let failed = |error: std::io::Error| Failure::failed(format!("fetch {what}")).caused_by(&error);
+        let failed = |error: std::io::Error| Failure::failed(format!("pull {what}")).caused_by(&error);
         let mut registry = self.registry(&place.host)?;
         let mut download =
             registry.download(&place.repository, digest, 0).await.map_err(|error| broken(&what, &error))?;
@@ -111,25 +111,25 @@ impl Sources {
         file.rewind().map_err(failed)?;
         let actual = Digest::of_reader(&mut file).map_err(failed)?;
         if arrived != size || actual != *digest {
-            return Err(Failure::failed(format!("fetch {what}")).because("it arrived damaged".to_owned()));
+            return Err(Failure::failed(format!("pull {what}")).because("the digest does not match".to_owned()));
         }
         file.rewind().map_err(failed)?;
         Ok(file)
     }
 }
 
-/// Everything the deployments of a desired state name; images only with a platform to choose them for.
-pub(super) async fn all(made: &Preload, sources: &Sources, images_for: Option<&Platform>) -> Outcome<Gathered> {
-    let mut gathered = Gathered::default();
+/// Collects everything that the deployments of a desired state name; images only if a platform is given.
+pub(super) async fn all(made: &Preload, sources: &Sources, images_for: Option<&Platform>) -> Outcome<PreloadContent> {
+    let mut gathered = PreloadContent::default();
     let mut known = BTreeSet::new();
     for deployment in &made.deployments {
         let unreadable = |_| Failure::failed(format!("deployment {} cannot be read", deployment.id));
         let document = ApplicationDeployment::read(deployment.yaml.as_bytes()).map_err(unreadable)?.document;
         for component in &document.spec.deployment_profile.components {
             let ComponentSource::Oci { repository, revision } = &component.properties.source else {
-                return Err(Failure::failed(format!("component {} lies at an ordinary address", component.name))
-                    .because("only artifacts of registries can travel along".to_owned())
-                    .next("--no-components leaves them out"));
+                return Err(Failure::failed(format!("component {} is not in a registry", component.name))
+                    .because("only registry artifacts can be included".to_owned())
+                    .next("skip components with --no-components"));
             };
             let (name, layer) = artifact(repository, revision, sources).await?;
             let digest = Digest::of(&layer);
@@ -152,7 +152,7 @@ pub(super) async fn all(made: &Preload, sources: &Sources, images_for: Option<&P
     Ok(gathered)
 }
 
-/// The layer of a component, and the name deployments have for it.
+/// The layer of a component, and its name in deployments.
 async fn artifact(repository: &str, revision: &str, sources: &Sources) -> Outcome<(String, Vec<u8>)> {
     let name = format!("{repository}:{revision}");
     let odd = |problem: String| Failure::failed(format!("component {name}")).because(problem);
@@ -160,7 +160,7 @@ async fn artifact(repository: &str, revision: &str, sources: &Sources) -> Outcom
     let (place, manifest) = sources.manifest(&reference, None).await?;
     let fits = |media_type: &str| LAYERS.iter().any(|known| media_type.ends_with(known));
     let Some(layer) = manifest.blobs.iter().find(|blob| fits(&blob.media_type)) else {
-        return Err(odd("it has no layer that holds a component".to_owned()));
+        return Err(odd("it has no component layer".to_owned()));
     };
     let max = usize::try_from(BYTES_MAX).unwrap_or(usize::MAX);
     let mut registry = sources.registry(&place.host)?;
@@ -168,7 +168,7 @@ async fn artifact(repository: &str, revision: &str, sources: &Sources) -> Outcom
     Ok((name, bytes))
 }
 
-/// The images a compose archive names, with the parameters of the deployment in their places.
+/// The images in a compose archive, with the values of the deployment substituted.
 fn images_of(document: &ApplicationDeployment, component: &Component, layer: &[u8]) -> Outcome<BTreeSet<String>> {
     let mut variables = BTreeMap::new();
     for value in document.spec.parameters.values() {
@@ -187,12 +187,12 @@ fn images_of(document: &ApplicationDeployment, component: &Component, layer: &[u
     }
 }
 
-async fn add_image(name: &str, platform: &Platform, sources: &Sources, gathered: &mut Gathered) -> Outcome {
+async fn add_image(name: &str, platform: &Platform, sources: &Sources, gathered: &mut PreloadContent) -> Outcome {
     let odd = |problem: String| Failure::failed(format!("image {name}")).because(problem);
     let reference = Reference::parse_image(name).map_err(odd)?;
     let (place, manifest) = sources.manifest(&reference, Some(platform)).await?;
     let Some((config, layers)) = manifest.blobs.split_first() else {
-        return Err(odd("its manifest names no layers".to_owned()));
+        return Err(odd("its manifest has no layers".to_owned()));
     };
     for blob in &manifest.blobs {
         let (digest, size) = (blob.digest.clone(), blob.size);

@@ -1,16 +1,16 @@
-//! Waits for deployments one by one named, whatever else their changes cover.
+//! Waits for the given deployments, whatever else their rollouts include.
 
 use super::super::super::{Session, deployment};
 use super::progress::Progress;
 use super::{LOOK_EVERY, name_each};
 use crate::failure::{Exit, Failure, Outcome};
-use margrave_api::deployments::{Convergence, Deployment};
+use margrave_api::deployments::{Deployment, DeploymentState};
 use std::time::Duration;
 
-/// Until each is as desired or has failed. Ctrl-C stops the waiting and nothing else.
+/// Waits until each is up to date or has failed. Ctrl-C stops only the waiting.
 pub(crate) async fn follow(session: &Session, ids: &[String], timeout: Duration) -> Outcome {
     let mut progress = Progress::new(session.out);
-    let again = format!("`margrave deployment wait {}` goes on waiting", ids.join(" "));
+    let again = format!("`margrave deployment wait {}` resumes waiting", ids.join(" "));
     tokio::select! {
         outcome = until_over(session, ids, timeout, &mut progress) => {
             drop(progress);
@@ -19,8 +19,8 @@ pub(crate) async fn follow(session: &Session, ids: &[String], timeout: Duration)
                 _ => failure,
             })
         }
-        _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Interrupted, "no longer waiting")
-            .because("what was asked for goes on at the server and on the devices")
+        _ = tokio::signal::ctrl_c() => Err(Failure::new(Exit::Interrupted, "stopped waiting")
+            .because("the rollout continues on the server and on the devices")
             .next(again)),
     }
 }
@@ -33,30 +33,31 @@ async fn until_over(session: &Session, ids: &[String], timeout: Duration, progre
             deployments.push(session.api.deployment(id).await?);
         }
         progress.show(ids.len() as u64, 0, &deployments);
-        let open = with(&deployments, |state| !matches!(state, Convergence::Converged | Convergence::Failed));
+        let open = with(&deployments, |state| !matches!(state, DeploymentState::UpToDate | DeploymentState::Failed));
         if open.is_empty() {
             progress.end();
             return verdict(session, &deployments);
         }
         if tokio::time::Instant::now() >= deadline {
             progress.end();
-            let open = with(&deployments, |state| state != Convergence::Converged);
-            let what = format!("{} of {} deployment(s) not there after {} s", open.len(), ids.len(), timeout.as_secs());
+            let open = with(&deployments, |state| state != DeploymentState::UpToDate);
+            let what =
+                format!("{} of {} deployments not up to date after {} s", open.len(), ids.len(), timeout.as_secs());
             return Err(name_each(Failure::new(Exit::TimedOut, what), &open));
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
-fn with(deployments: &[Deployment], wanted: impl Fn(Convergence) -> bool) -> Vec<&Deployment> {
-    deployments.iter().filter(|one| wanted(one.convergence)).collect()
+fn with(deployments: &[Deployment], wanted: impl Fn(DeploymentState) -> bool) -> Vec<&Deployment> {
+    deployments.iter().filter(|one| wanted(one.state)).collect()
 }
 
-/// Zero only when every one of them is as desired.
+/// Succeeds only if all of them are up to date.
 fn verdict(session: &Session, deployments: &[Deployment]) -> Outcome {
     session.out.show(deployments, |out| deployment::table(out, deployments))?;
-    let failed = with(deployments, |state| state == Convergence::Failed);
+    let failed = with(deployments, |state| state == DeploymentState::Failed);
     let Some(first) = failed.first() else { return Ok(()) };
-    let failure = Failure::failed(format!("{} of {} deployment(s) failed", failed.len(), deployments.len()));
-    Err(name_each(failure, &failed).next(format!("`margrave deployment show {}` tells more", first.id)))
+    let failure = Failure::failed(format!("{} of {} deployments failed", failed.len(), deployments.len()));
+    Err(name_each(failure, &failed).next(format!("`margrave deployment show {}` shows details", first.id)))
 }

@@ -1,21 +1,21 @@
-//! Progress per device and component: bars at a terminal, one line per news elsewhere.
+//! Progress per device and component: bars at a terminal, one line per update otherwise.
 
 use super::{device_name, state_word};
 use crate::output::Output;
 use indexmap::IndexMap;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use margrave_api::deployments::{Convergence, Deployment};
+use margrave_api::deployments::{Deployment, DeploymentState};
 use std::time::Duration;
 
-/// Devices at work that get a line of their own at a terminal; more would scroll.
+/// Most updating devices with their own line at a terminal; more would scroll.
 const LINES_MAX: usize = 12;
-/// Above this many devices, only the end of each is told in a pipe.
-const CHATTY_MAX: usize = 100;
+/// Above this many devices, a pipe gets only the final state of each.
+const VERBOSE_DEVICES_MAX: usize = 100;
 
 pub(super) struct Progress {
     out: Output,
     bars: Option<Bars>,
-    told: IndexMap<String, String>,
+    shown: IndexMap<String, String>,
 }
 
 struct Bars {
@@ -32,7 +32,7 @@ impl Progress {
             total.set_style(style("{bar:32.green} {pos}/{len} devices {msg}"));
             Bars { all, total, lines: IndexMap::new() }
         });
-        Self { out, bars, told: IndexMap::new() }
+        Self { out, bars, shown: IndexMap::new() }
     }
 
     pub(super) fn show(&mut self, total: u64, unpublished: u64, deployments: &[Deployment]) {
@@ -42,7 +42,7 @@ impl Progress {
         }
     }
 
-    /// Leaves the terminal as it was.
+    /// Removes the bars.
     pub(super) fn end(&mut self) {
         if let Some(bars) = self.bars.take() {
             let _ = bars.all.clear();
@@ -51,14 +51,14 @@ impl Progress {
 
     fn tell(&mut self, deployments: &[Deployment]) {
         for deployment in deployments {
-            let over = matches!(deployment.convergence, Convergence::Converged | Convergence::Failed);
-            if !over && deployments.len() > CHATTY_MAX {
+            let over = matches!(deployment.state, DeploymentState::UpToDate | DeploymentState::Failed);
+            if !over && deployments.len() > VERBOSE_DEVICES_MAX {
                 continue;
             }
             let news = news(deployment);
-            if self.told.get(&deployment.id) != Some(&news) {
+            if self.shown.get(&deployment.id) != Some(&news) {
                 self.out.say(format!("{}: {news}", device_name(&deployment.client, &deployment.device)));
-                self.told.insert(deployment.id.clone(), news);
+                self.shown.insert(deployment.id.clone(), news);
             }
         }
     }
@@ -66,14 +66,14 @@ impl Progress {
 
 impl Bars {
     fn show(&mut self, total: u64, unpublished: u64, deployments: &[Deployment]) {
-        let count = |convergence| deployments.iter().filter(|one| one.convergence == convergence).count();
-        let (done, failed) = (count(Convergence::Converged), count(Convergence::Failed));
+        let count = |deployment_state| deployments.iter().filter(|one| one.state == deployment_state).count();
+        let (done, failed) = (count(DeploymentState::UpToDate), count(DeploymentState::Failed));
         self.total.set_length(total);
         self.total.set_position((done + failed) as u64);
-        let open = if unpublished == 0 { String::new() } else { format!(", {unpublished} still to be published") };
+        let open = if unpublished == 0 { String::new() } else { format!(", {unpublished} not published yet") };
         let failed = if failed == 0 { String::new() } else { format!(", {failed} failed") };
         self.total.set_message(format!("{done} done{failed}{open}"));
-        let open = deployments.iter().filter(|one| one.convergence != Convergence::Converged);
+        let open = deployments.iter().filter(|one| one.state != DeploymentState::UpToDate);
         let open: IndexMap<_, _> = open.take(LINES_MAX).map(|one| (one.id.clone(), one)).collect();
         self.lines.retain(|id, line| {
             let stays = open.contains_key(id);
@@ -95,16 +95,16 @@ impl Bars {
 }
 
 fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).expect("the template is a constant of this file")
+    ProgressStyle::with_template(template).expect("the template is a valid constant")
 }
 
-/// State of the deployment, and of its components while they differ from it.
+/// State of the deployment, and of its components if they differ from it.
 fn news(deployment: &Deployment) -> String {
     let state = state_word(deployment);
-    let over = deployment.convergence == Convergence::Converged;
-    let components = deployment.status.as_ref().map(|status| status.components.as_slice()).unwrap_or_default();
-    // What was said before it was told this is not about this.
-    let before = matches!(deployment.convergence, Convergence::OlderRevision | Convergence::Waiting);
+    let over = deployment.state == DeploymentState::UpToDate;
+    let components = deployment.reported.as_ref().map(|status| status.components.as_slice()).unwrap_or_default();
+    // A report from before this revision was published is about an earlier revision.
+    let before = matches!(deployment.state, DeploymentState::Outdated | DeploymentState::Pending);
     if over || before || deployment.failed_with.is_some() || components.is_empty() {
         return state;
     }

@@ -1,4 +1,4 @@
-//! Adding an application: an archive from this machine, or a package in a registry.
+//! Adding an application: upload an archive, or import a package from a registry.
 
 use crate::app::error::{AppError, AppResult, Code};
 use crate::app::idempotency::Call;
@@ -7,7 +7,7 @@ use crate::catalog::{self, UPLOAD_BYTES_MAX, UploadNote};
 use crate::copies;
 use crate::ui::form::Posted;
 use crate::ui::routes::query::{Asked, link};
-use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
+use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use askama::Template;
 use axum::extract::Multipart;
 use axum::response::Response;
@@ -22,7 +22,7 @@ use margrave_oci::Reference;
 use margrave_oci::reference::canonical_host;
 use std::sync::Arc;
 
-#[expect(clippy::struct_excessive_bools, reason = "three boxes to tick, and whether there is a registry here")]
+#[expect(clippy::struct_excessive_bools, reason = "three checkboxes, and whether this server has a registry")]
 #[derive(Template)]
 #[template(path = "catalog/add.html", blocks = ["live", "nav"])]
 struct AddPage {
@@ -33,13 +33,13 @@ struct AddPage {
     images: bool,
     ca: String,
     hosts: bool,
-    /// Registries that are kept, and which of them is chosen.
+    /// Saved registries, and the selected one.
     saved: Vec<SavedRegistry>,
     chosen: String,
     keep: bool,
-    /// The largest archive taken.
+    /// Maximum size of an archive.
     bytes_max: usize,
-    /// What is said of a larger one, which the script says before it is sent.
+    /// The message for a larger archive, which the script shows before the upload.
     too_large: Wrong,
     wrong: Option<Wrong>,
 }
@@ -49,15 +49,18 @@ struct Wrong {
     title: String,
     detail: String,
     errors: Vec<FieldProblem>,
-    /// Where it is put right: an address, and what is done there.
+    /// Link to the page that fixes the problem, and its text.
     way: Option<(String, String)>,
 }
 
 impl Wrong {
     fn new(code: Code, detail: String, errors: Vec<FieldProblem>) -> Self {
-        // What is no package at all cannot be a broken one.
-        let none = code == Code::BrokenPackage && errors.is_empty();
-        let title = if none { "Nothing was added" } else { code.title() };
+        let title = match code {
+            // Something that is not a package at all has not failed validation.
+            Code::BrokenPackage if errors.is_empty() => "Nothing was added",
+            Code::BrokenPackage => "Package validation failed",
+            _ => code.title(),
+        };
         Self { title: title.to_owned(), detail, errors, way: None }
     }
 
@@ -66,7 +69,7 @@ impl Wrong {
     }
 }
 
-pub(in crate::ui) async fn form(visit: Visit, asked: Asked) -> Answer {
+pub(in crate::ui) async fn form(visit: Visit, asked: Asked) -> PageResult {
     let mut page = blank(&visit, "Add an application").await?;
     page.chosen = asked.text("registry");
     visit.show(&page)
@@ -90,19 +93,19 @@ async fn blank(visit: &Visit, title: &str) -> Result<AddPage, crate::ui::errors:
     })
 }
 
-pub(in crate::ui) async fn upload(mut visit: Visit, mut parts: Multipart) -> Answer {
-    let (mut key, mut reason, mut name, mut archive) = (String::new(), None, String::new(), Bytes::new());
+pub(in crate::ui) async fn upload(mut visit: Visit, mut parts: Multipart) -> PageResult {
+    let (mut key, mut comment, mut name, mut archive) = (String::new(), None, String::new(), Bytes::new());
     let broken = |error: axum::extract::multipart::MultipartError| {
         if error.status() == StatusCode::PAYLOAD_TOO_LARGE {
             return catalog::too_large();
         }
-        AppError::refused(Code::Malformed, "the upload broke off; send it again")
+        AppError::refused(Code::Malformed, "the upload was interrupted; upload the archive again")
     };
     let read = async {
         while let Some(part) = parts.next_field().await.map_err(broken)? {
             match part.name().unwrap_or_default() {
                 "key" => key = part.text().await.map_err(broken)?,
-                "reason" => reason = Some(part.text().await.map_err(broken)?),
+                "comment" => comment = Some(part.text().await.map_err(broken)?),
                 "package" => {
                     part.file_name().unwrap_or_default().clone_into(&mut name);
                     archive = part.bytes().await.map_err(broken)?;
@@ -116,7 +119,7 @@ pub(in crate::ui) async fn upload(mut visit: Visit, mut parts: Multipart) -> Ans
         return again(&visit, error, &blank(&visit, "").await?.source).await;
     }
     if archive.is_empty() && name.is_empty() {
-        return again(&visit, AppError::invalid("package", "choose the archive of the package first"), "").await;
+        return again(&visit, AppError::invalid("package", "select the package archive first"), "").await;
     }
     if !key.is_empty() {
         let digest = Digest::of(&archive).to_string();
@@ -125,21 +128,21 @@ pub(in crate::ui) async fn upload(mut visit: Visit, mut parts: Multipart) -> Ans
     }
     let note = UploadNote { source: Some(if name.is_empty() { "upload".to_owned() } else { name }), reference: None };
     let posted = Posted { form: crate::ui::form::Form::default(), visit };
-    let work = catalog::upload(posted.state(), posted.caller(), archive, note, reason);
+    let work = catalog::upload(posted.state(), posted.caller(), archive, note, comment);
     match posted.once(work).await {
         Ok(imported) => Ok(added(&imported)),
         Err(error) => again(&posted.visit, error, "").await,
     }
 }
 
-/// What was typed into the form for a registry.
+/// The submitted form for a registry.
 struct Typed {
     source: String,
     username: Option<String>,
     password: Option<String>,
     plain_http: bool,
     ca: Option<String>,
-    reason: Option<String>,
+    comment: Option<String>,
 }
 
 impl Typed {
@@ -151,7 +154,7 @@ impl Typed {
             password: form.raw("password").filter(|text| !text.is_empty()).map(str::to_owned),
             plain_http: form.has("plainHttp"),
             ca: form.given("ca"),
-            reason: posted.reason(),
+            comment: posted.comment(),
         }
     }
 
@@ -161,21 +164,21 @@ impl Typed {
 
     fn registry(&self) -> PutRegistry {
         let (username, password, ca) = (self.username.clone(), self.password.clone(), self.ca.clone());
-        PutRegistry { username, password, ca, plain_http: self.plain_http, reason: self.reason.clone() }
+        PutRegistry { username, password, ca, plain_http: self.plain_http, comment: self.comment.clone() }
     }
 
     fn import(self) -> ImportApplication {
-        let Self { source, username, password, plain_http, ca, reason } = self;
-        ImportApplication { source, username, password, plain_http, ca, reason }
+        let Self { source, username, password, plain_http, ca, comment } = self;
+        ImportApplication { source, username, password, plain_http, ca, comment }
     }
 
     fn copy(self) -> CreateCopy {
-        let Self { source, username, password, plain_http, ca, reason } = self;
-        CreateCopy { source, username, password, plain_http, ca, reason, ..CreateCopy::default() }
+        let Self { source, username, password, plain_http, ca, comment } = self;
+        CreateCopy { source, username, password, plain_http, ca, comment, ..CreateCopy::default() }
     }
 }
 
-/// The address of a package, of which a registry that is chosen need not be typed. One that is typed counts.
+/// The full image reference: the selected registry is prepended unless the reference names one.
 fn whole(typed: &str, chosen: &str) -> String {
     if typed.contains("://") {
         return typed.to_owned();
@@ -185,7 +188,7 @@ fn whole(typed: &str, chosen: &str) -> String {
     if chosen.is_empty() || named { format!("oci://{typed}") } else { format!("oci://{chosen}/{typed}") }
 }
 
-pub(in crate::ui) async fn import(posted: Posted) -> Answer {
+pub(in crate::ui) async fn import(posted: Posted) -> PageResult {
     let typed = Typed::read(&posted);
     let (host, keep) = (typed.host(), posted.form.has("keep"));
     match outcome(&posted, typed, host.as_deref().filter(|_| keep)).await {
@@ -210,7 +213,7 @@ pub(in crate::ui) async fn import(posted: Posted) -> Answer {
 }
 
 async fn outcome(posted: &Posted, typed: Typed, keep: Option<&str>) -> AppResult<Response> {
-    // First, so that nobody types it again should something else be wrong.
+    // First, so that the credentials are saved even if the import fails.
     if let Some(host) = keep {
         registries::keep(posted.state(), posted.caller(), host, typed.registry()).await?;
     }
@@ -223,16 +226,16 @@ async fn outcome(posted: &Posted, typed: Typed, keep: Option<&str>) -> AppResult
     }
 }
 
-/// Where somebody goes whom a registry does not let in, or who does not trust it.
+/// The settings page for a registry that rejects the credentials or is not trusted.
 fn way(saved: &[SavedRegistry], host: &str, gone: bool, errors: &[FieldProblem]) -> Option<(String, String)> {
     let host = canonical_host(host);
     let known = saved.iter().any(|registry| registry.host == host);
     let of_access = errors.iter().any(|error| matches!(error.field.as_str(), "password" | "ca"));
     let at = |page: &str| link(&format!("/settings/registries{page}"), &[("host", &host)]);
     match (known, of_access) {
-        (true, true) => Some((at("/change"), format!("Change how {host} is kept under Settings"))),
+        (true, true) => Some((at("/change"), format!("Edit {host} under Settings"))),
         (true, false) if gone => Some(("/settings/registries".to_owned(), format!("Check {host} under Settings"))),
-        (false, true) => Some((at("/add"), format!("Keep {host} with user, password and CA under Settings"))),
+        (false, true) => Some((at("/add"), format!("Save {host} with user name, password and CA under Settings"))),
         (_, false) => None,
     }
 }
@@ -242,7 +245,7 @@ fn added(imported: &Imported) -> Response {
     let said = if imported.added {
         format!("{} {} is in the catalog.", application.name, application.version)
     } else {
-        format!("Exactly this package of {} {} was in the catalog already.", application.name, application.version)
+        format!("This package of {} {} is already in the catalog.", application.name, application.version)
     };
     let used = imported.registry.as_ref().and_then(RegistryUse::sentence);
     let said = used.map_or_else(|| said.clone(), |used| format!("{said} {used}"));
@@ -250,7 +253,7 @@ fn added(imported: &Imported) -> Response {
     go(&query, Some(&said))
 }
 
-async fn again(visit: &Visit, error: AppError, source: &str) -> Answer {
+async fn again(visit: &Visit, error: AppError, source: &str) -> PageResult {
     let AppError::Refused { code, detail, errors } = error else { return Err(error.into()) };
     let mut page = blank(visit, "Not added").await?;
     source.clone_into(&mut page.source);
@@ -263,7 +266,7 @@ mod tests {
     use super::whole;
 
     #[test]
-    fn a_chosen_registry_need_not_be_typed() {
+    fn prepends_the_selected_registry() {
         assert_eq!(whole("apps/press:1.0", "registry.example"), "oci://registry.example/apps/press:1.0");
         assert_eq!(whole("press:1.0", "registry.example"), "oci://registry.example/press:1.0");
         assert_eq!(whole("registry.example/press:1.0", "registry.example"), "oci://registry.example/press:1.0");

@@ -1,18 +1,18 @@
-//! One application: what it is, what it needs, where it runs.
+//! One application: description, requirements, deployments.
 
-use super::shelf::{Fit, fit};
-use crate::app::beside::PAGE_WAITS;
+use super::shelf::{CompatibilityCheck, badge};
+use crate::app::background::PAGE_WAITS;
 use crate::app::error::AppError;
 use crate::app::shelf::{self, Detail};
-use crate::app::{applications, drafts, explain, shown, versions};
-use crate::ui::ask::{Question, ask};
+use crate::app::{applications, drafts, explain, value_format, versions};
+use crate::ui::ask::{Confirmation, ask};
 use crate::ui::chart;
 use crate::ui::form::Posted;
 use crate::ui::markdown;
 use crate::ui::markup::{Markup, prose};
 use crate::ui::routes::query::{Asked, link};
 use crate::ui::routes::why::{Part, why};
-use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
+use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
 use axum::extract::Path;
@@ -20,7 +20,7 @@ use axum::response::IntoResponse as _;
 use http::{HeaderValue, header};
 use margrave_api::summary::Counts;
 
-/// What an icon may be, by the last part of its media type (`application/vnd.margo.app.icon.v1+svg`).
+/// Supported icon formats, by the last part of the media type (`application/vnd.margo.app.icon.v1+svg`).
 const PICTURES: [(&str, &str); 6] = [
     ("svg", "image/svg+xml"),
     ("png", "image/png"),
@@ -29,7 +29,7 @@ const PICTURES: [(&str, &str); 6] = [
     ("webp", "image/webp"),
     ("gif", "image/gif"),
 ];
-/// A picture from a package runs nothing and loads nothing, wherever it is opened.
+/// An image from a package runs no scripts and loads nothing, wherever it is opened.
 const PICTURE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
 
 #[derive(Template)]
@@ -40,33 +40,33 @@ struct ApplicationPage {
     detail: Detail,
     description: Option<Markup>,
     notes: Option<Markup>,
-    licence: Option<String>,
+    license: Option<String>,
     sections: Vec<drafts::Section>,
     running: Vec<Running>,
     total: u64,
     /// Deployments on other versions than this one.
     older: u64,
-    /// They are all newer: to come here is to go back.
+    /// All of them are newer, so this is a downgrade.
     back: bool,
     /// Deployments on this version.
     this: u64,
     icon: bool,
     device: String,
-    fit: Option<Fit>,
-    could: Option<Could>,
-    /// Why it could not elsewhere.
+    fit: Option<CompatibilityCheck>,
+    could: Option<FleetCompatibility>,
+    /// Compatibility details.
     why: Vec<Part>,
     where_link: String,
-    /// What registries lack: a component may be called as the application is, and means itself.
+    /// Unreachable components; not rendered with application names, because a component may have the same id.
     unserved: Vec<Markup>,
-    /// Registries are asked here whether they have components.
+    /// This server checks registries for components.
     asks: bool,
-    /// This server has a registry that components could be copied to.
+    /// This server has a registry to which components can be copied.
     hosts: bool,
 }
 pages!(ApplicationPage);
 
-/// What runs of one version.
+/// Deployments of one version.
 struct Running {
     version: String,
     count: u64,
@@ -74,39 +74,39 @@ struct Running {
     link: String,
 }
 
-/// Where it could run.
-struct Could {
+/// Compatibility with the fleet.
+struct FleetCompatibility {
     summary: String,
-    /// Devices are still being looked at.
-    under_way: bool,
+    /// Devices are still being checked.
+    in_progress: bool,
 }
 
 impl ApplicationPage {
-    fn is_under_way(&self) -> bool {
-        self.could.as_ref().is_some_and(|could| could.under_way)
+    fn is_in_progress(&self) -> bool {
+        self.could.as_ref().is_some_and(|could| could.in_progress)
     }
 
-    /// What it is without an answer, as far as it is shown.
+    /// The default value, if it may be shown.
     #[expect(clippy::unused_self, reason = "templates call it so")]
     fn default_of(&self, question: &drafts::Asked) -> Option<String> {
-        question.default.as_ref().filter(|value| !shown::plain(value).is_empty()).map(shown::answer)
+        question.default.as_ref().filter(|value| !value_format::plain(value).is_empty()).map(value_format::answer)
     }
 
-    /// The description of a question says itself that the answer stays.
+    /// The description already says that the value cannot be changed.
     #[expect(clippy::unused_self, reason = "templates call it so")]
     fn says_so(&self, question: &drafts::Asked) -> bool {
         question.description.as_ref().is_some_and(|text| text.contains("cannot be changed"))
     }
 
-    /// Nothing is lost by it, so it is one line.
-    fn left_out(&self) -> String {
-        let number = self.detail.version.left_out.len() as u64;
+    /// A summary line for files of the package that the catalog does not store.
+    fn skipped(&self) -> String {
+        let number = self.detail.version.skipped.len() as u64;
         let are = if number == 1 { "is" } else { "are" };
         format!("{} of the package {are} not needed by the catalog", words::count(number, "file"))
     }
 }
 
-pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<String>) -> Answer {
+pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<String>) -> PageResult {
     let state = &visit.state;
     let version = asked.get("version");
     let detail = shelf::detail(state, &id, version.as_deref()).await?;
@@ -122,7 +122,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         .iter()
         .map(|(version, counts)| Running {
             count: counts.0.values().sum(),
-            bar: chart::convergence_bar(counts, false),
+            bar: chart::state_bar(counts, false),
             link: link("/deployments", &[("application", &id), ("version", version)]),
             version: version.clone(),
         })
@@ -134,11 +134,11 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
             let search =
                 shelf::Search { device: Some((client.to_owned(), device.to_owned())), ..shelf::Search::default() };
             let (all, _) = shelf::list(state, &search).await?;
-            all.into_iter().find(|one| one.id == id).and_then(|one| one.fit.as_ref().map(fit))
+            all.into_iter().find(|one| one.id == id).and_then(|one| one.fit.as_ref().map(badge))
         }
         None => None,
     };
-    // Looking at every device takes a while in a large fleet, so only on demand.
+    // Checking every device takes a while in a large fleet, so only on demand.
     let explained = match asked.get("where") {
         Some(_) => Some(explain::application(state, &id, PAGE_WAITS).await?),
         None => None,
@@ -148,7 +148,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         shell: visit.shell(Section::Catalog, format!("{name} {shown}")).await?,
         description: detail.description.as_deref().map(markdown::html),
         notes: detail.notes.as_deref().map(markdown::html),
-        licence: detail.licence.as_deref().map(|bytes| String::from_utf8_lossy(bytes).into_owned()),
+        license: detail.license.as_deref().map(|bytes| String::from_utf8_lossy(bytes).into_owned()),
         sections: drafts::sections(&described, None),
         total: running.iter().map(|one| one.count).sum(),
         back: running.iter().filter(|one| one.version != shown).all(|one| versions::is_older(&shown, &one.version)),
@@ -157,39 +157,40 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         running,
         icon: detail.version.resources.iter().any(|resource| resource.kind == "icon"),
         why: explained.as_ref().map(|explained| why(&explained.explanation, false)).unwrap_or_default(),
-        could: explained
-            .map(|explained| Could { summary: explained.explanation.summary, under_way: explained.under_way }),
+        could: explained.map(|explained| FleetCompatibility {
+            summary: explained.explanation.summary,
+            in_progress: explained.in_progress,
+        }),
         where_link: link(&format!("/catalog/{id}"), &[("version", &shown), ("device", &device), ("where", "yes")]),
         device,
         fit: fits,
         detail,
         unserved,
-        asks: state.config.catalog.ask_registries,
+        asks: state.config.catalog.check_registries,
         hosts: state.registry.is_some(),
     };
     visit.show(&page)
 }
 
-async fn ask_to_delete(visit: &Visit, detail: &Detail) -> Answer {
+async fn ask_to_delete(visit: &Visit, detail: &Detail) -> PageResult {
     let (id, version) = (&detail.version.id, &detail.version.version);
     let back = link(&format!("/catalog/{id}"), &[("version", version)]);
     let used = detail.deployments.get(version).map(Counts::total).unwrap_or_default();
     if used > 0 {
-        let question = Question {
+        let question = Confirmation {
             title: format!("{} {version} cannot be removed from the catalog", detail.version.name),
             text: vec![format!(
-                "{} of it {}. Bring those devices to another version, or remove it from them first; its page lists where it runs.",
-                words::capital(&words::count(used, "deployment")),
-                if used == 1 { "exists" } else { "exist" }
+                "It has {}. Upgrade or downgrade those devices, or remove it from them first; the application page lists its deployments.",
+                words::count(used, "deployment"),
             )],
             back,
-            ..Question::default()
+            ..Confirmation::default()
         };
         return ask(visit, Section::Catalog, question).await;
     }
-    let question = Question {
+    let question = Confirmation {
         title: format!("Remove {} {version} from the catalog?", detail.version.name),
-        text: vec!["Nobody can deploy it any more.".to_owned()],
+        text: vec!["It can no longer be deployed.".to_owned()],
         devices: Some(0),
         action: format!("/catalog/{id}"),
         fields: vec![("action", "delete".to_owned()), ("version", version.clone())],
@@ -200,29 +201,29 @@ async fn ask_to_delete(visit: &Visit, detail: &Detail) -> Answer {
     ask(visit, Section::Catalog, question).await
 }
 
-pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> Answer {
+pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> PageResult {
     let version = posted.form.text("version").to_owned();
     if posted.form.text("action") == "ask" {
         let asked = applications::ask_for_components(posted.state(), &id, &version).await?;
-        let said = match asked.components_asked.filter(|asked| asked.missing + asked.unknown > 0) {
-            Some(_) => "The registries were asked again: not every component was found.",
-            None => "The registries were asked again: they have every component.",
+        let said = match asked.components_checked.filter(|asked| asked.missing + asked.unknown > 0) {
+            Some(_) => "Checked the registries: not all components were found.",
+            None => "Checked the registries: all components were found.",
         };
         return Ok(go(&link(&format!("/catalog/{id}"), &[("version", &version)]), Some(said)));
     }
-    applications::delete_version(posted.state(), posted.caller(), &id, &version, posted.reason()).await?;
+    applications::delete_version(posted.state(), posted.caller(), &id, &version, posted.comment()).await?;
     let said = format!("Version {version} was removed from the catalog.");
     let left = applications::versions(posted.state(), &id).await.is_ok();
     Ok(go(&if left { format!("/catalog/{id}") } else { "/catalog".to_owned() }, Some(&said)))
 }
 
-/// A picture from a package, as an image and nothing else.
-pub(in crate::ui) async fn icon(visit: Visit, asked: Asked, Path(id): Path<String>) -> Answer {
+/// An icon from a package, served as an image only.
+pub(in crate::ui) async fn icon(visit: Visit, asked: Asked, Path(id): Path<String>) -> PageResult {
     let version = asked.text("version");
     let (media_type, bytes) = applications::resource(&visit.state, &id, &version, "icon").await?;
     let form = media_type.trim_end_matches("+xml").rsplit(['+', '/']).next().unwrap_or_default();
     let Some((_, kind)) = PICTURES.into_iter().find(|(known, _)| *known == form) else {
-        return Err(AppError::not_found("a picture a browser can show").into());
+        return Err(AppError::not_found("an icon in a supported image format").into());
     };
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static(kind)),

@@ -1,9 +1,9 @@
-//! A copy under way: what comes over from another registry, and how far it is.
+//! A copy from another registry, with its progress.
 
 use crate::copies;
 use crate::ui::form::Posted;
 use crate::ui::markup::{self, Markup};
-use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
+use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
 use axum::extract::Path;
@@ -19,20 +19,20 @@ struct CopyPage {
     over: bool,
     artifacts: Vec<(Markup, CopiedArtifact, String)>,
     bytes: String,
-    /// What was used of what is kept for its registries.
+    /// Saved registry settings that were used.
     used: Vec<String>,
 }
 pages!(CopyPage);
 
-pub(in crate::ui) async fn show(visit: Visit, Path(id): Path<String>) -> Answer {
+pub(in crate::ui) async fn show(visit: Visit, Path(id): Path<String>) -> PageResult {
     let copy = copies::get(&visit.state, &id)?;
     let (word, tone, symbol) = match copy.state {
-        CopyState::Waiting => ("Waiting for others before it", "idle", "clock"),
+        CopyState::Waiting => ("Queued", "idle", "clock"),
         CopyState::Running => ("Copying", "busy", "turning"),
         CopyState::Done => ("Done", "good", "check"),
-        CopyState::Incomplete => ("Something could not be had; the rest is here", "warn", "warn"),
+        CopyState::Incomplete => ("Incomplete: some artifacts could not be copied", "warn", "warn"),
         CopyState::Failed => ("Failed", "bad", "cross"),
-        CopyState::Cancelled => ("Ended by an operator", "mute", "cross"),
+        CopyState::Cancelled => ("Cancelled by an operator", "mute", "cross"),
     };
     let shell = visit.shell(Section::Catalog, format!("{word} - {}", copy.source)).await?;
     let artifacts = copy.artifacts.iter().cloned().map(|artifact| {
@@ -40,7 +40,7 @@ pub(in crate::ui) async fn show(visit: Visit, Path(id): Path<String>) -> Answer 
             CopiedState::Waiting => ("Waiting", "idle", "clock"),
             CopiedState::Copying => ("Copying", "busy", "turning"),
             CopiedState::Copied => ("Copied", "good", "check"),
-            CopiedState::Present => ("Was here", "good", "check"),
+            CopiedState::Present => ("Already present", "good", "check"),
             CopiedState::NotFound => ("Not found", "bad", "cross"),
             CopiedState::Failed => ("Failed", "bad", "cross"),
         };
@@ -59,7 +59,7 @@ pub(in crate::ui) async fn show(visit: Visit, Path(id): Path<String>) -> Answer 
     visit.show(&page)
 }
 
-pub(in crate::ui) async fn cancel(Path(id): Path<String>, posted: Posted) -> Answer {
-    copies::cancel(posted.state(), posted.caller(), &id, posted.reason()).await?;
-    Ok(go(&format!("/catalog/copies/{id}"), Some("The copy was ended. What it brought in stays.")))
+pub(in crate::ui) async fn cancel(Path(id): Path<String>, posted: Posted) -> PageResult {
+    copies::cancel(posted.state(), posted.caller(), &id, posted.comment()).await?;
+    Ok(go(&format!("/catalog/copies/{id}"), Some("The copy was cancelled. Artifacts that were copied are kept.")))
 }

@@ -1,17 +1,17 @@
-//! All applications, with search and tags; for one device also whether they fit it.
+//! All applications, with search and tags; optionally with the compatibility of one device.
 
-use crate::app::shelf::{self, Search, Shelved};
+use crate::app::shelf::{self, CatalogEntry, Search};
 use crate::ui::markup::{self, Markup};
-use crate::ui::routes::deploy::{self, Begun};
+use crate::ui::routes::deploy::{self, DraftLink};
 use crate::ui::routes::query::{Asked, device_link, link};
-use crate::ui::visit::{Answer, Section, Shell, Visit, pages};
+use crate::ui::visit::{PageResult, Section, Shell, Visit, pages};
 use crate::ui::words;
 use askama::Template;
-use margrave_api::applications::{DeviceFit, FitOutcome};
+use margrave_api::applications::{Compatibility, DeviceCompatibility};
 
 #[derive(Template)]
-#[template(path = "catalog/shelf.html", blocks = ["live", "nav"])]
-struct ShelfPage {
+#[template(path = "catalog/list.html", blocks = ["live", "nav"])]
+struct CatalogPage {
     shell: Shell,
     text: String,
     tag: String,
@@ -19,12 +19,12 @@ struct ShelfPage {
     device: Option<Device>,
     shelf: Vec<Card>,
     filtered: bool,
-    /// What was begun and not finished.
-    drafts: Vec<Begun>,
+    /// Unfinished drafts.
+    drafts: Vec<DraftLink>,
 }
-pages!(ShelfPage);
+pages!(CatalogPage);
 
-/// The device somebody chooses for.
+/// The device for which applications are listed.
 struct Device {
     value: String,
     name: String,
@@ -32,18 +32,18 @@ struct Device {
 }
 
 struct Card {
-    application: Shelved,
-    fit: Option<Fit>,
+    application: CatalogEntry,
+    fit: Option<CompatibilityCheck>,
     link: String,
 }
 
-/// Whether it fits a device, and why not.
-pub(in crate::ui::routes) struct Fit {
+/// Compatibility with a device, and why not.
+pub(in crate::ui::routes) struct CompatibilityCheck {
     pub(in crate::ui::routes) state: Markup,
     pub(in crate::ui::routes) reasons: Vec<String>,
 }
 
-pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
+pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
     let device = asked.get("device").and_then(|text| {
         let (client, device) = text.split_once('/')?;
         Some((client.to_owned(), device.to_owned()))
@@ -53,7 +53,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
     let shell = visit.shell(Section::Catalog, "Catalog").await?;
     let value = asked.text("device");
     let begun = deploy::begun(&visit, &shell).await?;
-    let page = ShelfPage {
+    let page = CatalogPage {
         filtered: search.text.is_some() || search.tag.is_some(),
         text: search.text.unwrap_or_default(),
         tag: search.tag.unwrap_or_default(),
@@ -61,7 +61,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
         shelf: found
             .into_iter()
             .map(|application| Card {
-                fit: application.fit.as_ref().map(fit),
+                fit: application.fit.as_ref().map(badge),
                 link: link(&format!("/catalog/{}", application.id), &[("device", &value)]),
                 application,
             })
@@ -73,16 +73,16 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
     visit.show(&page)
 }
 
-pub(in crate::ui::routes) fn fit(fit: &DeviceFit) -> Fit {
+pub(in crate::ui::routes) fn badge(fit: &DeviceCompatibility) -> CompatibilityCheck {
     let (word, tone, symbol) = match fit.outcome {
-        FitOutcome::Fits => ("Fits", "good", "check"),
-        FitOutcome::DoesNotFit => ("Does not fit", "bad", "cross"),
-        FitOutcome::Unknown => ("Unknown", "idle", "clock"),
+        Compatibility::Compatible => ("Compatible", "good", "check"),
+        Compatibility::Incompatible => ("Incompatible", "bad", "cross"),
+        Compatibility::Unknown => ("Unknown", "idle", "clock"),
     };
     let mut reasons: Vec<String> = Vec::new();
-    if fit.outcome != FitOutcome::Fits {
+    if fit.outcome != Compatibility::Compatible {
         if fit.profiles.is_empty() {
-            reasons.push("The device has not reported what it can do.".to_owned());
+            reasons.push("The device has not reported its capabilities yet.".to_owned());
         }
         for profile in &fit.profiles {
             let deciding = profile.reasons.iter().filter(|reason| reason.outcome == profile.outcome);
@@ -90,5 +90,5 @@ pub(in crate::ui::routes) fn fit(fit: &DeviceFit) -> Fit {
             reasons.push(format!("{}: {}", words::capital(&profile.profile_type), words.join("; ")));
         }
     }
-    Fit { state: markup::state(tone, symbol, word), reasons }
+    CompatibilityCheck { state: markup::state(tone, symbol, word), reasons }
 }

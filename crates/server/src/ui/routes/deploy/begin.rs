@@ -1,27 +1,27 @@
-//! The beginning of a draft, from an application or from a deployment; and its end without a deployment.
+//! Creates a draft from an application or a deployment, and discards drafts.
 
 use super::{device_value, read_device, section, steps_of, title};
-use crate::app::drafts::{self, CHOSEN_MAX, Draft, Kind};
+use crate::app::drafts::{self, Draft, Kind, SELECTED_MAX};
 use crate::app::error::{AppError, Code};
-use crate::app::{applications, changes, deployments, fleet, groups, overview};
+use crate::app::{applications, deployments, fleet, groups, overview, rollouts};
 use crate::ui::form::Posted;
 use crate::ui::routes::query::link;
-use crate::ui::visit::{Answer, Shell, Visit, go, pages};
+use crate::ui::visit::{PageResult, Shell, Visit, go, pages};
 use askama::Template;
 use axum::extract::Path;
 
-/// Nothing of a draft is in the audit, so there is no reason to give.
+/// Drafts are not in the audit log, so there is no comment field.
 #[derive(Template)]
-#[template(path = "deploy/drop.html", blocks = ["live", "nav"])]
-struct DropPage {
+#[template(path = "deploy/discard.html", blocks = ["live", "nav"])]
+struct DiscardPage {
     shell: Shell,
     what: String,
     id: String,
     back: String,
 }
-pages!(DropPage);
+pages!(DiscardPage);
 
-pub(in crate::ui) async fn begin(posted: Posted) -> Answer {
+pub(in crate::ui) async fn begin(posted: Posted) -> PageResult {
     let form = &posted.form;
     let kind = match form.text("kind") {
         "upgrade" => Kind::Upgrade,
@@ -35,10 +35,10 @@ pub(in crate::ui) async fn begin(posted: Posted) -> Answer {
     if let Some(before) = form.given("like") {
         drafts::like(posted.state(), &mut draft, &before).await?;
     }
-    if let Some(change) = form.given("change") {
-        draft.deployments = changes::touched(posted.state(), &change, CHOSEN_MAX).await?;
+    if let Some(rollout) = form.given("rollout") {
+        draft.deployments = rollouts::touched(posted.state(), &rollout, SELECTED_MAX).await?;
     }
-    draft.wide = kind != Kind::Create && (form.has("change") || draft.deployments.is_empty());
+    draft.wide = kind != Kind::Create && (form.has("rollout") || draft.deployments.is_empty());
     if let Some(only) = draft.single() {
         let deployment = deployments::get(posted.state(), only).await?;
         draft.application = deployment.application;
@@ -57,19 +57,19 @@ pub(in crate::ui) async fn begin(posted: Posted) -> Answer {
         draft.selector = Some(groups::selector(posted.state(), &group).await?.to_string());
     }
     if draft.is_wide() {
-        // One change for all of them, however many they are, unless others are chosen.
-        draft.selector = (!form.has("change")).then(String::new);
+        // One rollout for all of them, unless the operator selects individual devices.
+        draft.selector = (!form.has("rollout")).then(String::new);
         if drafts::reach(posted.state(), &draft).await? == 0 {
             let detail = match kind {
-                Kind::Upgrade => "every deployment of it is on this version already",
-                _ => "it runs on no device",
+                Kind::Upgrade => "all deployments already have this version",
+                _ => "no device runs it",
             };
             return Err(AppError::refused(Code::Unchanged, detail).into());
         }
     }
     let mut refused = None;
     if let Some(device) = device {
-        // A device that cannot take it is never chosen for somebody (CON-02); the next page says why it is not.
+        // Never preselect an incompatible device (CON-02); the next page says why.
         if fleet::candidate(posted.state(), &draft.wanted(), &device).await?.can_take(&draft.wanted()) {
             draft.devices.push(device);
         } else {
@@ -82,13 +82,13 @@ pub(in crate::ui) async fn begin(posted: Posted) -> Answer {
         return Ok(go(&link(&format!("/deploy/{id}/devices"), &[("for", &value)]), None));
     }
     let first = steps_of(&draft).first().map_or("review", |(step, _)| step);
-    // With the version chosen already, the devices are next.
+    // The version is already selected: continue with the devices.
     let first =
         if kind == Kind::Create && form.has("version") && !draft.devices.is_empty() { "devices" } else { first };
     Ok(go(&format!("/deploy/{id}/{first}"), None))
 }
 
-/// A change of version for one deployment, begun from elsewhere.
+/// Creates an upgrade draft for one deployment from another draft.
 pub(super) async fn moving(posted: &Posted, deployment: &str, like: &Draft) -> Result<String, AppError> {
     let mut draft = Draft::new(Kind::Upgrade, like.application.clone(), like.version.clone());
     draft.deployments.push(deployment.to_owned());
@@ -96,28 +96,28 @@ pub(super) async fn moving(posted: &Posted, deployment: &str, like: &Draft) -> R
     Ok(format!("/deploy/{id}/version"))
 }
 
-/// The newest version that is not the present one.
+/// The newest version other than the current one.
 async fn other_version(posted: &Posted, application: &str, present: &str) -> Result<String, AppError> {
     let versions = applications::versions(posted.state(), application).await?;
     let other = versions.into_iter().find(|version| version.version != present);
-    other
-        .map(|version| version.version)
-        .ok_or_else(|| AppError::refused(Code::NotFound, "the catalog has no other version of it; add one first"))
+    other.map(|version| version.version).ok_or_else(|| {
+        AppError::refused(Code::NotFound, "the catalog has no other version of this application; add one first")
+    })
 }
 
-/// What was answered is gone afterwards, so somebody is asked first.
-pub(in crate::ui) async fn ask_to_abandon(visit: Visit, Path(id): Path<String>) -> Answer {
+/// Asks for confirmation, because the draft cannot be restored.
+pub(in crate::ui) async fn confirm_discard(visit: Visit, Path(id): Path<String>) -> PageResult {
     let kept = drafts::get(&visit.state, visit.caller(), &id).await?;
     let names = &overview::get(&visit.state).await?.names;
     let what = title(&kept.draft, names);
-    let shell = visit.shell(section(&kept.draft), format!("Drop the draft? {what}")).await?;
+    let shell = visit.shell(section(&kept.draft), format!("Discard the draft? {what}")).await?;
     let back = format!("/deploy/{id}/{}", kept.draft.step());
-    visit.show(&DropPage { shell, what, id, back })
+    visit.show(&DiscardPage { shell, what, id, back })
 }
 
-/// Nothing of it is kept.
-pub(in crate::ui) async fn abandon(Path(id): Path<String>, posted: Posted) -> Answer {
+/// Discards the draft.
+pub(in crate::ui) async fn abandon(Path(id): Path<String>, posted: Posted) -> PageResult {
     let kept = drafts::get(posted.state(), posted.caller(), &id).await?;
     drafts::drop(posted.state(), posted.caller(), kept.id).await?;
-    Ok(go(&format!("/catalog/{}", kept.draft.application), Some("The draft was dropped. Nothing was deployed.")))
+    Ok(go(&format!("/catalog/{}", kept.draft.application), Some("Draft discarded. Nothing was deployed.")))
 }

@@ -1,24 +1,24 @@
-//! Step two: where to. Every device says whether it fits; one that does not cannot be chosen (CON-02).
+//! Step two: the devices. Each row shows the compatibility; incompatible devices cannot be selected (CON-02).
 
 use super::begin::moving;
 use super::{Steps, device_value, elsewhere, next, read_device, section, steps};
-use crate::app::drafts::{self, CHOSEN_MAX, Draft, Kept, Kind};
+use crate::app::drafts::{self, Draft, Kind, SELECTED_MAX, StoredDraft};
 use crate::app::error::{AppError, Code};
-use crate::app::fleet::{self, Candidate, Search, TAKERS_MAX};
+use crate::app::fleet::{self, Candidate, ELIGIBLE_MAX, Search};
 use crate::app::paging::{Paging, whole};
-use crate::app::{overview, shown};
+use crate::app::{overview, value_format, versions};
 use crate::ui::errors::UiError;
 use crate::ui::form::{Form, Posted};
 use crate::ui::markup::Markup;
-use crate::ui::routes::catalog::shelf::{Fit, fit};
+use crate::ui::routes::catalog::shelf::{CompatibilityCheck, badge};
 use crate::ui::routes::devices::filter::{Filter, Offers};
 use crate::ui::routes::query::{Asked, ROWS, device_link, link};
-use crate::ui::visit::{Answer, Shell, Visit, go, pages};
+use crate::ui::visit::{PageResult, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
 use axum::extract::Path;
 use http::StatusCode;
-use margrave_api::applications::FitOutcome;
+use margrave_api::applications::Compatibility;
 use margrave_api::devices::DeviceRef;
 use margrave_core::model::DeviceState;
 use std::collections::HashSet;
@@ -30,44 +30,44 @@ struct DevicesPage {
     shell: Shell,
     steps: Steps,
     filter: Filter,
-    /// Only those that can take it are listed.
+    /// Lists eligible devices only.
     fits: bool,
     offers: Offers,
     rows: Vec<Row>,
-    /// Chosen one by one, on this page and others.
+    /// Individually selected devices, on this page and others.
     chosen: u64,
-    /// Of those, the ones that are not on this page.
+    /// Selected devices that are not on this page.
     elsewhere: u64,
-    /// Everything that matches, instead of one by one.
+    /// Selects all matching devices instead of individual ones.
     selector: Option<String>,
-    /// Where those that match are listed.
+    /// URL that lists the matching devices.
     selected_link: String,
-    /// Who comes into question, of a change of what exists.
+    /// Which devices are candidates, for changes to existing deployments.
     who: Option<String>,
-    /// Whether a device fits matters.
+    /// Compatibility matters for this kind of rollout.
     judged: bool,
-    /// The filter holds as long as devices have what it asks for; a piece of a name or a state is looked up once.
+    /// The filter can be stored as a selector; a name fragment or a state is evaluated once.
     lasting: bool,
     matching: u64,
-    /// Of those that match, how many can take it; none when too many match to tell here.
+    /// Eligible devices among the matching ones; none if too many match to count them here.
     takers: Option<u64>,
     next: Option<String>,
     first: bool,
     wrong: Option<String>,
     fitting_here: usize,
-    /// Devices there are, whatever the filter.
+    /// All devices, regardless of the filter.
     known: u64,
-    /// The device this began with, which cannot take it.
+    /// The device the draft started with, if it is not eligible.
     refused: Option<Refused>,
 }
 pages!(DevicesPage);
 
-/// A device somebody wanted to deploy to, and why that cannot be.
+/// A device that was requested but cannot be selected, and why.
 struct Refused {
     device: String,
     link: String,
     reasons: Vec<String>,
-    /// It has the application already, in this version and as this deployment.
+    /// The device already has the application: version and link to the deployment.
     has: Option<(String, String)>,
 }
 
@@ -77,19 +77,21 @@ struct Row {
     site: String,
     state: Markup,
     simulated: bool,
-    fit: Fit,
-    /// The version it has already.
+    fit: CompatibilityCheck,
+    /// The version it already has.
     has: Option<String>,
-    /// What it has can be brought to the version that is deployed.
+    /// Its deployment, if that can be moved to the selected version.
     moves: Option<String>,
-    /// It can be chosen.
+    /// Whether that move is an upgrade or a downgrade.
+    verb: &'static str,
+    /// It can be selected.
     open: bool,
     ticked: bool,
 }
 
-pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<String>) -> Answer {
+pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<String>) -> PageResult {
     let kept = drafts::get(&visit.state, visit.caller(), &id).await?;
-    let (filter, fits) = (Filter::of(|name| asked.text(name)), asked.get("fits").is_some());
+    let (filter, fits) = (Filter::of(|name| asked.text(name)), asked.get("compatible").is_some());
     let mut page = page(&visit, &kept, filter, fits, &asked.paging()).await?;
     if let Some(device) = read_device(&asked.text("for")) {
         page.refused = refused(&visit, &kept, &device).await?;
@@ -97,17 +99,17 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     visit.show(&page)
 }
 
-async fn refused(visit: &Visit, kept: &Kept, device: &DeviceRef) -> Result<Option<Refused>, UiError> {
+async fn refused(visit: &Visit, kept: &StoredDraft, device: &DeviceRef) -> Result<Option<Refused>, UiError> {
     let candidate = match fleet::candidate(&visit.state, &kept.draft.wanted(), device).await {
         Ok(candidate) => candidate,
-        // It may be gone by now.
+        // The device may have been deleted.
         Err(AppError::Refused { .. }) => return Ok(None),
         Err(other) => return Err(other.into()),
     };
     if candidate.can_take(&kept.draft.wanted()) {
         return Ok(None);
     }
-    let here = |placed: &&fleet::Placed| placed.application == kept.draft.application && !placed.removing;
+    let here = |placed: &&fleet::PlacedDeployment| placed.application == kept.draft.application && !placed.removing;
     let has = candidate.listed.placed.iter().find(here);
     let has = has.map(|placed| (placed.version.clone(), format!("/deployments/{}", placed.id)));
     Ok(Some(Refused {
@@ -118,16 +120,22 @@ async fn refused(visit: &Visit, kept: &Kept, device: &DeviceRef) -> Result<Optio
     }))
 }
 
-async fn page(visit: &Visit, kept: &Kept, filter: Filter, fits: bool, paging: &Paging) -> Result<DevicesPage, UiError> {
+async fn page(
+    visit: &Visit,
+    kept: &StoredDraft,
+    filter: Filter,
+    fits: bool,
+    paging: &Paging,
+) -> Result<DevicesPage, UiError> {
     let (state, draft) = (&visit.state, &kept.draft);
-    // Once all of them are chosen, those are what is counted.
+    // With a stored selector, count the devices it selects.
     let search = match &draft.selector {
         Some(selector) => Search { labels: Some(selector.clone()), ..Search::default() },
         None => filter.search(),
     };
     let wanted = draft.wanted();
     let found = if fits {
-        fleet::takers_page(state, &wanted, &search, paging).await
+        fleet::eligible_page(state, &wanted, &search, paging).await
     } else {
         fleet::candidates(state, &wanted, &search, paging).await
     };
@@ -145,7 +153,7 @@ async fn page(visit: &Visit, kept: &Kept, filter: Filter, fits: bool, paging: &P
         search.state.map_or_else(|| counted.values().sum(), |one| counted.get(&one).copied().unwrap_or_default())
     };
     let takers = match wrong {
-        None if matching <= TAKERS_MAX => fleet::takers(state, &wanted, &search).await?,
+        None if matching <= ELIGIBLE_MAX => fleet::takers(state, &wanted, &search).await?,
         _ => None,
     };
     let rows: Vec<Row> = found.items.into_iter().map(|candidate| row(kept, candidate)).collect();
@@ -178,47 +186,49 @@ async fn page(visit: &Visit, kept: &Kept, filter: Filter, fits: bool, paging: &P
     })
 }
 
-/// What the devices have that come into question, for a change of what exists.
+/// What the candidates have in common, for changes to existing deployments.
 fn who(draft: &Draft) -> Option<String> {
     match draft.kind {
         Kind::Create => None,
-        Kind::Upgrade => Some(format!("runs it in another version than {}", draft.version)),
-        Kind::Reconfigure => Some(format!("runs {}", draft.version)),
-        Kind::Remove => Some("runs it".to_owned()),
+        Kind::Upgrade => Some(format!("run a version other than {}", draft.version)),
+        Kind::Reconfigure => Some(format!("run {}", draft.version)),
+        Kind::Remove => Some("run it".to_owned()),
     }
 }
 
-/// A piece of a name or a state is nothing a group of devices can have in common for long.
+/// A name fragment or a state cannot be stored as a selector.
 fn is_lasting(search: &Search) -> bool {
     search.text.is_none() && search.state.is_none()
 }
 
-/// What a box stands for: one device, or of what exists its deployments.
+/// What a checkbox stands for: one device, or its existing deployments.
 fn values(value: &str) -> impl Iterator<Item = &str> {
     value.split(',')
 }
 
-fn row(kept: &Kept, candidate: Candidate) -> Row {
+fn row(kept: &StoredDraft, candidate: Candidate) -> Row {
     let (draft, wanted) = (&kept.draft, kept.draft.wanted());
     let open = candidate.can_take(&wanted);
     let meant: Vec<String> = candidate.meant(&wanted).map(|placed| placed.id.clone()).collect();
     let Candidate { listed, fit: judged } = candidate;
     let device = &listed.device;
     let has = listed.placed.iter().find(|placed| placed.application == draft.application && !placed.removing);
-    let fits = judged.outcome == FitOutcome::Fits && listed.state != DeviceState::ShutOut;
-    let mut fit = fit(&judged);
+    let fits = judged.outcome == Compatibility::Compatible && listed.state != DeviceState::Blocked;
+    let mut fit = badge(&judged);
     if !matches!(draft.kind, Kind::Create | Kind::Upgrade) {
         fit.reasons.clear();
     }
-    if listed.state == DeviceState::ShutOut {
-        fit.reasons.push("Its client is not accepted and gets nothing; accept it first.".to_owned());
+    if listed.state == DeviceState::Blocked {
+        fit.reasons.push("Its client is not accepted; approve it first.".to_owned());
     }
     let reference = DeviceRef { client: device.client.clone(), device: device.device.clone() };
     let label = device.operator_labels.get("site").cloned();
-    let site = label.or_else(|| device.device_labels.get("site").map(shown::plain));
+    let site = label.or_else(|| device.device_labels.get("site").map(value_format::plain));
     let moves = has.filter(|placed| draft.kind == Kind::Create && fits && placed.version != draft.version);
+    let downgrade = moves.is_some_and(|placed| versions::is_older(&draft.version, &placed.version));
     Row {
         moves: moves.map(|placed| placed.id.clone()),
+        verb: if downgrade { "Downgrade" } else { "Upgrade" },
         ticked: if draft.is_wide() {
             !meant.is_empty() && meant.iter().all(|id| draft.deployments.contains(id))
         } else {
@@ -235,7 +245,7 @@ fn row(kept: &Kept, candidate: Candidate) -> Row {
     }
 }
 
-pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> Answer {
+pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> PageResult {
     let mut kept = drafts::get(posted.state(), posted.caller(), &id).await?;
     kept.revision = posted.form.number("revision").unwrap_or(kept.revision);
     let form = &posted.form;
@@ -246,16 +256,16 @@ pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> Answe
             kept.draft.selector = Some(filter.search().selector(posted.state()).await?.to_string());
         }
         "all" => {
-            let found = fleet::named(posted.state(), &kept.draft.wanted(), &filter.search(), CHOSEN_MAX).await?;
+            let found = fleet::named(posted.state(), &kept.draft.wanted(), &filter.search(), SELECTED_MAX).await?;
             add(&mut kept.draft, found);
         }
         "named" => kept.draft.selector = None,
         _ => {}
     }
-    if kept.draft.devices.len().max(kept.draft.deployments.len()) > CHOSEN_MAX {
+    if kept.draft.devices.len().max(kept.draft.deployments.len()) > SELECTED_MAX {
         let detail = format!(
-            "choose at most {} one by one; for more, choose all that match a filter",
-            words::thousands(CHOSEN_MAX as u64)
+            "select at most {} devices individually; to select more, select all that match a filter",
+            words::thousands(SELECTED_MAX as u64)
         );
         return Err(AppError::refused(Code::Invalid, detail).into());
     }
@@ -269,20 +279,20 @@ pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> Answe
     if form.text("go") != "continue" {
         let after = if form.text("go") == "next" { form.text("after") } else { "" };
         let mut place = filter.link(&format!("/deploy/{id}/devices"), after);
-        if form.has("fits") {
-            place.push_str(if place.contains('?') { "&fits=yes" } else { "?fits=yes" });
+        if form.has("compatible") {
+            place.push_str(if place.contains('?') { "&compatible=yes" } else { "?compatible=yes" });
         }
         return Ok(go(&place, None));
     }
     let chosen = !kept.draft.devices.is_empty() || !kept.draft.deployments.is_empty();
     if !chosen && kept.draft.selector.is_none() {
         let paging = Paging { limit: Some(ROWS), after: None };
-        let mut page = page(&posted.visit, &kept, filter, form.has("fits"), &paging).await?;
+        let mut page = page(&posted.visit, &kept, filter, form.has("compatible"), &paging).await?;
         page.wrong = Some(
             if kept.draft.is_wide() {
-                "No device is chosen yet. Tick at least one."
+                "No device selected. Select at least one."
             } else {
-                "No device is chosen yet. Tick at least one that fits."
+                "No device selected. Select at least one compatible device."
             }
             .to_owned(),
         );
@@ -291,8 +301,8 @@ pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> Answe
     Ok(go(&next(&kept, "devices"), None))
 }
 
-/// Those that were found are chosen as well, each once.
-fn add(draft: &mut Draft, found: Vec<fleet::Named>) {
+/// Adds the found devices to the selection, without duplicates.
+fn add(draft: &mut Draft, found: Vec<fleet::NamedDevice>) {
     let (devices, deployments): (Vec<DeviceRef>, Vec<Vec<String>>) = found.into_iter().unzip();
     if draft.is_wide() {
         let known: HashSet<String> = draft.deployments.iter().cloned().collect();
@@ -303,8 +313,8 @@ fn add(draft: &mut Draft, found: Vec<fleet::Named>) {
     }
 }
 
-/// What was ticked on this page; what other pages had stays.
-fn take(kept: &mut Kept, form: &Form) {
+/// Replaces the selection of this page and keeps that of other pages.
+fn take(kept: &mut StoredDraft, form: &Form) {
     if kept.draft.is_wide() {
         let shown: HashSet<&str> = form.all("shown").flat_map(values).collect();
         kept.draft.deployments.retain(|id| !shown.contains(id.as_str()));

@@ -1,62 +1,62 @@
-//! What is asked before something is done with a deployment: what happens to its data, and what its document becomes.
+//! Confirmations for actions on a deployment: effect on its data, and the manifest diff.
 
 use crate::app::error::AppError;
-use crate::app::{changes, drafts};
-use crate::ui::ask::{Question, ask};
+use crate::app::{drafts, rollouts};
+use crate::ui::ask::{Confirmation, ask};
 use crate::ui::routes::deploy::review::{Line, shorten};
-use crate::ui::visit::{Answer, Section, Shell, Visit, pages};
+use crate::ui::visit::{PageResult, Section, Shell, Visit, pages};
 use crate::ui::words;
 use askama::Template;
-use margrave_api::changes::DiffSign;
-use margrave_api::deployments::{Convergence, Deployment};
+use margrave_api::deployments::{Deployment, DeploymentState};
 use margrave_api::policies::{OnFailure, OnRemoval};
+use margrave_api::rollouts::DiffSign;
 
-/// A question with more to it than sentences.
+/// A confirmation with a diff or a further choice.
 #[derive(Template)]
 #[template(path = "deployments/ask.html", blocks = ["live", "nav"])]
 struct AskPage {
     shell: Shell,
-    question: Question,
-    /// What its document becomes.
+    question: Confirmation,
+    /// The manifest diff.
     lines: Vec<Line>,
-    /// Its data can be had deleted as well, which the device has to be told first.
+    /// Offers to delete the data; the device must receive that policy before the removal.
     may_purge: bool,
 }
 pages!(AskPage);
 
-pub(super) async fn to_retry(visit: &Visit, name: &str, deployment: &Deployment) -> Answer {
-    let question = Question {
-        title: format!("Try {name} on {} again now?", deployment.device),
+pub(super) async fn to_retry(visit: &Visit, name: &str, deployment: &Deployment) -> PageResult {
+    let question = Confirmation {
+        title: format!("Retry {name} on {}?", deployment.device),
         text: vec![
             match deployment.policy.on_failure {
-                OnFailure::KeepPartial => "The device tries again by itself with growing pauses. This tells it once more what to run, so that it tries at once and reports anew about everything it has.",
-                OnFailure::Hold => "The device has stopped after the failure, as its failure policy says, and does nothing until something changes here. This gives it the same once more as a new revision, so that it tries again. What runs already is left alone.",
-                OnFailure::Rollback => "The device went back to what ran before, as its failure policy says. This gives it the same once more as a new revision, so that it tries again; if it fails again, it goes back again.",
+                OnFailure::KeepPartial => "The device retries automatically with back-off. This publishes its manifest again, so that it retries at once and reports all its deployments.",
+                OnFailure::Stop => "The device stopped after the failure, as its failure policy says, and waits for a new revision. This publishes the same configuration as a new revision, so that it retries. Running components are not changed.",
+                OnFailure::Rollback => "The device rolled back to the previous revision, as its failure policy says. This publishes the same configuration as a new revision, so that it retries; if it fails again, it rolls back again.",
             }
             .to_owned(),
         ],
         devices: Some(1),
         action: format!("/deployments/{}", deployment.id),
         fields: vec![("action", "retry".to_owned())],
-        button: "Try again now".to_owned(),
+        button: "Retry".to_owned(),
         danger: false,
         back: format!("/deployments/{}", deployment.id),
     };
     ask(visit, Section::Deployments, question).await
 }
 
-pub(super) async fn to_remove(visit: &Visit, name: &str, deployment: &Deployment) -> Answer {
-    let knows = deployment.convergence == Convergence::Converged;
+pub(super) async fn to_remove(visit: &Visit, name: &str, deployment: &Deployment) -> PageResult {
+    let knows = deployment.state == DeploymentState::UpToDate;
     let data = match deployment.policy.on_removal {
-        OnRemoval::Keep => "Its data stays on the device.",
-        OnRemoval::Purge if knows => "Its data on the device is deleted as well, as was chosen for it.",
+        OnRemoval::Keep => "Its data is kept on the device.",
+        OnRemoval::Purge if knows => "Its data on the device is deleted as well, as its removal policy says.",
         OnRemoval::Purge => {
-            "Its data on the device is to be deleted as well, but the device has not reported yet that it has the revision that says so. Removed now, its data may stay; wait until it is up to date to be sure."
+            "Its removal policy deletes the data, but the device has not reported yet that it has the revision with this policy. If you remove it now, the data may be kept; wait until it is up to date to be sure."
         }
     };
-    let question = Question {
+    let question = Confirmation {
         title: format!("Remove {name} from {}?", deployment.device),
-        text: vec![format!("The device stops it and takes it away as soon as it hears of it. {data}")],
+        text: vec![format!("The device stops it and uninstalls it at the next check-in. {data}")],
         devices: Some(1),
         action: format!("/deployments/{}", deployment.id),
         fields: vec![("action", "remove".to_owned()), ("revision", deployment.revision.to_string())],
@@ -69,16 +69,16 @@ pub(super) async fn to_remove(visit: &Visit, name: &str, deployment: &Deployment
     visit.show(&AskPage { shell, question, lines: Vec::new(), may_purge })
 }
 
-pub(super) async fn to_go_back(visit: &Visit, name: &str, deployment: &Deployment, revision: &str) -> Answer {
+pub(super) async fn to_roll_back(visit: &Visit, name: &str, deployment: &Deployment, revision: &str) -> PageResult {
     let number = revision.parse().map_err(|_| AppError::not_found(format_args!("revision `{revision}`")))?;
     let request = drafts::back_to(&visit.state, &deployment.id, number).await?;
-    let plan = changes::dry_run(&visit.state, request).await?;
+    let plan = rollouts::dry_run(&visit.state, request).await?;
     let diff = plan.targets.first().map(|target| target.diff.clone()).unwrap_or_default();
     let changed = diff.iter().filter(|line| line.sign != DiffSign::Same).count();
-    let question = Question {
-        title: format!("Go back to revision {revision} of {name} on {}?", deployment.device),
+    let question = Confirmation {
+        title: format!("Roll back to revision {revision} of {name} on {}?", deployment.device),
         text: vec![format!(
-            "The device gets version {} with the answers of that revision, and with what it did then when something goes wrong, as a new revision. {} of its document.",
+            "The device gets version {} with the configuration and the policies of that revision, as a new revision. {} of its manifest.",
             plan.version,
             match changed {
                 1 => "This changes 1 line".to_owned(),
@@ -88,7 +88,7 @@ pub(super) async fn to_go_back(visit: &Visit, name: &str, deployment: &Deploymen
         devices: Some(1),
         action: format!("/deployments/{}", deployment.id),
         fields: vec![("action", "back".to_owned()), ("to", revision.to_owned())],
-        button: format!("Go back to revision {revision}"),
+        button: format!("Roll back to revision {revision}"),
         danger: false,
         back: format!("/deployments/{}", deployment.id),
     };

@@ -1,25 +1,25 @@
-//! One deployment: how it does and why, what it consists of, what it was before, and what can be done about it.
+//! One deployment: state and explanation, components, revisions and actions.
 
 use super::asks;
 use super::list::{Row, row};
-use crate::app::changes;
 use crate::app::deployments;
 use crate::app::diff::{self, DiffQuery};
 use crate::app::error::{AppError, Code};
 use crate::app::policies::Rule;
-use crate::app::{applications, drafts, explain, overview, policies, shown};
+use crate::app::rollouts;
+use crate::app::{applications, drafts, explain, overview, policies, value_format, versions};
 use crate::ui::chart;
 use crate::ui::form::Posted;
 use crate::ui::markup::Markup;
 use crate::ui::routes::query::Asked;
 use crate::ui::routes::why::{Part, why};
-use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
+use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
 use axum::extract::Path;
-use margrave_api::changes::{ChangeKind, DiffSign};
-use margrave_api::deployments::{Convergence, Desired, Revision, StatusError, UpdateDeployment};
-use margrave_api::policies::{OnRemoval, PolicyWish};
+use margrave_api::deployments::{DeploymentState, Desired, Revision, StatusError, UpdateDeployment};
+use margrave_api::policies::{OnRemoval, PolicyPatch};
+use margrave_api::rollouts::{DiffSign, RolloutKind};
 use std::collections::HashMap;
 
 #[derive(Template)]
@@ -30,48 +30,48 @@ struct DetailPage {
     row: Row,
     tone: &'static str,
     present: bool,
-    /// Why nothing is compared, where that is not plain to see.
+    /// Why there is no diff, if that is not obvious.
     no_difference: Option<&'static str>,
-    /// The device, as forms name it.
+    /// The device as written in forms.
     place: String,
     summary: String,
     why: Vec<Part>,
-    troubles: Vec<Trouble>,
+    troubles: Vec<ReportedError>,
     history: Markup,
     values: Vec<(String, String)>,
-    revisions: Vec<Shown>,
+    revisions: Vec<RevisionRow>,
     document: String,
-    /// How the device differs from what is wanted.
+    /// Differences between desired and reported state.
     differs: Vec<(&'static str, String)>,
     other_versions: bool,
     failed: bool,
-    /// The device is at it, or will be.
+    /// The device is updating, or will be.
     goes_on: bool,
-    /// What the device does by itself.
+    /// Deployment policies.
     policies: [Rule; 3],
     policies_hint: Option<&'static str>,
-    /// What the device does about a failure.
+    /// What the device does after a failure.
     after_failure: Option<Markup>,
 }
 pages!(DetailPage);
 
 /// A revision, and what it changed.
-struct Shown {
+struct RevisionRow {
     revision: Revision,
     what: &'static str,
-    /// In the words of the questions, beside what was before.
+    /// Name of the parameter, previous value, new value.
     changed: Vec<(String, String, String)>,
     present: bool,
 }
 
-/// Something a device says went wrong.
-struct Trouble {
+/// An error reported by a device.
+struct ReportedError {
     component: Option<String>,
     error: StatusError,
     next: Option<&'static str>,
 }
 
-pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<String>) -> Answer {
+pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<String>) -> PageResult {
     let state = &visit.state;
     let deployment = deployments::get(state, &id).await?;
     let overview = overview::get(state).await?;
@@ -79,16 +79,16 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     match asked.get("ask").as_deref() {
         Some("retry") => return asks::to_retry(&visit, &name, &deployment).await,
         Some("remove") => return asks::to_remove(&visit, &name, &deployment).await,
-        Some("back") => return asks::to_go_back(&visit, &name, &deployment, &asked.text("revision")).await,
+        Some("back") => return asks::to_roll_back(&visit, &name, &deployment, &asked.text("revision")).await,
         _ => {}
     }
     let revisions = deployments::revisions(state, &id).await?.items;
     let history = deployments::status_history(state, &id).await?.items;
     let removing = deployment.desired == Desired::Absent;
-    let adopted = deployment.status.as_ref().map(|status| status.adopted_version).unwrap_or_default();
-    let look = words::of_deployment(&deployment);
-    // A device that never had it differs in everything, and so does one that is to be rid of it: a sentence says as much.
-    let differs = if deployment.convergence == Convergence::Converged || removing || adopted == 0 {
+    let adopted = deployment.reported.as_ref().map(|status| status.adopted_version).unwrap_or_default();
+    let look = words::deployment_badge(&deployment);
+    // Before the first report and during a removal everything differs: a sentence replaces the diff.
+    let differs = if deployment.state == DeploymentState::UpToDate || removing || adopted == 0 {
         Vec::new()
     } else {
         let found = diff::deployment(state, &id, &DiffQuery { from: Some("reported".to_owned()), to: None }).await?;
@@ -120,25 +120,26 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         tone,
         present: !removing,
         no_difference: (!removing && adopted == 0)
-            .then_some("The device has not said that it has any of this yet, so there is nothing to compare."),
+            .then_some("The device has not reported this deployment yet, so there is nothing to compare."),
         place,
         troubles: troubles(&deployment),
         history: chart::history(&history, shell.now),
         values: deployment
             .values
             .iter()
-            .map(|(parameter, value)| (names.get(parameter).unwrap_or(parameter).clone(), shown::answer(value)))
+            .map(|(parameter, value)| (names.get(parameter).unwrap_or(parameter).clone(), value_format::answer(value)))
             .collect(),
         revisions: revisions_shown(&revisions, deployment.revision, &names),
         document: String::from_utf8_lossy(&deployments::document(state, &id, None).await.unwrap_or_default())
             .into_owned(),
         differs,
         other_versions: versions > 1,
-        failed: deployment.convergence == Convergence::Failed,
+        failed: deployment.state == DeploymentState::Failed,
         goes_on: deployment.failed_with.is_some()
-            || !matches!(deployment.convergence, Convergence::Converged | Convergence::Failed),
+            || !matches!(deployment.state, DeploymentState::UpToDate | DeploymentState::Failed),
         policies: policies::shown(deployment.policy.into()).map(Rule::from),
-        policies_hint: (!removing).then_some("The device does it by itself. Reconfigure it to choose otherwise."),
+        policies_hint: (!removing)
+            .then_some("The device applies these policies automatically. Reconfigure the deployment to change them."),
         after_failure: after_failure.map(|text| shell.sentence(&text)),
         row: shown_row,
         shell,
@@ -146,15 +147,20 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     visit.show(&page)
 }
 
-/// Newest first, each beside the one before it.
-fn revisions_shown(revisions: &[Revision], present: i64, names: &HashMap<String, String>) -> Vec<Shown> {
+/// Newest first, each compared with the previous revision.
+fn revisions_shown(revisions: &[Revision], present: i64, names: &HashMap<String, String>) -> Vec<RevisionRow> {
     let before = |index: usize| revisions.get(index + 1);
-    let said = |(index, revision): (usize, &Revision)| Shown {
+    let said = |(index, revision): (usize, &Revision)| RevisionRow {
         what: match revision.action {
-            ChangeKind::Create => "deployed",
-            ChangeKind::Reconfigure => "reconfigured",
-            ChangeKind::Upgrade => "changed to another version",
-            ChangeKind::Remove => "removed",
+            RolloutKind::Create => "deployed",
+            RolloutKind::Reconfigure => "reconfigured",
+            RolloutKind::Upgrade
+                if before(index).is_some_and(|before| versions::is_older(&revision.version, &before.version)) =>
+            {
+                "downgraded to"
+            }
+            RolloutKind::Upgrade => "upgraded to",
+            RolloutKind::Remove => "removed",
         },
         changed: before(index).map(|before| changed(before, revision, names)).unwrap_or_default(),
         present: revision.revision == present,
@@ -167,20 +173,20 @@ fn changed(before: &Revision, after: &Revision, names: &HashMap<String, String>)
     let differs = after.values.iter().filter(|(name, value)| before.values.get(*name) != Some(value));
     differs
         .filter_map(|(name, value)| {
-            let old = before.values.get(name).map_or_else(|| "not set".to_owned(), shown::answer);
-            // What nobody is asked for follows the version.
-            Some((names.get(name)?.clone(), old, shown::answer(value)))
+            let old = before.values.get(name).map_or_else(|| "not set".to_owned(), value_format::answer);
+            // Values without a parameter name follow the version.
+            Some((names.get(name)?.clone(), old, value_format::answer(value)))
         })
         .collect()
 }
 
-fn troubles(deployment: &margrave_api::deployments::Deployment) -> Vec<Trouble> {
+fn troubles(deployment: &margrave_api::deployments::Deployment) -> Vec<ReportedError> {
     let Some(status) = deployment.said_wrong() else { return Vec::new() };
     let of_components = status.components.iter().filter_map(|component| {
         let error = component.error.clone()?;
         Some((Some(component.name.clone()), error))
     });
-    // What a component says is said again about the whole; once is enough.
+    // The deployment repeats the errors of its components; show each once.
     let known: Vec<&str> = status
         .components
         .iter()
@@ -189,28 +195,28 @@ fn troubles(deployment: &margrave_api::deployments::Deployment) -> Vec<Trouble> 
         .collect();
     let own = status.error.clone().filter(|error| !known.contains(&error.code.as_str())).map(|error| (None, error));
     let all = of_components.chain(own).filter(|(_, error)| !error.code.is_empty() || !error.message.is_empty());
-    all.map(|(component, error)| Trouble { next: explain::next_action(&error.code), component, error }).collect()
+    all.map(|(component, error)| ReportedError { next: explain::next_action(&error.code), component, error }).collect()
 }
 
-pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> Answer {
+pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> PageResult {
     let state = posted.state();
     if posted.form.text("action") == "retry" {
-        deployments::retry(state, posted.caller(), &id, posted.reason()).await?;
-        return Ok(go(&format!("/deployments/{id}"), Some("The device is told to try again.")));
+        deployments::retry(state, posted.caller(), &id, posted.comment()).await?;
+        return Ok(go(&format!("/deployments/{id}"), Some("Retry requested.")));
     }
     let request = match posted.form.text("action") {
-        // Only what a device was told while it had the deployment holds when that goes: so this comes before the removal.
+        // The device must receive the removal policy before the removal, so this is a rollout of its own.
         "remove" if posted.form.text("instead") == "purge" => {
-            let policy = PolicyWish { on_removal: Some(OnRemoval::Purge), ..PolicyWish::default() };
+            let policy = PolicyPatch { on_removal: Some(OnRemoval::Purge), ..PolicyPatch::default() };
             let body = UpdateDeployment { policy, ..UpdateDeployment::default() };
-            changes::update_request(state, &id, body, posted.form.number("revision")).await.map(|(request, _)| request)
+            rollouts::update_request(state, &id, body, posted.form.number("revision")).await.map(|(request, _)| request)
         }
-        "remove" => changes::remove_request(state, &id, posted.form.number("revision")).await,
+        "remove" => rollouts::remove_request(state, &id, posted.form.number("revision")).await,
         "back" => drafts::back_to(state, &id, posted.form.number("to").unwrap_or_default()).await,
-        _ => Err(AppError::refused(Code::Invalid, "say what should be done with the deployment")),
+        _ => Err(AppError::refused(Code::Invalid, "missing or unknown `action` for the deployment")),
     };
-    // A form sent again may find that what it wanted is so already; then the record of repeats tells.
-    let change =
-        posted.once(async { changes::submit(state, posted.caller(), request?, posted.reason()).await }).await?;
-    Ok(go(&format!("/changes/{}", change.id), None))
+    // When the form is sent again, the request may fail as unchanged; the idempotency record has the rollout.
+    let rollout =
+        posted.once(async { rollouts::submit(state, posted.caller(), request?, posted.comment()).await }).await?;
+    Ok(go(&format!("/rollouts/{}", rollout.id), None))
 }

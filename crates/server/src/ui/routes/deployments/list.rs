@@ -1,19 +1,19 @@
-//! All deployments, a page at a time; what failed first.
+//! All deployments, page by page; failed deployments first.
 
+use crate::app::by_location::{self, Part};
 use crate::app::deployments::{self, Query};
 use crate::app::error::{AppError, AppResult};
 use crate::app::fleet::{self, Search};
 use crate::app::overview;
 use crate::app::paging::{Paging, whole};
-use crate::app::placed::{self, Part};
 use crate::state::ServerState;
 use crate::ui::markup::Markup;
 use crate::ui::routes::query::{Asked, device_link, link};
 use crate::ui::routes::tiles::Tile;
-use crate::ui::visit::{Answer, Section, Shell, Visit, pages};
-use crate::ui::words::{self, Look};
+use crate::ui::visit::{PageResult, Section, Shell, Visit, pages};
+use crate::ui::words::{self, Badge};
 use askama::Template;
-use margrave_api::deployments::{Convergence, Deployment, Desired, StatusError};
+use margrave_api::deployments::{Deployment, DeploymentState, Desired, StatusError};
 use margrave_api::page::Page;
 use std::collections::{HashMap, HashSet};
 
@@ -31,7 +31,7 @@ struct ListPage {
     device: String,
     site: String,
     sites: Vec<String>,
-    /// How many there are like this, where that is known without counting.
+    /// Number of matching deployments, if known without counting.
     matching: Option<u64>,
     next: Option<String>,
     first: Option<String>,
@@ -43,7 +43,7 @@ pages!(ListPage);
 pub(in crate::ui::routes) struct Row {
     pub(in crate::ui::routes) name: String,
     pub(in crate::ui::routes) state: Markup,
-    /// It is to be gone, and is not yet.
+    /// Its removal is not complete.
     pub(in crate::ui::routes) going: bool,
     pub(in crate::ui::routes) device_link: String,
     pub(in crate::ui::routes) error: Option<String>,
@@ -55,11 +55,11 @@ pub(in crate::ui::routes) fn row(deployment: Deployment, names: &HashMap<String,
     let mut errors = deployment.said_wrong().into_iter().flat_map(|status| {
         status.components.iter().filter_map(|component| component.error.as_ref()).chain(status.error.as_ref())
     });
-    let components = deployment.status.iter().flat_map(|status| &status.components);
+    let components = deployment.reported.iter().flat_map(|status| &status.components);
     Row {
         name: names.get(&deployment.application).unwrap_or(&deployment.application).clone(),
-        state: words::of_deployment(&deployment).into(),
-        going: deployment.desired == Desired::Absent && deployment.convergence != Convergence::Converged,
+        state: words::deployment_badge(&deployment).into(),
+        going: deployment.desired == Desired::Absent && deployment.state != DeploymentState::UpToDate,
         device_link: device_link(&deployment.client, deployment.device.trim_end_matches("/*")),
         error: untold(&deployment.explanation, errors.next()),
         components: components.map(|component| (component.name.clone(), words::reported(&component.state))).collect(),
@@ -67,38 +67,42 @@ pub(in crate::ui::routes) fn row(deployment: Deployment, names: &HashMap<String,
     }
 }
 
-/// Once is enough: the sentence about a deployment that failed mostly has it already.
+/// The error, unless the sentence about the deployment already contains it.
 pub(in crate::ui::routes) fn untold(sentence: &str, error: Option<&StatusError>) -> Option<String> {
     let error = error.filter(|error| !sentence.contains(&error.message))?;
     Some(format!("{} (code {})", error.message, error.code))
 }
 
-/// What stands behind `state` beside how far a deployment is.
+/// Further values of `state`, in addition to the deployment states.
 const REMOVING: &str = "removing";
 const REMOVED: &str = "removed";
-/// Removals shown before everything else on the first page; a tile leads to all of them.
+/// Removals listed first on the first page; a tile leads to all of them.
 const REMOVING_FIRST_MAX: u32 = 10;
 
-/// The first page of everything: what failed, what is being removed, then the rest.
+/// The first page without filters: failed deployments, removals, then the rest.
 async fn beginning(state: &ServerState, query: &Query, asked: &Asked) -> AppResult<Page<Deployment>> {
-    let failed = Query { convergence: Some(Convergence::Failed), ..query.clone() };
+    let failed = Query { state: Some(DeploymentState::Failed), ..query.clone() };
     let mut items = deployments::list(state, &failed, &asked.paging()).await?.items;
     let going = Paging { limit: Some(REMOVING_FIRST_MAX), after: None };
     items.extend(deployments::removals(state, query, false, &going).await?.items);
     let rest = deployments::list(state, query, &asked.paging()).await?;
-    items.extend(rest.items.into_iter().filter(|deployment| deployment.convergence != Convergence::Failed));
+    items.extend(rest.items.into_iter().filter(|deployment| deployment.state != DeploymentState::Failed));
     let mut known = HashSet::new();
     items.retain(|deployment| known.insert(deployment.id.clone()));
     Ok(Page { items, next: rest.next })
 }
 
-pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
+pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
     let state = &visit.state;
     let overview = overview::get(state).await?;
     let word = asked.text("state");
-    let convergence = Convergence::ALL.into_iter().find(|known| known.as_str() == word);
-    let query =
-        Query { application: asked.get("application"), version: asked.get("version"), convergence, ..Query::default() };
+    let deployment_state = DeploymentState::ALL.into_iter().find(|known| known.as_str() == word);
+    let query = Query {
+        application: asked.get("application"),
+        version: asked.get("version"),
+        state: deployment_state,
+        ..Query::default()
+    };
     let search = Search { text: asked.get("device"), site: asked.get("site"), ..Search::default() };
     let found = match word.as_str() {
         _ if !search.is_everything() => {
@@ -107,7 +111,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
                 REMOVED => Part::Gone,
                 _ => Part::Present,
             };
-            placed::list(state, &search, &query, part, &asked.paging()).await
+            by_location::list(state, &search, &query, part, &asked.paging()).await
         }
         REMOVING | REMOVED => deployments::removals(state, &query, word == REMOVED, &asked.paging()).await,
         "" if asked.get("after").is_none() => beginning(state, &query, &asked).await,
@@ -133,17 +137,17 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
     };
     let counts = overview.counts(query.application.as_deref(), query.version.as_deref());
     let everything = query.application.is_none();
-    let mut tiles: Vec<Tile> = Convergence::ALL
+    let mut tiles: Vec<Tile> = DeploymentState::ALL
         .into_iter()
         .map(|one| {
-            let chosen = convergence == Some(one);
+            let chosen = deployment_state == Some(one);
             let link = at(if chosen { "" } else { one.as_str() }, "");
-            Tile::new(counts.of(one), words::of_convergence(one, false), link, chosen)
+            Tile::new(counts.of(one), words::deployment_state_badge(one, false), link, chosen)
         })
         .collect();
     let going = [
-        (REMOVING, overview.removing, everything, Look { word: "Being removed", tone: "busy", symbol: "turning" }),
-        (REMOVED, overview.removed, false, words::of_convergence(Convergence::Converged, true)),
+        (REMOVING, overview.removing, everything, Badge { word: "Removing", tone: "busy", symbol: "turning" }),
+        (REMOVED, overview.removed, false, words::deployment_state_badge(DeploymentState::UpToDate, true)),
     ];
     for (known, count, shown, look) in going {
         let chosen = word == known;
@@ -158,11 +162,11 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
         (false, _) => None,
         (true, REMOVING) => everything.then_some(overview.removing),
         (true, REMOVED) => everything.then_some(overview.removed),
-        (true, _) => Some(convergence.map_or(total, |one| counts.of(one))),
+        (true, _) => Some(deployment_state.map_or(total, |one| counts.of(one))),
     };
     let listing = ListPage {
         shell: visit.shell(Section::Deployments, "Deployments").await?,
-        // Counts are some seconds old, and what is on the page is not.
+        // Counts may be some seconds old; the rows are not.
         matching: matching.map(|matching| matching.max(here)),
         sites: fleet::sites(state).await?,
         device: device.clone(),

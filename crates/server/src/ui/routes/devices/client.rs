@@ -1,60 +1,60 @@
-//! Letting a client in, refusing one that waits, and shutting one out.
+//! Approving, rejecting and decommissioning a client.
 
 use crate::app::clients;
 use crate::app::error::{AppError, Code};
 use crate::app::paging::Paging;
 use crate::app::{deployments, fleet};
-use crate::ui::ask::{Question, ask as ask_for};
+use crate::ui::ask::{Confirmation, ask as ask_for};
 use crate::ui::form::Posted;
 use crate::ui::routes::query::{Asked, device_link};
-use crate::ui::visit::{Answer, Section, Visit, go};
+use crate::ui::visit::{PageResult, Section, Visit, go};
 use crate::ui::words;
 use axum::extract::Path;
 use margrave_api::clients::{ClientState, UpdateClient};
 
-/// Counted up to here; what has more says "at least".
+/// The largest exact count; larger counts are shown as "at least".
 const COUNTED_MAX: u32 = 1000;
-const CLIENTS: &str = "/settings/clients";
+const CLIENTS: &str = "/settings/identities";
 
-/// How many there are, as far as they were counted.
-pub(super) struct Counted {
+/// A possibly incomplete count.
+pub(super) struct PartialCount {
     pub(super) number: u64,
-    /// There are others.
+    /// There are more than counted.
     pub(super) more: bool,
 }
 
-impl Counted {
+impl PartialCount {
     pub(super) fn words(&self, noun: &str) -> String {
         let counted = words::count(self.number, noun);
         if self.more { format!("at least {counted}") } else { counted }
     }
 
-    /// For a question: the number where it is known, else a sentence of its own.
+    /// For a confirmation: the exact number; otherwise adds a sentence.
     pub(super) fn touched(&self, text: &mut Vec<String>) -> Option<u64> {
         if self.more {
-            text.push(format!("This touches {}.", self.words("device")));
+            text.push(format!("Affects {}.", self.words("device")));
             return None;
         }
         Some(self.number)
     }
 }
 
-/// The devices of a client for which something holds.
-pub(super) async fn devices_where(
+/// The devices of a client that match a predicate.
+pub(super) async fn count_devices_where(
     visit: &Visit,
     client: &str,
     holds: impl Fn(&str) -> bool,
-) -> Result<Counted, AppError> {
+) -> Result<PartialCount, AppError> {
     let page = fleet::family(&visit.state, client, &Paging { limit: Some(COUNTED_MAX), after: None }).await?;
     let number = page.items.iter().filter(|one| holds(&one.device.device)).count() as u64;
-    Ok(Counted { number, more: page.next.is_some() })
+    Ok(PartialCount { number, more: page.next.is_some() })
 }
 
-pub(in crate::ui) async fn ask(visit: Visit, asked: Asked, Path(id): Path<String>) -> Answer {
+pub(in crate::ui) async fn ask(visit: Visit, asked: Asked, Path(id): Path<String>) -> PageResult {
     let state = &visit.state;
     let client = clients::get(state, &id).await?;
-    let mut devices = devices_where(&visit, &id, |_| true).await?;
-    // The device that asks, though it has not said anything of itself yet.
+    let mut devices = count_devices_where(&visit, &id, |_| true).await?;
+    // Counts the device itself, even if it has not reported yet.
     devices.number = devices.number.max(1);
     let here = fleet::get(state, &id, &id).await.is_ok();
     let back = if here { device_link(&id, &id) } else { CLIENTS.to_owned() };
@@ -62,50 +62,50 @@ pub(in crate::ui) async fn ask(visit: Visit, asked: Asked, Path(id): Path<String
     let question = match asked.get("ask").as_deref() {
         Some("accept") => {
             let mut text =
-                vec!["It may fetch from now on what should run on its devices, and report about them.".to_owned()];
-            Question {
-                title: format!("Accept client {id}?"),
+                vec!["From now on, it can fetch the deployments of its devices and report their status.".to_owned()];
+            Confirmation {
+                title: format!("Approve device identity {id}?"),
                 devices: devices.touched(&mut text),
                 text,
                 action,
                 fields: vec![("state", "accepted".to_owned()), ("revision", revision)],
-                button: "Accept this client".to_owned(),
+                button: "Approve this device".to_owned(),
                 danger: false,
                 back,
             }
         }
-        Some("refuse") => Question {
-            title: format!("Refuse client {id}?"),
+        Some("reject") => Confirmation {
+            title: format!("Reject device identity {id}?"),
             text: vec![
-                "It has a valid identity, but is not let in and gets nothing. It counts as retired from now on, however often it asks; accepting it later is possible.".to_owned(),
+                "Its identity is valid, but the server rejects its requests and it gets no deployments. From now on it counts as decommissioned, however often it connects; you can approve it later.".to_owned(),
             ],
             devices: Some(devices.number),
             action,
-            fields: vec![("state", "refused".to_owned()), ("revision", revision)],
-            button: "Refuse this client".to_owned(),
+            fields: vec![("state", "rejected".to_owned()), ("revision", revision)],
+            button: "Reject this device".to_owned(),
             danger: true,
             back,
         },
         _ => {
             let query = deployments::Query { client: Some(id.clone()), ..deployments::Query::default() };
             let page = deployments::list(state, &query, &Paging { limit: Some(COUNTED_MAX), after: None }).await?;
-            let running = Counted { number: page.items.len() as u64, more: page.next.is_some() };
+            let running = PartialCount { number: page.items.len() as u64, more: page.next.is_some() };
             let mut text = vec![
-                "It is not let in any more, and its invitations end. What runs on its devices goes on running but gets no changes."
+                "The server rejects its requests from now on, and its enrollment tokens are revoked. Workloads on its devices keep running but get no updates."
                     .to_owned(),
             ];
             text.push(match (running.number, running.more) {
-                (0, _) => "Nothing is deployed there.".to_owned(),
-                (1, false) => "1 deployment stays as it is there.".to_owned(),
-                _ => format!("{} stay as they are there.", words::capital(&running.words("deployment"))),
+                (0, _) => "It has no deployments.".to_owned(),
+                (1, false) => "1 deployment stays unchanged.".to_owned(),
+                _ => format!("{} stay unchanged.", words::capital(&running.words("deployment"))),
             });
-            Question {
-                title: format!("Retire client {id}?"),
+            Confirmation {
+                title: format!("Decommission device identity {id}?"),
                 devices: devices.touched(&mut text),
                 text,
                 action,
-                fields: vec![("state", "retired".to_owned()), ("revision", revision)],
-                button: "Retire this client".to_owned(),
+                fields: vec![("state", "decommissioned".to_owned()), ("revision", revision)],
+                button: "Decommission this device".to_owned(),
                 danger: true,
                 back,
             }
@@ -114,32 +114,36 @@ pub(in crate::ui) async fn ask(visit: Visit, asked: Asked, Path(id): Path<String
     ask_for(&visit, Section::Devices, question).await
 }
 
-pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> Answer {
+pub(in crate::ui) async fn act(Path(id): Path<String>, posted: Posted) -> PageResult {
     let (wanted, done) = match posted.form.text("state") {
-        "accepted" => (ClientState::Accepted, "accepted"),
-        "retired" => (ClientState::Retired, "retired"),
-        "refused" => (ClientState::Retired, "refused"),
-        _ => return Err(AppError::refused(Code::Invalid, "say whether to accept or to retire the client").into()),
+        "accepted" => (ClientState::Accepted, "approved"),
+        "decommissioned" => (ClientState::Decommissioned, "decommissioned"),
+        "rejected" => (ClientState::Decommissioned, "rejected"),
+        _ => {
+            return Err(
+                AppError::refused(Code::Invalid, "`state` must be `accepted`, `decommissioned` or `rejected`").into()
+            );
+        }
     };
     let state = posted.state();
-    let body = UpdateClient { state: wanted, reason: posted.reason() };
+    let body = UpdateClient { state: wanted, comment: posted.comment() };
     let said = match clients::update(state, posted.caller(), &id, body, posted.form.number("revision")).await {
-        Ok(_) => format!("Client {id} is {done}."),
+        Ok(_) => format!("Device identity {id} {done}."),
         Err(AppError::Refused { code: Code::Conflict, .. }) => {
             let now = clients::get(state, &id).await?.state;
             if now == wanted {
-                let done = if now == ClientState::Accepted { "accepted" } else { "retired" };
-                format!("Somebody else {done} client {id} in the meantime. Nothing was changed now.")
+                let done = if now == ClientState::Accepted { "approved" } else { "decommissioned" };
+                format!("Another operator {done} {id} in the meantime. Nothing was changed now.")
             } else {
-                let now = if now == ClientState::Accepted { "accepted" } else { "retired" };
+                let now = if now == ClientState::Accepted { "approved" } else { "decommissioned" };
                 format!(
-                    "Client {id} was not {done}: somebody else {now} it in the meantime. Do it again if it should be so."
+                    "Device identity {id} was not {done}: another operator {now} it in the meantime. Repeat the action if it is still needed."
                 )
             }
         }
         Err(error) => return Err(error.into()),
     };
-    // Where there is no device of the same name, the list of clients shows it.
+    // Without a device of the same name, the list of clients shows the client.
     let here = fleet::get(state, &id, &id).await.is_ok();
     Ok(go(&if here { device_link(&id, &id) } else { CLIENTS.to_owned() }, Some(&said)))
 }

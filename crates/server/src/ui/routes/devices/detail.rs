@@ -1,9 +1,9 @@
-//! One device: what it is, what runs on it, what it belongs to, what happened.
+//! A single device: capabilities, workloads, labels, events.
 
 use super::{Row, client_state, forget, label, row};
 use crate::app::events::{self, EventsFilter};
 use crate::app::paging::Paging;
-use crate::app::shown::plain;
+use crate::app::value_format::plain;
 use crate::app::{clients, deployments, explain, fleet, overview};
 use crate::ui::chart;
 use crate::ui::errors::UiError;
@@ -12,7 +12,7 @@ use crate::ui::markup::Markup;
 use crate::ui::routes::deployments::list::untold;
 use crate::ui::routes::query::{Asked, device_link};
 use crate::ui::routes::why::{Part, why};
-use crate::ui::visit::{Answer, Section, Shell, Visit, pages};
+use crate::ui::visit::{PageResult, Section, Shell, Visit, pages};
 use crate::ui::words;
 use askama::Template;
 use axum::extract::Path;
@@ -22,10 +22,10 @@ use margrave_api::deployments::{Deployment, Desired};
 use margrave_api::devices::known;
 use margrave_api::events::Event;
 
-/// Relatives of a device shown; a gateway with more is looked at in the list.
+/// Devices of the same client that are shown; the device list shows the rest.
 const FAMILY_MAX: u32 = 200;
 const EVENTS_MAX: u32 = 15;
-/// Times a client fell silent or came back that are drawn; one that does so more often is drawn from the oldest of these.
+/// Offline and online events in the connectivity chart; with more events, the chart starts at the oldest of these.
 const CONTACTS_MAX: u32 = 200;
 const DEPLOYMENTS_MAX: u32 = 50;
 
@@ -34,12 +34,12 @@ const DEPLOYMENTS_MAX: u32 = 50;
 pub(super) struct DetailPage {
     shell: Shell,
     row: Row,
-    /// When it was heard of, over the last day.
+    /// Connectivity over the last day.
     contact: Markup,
     client: Client,
     accepted: bool,
     waiting: bool,
-    /// As the list of clients has it.
+    /// As in the list of clients.
     standing: Markup,
     tone: &'static str,
     summary: String,
@@ -49,46 +49,50 @@ pub(super) struct DetailPage {
     device_labels: Vec<(String, String)>,
     operator_labels: Vec<(String, String)>,
     new_label: (String, String),
-    /// Names that both sides have given, with other values.
+    /// Label names with different values from the device and from an operator.
     twice: Vec<String>,
-    reason: String,
+    comment: String,
     parent: Option<(String, String)>,
     children: Vec<Row>,
     events: Vec<Event>,
     raw: String,
-    pub(super) wrong: Option<Wrong>,
+    pub(super) wrong: Option<FormErrors>,
 }
 pages!(DetailPage);
 
-/// Why labels were not kept.
-pub(super) struct Wrong {
+/// Why labels were not saved.
+pub(super) struct FormErrors {
     pub(super) title: String,
-    /// Where in the page, and what is wrong.
+    /// Element id, and what is wrong.
     pub(super) errors: Vec<(&'static str, String)>,
 }
 
-/// Something the device says of itself, in plain words.
+/// A capability that the device reports.
 #[derive(Debug, PartialEq, Eq)]
 struct Offer {
     name: &'static str,
     value: String,
-    /// As the device sent it, where it is shown otherwise.
+    /// As the device sent it, if it is shown differently.
     sent: Option<String>,
 }
 
 struct Workload {
     name: String,
     state: Markup,
-    /// It should run here; else it is to go.
+    /// It should run here; otherwise it is being removed.
     wanted: bool,
-    /// What the device last said of it.
+    /// What the device last reported about it.
     reported: Markup,
     history: Markup,
     error: Option<String>,
     deployment: Deployment,
 }
 
-pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path((client, device)): Path<(String, String)>) -> Answer {
+pub(in crate::ui) async fn show(
+    visit: Visit,
+    asked: Asked,
+    Path((client, device)): Path<(String, String)>,
+) -> PageResult {
     if asked.get("ask").as_deref() == Some("forget") {
         return forget::ask(&visit, &client, &device).await;
     }
@@ -113,7 +117,7 @@ pub(super) async fn page(
     let mut workloads = Vec::new();
     for deployment in all.into_iter().filter(|deployment| is_here(deployment, device)) {
         let removing = deployment.desired == Desired::Absent;
-        if removing && deployment.convergence == margrave_api::deployments::Convergence::Converged {
+        if removing && deployment.state == margrave_api::deployments::DeploymentState::UpToDate {
             continue;
         }
         let history = deployments::status_history(state, &deployment.id).await?.items;
@@ -122,9 +126,9 @@ pub(super) async fn page(
         });
         workloads.push(Workload {
             name: overview.names.get(&deployment.application).unwrap_or(&deployment.application).clone(),
-            state: words::of_deployment(&deployment).into(),
+            state: words::deployment_badge(&deployment).into(),
             wanted: !removing,
-            reported: words::reported_maybe(deployment.status.as_ref().map(|status| status.state.as_str())),
+            reported: words::reported_maybe(deployment.reported.as_ref().map(|status| status.state.as_str())),
             history: chart::history(&history, shell.now),
             error: untold(&deployment.explanation, errors.next()),
             deployment,
@@ -140,11 +144,11 @@ pub(super) async fn page(
     let filter =
         EventsFilter { client: Some(client.to_owned()), device: Some(device.to_owned()), ..EventsFilter::default() };
     let mut events = events::lately(state, filter, EVENTS_MAX).await?;
-    // That it fell silent and came back is told of its client.
+    // Offline and online events belong to the client.
     let of_client =
         EventsFilter { client: Some(client.to_owned()), kind: Some("client".to_owned()), ..EventsFilter::default() };
     let contacts = events::lately(state, of_client, CONTACTS_MAX).await?;
-    let contact = chart::contact(&contacts, shell.now, !listed.device.silent);
+    let contact = chart::contact(&contacts, shell.now, !listed.device.offline);
     events.extend(contacts.into_iter().take(EVENTS_MAX as usize));
     events.sort_by_key(|event| std::cmp::Reverse(event.id));
     events.dedup_by_key(|event| event.id);
@@ -157,7 +161,7 @@ pub(super) async fn page(
         accepted: identity.state == ClientState::Accepted,
         waiting: identity.state == ClientState::Pending,
         standing: client_state(identity.state),
-        tone: words::of_device(listed.state).tone,
+        tone: words::device_badge(listed.state).tone,
         client: identity,
         workloads,
         facts: facts(listed.device.capabilities.as_ref()),
@@ -166,7 +170,7 @@ pub(super) async fn page(
         operator_labels,
         new_label,
         twice: twice(&listed.device),
-        reason: typed.map(|form| form.text("reason").to_owned()).unwrap_or_default(),
+        comment: typed.map(|form| form.text("comment").to_owned()).unwrap_or_default(),
         parent: device.rsplit_once('/').map(|(parent, _)| (parent.to_owned(), device_link(client, parent))),
         children,
         events,
@@ -187,7 +191,7 @@ fn is_here(deployment: &Deployment, device: &str) -> bool {
     deployment.device == device || deployment.device.strip_suffix("/*") == Some(device)
 }
 
-/// Labels that say one thing by the device and another by an operator.
+/// Labels with different values from the device and from an operator.
 fn twice(device: &margrave_api::devices::Device) -> Vec<String> {
     let differs = |(name, own): &(&String, &String)| {
         device.device_labels.get(*name).is_some_and(|reported| plain(reported) != **own)
@@ -197,7 +201,7 @@ fn twice(device: &margrave_api::devices::Device) -> Vec<String> {
 
 type Labels = Vec<(String, String)>;
 
-/// The labels as they are, or as somebody has just written them.
+/// The labels as stored, or as just typed.
 fn labels(kept: &IndexMap<String, String>, typed: Option<&Form>) -> (Labels, (String, String)) {
     let of = |name: &String, value: &String| {
         let typed =
@@ -208,7 +212,7 @@ fn labels(kept: &IndexMap<String, String>, typed: Option<&Form>) -> (Labels, (St
     (kept.iter().map(|(name, value)| of(name, value)).collect(), new)
 }
 
-/// What it offers, in plain words.
+/// Hardware and capabilities.
 fn facts(capabilities: Option<&serde_json::Value>) -> Vec<Offer> {
     let Some(properties) = capabilities.and_then(|document| document.get("properties")) else { return Vec::new() };
     let text = |name: &str| properties.get(name).map(plain).and_then(|text| known(&text).map(ToOwned::to_owned));
@@ -233,7 +237,7 @@ fn facts(capabilities: Option<&serde_json::Value>) -> Vec<Offer> {
         ("Processor", list("cpus", &cpu)),
         ("Memory", text("memory")),
         ("Storage", text("storage")),
-        ("Installs", list("supportedDeploymentTypes", &plain)),
+        ("Deployment types", list("supportedDeploymentTypes", &plain)),
         ("Runtimes", list("supportedRuntimes", &plain)),
         ("Peripherals", list("peripherals", &kind)),
         ("Interfaces", list("interfaces", &kind)),
@@ -250,7 +254,7 @@ fn facts(capabilities: Option<&serde_json::Value>) -> Vec<Offer> {
     .collect()
 }
 
-pub(in crate::ui) async fn act(Path((client, device)): Path<(String, String)>, posted: Posted) -> Answer {
+pub(in crate::ui) async fn act(Path((client, device)): Path<(String, String)>, posted: Posted) -> PageResult {
     match posted.form.text("action") {
         "forget" => forget::act(&client, &device, posted).await,
         _ => label::act(&client, &device, posted).await,
@@ -263,7 +267,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_a_device_offers_reads_well_and_keeps_what_was_sent() {
+    fn shows_readable_capabilities_and_keeps_reported_values() {
         let document = json!({"properties": {
             "vendor": "unknown", "modelNumber": "Unknown", "serialNumber": "7",
             "memory": "24105Mi", "storage": "as much as it takes",

@@ -1,4 +1,4 @@
-//! The filter of devices: the same fields wherever devices are looked for.
+//! The device filter, with the same fields on all pages.
 
 use crate::app::error::AppResult;
 use crate::app::fleet::{self, Search};
@@ -8,10 +8,10 @@ use crate::state::ServerState;
 use crate::ui::routes::query::link;
 use margrave_core::model::DeviceState;
 
-/// Groups offered to choose from.
+/// Groups offered in the filter.
 const GROUPS_MAX: u32 = 500;
 
-/// What stands in the fields.
+/// The values of the fields.
 #[derive(Default, Clone)]
 pub(in crate::ui::routes) struct Filter {
     pub(in crate::ui::routes) text: String,
@@ -38,7 +38,7 @@ impl Filter {
         }
     }
 
-    /// What stands in the fields, by their names in an address.
+    /// The values of the fields, by their names in an address.
     pub(in crate::ui::routes) fn members(&self) -> Vec<(&'static str, &str)> {
         let mut members = vec![
             ("q", self.text.as_str()),
@@ -51,7 +51,7 @@ impl Filter {
         members
     }
 
-    /// The same filter at a page behind `after`.
+    /// The same filter, on the page after `after`.
     pub(in crate::ui::routes) fn link(&self, path: &str, after: &str) -> String {
         let mut members = self.members();
         members.push(("after", after));
@@ -59,19 +59,24 @@ impl Filter {
     }
 }
 
-/// What there is to choose from.
+/// The options of the filter.
 pub(in crate::ui::routes) struct Offers {
     pub(in crate::ui::routes) sites: Vec<String>,
     pub(in crate::ui::routes) groups: Vec<String>,
     pub(in crate::ui::routes) states: &'static [(&'static str, &'static str)],
 }
 
-/// Those that are let in come first; the last are shut out.
-const STATES: [(&str, &str); 5] =
-    [("failing", "Failing"), ("silent", "Silent"), ("working", "Working"), ("fine", "Fine"), ("shut-out", "Retired")];
+/// Blocked devices come last.
+const STATES: [(&str, &str); 5] = [
+    ("failed", "Failed"),
+    ("offline", "Offline"),
+    ("updating", "Updating"),
+    ("online", "Online"),
+    ("blocked", "Blocked"),
+];
 
 impl Offers {
-    /// `all`: also devices nothing can be deployed to.
+    /// `all`: also devices that cannot get deployments.
     pub(in crate::ui::routes) async fn read(state: &ServerState, all: bool) -> AppResult<Self> {
         let names = groups::list(state, &Paging { limit: Some(GROUPS_MAX), after: None }).await?;
         Ok(Self {

@@ -1,17 +1,17 @@
-//! Forgetting a device. While something is meant to run there it stays, and the question says so instead of asking.
+//! Deleting the record of a device. A device with deployments cannot be deleted; the dialog says so instead of asking.
 
-use super::client::devices_where;
-use crate::app::devices::{self, Keeps};
+use super::client::count_devices_where;
+use crate::app::devices::{self, BlockingDeployment};
 use crate::app::{fleet, overview};
-use crate::ui::ask::{Question, ask as ask_for};
+use crate::ui::ask::{Confirmation, ask as ask_for};
 use crate::ui::form::Posted;
 use crate::ui::routes::query::device_link;
-use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
+use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
 use margrave_core::model::DeviceState;
 
-/// Deployments that are named; the rest are counted.
+/// Deployments listed by name; the rest are counted.
 const NAMED_MAX: usize = 10;
 
 #[derive(Template)]
@@ -19,13 +19,13 @@ const NAMED_MAX: usize = 10;
 struct KeptPage {
     shell: Shell,
     device: String,
-    deployments: Vec<Keeps>,
+    deployments: Vec<BlockingDeployment>,
     more: u64,
     back: String,
 }
 pages!(KeptPage);
 
-pub(super) async fn ask(visit: &Visit, client: &str, device: &str) -> Answer {
+pub(super) async fn ask(visit: &Visit, client: &str, device: &str) -> PageResult {
     let listed = fleet::get(&visit.state, client, device).await?;
     let back = device_link(client, device);
     let mut kept = devices::kept_by(&visit.state, client, device).await?;
@@ -38,32 +38,38 @@ pub(super) async fn ask(visit: &Visit, client: &str, device: &str) -> Answer {
                 one.application.clone_from(name);
             }
         }
-        let shell = visit.shell(Section::Devices, format!("{device} cannot be forgotten yet")).await?;
+        let shell = visit.shell(Section::Devices, format!("The record of {device} cannot be deleted yet")).await?;
         return visit.show(&KeptPage { shell, device: device.to_owned(), deployments: kept, more, back });
     }
     let below = format!("{device}/");
-    let behind = devices_where(visit, client, |other| other.starts_with(&below)).await?;
-    let mut text = vec!["The device and its labels are forgotten until its client reports it again.".to_owned()];
+    let behind = count_devices_where(visit, client, |other| other.starts_with(&below)).await?;
+    let mut text = vec![
+        "The record of the device and its labels are deleted. The device reappears if its client reports it again."
+            .to_owned(),
+    ];
     if behind.number > 0 || behind.more {
         text.push(format!(
-            "It is a gateway: {} behind it {} forgotten as well.",
+            "It is a gateway: {} behind it {} deleted as well.",
             behind.words("device"),
             if behind.number == 1 && !behind.more { "is" } else { "are" }
         ));
     }
-    if listed.state != DeviceState::ShutOut {
-        text.push("Its client stays accepted, so a device that is still there comes back by itself. Retire the client to keep it out.".to_owned());
+    if listed.state != DeviceState::Blocked {
+        text.push(
+            "Its identity stays approved, so the device reappears if it still exists. Decommission it to block it."
+                .to_owned(),
+        );
     }
-    let all = super::client::Counted { number: behind.number + 1, more: behind.more };
-    let question = Question {
-        title: format!("Forget device {device}?"),
+    let all = super::client::PartialCount { number: behind.number + 1, more: behind.more };
+    let question = Confirmation {
+        title: format!("Delete the record of {device}?"),
         devices: all.touched(&mut text),
         text,
         action: back.clone(),
         fields: vec![("action", "forget".to_owned()), ("revision", listed.device.revision.to_string())],
         button: match (all.number, all.more) {
-            (1, false) => "Forget this device".to_owned(),
-            _ => format!("Forget {}", all.words("device")),
+            (1, false) => "Delete record".to_owned(),
+            _ => format!("Delete {}", all.words("record")),
         },
         danger: true,
         back,
@@ -71,14 +77,14 @@ pub(super) async fn ask(visit: &Visit, client: &str, device: &str) -> Answer {
     ask_for(visit, Section::Devices, question).await
 }
 
-pub(super) async fn act(client: &str, device: &str, posted: Posted) -> Answer {
+pub(super) async fn act(client: &str, device: &str, posted: Posted) -> PageResult {
     let below = format!("{device}/");
-    let behind = devices_where(&posted.visit, client, |other| other.starts_with(&below)).await?;
+    let behind = count_devices_where(&posted.visit, client, |other| other.starts_with(&below)).await?;
     let revision = posted.form.number("revision");
-    devices::delete(posted.state(), posted.caller(), client, device, posted.reason(), revision).await?;
+    devices::delete(posted.state(), posted.caller(), client, device, posted.comment(), revision).await?;
     let said = match behind.number {
-        0 => format!("Device {device} was forgotten."),
-        number => format!("Device {device} and {} behind it were forgotten.", words::count(number, "device")),
+        0 => format!("Record of {device} deleted."),
+        number => format!("Records of {device} and {} behind it deleted.", words::count(number, "device")),
     };
     Ok(go("/devices", Some(&said)))
 }

@@ -1,11 +1,11 @@
-//! Labels an operator gives a device: set, changed and taken away, all at once.
+//! Labels set by operators: one form adds, changes and removes them.
 
-use super::detail::{Wrong, page};
+use super::detail::{FormErrors, page};
 use crate::app::error::{AppError, Code};
 use crate::app::{devices, fleet};
 use crate::ui::form::Posted;
 use crate::ui::routes::query::device_link;
-use crate::ui::visit::{Answer, go};
+use crate::ui::visit::{PageResult, go};
 use http::StatusCode;
 use indexmap::IndexMap;
 use margrave_api::devices::UpdateDevice;
@@ -14,7 +14,7 @@ use margrave_api::problem::FieldProblem;
 const NAME: &str = "label-name";
 const VALUE: &str = "label-value";
 
-pub(super) async fn act(client: &str, device: &str, posted: Posted) -> Answer {
+pub(super) async fn act(client: &str, device: &str, posted: Posted) -> PageResult {
     let form = &posted.form;
     let kept = fleet::get(posted.state(), client, device).await?.device.operator_labels;
     let mut labels: IndexMap<String, Option<String>> = IndexMap::new();
@@ -27,8 +27,8 @@ pub(super) async fn act(client: &str, device: &str, posted: Posted) -> Answer {
     }
     let (name, value) = (form.text("name").to_owned(), form.text("value").to_owned());
     if name.is_empty() && !value.is_empty() {
-        let error = format!("The value `{value}` has no name: write one, such as `line`, or leave both empty.");
-        let wrong = Wrong { title: "The labels were not changed.".to_owned(), errors: vec![(NAME, error)] };
+        let error = format!("The value `{value}` has no name: enter a name, such as `line`, or leave both empty.");
+        let wrong = FormErrors { title: "The labels were not changed.".to_owned(), errors: vec![(NAME, error)] };
         return again(client, device, &posted, StatusCode::UNPROCESSABLE_ENTITY, wrong).await;
     }
     if !name.is_empty() {
@@ -39,37 +39,36 @@ pub(super) async fn act(client: &str, device: &str, posted: Posted) -> Answer {
         return Ok(go(&link, Some("Nothing was changed.")));
     }
     let places: Vec<String> = kept.keys().cloned().collect();
-    let body = UpdateDevice { labels, reason: posted.reason() };
+    let body = UpdateDevice { labels, comment: posted.comment() };
     match devices::update(posted.state(), posted.caller(), client, device, body, form.number("revision")).await {
-        Ok(_) => Ok(go(&link, Some("The labels were changed."))),
+        Ok(_) => Ok(go(&link, Some("Labels saved."))),
         Err(AppError::Refused { code: Code::Conflict, .. }) => {
-            let title =
-                "Somebody else changed these labels in the meantime. Compare with what is there now, then save again.";
-            let wrong = Wrong { title: title.to_owned(), errors: Vec::new() };
+            let title = "Another operator changed these labels in the meantime. Compare with the current values, then save again.";
+            let wrong = FormErrors { title: title.to_owned(), errors: Vec::new() };
             again(client, device, &posted, StatusCode::CONFLICT, wrong).await
         }
         Err(AppError::Refused { code: Code::Invalid, errors, .. }) => {
-            let errors = errors.into_iter().map(|error| told(&error, &name, &places)).collect();
-            let wrong = Wrong { title: "The labels were not changed.".to_owned(), errors };
+            let errors = errors.into_iter().map(|error| field_error(&error, &name, &places)).collect();
+            let wrong = FormErrors { title: "The labels were not changed.".to_owned(), errors };
             again(client, device, &posted, StatusCode::UNPROCESSABLE_ENTITY, wrong).await
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// A problem with the field of the page it is about.
-fn told(error: &FieldProblem, new: &str, kept: &[String]) -> (&'static str, String) {
+/// A problem, with the field of the page that it belongs to.
+fn field_error(error: &FieldProblem, new: &str, kept: &[String]) -> (&'static str, String) {
     let label = error.field.strip_prefix("labels.").unwrap_or(&error.field);
     if label != new || kept.iter().any(|name| name == label) {
         return ("own-labels", format!("`{label}`: {}", error.message));
     }
     let (place, what) =
-        if error.message.starts_with("a value") { (VALUE, "Its value") } else { (NAME, "The name of the new label") };
+        if error.message.starts_with("a value") { (VALUE, "Value") } else { (NAME, "Name of the new label") };
     (place, format!("{what}: {}", error.message))
 }
 
-/// The page once more, with what was typed and what is wrong.
-async fn again(client: &str, device: &str, posted: &Posted, status: StatusCode, wrong: Wrong) -> Answer {
+/// The page again, with what was typed and what is wrong.
+async fn again(client: &str, device: &str, posted: &Posted, status: StatusCode, wrong: FormErrors) -> PageResult {
     let mut page = page(&posted.visit, client, device, Some(&posted.form)).await?;
     page.wrong = Some(wrong);
     posted.visit.show_with(status, &page)

@@ -1,23 +1,23 @@
-//! All devices, a page at a time, filtered by what stands in the address.
+//! The device list, paged, with the filter in the address.
 
 use super::filter::{Filter, Offers};
 use super::{Row, row};
-use crate::app::clients::Invitation;
+use crate::app::clients::EnrollmentToken;
 use crate::app::fleet;
 use crate::app::paging::Paging;
 use crate::app::{clients, overview};
 use crate::ui::errors::UiError;
 use crate::ui::routes::query::Asked;
 use crate::ui::routes::tiles::Tile;
-use crate::ui::visit::{Answer, Section, Shell, Visit, pages};
+use crate::ui::visit::{PageResult, Section, Shell, Visit, pages};
 use crate::ui::words;
 use askama::Template;
 use margrave_api::clients::{Client, ClientState};
 use margrave_core::model::DeviceState;
 
-/// Clients that wait and are named; the page of clients has them all.
+/// Pending clients that are listed; the page of clients shows all of them.
 const WAITING_MAX: u32 = 5;
-/// Invited devices that are named.
+/// Devices with an active enrollment token that are listed.
 const INVITED_MAX: usize = 10;
 
 #[derive(Template)]
@@ -27,7 +27,7 @@ struct ListPage {
     filter: Filter,
     offers: Offers,
     tiles: Vec<Tile>,
-    /// Of all states together.
+    /// All states together.
     total: u64,
     all_link: String,
     matching: u64,
@@ -38,32 +38,32 @@ struct ListPage {
     wrong: Option<String>,
     filtered: bool,
     known: u64,
-    /// Some who ask and are not let in yet.
+    /// The first pending clients.
     waiting: Vec<Client>,
-    /// How many they are.
+    /// The number of pending clients.
     waiting_all: u64,
-    /// Who is invited and has not come, when there is nobody else to show.
+    /// Devices with an active enrollment token, if there are no devices yet.
     invited: Vec<String>,
 }
 pages!(ListPage);
 
-/// Names in the invitations that are open.
+/// Names in active enrollment tokens.
 pub(in crate::ui::routes) async fn invited(visit: &Visit) -> Result<Vec<String>, UiError> {
-    let all = clients::invitations(&visit.state).await?;
-    let mut names: Vec<String> = all.items.into_iter().filter(Invitation::is_open).map(|one| one.client).collect();
+    let all = clients::enrollment_tokens(&visit.state).await?;
+    let mut names: Vec<String> = all.items.into_iter().filter(EnrollmentToken::is_open).map(|one| one.client).collect();
     names.dedup();
     names.truncate(INVITED_MAX);
     Ok(names)
 }
 
-pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
+pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
     let state = &visit.state;
     let filter = Filter::of(|name| asked.text(name));
     let search = filter.search();
     let overview = overview::get(state).await?;
     let known: u64 = overview.devices.values().sum();
     let found = fleet::list(state, &search, &asked.paging()).await;
-    // A selector that is being typed is often wrong for a moment; the page stays and says why.
+    // A selector is often invalid while it is being typed; the page stays and shows why.
     let (page, wrong) = match found {
         Ok(page) => (page, None),
         Err(crate::app::error::AppError::Refused { detail, .. }) => {
@@ -80,7 +80,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
         .map(|one| {
             let chosen = search.state == Some(one);
             let link = at(if chosen { "" } else { one.as_str() }, "");
-            Tile::new(counts.get(&one).copied().unwrap_or_default(), words::of_device(one), link, chosen)
+            Tile::new(counts.get(&one).copied().unwrap_or_default(), words::device_badge(one), link, chosen)
         })
         .filter(|tile| tile.count > 0 || tile.chosen)
         .collect();

@@ -1,4 +1,4 @@
-//! One's own password.
+//! The operator's own password.
 
 use crate::app::error::AppError;
 use crate::app::passwords::{self, Attempt, PASSWORD_CHARS_MAX, PASSWORD_CHARS_MIN};
@@ -7,7 +7,7 @@ use crate::ui::errors::UiError;
 use crate::ui::form::Posted;
 use crate::ui::routes::sign_in::later;
 use crate::ui::session::origin;
-use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
+use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
 use axum::extract::{FromRequest as _, Request, State};
@@ -19,9 +19,9 @@ use secrecy::SecretString;
 struct PasswordPage {
     shell: Shell,
     tab: &'static str,
-    /// Whose it is; nothing for somebody who came in with a token.
+    /// The operator; `None` when signed in with a token.
     operator: Option<String>,
-    /// Which field, and what is wrong with it.
+    /// The field, and what is wrong with it.
     wrong: Option<(&'static str, String)>,
     min: usize,
     max: usize,
@@ -34,7 +34,7 @@ impl PasswordPage {
     }
 }
 
-pub(in crate::ui) async fn show(visit: Visit) -> Answer {
+pub(in crate::ui) async fn show(visit: Visit) -> PageResult {
     let page = page(&visit, None).await?;
     visit.show(&page)
 }
@@ -50,25 +50,25 @@ async fn page(visit: &Visit, wrong: Option<(&'static str, String)>) -> Result<Pa
     })
 }
 
-pub(in crate::ui) async fn act(State(state): State<ServerState>, request: Request) -> Answer {
+pub(in crate::ui) async fn act(State(state): State<ServerState>, request: Request) -> PageResult {
     let (parts, body) = request.into_parts();
     let origin = origin(&parts);
     let posted = Posted::from_request(Request::from_parts(parts, body), &state).await?;
     let field = |name: &str| posted.form.raw(name).unwrap_or_default();
     let (old, new) = (SecretString::from(field("old")), SecretString::from(field("password")));
     if field("password") != field("again") {
-        return again(&posted.visit, "again", "The new password was not typed the same twice.".to_owned(), None).await;
+        return again(&posted.visit, "again", "The new passwords do not match.".to_owned(), None).await;
     }
     match passwords::change_own(&state, &posted.visit.visitor, old, new, &origin).await {
         Ok(Attempt::Granted(ended)) => {
             let others = match ended {
-                0 => "You were signed in nowhere else.".to_owned(),
+                0 => "You had no other sessions.".to_owned(),
                 1 => "Your other session was ended.".to_owned(),
                 ended => format!("Your {} were ended.", words::count(ended, "other session")),
             };
-            Ok(go("/settings/password", Some(&format!("The password was changed. {others}"))))
+            Ok(go("/settings/password", Some(&format!("Password changed. {others}"))))
         }
-        Ok(Attempt::Wrong) => again(&posted.visit, "old", "This is not the present password.".to_owned(), None).await,
+        Ok(Attempt::Wrong) => again(&posted.visit, "old", "The current password is wrong.".to_owned(), None).await,
         Ok(Attempt::Later(wait)) => {
             let (text, seconds) = later(wait);
             again(&posted.visit, "old", text, Some(seconds)).await
@@ -81,7 +81,7 @@ pub(in crate::ui) async fn act(State(state): State<ServerState>, request: Reques
     }
 }
 
-async fn again(visit: &Visit, field: &'static str, text: String, wait: Option<u64>) -> Answer {
+async fn again(visit: &Visit, field: &'static str, text: String, wait: Option<u64>) -> PageResult {
     let status = if wait.is_some() { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::UNPROCESSABLE_ENTITY };
     let mut response = visit.show_with(status, &page(visit, Some((field, text))).await?)?;
     if let Some(wait) = wait {

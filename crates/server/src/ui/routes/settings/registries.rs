@@ -1,4 +1,4 @@
-//! Registries: the one of this server, and others that packages come from.
+//! Registries: the embedded one, and external ones that packages come from.
 
 pub(in crate::ui) mod edit;
 
@@ -6,11 +6,11 @@ use crate::app::error::AppError;
 use crate::app::paging::whole;
 use crate::app::{registries, registry};
 use crate::copies;
-use crate::ui::ask::{Question, ask};
+use crate::ui::ask::{Confirmation, ask};
 use crate::ui::form::Posted;
 use crate::ui::markup::{self, Markup};
 use crate::ui::routes::query::{Asked, link};
-use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
+use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
 use axum::response::Response;
@@ -34,13 +34,13 @@ struct RegistriesPage {
 }
 pages!(RegistriesPage);
 
-/// One of the others.
+/// An external registry.
 struct Row {
     registry: SavedRegistry,
     state: Markup,
-    /// What came of the last check, in words, and whether that is good.
+    /// The result of the last check, and whether it is good.
     words: Option<(bool, String)>,
-    change: String,
+    rollout: String,
     remove: String,
 }
 
@@ -51,40 +51,40 @@ impl Row {
             Some(outcome) => look(outcome, registry.username.is_some()),
         };
         let words = registry.last_check.as_ref().map(|check| (check.outcome.is_good(), check.message.clone()));
-        let (change, remove) =
-            (link(&format!("{HERE}/change"), &[("host", &registry.host)]), link(HERE, &[("remove", &registry.host)]));
-        Self { state: markup::state(tone, symbol, word), words, change, remove, registry }
+        let (rollout, remove) =
+            (link(&format!("{HERE}/update"), &[("host", &registry.host)]), link(HERE, &[("remove", &registry.host)]));
+        Self { state: markup::state(tone, symbol, word), words, rollout, remove, registry }
     }
 }
 
-/// What a check came to: word, tone and symbol.
+/// The result of a check: label, tone and icon.
 fn look(outcome: CheckOutcome, signs_in: bool) -> (&'static str, &'static str, &'static str) {
     match outcome {
-        CheckOutcome::Answered => ("Answered", "good", "check"),
+        CheckOutcome::Answered => ("Reachable", "good", "check"),
         CheckOutcome::NameUnknown => ("Name not found", "bad", "cross"),
-        CheckOutcome::Unreachable => ("Not reached", "bad", "unplugged"),
+        CheckOutcome::Unreachable => ("Unreachable", "bad", "unplugged"),
         CheckOutcome::Untrusted => ("Certificate not trusted", "bad", "lock"),
-        CheckOutcome::Denied if signs_in => ("Sign-in refused", "bad", "lock"),
-        CheckOutcome::Denied => ("Wants a user and password", "warn", "lock"),
+        CheckOutcome::Denied if signs_in => ("Sign-in rejected", "bad", "lock"),
+        CheckOutcome::Denied => ("User and password required", "warn", "lock"),
         CheckOutcome::NoRegistry => ("Not a registry", "bad", "cross"),
     }
 }
 
-/// The old address, which also had what is under Trust now.
+/// The old address, which also had the certificates.
 pub(in crate::ui) async fn moved(uri: Uri) -> Response {
     let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
     go(&format!("{HERE}{query}"), None)
 }
 
-pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
-    if asked.get("ask").as_deref() == Some("collect") {
+pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
+    if asked.get("ask").as_deref() == Some("gc") {
         return ask_to_collect(&visit).await;
     }
     if let Some(host) = asked.get("remove") {
         return ask_to_remove(&visit, &host).await;
     }
     let state = &visit.state;
-    // Without a registry of its own the rest of the page is there all the same.
+    // The page also works without an embedded registry.
     let registry = match registry::get(state) {
         Ok(found) => {
             let size = words::bytes(found.bytes);
@@ -114,49 +114,51 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
     visit.show(&page)
 }
 
-async fn ask_to_collect(visit: &Visit) -> Answer {
+async fn ask_to_collect(visit: &Visit) -> PageResult {
     let held = registry::get(&visit.state)?;
-    let question = Question {
-        title: "Collect what nothing refers to?".to_owned(),
+    let question = Confirmation {
+        title: "Run garbage collection?".to_owned(),
         text: vec![
             format!(
-                "The registry holds {} in {}. Those that no tag and no other content leads to are deleted for good.",
+                "The registry holds {} in {}. Blobs that no tag and no other content refers to are deleted permanently.",
                 words::bytes(held.bytes),
                 words::count(held.blobs, "blob")
             ),
-            "What can be pulled by name stays. How many go is known only when they are gone; the page says it then."
+            "Content that can be pulled by name stays. The page shows afterwards how many blobs were deleted."
                 .to_owned(),
         ],
         devices: Some(0),
         action: HERE.to_owned(),
-        fields: vec![("action", "collect".to_owned())],
-        button: "Collect them".to_owned(),
+        fields: vec![("action", "gc".to_owned())],
+        button: "Run garbage collection".to_owned(),
         danger: true,
         back: HERE.to_owned(),
     };
     ask(visit, Section::Settings, question).await
 }
 
-async fn ask_to_remove(visit: &Visit, host: &str) -> Answer {
+async fn ask_to_remove(visit: &Visit, host: &str) -> PageResult {
     let registry = registries::get(&visit.state, host).await?;
     let came = match registries::versions_from(&visit.state, &registry.host).await? {
         0 => "Nothing in the catalog came from it.".to_owned(),
-        1 => "One version in the catalog came from it; it stays, and so does what runs of it.".to_owned(),
+        1 => "One version in the catalog came from it; that version and its deployments stay.".to_owned(),
         came => format!(
-            "{} in the catalog came from it; they stay, and so does what runs of them.",
+            "{} in the catalog came from it; these versions and their deployments stay.",
             words::count(came, "version")
         ),
     };
-    let forgotten = match (&registry.username, &registry.ca) {
+    let deleted = match (&registry.username, &registry.ca) {
         (Some(user), _) => format!(
-            "The password of `{user}` is forgotten. Whoever adds an application from there types user and password again."
+            "The password of `{user}` is deleted. To add an application from this registry, enter user and password again."
         ),
-        (None, Some(_)) => "Its CA is forgotten. Whoever adds an application from there gives it again.".to_owned(),
-        (None, None) => "Applications can still be added from there, by its address.".to_owned(),
+        (None, Some(_)) => {
+            "Its CA is deleted. To add an application from this registry, provide the CA again.".to_owned()
+        }
+        (None, None) => "You can still add applications from it, by its address.".to_owned(),
     };
-    let question = Question {
+    let question = Confirmation {
         title: format!("Remove registry {}?", registry.host),
-        text: vec![forgotten, came],
+        text: vec![deleted, came],
         devices: Some(0),
         action: HERE.to_owned(),
         fields: vec![
@@ -171,21 +173,21 @@ async fn ask_to_remove(visit: &Visit, host: &str) -> Answer {
     ask(visit, Section::Settings, question).await
 }
 
-/// Checks or removes one of the others, or collects what nothing in our own refers to.
-pub(in crate::ui) async fn act(posted: Posted) -> Answer {
+/// Checks or removes an external registry, or runs garbage collection on the embedded one.
+pub(in crate::ui) async fn act(posted: Posted) -> PageResult {
     let (state, caller, host) = (posted.state(), posted.caller(), posted.form.text("host"));
     let said = match posted.form.text("action") {
         "check" => {
-            let check = registries::check(state, caller, host, posted.reason()).await?;
+            let check = registries::check(state, caller, host, posted.comment()).await?;
             checked(host, check.outcome)
         }
         "remove" => {
-            registries::delete(state, caller, host, posted.reason(), posted.form.number("revision")).await?;
-            format!("Registry {host} was removed.")
+            registries::delete(state, caller, host, posted.comment(), posted.form.number("revision")).await?;
+            format!("Registry {host} removed.")
         }
         _ => {
             let gone = registry::collect(state).await?;
-            format!("{} collected, {} free again.", words::count(gone.blobs, "blob"), words::bytes(gone.bytes))
+            format!("Deleted {}, freed {}.", words::count(gone.blobs, "blob"), words::bytes(gone.bytes))
         }
     };
     Ok(go(HERE, Some(&said)))
@@ -193,8 +195,8 @@ pub(in crate::ui) async fn act(posted: Posted) -> Answer {
 
 fn checked(host: &str, outcome: CheckOutcome) -> String {
     if outcome.is_good() {
-        format!("{host} answered.")
+        format!("{host} is reachable.")
     } else {
-        format!("{host} cannot be used as it is kept; its line says why.")
+        format!("{host} cannot be used with these settings; see its last check.")
     }
 }

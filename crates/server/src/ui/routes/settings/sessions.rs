@@ -1,11 +1,11 @@
-//! Browsers that are signed in.
+//! Web sessions.
 
 use crate::app::error::AppError;
 use crate::app::sessions::{self, Session};
-use crate::ui::ask::{Question, ask};
+use crate::ui::ask::{Confirmation, ask};
 use crate::ui::form::Posted;
 use crate::ui::routes::query::Asked;
-use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
+use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use askama::Template;
 
 #[derive(Template)]
@@ -20,11 +20,11 @@ pages!(SessionsPage);
 struct Row {
     session: Session,
     mine: bool,
-    /// What the browser is, in words.
+    /// The name of the browser.
     browser: String,
 }
 
-pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
+pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
     let sessions = sessions::list(&visit.state).await?;
     if let Some(id) = asked.get("end") {
         return ask_to_end(&visit, sessions, &id).await;
@@ -42,38 +42,38 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
     visit.show(&page)
 }
 
-async fn ask_to_end(visit: &Visit, sessions: Vec<Session>, id: &str) -> Answer {
+async fn ask_to_end(visit: &Visit, sessions: Vec<Session>, id: &str) -> PageResult {
     let session = sessions.into_iter().find(|session| session.id.to_string() == id);
     let session = session.ok_or_else(|| AppError::not_found(format_args!("web session `{id}`")))?;
     let mut text = vec![format!(
-        "{}, signed in from `{}`, is signed out at once. What is being typed there is lost.",
+        "{}, signed in from `{}`, is signed out immediately. Unsaved input there is lost.",
         browser(&session.browser),
         session.address
     )];
     if session.id == visit.visitor.session {
-        text.push("It is the session you are using now.".to_owned());
+        text.push("This is your current session.".to_owned());
     }
-    let question = Question {
+    let question = Confirmation {
         title: format!("End the session of {}?", session.name),
         text,
         devices: Some(0),
         action: "/settings/sessions".to_owned(),
         fields: vec![("id", id.to_owned())],
-        button: "End this session".to_owned(),
+        button: "End session".to_owned(),
         danger: true,
         back: "/settings/sessions".to_owned(),
     };
     ask(visit, Section::Settings, question).await
 }
 
-pub(in crate::ui) async fn act(posted: Posted) -> Answer {
-    sessions::end(posted.state(), posted.caller(), posted.form.text("id"), posted.reason()).await?;
-    Ok(go("/settings/sessions", Some("The session was ended.")))
+pub(in crate::ui) async fn act(posted: Posted) -> PageResult {
+    sessions::end(posted.state(), posted.caller(), posted.form.text("id"), posted.comment()).await?;
+    Ok(go("/settings/sessions", Some("Session ended.")))
 }
 
-/// `Firefox on Windows`, from the story a browser writes about itself. Others are named by their first word.
+/// `Firefox on Windows`, from the user agent string. Unknown programs are named by its first word.
 fn browser(agent: &str) -> String {
-    // Whoever is built on another names it as well, so the most particular come first.
+    // A browser that is based on another one names it as well, so the most specific come first.
     let names = [
         ("Edg", "Edge"),
         ("OPR/", "Opera"),
@@ -81,7 +81,7 @@ fn browser(agent: &str) -> String {
         ("Firefox/", "Firefox"),
         ("FxiOS/", "Firefox"),
         ("CriOS/", "Chrome"),
-        ("HeadlessChrome/", "Chrome without a window"),
+        ("HeadlessChrome/", "Chrome (headless)"),
         ("Chrome/", "Chrome"),
         ("Safari/", "Safari"),
     ];
@@ -101,7 +101,7 @@ fn browser(agent: &str) -> String {
         (Some(name), None) => name.to_owned(),
         (None, _) => {
             let word = agent.split([' ', '/', ';']).next().filter(|word| !word.is_empty());
-            word.unwrap_or("A browser that does not say what it is").to_owned()
+            word.unwrap_or("Unknown browser").to_owned()
         }
     }
 }
@@ -111,7 +111,7 @@ mod tests {
     use super::browser;
 
     #[test]
-    fn browsers_are_called_as_people_call_them() {
+    fn recognizes_browsers() {
         for (agent, name) in [
             (
                 "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/147.0.0.0 Safari/537.36",
@@ -127,7 +127,7 @@ mod tests {
                 "Safari on iPhone",
             ),
             ("curl/8.14.1", "curl"),
-            ("", "A browser that does not say what it is"),
+            ("", "Unknown browser"),
         ] {
             assert_eq!(browser(agent), name, "{agent}");
         }

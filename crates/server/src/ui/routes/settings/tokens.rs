@@ -1,11 +1,11 @@
-//! Access tokens, for people and programs.
+//! Access tokens for people and programs.
 
 use crate::app::access;
 use crate::app::error::AppError;
-use crate::ui::ask::{Question, ask};
+use crate::ui::ask::{Confirmation, ask};
 use crate::ui::form::Posted;
 use crate::ui::routes::query::Asked;
-use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
+use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use askama::Template;
 use http::StatusCode;
 use margrave_api::access::{CreateToken, Token};
@@ -25,7 +25,7 @@ struct TokensPage {
 }
 pages!(TokensPage);
 
-pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> Answer {
+pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
     if let Some(id) = asked.get("revoke") {
         return ask_to_revoke(&visit, &id).await;
     }
@@ -58,39 +58,40 @@ async fn page(
     })
 }
 
-async fn ask_to_revoke(visit: &Visit, id: &str) -> Answer {
+async fn ask_to_revoke(visit: &Visit, id: &str) -> PageResult {
     let tokens = access::tokens(&visit.state).await?.items;
     let token = tokens.into_iter().find(|token| token.id == id);
     let token = token.ok_or_else(|| AppError::not_found(format_args!("token `{id}`")))?;
-    let mut text = vec!["Whoever uses it is refused from now on, and web sessions signed in with it end.".to_owned()];
+    let mut text =
+        vec!["Requests with this token are rejected from now on, and web sessions signed in with it end.".to_owned()];
     if visit.caller().id.to_string() == id {
-        text.push("You are signed in with this token yourself: you will be signed out.".to_owned());
+        text.push("You are signed in with this token and will be signed out.".to_owned());
     }
-    let question = Question {
+    let question = Confirmation {
         title: format!("Revoke token {}?", token.name),
         text,
         devices: Some(0),
         action: "/settings/tokens".to_owned(),
         fields: vec![("action", "revoke".to_owned()), ("id", id.to_owned())],
-        button: "Revoke this token".to_owned(),
+        button: "Revoke token".to_owned(),
         danger: true,
         back: "/settings/tokens".to_owned(),
     };
     ask(visit, Section::Settings, question).await
 }
 
-pub(in crate::ui) async fn act(posted: Posted) -> Answer {
+pub(in crate::ui) async fn act(posted: Posted) -> PageResult {
     let form = &posted.form;
     if form.text("action") == "revoke" {
-        access::revoke_token(posted.state(), posted.caller(), form.text("id"), posted.reason()).await?;
-        return Ok(go("/settings/tokens", Some("The token was revoked.")));
+        access::revoke_token(posted.state(), posted.caller(), form.text("id"), posted.comment()).await?;
+        return Ok(go("/settings/tokens", Some("Token revoked.")));
     }
     let (name, days) = (form.text("name").to_owned(), form.text("days").to_owned());
     let valid_for_seconds = match days.as_str() {
         "" => None,
         days => Some(days.parse::<u64>().unwrap_or_default().saturating_mul(DAY_SECONDS)),
     };
-    let body = CreateToken { name: name.clone(), valid_for_seconds, reason: posted.reason() };
+    let body = CreateToken { name: name.clone(), valid_for_seconds, comment: posted.comment() };
     let work = access::create_token(posted.state(), posted.caller(), body);
     match posted.once(work).await {
         Ok(made) => posted.visit.show(&page(&posted.visit, Some(made), None, ("", "")).await?),

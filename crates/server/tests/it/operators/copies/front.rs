@@ -1,4 +1,4 @@
-//! Stands before a registry and lets its line break: in the middle of a blob, once or always, or until it is let go.
+//! A proxy in front of a registry that breaks connections: in the middle of a blob, once or always, or until released.
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Turns that the connection gets to send what it has.
+/// Scheduler turns for the connection to send its data.
 const YIELDS: usize = 100;
 
 #[derive(Clone)]
@@ -20,7 +20,7 @@ pub(super) struct Front {
     /// Digest of the blob whose transfer breaks, and how often.
     breaks: Arc<Mutex<Option<(String, usize)>>>,
     pub(super) broken: Arc<AtomicUsize>,
-    /// First bytes that were asked for in the middle of a blob.
+    /// First bytes of range requests.
     pub(super) resumed: Arc<Mutex<Vec<String>>>,
 }
 
@@ -74,7 +74,7 @@ async fn forward(State(front): State<Front>, request: Request) -> Response {
     }
     front.broken.fetch_add(1, Ordering::SeqCst);
     let half = bytes.slice(..bytes.len() / 2);
-    // What is sent goes out when nothing more comes; only then does the line break.
+    // Data is sent only when nothing more is queued; only then the connection breaks.
     let broken = futures_util::stream::once(async {
         for _ in 0..YIELDS {
             tokio::task::yield_now().await;

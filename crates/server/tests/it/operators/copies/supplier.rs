@@ -13,11 +13,11 @@ pub(super) const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
 pub(super) struct Supplier {
     pub(super) registry: Registry,
-    /// The name under which the application knows its images; another than the registry's when something stands between.
+    /// The registry name in the application's references; differs from the registry's own with a proxy in between.
     pub(super) host: String,
 }
 
-/// Content that no two calls with different names share.
+/// Content that is unique per name.
 pub(super) fn layer(name: &str, bytes: usize) -> Vec<u8> {
     name.bytes().cycle().take(bytes).collect()
 }

@@ -1,4 +1,4 @@
-//! A real registry on a free port in a folder of its own.
+//! A real registry on a free port with its own folder.
 
 use crate::support::eventually;
 use axum::extract::{Request, State};
@@ -23,7 +23,7 @@ pub(crate) const PASSWORD: &str = "registry-pass-1";
 pub(crate) enum Access {
     Open,
     Password,
-    /// HTTPS from a CA of its own, and a password.
+    /// HTTPS from its own CA, and a password.
     Tls,
 }
 
@@ -75,7 +75,7 @@ impl Registry {
             .expect("docker-registry is installed by `make setup`");
         let registry = Self { process, folder, port, access, ca };
         let http = registry.http();
-        eventually("the registry answers", async || http.get(registry.url("")).send().await.ok()).await;
+        eventually("the registry responds", async || http.get(registry.url("")).send().await.ok()).await;
         registry
     }
 
@@ -130,7 +130,7 @@ impl Registry {
         Digest::of(&manifest)
     }
 
-    /// Changes a letter in the stored blob that begins like this.
+    /// Changes a byte in the stored blob that begins like this.
     pub(crate) fn tamper(&self, beginning: &[u8]) {
         let mut changed = 0;
         for path in files(&self.folder.path().join("data")) {
@@ -172,7 +172,7 @@ struct Front {
 
 const TOKEN: &str = "a-token-for-pulling";
 
-/// Stands before the registry and lets nobody through without a token, which it hands out to who knows the password.
+/// A proxy in front of the registry that requires a token, which it issues for the password.
 pub(crate) async fn token_front(registry: &Registry) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let host = listener.local_addr().unwrap().to_string();

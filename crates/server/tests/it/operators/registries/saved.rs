@@ -1,4 +1,4 @@
-//! Registries that are kept: added, checked, used by imports, removed; the password nowhere to be seen.
+//! External registries: added, checked, used by imports, removed; the password is never shown.
 
 use super::registry::{self, Access, PASSWORD, Registry, USER};
 use super::{import, with_login};
@@ -15,7 +15,7 @@ use reqwest::StatusCode;
 use reqwest::header::LOCATION;
 use std::net::TcpListener;
 
-/// How a registry is kept such that imports from it work.
+/// A saved registry from which imports work.
 pub(crate) fn kept(registry: &Registry) -> PutRegistry {
     let login = if registry.is_open() { None } else { Some((USER.to_owned(), PASSWORD.to_owned())) };
     let (username, password) = login.unzip();
@@ -24,7 +24,7 @@ pub(crate) fn kept(registry: &Registry) -> PutRegistry {
         password,
         ca: registry.ca(),
         plain_http: registry.is_plain(),
-        reason: Some("a test".to_owned()),
+        comment: Some("a test".to_owned()),
     }
 }
 
@@ -32,7 +32,7 @@ async fn check(api: &ApiClient, host: &str) -> RegistryCheck {
     api.check_registry(host, &CheckRegistry::default()).await.unwrap()
 }
 
-/// Only where it is and what is wanted of it.
+/// Only host and credentials.
 fn bare(registry: &Registry) -> ImportApplication {
     ImportApplication { source: import(registry, "press-vision:1.0.0").source, ..ImportApplication::default() }
 }
@@ -44,7 +44,7 @@ async fn published(access: Access) -> Registry {
 }
 
 #[tokio::test]
-async fn an_import_takes_what_is_kept_for_its_registry_and_says_so() {
+async fn an_import_uses_the_saved_credentials_and_says_so() {
     let server = TestServer::start().await;
     let api = api(&server);
     let registry = published(Access::Tls).await;
@@ -56,7 +56,7 @@ async fn an_import_takes_what_is_kept_for_its_registry_and_says_so() {
     assert_eq!(added.added_by, "token:admin");
     let checked = check(&api, &host).await;
     assert_eq!(checked.outcome, CheckOutcome::Answered, "{checked:?}");
-    assert!(checked.message.contains("took the user and password"), "{checked:?}");
+    assert!(checked.message.contains("the user and password were accepted"), "{checked:?}");
     assert_eq!(api.saved_registry(&host).await.unwrap().last_check, Some(checked));
 
     let imported = api.import_application(&bare(&registry)).await.unwrap();
@@ -66,7 +66,7 @@ async fn an_import_takes_what_is_kept_for_its_registry_and_says_so() {
     let again = api.import_application(&bare(&registry)).await.unwrap();
     assert_eq!((again.added, again.registry), (false, Some(used)));
 
-    // What is typed counts, and is not kept.
+    // Typed credentials are used, and not saved.
     let typed = ImportApplication { ca: None, plain_http: false, ..with_login(bare(&registry), "guess") };
     let wrong = problem(api.import_application(&typed).await);
     assert!(wrong.detail.contains("refused the username"), "{wrong:?}");
@@ -79,11 +79,11 @@ async fn an_import_takes_what_is_kept_for_its_registry_and_says_so() {
 
     api.delete_registry(&host, Some("contract ended"), None).await.unwrap();
     assert!(problem(api.import_application(&bare(&registry)).await).detail.contains("not trusted"));
-    assert_eq!(api.application(ID).await.unwrap().versions.len(), 1, "what came from it stays");
+    assert_eq!(api.application(ID).await.unwrap().versions.len(), 1, "imported versions stay");
 }
 
 #[tokio::test]
-async fn a_check_gives_the_true_reason_in_words() {
+async fn a_check_explains_the_cause() {
     let server = TestServer::start().await;
     let api = api(&server);
     let tls = published(Access::Tls).await;
@@ -99,23 +99,23 @@ async fn a_check_gives_the_true_reason_in_words() {
     assert!(outcome == CheckOutcome::Denied && message.contains("refused the username and password"), "{message}");
     let nobody = PutRegistry { username: None, password: None, ..kept(&tls) };
     let (outcome, message) = put(&tls.host(), nobody).await;
-    assert!(outcome == CheckOutcome::Denied && message.contains("wants a username and password"), "{message}");
+    assert!(outcome == CheckOutcome::Denied && message.contains("requires a username and password"), "{message}");
     let blind = PutRegistry { ca: None, ..kept(&tls) };
     let (outcome, message) = put(&tls.host(), blind).await;
     assert!(outcome == CheckOutcome::Untrusted && message.contains("certificate is not trusted"), "{message}");
     let (outcome, message) = put(&tls.host(), PutRegistry { plain_http: true, ca: None, ..kept(&tls) }).await;
-    assert!(outcome == CheckOutcome::NoRegistry && message.contains("is no registry"), "{message}");
+    assert!(outcome == CheckOutcome::NoRegistry && message.contains("is not a registry"), "{message}");
 
     let (outcome, message) = put(&open.host(), kept(&open)).await;
-    assert!(outcome == CheckOutcome::Answered && message.contains("asked for no password"), "{message}");
+    assert!(outcome == CheckOutcome::Answered && message.contains("no password required"), "{message}");
     let (outcome, message) = put(&open.host(), PutRegistry::default()).await;
-    assert!(outcome == CheckOutcome::Unreachable && message.contains("does not speak HTTPS"), "{message}");
+    assert!(outcome == CheckOutcome::Unreachable && message.contains("does not use HTTPS"), "{message}");
 
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let (outcome, message) = put(&format!("127.0.0.1:{port}"), PutRegistry::default()).await;
     assert!(outcome == CheckOutcome::Unreachable && message.contains("connection was refused"), "{message}");
     let (outcome, message) = put("registry.invalid", PutRegistry::default()).await;
-    assert!(outcome == CheckOutcome::NameUnknown && message.contains("name is not found"), "{message}");
+    assert!(outcome == CheckOutcome::NameUnknown && message.contains("name does not resolve"), "{message}");
 
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let page = listener.local_addr().unwrap().to_string();
@@ -132,7 +132,7 @@ async fn a_check_gives_the_true_reason_in_words() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_registry_names_the_field() {
+async fn rejects_an_invalid_registry_with_its_field() {
     let server = TestServer::start().await;
     let api = api(&server);
     let fields = async |host: &str, body: PutRegistry| refused(api.put_registry(host, &body, None).await);
@@ -152,7 +152,7 @@ async fn what_is_wrong_with_a_registry_names_the_field() {
 
     let login = PutRegistry { username: text("ci"), password: text("pass"), ..PutRegistry::default() };
     let added = api.put_registry("Registry.Example", &login, None).await.unwrap();
-    assert_eq!(added.host, "registry.example", "names know no capitals");
+    assert_eq!(added.host, "registry.example", "host names are case-insensitive");
     assert_eq!(fields("registry.example", login.clone()).await.0, "exists");
     assert_eq!(problem(api.put_registry("registry.example", &login, Some(7)).await).code, "conflict");
     let other = PutRegistry { username: text("robot"), ..PutRegistry::default() };
@@ -167,7 +167,7 @@ async fn what_is_wrong_with_a_registry_names_the_field() {
 }
 
 #[tokio::test]
-async fn the_password_of_a_registry_is_nowhere_to_be_seen() {
+async fn never_shows_the_password_of_a_registry() {
     let server = TestServer::start().await;
     let api = api(&server);
     let registry = published(Access::Tls).await;
@@ -181,8 +181,8 @@ async fn the_password_of_a_registry_is_nowhere_to_be_seen() {
     told += &serde_json::to_string(&api.audit(None, &PageQuery::default()).await.unwrap()).unwrap();
     let events = reqwest::Client::new().get(server.operators_url("/api/events")).bearer_auth(server.admin_token());
     told += &events.send().await.unwrap().text().await.unwrap();
-    let change = format!("/settings/registries/change?host={host}");
-    for path in ["/settings/registries", &change, "/activity", "/activity/audit", "/catalog/add"] {
+    let rollout = format!("/settings/registries/update?host={host}");
+    for path in ["/settings/registries", &rollout, "/events", "/audit", "/catalog/add"] {
         let answer = browser.get(path).await;
         assert_eq!(answer.status(), StatusCode::OK, "{path}");
         told += &answer.text().await.unwrap();
@@ -197,7 +197,7 @@ async fn the_password_of_a_registry_is_nowhere_to_be_seen() {
 }
 
 #[tokio::test]
-async fn what_is_kept_is_there_after_a_restart() {
+async fn saved_registries_survive_a_restart() {
     let server = TestServer::start().await;
     let registry = published(Access::Password).await;
     api(&server).put_registry(&registry.host(), &kept(&registry), None).await.unwrap();
@@ -206,34 +206,33 @@ async fn what_is_kept_is_there_after_a_restart() {
 }
 
 #[tokio::test]
-async fn pages_keep_check_use_and_remove_a_registry_without_script() {
+async fn pages_save_check_use_and_remove_a_registry_without_script() {
     let server = TestServer::start().await;
     let (api, browser) = (api(&server), Browser::signed_in(&server).await);
     let registry = published(Access::Tls).await;
     let (host, ca) = (registry.host(), registry.ca().unwrap());
     let text = async |path: &str| browser.get(path).await.text().await.unwrap();
-    assert_eq!(
-        browser.get("/settings/registry?ask=collect").await.headers()[LOCATION],
-        "/settings/registries?ask=collect"
-    );
-    assert!(text("/settings/registries").await.contains("No other registry is kept"));
+    assert_eq!(browser.get("/settings/registry?ask=gc").await.headers()[LOCATION], "/settings/registries?ask=gc");
+    assert!(text("/settings/registries").await.contains("No external registries"));
 
-    // A wrong turn: the form comes back with everything but the password.
+    // An error: the form is shown again with everything except the password.
     let wrong = [("host", "registry.example/apps"), ("username", "ci"), ("password", "hidden-words"), ("key", "1")];
     let answer = browser.post("/settings/registries/add", &wrong).await;
     assert_eq!(answer.status(), StatusCode::UNPROCESSABLE_ENTITY);
     let page = answer.text().await.unwrap();
     assert!(
-        page.contains("names more than a registry") && page.contains("value=\"ci\"") && !page.contains("hidden-words")
+        page.contains("contains more than a registry")
+            && page.contains("value=\"ci\"")
+            && !page.contains("hidden-words")
     );
 
-    // The import that fails for the sign-in leads to the settings.
+    // The import that fails for the sign-in links to the settings.
     let source = format!("{host}/press-vision:1.0.0");
     let answer = browser.post("/catalog/add/registry", &[("source", source.as_str()), ("ca", &ca), ("key", "2")]).await;
     assert_eq!(answer.status(), StatusCode::UNPROCESSABLE_ENTITY);
     let page = answer.text().await.unwrap();
     let way = format!("/settings/registries/add?host={}", host.replace(':', "%3A"));
-    assert!(page.contains(&way) && page.contains("wants a username"), "{page}");
+    assert!(page.contains(&way) && page.contains("requires a username"), "{page}");
     assert!(text(&way).await.contains(&format!("value=\"{host}\"")));
 
     let form = [("host", host.as_str()), ("username", USER), ("password", PASSWORD), ("ca", &ca), ("key", "3")];
@@ -242,35 +241,35 @@ async fn pages_keep_check_use_and_remove_a_registry_without_script() {
         assert_eq!(answer.headers()[LOCATION], "/settings/registries", "the same form twice adds once");
     }
     let page = text("/settings/registries").await;
-    assert!(page.contains(&format!("signs in as {USER}")) && page.contains("Answered"), "{page}");
+    assert!(page.contains(&format!("signs in as {USER}")) && page.contains("Reachable"), "{page}");
     assert!(text("/catalog/add").await.contains(&format!("{host}: signs in as {USER}")));
 
-    // Chosen, and without a word about user, password or CA.
+    // Selected, and without user, password or CA.
     let chosen = [("registry", host.as_str()), ("source", "press-vision:1.0.0"), ("key", "4")];
     let answer = browser.post("/catalog/add/registry", &chosen).await;
     assert_eq!(answer.status(), StatusCode::SEE_OTHER);
     let said = answer.headers()["set-cookie"].to_str().unwrap().to_owned();
-    assert!(said.contains("Signed+in+to") && said.contains("as+kept+under+Settings"), "{said}");
+    assert!(said.contains("Signed+in+to") && said.contains("as+stored+under+Settings"), "{said}");
 
-    // Somebody else was faster: what is there now is shown.
+    // Another operator was faster: the current state is shown.
     let late = [("host", host.as_str()), ("username", "robot"), ("password", "x"), ("revision", "9"), ("key", "5")];
-    let answer = browser.post("/settings/registries/change", &late).await;
+    let answer = browser.post("/settings/registries/update", &late).await;
     assert_eq!(answer.status(), StatusCode::CONFLICT);
     assert!(answer.text().await.unwrap().contains("Compare, then save again"));
 
     let answer = browser.post("/settings/registries", &[("action", "check"), ("host", &host), ("key", "6")]).await;
     assert_eq!(answer.headers()[LOCATION], "/settings/registries");
     let question = text(&format!("/settings/registries?remove={host}")).await;
-    assert!(question.contains("One version in the catalog came from it") && question.contains("No device is touched"));
-    let gone = [("action", "remove"), ("host", host.as_str()), ("revision", "1"), ("reason", "ended"), ("key", "7")];
+    assert!(question.contains("One version in the catalog came from it") && question.contains("No device is affected"));
+    let gone = [("action", "remove"), ("host", host.as_str()), ("revision", "1"), ("comment", "ended"), ("key", "7")];
     assert_eq!(browser.post("/settings/registries", &gone).await.headers()[LOCATION], "/settings/registries");
     assert!(api.registries().await.unwrap().items.is_empty());
     let records = api.audit(Some(&format!("registry/{host}")), &PageQuery::default()).await.unwrap().items;
-    assert_eq!((records[0].action.as_str(), records[0].reason.as_deref()), ("registry.remove", Some("ended")));
+    assert_eq!((records[0].action.as_str(), records[0].comment.as_deref()), ("registry.remove", Some("ended")));
 }
 
 #[tokio::test]
-async fn a_registry_typed_for_an_import_is_kept_when_it_is_wished_and_answers() {
+async fn an_import_saves_its_registry_on_request_if_it_works() {
     let server = TestServer::start().await;
     let (api, browser) = (api(&server), Browser::signed_in(&server).await);
     let registry = published(Access::Tls).await;
@@ -291,14 +290,14 @@ async fn a_registry_typed_for_an_import_is_kept_when_it_is_wished_and_answers() 
         browser.post("/catalog/add/registry", &pairs).await.status()
     };
     assert_eq!(post(form("guess", "keep", "1")).await, StatusCode::UNPROCESSABLE_ENTITY);
-    assert!(api.registries().await.unwrap().items.is_empty(), "what does not work is not kept");
+    assert!(api.registries().await.unwrap().items.is_empty(), "a registry that does not work is not saved");
     assert_eq!(post(form(PASSWORD, "other", "2")).await, StatusCode::SEE_OTHER);
-    assert!(api.registries().await.unwrap().items.is_empty(), "nobody asked for it");
+    assert!(api.registries().await.unwrap().items.is_empty(), "saving was not requested");
     assert_eq!(post(form(PASSWORD, "keep", "3")).await, StatusCode::SEE_OTHER);
     let saved = api.saved_registry(&host).await.unwrap();
     let outcome = saved.last_check.as_ref().unwrap().outcome;
     assert_eq!((saved.username.as_deref(), outcome), (Some(USER), CheckOutcome::Answered));
-    // Ticked with nothing typed, what is kept stays as it is.
+    // Saving without typed values keeps the saved registry as it is.
     let bare_form = vec![("source", source.clone()), ("key", "4".to_owned()), ("keep", "yes".to_owned())];
     assert_eq!(post(bare_form).await, StatusCode::SEE_OTHER);
     let again = api.saved_registry(&host).await.unwrap();

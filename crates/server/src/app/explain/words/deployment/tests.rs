@@ -2,9 +2,9 @@ use super::super::without_commands;
 use super::*;
 use margo::digest::Digest;
 use margo::ids::DeploymentId;
-use margo::parameters::Answers;
-use margrave_core::convergence::judge;
-use margrave_core::model::{ChangeKind, Failed};
+use margo::parameters::ParameterValues;
+use margrave_core::deployment_state::judge;
+use margrave_core::model::{Failed, RolloutKind};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -21,7 +21,7 @@ fn wanted(desired: Desired) -> Deployment {
         application: "vision".parse().unwrap(),
         version: "2.0.0".into(),
         profile: "small".into(),
-        values: Answers::new(),
+        values: ParameterValues::new(),
         sensitive: false,
         policy: margrave_core::policy::Policy::default(),
         revision: 3,
@@ -31,7 +31,7 @@ fn wanted(desired: Desired) -> Deployment {
         target_version: 7,
         created_at: NOW,
         updated_at: NOW,
-        change: Uuid::from_u128(2),
+        rollout: Uuid::from_u128(2),
     }
 }
 
@@ -50,32 +50,37 @@ fn one(state: State) -> Value {
     json!([{ "name": "camera", "state": state.as_str() }])
 }
 
-fn link(last_seen: Option<Timestamp>) -> Link {
-    Link {
+fn link(last_seen: Option<Timestamp>) -> Connectivity {
+    Connectivity {
         client: "press-07".into(),
         gateway: None,
         state: ClientState::Accepted,
         last_seen,
-        silent: last_seen.is_none_or(|seen| seen < SILENT_SINCE),
+        offline: last_seen.is_none_or(|seen| seen < SILENT_SINCE),
     }
 }
 
-fn explained(deployment: &Deployment, reported: Option<&Reported>, client: Link, coming: &[Coming]) -> Explanation {
+fn explained(
+    deployment: &Deployment,
+    reported: Option<&Reported>,
+    client: Connectivity,
+    coming: &[UnfinishedRollout],
+) -> Explanation {
     explain(&facts(deployment, reported, client, coming))
 }
 
 fn facts<'a>(
     deployment: &'a Deployment,
     reported: Option<&'a Reported>,
-    client: Link,
-    coming: &'a [Coming],
+    client: Connectivity,
+    coming: &'a [UnfinishedRollout],
 ) -> Facts<'a> {
-    let convergence = judge(deployment, reported, client.last_seen, SILENT_SINCE);
+    let deployment_state = judge(deployment, reported, client.last_seen, SILENT_SINCE);
     Facts {
         deployment,
         reported,
-        said_since: None,
-        convergence,
+        reported_since: None,
+        deployment_state,
         client,
         revision: None,
         adopted_revision: reported.map(|_| 3),
@@ -86,24 +91,24 @@ fn facts<'a>(
     }
 }
 
-/// State, then the codes of what is known, waited for, and of what would change it.
+/// State, then the codes of observed facts, of what it waits for, and of next steps.
 #[track_caller]
-fn check(explanation: &Explanation, state: &str, known: &[&str], waiting_for: &[&str], would_change_it: &[&str]) {
+fn check(explanation: &Explanation, state: &str, known: &[&str], waiting_for: &[&str], next_steps: &[&str]) {
     let codes = |facts: &[Fact]| facts.iter().map(|fact| fact.code.clone()).collect::<Vec<_>>();
     assert_eq!(explanation.state, state);
-    assert_eq!(codes(&explanation.known), known, "known");
-    assert_eq!(codes(&explanation.waiting_for), waiting_for, "waited for");
-    assert_eq!(codes(&explanation.would_change_it), would_change_it, "would change it");
+    assert_eq!(codes(&explanation.observed), known, "known");
+    assert_eq!(codes(&explanation.waiting_for), waiting_for, "waiting for");
+    assert_eq!(codes(&explanation.next_steps), next_steps, "next steps");
     assert!(!explanation.summary.is_empty() && !explanation.desired.is_empty());
     without_commands(explanation);
 }
 
 #[test]
-fn what_is_as_desired_waits_for_nothing() {
+fn an_up_to_date_deployment_waits_for_nothing() {
     let reported = said(State::Installed, 7, &one(State::Installed));
     let shown = explained(&wanted(Desired::Present), Some(&reported), link(HEARD), &[]);
-    check(&shown, "converged", &["last-report", "client-heard"], &[], &["new-revision"]);
-    assert_eq!(shown.known[0].sentence, "the device says `installed` of revision 3 (manifest 7)");
+    check(&shown, "up-to-date", &["last-report", "client-heard"], &[], &["new-revision"]);
+    assert_eq!(shown.observed[0].sentence, "the device reports `installed` for revision 3 (manifest 7)");
     assert_eq!(
         shown.desired[0].sentence,
         "`vision` 2.0.0 with profile `small` should run on `press-07/press-07`; that is revision 3, published with manifest 7"
@@ -112,23 +117,23 @@ fn what_is_as_desired_waits_for_nothing() {
 }
 
 #[test]
-fn what_is_gone_can_come_back() {
+fn a_removed_deployment_can_be_deployed_again() {
     let reported = said(State::Removed, 8, &one(State::Removed));
     let shown = explained(&wanted(Desired::Absent), Some(&reported), link(LONG_AGO), &[]);
-    check(&shown, "converged", &["last-report", "client-silent"], &[], &["deploy-again"]);
+    check(&shown, "up-to-date", &["last-report", "client-offline"], &[], &["deploy-again"]);
 }
 
 #[test]
-fn what_is_being_applied_names_the_components_that_are_not_there_yet() {
+fn names_pending_components_while_updating() {
     let components = json!([{ "name": "camera", "state": "installed" }, { "name": "model", "state": "installing" }]);
     let reported = said(State::Installing, 7, &components);
     let shown = explained(&wanted(Desired::Present), Some(&reported), link(HEARD), &[]);
-    check(&shown, "applying", &["last-report", "component", "client-heard"], &["next-report"], &["next-report"]);
-    assert_eq!(shown.known[1].sentence, "component `model` is `installing`");
+    check(&shown, "updating", &["last-report", "component", "client-heard"], &["next-report"], &["next-report"]);
+    assert_eq!(shown.observed[1].sentence, "component `model` is `installing`");
 }
 
 #[test]
-fn a_failure_says_code_source_and_what_to_do() {
+fn explains_a_failure_with_code_source_and_next_step() {
     let error = json!({ "code": "204", "source": "press-07", "message": "needs 2Gi, has 1Gi" });
     let components = json!([{ "name": "camera", "state": "failed", "error": error }]);
     let reported = said(State::Failed, 7, &components);
@@ -140,24 +145,24 @@ fn a_failure_says_code_source_and_what_to_do() {
         &["cause-removed"],
         &["next-action", "try-again", "new-revision"],
     );
-    let command = |index: usize| shown.would_change_it[index].command.as_deref();
+    let command = |index: usize| shown.next_steps[index].command.as_deref();
     let id = Uuid::from_u128(1);
     assert_eq!(command(1), Some(format!("margrave deployment retry {id}").as_str()));
     assert_eq!(command(2), Some(format!("margrave deployment diff {id}").as_str()));
     assert_eq!(
-        shown.known[1].sentence,
+        shown.observed[1].sentence,
         "component `camera` is `failed`: needs 2Gi, has 1Gi (code 204 from `press-07`)"
     );
-    assert!(shown.would_change_it[0].sentence.starts_with("choose another device or profile"), "{shown:?}");
+    assert!(shown.next_steps[0].sentence.starts_with("select another device or profile"), "{shown:?}");
 }
 
 #[test]
-fn who_tries_again_after_a_failure_is_a_matter_of_policy() {
+fn the_failure_policy_decides_who_retries() {
     let reported = said(State::Failed, 7, &one(State::Failed));
     for (on_failure, sentence) in [
-        (OnFailure::KeepPartial, "the cause to go away; the device tries again by itself, after pauses that grow; "),
-        (OnFailure::Hold, "the cause to go away, then somebody to try again; the device has stopped, "),
-        (OnFailure::Rollback, "the cause to go away, then somebody to try again; the device went back "),
+        (OnFailure::KeepPartial, "the cause to be fixed; the device retries with back-off; "),
+        (OnFailure::Stop, "the cause to be fixed, then a retry by an operator; the device has stopped, "),
+        (OnFailure::Rollback, "the cause to be fixed, then a retry by an operator; the device rolled back"),
     ] {
         let mut deployment = wanted(Desired::Present);
         deployment.policy.on_failure = on_failure;
@@ -170,97 +175,103 @@ fn who_tries_again_after_a_failure_is_a_matter_of_policy() {
 }
 
 #[test]
-fn a_device_that_tries_again_by_itself_says_when_only_where_that_is_known() {
+fn names_the_time_of_a_retry_only_if_known() {
     let reported = said(State::Failed, 7, &one(State::Failed));
     let mut deployment = wanted(Desired::Present);
-    let next_try = |deployment: &Deployment, held: Option<Announced>| {
+    let next_try = |deployment: &Deployment, held: Option<AnnouncedHold>| {
         let shown = explain(&Facts { held, ..facts(deployment, Some(&reported), link(HEARD), &[]) });
         shown.waiting_for[0].values["nextTry"].as_str().unwrap().to_owned()
     };
-    assert!(next_try(&deployment, None).contains("it does not report when"));
-    let held = Announced { reason: "changing the fan".into(), until: "2026-09-21T15:00:00Z".into() };
-    let until = "the device tries again by itself when the technician's hold ends, at 2026-09-21T15:00:00Z";
+    assert!(next_try(&deployment, None).contains("on the device to see when"));
+    let held = AnnouncedHold { reason: "changing the fan".into(), until: "2026-09-21T15:00:00Z".into() };
+    let until = "the device retries when the maintenance hold ends, at 2026-09-21T15:00:00Z";
     assert_eq!(next_try(&deployment, Some(held)), until);
     (deployment.policy.on_failure, deployment.revision) = (OnFailure::Rollback, 1);
-    assert!(next_try(&deployment, None).starts_with("the device tries again by itself"), "nothing to go back to");
+    assert!(next_try(&deployment, None).starts_with("the device retries"), "nothing to go back to");
 }
 
 #[test]
-fn an_older_revision_waits_for_the_next_poll() {
+fn an_outdated_deployment_waits_for_the_next_poll() {
     let reported = said(State::Installed, 6, &one(State::Installed));
     let shown = explained(&wanted(Desired::Present), Some(&reported), link(HEARD), &[]);
-    check(&shown, "older-revision", &["last-report", "client-heard"], &["next-poll"], &["next-poll"]);
+    check(&shown, "outdated", &["last-report", "client-heard"], &["next-poll"], &["next-poll"]);
     let vague = said(State::Installed, 0, &one(State::Installed));
     let shown = explained(&wanted(Desired::Present), Some(&vague), link(HEARD), &[]);
-    assert_eq!(shown.known[0].sentence, "the device says `installed` without saying of which manifest");
+    assert_eq!(shown.observed[0].sentence, "the device reports `installed` without a manifest version");
 }
 
 #[test]
-fn what_nobody_spoke_of_waits() {
+fn a_deployment_without_a_report_is_pending() {
     let shown = explained(&wanted(Desired::Present), None, link(HEARD), &[]);
-    check(&shown, "waiting", &["no-report", "client-heard"], &["next-poll"], &["next-poll"]);
+    check(&shown, "pending", &["no-report", "client-heard"], &["next-poll"], &["next-poll"]);
 }
 
 #[test]
-fn a_silent_device_is_waited_for_and_can_be_checked() {
+fn waits_for_an_offline_device_and_suggests_checking_it() {
     let shown = explained(&wanted(Desired::Present), None, link(LONG_AGO), &[]);
-    check(&shown, "not-heard-of", &["no-report", "client-silent"], &["contact", "next-poll"], &["check-device"]);
+    check(&shown, "device-offline", &["no-report", "client-offline"], &["contact", "next-poll"], &["check-device"]);
     let never = explained(&wanted(Desired::Present), None, link(None), &[]);
-    assert_eq!(never.known[1].sentence, "the device has never been heard of");
+    assert_eq!(never.observed[1].sentence, "the device has never connected");
 }
 
 #[test]
-fn behind_a_gateway_it_is_the_gateway_that_is_silent() {
-    let child = Link { gateway: Some("gw".into()), ..link(LONG_AGO) };
+fn reports_the_gateway_of_a_child_device_as_offline() {
+    let child = Connectivity { gateway: Some("gw".into()), ..link(LONG_AGO) };
     let shown = explained(&wanted(Desired::Present), None, child, &[]);
-    assert!(shown.known[1].sentence.starts_with("its gateway `gw` has been silent since "), "{shown:?}");
-    assert_eq!(shown.waiting_for[0].sentence, "its gateway `gw` to call the server");
+    assert!(shown.observed[1].sentence.starts_with("its gateway `gw` has been offline since "), "{shown:?}");
+    assert_eq!(shown.waiting_for[0].sentence, "its gateway `gw` to connect to the server");
 }
 
 #[test]
-fn a_client_that_is_not_let_in_needs_an_operator() {
-    for (state, code) in [(ClientState::Pending, "client-pending"), (ClientState::Retired, "client-retired")] {
-        let shown = explained(&wanted(Desired::Present), None, Link { state, ..link(HEARD) }, &[]);
+fn an_unaccepted_client_needs_an_operator() {
+    for (state, code) in
+        [(ClientState::Pending, "client-pending"), (ClientState::Decommissioned, "client-decommissioned")]
+    {
+        let shown = explained(&wanted(Desired::Present), None, Connectivity { state, ..link(HEARD) }, &[]);
         check(
             &shown,
-            "waiting",
+            "pending",
             &["no-report", code, "client-heard"],
             &["acceptance", "next-poll"],
             &["accept-client"],
         );
-        let accept = &shown.would_change_it[0];
-        assert_eq!(accept.sentence, "accepting client `press-07` lets it in");
+        let accept = &shown.next_steps[0];
+        assert_eq!(accept.sentence, "accept client `press-07`");
         assert_eq!(accept.command.as_deref(), Some("margrave client accept press-07"));
     }
 }
 
 #[test]
-fn what_is_on_a_retired_client_says_that_nothing_reaches_it() {
-    let retired = |seen| Link { state: ClientState::Retired, ..link(seen) };
+fn explains_that_a_decommissioned_client_gets_no_updates() {
+    let decommissioned = |seen| Connectivity { state: ClientState::Decommissioned, ..link(seen) };
     let installed = said(State::Installed, 7, &one(State::Installed));
-    let shown = explained(&wanted(Desired::Present), Some(&installed), retired(HEARD), &[]);
-    check(&shown, "converged", &["last-report", "client-retired", "client-heard"], &[], &["accept-client"]);
-    let summary = "revision 3 (2.0.0) is installed; client `press-07` is retired and gets no changes";
+    let shown = explained(&wanted(Desired::Present), Some(&installed), decommissioned(HEARD), &[]);
+    check(&shown, "up-to-date", &["last-report", "client-decommissioned", "client-heard"], &[], &["accept-client"]);
+    let summary = "revision 3 (2.0.0) is installed; client `press-07` is decommissioned and gets no updates";
     assert_eq!(shown.summary, summary);
-    // The silence of a client that is not let in says nothing.
-    let shown =
-        explained(&wanted(Desired::Absent), Some(&said(State::Installed, 6, &json!([]))), retired(LONG_AGO), &[]);
-    let summary = "client `press-07` is retired and gets nothing; the removal waits until it is accepted again";
+    // For a client that is not accepted, being offline explains nothing.
+    let shown = explained(
+        &wanted(Desired::Absent),
+        Some(&said(State::Installed, 6, &json!([]))),
+        decommissioned(LONG_AGO),
+        &[],
+    );
+    let summary = "client `press-07` is decommissioned and gets nothing; the removal waits until it is accepted again";
     assert_eq!(shown.summary, summary);
-    let would: Vec<&str> = shown.would_change_it.iter().map(|fact| fact.code.as_str()).collect();
+    let would: Vec<&str> = shown.next_steps.iter().map(|fact| fact.code.as_str()).collect();
     assert_eq!(would, ["accept-client", "check-device", "forget-device"]);
-    assert_eq!(shown.would_change_it[2].about.as_deref(), Some("device/press-07/press-07"));
-    let waiting = Link { state: ClientState::Pending, ..link(HEARD) };
+    assert_eq!(shown.next_steps[2].about.as_deref(), Some("device/press-07/press-07"));
+    let waiting = Connectivity { state: ClientState::Pending, ..link(HEARD) };
     let shown = explained(&wanted(Desired::Present), None, waiting, &[]);
     let summary = "client `press-07` is not accepted and gets nothing; revision 3 (2.0.0) waits until it is accepted";
     assert_eq!(shown.summary, summary);
 }
 
 #[test]
-fn a_change_that_is_still_being_published_is_named() {
-    let coming = Coming {
+fn names_a_rollout_that_is_still_being_published() {
+    let coming = UnfinishedRollout {
         id: Uuid::from_u128(9),
-        kind: ChangeKind::Upgrade,
+        kind: RolloutKind::Upgrade,
         version: "3.0.0".into(),
         total: 5000,
         done: 500,
@@ -268,32 +279,31 @@ fn a_change_that_is_still_being_published_is_named() {
     };
     let reported = said(State::Installed, 7, &one(State::Installed));
     let shown = explained(&wanted(Desired::Present), Some(&reported), link(HEARD), &[coming]);
-    check(&shown, "converged", &["last-report", "client-heard"], &["publishing"], &["new-revision"]);
+    check(&shown, "up-to-date", &["last-report", "client-heard"], &["publishing"], &["new-revision"]);
     assert!(shown.waiting_for[0].sentence.contains("500 of 5000 devices"), "{shown:?}");
 }
 
 #[test]
-fn what_is_installed_on_a_device_that_only_pretends_is_said_not_to_run() {
+fn explains_that_simulated_workloads_do_not_run() {
     let (deployment, reported) = (wanted(Desired::Present), said(State::Installed, 7, &one(State::Installed)));
     let shown = explain(&Facts { simulated: true, ..facts(&deployment, Some(&reported), link(HEARD), &[]) });
-    check(&shown, "converged", &["last-report", "simulated", "client-heard"], &[], &["new-revision"]);
+    check(&shown, "up-to-date", &["last-report", "simulated", "client-heard"], &[], &["new-revision"]);
     assert_eq!(
-        shown.known[1].sentence,
+        shown.observed[1].sentence,
         "nothing is really installed on this device: its agent runs with the simulated runtime"
     );
-    assert_eq!(shown.known[1].about.as_deref(), Some("device/press-07/press-07"));
+    assert_eq!(shown.observed[1].about.as_deref(), Some("device/press-07/press-07"));
 }
 
 #[test]
-fn what_failed_and_is_tried_again_keeps_its_reason() {
+fn keeps_the_error_during_a_retry() {
     let error = json!({ "code": "E301", "source": "runtime", "message": "image not found" });
     let before = said(State::Failed, 7, &json!([{ "name": "camera", "state": "failed", "error": error }]));
     let now = Reported { failed: before.failed, ..said(State::Installing, 7, &one(State::Installing)) };
     let shown = explained(&wanted(Desired::Present), Some(&now), link(HEARD), &[]);
     let known = ["last-report", "component", "failed-before", "client-heard"];
     check(&shown, "failed", &known, &["cause-removed"], &["next-action", "try-again", "new-revision"]);
-    let sentence =
-        "revision 3 (2.0.0) failed in component `camera`: image not found (E301); the device is trying again now";
+    let sentence = "revision 3 (2.0.0) failed in component `camera`: image not found (E301); the device is retrying";
     assert_eq!(shown.summary, sentence);
-    assert!(shown.known[2].sentence.contains("image not found (code E301"), "{}", shown.known[2].sentence);
+    assert!(shown.observed[2].sentence.contains("image not found (code E301"), "{}", shown.observed[2].sentence);
 }

@@ -1,11 +1,11 @@
-//! Adding a registry, and changing how it is asked.
+//! Adding and editing an external registry.
 
 use super::{HERE, checked};
 use crate::app::error::{AppError, Code};
 use crate::app::registries;
 use crate::ui::form::Posted;
 use crate::ui::routes::query::Asked;
-use crate::ui::visit::{Answer, Section, Shell, Visit, go, pages};
+use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
 use http::StatusCode;
@@ -15,21 +15,21 @@ use margrave_api::registries::{PutRegistry, SavedRegistry};
 #[template(path = "settings/registry_edit.html", blocks = ["live", "nav"])]
 struct EditPage {
     shell: Shell,
-    /// As it is kept; none for a new one.
+    /// As stored; `None` for a new one.
     registry: Option<SavedRegistry>,
     typed: Typed,
-    wrong: Option<Wrong>,
+    wrong: Option<FormErrors>,
 }
 pages!(EditPage);
 
-/// What is in the form; never a password.
+/// The form, without the password.
 #[derive(Default)]
 struct Typed {
     host: String,
     username: String,
     ca: String,
     plain_http: bool,
-    reason: String,
+    comment: String,
 }
 
 impl Typed {
@@ -39,7 +39,7 @@ impl Typed {
             username: registry.username.clone().unwrap_or_default(),
             ca: registry.ca.clone().unwrap_or_default(),
             plain_http: registry.plain_http,
-            reason: String::new(),
+            comment: String::new(),
         }
     }
 
@@ -50,17 +50,17 @@ impl Typed {
             username: text("username"),
             ca: text("ca"),
             plain_http: posted.form.has("plainHttp"),
-            reason: text("reason"),
+            comment: text("comment"),
         }
     }
 }
 
 /// Why it was not saved.
-struct Wrong {
+struct FormErrors {
     title: String,
     /// Field and message.
     errors: Vec<(String, String)>,
-    /// What somebody else wrote in the meantime: field, what is there now, what was typed here.
+    /// What another operator saved in the meantime: field, current value, typed value.
     differs: Vec<(&'static str, String, String)>,
 }
 
@@ -70,32 +70,32 @@ impl EditPage {
     }
 }
 
-pub(in crate::ui) async fn new(visit: Visit, asked: Asked) -> Answer {
+pub(in crate::ui) async fn new(visit: Visit, asked: Asked) -> PageResult {
     let typed = Typed { host: asked.text("host"), ..Typed::default() };
     let shell = visit.shell(Section::Settings, "Add a registry - Settings").await?;
     visit.show(&EditPage { shell, registry: None, typed, wrong: None })
 }
 
-pub(in crate::ui) async fn edit(visit: Visit, asked: Asked) -> Answer {
+pub(in crate::ui) async fn edit(visit: Visit, asked: Asked) -> PageResult {
     let registry = registries::get(&visit.state, &asked.text("host")).await?;
     let shell = visit.shell(Section::Settings, format!("{} - Registries", registry.host)).await?;
     visit.show(&EditPage { shell, typed: Typed::kept(&registry), registry: Some(registry), wrong: None })
 }
 
-pub(in crate::ui) async fn create(posted: Posted) -> Answer {
+pub(in crate::ui) async fn create(posted: Posted) -> PageResult {
     let host = posted.form.text("host").to_owned();
     let work = registries::put(posted.state(), posted.caller(), &host, body(&posted), None);
     match posted.once(work).await {
-        Ok(kept) => tell(&posted, &kept.host, "is kept").await,
+        Ok(kept) => tell(&posted, &kept.host, "added").await,
         Err(error) => again(posted, None, error).await,
     }
 }
 
-pub(in crate::ui) async fn change(posted: Posted) -> Answer {
+pub(in crate::ui) async fn update(posted: Posted) -> PageResult {
     let host = posted.form.text("host").to_owned();
     let expected = Some(posted.form.number("revision").unwrap_or_default());
     match registries::put(posted.state(), posted.caller(), &host, body(&posted), expected).await {
-        Ok(kept) => tell(&posted, &kept.host, "was changed").await,
+        Ok(kept) => tell(&posted, &kept.host, "saved").await,
         Err(error) => {
             let known = registries::get(posted.state(), &host).await?;
             again(posted, Some(known), error).await
@@ -109,18 +109,18 @@ fn body(posted: &Posted) -> PutRegistry {
         password: posted.form.raw("password").filter(|text| !text.is_empty()).map(str::to_owned),
         ca: posted.form.given("ca"),
         plain_http: posted.form.has("plainHttp"),
-        reason: posted.reason(),
+        comment: posted.comment(),
     }
 }
 
-/// Whoever saves wants to know whether it works, so it is asked at once.
-async fn tell(posted: &Posted, host: &str, done: &str) -> Answer {
-    let check = registries::check(posted.state(), &posted.caller().again(), host, posted.reason()).await?;
+/// Checks the registry immediately after saving.
+async fn tell(posted: &Posted, host: &str, done: &str) -> PageResult {
+    let check = registries::check(posted.state(), &posted.caller().again(), host, posted.comment()).await?;
     Ok(go(HERE, Some(&format!("Registry {host} {done}. {}", checked(host, check.outcome)))))
 }
 
-/// The form once more, with what is wrong.
-async fn again(posted: Posted, registry: Option<SavedRegistry>, error: AppError) -> Answer {
+/// The form again, with what is wrong.
+async fn again(posted: Posted, registry: Option<SavedRegistry>, error: AppError) -> PageResult {
     let AppError::Refused { code, detail, errors } = error else { return Err(error.into()) };
     let typed = Typed::sent(&posted);
     let differs = match &registry {
@@ -129,23 +129,23 @@ async fn again(posted: Posted, registry: Option<SavedRegistry>, error: AppError)
     };
     let title = match code {
         Code::Conflict if differs.is_empty() => {
-            "Somebody else changed this registry in the meantime, perhaps its password. Save again to have it as written here."
+            "Another operator changed this registry in the meantime, perhaps its password. Save again to overwrite it with these values."
                 .to_owned()
         }
-        Code::Conflict => "Somebody else changed this registry in the meantime. Compare, then save again.".to_owned(),
-        Code::Exists => "This registry is kept already. Change it in the list instead.".to_owned(),
-        // The list below says the same, field by field.
+        Code::Conflict => "Another operator changed this registry in the meantime. Compare, then save again.".to_owned(),
+        Code::Exists => "This registry already exists. Edit it in the list instead.".to_owned(),
+        // The list below has the details.
         _ if !errors.is_empty() => "The registry was not saved.".to_owned(),
         _ => words::capital(&detail),
     };
     let shell = posted.visit.shell(Section::Settings, "Registry not saved").await?;
     let errors = errors.into_iter().map(|error| (error.field, words::capital(&error.message))).collect();
-    let page = EditPage { shell, registry, typed, wrong: Some(Wrong { title, errors, differs }) };
+    let page = EditPage { shell, registry, typed, wrong: Some(FormErrors { title, errors, differs }) };
     let status = if code == Code::Conflict { StatusCode::CONFLICT } else { StatusCode::UNPROCESSABLE_ENTITY };
     posted.visit.show_with(status, &page)
 }
 
-/// Every field that is another now than what was typed.
+/// Every field whose current value differs from what was typed.
 fn differs(now: &Typed, typed: &Typed) -> Vec<(&'static str, String, String)> {
     let ca = |text: &str| {
         if text.is_empty() { String::new() } else { format!("{} of PEM", words::bytes(text.len() as u64)) }

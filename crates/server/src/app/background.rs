@@ -1,0 +1,153 @@
+//! Fleet-wide computations that run in the background: started once per key, shared by all viewers, cached briefly (ADR
+//! 31).
+
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::{Semaphore, watch};
+
+/// Devices evaluated during a request; larger numbers are evaluated in the background.
+pub(crate) const AT_ONCE_MAX: u64 = 200;
+/// How long a page waits for a computation before it shows the progress.
+pub(crate) const PAGE_WAITS: Duration = Duration::from_millis(80);
+/// How long a result is valid; after this time it is computed again on request.
+const FRESH: Duration = Duration::from_mins(2);
+/// Results kept in the cache.
+const KEPT_MAX: usize = 32;
+
+/// Computations that are running or finished recently.
+pub struct BackgroundCache<K, T> {
+    known: Mutex<HashMap<K, Entry<T>>>,
+    /// Only one fleet-wide computation runs at a time.
+    turn: Arc<Semaphore>,
+}
+
+struct Entry<T> {
+    begun: Instant,
+    sight: watch::Receiver<Progress<T>>,
+}
+
+/// The result so far.
+#[derive(Debug, Clone)]
+pub struct Progress<T> {
+    pub value: Option<T>,
+    pub done: bool,
+}
+
+/// Publishes the progress of a running computation.
+pub struct ProgressSender<T>(watch::Sender<Progress<T>>);
+
+impl<T> ProgressSender<T> {
+    pub(crate) fn so_far(&self, value: T) {
+        self.0.send_replace(Progress { value: Some(value), done: false });
+    }
+}
+
+impl<K, T> Default for BackgroundCache<K, T> {
+    fn default() -> Self {
+        Self { known: Mutex::default(), turn: Arc::new(Semaphore::new(1)) }
+    }
+}
+
+impl<K, T> fmt::Debug for BackgroundCache<K, T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("BackgroundCache").finish_non_exhaustive()
+    }
+}
+
+impl<K: Eq + Hash + Clone, T: Clone + Send + Sync + 'static> BackgroundCache<K, T> {
+    /// The result, or the progress after `patience`. Starts `work` unless it is running already.
+    pub(crate) async fn look<F>(
+        &self,
+        key: K,
+        patience: Duration,
+        work: impl FnOnce(Arc<ProgressSender<T>>) -> F,
+    ) -> Progress<T>
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        let mut sight = self.begun(key, work);
+        // The wait is over or the computation ended early: return the progress so far.
+        drop(tokio::time::timeout(patience, sight.wait_for(|sight| sight.done)).await);
+        sight.borrow().clone()
+    }
+
+    fn begun<F>(&self, key: K, work: impl FnOnce(Arc<ProgressSender<T>>) -> F) -> watch::Receiver<Progress<T>>
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        let mut known = self.known.lock();
+        if let Some(known) = known.get(&key).filter(|known| known.is_of_use()) {
+            return known.sight.clone();
+        }
+        if known.len() >= KEPT_MAX
+            && let Some(oldest) = known.iter().min_by_key(|(_, known)| known.begun).map(|(key, _)| key.clone())
+        {
+            known.remove(&oldest);
+        }
+        let (sender, sight) = watch::channel(Progress { value: None, done: false });
+        known.insert(key, Entry { begun: Instant::now(), sight: sight.clone() });
+        let (telling, turn) = (Arc::new(ProgressSender(sender)), Arc::clone(&self.turn));
+        let work = work(Arc::clone(&telling));
+        tokio::spawn(async move {
+            let Ok(_turn) = turn.acquire().await else { return };
+            let value = work.await;
+            telling.0.send_replace(Progress { value: Some(value), done: true });
+        });
+        sight
+    }
+}
+
+impl<T> Entry<T> {
+    fn is_of_use(&self) -> bool {
+        let done = self.sight.borrow().done;
+        // A computation ends without a result only when the server stops or the task panicked.
+        if done { self.begun.elapsed() < FRESH } else { self.sight.has_changed().is_ok() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::BackgroundCache;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+    use tokio::sync::Notify;
+
+    const LONG: Duration = Duration::from_secs(30);
+
+    #[tokio::test(start_paused = true)]
+    async fn computes_once_for_many_viewers() {
+        let (beside, begun, go) =
+            (BackgroundCache::<&str, u32>::default(), AtomicUsize::new(0), Arc::new(Notify::new()));
+        let look = |patience| {
+            beside.look("all", patience, |telling| {
+                begun.fetch_add(1, Ordering::Relaxed);
+                let go = Arc::clone(&go);
+                async move {
+                    telling.so_far(1);
+                    go.notified().await;
+                    2
+                }
+            })
+        };
+        let early = look(Duration::from_millis(80)).await;
+        assert_eq!((early.value, early.done), (Some(1), false));
+        go.notify_one();
+        let late = look(LONG).await;
+        assert_eq!((late.value, late.done), (Some(2), true));
+        assert_eq!(begun.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test]
+    async fn restarts_a_task_that_panicked() {
+        let beside = BackgroundCache::<&str, u32>::default();
+        let first = beside.look("all", LONG, |_| async { panic!("as a defect would") }).await;
+        assert_eq!((first.value, first.done), (None, false));
+        let second = beside.look("all", LONG, |_| async { 2 }).await;
+        assert_eq!(second.value, Some(2));
+    }
+}

@@ -1,0 +1,87 @@
+//! A rollout in terms of parameters: which values change and how, for people. The documents contain the exact
+//! difference.
+
+use super::plan::{PlannedTarget, Request};
+use super::show::composed;
+use crate::app::mask::{Sensitive, is_nothing};
+use crate::app::value_format;
+use margo::description::ApplicationDescription;
+use serde_json::Value;
+
+/// One value and its change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answered {
+    /// The name of the parameter, from the application.
+    pub question: String,
+    /// `None` for a new deployment or a new parameter.
+    pub before: Option<String>,
+    pub after: String,
+}
+
+/// All values of a new deployment, or the changed ones of an existing deployment.
+pub(super) fn answered(request: &Request, planned: &PlannedTarget) -> Vec<Answered> {
+    let (Some(description), Some(composed)) = (&planned.to, composed(request, planned)) else { return Vec::new() };
+    let sensitive = planned.sensitive();
+    let present = planned.present.as_ref();
+    let mut said = Vec::new();
+    for (parameter, question) in questions(description) {
+        let Some(after) = composed.values.get(&parameter) else { continue };
+        let before = present.and_then(|present| present.values.get(&parameter));
+        if present.is_some() && before == Some(after) {
+            continue;
+        }
+        let after = match word(&sensitive, &parameter, after) {
+            // Both are hidden, but the change must be visible.
+            hidden if hidden == HIDDEN && before.is_some_and(|before| !is_nothing(before)) => {
+                "another hidden value".to_owned()
+            }
+            shown => shown,
+        };
+        let before = before.map(|before| word(&sensitive, &parameter, before));
+        said.push(Answered { question, before, after });
+    }
+    said
+}
+
+const HIDDEN: &str = "set, hidden";
+
+fn word(sensitive: &Sensitive, parameter: &str, value: &Value) -> String {
+    if sensitive.has(parameter) && !is_nothing(value) {
+        return HIDDEN.to_owned();
+    }
+    value_format::answer(value)
+}
+
+/// Parameters with their names, each once and in order.
+fn questions(description: &ApplicationDescription) -> Vec<(String, String)> {
+    let sections = description.configuration.iter().flat_map(|configuration| &configuration.sections);
+    let mut found: Vec<(String, String)> = Vec::new();
+    for setting in sections.flat_map(|section| &section.settings) {
+        if !found.iter().any(|(known, _)| *known == setting.parameter) {
+            found.push((setting.parameter.clone(), setting.name.clone()));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn formats_values_and_masks_secrets() {
+        let sensitive = Sensitive::Some(vec!["password".to_owned()]);
+        for (parameter, value, said) in [
+            ("name", json!("Press 7"), "Press 7"),
+            ("rate", json!(7), "7"),
+            ("rejects", json!(true), "yes"),
+            ("bearings", json!(["fan", "gearbox"]), "fan, gearbox"),
+            ("name", json!(""), "not set"),
+            ("password", json!("hunter2"), HIDDEN),
+            ("password", json!(""), "not set"),
+        ] {
+            assert_eq!(word(&sensitive, parameter, &value), said);
+        }
+    }
+}

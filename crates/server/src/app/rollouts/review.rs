@@ -1,0 +1,169 @@
+//! Preview of a rollout: devices grouped by identical change, counted exactly, with one diff per group.
+//! Nothing is read twice for identical devices, so a preview of a whole fleet is mostly counting.
+
+use super::changed_values::{Answered, answered};
+use super::plan::{PlannedSkip, PlannedTarget, Request};
+use super::show::difference;
+use crate::app::cooperative::TimeSlices;
+use crate::app::error::AppResult;
+use crate::state::ServerState;
+use margo::parameters::ParameterValues;
+use margrave_api::devices::DeviceRef;
+use margrave_api::rollouts::DiffLine;
+use margrave_core::policy::Policy;
+use margrave_core::skips::SkipReason;
+use std::collections::{BTreeMap, HashSet};
+
+/// Groups shown with their diff; each costs reading and comparing a document.
+const DIFFS_MAX: usize = 20;
+/// Devices named per group and per reason.
+const NAMED_MAX: usize = 12;
+/// Distinct reasons for skipping a device.
+const REASONS_MAX: usize = 50;
+
+/// The effect of one rollout.
+#[derive(Debug, Clone, Default)]
+pub struct Review {
+    pub targets: u64,
+    /// How many of them are offline: they get it when they reconnect.
+    pub offline: u64,
+    /// Largest first.
+    pub alike: Vec<DiffGroup>,
+    /// Devices in groups that are not shown.
+    pub otherwise: u64,
+    pub skipped: u64,
+    /// Most common reason first; further ones are only counted.
+    pub reasons: Vec<Reason>,
+}
+
+/// Devices whose documents change in the same way.
+#[derive(Debug, Clone)]
+pub struct DiffGroup {
+    pub count: u64,
+    /// The first of them.
+    pub devices: Vec<String>,
+    pub profile: String,
+    /// Their current version.
+    pub from: Option<String>,
+    /// The changed values of the first of them, for people.
+    pub answers: Vec<Answered>,
+    /// Diff of the first of them.
+    pub diff: Vec<DiffLine>,
+}
+
+/// Devices skipped for the same reason.
+#[derive(Debug, Clone)]
+pub struct Reason {
+    pub count: u64,
+    pub devices: Vec<String>,
+    pub reason: String,
+}
+
+/// Plans the whole rollout and counts; records nothing. Devices in `except` have a rollout of their own.
+pub(crate) async fn review(state: &ServerState, request: &Request, except: &HashSet<DeviceRef>) -> AppResult<Review> {
+    let planned = super::plan(state, request).await?;
+    let mut turns = TimeSlices::begin();
+    let mut offline = 0;
+    let mut groups: BTreeMap<Key, (u64, Vec<String>, PlannedTarget)> = BTreeMap::new();
+    for target in planned.targets {
+        turns.next().await;
+        let device = target.target.target.to_string();
+        let client = target.target.client.to_string();
+        if except.contains(&DeviceRef { client, device: device.clone() }) {
+            continue;
+        }
+        offline += u64::from(target.offline);
+        let group = groups.entry(Key::of(&target)).or_insert_with(|| (0, Vec::new(), target));
+        group.0 += 1;
+        if group.1.len() < NAMED_MAX {
+            group.1.push(device);
+        }
+    }
+    let mut groups: Vec<_> = groups.into_values().collect();
+    groups.sort_by_key(|(count, ..)| std::cmp::Reverse(*count));
+    let targets = groups.iter().map(|(count, ..)| count).sum();
+    let otherwise = groups.iter().skip(DIFFS_MAX).map(|(count, ..)| count).sum();
+    let mut alike = Vec::new();
+    for (count, devices, target) in groups.into_iter().take(DIFFS_MAX) {
+        let diff = difference(state, request, &target).await?;
+        let answers = answered(request, &target);
+        let from = target.present.map(|present| present.version);
+        alike.push(DiffGroup { count, devices, profile: target.target.profile, from, answers, diff });
+    }
+    let skipped = planned.skipped.into_iter().filter(|left| !except.contains(&left.device));
+    let (skipped, reasons) = reasons(skipped);
+    Ok(Review { targets, offline, alike, otherwise, skipped, reasons })
+}
+
+/// Everything that determines how a document changes, except the name of the device.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    profile: String,
+    before: Option<(String, String, String, String)>,
+}
+
+impl Key {
+    fn of(planned: &PlannedTarget) -> Self {
+        let text = |values: &ParameterValues| serde_json::to_string(values).unwrap_or_default();
+        let policy = |policy: Policy| margrave_core::policy::PolicyUpdate::from(policy).to_text();
+        let before = planned.present.as_ref().map(|present| {
+            (present.version.clone(), present.profile.clone(), text(&present.values), policy(present.policy))
+        });
+        Self { profile: planned.target.profile.clone(), before }
+    }
+}
+
+/// Counts by kind and data, without the ids of deployments.
+fn reasons(skipped: impl Iterator<Item = PlannedSkip>) -> (u64, Vec<Reason>) {
+    let (mut total, mut found) = (0, BTreeMap::<(String, String), (u64, Vec<String>, SkipReason)>::new());
+    for PlannedSkip { device, reason } in skipped {
+        total += 1;
+        let reason = reason.without_id();
+        let key = (reason.kind().to_owned(), reason.data().to_string());
+        if found.len() >= REASONS_MAX && !found.contains_key(&key) {
+            continue;
+        }
+        let (count, devices, _) = found.entry(key).or_insert_with(|| (0, Vec::new(), reason));
+        *count += 1;
+        if devices.len() < NAMED_MAX {
+            devices.push(device.device);
+        }
+    }
+    let mut reasons: Vec<Reason> = found
+        .into_values()
+        .map(|(count, devices, reason)| Reason { count, devices, reason: reason.to_string() })
+        .collect();
+    reasons.sort_by_key(|reason| std::cmp::Reverse(reason.count));
+    (total, reasons)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use margo::ids::DeploymentId;
+    use uuid::Uuid;
+
+    #[test]
+    fn counts_reasons_without_their_ids() {
+        let left = |device: &str, reason: SkipReason| PlannedSkip {
+            device: DeviceRef { client: device.to_owned(), device: device.to_owned() },
+            reason,
+        };
+        let taken = |id| SkipReason::AlreadyDeployed { deployment: Some(DeploymentId(Uuid::from_u128(id))) };
+        let (total, reasons) =
+            reasons([left("a", SkipReason::Unchanged), left("b", taken(1)), left("c", taken(2))].into_iter());
+        assert_eq!((total, reasons.len()), (3, 2));
+        assert_eq!((reasons[0].count, reasons[0].devices.join(" ")), (2, "b c".to_owned()));
+        assert_eq!(reasons[0].reason, "already has it; upgrade or reconfigure that one");
+    }
+
+    #[test]
+    fn only_counts_reasons_beyond_the_limit() {
+        let left = |number: usize| PlannedSkip {
+            device: DeviceRef { client: "c".to_owned(), device: number.to_string() },
+            reason: SkipReason::OnAnotherVersion { version: number.to_string() },
+        };
+        let (total, reasons) = reasons((0..REASONS_MAX + 7).map(left));
+        assert_eq!((total, reasons.len()), (REASONS_MAX as u64 + 7, REASONS_MAX));
+    }
+}

@@ -1,0 +1,161 @@
+//! Pages that show the effect of an action first: groups, removal, rollback, discarding drafts; and filtered lists.
+
+use super::pages::Browser;
+use super::wizard::begun;
+use super::*;
+use margrave_api::deployments::UpdateDeployment;
+use margrave_api::devices::PutGroup;
+use margrave_api::policies::OnRemoval;
+use reqwest::header::LOCATION;
+use reqwest::{Response, StatusCode};
+
+async fn text(answer: Response) -> String {
+    answer.text().await.unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn of_site(site: &str) -> Kind {
+    Kind { labels: json!({ "site": site }), ..Kind::default() }
+}
+
+#[tokio::test]
+async fn a_group_lists_its_devices_previews_changes_and_accepts_deployments() {
+    let server = TestServer::start().await;
+    let (api, browser) = (api(&server), Browser::signed_in(&server).await);
+    for (name, site) in [("press-1", "nord"), ("press-2", "nord"), ("press-3", "sued")] {
+        press(&server, name, &of_site(site)).await;
+    }
+    packages::upload(&api, "1.0.0").await;
+    let body = PutGroup { selector: "site=nord".to_owned(), description: None, comment: None };
+    let group = api.put_group("pressing", &body, None).await.unwrap();
+    let page = text(browser.get("/groups/pressing").await).await;
+    assert!(page.contains("/devices/press-1/press-1") && page.contains("/devices/press-2/press-2"), "{page}");
+    assert!(!page.contains("/devices/press-3/press-3"), "{page}");
+
+    let told = |selector: &'static str| [("selector", selector)];
+    let counted = text(browser.post("/groups/pressing/check", &told("site=sued")).await).await;
+    assert!(counted.contains("The group will have 1 device: 1 added, 2 removed."), "{counted}");
+    let counted = text(browser.post("/groups/pressing/check", &told("site in (nord,sued)")).await).await;
+    assert!(counted.contains("The group will have 3 devices: 1 added, 0 removed."), "{counted}");
+    let counted = text(browser.post("/groups/pressing/check", &told("site in (")).await).await;
+    assert!(counted.contains("Not valid yet:"), "{counted}");
+    let counted = text(browser.post("/groups/new/check", &told("site=nord")).await).await;
+    assert!(counted.contains("The group will have 2 devices."), "{counted}");
+
+    let revision = group.revision.to_string();
+    let mut form = vec![("selector", "site=sued"), ("revision", revision.as_str()), ("counted", "site=nord")];
+    let asked = browser.post("/groups/pressing", &form).await;
+    assert_eq!(asked.status(), StatusCode::OK);
+    let asked = text(asked).await;
+    assert!(asked.contains("Not saved yet.") && asked.contains("1 added, 2 removed."), "{asked}");
+    assert_eq!(api.group("pressing").await.unwrap().selector, "site=nord");
+    form[2].1 = "site=sued";
+    assert_eq!(browser.post("/groups/pressing", &form).await.status(), StatusCode::SEE_OTHER);
+    assert_eq!(api.group("pressing").await.unwrap().selector, "site=sued");
+
+    let begun = browser.post("/deploy", &[("group", "pressing"), ("application", packages::ID)]).await;
+    let place = begun.headers()[LOCATION].to_str().unwrap().to_owned();
+    let devices = place.replace("/version", "/devices");
+    let page = text(browser.get(&devices).await).await;
+    assert!(page.contains("Selected: all compatible devices with <code>site=sued</code>: 1 of 1 device."), "{page}");
+}
+
+#[tokio::test]
+async fn a_removal_can_delete_data_and_a_rollback_shows_the_manifest_diff() {
+    let server = TestServer::start().await;
+    let (api, browser) = (api(&server), Browser::signed_in(&server).await);
+    press(&server, "press", &Kind::default()).await;
+    let deployment = deployed(&server, "press").await;
+    let here = format!("/deployments/{}", deployment.id);
+    let asked = text(browser.get(&format!("{here}?ask=remove")).await).await;
+    assert!(
+        asked.contains("Its data is kept on the device.") && asked.contains("name=\"instead\" value=\"purge\""),
+        "{asked}"
+    );
+    let revision = deployment.revision.to_string();
+    let form = [("key", "k"), ("action", "remove"), ("instead", "purge"), ("revision", &revision), ("comment", "sold")];
+    let done = browser.post(&here, &form).await;
+    assert!(done.headers()[LOCATION].to_str().unwrap().starts_with("/rollouts/"));
+    let told = eventually("the rollout is published", async || {
+        let now = api.deployment(&deployment.id).await.unwrap();
+        (now.policy.on_removal == OnRemoval::Purge).then_some(now)
+    })
+    .await;
+    assert_eq!(told.desired, margrave_api::deployments::Desired::Present, "it keeps running");
+    let asked = text(browser.get(&format!("{here}?ask=remove")).await).await;
+    assert!(asked.contains("has not reported yet that it has the revision with this policy"), "{asked}");
+    assert!(!asked.contains("name=\"instead\""), "{asked}");
+
+    let answers = indexmap::IndexMap::from([("greeting".to_owned(), json!("bonjour"))]);
+    let body = UpdateDeployment { values: answers, ..UpdateDeployment::default() };
+    let rollout = api.update_deployment(&deployment.id, &body, None).await.unwrap();
+    finished(&api, &rollout).await;
+    let asked = text(browser.get(&format!("{here}?ask=back&revision=1")).await).await;
+    assert!(asked.contains("Manifest diff") && asked.contains("class=\"removed\""), "{asked}");
+    assert!(asked.contains("bonjour") && asked.contains("class=\"added\""), "{asked}");
+}
+
+#[tokio::test]
+async fn discarding_a_draft_requires_confirmation() {
+    let server = TestServer::start().await;
+    let browser = Browser::signed_in(&server).await;
+    packages::upload(&api(&server), "1.0.0").await;
+    let draft = begun(&browser).await;
+    let asked = text(browser.get(&format!("{draft}/discard")).await).await;
+    assert!(asked.contains("<h1>Discard this draft?</h1>") && asked.contains("No device is affected."), "{asked}");
+    assert_eq!(browser.get(&format!("{draft}/version")).await.status(), StatusCode::OK, "it still exists");
+    assert_eq!(browser.post(&format!("{draft}/discard"), &[]).await.status(), StatusCode::SEE_OTHER);
+    assert_eq!(browser.get(&format!("{draft}/version")).await.status(), StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn filters_deployments_by_device_and_site_and_rollouts_by_application_and_state() {
+    let server = TestServer::start().await;
+    let (api, browser) = (api(&server), Browser::signed_in(&server).await);
+    let one = press(&server, "press-1", &of_site("nord")).await;
+    press(&server, "oven-1", &of_site("sued")).await;
+    let first = deployed(&server, "press-1").await;
+    let second = finished(&api, &api.create_deployments(&create("1.0.0", on(&["oven-1"]))).await.unwrap()).await;
+    let has = |page: &str, name: &str| page.contains(&format!("/devices/{name}/{name}"));
+    for (query, press, oven) in [
+        ("", true, true),
+        ("device=press", true, false),
+        ("site=sued", false, true),
+        ("site=sued&device=press", false, false),
+        ("site=nord&state=waiting", true, false),
+        ("site=nord&state=failed", false, false),
+        ("site=nord&state=removing", false, false),
+    ] {
+        let page = text(browser.get(&format!("/deployments?{query}")).await).await;
+        assert_eq!((has(&page, "press-1"), has(&page, "oven-1")), (press, oven), "{query}: {page}");
+    }
+    let page = text(browser.get("/deployments?site=nord").await).await;
+    assert!(page.contains("1 of 1 deployment<"), "{page}");
+
+    report(&one, &first.id, first.target_version, "installed").await;
+    let link = |id: &str| format!("/rollouts/{id}");
+    let of_it = format!("application={}", packages::ID);
+    for (query, is_first, is_second) in [
+        ("state=completed", true, false),
+        ("state=in-progress", false, true),
+        (of_it.as_str(), true, true),
+        ("application=no-such-thing", false, false),
+    ] {
+        let page = text(browser.get(&format!("/rollouts?{query}")).await).await;
+        let found = (page.contains(&link(&first.rollout)), page.contains(&link(&second.id)));
+        assert_eq!(found, (is_first, is_second), "{query}: {page}");
+    }
+}
+
+#[tokio::test]
+async fn shows_where_the_initial_password_is_until_it_is_changed() {
+    let server = TestServer::start().await;
+    let browser = Browser::signed_in(&server).await;
+    for (path, says_so) in [("/", true), ("/settings/tokens", true), ("/devices", false)] {
+        let page = text(browser.get(path).await).await;
+        assert_eq!(page.contains("initial admin password"), says_so, "{path}");
+    }
+    let password = margrave_api::access::SetPassword { password: "entirely another 4711".to_owned(), comment: None };
+    api(&server).set_password("admin", &password).await.unwrap();
+    let page = text(browser.get("/").await).await;
+    assert!(!page.contains("initial admin password"), "{page}");
+}
