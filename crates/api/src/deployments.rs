@@ -82,8 +82,11 @@ pub struct Deployment {
     pub target_version: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reported: Option<Status>,
-    /// It failed and the device retries: the failure. `convergence` stays `failed` until it succeeds; `status` is about
-    /// the current attempt.
+    /// In state `failed`: since when it fails, and how often.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failing: Option<Failing>,
+    /// It failed and the device retries: the failure. `state` stays `failed` until it succeeds; `reported` is about the
+    /// current attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_with: Option<Status>,
     /// Resolved values; sensitive ones are masked.
@@ -103,6 +106,18 @@ impl Deployment {
     pub fn said_wrong(&self) -> Option<&Status> {
         self.failed_with.as_ref().or(self.reported.as_ref())
     }
+}
+
+/// Failures since the last success.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Failing {
+    /// The first failure.
+    pub since: String,
+    /// Failed attempts.
+    pub attempts: u64,
+    /// The last failure.
+    pub last_at: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -5,7 +5,7 @@ mod message;
 #[cfg(test)]
 mod tests;
 
-pub use message::{message, report_remark};
+pub use message::{message, remark, subject_name};
 
 use crate::model::AuditRecord;
 use crate::time::Timestamp;
@@ -160,12 +160,27 @@ fn detail(record: &AuditRecord, state: Option<&Value>) -> Value {
             detail.insert(member.to_owned(), value.clone());
         }
     }
+    if record.action == "device.label" {
+        detail.insert("labels".to_owned(), label_changes(record));
+    }
     detail.insert("subject".to_owned(), json!(record.subject));
     detail.insert("audit".to_owned(), json!(record.seq));
     if let Some(comment) = &record.comment {
         detail.insert("comment".to_owned(), json!(comment));
     }
     Value::Object(detail)
+}
+
+/// The labels that an operator set, and those that were removed.
+fn label_changes(record: &AuditRecord) -> Value {
+    let labels = |state: &Option<Value>| {
+        state.as_ref().and_then(|state| state.get("labels")?.as_object().cloned()).unwrap_or_default()
+    };
+    let (before, after) = (labels(&record.before), labels(&record.after));
+    let removed: Vec<&String> = before.keys().filter(|key| !after.contains_key(*key)).collect();
+    let set: Map<String, Value> =
+        after.clone().into_iter().filter(|(key, value)| before.get(key) != Some(value)).collect();
+    json!({ "set": set, "removed": removed })
 }
 
 /// The kind of the event for each action, and the predicate of the sentence about it.

@@ -237,6 +237,10 @@ pub struct Failed {
     /// The status document as received.
     pub body: Vec<u8>,
     pub received_at: Timestamp,
+    /// The first failure after the last success.
+    pub since: Timestamp,
+    /// Failed attempts since then.
+    pub attempts: u64,
 }
 
 impl Reported {

@@ -214,7 +214,8 @@ CREATE TABLE deployment_revisions (
 CREATE INDEX deployment_revisions_by_digest ON deployment_revisions (yaml_digest);
 
 -- One row per deployment from its creation; `state` is NULL until its client reports. `previous_*` is what the last report
--- replaced, so that one statement writes a status and returns whether it differs. `failed_*` is the last failure until a success.
+-- replaced, so that one statement writes a status and returns whether it differs. `failed_*` is the last failure until a success,
+-- `failed_since` the first failure after the last success, and `failures` the number of failed attempts since then.
 CREATE TABLE statuses (
     deployment_id TEXT NOT NULL PRIMARY KEY REFERENCES deployments (id),
     client_id TEXT NOT NULL,
@@ -225,9 +226,12 @@ CREATE TABLE statuses (
     received_at BIGINT,
     previous_state TEXT,
     previous_version BIGINT,
+    previous_failed_version BIGINT,
     failed_version BIGINT,
     failed_body BYTEA,
-    failed_at BIGINT
+    failed_at BIGINT,
+    failed_since BIGINT,
+    failures BIGINT NOT NULL DEFAULT 0
 );
 CREATE INDEX statuses_unsuccessful ON statuses (client_id) WHERE failed_version IS NOT NULL;
 CREATE INDEX statuses_unsuccessful_deployments ON statuses (deployment_id) WHERE failed_version IS NOT NULL;

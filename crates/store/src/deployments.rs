@@ -48,7 +48,8 @@ pub(crate) use deployments_with_status;
 /// Of `s` (statuses), what [`read_view`] reads.
 macro_rules! reported_columns {
     () => {
-        "s.state, s.adopted_version, s.body, s.received_at, s.failed_version, s.failed_body, s.failed_at"
+        "s.state, s.adopted_version, s.body, s.received_at, s.failed_version, s.failed_body, s.failed_at,
+         s.failed_since, s.failures"
     };
 }
 pub(crate) use reported_columns;

@@ -88,7 +88,7 @@ pub use rollouts::{BATCH_TARGETS_MAX, BatchItem, BatchWrite, UnfinishedRollout};
 pub use seal::{SEAL_KEY_BYTES, Seal, SealError};
 pub use seen::{SILENT_MAX, SeenAt};
 pub use sessions::{SessionOwner, SignedIn, WebSession};
-pub use statuses::{STATUS_HISTORY_MAX, StatusOutcome, StatusWrite};
+pub use statuses::{FailedAttempts, STATUS_HISTORY_MAX, StatusOutcome, StatusWrite};
 pub use summary::{OfflineSite, Summary};
 pub use trend::Slot;
 

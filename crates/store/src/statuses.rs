@@ -2,7 +2,7 @@
 
 mod report_events;
 
-use crate::batched::{Insert, StatementBatch};
+use crate::batched::{Insert, StatementBatch, select_in};
 use crate::error::During;
 use crate::open::commit;
 use crate::rows::Columns;
@@ -41,6 +41,14 @@ pub enum StatusOutcome {
     VersionOutOfRange,
 }
 
+/// Failures of a deployment since its last success.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FailedAttempts {
+    pub since: Timestamp,
+    pub last_at: Timestamp,
+    pub attempts: u64,
+}
+
 /// The last report, with the last failure.
 pub(crate) fn read_reported(row: Columns<'_>) -> Result<Option<Reported>> {
     let Some(reported) = read_report(row)? else { return Ok(None) };
@@ -49,6 +57,8 @@ pub(crate) fn read_reported(row: Columns<'_>) -> Result<Option<Reported>> {
             adopted_version: row.unsigned("failed_version")?,
             body: row.bytes("failed_body")?,
             received_at: row.time("failed_at")?,
+            since: row.time("failed_since")?,
+            attempts: row.unsigned("failures")?,
         }),
         None => None,
     };
@@ -121,6 +131,30 @@ impl Store {
         Ok(outcomes)
     }
 
+    /// The failures that stand, of these deployments.
+    pub async fn failed_attempts(&self, ids: &[DeploymentId]) -> Result<BTreeMap<DeploymentId, FailedAttempts>> {
+        let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
+        let mut connection = self.read.acquire().await.during("find failed deployments")?;
+        let rows = select_in(
+            &mut connection,
+            "SELECT deployment_id, failed_since, failed_at, failures FROM statuses WHERE deployment_id IN",
+            &ids,
+            "AND failed_version IS NOT NULL",
+            "find failed deployments",
+        )
+        .await?;
+        let read = |row: &AnyRow| {
+            let row = Columns::of("statuses", row);
+            let attempts = FailedAttempts {
+                since: row.time("failed_since")?,
+                last_at: row.time("failed_at")?,
+                attempts: row.unsigned("failures")?,
+            };
+            Ok((row.parsed("deployment_id")?, attempts))
+        };
+        rows.iter().map(read).collect()
+    }
+
     /// Newest first, bounded.
     pub async fn status_history(&self, deployment: DeploymentId) -> Result<Vec<Reported>> {
         let rows = sqlx::query("SELECT * FROM status_history WHERE deployment_id = $1 ORDER BY seq DESC LIMIT $2")
@@ -162,15 +196,23 @@ fn put<'a>(pile: &mut StatementBatch<'a>, index: usize, report: &'a StatusWrite)
         let failed_version = until_it_succeeds(&format!("${version}"), "failed_version");
         let failed_body = until_it_succeeds(&format!("${body}"), "failed_body");
         let failed_at = until_it_succeeds(&format!("${at}"), "failed_at");
+        let failed_since = until_it_succeeds(&format!("COALESCE(failed_since, ${at})"), "failed_since");
+        // A device that reports a failure once more has not tried once more.
+        let attempts = "CASE WHEN failed_version IS NOT NULL AND state = 'failed' THEN failures ELSE failures + 1 END";
+        let failures = format!(
+            "failures = CASE WHEN ${state} = 'failed' AND ${version} <> 0 THEN {attempts}
+                        WHEN ${state} = 'installed' OR ${state} = 'removed' THEN 0 ELSE failures END"
+        );
         format!(
             "UPDATE statuses SET
                  reports = reports + CASE WHEN state = ${state} AND adopted_version = ${version} AND body = ${body} THEN 0 ELSE 1 END,
-                 {failed_version}, {failed_body}, {failed_at},
-                 previous_state = state, previous_version = adopted_version,
+                 {failed_version}, {failed_body}, {failed_at}, {failed_since}, {failures},
+                 previous_state = state, previous_version = adopted_version, previous_failed_version = failed_version,
                  state = ${state}, adopted_version = ${version}, body = ${body}, received_at = ${at}
              WHERE deployment_id = ${deployment} AND client_id = ${client}
                AND (adopted_version IS NULL OR adopted_version = 0 OR ${version} = 0 OR adopted_version <= ${version})
-             RETURNING CAST(${index} AS BIGINT) AS report_index, reports, adopted_version, previous_state, previous_version"
+             RETURNING CAST(${index} AS BIGINT) AS report_index, reports, adopted_version,
+                 previous_state, previous_version, previous_failed_version"
         )
     };
     pile.add(7, text, move |statement| {
@@ -188,8 +230,11 @@ fn put<'a>(pile: &mut StatementBatch<'a>, index: usize, report: &'a StatusWrite)
 
 fn read_written(row: &AnyRow) -> Result<(usize, Written)> {
     let row = Columns::of("statuses", row);
-    let previous =
-        Previous { state: row.text_maybe("previous_state")?, adopted: row.number_maybe("previous_version")? };
+    let previous = Previous {
+        state: row.text_maybe("previous_state")?,
+        adopted: row.number_maybe("previous_version")?,
+        failed: row.number_maybe("previous_failed_version")?,
+    };
     let written = Written { seq: row.number("reports")?, adopted: row.number("adopted_version")?, previous };
     Ok((row.unsigned("report_index")? as usize, written))
 }

@@ -6,14 +6,15 @@ use margo::status::State;
 const REPORT: &str = "  x-margrave-extensions:\n    policy:\n      drift: report\n";
 const IGNORE: &str = "  x-margrave-extensions:\n    policy:\n      drift: ignore\n";
 
-/// Waits until the deployment is repaired; the differences were reported.
-async fn heals(device: &Device, what: &str, expected_text: &str, mut healed: impl FnMut() -> bool) {
+/// Waits until the deployment is repaired; one of these differences was reported.
+async fn heals(device: &Device, what: &str, expected_texts: &[&str], mut healed: impl FnMut() -> bool) {
     device.until(what, &mut healed).await;
     device.reaches(State::Installed).await;
     let reports = device.fake.reported(device.id);
     let messages: Vec<String> =
         reports.into_iter().filter_map(|status| status.error).map(|error| error.message).collect();
-    assert!(messages.iter().any(|message| message.contains(expected_text)), "{expected_text}: {messages:?}");
+    let named = |message: &String| expected_texts.iter().any(|text| message.contains(text));
+    assert!(messages.iter().any(named), "{expected_texts:?}: {messages:?}");
     device.fake.state().seen.clear();
 }
 
@@ -26,17 +27,17 @@ async fn is_repaired(device: &mut Device) {
     let uid = device.workload()["metadata"]["uid"].clone();
 
     device.kubectl(&["scale", "deployment", &name, "--replicas=3"]);
-    heals(device, "scaled back", "replicas is 3, expected 1", || device.workload()["spec"]["replicas"] == 1).await;
+    heals(device, "scaled back", &["replicas is 3, expected 1"], || device.workload()["spec"]["replicas"] == 1).await;
 
     device.kubectl(&["set", "env", &format!("deployment/{name}"), "MODE=sabotaged"]);
     let mode = |device: &Device| {
         device.workload()["spec"]["template"]["spec"]["containers"][0]["env"][0]["value"].as_str().unwrap().to_owned()
     };
-    heals(device, "edited back", "MODE", || mode(device) == "none").await;
+    heals(device, "edited back", &["MODE"], || mode(device) == "none").await;
     assert_eq!(device.workload()["metadata"]["uid"], uid, "patched, not made anew");
 
     device.kubectl(&["delete", "deployment", &name]);
-    heals(device, "made again", "is missing", || {
+    heals(device, "made again", &["is missing"], || {
         device.ours("apps/deployments").iter().any(|object| object["status"]["readyReplicas"] == 1)
     })
     .await;
@@ -68,7 +69,8 @@ async fn a_release_is_repaired(helm: &'static str) {
     let uninstall = device.helm_command(&["uninstall", &device.instance()]).output().unwrap();
     let said = String::from_utf8_lossy(&uninstall.stderr);
     assert!(uninstall.status.success() || said.contains("Failed to purge the release: release: not found"), "{said}");
-    heals(&device, "installed again", "is missing", || {
+    // The agent sees the release either while Helm removes it or after that.
+    heals(&device, "installed again", &["is missing", "is uninstalling"], || {
         device.ours("apps/deployments").iter().any(|object| object["status"]["readyReplicas"] == 1)
     })
     .await;

@@ -316,6 +316,14 @@ fn render(out: Output, deployment: &Deployment) -> String {
                 ),
             ]),
         );
+        if let Some(failing) = &deployment.failing {
+            text.push_str(&out.heading("Failing"));
+            text.push_str(&out.fields(&[
+                ("Since", clock::ago(&failing.since, now)),
+                ("Attempts", failing.attempts.to_string()),
+                ("Last failure", clock::ago(&failing.last_at, now)),
+            ]));
+        }
         if let Some(failed) = &deployment.failed_with {
             text.push_str(&out.heading("Previous failure, retrying"));
             let errors = failed.components.iter().filter_map(|component| component.error.as_ref()).chain(&failed.error);

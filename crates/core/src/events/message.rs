@@ -9,15 +9,24 @@ pub fn message(kind: &str, about: &About, detail: Option<&Value>) -> String {
     one_line(sentence(kind, about, Data(detail)))
 }
 
-/// What the report of a device about a deployment says beyond its state; empty if nothing.
-pub fn report_remark(detail: Option<&Value>) -> String {
+/// What an event says beyond its kind and its subject, for a reader who sees those two next to it; empty if nothing.
+pub fn remark(kind: &str, detail: Option<&Value>) -> String {
     let data = Data(detail);
-    let retried = data.is_retry().then(|| RETRIED.to_owned());
-    let parts: Vec<String> = [retried, data.error()].into_iter().flatten().collect();
-    one_line(parts.join(": "))
+    let text = match kind {
+        "client.offline" => data.text("lastSeenAt").map(|seen| format!("last seen at {seen}")),
+        "device.labeled" => data.labels(),
+        "deployment.upgraded" => data.text("version").map(|version| format!("version {version}")),
+        "rollout.created" => data.number("targets").map(|targets| format!("for {}", devices(targets))),
+        "rollout.finished" => Some(published(data)),
+        _ => data.error(),
+    };
+    one_line(text.unwrap_or_default())
 }
 
-const RETRIED: &str = "is being retried";
+/// The subject of an event, for a reader who sees its kind next to it.
+pub fn subject_name(kind: &str, about: &About, detail: Option<&Value>) -> String {
+    one_line(subject(kind, about, Data(detail)))
+}
 
 fn one_line(mut text: String) -> String {
     shorten(&mut text, MESSAGE_CHARS_MAX);
@@ -40,8 +49,18 @@ impl<'a> Data<'a> {
         self.member(name).0.and_then(Value::as_u64)
     }
 
-    fn is_retry(self) -> bool {
-        self.member("retry").0 == Some(&Value::Bool(true))
+    /// `set line=3; removed zone`
+    fn labels(self) -> Option<String> {
+        let labels = self.member("labels");
+        let set = labels.member("set").0.and_then(Value::as_object).into_iter().flatten();
+        let set: Vec<String> =
+            set.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+        let removed = labels.member("removed").0.and_then(Value::as_array).into_iter().flatten();
+        let removed: Vec<&str> = removed.filter_map(Value::as_str).collect();
+        let part = |verb: &str, names: String| (!names.is_empty()).then(|| format!("{verb} {names}"));
+        let parts: Vec<String> =
+            [part("set", set.join(", ")), part("removed", removed.join(", "))].into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
     }
 
     fn error(self) -> Option<String> {
@@ -63,6 +82,10 @@ fn sentence(kind: &str, about: &About, data: Data<'_>) -> String {
             None => format!("{} went offline", subject()),
         },
         "rollout.finished" => finished(about, data),
+        "device.labeled" => match data.labels() {
+            Some(labels) => format!("{} has new labels: {labels}", subject()),
+            None => format!("{} was labeled", subject()),
+        },
         "server.started" => {
             let name = data.text("server").map(|name| format!(" `{name}`")).unwrap_or_default();
             let version = data.text("version").map(|version| format!(" {version}")).unwrap_or_default();
@@ -83,23 +106,23 @@ fn is_reported(state: &str) -> bool {
 
 /// The report of a device about a deployment.
 fn reported(state: &str, about: &About, data: Data<'_>) -> String {
-    let does = if data.is_retry() {
-        RETRIED.to_owned()
-    } else if state == State::Failed.as_str() {
-        "failed".to_owned()
-    } else {
-        format!("is {state}")
-    };
+    let does = if state == State::Failed.as_str() { "failed".to_owned() } else { format!("is {state}") };
     let error = data.error().map(|error| format!(": {error}")).unwrap_or_default();
     format!("{} {does}{error}", deployment(about, None))
 }
 
 fn finished(about: &About, data: Data<'_>) -> String {
     let rollout = about.rollout.as_deref().map(|id| format!(" `{id}`")).unwrap_or_default();
-    let published = data.number("published").map(|published| format!(": {}", devices(published))).unwrap_or_default();
-    let skipped = data.number("skipped").filter(|skipped| *skipped > 0);
-    let skipped = skipped.map(|skipped| format!(", {skipped} skipped")).unwrap_or_default();
-    format!("rollout{rollout} was published{published}{skipped}")
+    let published = published(data);
+    let colon = if published.is_empty() { "" } else { ": " };
+    format!("rollout{rollout} was published{colon}{published}")
+}
+
+/// `3 devices, 2 skipped`
+fn published(data: Data<'_>) -> String {
+    let published = data.number("published").map(devices);
+    let skipped = data.number("skipped").filter(|skipped| *skipped > 0).map(|skipped| format!("{skipped} skipped"));
+    [published, skipped].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// The sentence about an audit record, and about every kind without one of its own.

@@ -1,4 +1,4 @@
-use super::{About, DETAIL_BYTES_MAX, KINDS, MESSAGE_CHARS_MAX, NewEvent, message, of_audit, report_remark};
+use super::{About, DETAIL_BYTES_MAX, KINDS, MESSAGE_CHARS_MAX, NewEvent, message, of_audit, remark, subject_name};
 use crate::model::AuditRecord;
 use crate::time::Timestamp;
 use serde_json::{Value, json};
@@ -32,6 +32,12 @@ fn derives_subject_and_details_from_an_audit_record() {
 
     let event = of_audit(&record("device.label", "device/press/press", json!({})));
     assert_eq!(rendered(&event), "device `press` was labeled", "one mention is enough");
+    let mut labeled = record("device.label", "device/press/press", json!({ "labels": { "line": "3", "hall": "1" } }));
+    labeled.before = Some(json!({ "labels": { "line": "2", "zone": "a", "hall": "1" } }));
+    let event = of_audit(&labeled);
+    assert_eq!(rendered(&event), "device `press` has new labels: set line=3; removed zone");
+    assert_eq!(remark(&event.kind, event.detail.as_ref()), "set line=3; removed zone");
+    assert_eq!(subject_name(&event.kind, &event.about, event.detail.as_ref()), "device `press`");
     let event = of_audit(&record("client.request", "client/press", json!({ "state": "pending" })));
     assert_eq!(
         (event.kind.as_str(), rendered(&event).as_str()),
@@ -100,12 +106,10 @@ fn renders_events_that_are_not_in_the_audit_log() {
     let seen = json!({ "lastSeenAt": "noon" });
     check("client.offline", client(), seen, "client `press` went offline: last seen at noon");
     let error = json!({ "version": "1.2", "error": { "code": "E7", "message": "no\nimage" } });
-    assert_eq!(report_remark(Some(&error)), "no image (E7)");
+    assert_eq!(remark("deployment.failed", Some(&error)), "no image (E7)");
     check("deployment.failed", deployment(), error, "application `vision` on `press` failed: no image (E7)");
     check("deployment.installed", deployment(), json!({}), "application `vision` on `press` is installed");
-    let retry = json!({ "retry": true });
-    assert_eq!(report_remark(Some(&retry)), "is being retried");
-    check("deployment.pending", deployment(), retry, "application `vision` on `press` is being retried");
+    check("deployment.pending", deployment(), json!({}), "application `vision` on `press` is pending");
     let numbers = json!({ "published": 1, "skipped": 2 });
     check("rollout.finished", rollout(), numbers, "rollout `c` was published: 1 device, 2 skipped");
     let numbers = json!({ "published": 2, "skipped": 0 });

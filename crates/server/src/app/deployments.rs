@@ -305,10 +305,15 @@ fn to_wire(state: &ServerState, known: &Masks, simulated: &Simulated, view: Depl
     let explanation = explain::sentence(&deployment, reported.as_ref(), (client, last_seen), deployment_state);
     let sensitive = known.get(&deployment.application, &deployment.version);
     let status = reported.as_ref().map(status_to_wire);
-    let failed_with =
-        (deployment_state == DeploymentState::Failed).then(|| reported.as_ref()?.retried_failure()).flatten();
-    let failed_with = failed_with.map(|failed| {
-        let Failed { adopted_version, body, received_at } = failed.clone();
+    let stands = reported.as_ref().filter(|_| deployment_state == DeploymentState::Failed);
+    let failing = stands.and_then(|reported| reported.failed.as_ref());
+    let failing = failing.map(|failed| wire::Failing {
+        since: failed.since.to_string(),
+        attempts: failed.attempts,
+        last_at: failed.received_at.to_string(),
+    });
+    let failed_with = stands.and_then(Reported::retried_failure).map(|failed| {
+        let Failed { adopted_version, body, received_at, .. } = failed.clone();
         status_to_wire(&Reported { state: State::Failed, adopted_version, body, received_at, failed: None })
     });
     let simulated = simulated.has(&deployment, status.as_ref().and_then(|status| status.hosted_by.as_deref()));
@@ -329,6 +334,7 @@ fn to_wire(state: &ServerState, known: &Masks, simulated: &Simulated, view: Depl
         explanation,
         target_version: deployment.target_version,
         reported: status,
+        failing,
         failed_with,
         values: sensitive.mask_values(deployment.values),
         policy: deployment.policy.into(),

@@ -9,8 +9,11 @@ use super::period::{End, Period};
 use crate::state::ServerState;
 use margrave_api::events as wire;
 use margrave_api::page::Page;
+use margo::ids::DeploymentId;
+use margrave_api::deployments::Failing;
 use margrave_core::events::{About, Event, NewEvent, message};
-use margrave_store::{EventFilter, EventOrder, EventRange};
+use margrave_store::{EventFilter, EventOrder, EventRange, FailedAttempts};
+use std::collections::HashMap;
 
 /// Events scanned for recent ones.
 const RECENT_EVENTS: i64 = 20_000;
@@ -131,4 +134,37 @@ fn to_wire(event: Event) -> wire::Event {
         message,
         detail,
     }
+}
+
+/// What an event says beyond its kind and its subject.
+pub fn remark(event: &wire::Event) -> String {
+    margrave_core::events::remark(&event.kind, event.detail.as_ref())
+}
+
+/// The subject of an event.
+pub fn subject_name(event: &wire::Event) -> String {
+    let wire::Event { kind, client, device, deployment, application, rollout, detail, .. } = event.clone();
+    let about = About { client, device, deployment, application, rollout };
+    margrave_core::events::subject_name(&kind, &about, detail.as_ref())
+}
+
+/// Since when and how often the deployments of these events fail, for each failure that still stands, by the id of the
+/// event that reported it. Retries are counted there and are no events of their own.
+pub async fn failing(state: &ServerState, events: &[wire::Event]) -> AppResult<HashMap<i64, Failing>> {
+    let mut newest: HashMap<DeploymentId, i64> = HashMap::new();
+    for event in events.iter().filter(|event| event.kind == "deployment.failed") {
+        if let Some(id) = event.deployment.as_deref().and_then(|id| id.parse().ok()) {
+            let known = newest.entry(id).or_insert(event.id);
+            *known = event.id.max(*known);
+        }
+    }
+    let ids: Vec<DeploymentId> = newest.keys().copied().collect();
+    let mut found = HashMap::new();
+    for (id, FailedAttempts { since, last_at, attempts }) in state.store.failed_attempts(&ids).await? {
+        if let Some(event) = newest.get(&id) {
+            let failing = Failing { since: since.to_string(), attempts, last_at: last_at.to_string() };
+            found.insert(*event, failing);
+        }
+    }
+    Ok(found)
 }

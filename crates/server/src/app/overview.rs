@@ -29,6 +29,8 @@ use uuid::Uuid;
 const QUICK: Duration = Duration::from_millis(60);
 /// Maximum age of the numbers shown, whatever the size of the fleet.
 const OLD: Duration = Duration::from_mins(2);
+/// The same while deployments fail: their attempts are shown.
+const OLD_WITH_FAILURES: Duration = Duration::from_secs(5);
 /// Counting uses at most one part in this many of a core.
 const REST: u32 = 10;
 /// Rollouts shown.
@@ -70,6 +72,11 @@ pub struct Overview {
 }
 
 impl Overview {
+    /// How long it is up to date without an event: retries of failed deployments are counted and are no events.
+    fn fresh_for(&self) -> Duration {
+        if self.failures.is_empty() { OLD } else { OLD_WITH_FAILURES }
+    }
+
     /// Ids and names of all applications, by name.
     pub fn applications(&self) -> Vec<(String, String)> {
         let mut all: Vec<_> = self.names.iter().map(|(id, name)| (id.clone(), name.clone())).collect();
@@ -105,7 +112,10 @@ pub struct Failure {
     pub count: u64,
     /// How many of them are retrying now.
     pub trying: u64,
+    /// The first and the last of these failures, and the failed attempts of all of them.
     pub since: Timestamp,
+    pub last_at: Timestamp,
+    pub attempts: u64,
 }
 
 /// Offline devices of one site.
@@ -188,7 +198,7 @@ pub async fn get(state: &ServerState) -> AppResult<Arc<Overview>> {
     let known = state.board.last.lock().clone();
     if let Some(known) = known {
         let age = state.now().since(known.at);
-        let fresh = known.newest == newest && age < HOUR.min(OLD);
+        let fresh = known.newest == newest && age < known.fresh_for();
         if fresh || (known.took > QUICK && age < OLD) {
             if !fresh {
                 refresh_later(state, &known);
@@ -199,7 +209,7 @@ pub async fn get(state: &ServerState) -> AppResult<Arc<Overview>> {
     let _turn = state.board.turn.lock().await;
     // Another request may have just computed it.
     let known = state.board.last.lock().clone();
-    match known.filter(|known| known.newest >= newest && state.now().since(known.at) < OLD) {
+    match known.filter(|known| known.newest >= newest && state.now().since(known.at) < known.fresh_for()) {
         Some(known) => Ok(known),
         None => make(state).await,
     }
@@ -301,9 +311,9 @@ async fn failures(state: &ServerState) -> AppResult<Vec<Failure>> {
         let Some(reported) = view.reported else { continue };
         let trying = reported.retried_failure().is_some();
         // The failure stays until a retry succeeds.
-        let (body, since) = match reported.failed {
-            Some(failed) => (failed.body, failed.received_at),
-            None => (reported.body, reported.received_at),
+        let (body, since, attempts, last_at) = match reported.failed {
+            Some(failed) => (failed.body, failed.since, failed.attempts, failed.received_at),
+            None => (reported.body, reported.received_at, 1, reported.received_at),
         };
         let status = DeploymentStatus::read(&body).ok().map(|read| read.document);
         let component = status.iter().flat_map(|status| &status.components).find_map(|one| one.error.clone());
@@ -320,7 +330,9 @@ async fn failures(state: &ServerState) -> AppResult<Vec<Failure>> {
             Some(known) => {
                 known.count += 1;
                 known.trying += u64::from(trying);
-                known.since = known.since.max(since);
+                known.attempts += attempts;
+                known.since = known.since.min(since);
+                known.last_at = known.last_at.max(last_at);
                 if known.places.len() < PLACES_MAX {
                     known.places.push(place);
                 }
@@ -336,6 +348,8 @@ async fn failures(state: &ServerState) -> AppResult<Vec<Failure>> {
                 count: 1,
                 trying: u64::from(trying),
                 since,
+                last_at,
+                attempts,
             }),
         }
     }

@@ -49,7 +49,8 @@ fn refused(errors: Vec<FieldProblem>) -> AppError {
     AppError::with_fields(Code::Invalid, words.join("; "), errors)
 }
 
-fn instant(text: &str, last: bool) -> Option<Timestamp> {
+/// One end of a period; a day as the last end is included.
+pub fn instant(text: &str, last: bool) -> Option<Timestamp> {
     if let Ok(at) = text.parse::<jiff::Timestamp>() {
         return Some(Timestamp(at.as_microsecond()));
     }

@@ -16,6 +16,11 @@ pub fn is_older(one: &str, other: &str) -> bool {
     ordering == Ordering::Less
 }
 
+/// Whether this version can be compared with others.
+pub fn has_order(version: &str) -> bool {
+    read(version).is_some()
+}
+
 /// The numbers and the pre-release; the part after `+` (in tags `_`) does not count.
 fn read(version: &str) -> Option<(Vec<u64>, &str)> {
     let version = version.split(['+', '_']).next().unwrap_or_default();
@@ -41,7 +46,7 @@ fn before(one: &str, other: &str) -> Ordering {
 
 #[cfg(test)]
 mod tests {
-    use super::is_older;
+    use super::{has_order, is_older};
 
     #[test]
     fn compares_versions_numerically() {
@@ -58,6 +63,12 @@ mod tests {
             ("first", "second", false),
         ] {
             assert_eq!(is_older(one, other), older, "{one} {other}");
+        }
+    }
+    #[test]
+    fn knows_which_versions_have_an_order() {
+        for (version, ordered) in [("1.0.0", true), ("2", true), ("1.0.0-rc.1", true), ("not a version", false), ("", false)] {
+            assert_eq!(has_order(version), ordered, "{version}");
         }
     }
 }

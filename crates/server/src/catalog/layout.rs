@@ -3,6 +3,7 @@
 use super::upload::rejected;
 use super::{ValidPackage, texts};
 use crate::app::error::{AppError, AppResult, Code};
+use crate::app::versions;
 use margo::archive::Entry;
 use margo::digest::Digest;
 use margo::package::{self, APP_ARTIFACT_TYPE, Layer, OciManifest};
@@ -61,7 +62,9 @@ pub(super) fn read(entries: &[Entry], reference: Option<&str>) -> AppResult<Vali
     }
     let read = package::read_layers(&layers).map_err(|findings| AppError::broken_package(&findings))?;
     let mut warnings: Vec<String> = texts(&manifest.warnings).chain(texts(&read.warnings)).collect();
-    warnings.extend(tag_warning(chosen.tag(), &read.document.description.metadata.version));
+    let version = &read.document.description.metadata.version;
+    warnings.extend(tag_warning(chosen.tag(), version));
+    warnings.extend(version_warning(version));
     Ok(ValidPackage { package: read.document, digest, warnings })
 }
 
@@ -94,6 +97,16 @@ fn choose<'a>(index: &'a Index, reference: Option<&str>) -> AppResult<&'a Descri
 pub(super) fn tag_warning(tag: Option<&str>, version: &str) -> Option<String> {
     tag.filter(|tag| *tag != version)
         .map(|tag| format!("the tag `{tag}` differs from the version `{version}` of the package; the version is used"))
+}
+
+/// Upgrades and the newest version go by the order of versions.
+pub(super) fn version_warning(version: &str) -> Option<String> {
+    (!versions::has_order(version)).then(|| {
+        format!(
+            "`metadata.version` is `{version}`, which is no version such as `1.2.0`: it cannot be ordered, so upgrades, \
+             downgrades and the newest version are not recognized"
+        )
+    })
 }
 
 fn broken(detail: &str) -> AppError {

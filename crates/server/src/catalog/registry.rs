@@ -1,6 +1,6 @@
 //! Pulls a package from an OCI registry (REG-01, REG-09).
 
-use super::layout::tag_warning;
+use super::layout::{tag_warning, version_warning};
 use super::{ValidPackage, texts};
 use crate::app::error::{AppError, AppResult, Code};
 use crate::app::registries;
@@ -96,7 +96,9 @@ pub(crate) async fn package(
         Tag::Name(tag) => Some(tag.as_str()),
         Tag::Digest(_) => None,
     };
-    warnings.extend(tag_warning(tag, &read.document.description.metadata.version));
+    let version = &read.document.description.metadata.version;
+    warnings.extend(tag_warning(tag, version));
+    warnings.extend(version_warning(version));
     Ok(ValidPackage { package: read.document, digest: fetched.digest, warnings })
 }
 

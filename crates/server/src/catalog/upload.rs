@@ -52,7 +52,9 @@ pub(super) fn read(bytes: &[u8], reference: Option<&str>) -> AppResult<ValidPack
     let (manifest, _) = package::to_oci(&read.document);
     Ok(ValidPackage {
         digest: Digest::of(&manifest),
-        warnings: texts(&read.warnings).collect(),
+        warnings: texts(&read.warnings)
+            .chain(layout::version_warning(&read.document.description.metadata.version))
+            .collect(),
         package: read.document,
     })
 }

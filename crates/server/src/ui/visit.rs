@@ -15,7 +15,7 @@ use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse as _, Response};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode, header};
-use margrave_api::deployments::DeploymentState;
+use margrave_api::deployments::{DeploymentState, Failing};
 use margrave_core::time::Timestamp;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -167,12 +167,25 @@ impl Shell {
         words::actor(name)
     }
     /// Day and time, for records.
-    pub(super) fn moment(&self, text: &str) -> Markup {
-        words::moment(text)
+    pub(super) fn exact(&self, text: &str) -> Markup {
+        words::exact(text)
     }
     /// Relative, with the absolute time in the title.
     pub(super) fn ago(&self, text: &str) -> Markup {
         words::ago(text, self.now)
+    }
+    /// `since 2 h ago, 32 attempts, last 7 s ago`.
+    pub(super) fn failing(&self, failing: &Failing) -> Markup {
+        let Failing { since, attempts, last_at } = failing;
+        if *attempts <= 1 {
+            return Markup::trusted(format!("since {}", self.ago(since)));
+        }
+        Markup::trusted(format!(
+            "since {}, {}, last {}",
+            self.ago(since),
+            words::count(*attempts, "attempt"),
+            self.ago(last_at)
+        ))
     }
     #[expect(clippy::ref_option, reason = "templates pass fields by reference")]
     pub(super) fn ago_maybe(&self, text: &Option<String>) -> Markup {

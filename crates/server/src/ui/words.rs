@@ -150,6 +150,13 @@ pub(super) fn moment(text: &str) -> Markup {
     Markup::trusted(format!("<time datetime=\"{}\" data-exact>{}</time>", escape(text), escape(&clear(at))))
 }
 
+/// The same in a column whose heading names the time zone.
+pub(super) fn exact(text: &str) -> Markup {
+    let Some(at) = read(text) else { return Markup::text(text) };
+    let clock = clear(at).replace(" UTC", "");
+    Markup::trusted(format!("<time class=\"exact\" datetime=\"{}\" data-exact>{clock}</time>", escape(text)))
+}
+
 /// `2026-11-17 09:04:47 UTC`
 pub(super) fn clear(at: Timestamp) -> String {
     let text = Timestamp(at.0.div_euclid(1_000_000) * 1_000_000).to_string();

@@ -1,4 +1,5 @@
-//! Which reports become events: another state, or the awaited version.
+//! Which reports become events: another state, or the awaited version. The retries of a device are counted, not listed:
+//! a deployment that fails for a day is one event (ADR 49).
 
 use super::StatusWrite;
 use crate::Result;
@@ -14,6 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Previous {
     pub(super) state: Option<String>,
     pub(super) adopted: Option<i64>,
+    /// The manifest version of the failure that stood, if any.
+    pub(super) failed: Option<i64>,
 }
 
 pub(super) struct Changed<'a> {
@@ -34,9 +37,10 @@ impl Changed<'_> {
         self.previous.state.as_deref() != Some(self.report.status.state.as_str())
     }
 
-    /// After a failure, with the same manifest.
-    fn is_retry(&self) -> bool {
-        self.previous.state.as_deref() == Some(State::Failed.as_str()) && self.previous.adopted == Some(self.adopted)
+    /// An attempt after a failure that stands, or its end in another failure.
+    fn is_retry(&self, target_version: i64) -> bool {
+        let failed_before = self.previous.failed.is_some_and(|version| version >= target_version);
+        failed_before && !matches!(self.report.status.state, State::Installed | State::Removed)
     }
 
     /// Some agents report all deployments with every manifest: only the first report about the desired version counts.
@@ -77,7 +81,8 @@ pub(super) async fn events(connection: &mut AnyConnection, changed: &[Changed<'_
         .iter()
         .filter_map(|changed| {
             let deployment = deployments.get(&changed.report.status.deployment_id.to_string())?;
-            let news = changed.has_new_state() || changed.reaches(deployment.target_version);
+            let target = deployment.target_version;
+            let news = (changed.has_new_state() && !changed.is_retry(target)) || changed.reaches(target);
             news.then(|| event(changed, deployment))
         })
         .collect())
@@ -94,10 +99,6 @@ fn event(changed: &Changed<'_>, deployment: &Deployment) -> NewEvent {
         "version": version,
         "revision": revision,
     });
-    // A device that retries reports the same states as one that starts.
-    if matches!(status.state, State::Pending | State::Installing | State::Removing) && changed.is_retry() {
-        data["retry"] = json!(true);
-    }
     let component = status.components.iter().find_map(|component| component.error.as_ref());
     if let Some(error) = status.error.as_ref().or(component) {
         data["error"] = json!({ "code": error.code, "message": error.message });

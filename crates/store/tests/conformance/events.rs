@@ -143,6 +143,33 @@ pub(crate) async fn writes_events_only_for_reports_with_news(db: Database) {
     assert!(rendered(&last).starts_with("application `digitron` on `client-00001` failed:  ä ä"));
 }
 
+pub(crate) async fn writes_one_event_for_a_deployment_that_fails_repeatedly(db: Database) {
+    use State::{Failed, Installed, Installing, Pending};
+    let client = accept(&db.store, 1).await;
+    let id = deploy(&db.store, &client, 1, "a").await;
+    let mark = newest(&db.store).await;
+    let other = |kind: &String| !kind.starts_with("deployment.assigned") && !kind.starts_with("rollout");
+    let reports = |states: &[State], version| {
+        let one = |(second, state): (usize, &State)| report(&client, id, *state, version, at(second as u64));
+        states.iter().enumerate().map(one).collect::<Vec<_>>()
+    };
+    let retries = [Installing, Failed, Pending, Installing, Failed, Installing, Failed];
+    db.store.statuses_put(&reports(&retries, 2)).await.unwrap();
+    // Another manifest, which leaves this deployment as it is.
+    deploy(&db.store, &client, 2, "other").await;
+    db.store.statuses_put(&reports(&[Failed, Installing, Failed], 3)).await.unwrap();
+    let written: Vec<String> = kinds(&db.store, mark).await.into_iter().filter(other).collect();
+    assert_eq!(written, ["deployment.installing", "deployment.failed"]);
+
+    let mark = newest(&db.store).await;
+    apply(&db.store, RolloutKind::Reconfigure, &[put(target(&client, id, Some(1)), "b")], at(20)).await;
+    let target = db.store.deployment_get(id).await.unwrap().unwrap().deployment.target_version;
+    db.store.statuses_put(&reports(&[Installing, Failed, Installing, Failed, Installing, Installed], target)).await.unwrap();
+    let expected = ["rollout.created", "deployment.reconfigured", "rollout.finished", "deployment.installing", "deployment.failed", "deployment.installed"];
+    let written = kinds(&db.store, mark).await;
+    assert_eq!(written, expected, "another revision that fails is news, and so is its success");
+}
+
 pub(crate) async fn writes_events_for_clients_that_connect_go_offline_and_return(db: Database) {
     let (one, two) = (accept(&db.store, 1).await, accept(&db.store, 2).await);
     let mark = newest(&db.store).await;

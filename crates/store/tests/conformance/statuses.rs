@@ -42,7 +42,7 @@ pub(crate) async fn keeps_a_failure_until_a_success(db: Database) {
     assert_eq!(seen().await, (DeploymentState::Updating, true, None));
     let first = report(&client, id, State::Failed, version, at(2));
     put(&db.store, first.clone()).await;
-    let failed = Failed { adopted_version: version, body: first.body, received_at: at(2) };
+    let failed = Failed { adopted_version: version, body: first.body, received_at: at(2), since: at(2), attempts: 1 };
     for state in [State::Failed, State::Pending, State::Installing] {
         assert_eq!(seen().await, (DeploymentState::Failed, false, Some(failed.clone())), "before {state:?}");
         if state != State::Failed {
@@ -74,6 +74,27 @@ pub(crate) async fn keeps_a_failure_until_a_success(db: Database) {
     assert_eq!(seen().await.0, DeploymentState::Failed);
     put(&db.store, report(&client, id, State::Removed, next, at(15))).await;
     assert_eq!(seen().await, (DeploymentState::UpToDate, false, None));
+}
+
+pub(crate) async fn counts_failed_attempts_since_the_last_success(db: Database) {
+    let client = accept(&db.store, 1).await;
+    let id = deploy(&db.store, &client, 1, "hello").await;
+    let version = db.store.deployment_get(id).await.unwrap().unwrap().deployment.target_version;
+    let failed = async |seconds: u64, states: &[State]| {
+        for state in states {
+            put(&db.store, report(&client, id, *state, version, at(seconds))).await;
+        }
+        let failed = state_from_last_report(&db.store, id).await.unwrap().failed;
+        failed.map(|failed| (failed.since, failed.attempts, failed.received_at))
+    };
+    use State::{Failed, Installed, Installing};
+    assert_eq!(failed(1, &[Installing]).await, None);
+    assert_eq!(failed(2, &[Failed]).await, Some((at(2), 1, at(2))));
+    assert_eq!(failed(3, &[Failed]).await, Some((at(2), 1, at(3))), "the same attempt, reported once more");
+    assert_eq!(failed(4, &[Installing]).await, Some((at(2), 1, at(3))));
+    assert_eq!(failed(5, &[Failed, Installing, Failed]).await, Some((at(2), 3, at(5))));
+    assert_eq!(failed(6, &[Installing, Installed]).await, None);
+    assert_eq!(failed(7, &[Failed]).await, Some((at(7), 1, at(7))), "a success starts over");
 }
 
 // W-10

@@ -5,16 +5,18 @@ use crate::app::error::{AppError, AppResult};
 use crate::app::events::{self, EventsFilter, Order};
 use crate::app::overview;
 use crate::app::paging::whole;
-use crate::app::period::{End, Period};
+use crate::app::period::{self, End, Period};
 use crate::ui::markup::Markup;
 use crate::ui::routes::query::{Asked, link};
 use crate::ui::visit::{PageResult, Section, Shell, Visit, pages};
 use crate::ui::words::actions as words;
 use askama::Template;
 use margrave_api::access::AuditRecord;
+use margrave_api::deployments::Failing;
 use margrave_api::events::Event;
 use margrave_api::page::Page;
 use margrave_api::problem::FieldProblem;
+use margrave_core::time::Timestamp;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -51,7 +53,7 @@ const SPANS: [(&str, &str, u64); 4] = [
 ];
 
 /// The fields of a period.
-const ENDS: [(&str, &str); 2] = [("from", "From (UTC)"), ("until", "Until (UTC)")];
+const ENDS: [(&str, &str); 2] = [("from", "From"), ("until", "Until")];
 
 #[derive(Template)]
 #[template(path = "events.html", blocks = ["live", "nav"])]
@@ -74,9 +76,12 @@ struct EventRow {
     event: Event,
     /// The label of its kind.
     what: String,
-    sentence: Markup,
-    /// The text after the link.
+    /// What it is about, if there is no link to it.
+    subject: Markup,
+    /// What it says beyond that.
     rest: Markup,
+    /// Of a failure that still stands.
+    failing: Option<Failing>,
     actor: Option<String>,
     /// Address and label of the link.
     link: Option<(String, String)>,
@@ -166,7 +171,8 @@ impl ListFilter {
         let end = |name: &'static str, label| {
             let value = self.text(name);
             let wrong = wrong.iter().find(|error| error.field == name).map(|error| error.message.clone());
-            EndField { name, label, kind: input_type(&value), value, wrong }
+            let (kind, value) = end_input(&value, period::instant(&value, name == "until"));
+            EndField { name, label, kind, value, wrong }
         };
         When {
             since: self.text("since"),
@@ -191,14 +197,13 @@ struct EndField {
     wrong: Option<String>,
 }
 
-/// A date field, or a date and time field if the address has a time. Other values stay visible in a text field.
-fn input_type(value: &str) -> &'static str {
-    if value.is_empty() || value.parse::<jiff::civil::Date>().is_ok_and(|day| day.to_string() == value) {
-        "date"
-    } else if value.parse::<jiff::civil::DateTime>().is_ok() {
-        "datetime-local"
-    } else {
-        "text"
+/// The input for an end of the period: a date and time in UTC, which the script shows in local time. A value that is
+/// none stays visible in a text field.
+fn end_input(value: &str, read: Option<Timestamp>) -> (&'static str, String) {
+    match read {
+        None if value.is_empty() => ("datetime-local", String::new()),
+        None => ("text", value.to_owned()),
+        Some(at) => ("datetime-local", at.to_string().chars().take("2026-09-21T08:00".len()).collect()),
     }
 }
 
@@ -242,8 +247,13 @@ pub(in crate::ui) async fn events(visit: Visit, asked: Asked) -> PageResult {
     };
     let (page, wrong, errors) = or_filter_errors(found)?;
     let shell = visit.shell(Section::Activity, "Events").await?;
+    let mut failing = events::failing(&visit.state, &page.items).await?;
     let page = EventsPage {
-        events: page.items.into_iter().map(|event| shown(event, &shell, &overview.names)).collect(),
+        events: page
+            .items
+            .into_iter()
+            .map(|event| EventRow { failing: failing.remove(&event.id), ..shown(event, &shell, &overview.names) })
+            .collect(),
         kinds: KINDS.to_vec(),
         when: narrowed.when(&errors),
         next: narrowed.next(page.next),
@@ -279,19 +289,16 @@ fn shown(event: Event, shell: &Shell, names: &HashMap<String, String>) -> EventR
         event.application.as_ref().map(|id| (format!("/catalog/{id}"), application.unwrap_or_else(|| id.clone())))
     };
     let what = words::happened(&event.kind);
-    // The badge shows the state, the link the deployment, and the device is the actor: only the rest adds information.
-    let (sentence, rest, actor) = match rest(&event) {
-        Some(rest) => (Markup::default(), shell.prose(&rest), None),
-        None => (shell.sentence(&event.message), Markup::default(), event.actor.clone()),
+    // The badge shows what happened and the link to what: each is named once.
+    let subject = match &link {
+        Some(_) => Markup::default(),
+        None => shell.sentence(&events::subject_name(&event)),
     };
-    EventRow { event, what, sentence, rest, actor, link, tone }
-}
-
-/// What the report of a device about a deployment says beyond its state.
-fn rest(event: &Event) -> Option<String> {
-    let by_device = event.actor.as_deref()?.strip_prefix("client:") == event.client.as_deref();
-    let is_report = by_device && event.kind.starts_with("deployment.") && event.device.is_some();
-    is_report.then(|| margrave_core::events::report_remark(event.detail.as_ref()))
+    let rest = shell.prose(&events::remark(&event));
+    // A device that reports about its own deployment is named by the link.
+    let by_device = |actor: &String| actor.strip_prefix("client:").is_some_and(|id| event.client.as_deref() == Some(id));
+    let actor = event.actor.clone().filter(|actor| !by_device(actor));
+    EventRow { event, what, subject, rest, failing: None, actor, link, tone }
 }
 
 /// The target of a record, by name, and its page.

@@ -9,7 +9,7 @@ use crate::ui::routes::query::{device_link, link};
 use crate::ui::visit::{PageResult, Section, Shell, Visit, pages};
 use crate::ui::words;
 use askama::Template;
-use margrave_api::deployments::DeploymentState;
+use margrave_api::deployments::{DeploymentState, Failing};
 use margrave_api::rollouts::{Rollout, RolloutKind};
 use margrave_core::model::DeviceState;
 use std::sync::Arc;
@@ -50,6 +50,7 @@ struct ShownFailure {
     more: u64,
     /// Whether it is being retried now.
     trying: String,
+    failing: Failing,
     failure: Failure,
 }
 
@@ -137,6 +138,11 @@ fn shown_failure(overview: &Overview, failure: &Failure) -> ShownFailure {
             (trying, _) => format!("{} retrying now", words::thousands(trying)),
         },
         more: failure.count.saturating_sub(failure.places.len() as u64),
+        failing: Failing {
+            since: failure.since.to_string(),
+            attempts: failure.attempts,
+            last_at: failure.last_at.to_string(),
+        },
         failure: failure.clone(),
     }
 }

@@ -5,7 +5,7 @@ import { choosing, recount, tickAll } from './choose.js';
 import { Idiomorph } from './idiomorph.js';
 import { later } from './later.js';
 import { whileSignedIn } from './session.js';
-import { times } from './times.js';
+import { localFields, times } from './times.js';
 
 const FILTER_MS = 250;
 const CHECK_MS = 350;
@@ -260,6 +260,7 @@ window.addEventListener('hashchange', takeToken);
 takeToken();
 scripted();
 toProblems();
+localFields();
 times();
 setInterval(times, TICK_MS);
 pulse();

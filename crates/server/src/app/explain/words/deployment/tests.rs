@@ -41,7 +41,7 @@ fn said(state: State, adopted: u64, components: &Value) -> Reported {
         "status": { "state": state.as_str() }, "components": components,
     });
     let body = body.to_string().into_bytes();
-    let failed = Failed { adopted_version: adopted, body: body.clone(), received_at: NOW };
+    let failed = Failed { adopted_version: adopted, body: body.clone(), received_at: NOW, since: NOW, attempts: 1 };
     let failed = (state == State::Failed && adopted != 0).then_some(failed);
     Reported { state, adopted_version: adopted, body, received_at: NOW, failed }
 }
