@@ -158,6 +158,12 @@ test("a rollback shows the diff first and creates a new revision", async () => {
   assert.notEqual(now.values.sampleSeconds, before.values.sampleSeconds);
   await go(`/deployments/${before.id}`);
   await revisions.getByText("too slow").waitFor();
+  // Recorded as what it is, on the deployment, in the audit log and in the events.
+  await revisions.getByText("rolled back to revision 1").waitFor();
+  for (const path of ["/audit?action=deployment.roll-back", "/events?kind=deployment.rolled-back"]) {
+    await go(path);
+    await page.getByRole("main").getByText(/^Rolled? back$/).first().waitFor();
+  }
 });
 
 test("one rollout upgrades every device with an older version", async () => {

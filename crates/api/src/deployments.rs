@@ -169,6 +169,9 @@ pub struct Revision {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
     pub rollout: String,
+    /// For a rollback: the earlier revision whose version and values it uses again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollback_to: Option<i64>,
 }
 
 /// `PATCH /api/deployments/{id}`: another version, values or policy. Values are merged over the current ones.

@@ -89,6 +89,9 @@ pub struct Rollout {
     /// their removal, by their last state.
     #[serde(default, skip_serializing_if = "Counts::is_empty")]
     pub past: Counts,
+    /// For a rollback of one deployment: the earlier revision whose version and values it uses again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollback_to: Option<i64>,
 }
 
 impl Rollout {

@@ -139,7 +139,8 @@ pub fn of_audit(record: &AuditRecord) -> NewEvent {
 }
 
 /// Members of a record that are copied into an event; the rest stays in the audit log under its sequence number.
-const COPIED_MEMBERS: [&str; 11] = [
+const COPIED_MEMBERS: [&str; 12] = [
+    "rollbackTo",
     "version",
     "revision",
     "profile",
@@ -184,7 +185,7 @@ fn label_changes(record: &AuditRecord) -> Value {
 }
 
 /// The kind of the event for each action, and the predicate of the sentence about it.
-const KINDS: [(&str, &str, &str); 38] = [
+const KINDS: [(&str, &str, &str); 39] = [
     ("client.create", "client.created", "was created"),
     ("client.request", "client.requested", "requested access"),
     ("client.accept", "client.accepted", "was accepted"),
@@ -221,6 +222,7 @@ const KINDS: [(&str, &str, &str); 38] = [
     ("rollout.create", "rollout.created", ""),
     ("deployment.create", "deployment.assigned", "was assigned"),
     ("deployment.reconfigure", "deployment.reconfigured", "was reconfigured"),
+    ("deployment.roll-back", "deployment.rolled-back", "was rolled back"),
     ("deployment.upgrade", "deployment.upgraded", "was assigned as the new version"),
     ("deployment.remove", "deployment.unassigned", "was marked for removal"),
 ];

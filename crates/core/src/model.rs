@@ -209,6 +209,8 @@ pub struct DeploymentRevision {
     pub actor: String,
     pub comment: Option<String>,
     pub rollout: Uuid,
+    /// For a rollback: the earlier revision whose version and values it uses again.
+    pub rollback_to: Option<i64>,
 }
 
 /// The last report of a client about a deployment.
@@ -293,6 +295,8 @@ pub struct Rollout {
     pub actor: Actor,
     pub created_at: Timestamp,
     pub finished_at: Option<Timestamp>,
+    /// For a rollback: the earlier revision whose version and values are used again.
+    pub rollback_to: Option<i64>,
 }
 
 impl Rollout {
@@ -310,6 +314,7 @@ impl Rollout {
             actor: actor.clone(),
             created_at: *created_at,
             finished_at: *finished_at,
+            rollback_to: self.rollback_to,
         }
     }
 }
@@ -330,6 +335,8 @@ pub struct RolloutProgress {
     pub actor: Actor,
     pub created_at: Timestamp,
     pub finished_at: Option<Timestamp>,
+    /// For a rollback: the earlier revision.
+    pub rollback_to: Option<i64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -126,7 +126,8 @@ CREATE TABLE application_resources (
 );
 CREATE INDEX application_resources_by_digest ON application_resources (digest);
 
--- `policy` holds the policies that the rollout sets; empty keeps those of each deployment.
+-- `policy` holds the policies that the rollout sets; empty keeps those of each deployment. `rollback_to` is the earlier revision of
+-- a deployment that a rollback uses again.
 CREATE TABLE rollouts (
     id TEXT NOT NULL PRIMARY KEY,
     kind TEXT NOT NULL,
@@ -140,7 +141,8 @@ CREATE TABLE rollouts (
     comment TEXT,
     request_id TEXT,
     created_at BIGINT NOT NULL,
-    finished_at BIGINT
+    finished_at BIGINT,
+    rollback_to BIGINT
 );
 CREATE INDEX rollouts_by_age ON rollouts (created_at, id);
 CREATE INDEX rollouts_by_finish ON rollouts (finished_at, created_at);
@@ -209,6 +211,7 @@ CREATE TABLE deployment_revisions (
     actor TEXT NOT NULL,
     comment TEXT,
     rollout_id TEXT NOT NULL,
+    rollback_to BIGINT,
     PRIMARY KEY (deployment_id, revision)
 );
 CREATE INDEX deployment_revisions_by_digest ON deployment_revisions (yaml_digest);

@@ -212,6 +212,7 @@ fn read_revision(row: &AnyRow, sealing: &Sealing) -> Result<DeploymentRevision> 
         actor: row.text("actor")?,
         comment: row.text_maybe("comment")?,
         rollout: row.parsed("rollout_id")?,
+        rollback_to: row.number_maybe("rollback_to")?,
     })
 }
 

@@ -95,6 +95,7 @@ fn read(row: &AnyRow) -> Result<RolloutProgress> {
         actor: read_actor(row)?,
         created_at: row.time("created_at")?,
         finished_at: row.time_maybe("finished_at")?,
+        rollback_to: row.number_maybe("rollback_to")?,
     })
 }
 
@@ -124,8 +125,8 @@ impl Store {
         let finished_at = if rollout.targets.is_empty() { Some(rollout.created_at.0) } else { None };
         let inserted = sqlx::query(
             "INSERT INTO rollouts (id, kind, application, version, parameter_values, policy, target_count, done, actor, comment, request_id,
-                                  created_at, finished_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9, $10, $11, $12) ON CONFLICT (id) DO NOTHING",
+                                  created_at, finished_at, rollback_to)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, 0, $8, $9, $10, $11, $12, $13) ON CONFLICT (id) DO NOTHING",
         )
         .bind(rollout.id.to_string())
         .bind(rollout.kind.as_str())
@@ -139,6 +140,7 @@ impl Store {
         .bind(&rollout.actor.request_id)
         .bind(rollout.created_at.0)
         .bind(finished_at)
+        .bind(rollout.rollback_to)
         .execute(&mut *transaction)
         .await
         .during("record a rollout")?;
@@ -199,7 +201,8 @@ impl Store {
             let progress = self.with_outcome(row).await?;
             let targets = self.rollout_targets(progress.id).await?;
             let RolloutProgress { id, kind, application, version, done, skipped, actor, .. } = progress;
-            let (created_at, finished_at) = (progress.created_at, progress.finished_at);
+            let (created_at, finished_at, rollback_to) =
+                (progress.created_at, progress.finished_at, progress.rollback_to);
             let (answers, sensitive) =
                 Columns::of("rollouts", row).json_sealed("parameter_values", answers_cell(&id), &self.sealing)?;
             let policy = Columns::of("rollouts", row).named("policy", PolicyUpdate::parse)?;
@@ -217,6 +220,7 @@ impl Store {
                 actor,
                 created_at,
                 finished_at,
+                rollback_to,
             });
         }
         Ok(rollouts)

@@ -373,7 +373,7 @@ async fn history(session: &Session, deployment: &str) -> Outcome {
             history.revisions.iter().map(|revision| {
                 vec![
                     revision.revision.to_string(),
-                    super::rollout::kind_word(revision.action).to_owned(),
+                    super::rollout::action_words(revision.action, revision.rollback_to),
                     revision.version.clone(),
                     revision.manifest_version.to_string(),
                     clock::ago(&revision.at, now),

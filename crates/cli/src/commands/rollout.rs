@@ -169,6 +169,11 @@ async fn find(session: &Session, text: &str) -> Outcome<Rollout> {
     Ok(session.api.rollout(&id).await?)
 }
 
+/// `upgrade`, or `roll back to 2`.
+pub(crate) fn action_words(kind: RolloutKind, rollback_to: Option<i64>) -> String {
+    rollback_to.map_or_else(|| kind_word(kind).to_owned(), |revision| format!("roll back to {revision}"))
+}
+
 pub(crate) fn kind_word(kind: RolloutKind) -> &'static str {
     match kind {
         RolloutKind::Create => "create",
@@ -190,7 +195,10 @@ pub(crate) fn render(out: Output, rollout: &Rollout) -> String {
     let skipped = rollout.skipped.iter().map(|skipped| format!("{}: {}", skipped.deployment, skipped.reason));
     out.fields(&[
         ("Rollout", rollout.id.clone()),
-        ("Action", format!("{} {} {}", kind_word(rollout.kind), rollout.application, rollout.version)),
+        (
+            "Action",
+            format!("{} {} {}", action_words(rollout.kind, rollout.rollback_to), rollout.application, rollout.version),
+        ),
         ("Published", format!("{} of {}", rollout.published, rollout.total)),
         ("Devices", rollout.deployments.as_ref().map(listed).unwrap_or_default()),
         (past, listed(&rollout.past)),

@@ -106,7 +106,8 @@ fn prompts_by_section_with_rules_and_repeats_for_invalid_values() {
     terminal.expect("Continue?", "y");
     assert_eq!(terminal.end(), 0);
     // The server publishes after it has accepted the rollout.
-    let deployments = until("deployment", || Some(server.json(&["deployment", "list"])).filter(|all| *all != json!([])));
+    let deployments =
+        until("deployment", || Some(server.json(&["deployment", "list"])).filter(|all| *all != json!([])));
     assert_eq!(deployments[0]["values"]["machineClass"], "class-2");
     assert_eq!(deployments[0]["values"]["retentionDays"], 30);
     assert_eq!(deployments[0]["values"]["samplingRate"], 3200);

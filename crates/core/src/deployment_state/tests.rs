@@ -36,7 +36,13 @@ fn deployment(desired: Desired) -> Deployment {
 /// As the store keeps it without earlier reports.
 fn failed(state: State, adopted_version: u64) -> Option<Failed> {
     let counts = state == State::Failed && adopted_version != 0;
-    counts.then(|| Failed { adopted_version, body: vec![], received_at: Timestamp(0), since: Timestamp(0), attempts: 1 })
+    counts.then(|| Failed {
+        adopted_version,
+        body: vec![],
+        received_at: Timestamp(0),
+        since: Timestamp(0),
+        attempts: 1,
+    })
 }
 
 fn check(desired: Desired, report: Option<(State, u64)>, last_seen: Option<Timestamp>, expected: DeploymentState) {

@@ -15,6 +15,7 @@ pub fn remark(kind: &str, detail: Option<&Value>) -> String {
     let text = match kind {
         "client.offline" => data.text("lastSeenAt").map(|seen| format!("last seen at {seen}")),
         "device.labeled" => data.labels(),
+        "deployment.rolled-back" => data.number("rollbackTo").map(|revision| format!("to revision {revision}")),
         "deployment.upgraded" => data.text("version").map(|version| format!("version {version}")),
         "rollout.created" => data.number("targets").map(|targets| format!("for {}", devices(targets))),
         "rollout.finished" => Some(published(data)),

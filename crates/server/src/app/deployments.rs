@@ -180,6 +180,7 @@ pub async fn revisions(state: &ServerState, id: &str) -> AppResult<Page<wire::Re
             actor: revision.actor,
             comment: revision.comment,
             rollout: revision.rollout.to_string(),
+            rollback_to: revision.rollback_to,
         });
     }
     Ok(whole(items))

@@ -77,6 +77,7 @@ pub async fn submit(
         actor: caller.actor(reason),
         created_at: state.now(),
         finished_at: None,
+        rollback_to: request.rollback_to,
     };
     let made = to_wire(&rollout.progress());
     caller.store(state, &made).rollout_create(&rollout).await?;
@@ -134,6 +135,7 @@ pub async fn update_request(
         skip_incompatible: false,
         movers: false,
         withdrawn: None,
+        rollback_to: None,
     };
     Ok((request, reason))
 }
@@ -153,6 +155,7 @@ pub async fn remove_request(state: &ServerState, id: &str, expected: Option<i64>
         skip_incompatible: false,
         movers: false,
         withdrawn: None,
+        rollback_to: None,
     })
 }
 
@@ -170,6 +173,7 @@ pub(super) fn retry_request(deployment: &Deployment) -> Request {
         skip_incompatible: false,
         movers: false,
         withdrawn: None,
+        rollback_to: None,
     }
 }
 
@@ -334,5 +338,6 @@ fn to_wire(rollout: &RolloutProgress) -> wire::Rollout {
         deployments: None,
         values: indexmap::IndexMap::new(),
         past: summary::counts(rollout.past.clone()),
+        rollback_to: rollout.rollback_to,
     }
 }

@@ -67,7 +67,9 @@ mod tests {
     }
     #[test]
     fn knows_which_versions_have_an_order() {
-        for (version, ordered) in [("1.0.0", true), ("2", true), ("1.0.0-rc.1", true), ("not a version", false), ("", false)] {
+        for (version, ordered) in
+            [("1.0.0", true), ("2", true), ("1.0.0-rc.1", true), ("not a version", false), ("", false)]
+        {
             assert_eq!(has_order(version), ordered, "{version}");
         }
     }

@@ -148,6 +148,7 @@ async fn deploy(parts: &publisher::Parts, targets: Vec<RolloutTarget>, per_clien
         actor: actor(),
         created_at: NOW,
         finished_at: None,
+        rollback_to: None,
     };
     parts.store.rollout_create(&rollout).await?;
     // Always whole clients: the publisher skips devices that already have the application.

@@ -151,6 +151,7 @@ impl Operator {
             actor: actor("operator"),
             created_at: now,
             finished_at: None,
+            rollback_to: None,
         }
     }
 }

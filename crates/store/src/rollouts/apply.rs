@@ -36,6 +36,7 @@ pub(super) struct Running {
     target_count: usize,
     application: String,
     finished: bool,
+    pub(super) rollback_to: Option<i64>,
 }
 
 /// One deployment as it will be after the batch. Publishing fills in its versions.
@@ -156,7 +157,7 @@ async fn apply(
 async fn take(connection: &mut AnyConnection, id: Uuid, now: Timestamp) -> Result<Running> {
     let row = sqlx::query(
         "UPDATE rollouts SET done = done WHERE id = $1
-         RETURNING kind, application, done, target_count, actor, comment, request_id, finished_at",
+         RETURNING kind, application, done, target_count, actor, comment, request_id, finished_at, rollback_to",
     )
     .bind(id.to_string())
     .fetch_optional(connection)
@@ -173,6 +174,7 @@ async fn take(connection: &mut AnyConnection, id: Uuid, now: Timestamp) -> Resul
         target_count: row.unsigned("target_count")? as usize,
         application: row.text("application")?,
         finished: row.time_maybe("finished_at")?.is_some(),
+        rollback_to: row.number_maybe("rollback_to")?,
     })
 }
 
@@ -277,9 +279,14 @@ fn record<'a>(running: &'a Running, write: &Write) -> Entry<'a> {
             "rollout": deployment.rollout,
         })
     };
+    let mut after = state(&write.after);
+    if let Some(revision) = running.rollback_to {
+        after["rollbackTo"] = json!(revision);
+    }
     Entry {
         actor: &running.actor,
         action: match running.kind {
+            _ if running.rollback_to.is_some() => "deployment.roll-back",
             RolloutKind::Create => "deployment.create",
             RolloutKind::Reconfigure => "deployment.reconfigure",
             RolloutKind::Upgrade => "deployment.upgrade",
@@ -287,7 +294,7 @@ fn record<'a>(running: &'a Running, write: &Write) -> Entry<'a> {
         },
         subject: format!("deployment/{}", write.after.id),
         before: write.before.as_ref().map(state),
-        after: Some(state(&write.after)),
+        after: Some(after),
     }
 }
 

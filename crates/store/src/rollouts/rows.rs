@@ -99,8 +99,8 @@ impl<'a> Rows<'a> {
         const INSERT: Insert = Insert {
             into:
                 "deployment_revisions (deployment_id, revision, action, version, profile, parameter_values, yaml_digest,
-                                         manifest_version, at, actor, comment, rollout_id)",
-            columns: 12,
+                                         manifest_version, at, actor, comment, rollout_id, rollback_to)",
+            columns: 13,
             on_conflict: "",
             attempt: "write revisions of deployments",
         };
@@ -123,6 +123,7 @@ impl<'a> Rows<'a> {
                 .bind(running.actor.name.clone())
                 .bind(running.actor.comment.clone())
                 .bind(running.id.to_string())
+                .bind(running.rollback_to)
         });
         Ok(())
     }

@@ -151,6 +151,7 @@ pub(crate) fn rollout(kind: RolloutKind, targets: Vec<RolloutTarget>, created_at
         actor: actor(),
         created_at,
         finished_at: None,
+        rollback_to: None,
     }
 }
 

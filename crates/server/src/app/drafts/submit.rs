@@ -160,7 +160,7 @@ pub async fn back_to(state: &ServerState, id: &str, revision: i64) -> AppResult<
         skip_incompatible: false,
         comment: None,
     };
-    Ok(Request::read(body)?.0)
+    Ok(Request { rollback_to: Some(revision), ..Request::read(body)?.0 })
 }
 
 /// The policies of an earlier revision, read from its document.

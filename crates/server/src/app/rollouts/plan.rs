@@ -33,6 +33,8 @@ pub struct Request {
     pub movers: bool,
     /// For a withdrawal: only deployments whose last rollout is this one, on devices that are still offline.
     pub withdrawn: Option<Uuid>,
+    /// For a rollback of one deployment: the earlier revision.
+    pub rollback_to: Option<i64>,
 }
 
 impl Request {
@@ -68,6 +70,7 @@ impl Request {
             skip_incompatible,
             movers: false,
             withdrawn: None,
+            rollback_to: None,
         };
         let errors = request.problems();
         if errors.is_empty() {

@@ -39,6 +39,7 @@ pub async fn again(state: &ServerState, caller: &Caller, id: &str, reason: Optio
         skip_incompatible: true,
         movers: false,
         withdrawn: None,
+        rollback_to: None,
     };
     submit(state, caller, request, reason).await
 }

@@ -89,6 +89,7 @@ fn removal(first: &Deployment, all: &[Deployment]) -> Request {
         skip_incompatible: true,
         movers: false,
         withdrawn: Some(first.rollout),
+        rollback_to: None,
     }
 }
 
@@ -108,7 +109,11 @@ async fn before(state: &ServerState, all: &[Deployment]) -> AppResult<Vec<Reques
         request.answers.retain(|name, value| deployment.values.get(name) != Some(value));
         match kinds.iter_mut().find(|known| is_same(known, &request)) {
             Some(known) => known.scope.deployments.get_or_insert_default().push(id),
-            None => kinds.push(Request { skip_incompatible: true, withdrawn: Some(deployment.rollout), ..request }),
+            None => {
+                let withdrawn = Some(deployment.rollout);
+                // Their revisions differ; the withdrawal is recorded as such.
+                kinds.push(Request { skip_incompatible: true, withdrawn, rollback_to: None, ..request });
+            }
         }
         if kinds.len() > KINDS_MAX {
             let detail = format!(

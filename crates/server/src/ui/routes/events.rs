@@ -296,7 +296,8 @@ fn shown(event: Event, shell: &Shell, names: &HashMap<String, String>) -> EventR
     };
     let rest = shell.prose(&events::remark(&event));
     // A device that reports about its own deployment is named by the link.
-    let by_device = |actor: &String| actor.strip_prefix("client:").is_some_and(|id| event.client.as_deref() == Some(id));
+    let by_device =
+        |actor: &String| actor.strip_prefix("client:").is_some_and(|id| event.client.as_deref() == Some(id));
     let actor = event.actor.clone().filter(|actor| !by_device(actor));
     EventRow { event, what, subject, rest, failing: None, actor, link, tone }
 }

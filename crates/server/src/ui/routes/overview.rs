@@ -150,6 +150,9 @@ fn shown_failure(overview: &Overview, failure: &Failure) -> ShownFailure {
 /// What a rollout does.
 pub(super) fn rollout_title(name: &str, RolloutWithDevice { rollout, device }: &RolloutWithDevice) -> String {
     let devices = device.clone().unwrap_or_else(|| words::count(rollout.total, "device"));
+    if let Some(revision) = rollout.rollback_to {
+        return format!("Roll back {name} on {devices} to revision {revision}");
+    }
     match rollout.kind {
         RolloutKind::Create => format!("Deploy {name} {} to {devices}", rollout.version),
         RolloutKind::Reconfigure => format!("Reconfigure {name} on {devices}"),

@@ -145,6 +145,7 @@ fn intent(server: &TestServer, names: &[String]) -> Rollout {
         actor: actor(),
         created_at: server.clock.now(),
         finished_at: None,
+        rollback_to: None,
     }
 }
 

@@ -39,6 +39,7 @@ async fn recorded(server: &TestServer) -> Uuid {
         actor: actor(),
         created_at: server.clock.now(),
         finished_at: None,
+        rollback_to: None,
     };
     server.state().store.rollout_create(&rollout).await.unwrap();
     rollout.id
@@ -110,6 +111,10 @@ async fn previews_and_performs_a_rollback() {
     finished(&api, &api.rollback_deployment(&first.id, &back).await.unwrap()).await;
     let now = api.deployment(&first.id).await.unwrap();
     assert_eq!((now.version.as_str(), now.revision, &now.values), ("1.0.0", 3, &first.values));
+    let rollbacks: Vec<_> =
+        api.deployment_revisions(&first.id).await.unwrap().items.into_iter().map(|one| one.rollback_to).collect();
+    assert_eq!(rollbacks, [Some(1), None, None]);
+    assert_eq!(api.rollout(&now.rollout).await.unwrap().rollback_to, Some(1));
     let policy = PolicyPatch { on_failure: Some(OnFailure::Stop), ..PolicyPatch::default() };
     let held = UpdateDeployment { version: None, values: indexmap::IndexMap::new(), policy, comment: None };
     finished(&api, &api.update_deployment(&first.id, &held, None).await.unwrap()).await;

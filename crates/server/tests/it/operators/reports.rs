@@ -182,7 +182,10 @@ async fn filters_events_and_audit_by_two_dates() {
     let browser = Browser::signed_in(&server).await;
     for path in ["/events", "/audit"] {
         let page = text(&browser, &format!("{path}?until={first}")).await;
-        has(&page, &["aster", "type=\"datetime-local\" value=\"2026-09-22T00:00\"", "Until (<span data-zone>UTC</span>)"]);
+        has(
+            &page,
+            &["aster", "type=\"datetime-local\" value=\"2026-09-22T00:00\"", "Until (<span data-zone>UTC</span>)"],
+        );
         lacks(&page, &["zinnia"]);
         let page = text(&browser, &format!("{path}?from={late}")).await;
         has(&page, &["zinnia"]);

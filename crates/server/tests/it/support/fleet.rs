@@ -117,6 +117,7 @@ impl TestServer {
             actor: actor(),
             created_at: self.clock.now(),
             finished_at: None,
+            rollback_to: None,
         };
         self.state().store.rollout_create(&rollout).await.unwrap();
         self.state().publisher.wake();

@@ -18,6 +18,7 @@ fn rollout(number: u128) -> Rollout {
         actor: Actor { name: "test".to_owned(), comment: None, request_id: None },
         created_at: Timestamp(0),
         finished_at: None,
+        rollback_to: None,
     }
 }
 

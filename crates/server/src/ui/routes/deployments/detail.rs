@@ -58,7 +58,7 @@ pages!(DetailPage);
 /// A revision, and what it changed.
 struct RevisionRow {
     revision: Revision,
-    what: &'static str,
+    what: String,
     /// Name of the parameter, previous value, new value.
     changed: Vec<(String, String, String)>,
     present: bool,
@@ -151,16 +151,20 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
 fn revisions_shown(revisions: &[Revision], present: i64, names: &HashMap<String, String>) -> Vec<RevisionRow> {
     let before = |index: usize| revisions.get(index + 1);
     let said = |(index, revision): (usize, &Revision)| RevisionRow {
-        what: match revision.action {
-            RolloutKind::Create => "deployed",
-            RolloutKind::Reconfigure => "reconfigured",
-            RolloutKind::Upgrade
-                if before(index).is_some_and(|before| versions::is_older(&revision.version, &before.version)) =>
-            {
-                "downgraded to"
+        what: match (revision.action, revision.rollback_to) {
+            (_, Some(earlier)) => format!("rolled back to revision {earlier}, version"),
+            (kind, None) => match kind {
+                RolloutKind::Create => "deployed",
+                RolloutKind::Reconfigure => "reconfigured",
+                RolloutKind::Upgrade
+                    if before(index).is_some_and(|before| versions::is_older(&revision.version, &before.version)) =>
+                {
+                    "downgraded to"
+                }
+                RolloutKind::Upgrade => "upgraded to",
+                RolloutKind::Remove => "removed",
             }
-            RolloutKind::Upgrade => "upgraded to",
-            RolloutKind::Remove => "removed",
+            .to_owned(),
         },
         changed: before(index).map(|before| changed(before, revision, names)).unwrap_or_default(),
         present: revision.revision == present,
@@ -170,14 +174,12 @@ fn revisions_shown(revisions: &[Revision], present: i64, names: &HashMap<String,
 }
 
 fn changed(before: &Revision, after: &Revision, names: &HashMap<String, String>) -> Vec<(String, String, String)> {
-    let differs = after.values.iter().filter(|(name, value)| before.values.get(*name) != Some(value));
-    differs
-        .filter_map(|(name, value)| {
-            let old = before.values.get(name).map_or_else(|| "not set".to_owned(), value_format::answer);
-            // Values without a parameter name follow the version.
-            Some((names.get(name)?.clone(), old, value_format::answer(value)))
-        })
-        .collect()
+    let value =
+        |of: &Revision, name: &str| of.values.get(name).map_or_else(|| "not set".to_owned(), value_format::answer);
+    let unset = before.values.keys().filter(|name| !after.values.contains_key(*name));
+    let differs = after.values.keys().chain(unset).filter(|name| before.values.get(*name) != after.values.get(*name));
+    // Values without a parameter name follow the version.
+    differs.filter_map(|name| Some((names.get(name)?.clone(), value(before, name), value(after, name)))).collect()
 }
 
 fn troubles(deployment: &margrave_api::deployments::Deployment) -> Vec<ReportedError> {
