@@ -32,6 +32,8 @@ for need in "${needs[@]}"; do
   present "${need%%:*}" || missing+=("${need##*:}")
 done
 
+python3 -c 'import ensurepip' >/dev/null 2>&1 || missing+=(python3-venv)
+
 if [ ${#missing[@]} -gt 0 ]; then
   if can_apt; then
     echo "setup: installing ${missing[*]}"
@@ -54,6 +56,8 @@ fi
 
 # OCI clients for the tests of the embedded registry.
 scripts/tools.sh
+# The tool that compares the OpenAPI document with a running server.
+scripts/schemathesis.sh install
 # The cluster for the tests of the agent's Kubernetes engines.
 scripts/kubernetes.sh
 

@@ -49,4 +49,5 @@ timed "doc tests, with rustdoc" run_tests --doc
 timed "second try of tests" second_try_of_tests
 timed "second try of browser tests" second_try_of_browser_tests
 # With the binaries that the tests have built.
+timed schemathesis scripts/schemathesis.sh
 timed test-dist scripts/test-dist.sh

@@ -29,11 +29,19 @@ const EXIT_UNSETTLED: u8 = 3;
 pub(crate) async fn run(arguments: Arguments) -> ExitCode {
     match Box::pin(command(arguments)).await {
         Ok(code) => ExitCode::from(code),
+        // The reader of the output has seen enough, such as `head`.
+        Err(error) if is_broken_pipe(&error) => ExitCode::from(EXIT_OK),
         Err(error) => {
             let _ = writeln!(anstream::stderr(), "{} {error:#}", style::problem("error:"));
             ExitCode::from(EXIT_FAILED)
         }
     }
+}
+
+/// Whether writing the output failed because its reader is gone. Other errors carry a context.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+        && error.chain().count() == 1
 }
 
 async fn command(arguments: Arguments) -> anyhow::Result<u8> {

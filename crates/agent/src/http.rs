@@ -257,7 +257,21 @@ pub fn explain_tls(error: &rustls::Error) -> (Code, String) {
             | AlertDescription::HandshakeFailure
             | AlertDescription::InsufficientSecurity,
         ) => (Code::ServerUnreachable, "the server does not speak TLS 1.3 with a cipher known here".to_owned()),
-        Error::AlertReceived(alert) => (Code::NotAuthorized, format!("the server ended the handshake: {alert:?}")),
+        Error::AlertReceived(
+            AlertDescription::BadCertificate
+            | AlertDescription::UnsupportedCertificate
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::UnknownCA
+            | AlertDescription::AccessDenied
+            | AlertDescription::CertificateRequired,
+        ) => (
+            Code::NotAuthorized,
+            "the server ended the handshake: it does not accept this client's certificate".to_owned(),
+        ),
+        Error::AlertReceived(alert) => {
+            (Code::NotAuthorized, format!("the server ended the handshake with TLS alert {}", u8::from(*alert)))
+        }
         other => (Code::ServerUnreachable, other.to_string()),
     }
 }

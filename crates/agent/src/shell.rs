@@ -361,12 +361,13 @@ fn write_report(folder: &Path, report: &Report) {
 fn log(event: &Event) {
     let Event { level, code, deployment, message } = event;
     let code = code.map(Code::number).unwrap_or_default();
-    let deployment = deployment.map(|id| id.to_string()).unwrap_or_default();
+    // Absent from the line for an event that concerns no deployment.
+    let deployment = deployment.map(tracing::field::display);
     let security = event.is_security();
     match level {
-        Level::Debug => tracing::debug!(code, deployment.id = %deployment, "{message}"),
-        Level::Info => tracing::info!(deployment.id = %deployment, "{message}"),
-        Level::Warn => tracing::warn!(code, deployment.id = %deployment, security, "{message}"),
-        Level::Error => tracing::error!(code, deployment.id = %deployment, security, "{message}"),
+        Level::Debug => tracing::debug!(code, deployment.id = deployment, "{message}"),
+        Level::Info => tracing::info!(deployment.id = deployment, "{message}"),
+        Level::Warn => tracing::warn!(code, deployment.id = deployment, security, "{message}"),
+        Level::Error => tracing::error!(code, deployment.id = deployment, security, "{message}"),
     }
 }

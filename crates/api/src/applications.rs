@@ -1,8 +1,9 @@
 //! The catalog and compatibility.
 
-use crate::devices::DeviceRef;
+use crate::devices::DeviceName;
 use crate::registries::RegistryUse;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -145,7 +146,7 @@ pub enum Compatibility {
 #[serde(rename_all = "camelCase")]
 pub struct DeviceCompatibility {
     #[serde(flatten)]
-    pub device: DeviceRef,
+    pub device: DeviceName,
     pub outcome: Compatibility,
     /// The profile that would be used.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -199,15 +200,15 @@ pub struct Parameter {
     /// Whether an empty value is accepted.
     pub allow_empty: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
-    pub default: Option<serde_json::Value>,
+    #[schema(value_type = Value, required = false)]
+    pub default: Option<Value>,
     /// The rules in words: `30 to 360`, `at most 45 characters`.
     pub rules: Vec<String>,
     /// The regular expression that a text must match; `rules` describes it or gives an example.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Vec<Object>>)]
-    pub options: Option<Vec<serde_json::Value>>,
+    #[schema(value_type = Option<Vec<Value>>)]
+    pub options: Option<Vec<Value>>,
     pub multiselect: bool,
 }

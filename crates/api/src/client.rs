@@ -10,6 +10,8 @@ mod registry;
 mod deployments;
 mod devices;
 mod events;
+mod fault;
+mod lookup;
 
 use crate::problem::ApiProblem;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, IF_MATCH};
@@ -23,6 +25,7 @@ pub use access::AuditQuery;
 pub use deployments::DeploymentQuery;
 pub use devices::DeviceQuery;
 pub use events::{EventQuery, EventStream, StreamItem};
+pub use fault::ConnectionFault;
 
 use keys::Keys;
 

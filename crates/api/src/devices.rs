@@ -72,12 +72,28 @@ pub struct UpdateDevice {
     pub comment: Option<String>,
 }
 
+/// Names a device in a request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DeviceRef {
     pub client: String,
     /// A device id, or `gateway/*` to let the gateway select one.
     pub device: String,
+}
+
+/// Names a device in an answer, as members of a larger object: unlike [`DeviceRef`] it allows others beside it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeviceName {
+    pub client: String,
+    /// A device id, or `gateway/*`.
+    pub device: String,
+}
+
+impl From<DeviceRef> for DeviceName {
+    fn from(DeviceRef { client, device }: DeviceRef) -> Self {
+        Self { client, device }
+    }
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

@@ -3,6 +3,7 @@
 use crate::deployments::Status;
 use crate::rollouts::DiffLine;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 /// `GET /api/deployments/{id}/diff`
@@ -66,12 +67,12 @@ pub struct FieldDiff {
     pub field: String,
     /// Absent: the field is new.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
-    pub before: Option<serde_json::Value>,
+    #[schema(value_type = Value, required = false)]
+    pub before: Option<Value>,
     /// Absent: the field was removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
-    pub after: Option<serde_json::Value>,
+    #[schema(value_type = Value, required = false)]
+    pub after: Option<Value>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

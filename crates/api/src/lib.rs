@@ -13,6 +13,7 @@ pub mod devices;
 pub mod diff;
 pub mod explain;
 pub mod events;
+pub mod lookup;
 pub mod page;
 pub mod preload;
 pub mod policies;

@@ -1,7 +1,7 @@
 //! Rollouts: one operator decision for one or many devices.
 
 use crate::deployments::DeploymentState;
-use crate::devices::DeviceRef;
+use crate::devices::{DeviceName, DeviceRef};
 use crate::policies::PolicyPatch;
 use crate::summary::Counts;
 use indexmap::IndexMap;
@@ -146,7 +146,7 @@ pub struct Plan {
 #[serde(rename_all = "camelCase")]
 pub struct PlannedTarget {
     #[serde(flatten)]
-    pub device: DeviceRef,
+    pub device: DeviceName,
     /// For an existing deployment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deployment: Option<String>,
@@ -154,7 +154,10 @@ pub struct PlannedTarget {
     /// Current state of an existing deployment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<DeploymentState>,
-    /// Line by line: the change of the device's ApplicationDeployment. Ids not assigned yet show as zeros.
+    /// The device goes back to an older version.
+    #[serde(default)]
+    pub downgrade: bool,
+    /// Line by line: the change of the device's ApplicationDeployment. A new deployment has no id yet.
     pub diff: Vec<DiffLine>,
 }
 
@@ -177,7 +180,7 @@ pub enum DiffSign {
 #[serde(rename_all = "camelCase")]
 pub struct SkippedDevice {
     #[serde(flatten)]
-    pub device: DeviceRef,
+    pub device: DeviceName,
     pub reason: String,
 }
 

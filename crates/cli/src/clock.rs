@@ -59,13 +59,17 @@ pub(crate) fn span(length: SignedDuration) -> String {
     }
 }
 
-/// Parses `90s`, `5m`, `2h`, `7d` or plain seconds.
+/// Parses `90s`, `5m`, `2h` or `7d`. A number without a unit is refused: people mean days or minutes by it as often as
+/// seconds.
 pub(crate) fn parse_span(text: &str) -> Result<std::time::Duration, String> {
     let (number, factor) = match text.char_indices().last() {
         Some((at, 's')) => (&text[..at], 1),
         Some((at, 'm')) => (&text[..at], 60),
         Some((at, 'h')) => (&text[..at], 3600),
         Some((at, 'd')) => (&text[..at], 86_400),
+        Some((_, '0'..='9')) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            return Err(format!("the unit is missing; write {text}s, {text}m, {text}h or {text}d"));
+        }
         _ => (text, 1),
     };
     number
@@ -129,8 +133,8 @@ mod tests {
     }
 
     #[test]
-    fn spans_have_a_unit_or_are_seconds() {
-        assert_eq!(parse_span("90").unwrap().as_secs(), 90);
+    fn a_span_needs_a_unit() {
+        assert_eq!(parse_span("30").unwrap_err(), "the unit is missing; write 30s, 30m, 30h or 30d");
         assert_eq!(parse_span("90s").unwrap().as_secs(), 90);
         assert_eq!(parse_span("5m").unwrap().as_secs(), 300);
         assert_eq!(parse_span("2h").unwrap().as_secs(), 7200);

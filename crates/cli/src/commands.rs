@@ -15,6 +15,7 @@ pub(crate) mod events;
 pub(crate) mod group;
 pub(crate) mod enrollment_token;
 pub(crate) mod login;
+pub(crate) mod lookup;
 pub(crate) mod registry;
 pub(crate) mod session;
 pub(crate) mod status;
@@ -25,7 +26,7 @@ pub(crate) mod user;
 use crate::connection::Target;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Output;
-use margrave_api::client::{ApiClient, ClientError, PageQuery};
+use margrave_api::client::{ApiClient, ClientError, ConnectionFault, PageQuery};
 use margrave_api::page::{LIMIT_MAX, Page};
 
 /// Shared context of operator commands.
@@ -85,21 +86,6 @@ pub(crate) async fn every<T>(
             items.truncate(wanted);
             return Ok(items);
         }
-    }
-}
-
-/// The item whose id equals `text` or starts with it.
-pub(crate) fn only<T>(items: Vec<T>, noun: &str, text: &str, id: impl Fn(&T) -> &String) -> Outcome<T> {
-    let mut found: Vec<T> = items.into_iter().filter(|one| id(one).starts_with(text)).collect();
-    match (found.pop(), found.len()) {
-        (Some(only), 0) => Ok(only),
-        (None, _) => {
-            let list = if noun == "copy" { "registry copies".to_owned() } else { format!("{noun} list") };
-            Err(Failure::new(Exit::NotFound, format!("no {noun} `{text}`"))
-                .next(format!("`margrave {list}` lists all")))
-        }
-        (Some(_), others) => Err(Failure::usage(format!("`{text}` matches {} ids", others + 1))
-            .next(format!("use a longer prefix of the {noun} id"))),
     }
 }
 
@@ -171,12 +157,19 @@ impl Failure {
 }
 
 fn unreachable(error: &ClientError) -> Failure {
-    let failure = Failure::new(Exit::Unreachable, error.to_string()).sources(error);
-    let untrusted = failure.why.iter().any(|why| why.contains("certificate"));
-    failure.next(if untrusted {
-        "pass the server's CA certificate with --ca FILE; `margrave --data DIR trust https-ca` prints it on the server host"
-    } else {
-        "`margrave doctor` checks the connection step by step"
+    let failure = Failure::new(Exit::Unreachable, error.to_string());
+    let Some(fault) = error.connection_fault() else {
+        return failure.sources(error).next("`margrave doctor` checks the connection step by step");
+    };
+    failure.because(fault.words()).next(match fault {
+        ConnectionFault::WithoutTls => "write http:// instead of https:// in the address",
+        ConnectionFault::NotHttp => "write https:// instead of http:// in the address",
+        ConnectionFault::Untrusted => {
+            "pass the server's CA certificate with --ca FILE; `margrave --data DIR trust https-ca` prints it on the server host"
+        }
+        ConnectionFault::OutOfTime => "check the clock of this machine, then the certificate of the server",
+        ConnectionFault::OtherName => "use a name in the certificate; `https.names` in the server's settings adds names to it",
+        ConnectionFault::Handshake => "check that the address is the operator listener of a Margrave server",
     })
 }
 

@@ -165,6 +165,9 @@ impl Addresses {
 /// A local server writes its addresses, the initial token and its CA to its data folder.
 fn from_data(args: &ConnectionArgs, data: &Path) -> Outcome<Target> {
     let missing = |failure: Failure| {
+        if failure.next.is_some() {
+            return failure;
+        }
         failure.next(format!(
             "start the server: `margrave serve --data {0}` (or `margrave demo --data {0}`)",
             data.display()
@@ -172,7 +175,7 @@ fn from_data(args: &ConnectionArgs, data: &Path) -> Outcome<Target> {
     };
     let token = match &args.token_file {
         Some(file) => read_token(file)?,
-        None => read_token(&data.join("admin-token")).map_err(missing)?,
+        None => local_token(data).map_err(missing)?,
     };
     let url = match &args.url {
         Some(url) => url.clone(),
@@ -195,6 +198,20 @@ fn from_data(args: &ConnectionArgs, data: &Path) -> Outcome<Target> {
         None => None,
     };
     Ok(Target { url, token, ca_pem })
+}
+
+/// The initial token. A server that shares the database of another one has none: only the first server creates it.
+fn local_token(data: &Path) -> Outcome<String> {
+    let path = data.join("admin-token");
+    if path.exists() || !data.join("addresses.json").exists() {
+        return read_token(&path);
+    }
+    Err(Failure::usage(format!("the data folder `{}` has no admin token", data.display()))
+        .because("the token was deleted, or another server created it when it set up the database that both use")
+        .next(format!(
+            "add --token-file FILE with a valid token: `margrave --data {} --token-file FILE …`",
+            data.display()
+        )))
 }
 
 /// Only the certificates of a PEM file: the server stores the CA key in the same file.

@@ -9,6 +9,7 @@ pub mod deployment_state;
 pub mod events;
 pub mod hold;
 pub mod model;
+pub mod names;
 pub mod placement;
 pub mod plan;
 pub mod policy;

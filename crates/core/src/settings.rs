@@ -1,5 +1,6 @@
 //! Settings files (TOML): every problem at once, each with line, column, key and what to write instead.
 
+use margo::similar::{distance, tolerated};
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
@@ -279,8 +280,7 @@ impl<'a> Keys<'a> {
     /// The most similar key; the same section is preferred.
     fn nearest(&self, key: &str) -> Option<&'a str> {
         let (section, name) = split(key);
-        // Two swapped characters count as two edits.
-        let distance_max = (name.chars().count() / 3).max(if name.len() > 3 { 2 } else { 1 });
+        let distance_max = tolerated(name);
         let scored = self.values.iter().chain(&self.sections).filter_map(|known| {
             let (known_section, known_name) = split(known);
             let part = name.len() >= 3 && (known_name.starts_with(name) || name.starts_with(known_name));
@@ -296,22 +296,6 @@ impl<'a> Keys<'a> {
 
 fn split(key: &str) -> (&str, &str) {
     key.rsplit_once('.').unwrap_or(("", key))
-}
-
-/// The edit distance: how many characters to change, add or remove.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (index, character) in one.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = index + 1;
-        for (at, candidate) in other.iter().enumerate() {
-            let changed = diagonal + usize::from(character != *candidate);
-            diagonal = row[at + 1];
-            row[at + 1] = changed.min(diagonal + 1).min(row[at] + 1);
-        }
-    }
-    row[other.len()]
 }
 
 #[cfg(test)]

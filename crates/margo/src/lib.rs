@@ -11,6 +11,7 @@ pub mod ids;
 pub mod json;
 pub mod node;
 pub mod reader;
+pub mod similar;
 pub mod tree;
 pub mod yaml;
 

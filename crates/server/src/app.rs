@@ -18,6 +18,7 @@ pub mod compatibility;
 pub mod fleet;
 pub mod groups;
 pub mod idempotency;
+pub mod lookup;
 pub mod mask;
 pub mod notices;
 pub mod overview;

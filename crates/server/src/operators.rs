@@ -1,6 +1,7 @@
 //! The operator listener: the API and the web front end.
 
 mod auth;
+mod compression;
 mod extract;
 mod idempotency;
 mod openapi;
@@ -25,10 +26,11 @@ use tower_http::catch_panic::CatchPanicLayer;
 pub fn router(state: ServerState) -> Router {
     let limit = state.config.limits.request_timeout.0;
     let observed = ("operators", Arc::clone(&state.metrics));
-    let (api, _) = routes::all().split_for_parts();
+    let (api, described) = routes::all().split_for_parts();
+    let operations = idempotency::Operations::of(&described);
     let api = api
         .method_not_allowed_fallback(problems::no_such_method)
-        .layer(from_fn_with_state((state.clone(), idempotency::KeyLocks::default()), idempotency::once))
+        .layer(from_fn_with_state((state.clone(), idempotency::KeyLocks::default(), operations), idempotency::once))
         // Without a token a caller learns nothing else.
         .layer(from_fn_with_state(state.clone(), auth::require))
         .layer(from_fn(move |request: Request, next: Next| problems::in_time(limit, request, next)))
@@ -38,6 +40,7 @@ pub fn router(state: ServerState) -> Router {
         .fallback(nothing_here)
         .with_state(state.clone())
         .merge(telemetry::router(state))
+        .layer(from_fn(compression::compress))
         .layer(from_fn_with_state(observed, observe))
 }
 

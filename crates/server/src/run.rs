@@ -105,7 +105,14 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
         return Err(StartError::Config(problems));
     }
     let config = Arc::new(config);
-    let lock = addresses::take(&config)?;
+    // Without a folder nothing is written before the ports are known to be free.
+    let (lock, bound) = if config.data_dir.exists() {
+        let lock = addresses::take(&config)?;
+        (lock, bind(&config).await?)
+    } else {
+        let bound = bind(&config).await?;
+        (addresses::take(&config)?, bound)
+    };
     let store = Store::open(&StoreOptions { url: config.store_url(), readers: config.store.readers }).await?;
     let store = seal_key::load_key(store, &config, clock.now()).await?;
     let descriptions = Arc::new(Descriptions::default());
@@ -116,10 +123,8 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
     let place_read = store.audit_newest_seq().await?;
     let heads = Arc::new(ManifestCache::load(&store).await?);
     let registry = Hosted::open(&config, &clock).await?;
-    let bound = bind(&config).await?;
     let place = Place::new(&config, &bound);
     place.write(&config)?;
-    // After binding the sockets: hashing takes a moment, in which another program could take a free port.
     bootstrap::admin(&store, &config, &hashing, clock.now()).await?;
 
     let metrics = Arc::new(Metrics::default());

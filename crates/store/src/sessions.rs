@@ -2,11 +2,13 @@
 
 use crate::audit::{self, Entry};
 use crate::error::During;
+use crate::lookup::NamedId;
 use crate::open::commit;
 use crate::retention::PRUNE_ROWS_MAX;
 use crate::rows::Columns;
 use crate::{Result, Store};
 use margrave_core::model::Actor;
+use margrave_core::names::IdRange;
 use margrave_core::time::Timestamp;
 use serde_json::json;
 use sqlx::any::AnyRow;
@@ -88,6 +90,8 @@ macro_rules! select_sessions {
     };
 }
 
+pub(crate) const SESSIONS_IN_RANGE: &str = select_sessions!("AND s.id BETWEEN $2 AND $3 ORDER BY s.id LIMIT $4");
+
 impl Store {
     pub async fn session_create(&self, actor: &Actor, session: SignedIn<'_>, now: Timestamp) -> Result<()> {
         let SignedIn { id, secret_hash, owner, address, browser, expires_at } = session;
@@ -151,6 +155,20 @@ impl Store {
             .await
             .during("list web sessions")?;
         rows.iter().map(read).collect()
+    }
+
+    /// Active sessions with an id in the range, in order of id, with the name of the owner.
+    pub(crate) async fn sessions_in_range(&self, range: IdRange, now: Timestamp, limit: u32) -> Result<Vec<NamedId>> {
+        let rows = sqlx::query(SESSIONS_IN_RANGE)
+            .bind(now.0)
+            .bind(range.first.to_string())
+            .bind(range.last.to_string())
+            .bind(i64::from(limit))
+            .fetch_all(&self.read)
+            .await
+            .during("find web sessions by id")?;
+        let named = |session: WebSession| NamedId { id: session.id, name: session.name };
+        rows.iter().map(|row| read(row).map(named)).collect()
     }
 
     /// False if there is no such session or it has already ended.

@@ -11,7 +11,7 @@ pub(crate) use registry_args::RegistryArgs;
 use super::{CommentArgs, LimitArgs, Session, YesArgs, device_name, every};
 use crate::ask::plain;
 use crate::clock;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Exit, Failure, Outcome};
 use crate::output::Output;
 use margrave_api::applications::{
     ApplicationDetail, ApplicationVersion, Compatibility, DeviceCompatibility, Parameter, Parameters,
@@ -86,11 +86,15 @@ pub(crate) enum AppCommand {
     },
     /// Remove a version that has no deployments
     #[command(visible_alias = "rm")]
+    #[command(after_help = "Examples:
+  margrave app delete line-monitor@1.0.0
+  margrave app delete line-monitor 1.0.0 --yes")]
     Delete {
-        /// Application id
+        /// Application id, with @VERSION unless the version follows
+        #[arg(value_name = "APPLICATION[@VERSION]")]
         application: String,
         /// Version to remove
-        version: String,
+        version: Option<String>,
         #[command(flatten)]
         reason: CommentArgs,
         #[command(flatten)]
@@ -123,11 +127,24 @@ pub(crate) async fn run(command: AppCommand, session: &Session) -> Outcome {
             session.out.show(&questions, |out| render_questions(out, &questions))
         }
         AppCommand::Delete { application, version, reason, yes } => {
+            let (application, version) = one_version(&application, version)?;
             session.sure(&format!("Remove {application} {version} from the catalog?"), &yes)?;
             session.api.delete_application_version(&application, &version, reason.comment.as_deref()).await?;
             session.out.say(format!("Removed {application} {version} from the catalog."));
             Ok(())
         }
+    }
+}
+
+/// `APPLICATION@VERSION`, or both apart.
+fn one_version(application: &str, version: Option<String>) -> Outcome<(String, String)> {
+    match (application.split_once('@'), version) {
+        (Some((application, version)), None) => Ok((application.to_owned(), version.to_owned())),
+        (None, Some(version)) => Ok((application.to_owned(), version)),
+        (Some(_), Some(_)) => Err(Failure::usage("the version is given twice").next("write it once")),
+        (None, None) => Err(Failure::usage("the version is missing").next(format!(
+            "margrave app delete {application}@VERSION; `margrave app show {application}` lists versions"
+        ))),
     }
 }
 
@@ -240,13 +257,16 @@ pub(crate) async fn version_or_newest(
     if let Some(version) = version {
         return Ok(version);
     }
-    let applications = every(None, async |page| session.api.applications(&page).await).await?;
-    match applications.into_iter().find(|entry| entry.id == application) {
-        Some(entry) => Ok(entry.newest_version),
-        None => {
-            Err(Failure::new(crate::failure::Exit::NotFound, format!("no application `{application}` in the catalog"))
-                .next("`margrave app list` lists applications, `margrave app import FOLDER` adds a package"))
-        }
+    let missing = |failure: Failure| {
+        failure.next("`margrave app list` lists applications, `margrave app import FOLDER` adds a package")
+    };
+    match session.api.application(application).await {
+        Ok(detail) => match detail.versions.into_iter().next() {
+            Some(newest) => Ok(newest.version),
+            None => Err(missing(Failure::new(Exit::NotFound, format!("application `{application}` has no versions")))),
+        },
+        Err(error) if error.code() == Some("not-found") => Err(missing(error.into())),
+        Err(error) => Err(error.into()),
     }
 }
 

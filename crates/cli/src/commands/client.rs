@@ -86,6 +86,7 @@ pub(crate) async fn run(command: ClientCommand, session: &Session) -> Outcome {
             session.out.show(&client, |out| render(out, &client))
         }
         ClientCommand::Decommission { id, reason, yes } => {
+            let id = session.api.client(&id).await?.id;
             session.sure(&format!("Decommission client {id}?"), &yes)?;
             let client = session.api.decommission_client(&id, reason.comment.as_deref()).await?;
             session.out.show(&client, |out| render(out, &client))

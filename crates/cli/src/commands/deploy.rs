@@ -11,6 +11,7 @@ use crate::answers::{ParameterValues, ValueArgs, missing, question};
 use crate::ask;
 use crate::failure::{Failure, Outcome};
 use crate::output::plural;
+use margo::similar::{did_you_mean, similar};
 use margrave_api::applications::Parameters;
 use margrave_api::client::ClientError;
 use margrave_api::deployments::RollbackDeployment;
@@ -110,6 +111,11 @@ fn complete(
         let rules = if question.rules.is_empty() { String::new() } else { format!(" ({})", question.rules.join("; ")) };
         failure = failure.because(format!("{}: {section}, {}{rules}", question.parameter, question.name));
     }
+    let known = || questions.sections.iter().flat_map(|section| &section.parameters).map(|one| one.parameter.as_str());
+    for name in answers.keys().filter(|name| question(questions, name).is_none()) {
+        let meant = did_you_mean(&similar(name, known(), 1));
+        failure = failure.because(format!("{name}: not among the parameters of {application}{meant}"));
+    }
     let flags: Vec<_> = missing.iter().map(|(_, question)| format!("--set {}=…", question.parameter)).collect();
     Err(failure.next(format!("add {}, or use --values FILE", flags.join(" "))))
 }
@@ -144,6 +150,39 @@ pub(crate) async fn carry_out(
     }
     let done = session.api.create_rollout(&rollout).await.map_err(|error| refused(error, &rollout))?;
     recorded(session, &done, &wait).await
+}
+
+/// Removals of several applications: plans all of them, asks for confirmation once, and creates one rollout for each.
+pub(crate) async fn remove_all(session: &Session, mut rollouts: Vec<CreateRollout>, how: CarryOutArgs) -> Outcome {
+    let CarryOutArgs { dry_run, wait, reason, yes } = how;
+    let mut plans = Vec::with_capacity(rollouts.len());
+    for rollout in &mut rollouts {
+        rollout.comment.clone_from(&reason.comment);
+        plans.push(session.api.plan_rollout(rollout).await.map_err(|error| refused(error, rollout))?);
+    }
+    if dry_run {
+        return session.out.show(&plans, |out| plans.iter().map(|plan| plan::render(out, plan)).collect());
+    }
+    let parts: Vec<String> = plans
+        .iter()
+        .map(|plan| format!("{} from {}", plan.application, plural(plan.targets.len() as u64, "device")))
+        .collect();
+    session.sure(&format!("Remove {}?", parts.join(", ")), &yes)?;
+    let mut done = Vec::with_capacity(rollouts.len());
+    for rollout in &rollouts {
+        let made = session.api.create_rollout(rollout).await.map_err(|error| refused(error, rollout))?;
+        session.out.say(format!("Rollout {} affects {}.", made.id, plural(made.total, "device")));
+        done.push(made);
+    }
+    if wait.wanted() {
+        for rollout in &done {
+            wait::rollout(session, &rollout.id, &wait).await?;
+        }
+        return Ok(());
+    }
+    session.out.show(&done, |out| {
+        done.iter().map(|rollout| super::rollout::render(out, rollout)).collect::<Vec<_>>().join("\n")
+    })
 }
 
 /// Rolls back to an earlier revision: plans, asks for confirmation, rolls back and waits.

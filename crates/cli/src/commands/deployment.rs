@@ -3,15 +3,18 @@
 use super::deploy::policy::PolicyArgs;
 use super::deploy::scope::ExistingArgs;
 use super::deploy::{CarryOutArgs, carry_out};
-use super::{CommentArgs, LimitArgs, Session, device_name, every};
+use super::{CommentArgs, LimitArgs, Session, device_name, every, lookup};
 use crate::answers::ValueArgs;
 use crate::ask::plain;
 use crate::clock;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 use crate::output::Output;
+use indexmap::IndexMap;
 use margrave_api::applications::Parameters;
 use margrave_api::client::DeploymentQuery;
 use margrave_api::deployments::{Deployment, DeploymentState, Desired, RetryDeployment, Revision, Status};
+use margrave_api::lookup::LookupKind;
+use margrave_api::policies::PolicyPatch;
 use margrave_api::rollouts::{CreateRollout, RolloutKind, Scope};
 use std::time::Duration;
 
@@ -214,6 +217,9 @@ pub(crate) async fn run(command: DeploymentCommand, session: &Session) -> Outcom
             super::deploy::rollback(session, &deployment.id, to, carry_out).await
         }
         DeploymentCommand::Remove { existing, carry_out } => {
+            if existing.app.is_none() {
+                return remove(session, &existing.deployments, carry_out).await;
+            }
             rollout(session, RequestedAction::of(RolloutKind::Remove), existing, carry_out).await
         }
         DeploymentCommand::Wait { deployments, timeout } => wait(session, &deployments, timeout).await,
@@ -450,6 +456,32 @@ async fn rollout(session: &Session, wanted: RequestedAction, existing: ExistingA
     carry_out(session, body, Some(&questions), how).await
 }
 
+/// Removes deployments of any applications: one rollout per application, all of them planned before the first one is
+/// created.
+async fn remove(session: &Session, ids: &[String], how: CarryOutArgs) -> Outcome {
+    let mut by_application: IndexMap<String, Vec<String>> = IndexMap::new();
+    for id in ids {
+        let found = find(session, id).await?;
+        by_application.entry(found.application).or_default().push(found.id);
+    }
+    let body = |(application, ids): (String, Vec<String>)| CreateRollout {
+        kind: RolloutKind::Remove,
+        application,
+        version: None,
+        profile: None,
+        scope: Scope { deployments: Some(ids), ..Scope::default() },
+        values: IndexMap::new(),
+        policy: PolicyPatch::default(),
+        skip_incompatible: false,
+        comment: None,
+    };
+    let mut bodies: Vec<CreateRollout> = by_application.into_iter().map(body).collect();
+    match bodies.len() {
+        1 => carry_out(session, bodies.remove(0), None, how).await,
+        _ => super::deploy::remove_all(session, bodies, how).await,
+    }
+}
+
 /// A rollout concerns one application; all ids must belong to it.
 async fn by_ids(session: &Session, ids: &[String]) -> Outcome<(String, Option<String>, Scope)> {
     let mut found = Vec::with_capacity(ids.len());
@@ -475,17 +507,8 @@ async fn find(session: &Session, text: &str) -> Outcome<Deployment> {
     if text.len() == 36 {
         return Ok(session.api.deployment(text).await?);
     }
-    let query = DeploymentQuery { with_absent: true, ..DeploymentQuery::default() };
-    let all = every(None, async |page| session.api.deployments(&query, &page).await).await?;
-    let mut found: Vec<_> = all.into_iter().filter(|one| one.id.starts_with(text)).collect();
-    match (found.pop(), found.len()) {
-        (Some(only), 0) => Ok(only),
-        (None, _) => Err(Failure::new(Exit::NotFound, format!("no deployment `{text}`"))
-            .next("`margrave deployment list` lists all")),
-        (Some(_), others) => {
-            Err(Failure::usage(format!("`{text}` matches {} deployments", others + 1)).next("use a longer prefix"))
-        }
-    }
+    let found = lookup::only(session, LookupKind::Deployment, text).await?;
+    Ok(session.api.deployment(&found.id).await?)
 }
 
 async fn wait(session: &Session, texts: &[String], timeout: Duration) -> Outcome {

@@ -1,13 +1,14 @@
 //! `margrave device`, and how the command line refers to devices.
 
-use super::{CommentArgs, LimitArgs, Session, YesArgs, device_name, every};
+use super::{CommentArgs, LimitArgs, Session, YesArgs, device_name, every, lookup};
 use crate::clock;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::Outcome;
 use crate::output::{Output, plural};
 use indexmap::IndexMap;
 use margrave_api::client::{DeploymentQuery, DeviceQuery};
 use margrave_api::deployments::Deployment;
 use margrave_api::devices::{Device, DeviceRef, UpdateDevice, known};
+use margrave_api::lookup::LookupKind;
 
 /// Runtime note of a simulated device and of its deployments.
 pub(super) const SIMULATED: &str = "simulated: applications are not really installed on this device
@@ -240,26 +241,8 @@ pub(crate) async fn find(session: &Session, text: &str) -> Outcome<DeviceRef> {
         Some(gateway) => (gateway, "/*"),
         None => (text, ""),
     };
-    if let Some((client, device)) = name.split_once('/') {
-        match session.api.device(client, device).await {
-            Ok(found) => return Ok(DeviceRef { client: found.client, device: found.device + star }),
-            Err(error) if error.code() == Some("not-found") => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    let devices = every(None, async |page| session.api.devices(None, None, &page).await).await?;
-    let mut found: Vec<_> = devices.into_iter().filter(|device| device.device == name).collect();
-    match (found.pop(), found.as_slice()) {
-        (Some(only), []) => Ok(DeviceRef { client: only.client, device: only.device + star }),
-        (None, _) => Err(Failure::new(Exit::NotFound, format!("no device `{name}`"))
-            .next("`margrave device list` lists all; use client/device or the device id")),
-        (Some(last), others) => {
-            let all = others.iter().chain([&last]).map(|device| format!("{}/{}", device.client, device.device));
-            Err(Failure::usage(format!("several clients have a device `{name}`"))
-                .because(all.collect::<Vec<_>>().join(", "))
-                .next("use client/device"))
-        }
-    }
+    let found = lookup::only(session, LookupKind::Device, name).await?;
+    Ok(DeviceRef { client: found.client.unwrap_or_default(), device: found.id + star })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::Session;
 use crate::clock;
 use crate::connection::{self, ConnectionArgs, Environment, saved};
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Output, paint, plural};
 use jiff::{SignedDuration, Timestamp};
 use margrave_api::client::ApiClient;
@@ -100,6 +100,20 @@ fn report(out: Output, checks: &[Check]) -> Outcome {
     }
 }
 
+/// The next step when no server answers.
+fn not_reached(url: &str) -> String {
+    let local = url::Url::parse(url).ok().and_then(|url| url.host_str().map(is_local)).unwrap_or(false);
+    if local {
+        "start the server with `margrave serve --data DIR`, or name another one with --url".to_owned()
+    } else {
+        "check that the server runs, that its address and port are right, and that no firewall is in between".to_owned()
+    }
+}
+
+fn is_local(host: &str) -> bool {
+    host == "localhost" || host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
 async fn server(session: &Session, checks: &mut Vec<Check>) {
     match session.api.whoami().await {
         Ok(who) => {
@@ -107,7 +121,13 @@ async fn server(session: &Session, checks: &mut Vec<Check>) {
             checks.push(version(&who.server_version));
         }
         Err(error) => {
-            checks.push(Check::failed("connection", error.into()));
+            let mut failure = Failure::from(error);
+            // These checks are what the other commands advise.
+            if failure.exit == Exit::Unreachable && failure.next.as_deref().is_some_and(|next| next.contains("doctor"))
+            {
+                failure.next = Some(not_reached(&session.target.url));
+            }
+            checks.push(Check::failed("connection", failure));
             return;
         }
     }

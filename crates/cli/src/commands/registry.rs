@@ -2,9 +2,9 @@
 
 mod external;
 
-use super::{CommentArgs, LimitArgs, Session, YesArgs, every, only};
+use super::{CommentArgs, LimitArgs, Session, YesArgs, every};
 use crate::clock;
-use crate::failure::Outcome;
+use crate::failure::{Exit, Failure, Outcome};
 use indicatif::HumanBytes;
 use margrave_api::copies::Copy;
 
@@ -134,11 +134,27 @@ pub(crate) async fn run(command: RegistryCommand, session: &Session) -> Outcome 
             })
         }
         RegistryCommand::CancelCopy { id, reason, yes } => {
-            let copy = only(session.api.copies().await?.items, "copy", &id, |copy| &copy.id)?;
+            let copy = find_copy(session.api.copies().await?.items, &id)?;
             session.sure(&format!("Cancel the copy of {}?", copy.source), &yes)?;
             session.api.cancel_copy(&copy.id, reason.comment.as_deref()).await?;
             session.out.say(format!("Cancelled the copy of {}.", copy.source));
             Ok(())
+        }
+    }
+}
+
+/// The copy whose id equals `text` or starts with it; the server keeps few copies.
+fn find_copy(copies: Vec<Copy>, text: &str) -> Outcome<Copy> {
+    let mut found: Vec<Copy> = copies.into_iter().filter(|copy| copy.id.starts_with(text)).collect();
+    match (found.pop(), found.len()) {
+        (Some(only), 0) => Ok(only),
+        (None, _) => {
+            Err(Failure::new(Exit::NotFound, format!("no copy `{text}`")).next("`margrave registry copies` lists all"))
+        }
+        (Some(last), others) => {
+            let failure = Failure::usage(format!("`{text}` matches {} copies", others + 1));
+            let failure = found.iter().chain([&last]).fold(failure, |failure, copy| failure.because(copy.id.clone()));
+            Err(failure.next("use a longer prefix"))
         }
     }
 }

@@ -1,11 +1,12 @@
 //! `margrave rollout`: rollouts, each one operator decision on one or many devices.
 
 use super::deploy::wait::{self, WaitArgs};
-use super::{CommentArgs, LimitArgs, Session, YesArgs, every, only};
+use super::{CommentArgs, LimitArgs, Session, YesArgs, every, lookup};
 use crate::clock;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::output::{Output, plural};
 use margrave_api::deployments::DeploymentState;
+use margrave_api::lookup::LookupKind;
 use margrave_api::rollouts::{CancelRollout, RetryRollout, Rollout, RolloutKind, WithdrawRollout};
 use margrave_api::summary::Counts;
 use std::time::Duration;
@@ -164,9 +165,8 @@ async fn find(session: &Session, text: &str) -> Outcome<Rollout> {
     if text.len() == 36 {
         return Ok(session.api.rollout(text).await?);
     }
-    let all = every(None, async |page| session.api.rollouts(&page).await).await?;
-    let id = only(all, "rollout", text, |rollout| &rollout.id)?.id;
-    Ok(session.api.rollout(&id).await?)
+    let found = lookup::only(session, LookupKind::Rollout, text).await?;
+    Ok(session.api.rollout(&found.id).await?)
 }
 
 /// `upgrade`, or `roll back to 2`.

@@ -1,8 +1,9 @@
 //! `margrave session`: browser sessions.
 
-use super::{CommentArgs, Session, YesArgs, only};
+use super::{CommentArgs, Session, YesArgs, lookup};
 use crate::clock;
 use crate::failure::Outcome;
+use margrave_api::lookup::LookupKind;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum SessionCommand {
@@ -43,10 +44,11 @@ pub(crate) async fn run(command: SessionCommand, session: &Session) -> Outcome {
             })
         }
         SessionCommand::End { id, reason, yes } => {
-            let found = only(session.api.sessions().await?.items, "session", &id, |one| &one.id)?;
-            session.sure(&format!("Sign out {} at {}?", found.actor, found.address), &yes)?;
+            let found = lookup::only(session, LookupKind::Session, &id).await?;
+            let owner = found.name.unwrap_or_default();
+            session.sure(&format!("Sign out `{owner}` (session {})?", found.id), &yes)?;
             session.api.end_session(&found.id, reason.comment.as_deref()).await?;
-            session.out.say(format!("Signed out {} at {}.", found.actor, found.address));
+            session.out.say(format!("Signed out `{owner}` (session {}).", found.id));
             Ok(())
         }
     }

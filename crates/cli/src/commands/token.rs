@@ -1,9 +1,10 @@
 //! `margrave token`: API tokens for operators and programs.
 
-use super::{CommentArgs, Session, YesArgs, only};
+use super::{CommentArgs, Session, YesArgs, lookup};
 use crate::clock;
 use crate::failure::Outcome;
 use margrave_api::access::CreateToken;
+use margrave_api::lookup::LookupKind;
 use std::time::Duration;
 
 #[derive(Debug, clap::Subcommand)]
@@ -76,10 +77,11 @@ pub(crate) async fn run(command: TokenCommand, session: &Session) -> Outcome {
             })
         }
         TokenCommand::Revoke { id, reason, yes } => {
-            let token = only(session.api.tokens().await?.items, "token", &id, |token| &token.id)?;
-            session.sure(&format!("Revoke token {} of `{}`?", token.id, token.name), &yes)?;
+            let token = lookup::only(session, LookupKind::Token, &id).await?;
+            let name = token.name.unwrap_or_default();
+            session.sure(&format!("Revoke token {} of `{name}`?", token.id), &yes)?;
             session.api.revoke_token(&token.id, reason.comment.as_deref()).await?;
-            session.out.say(format!("Revoked token {} of `{}`.", token.id, token.name));
+            session.out.say(format!("Revoked token {} of `{name}`.", token.id));
             Ok(())
         }
     }

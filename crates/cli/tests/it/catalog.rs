@@ -159,7 +159,7 @@ fn reports_an_unknown_application_as_not_found() {
     server.run(&["app", "compatibility", "none"]).check(
         5,
         "",
-        "error: no application `none` in the catalog
+        "error: application `none` does not exist
 next: `margrave app list` lists applications, `margrave app import FOLDER` adds a package
 ",
     );

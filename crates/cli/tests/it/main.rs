@@ -12,6 +12,7 @@ mod help;
 mod identity;
 mod imports;
 mod login;
+mod names;
 mod origin;
 mod people;
 mod preload;

@@ -1,4 +1,4 @@
-use super::{Problem, Reading, distance, read};
+use super::{Problem, Reading, read};
 use serde::Deserialize;
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
@@ -99,12 +99,4 @@ fn reports_invalid_toml_with_its_position() {
     assert_eq!(problems[0].place.unwrap().line, 1, "{problems:?}");
     check("data_dir = \"a\"\ndata_dir = \"b\"\n", &["2:1 data_dir: is set twice; keep one"]);
     assert!(reading(&"#".repeat(super::FILE_BYTES_MAX + 1)).settings.is_none());
-}
-
-#[test]
-fn edit_distance_counts_changes() {
-    for (one, other, expected) in [("", "", 0), ("abc", "", 3), ("kitten", "sitting", 3), ("same", "same", 0)] {
-        assert_eq!(distance(one, other), expected);
-        assert_eq!(distance(other, one), expected);
-    }
 }

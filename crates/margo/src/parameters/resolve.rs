@@ -5,6 +5,7 @@ use super::{DataType, Parameter, ParameterField, ParameterValues, Schema, Settin
 use crate::deployment::ParameterValue;
 use crate::description::{ApplicationDescription, DeploymentProfile};
 use crate::reader::shown;
+use crate::similar::{did_you_mean, similar};
 use indexmap::IndexMap;
 use serde_json::Value;
 
@@ -100,7 +101,10 @@ pub(super) fn resolve(
     };
     for name in answers.keys().filter(|name| !description.parameters.contains_key(*name)) {
         let known: Vec<_> = description.parameters.keys().map(String::as_str).collect();
-        let message = format!("is not a parameter of this application; it has {}", list(&known));
+        let message = match similar(name, known.iter().copied(), 1).as_slice() {
+            [] => format!("is not a parameter of this application; it has {}", list(&known)),
+            meant => format!("is not a parameter of this application{}", did_you_mean(meant)),
+        };
         errors.push(ValueError::new(shown(name), message));
     }
     let mut patterns = check::Patterns::unbounded();

@@ -4,6 +4,7 @@ mod parameters;
 
 use super::access::Caller;
 use super::error::{AppError, AppResult, Code};
+use super::lookup;
 use super::paging::{Paging, page};
 use super::summary;
 use crate::catalog::registry_check;
@@ -12,6 +13,7 @@ use margo::description::ApplicationDescription;
 use margo::ids::ApplicationId;
 use margo::package::SKIPPED_FILE;
 use margrave_api::applications as wire;
+use margrave_api::lookup::LookupKind;
 use margrave_api::page::Page;
 use margrave_core::model::{ApplicationVersion, ResourceRef};
 use std::collections::HashMap;
@@ -64,7 +66,7 @@ pub async fn versions(state: &ServerState, id: &str) -> AppResult<Vec<wire::Appl
     let id = application_id(id)?;
     let versions = state.store.versions(&id).await?;
     if versions.is_empty() {
-        return Err(AppError::not_found(format_args!("application `{id}`")));
+        return Err(lookup::unknown(state, LookupKind::Application, id.as_str()).await);
     }
     let mut shown = Vec::with_capacity(versions.len());
     for version in versions {

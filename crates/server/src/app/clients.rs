@@ -2,12 +2,14 @@
 
 use super::access::Caller;
 use super::error::{AppError, AppResult, Code};
+use super::lookup;
 use super::paging::{Paging, page, whole};
 use crate::manifest_cache::run_to_completion;
 use crate::secrets;
 use crate::state::ServerState;
 use margo::ids::ClientId;
 use margrave_api::clients as wire;
+use margrave_api::lookup::LookupKind;
 use margrave_api::page::Page;
 use margrave_core::model::{Client, ClientState};
 use margrave_core::time::Timestamp;
@@ -349,7 +351,10 @@ pub(crate) async fn find(state: &ServerState, id: &ClientId) -> AppResult<Option
 }
 
 async fn existing(state: &ServerState, id: &ClientId) -> AppResult<Client> {
-    state.store.client_get(id).await?.ok_or_else(|| AppError::not_found(format_args!("client `{id}`")))
+    match state.store.client_get(id).await? {
+        Some(client) => Ok(client),
+        None => Err(lookup::unknown(state, LookupKind::Client, id.as_str()).await),
+    }
 }
 
 fn refuse_decommissioned(client: &Client) -> AppResult<()> {

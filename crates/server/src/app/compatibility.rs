@@ -10,7 +10,7 @@ use indexmap::IndexMap;
 use margo::constraints::{Outcome, Reason};
 use margo::description::ApplicationDescription;
 use margrave_api::applications as wire;
-use margrave_api::devices::DeviceRef;
+use margrave_api::devices::DeviceName;
 use margrave_api::page::Page;
 use margrave_core::model::Device;
 use margrave_core::placement::{Placement, place_with_reasons};
@@ -38,7 +38,7 @@ pub(crate) fn judge(
     device: &Device,
     wanted: Option<&str>,
 ) -> wire::DeviceCompatibility {
-    let reference = DeviceRef { client: device.key.client.to_string(), device: device.key.device.to_string() };
+    let reference = DeviceName { client: device.key.client.to_string(), device: device.key.device.to_string() };
     let Some(capabilities) = devices::capabilities(device) else {
         return wire::DeviceCompatibility {
             device: reference,

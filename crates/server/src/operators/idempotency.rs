@@ -9,15 +9,16 @@ use crate::app::idempotency::{Call, Head, KEY_CHARS_MAX, Replayable, StoredAnswe
 use crate::catalog::UPLOAD_BYTES_MAX;
 use crate::state::ServerState;
 use axum::body::{Body, HttpBody as _};
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use margrave_store::{KeyOwner, StoreError};
 use parking_lot::Mutex;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
+use utoipa::openapi::OpenApi;
 
 pub(super) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const REPLAY: HeaderName = HeaderName::from_static("idempotent-replay");
@@ -56,12 +57,40 @@ impl Drop for KeyLock {
     }
 }
 
+/// The operations of the API, by path and method.
+#[derive(Clone)]
+pub(super) struct Operations(Arc<HashSet<(String, Method)>>);
+
+impl Operations {
+    pub(super) fn of(document: &OpenApi) -> Self {
+        let declared = document.paths.paths.iter().flat_map(|(path, item)| {
+            let methods = [
+                (&item.post, Method::POST),
+                (&item.put, Method::PUT),
+                (&item.patch, Method::PATCH),
+                (&item.delete, Method::DELETE),
+            ];
+            methods.into_iter().filter(|(operation, _)| operation.is_some()).map(|(_, method)| (path.clone(), method))
+        });
+        Self(Arc::new(declared.collect()))
+    }
+
+    fn declares(&self, request: &Request) -> bool {
+        let path = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+        path.is_some_and(|path| self.0.contains(&(path, request.method().clone())))
+    }
+}
+
 /// Answers a repeat, or stores the answer for repeats.
 pub(super) async fn once(
-    State((state, turns)): State<(ServerState, KeyLocks)>,
+    State((state, turns, operations)): State<(ServerState, KeyLocks, Operations)>,
     request: Request,
     next: Next,
 ) -> Answer<Response> {
+    // A method that the address does not have is refused as such, whatever its key.
+    if !operations.declares(&request) {
+        return Ok(next.run(request).await);
+    }
     let Some(key) = request.headers().get(KEY).map(read_key).transpose()? else { return Ok(next.run(request).await) };
     if matches!(*request.method(), Method::GET | Method::HEAD) || is_dry_run(&request) {
         return Ok(next.run(request).await);

@@ -14,6 +14,7 @@ mod explain;
 mod events;
 mod groups;
 mod identities;
+mod lookup;
 mod registries;
 mod registry;
 mod uploads;
@@ -39,6 +40,7 @@ pub(super) fn all() -> OpenApiRouter<ServerState> {
         .routes(routes!(audit::verify_audit))
         .routes(routes!(events::list_events))
         .routes(routes!(events::stream_events))
+        .routes(routes!(lookup::lookup))
         .routes(routes!(clients::list_clients, clients::create_client))
         .routes(routes!(clients::get_client, clients::update_client))
         .routes(routes!(identities::issue_svid))

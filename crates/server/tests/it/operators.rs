@@ -20,6 +20,8 @@ mod wizard_input;
 mod packages;
 mod pages;
 mod lists;
+mod lookups;
+mod compressed;
 mod parity;
 mod passwords;
 mod policies;

@@ -195,6 +195,7 @@ async fn reports_a_port_in_use_with_the_next_step() {
     let error = fails(settings).await.to_string();
     assert!(error.starts_with("cannot listen for trust on 127.0.0.1:"), "{error}");
     assert!(error.contains("another program uses the port") && error.contains("`listeners`"), "{error}");
+    assert!(!data.path().join("data").exists(), "nothing was created");
 }
 
 #[tokio::test]

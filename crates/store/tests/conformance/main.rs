@@ -73,6 +73,8 @@ conformance! {
     sessions: finds_only_active_sessions, lists_and_ends_sessions, deletes_old_sessions_and_drafts, separates_drafts_of_two_tokens;
     searches: filters_and_counts_devices_by_state, finds_devices_by_name_and_labels, lists_sites_with_offline_devices, lists_devices_and_deployments_of_clients,
         counts_events_in_time_slots, searches_the_audit, reads_a_bounded_number_of_deployments;
+    lookups: finds_objects_by_the_beginning_of_their_id, finds_tokens_and_active_sessions_by_the_beginning_of_their_id,
+        finds_devices_and_names_beside_a_name, finds_names_through_an_index;
     enrollments: a_token_enrolls_one_key, rejects_unknown_and_expired_tokens, revokes_tokens_of_a_decommissioned_client,
         a_token_enrolls_one_of_two_concurrent_keys, lists_and_revokes_tokens;
     idempotency: stores_a_key_with_its_effect, writes_nothing_for_a_used_key, only_one_of_two_equal_calls_gets_the_key,

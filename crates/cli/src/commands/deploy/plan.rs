@@ -46,6 +46,7 @@ pub(crate) fn summary(plan: &Plan) -> String {
     let what = match kind {
         RolloutKind::Create => format!("Installs {application} {version} on"),
         RolloutKind::Reconfigure => format!("Reconfigures {application} on"),
+        RolloutKind::Upgrade if all_back(targets) => format!("Downgrades {application} to {version} on"),
         RolloutKind::Upgrade => format!("Upgrades {application} to {version} on"),
         RolloutKind::Remove => format!("Removes {application} from"),
     };
@@ -54,6 +55,11 @@ pub(crate) fn summary(plan: &Plan) -> String {
         count => format!(", skipping {count} incompatible"),
     };
     format!("{what} {}{left}.", plural(targets.len() as u64, "device"))
+}
+
+/// Whether every device goes back to an older version.
+fn all_back(targets: &[PlannedTarget]) -> bool {
+    !targets.is_empty() && targets.iter().all(|target| target.downgrade)
 }
 
 fn heading(kind: RolloutKind, targets: &[&PlannedTarget]) -> String {
@@ -69,6 +75,7 @@ fn heading(kind: RolloutKind, targets: &[&PlannedTarget]) -> String {
     let what = match kind {
         RolloutKind::Create => "new",
         RolloutKind::Reconfigure => "reconfigure",
+        RolloutKind::Upgrade if targets[0].downgrade => "downgrade",
         RolloutKind::Upgrade => "upgrade",
         RolloutKind::Remove => "remove",
     };
@@ -77,7 +84,7 @@ fn heading(kind: RolloutKind, targets: &[&PlannedTarget]) -> String {
 
 /// The diff without the lines that name the deployment and the device, to group equal diffs.
 fn likeness(target: &PlannedTarget, shown: &str) -> String {
-    let mut text = format!("{}\n", target.profile);
+    let mut text = format!("{} {}\n", target.profile, target.downgrade);
     for line in shown.lines() {
         let words = line.trim_start_matches([' ', '+', '-']);
         let own = !line.contains("- name:")
@@ -121,14 +128,15 @@ fn diff(out: Output, lines: &[DiffLine]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use margrave_api::devices::DeviceRef;
+    use margrave_api::devices::DeviceName;
 
     fn target(device: &str, lines: &[(DiffSign, &str)]) -> PlannedTarget {
         PlannedTarget {
-            device: DeviceRef { client: device.into(), device: device.into() },
+            device: DeviceName { client: device.into(), device: device.into() },
             deployment: None,
             profile: "compose".into(),
             state: None,
+            downgrade: false,
             diff: lines.iter().map(|(sign, text)| DiffLine { sign: *sign, text: (*text).into() }).collect(),
         }
     }
@@ -160,6 +168,18 @@ mod tests {
              three: upgrade, profile compose\n      deviceId: three\n  - v: 0\n  + v: 2\n\n\
              Upgrades a to 2 on 3 devices. Nothing was changed (dry run).\n"
         );
+    }
+
+    #[test]
+    fn names_a_downgrade() {
+        use DiffSign::{Added, Removed};
+        let back = PlannedTarget { downgrade: true, ..target("one", &[(Removed, "v: 3"), (Added, "v: 2")]) };
+        let text = shown(vec![back.clone()]);
+        assert!(text.starts_with("one: downgrade, profile compose\n"), "{text}");
+        assert!(text.contains("Downgrades a to 2 on 1 device."), "{text}");
+        let text = shown(vec![back, target("two", &[(Removed, "v: 1"), (Added, "v: 2")])]);
+        assert!(text.contains("two: upgrade, profile compose\n"), "{text}");
+        assert!(text.contains("Upgrades a to 2 on 2 devices."), "{text}");
     }
 
     #[test]

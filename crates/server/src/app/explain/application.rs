@@ -5,13 +5,14 @@ use super::words::application::{CompatibilityCounts, Facts, Failed, explain};
 use crate::app::applications::application_id;
 use crate::app::background::{AT_ONCE_MAX, BackgroundCache, Progress, ProgressSender};
 use crate::app::cooperative::TimeSlices;
-use crate::app::error::{AppError, AppResult};
-use crate::app::{devices, overview};
+use crate::app::error::AppResult;
+use crate::app::{devices, lookup, overview};
 use crate::state::ServerState;
 use margo::constraints::Outcome;
 use margo::description::ApplicationDescription;
 use margo::ids::ApplicationId;
 use margrave_api::explain::Explanation;
+use margrave_api::lookup::LookupKind;
 use margrave_api::summary::Counts;
 use margrave_core::deployment_state::DeploymentState;
 use margrave_core::model::{ClientState, Device};
@@ -46,7 +47,9 @@ pub type CompatibilityCache = BackgroundCache<(ApplicationId, Timestamp), Arc<Co
 pub async fn application(state: &ServerState, id: &str, patience: Duration) -> AppResult<Explained> {
     let id = application_id(id)?;
     let versions = state.store.versions(&id).await?;
-    let newest = versions.first().ok_or_else(|| AppError::not_found(format_args!("application `{id}`")))?;
+    let Some(newest) = versions.first() else {
+        return Err(lookup::unknown(state, LookupKind::Application, id.as_str()).await);
+    };
     let description = state.descriptions.get(&state.store, newest).await?;
     let Progress { value: fit, done } = fit(state, (id.clone(), newest.imported_at), description, patience).await?;
     let facts = Facts {

@@ -7,13 +7,17 @@ use crate::app::deployments::{kind_to_wire, mask_yaml};
 use crate::app::diff;
 use crate::app::error::AppResult;
 use crate::app::mask::Sensitive;
+use crate::app::versions;
 use crate::state::ServerState;
 use margo::deployment::ApplicationDeployment;
 use margo::ids::DeploymentId;
-use margrave_api::devices::DeviceRef;
+use margrave_api::devices::{DeviceName, DeviceRef};
 use margrave_api::rollouts as wire;
+use margrave_core::model::RolloutKind;
 use uuid::Uuid;
 
+/// In place of the id of a deployment that does not exist yet.
+const NO_ID_YET: &str = "(assigned when deployed)";
 /// Diffs shown in one plan; further targets are listed without a diff, and counted.
 const DIFFS_MAX: usize = 1000;
 
@@ -26,11 +30,14 @@ pub(super) async fn show(state: &ServerState, request: &Request, planned: Planne
         turns.next().await;
         let diff = if shown.len() < DIFFS_MAX { difference(state, request, &target).await? } else { Vec::new() };
         let PlannedTarget { target, present, deployment_state, .. } = target;
+        let downgrade = request.kind == RolloutKind::Upgrade
+            && present.as_ref().is_some_and(|deployment| versions::is_older(&version, &deployment.version));
         shown.push(wire::PlannedTarget {
-            device: DeviceRef { client: target.client.to_string(), device: target.target.to_string() },
+            device: DeviceName { client: target.client.to_string(), device: target.target.to_string() },
             deployment: present.map(|deployment| deployment.id.to_string()),
             profile: target.profile,
             state: deployment_state.map(Into::into),
+            downgrade,
             diff,
         });
     }
@@ -41,7 +48,10 @@ pub(super) async fn show(state: &ServerState, request: &Request, planned: Planne
         targets: shown,
         skipped: skipped
             .into_iter()
-            .map(|PlannedSkip { device, reason }| wire::SkippedDevice { device, reason: reason.to_string() })
+            .map(|PlannedSkip { device, reason }| wire::SkippedDevice {
+                device: device.into(),
+                reason: reason.to_string(),
+            })
             .collect(),
         diffs_skipped: total.saturating_sub(DIFFS_MAX) as u64,
     })
@@ -85,13 +95,18 @@ pub(super) async fn difference(
         None => sensitive_before,
     };
     let before = bytes.map(|bytes| mask_yaml(bytes, &sensitive_before)).unwrap_or_default();
-    Ok(diff::lines(&String::from_utf8_lossy(&before), &String::from_utf8_lossy(&after.unwrap_or_default())))
+    let after = after.unwrap_or_default();
+    let mut after = String::from_utf8_lossy(&after);
+    if present.is_none() {
+        after = after.replace(&Uuid::nil().to_string(), NO_ID_YET).into();
+    }
+    Ok(diff::lines(&String::from_utf8_lossy(&before), &after))
 }
 
 /// The deployment afterwards; none for a removal.
 pub(super) fn composed(request: &Request, planned: &PlannedTarget) -> Option<Composed> {
     let PlannedTarget { target, present, from, to, .. } = planned;
-    // Ids are assigned when the rollout is recorded; until then they show as zeros.
+    // Ids are assigned when the rollout is recorded.
     let id = present.as_ref().map_or(DeploymentId(Uuid::nil()), |deployment| deployment.id);
     let before = match (present, from) {
         (Some(deployment), Some(from)) => {

@@ -42,7 +42,7 @@ pub(super) async fn list_deployment_statuses(
 /// Returns the ApplicationDeployment that the device gets, with sensitive values masked.
 #[utoipa::path(get, path = "/api/deployments/{id}/document", tag = "deployments",
     params(("id" = String, Path), DocumentQuery),
-    responses((status = 200, body = String, content_type = "application/yaml")))]
+    responses((status = 200, body = serde_json::Value, content_type = "application/yaml")))]
 pub(super) async fn get_deployment_document(
     State(state): State<ServerState>,
     Path(id): Path<String>,

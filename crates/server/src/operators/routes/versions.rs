@@ -91,7 +91,7 @@ pub(super) async fn get_application_parameters(
     params(("id" = String, Path), ("version" = String, Path),
         ("kind" = String, Path, description = "`icon`, `descriptionFile`, `licenseFile` or `releaseNotes`")),
     responses((status = 200, description = "The file as the supplier shipped it", body = [u8],
-        content_type = "application/octet-stream")))]
+        content_type = "*/*")))]
 pub(super) async fn get_application_resource(
     State(state): State<ServerState>,
     Path((id, version, kind)): Path<(String, String, String)>,

@@ -50,6 +50,18 @@ async fn twice(server: &TestServer, method: Method, path: &str, body: &Value) ->
 }
 
 #[tokio::test]
+async fn refuses_an_undeclared_method_before_it_looks_at_the_key() {
+    let server = TestServer::start().await;
+    twice(&server, Method::POST, "/api/tokens", &json!({ "name": "robots" })).await;
+    for (method, path) in
+        [(Method::TRACE, "/api/tokens"), (Method::DELETE, "/api/whoami"), (Method::PUT, "/api/tokens")]
+    {
+        let (answer, _) = ask(request(&server, method.clone(), path, "POST-/api/tokens", &json!({}))).await;
+        assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED, "{method} {path}: {answer:?}");
+    }
+}
+
+#[tokio::test]
 async fn every_creating_call_repeats_the_first_response() {
     let server = TestServer::start().await;
     let api = api(&server);

@@ -60,7 +60,7 @@ async fn a_dry_run_shows_line_by_line_and_changes_nothing() {
         (RolloutKind::Create, "1.0.0", "small")
     );
     assert!(
-        signed(&plan, DiffSign::Added).contains(&"id: 00000000-0000-0000-0000-000000000000".to_owned()),
+        signed(&plan, DiffSign::Added).contains(&"id: (assigned when deployed)".to_owned()),
         "{:?}",
         plan.targets[0].diff
     );
