@@ -153,6 +153,9 @@ impl Shell {
     pub(super) fn simulated(&self) -> Markup {
         words::simulated()
     }
+    pub(super) fn simulated_icon(&self) -> Markup {
+        words::simulated_icon()
+    }
     pub(super) fn number(&self, number: impl Number) -> String {
         words::thousands(number.value())
     }

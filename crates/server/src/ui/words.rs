@@ -75,6 +75,14 @@ pub(super) fn simulated() -> Markup {
     state("simulated", "mute", "simulated", "Simulated")
 }
 
+/// The same in a row of a table, as an icon with the word as its title.
+pub(super) fn simulated_icon() -> Markup {
+    Markup::trusted(format!(
+        "<span class=\"state tone-mute\" data-state=\"simulated\" title=\"Simulated\">{}<span class=\"unseen\">Simulated</span></span>",
+        super::markup::icon("simulated")
+    ))
+}
+
 /// The state that a device reports for a deployment or component, in the words of the standard.
 pub(super) fn reported(word: &str) -> Markup {
     let (tone, symbol) = match word {
