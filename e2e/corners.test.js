@@ -71,7 +71,7 @@ test("rarely used pages fit everywhere", async () => {
   await allOf([
     ["editing a group", "/groups/pressing"],
     ["a new group", "/groups/new"],
-    ["compatibility of an application", "/catalog/line-monitor?where=yes"],
+    ["compatibility of an application", "/catalog/line-monitor/compatibility"],
     ["the catalog for a device", "/catalog?device=press-01/press-01"],
     ["an application for an incompatible device", "/catalog/vibration-analytics?device=tiny-01/tiny-01"],
     ["a gateway", "/devices/gateway-01/gateway-01"],

@@ -337,7 +337,7 @@ test("simulated devices and their deployments are marked, real ones are not", as
   await main().getByText(/Nothing is really installed: the agent of .* runs with the simulated runtime/).waitFor();
   await wellMade(page, "simulated deployment");
   await go("/deployments");
-  await mark(page.getByRole("table")).first().waitFor();
+  await mark(main()).first().waitFor();
 });
 
 test("settings show tokens, device identities, registries and certificates", async () => {

@@ -17,7 +17,7 @@ async function everything(failed) {
   const pages = {
     overview: "/", devices: "/devices", "devices-none": "/devices?q=none-like-it", "device-add": "/devices/add", device: "/devices/press-01/press-01", gateway: "/devices/gateway-01/gateway-01",
     retire: "/clients/press-01?ask=decommission", groups: "/groups", group: "/groups/pressing", "group-new": "/groups/new", catalog: "/catalog", "catalog-device": "/catalog?device=tiny-01/tiny-01",
-    "catalog-add": "/catalog/add", application: "/catalog/line-monitor", where: "/catalog/vibration-analytics?where=yes", deployments: "/deployments", deployment: `/deployments/${failed.id}`,
+    "catalog-add": "/catalog/add", application: "/catalog/line-monitor", where: "/catalog/vibration-analytics/compatibility", deployments: "/deployments", deployment: `/deployments/${failed.id}`,
     retry: `/deployments/${failed.id}?ask=retry`, changes: "/rollouts", change: `/rollouts/${failed.rollout}`, activity: "/events", audit: "/audit",
     tokens: "/settings/tokens", sessions: "/settings/sessions", clients: "/settings/identities", enrollment_tokens: "/settings/enrollment-tokens", registries: "/settings/registries", trust: "/settings/certificates", lost: "/nothing/here",
   };

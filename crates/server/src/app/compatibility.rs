@@ -32,6 +32,21 @@ pub async fn list(
     Ok(page(rows, limit, key, |device| judge(&description, &device, None)))
 }
 
+/// Stands for a rule where a device has not reported its capabilities, or they cannot be read.
+pub const NO_CAPABILITIES: &str = "no-capabilities";
+
+/// The rules that decide that a device is not certainly compatible.
+pub fn deciding_rules(judged: &wire::DeviceCompatibility) -> impl Iterator<Item = &str> {
+    let unreported = judged.profiles.is_empty().then_some(NO_CAPABILITIES);
+    let certain = judged.outcome == wire::Compatibility::Compatible;
+    let reasons = judged
+        .profiles
+        .iter()
+        .filter(move |_| !certain)
+        .flat_map(|profile| profile.reasons.iter().filter(|reason| reason.outcome == profile.outcome));
+    unreported.into_iter().chain(reasons.map(|reason| reason.rule.as_str()))
+}
+
 /// With `wanted` only that profile counts.
 pub(crate) fn judge(
     description: &ApplicationDescription,

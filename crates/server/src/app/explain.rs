@@ -5,7 +5,7 @@ mod load;
 mod sentence;
 mod words;
 
-pub use application::{CompatibilityCache, Explained, application};
+pub use application::{CompatibilityCache, Explained, application, compatibility};
 pub use load::{deployment, device};
 pub(crate) use sentence::sentence;
 pub use words::next_action;

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, HashMap};
 pub use counts::CountCache as DeviceCountCache;
 pub use eligible::{
     Candidate, ELIGIBLE_MAX, EligibilityQuery, InstalledFilter, NamedDevice, candidate, candidates, counted_for,
-    eligible_page, named, takers,
+    eligible_page, filtered_page, named, takers,
 };
 
 /// Longest search text for a name.

@@ -251,6 +251,8 @@ async fn answers(state: &ServerState, rollout: &RolloutProgress) -> AppResult<Pa
 pub struct Skipped {
     pub client: String,
     pub device: String,
+    /// A stable name: `already-deployed`, `incompatible`.
+    pub kind: String,
     pub reason: String,
 }
 
@@ -271,7 +273,7 @@ pub async fn skipped(state: &ServerState, rollout: &wire::Rollout) -> AppResult<
     let places: HashMap<String, &RolloutTarget> =
         targets.iter().map(|target| (target.deployment.to_string(), target)).collect();
     let mut named = Vec::new();
-    for wire::Skipped { deployment, reason, .. } in rollout.skipped.iter().take(SKIPPED_MAX) {
+    for wire::Skipped { deployment, kind, reason } in rollout.skipped.iter().take(SKIPPED_MAX) {
         let place = match places.get(deployment) {
             Some(target) => Some((target.client.to_string(), target.target.to_string())),
             None => deployments::existing(state, deployment)
@@ -280,7 +282,7 @@ pub async fn skipped(state: &ServerState, rollout: &wire::Rollout) -> AppResult<
                 .map(|view| (view.deployment.client.to_string(), view.deployment.target.to_string())),
         };
         if let Some((client, device)) = place {
-            named.push(Skipped { client, device, reason: reason.clone() });
+            named.push(Skipped { client, device, kind: kind.clone(), reason: reason.clone() });
         }
     }
     Ok(named)

@@ -17,6 +17,8 @@ pub(super) struct Confirmation {
     pub(super) action: String,
     /// Hidden fields of the form.
     pub(super) fields: Vec<(&'static str, String)>,
+    /// What the button does, for `data-action`.
+    pub(super) verb: &'static str,
     pub(super) button: String,
     pub(super) danger: bool,
     pub(super) back: String,

@@ -44,6 +44,72 @@ pub(super) fn bar(parts: &[Part]) -> Markup {
     ))
 }
 
+/// Progress of a rollout: a grey track for all targets, filled as far as they are done, with the failed ones in their own
+/// color. The legend below it has the numbers.
+pub(super) struct RolloutProgress {
+    pub(super) total: u64,
+    pub(super) done: u64,
+    pub(super) failed: u64,
+}
+
+impl RolloutProgress {
+    /// `state` is the API value of the state of the rollout.
+    pub(super) fn bar(&self, state: &str) -> Markup {
+        let Self { total, done, failed } = *self;
+        let width = |count: u64| match count {
+            0 => 0.0,
+            count => (WIDTH * count as f64 / total.max(1) as f64).max(PART_MIN),
+        };
+        // A few failures among many devices stay visible, so they take their space from the rest.
+        let failed_width = width(failed);
+        let done_width = width(done).min(WIDTH - failed_width);
+        let mut rects = String::new();
+        for (key, tone, x, width) in
+            [("up-to-date", "good", 0.0, done_width), ("failed", "bad", done_width, failed_width)]
+        {
+            if width > 0.0 {
+                let _ = write!(
+                    rects,
+                    "<rect class=\"tone-{tone}\" data-state=\"{key}\" x=\"{x:.1}\" y=\"0\" width=\"{width:.1}\" height=\"8\"/>"
+                );
+            }
+        }
+        let mut label = format!("{} of {} done", words::thousands(done), words::thousands(total));
+        if failed > 0 {
+            let _ = write!(label, ", {} failed", words::thousands(failed));
+        }
+        Markup::trusted(format!(
+            "<svg class=\"bar\" data-state=\"{}\" viewBox=\"0 0 {WIDTH} 8\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{}\">{rects}</svg>",
+            escape(state),
+            escape(&label)
+        ))
+    }
+
+    /// The numbers; `open` are the states of the other targets with their counts, which are not filled in the bar.
+    pub(super) fn legend(&self, open: &[(&str, u64, String)]) -> Markup {
+        let Self { total, done, failed } = *self;
+        let mut html = format!(
+            "<span class=\"tone-good\" data-state=\"up-to-date\"><i></i>{} of {} done</span>",
+            words::thousands(done),
+            words::thousands(total)
+        );
+        if failed > 0 {
+            let failed = words::thousands(failed);
+            let _ = write!(html, "<span class=\"tone-bad\" data-state=\"failed\"><i></i>{failed} failed</span>");
+        }
+        for (key, count, word) in open.iter().filter(|(_, count, _)| *count > 0) {
+            let count = words::thousands(*count);
+            let _ = write!(
+                html,
+                "<span class=\"tone-track\" data-state=\"{}\"><i></i>{count} {}</span>",
+                escape(key),
+                escape(word)
+            );
+        }
+        Markup::trusted(html)
+    }
+}
+
 /// Deployments by state.
 pub(super) fn state_bar(counts: &margrave_api::summary::Counts, removing: bool) -> Markup {
     let parts: Vec<Part> = DeploymentState::ALL
@@ -227,6 +293,18 @@ fn tone(state: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fills_a_progress_bar_only_as_far_as_devices_are_done() {
+        let drawn = |total, done, failed| RolloutProgress { total, done, failed }.bar("in-progress").to_string();
+        assert_eq!(drawn(3, 0, 0).matches("<rect").count(), 0, "nothing is done");
+        let part = drawn(4, 1, 1);
+        assert!(part.contains("data-state=\"up-to-date\" x=\"0.0\" y=\"0\" width=\"250.0\""), "{part}");
+        assert!(part.contains("data-state=\"failed\" x=\"250.0\" y=\"0\" width=\"250.0\""), "{part}");
+        assert!(part.contains("aria-label=\"1 of 4 done, 1 failed\""), "{part}");
+        let few = drawn(100_000, 99_999, 1);
+        assert!(few.contains("width=\"992.0\"") && few.contains("width=\"8.0\""), "{few}");
+    }
 
     #[test]
     fn a_bar_has_a_text_alternative() {

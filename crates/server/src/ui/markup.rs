@@ -54,9 +54,29 @@ pub(super) fn icon(name: &str) -> Markup {
     Markup(format!("<svg class=\"icon\" aria-hidden=\"true\"><use href=\"#i-{}\"/></svg>", escape(name)))
 }
 
-/// A state: always icon, label and color.
-pub(super) fn state(tone: &str, symbol: &str, word: &str) -> Markup {
-    Markup(format!("<span class=\"state tone-{}\">{}{}</span>", escape(tone), icon(symbol), escape(word)))
+/// A state: always icon, label and color; `key` is its API value, in `data-state`.
+pub(super) fn state(key: &str, tone: &str, symbol: &str, word: &str) -> Markup {
+    Markup(format!(
+        "<span class=\"state tone-{}\" data-state=\"{}\">{}{}</span>",
+        escape(tone),
+        escape(key),
+        icon(symbol),
+        escape(word)
+    ))
+}
+
+/// The longest name in a title that is never wrapped.
+const UNBROKEN_CHARS_MAX: usize = 24;
+
+/// A title in which short names are not wrapped at their dashes.
+pub(super) fn unbroken(text: &str) -> Markup {
+    let words = text.split(' ').map(|word| {
+        if word.contains('-') && word.chars().count() <= UNBROKEN_CHARS_MAX {
+            return format!("<span class=\"short\">{}</span>", escape(word));
+        }
+        escape(word)
+    });
+    Markup(words.collect::<Vec<_>>().join(" "))
 }
 
 /// Text with `code` in backticks.
@@ -114,8 +134,17 @@ mod tests {
         let hostile = "<script>alert('x')</script>\"&";
         let escaped = "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&quot;&amp;";
         assert_eq!(Markup::text(hostile).to_string(), escaped);
-        assert!(!state("bad", "cross", hostile).to_string().contains("<script"));
+        assert!(!state(hostile, "bad", "cross", hostile).to_string().contains("<script"));
+        assert!(state("failed", "bad", "cross", "Failed").to_string().contains("data-state=\"failed\""));
         assert!(!prose(&format!("`{hostile}` {hostile}")).to_string().contains("<script"));
+    }
+
+    #[test]
+    fn short_names_in_titles_are_not_wrapped() {
+        assert_eq!(unbroken("Retry on press-03?").to_string(), "Retry on <span class=\"short\">press-03?</span>");
+        assert_eq!(unbroken("a-<b>").to_string(), "<span class=\"short\">a-&lt;b&gt;</span>");
+        let long = "a-name-that-is-longer-than-the-limit";
+        assert_eq!(unbroken(long).to_string(), long);
     }
 
     #[test]

@@ -69,6 +69,7 @@ fn of_catalog() -> Router<ServerState> {
         .route("/catalog/add/registry", post(catalog::add::import))
         .route("/catalog/copies/{id}", get(catalog::copies::show).post(catalog::copies::cancel))
         .route("/catalog/{id}", get(catalog::application::show).post(catalog::application::act))
+        .route("/catalog/{id}/compatibility", get(catalog::compatibility::show))
         .route("/catalog/{id}/icon", get(catalog::application::icon))
 }
 

@@ -108,6 +108,8 @@ pub(super) struct Shell {
     pub(super) key: String,
     /// The initial password is still in use, and this page shows a warning.
     pub(super) first_password: bool,
+    /// Signed in with a token, which has no password.
+    pub(super) by_token: bool,
     /// For the names of applications.
     overview: Arc<Overview>,
 }
@@ -145,8 +147,14 @@ impl Shell {
     pub(super) fn short(&self, name: &str) -> &'static str {
         if name.chars().count() <= SHORT_CHARS_MAX { "short" } else { "break" }
     }
+    pub(super) fn unbroken(&self, title: &str) -> Markup {
+        markup::unbroken(title)
+    }
     pub(super) fn simulated(&self) -> Markup {
         words::simulated()
+    }
+    pub(super) fn simulated_icon(&self) -> Markup {
+        words::simulated_icon()
     }
     pub(super) fn number(&self, number: impl Number) -> String {
         words::thousands(number.value())
@@ -156,6 +164,10 @@ impl Shell {
     }
     pub(super) fn prose(&self, text: &str) -> Markup {
         markup::prose(&words::named(text, &self.overview.names))
+    }
+    /// A sentence as text, for a title.
+    pub(super) fn plain(&self, text: &str) -> String {
+        words::capital(&words::named(text, &self.overview.names)).replace('`', "")
     }
     pub(super) fn sentence(&self, text: &str) -> Markup {
         markup::prose(&words::capital(&words::named(text, &self.overview.names)))
@@ -218,6 +230,7 @@ impl Shell {
             assets: assets::base(),
             now: state.now(),
             key: Uuid::new_v4().to_string(),
+            by_token: false,
             overview,
         })
     }
@@ -261,7 +274,7 @@ impl Visit {
 
     pub(super) async fn shell(&self, section: Section, title: impl Into<String>) -> AppResult<Shell> {
         let shell = Shell::of(&self.state, &self.visitor.caller.name, section, title).await?;
-        Ok(Shell { said: self.said.clone(), ..shell })
+        Ok(Shell { said: self.said.clone(), by_token: self.visitor.operator().is_none(), ..shell })
     }
 
     /// The page, or only its live part if that was requested.

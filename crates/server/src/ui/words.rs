@@ -11,39 +11,41 @@ use uuid::Uuid;
 
 /// Label, tone and icon of a state.
 pub(super) struct Badge {
+    /// The API value.
+    pub(super) key: &'static str,
     pub(super) word: &'static str,
     pub(super) tone: &'static str,
     pub(super) symbol: &'static str,
 }
 
-pub(super) const fn device_badge(device: DeviceState) -> Badge {
-    match device {
-        DeviceState::Blocked => Badge { word: "Blocked", tone: "mute", symbol: "lock" },
-        DeviceState::Failed => Badge { word: "Failed", tone: "bad", symbol: "cross" },
-        DeviceState::Offline => Badge { word: "Offline", tone: "warn", symbol: "unplugged" },
-        DeviceState::Updating => Badge { word: "Updating", tone: "busy", symbol: "turning" },
-        DeviceState::Online => Badge { word: "Online", tone: "good", symbol: "check" },
-    }
+pub(super) fn device_badge(device: DeviceState) -> Badge {
+    let (word, tone, symbol) = match device {
+        DeviceState::Blocked => ("Blocked", "mute", "lock"),
+        DeviceState::Failed => ("Failed", "bad", "cross"),
+        DeviceState::Offline => ("Offline", "warn", "unplugged"),
+        DeviceState::Updating => ("Updating", "busy", "turning"),
+        DeviceState::Online => ("Online", "good", "check"),
+    };
+    Badge { key: device.as_str(), word, tone, symbol }
 }
 
 pub(super) fn device_state(device: DeviceState) -> Markup {
-    let Badge { word, tone, symbol } = device_badge(device);
-    state(tone, symbol, word)
+    device_badge(device).into()
 }
 
 pub(super) const fn deployment_state_badge(deployment_state: DeploymentState, removing: bool) -> Badge {
-    let (word, tone, symbol) = match (deployment_state, removing) {
-        (DeploymentState::UpToDate, false) => ("Up to date", "good", "check"),
-        (DeploymentState::UpToDate, true) => ("Removed", "mute", "check"),
-        (DeploymentState::Updating, false) => ("Updating", "busy", "turning"),
-        (DeploymentState::Updating, true) => ("Removing", "busy", "turning"),
-        (DeploymentState::Failed, _) => ("Failed", "bad", "cross"),
-        (DeploymentState::Outdated, false) => ("Outdated", "busy", "history"),
+    let (key, word, tone, symbol) = match (deployment_state, removing) {
+        (DeploymentState::UpToDate, false) => ("up-to-date", "Up to date", "good", "check"),
+        (DeploymentState::UpToDate, true) => ("removed", "Removed", "mute", "check"),
+        (DeploymentState::Updating, false) => ("updating", "Updating", "busy", "turning"),
+        (DeploymentState::Updating, true) => ("removing", "Removing", "busy", "turning"),
+        (DeploymentState::Failed, _) => ("failed", "Failed", "bad", "cross"),
+        (DeploymentState::Outdated, false) => ("outdated", "Outdated", "busy", "history"),
         // A deployment that is to be removed has no newer revision.
-        (DeploymentState::Outdated, true) | (DeploymentState::Pending, _) => ("Pending", "idle", "clock"),
-        (DeploymentState::DeviceOffline, _) => ("Device offline", "warn", "unplugged"),
+        (DeploymentState::Outdated, true) | (DeploymentState::Pending, _) => ("pending", "Pending", "idle", "clock"),
+        (DeploymentState::DeviceOffline, _) => ("device-offline", "Device offline", "warn", "unplugged"),
     };
-    Badge { word, tone, symbol }
+    Badge { key, word, tone, symbol }
 }
 
 /// The same for one deployment.
@@ -58,14 +60,27 @@ pub(super) fn deployment_badge(deployment: &Deployment) -> Badge {
 }
 
 impl From<Badge> for Markup {
-    fn from(Badge { word, tone, symbol }: Badge) -> Self {
-        state(tone, symbol, word)
+    fn from(Badge { key, word, tone, symbol }: Badge) -> Self {
+        state(key, tone, symbol, word)
     }
+}
+
+/// The API value of an enumeration, as it is in JSON.
+pub(super) fn api_value(value: &impl serde::Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 /// Marks a device whose agent uses the simulated runtime.
 pub(super) fn simulated() -> Markup {
-    state("mute", "simulated", "Simulated")
+    state("simulated", "mute", "simulated", "Simulated")
+}
+
+/// The same in a row of a table, as an icon with the word as its title.
+pub(super) fn simulated_icon() -> Markup {
+    Markup::trusted(format!(
+        "<span class=\"state tone-mute\" data-state=\"simulated\" title=\"Simulated\">{}<span class=\"unseen\">Simulated</span></span>",
+        super::markup::icon("simulated")
+    ))
 }
 
 /// The state that a device reports for a deployment or component, in the words of the standard.
@@ -77,12 +92,12 @@ pub(super) fn reported(word: &str) -> Markup {
         "removed" => ("mute", "check"),
         _ => ("idle", "clock"),
     };
-    state(tone, symbol, &capital(word))
+    state(word, tone, symbol, &capital(word))
 }
 
 /// The same, for a device that may not have reported yet.
 pub(super) fn reported_maybe(word: Option<&str>) -> Markup {
-    word.map_or_else(|| state("idle", "clock", "Unknown: nothing reported yet"), reported)
+    word.map_or_else(|| state("unknown", "idle", "clock", "Unknown: nothing reported yet"), reported)
 }
 
 pub(super) fn capital(text: &str) -> String {

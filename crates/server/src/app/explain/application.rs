@@ -2,8 +2,9 @@
 
 use super::sentence;
 use super::words::application::{CompatibilityCounts, Facts, Failed, explain};
-use crate::app::applications::application_id;
+use crate::app::applications::{self, application_id};
 use crate::app::background::{AT_ONCE_MAX, BackgroundCache, Progress, ProgressSender};
+use crate::app::compatibility::NO_CAPABILITIES;
 use crate::app::cooperative::TimeSlices;
 use crate::app::error::AppResult;
 use crate::app::{devices, lookup, overview};
@@ -19,7 +20,7 @@ use margrave_core::model::{ClientState, Device};
 use margrave_core::placement::{Placement, place};
 use margrave_core::time::Timestamp;
 use margrave_store::{DeploymentFilter, DeviceFilter};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,6 +62,18 @@ pub async fn application(state: &ServerState, id: &str, patience: Duration) -> A
         versions: versions.into_iter().map(|version| (version.version, version.imported_at)).collect(),
     };
     Ok(Explained { explanation: explain(&facts), in_progress: !done })
+}
+
+/// The compatibility of one version, with as many devices evaluated as possible within `patience`.
+pub async fn compatibility(
+    state: &ServerState,
+    id: &str,
+    version: &str,
+    patience: Duration,
+) -> AppResult<Progress<Arc<CompatibilityCounts>>> {
+    let id = application_id(id)?;
+    let (stored, description) = applications::described(state, &id, version).await?;
+    fit(state, (id, stored.imported_at), description, patience).await
 }
 
 /// Deployments by version; in a large fleet as last counted.
@@ -171,6 +184,7 @@ fn judge(
     };
     let Some(capabilities) = devices::capabilities(device) else {
         fit.unknown += 1;
+        *fit.rules.entry(NO_CAPABILITIES.to_owned()).or_default() += 1;
         return note("its capabilities cannot be read".to_owned());
     };
     let Placement { outcome, profiles, .. } = place(description, &capabilities.document, None);
@@ -182,10 +196,15 @@ fn judge(
         Outcome::No => fit.unfit += 1,
         Outcome::Unknown => fit.unknown += 1,
     }
+    let mut rules = BTreeSet::new();
     for judged in profiles {
         let deciding = judged.fit.reasons.into_iter().filter(|reason| reason.outcome == judged.fit.outcome);
         for reason in deciding {
+            rules.insert(reason.rule);
             note(format!("profile `{}` ({}): {}", judged.profile, judged.profile_type.as_str(), reason.message));
         }
+    }
+    for rule in rules {
+        *fit.rules.entry(rule).or_default() += 1;
     }
 }

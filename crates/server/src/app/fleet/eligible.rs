@@ -119,20 +119,30 @@ pub async fn takers(state: &ServerState, wanted: &EligibilityQuery<'_>, search: 
     }
 }
 
-/// Like [`candidates`], only those that can run it. Evaluates a bounded number of devices; the next page continues
-/// there.
+/// Like [`candidates`], only those that can run it.
 pub async fn eligible_page(
     state: &ServerState,
     wanted: &EligibilityQuery<'_>,
     search: &Search,
     paging: &Paging,
 ) -> AppResult<Page<Candidate>> {
+    filtered_page(state, wanted, search, paging, |candidate| candidate.can_take(wanted)).await
+}
+
+/// Like [`candidates`], only some of them. Evaluates a bounded number of devices; the next page continues there.
+pub async fn filtered_page(
+    state: &ServerState,
+    wanted: &EligibilityQuery<'_>,
+    search: &Search,
+    paging: &Paging,
+    keep: impl Fn(&Candidate) -> bool,
+) -> AppResult<Page<Candidate>> {
     let (limit, mut paging) = (paging.limit()? as usize, paging.clone());
     let (mut looked, mut items) = (0, Vec::new());
     loop {
         let page = candidates(state, wanted, search, &paging).await?;
         looked += page.items.len();
-        items.extend(page.items.into_iter().filter(|candidate| candidate.can_take(wanted)));
+        items.extend(page.items.into_iter().filter(&keep));
         if page.next.is_none() || items.len() >= limit || looked >= LOOKED_AT_MAX {
             return Ok(Page { items, next: page.next });
         }

@@ -10,7 +10,7 @@ use crate::state::ServerState;
 use margo::parameters::ParameterValues;
 use margrave_api::devices::DeviceRef;
 use margrave_api::rollouts::DiffLine;
-use margrave_core::policy::Policy;
+use margrave_core::policy::{Policy, PolicyUpdate};
 use margrave_core::skips::SkipReason;
 use std::collections::{BTreeMap, HashSet};
 
@@ -54,6 +54,8 @@ pub struct DiffGroup {
 /// Devices skipped for the same reason.
 #[derive(Debug, Clone)]
 pub struct Reason {
+    /// A stable name: `already-deployed`, `incompatible`.
+    pub kind: String,
     pub count: u64,
     pub devices: Vec<String>,
     pub reason: String,
@@ -73,7 +75,7 @@ pub(crate) async fn review(state: &ServerState, request: &Request, except: &Hash
             continue;
         }
         offline += u64::from(target.offline);
-        let group = groups.entry(Key::of(&target)).or_insert_with(|| (0, Vec::new(), target));
+        let group = groups.entry(Key::of(request, &target)).or_insert_with(|| (0, Vec::new(), target));
         group.0 += 1;
         if group.1.len() < NAMED_MAX {
             group.1.push(device);
@@ -95,21 +97,54 @@ pub(crate) async fn review(state: &ServerState, request: &Request, except: &Hash
     Ok(Review { targets, offline, alike, otherwise, skipped, reasons })
 }
 
-/// Everything that determines how a document changes, except the name of the device.
+/// Everything that determines how a document changes; what stays the same may differ between devices.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     profile: String,
-    before: Option<(String, String, String, String)>,
+    before: Option<Before>,
+}
+
+/// What a deployment loses or replaces.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Before {
+    version: String,
+    profile: String,
+    /// Its parameters; the new version may add or drop some.
+    parameters: Vec<String>,
+    /// Values that the rollout replaces.
+    replaced: Vec<(String, String)>,
+    /// The policies that the rollout replaces.
+    policy: Option<String>,
 }
 
 impl Key {
-    fn of(planned: &PlannedTarget) -> Self {
-        let text = |values: &ParameterValues| serde_json::to_string(values).unwrap_or_default();
-        let policy = |policy: Policy| margrave_core::policy::PolicyUpdate::from(policy).to_text();
-        let before = planned.present.as_ref().map(|present| {
-            (present.version.clone(), present.profile.clone(), text(&present.values), policy(present.policy))
-        });
+    fn of(request: &Request, planned: &PlannedTarget) -> Self {
+        let before = planned
+            .present
+            .as_ref()
+            .map(|present| Before::of(request, &present.version, &present.profile, &present.values, present.policy));
         Self { profile: planned.target.profile.clone(), before }
+    }
+}
+
+impl Before {
+    fn of(request: &Request, version: &str, profile: &str, values: &ParameterValues, policy: Policy) -> Self {
+        let mut parameters: Vec<String> = values.keys().cloned().collect();
+        parameters.sort_unstable();
+        let replaced = request.answers.iter().filter_map(|(name, after)| {
+            let before = values.get(name).filter(|before| *before != after)?;
+            Some((name.clone(), before.to_string()))
+        });
+        let mut replaced: Vec<(String, String)> = replaced.collect();
+        replaced.sort_unstable();
+        let changes_policy = request.policy.over(policy) != policy;
+        Self {
+            version: version.to_owned(),
+            profile: profile.to_owned(),
+            parameters,
+            replaced,
+            policy: changes_policy.then(|| PolicyUpdate::from(policy).to_text()),
+        }
     }
 }
 
@@ -131,7 +166,12 @@ fn reasons(skipped: impl Iterator<Item = PlannedSkip>) -> (u64, Vec<Reason>) {
     }
     let mut reasons: Vec<Reason> = found
         .into_values()
-        .map(|(count, devices, reason)| Reason { count, devices, reason: reason.to_string() })
+        .map(|(count, devices, reason)| Reason {
+            kind: reason.kind().to_owned(),
+            count,
+            devices,
+            reason: reason.to_string(),
+        })
         .collect();
     reasons.sort_by_key(|reason| std::cmp::Reverse(reason.count));
     (total, reasons)

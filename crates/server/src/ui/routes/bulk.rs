@@ -29,6 +29,8 @@ struct Confirmation {
     /// The form has fields for a label.
     label: Option<Typed>,
     comment: String,
+    /// What the button does, for `data-action`.
+    verb: &'static str,
     button: String,
     danger: bool,
     back: String,

@@ -2,5 +2,6 @@
 
 pub(super) mod add;
 pub(super) mod application;
+pub(super) mod compatibility;
 pub(super) mod copies;
 pub(super) mod shelf;

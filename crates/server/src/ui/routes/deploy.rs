@@ -14,7 +14,9 @@ use crate::app::overview;
 use crate::state::ServerState;
 use crate::ui::errors::UiError;
 use crate::ui::markup::Markup;
+use crate::ui::routes::query::link;
 use crate::ui::visit::{Section, Shell, Visit};
+use crate::ui::words;
 use margrave_api::devices::DeviceRef;
 use std::collections::HashMap;
 
@@ -61,14 +63,20 @@ pub(super) fn steps_of(draft: &Draft) -> Vec<(&'static str, &'static str)> {
 pub(super) struct DraftLink {
     pub(super) title: String,
     pub(super) link: String,
+    /// What tells it apart from another draft with the same title.
+    pub(super) detail: String,
+    pub(super) discard: String,
     pub(super) at: Markup,
 }
 
-pub(super) async fn begun(visit: &Visit, shell: &Shell) -> Result<Vec<DraftLink>, UiError> {
+/// `back`: the page that lists them, to return to after discarding one.
+pub(super) async fn begun(visit: &Visit, shell: &Shell, back: &str) -> Result<Vec<DraftLink>, UiError> {
     let open = drafts::open(&visit.state, visit.caller()).await?.into_iter();
     let shown = |open: drafts::Open| DraftLink {
         title: title(&open.kept.draft, shell.names()),
         link: format!("/deploy/{}/{}", open.kept.id, open.kept.draft.step()),
+        detail: detail(&open.kept.draft),
+        discard: link(&format!("/deploy/{}/discard", open.kept.id), &[("to", back)]),
         at: shell.ago_at(&open.at),
     };
     Ok(open.map(shown).collect())
@@ -88,6 +96,18 @@ pub(super) fn title(draft: &Draft, names: &HashMap<String, String>) -> String {
         Kind::Reconfigure => format!("Reconfigure {name}"),
         Kind::Remove => format!("Remove {name}"),
     }
+}
+
+/// Version and devices of a draft.
+fn detail(draft: &Draft) -> String {
+    let devices = match (&draft.selector, draft.devices.len().max(draft.deployments.len())) {
+        (Some(selector), _) if !selector.is_empty() => format!("devices with {selector}"),
+        (Some(_), _) => "all eligible devices".to_owned(),
+        (None, 0) => "no device selected yet".to_owned(),
+        (None, 1) => draft.devices.first().map_or_else(|| "1 device".to_owned(), |only| only.device.clone()),
+        (None, many) => words::count(many as u64, "device"),
+    };
+    if draft.kind == Kind::Remove { devices } else { format!("{}, {devices}", draft.version) }
 }
 
 pub(super) async fn steps(state: &ServerState, kept: &StoredDraft, here: &str) -> Result<Steps, UiError> {

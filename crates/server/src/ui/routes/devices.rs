@@ -15,6 +15,7 @@ use crate::ui::routes::query::device_link;
 use crate::ui::words;
 use indexmap::IndexMap;
 use margrave_api::clients::ClientState;
+use margrave_api::deployments::DeploymentState;
 use std::collections::HashMap;
 
 /// A device as a row.
@@ -25,8 +26,10 @@ pub(super) struct Row {
     pub(super) site: Option<String>,
     /// Vendor and model, if reported.
     pub(super) kind: Option<String>,
-    /// Desired applications, each with its state.
+    /// Desired applications, each with its state; failed ones first.
     pub(super) placed: Vec<Markup>,
+    /// The applications after the first one, as text.
+    pub(super) placed_more: Vec<String>,
     pub(super) running: Running,
     pub(super) labels: Vec<Label>,
 }
@@ -41,6 +44,12 @@ pub(super) struct Label {
 }
 
 impl Row {
+    /// Labels without the site, which has a column of its own.
+    pub(super) fn other_labels(&self) -> Vec<&Label> {
+        let site = self.site.as_ref().map(|site| format!("site={site}"));
+        self.labels.iter().filter(|label| label.whose.is_some() || Some(&label.text) != site.as_ref()).collect()
+    }
+
     /// How many of the desired applications the device reports as running; `None` without desired applications.
     pub(super) fn runs(&self) -> Option<String> {
         let Running { wanted, running, .. } = self.running;
@@ -51,17 +60,19 @@ impl Row {
     pub(super) fn reported(&self) -> Vec<Markup> {
         let Running { running, failed, in_progress, unheard, .. } = self.running;
         let kinds = [
-            (running, "good", "check", "running"),
-            (in_progress, "busy", "turning", "in progress"),
-            (failed, "bad", "cross", "failed"),
-            (unheard, "idle", "clock", "not reported yet"),
+            (running, "installed", "good", "check", "running"),
+            (in_progress, "installing", "busy", "turning", "in progress"),
+            (failed, "failed", "bad", "cross", "failed"),
+            (unheard, "unknown", "idle", "clock", "not reported yet"),
         ];
         let said = kinds.into_iter().filter(|(count, ..)| *count > 0);
-        said.map(|(count, tone, symbol, words)| markup::state(tone, symbol, &format!("{count} {words}"))).collect()
+        said.map(|(count, key, tone, symbol, words)| markup::state(key, tone, symbol, &format!("{count} {words}")))
+            .collect()
     }
 }
 
-pub(super) fn row(listed: Listed, names: &HashMap<String, String>) -> Row {
+pub(super) fn row(mut listed: Listed, names: &HashMap<String, String>) -> Row {
+    listed.placed.sort_by_key(|placed| placed.deployment_state != DeploymentState::Failed);
     let device = &listed.device;
     let labels = labels(&device.operator_labels, &device.device_labels);
     let site = device.operator_labels.get("site").cloned().or_else(|| device.device_labels.get("site").map(plain));
@@ -71,6 +82,7 @@ pub(super) fn row(listed: Listed, names: &HashMap<String, String>) -> Row {
         site,
         kind: device.made_by(),
         placed: listed.placed.iter().map(|placed| chip(placed, names)).collect(),
+        placed_more: listed.placed.iter().skip(1).map(|placed| chip_text(placed, names)).collect(),
         running: Running::of(&listed.placed),
         labels,
         listed,
@@ -107,7 +119,14 @@ pub(super) fn client_state(state: ClientState) -> Markup {
         ClientState::Accepted => ("good", "check", "Accepted"),
         ClientState::Decommissioned => ("mute", "lock", "Decommissioned"),
     };
-    markup::state(tone, symbol, word)
+    markup::state(state.as_str(), tone, symbol, word)
+}
+
+/// The same as [`chip`], as text.
+fn chip_text(placed: &PlacedDeployment, names: &HashMap<String, String>) -> String {
+    let name = names.get(&placed.application).unwrap_or(&placed.application);
+    let look = words::deployment_state_badge(placed.deployment_state, placed.removing);
+    format!("{name} {}, {}", placed.version, look.word)
 }
 
 /// A desired application, with its state.
@@ -115,8 +134,9 @@ fn chip(placed: &PlacedDeployment, names: &HashMap<String, String>) -> Markup {
     let name = names.get(&placed.application).unwrap_or(&placed.application);
     let look = words::deployment_state_badge(placed.deployment_state, placed.removing);
     Markup::trusted(format!(
-        "<a class=\"chip tone-{}\" href=\"/deployments/{}\" title=\"{}\">{}{} {}<span class=\"unseen\">, {}</span></a>",
+        "<a class=\"chip tone-{}\" data-state=\"{}\" href=\"/deployments/{}\" title=\"{}\">{}{} {}<span class=\"unseen\">, {}</span></a>",
         look.tone,
+        look.key,
         markup::escape(&placed.id),
         markup::escape(look.word),
         markup::icon(look.symbol),

@@ -122,7 +122,8 @@ pub(in crate::ui) async fn edit(visit: Visit, asked: Asked, Path(name): Path<Str
             devices: Some(0),
             action: format!("/groups/{name}"),
             fields: vec![("action", "delete".to_owned()), ("revision", group.revision.to_string())],
-            button: "Delete group".to_owned(),
+            verb: "delete",
+        button: "Delete group".to_owned(),
             danger: true,
             back: format!("/groups/{name}"),
         };

@@ -6,6 +6,7 @@ use crate::ui::chart;
 use crate::ui::markup::Markup;
 use crate::ui::routes::deploy::{DraftLink, begun};
 use crate::ui::routes::query::{device_link, link};
+use crate::ui::routes::tiles::Tile;
 use crate::ui::visit::{PageResult, Section, Shell, Visit, pages};
 use crate::ui::words;
 use askama::Template;
@@ -36,13 +37,6 @@ struct OverviewPage {
 }
 pages!(OverviewPage);
 
-struct Tile {
-    count: u64,
-    state: Markup,
-    tone: &'static str,
-    link: String,
-}
-
 struct ShownFailure {
     title: String,
     link: String,
@@ -64,10 +58,12 @@ struct OfflineRow {
 pub(super) struct ShownRollout {
     pub(super) title: String,
     pub(super) link: String,
+    pub(super) state: Markup,
     pub(super) bar: Markup,
-    pub(super) words: String,
-    /// What it waits for, while it is in progress.
-    pub(super) waits: String,
+    /// The numbers of the bar.
+    pub(super) legend: Markup,
+    /// Further numbers.
+    pub(super) notes: String,
     pub(super) rollout: Rollout,
 }
 
@@ -99,7 +95,7 @@ pub(in crate::ui) async fn show(visit: Visit) -> PageResult {
         rollouts: overview.rollouts.iter().map(shown).collect(),
         invited: if devices == 0 { super::devices::list::invited(&visit).await? } else { Vec::new() },
         devices,
-        drafts: begun(&visit, &shell).await?,
+        drafts: begun(&visit, &shell, "/").await?,
         tiles,
         calm: failures.is_empty() && offline.is_empty() && overview.summary.clients.pending == 0,
         failures,
@@ -122,8 +118,7 @@ fn tile(overview: &Overview, state: DeviceState) -> Option<Tile> {
     if state == DeviceState::Blocked && count == 0 {
         return None;
     }
-    let tone = words::device_badge(state).tone;
-    Some(Tile { count, state: words::device_state(state), tone, link: link("/devices", &[("state", state.as_str())]) })
+    Some(Tile::new(count, words::device_badge(state), link("/devices", &[("state", state.as_str())]), false))
 }
 
 fn shown_failure(overview: &Overview, failure: &Failure) -> ShownFailure {
@@ -167,22 +162,18 @@ pub(super) fn open(rollout: &Rollout) -> u64 {
     counts.total() - counts.of(DeploymentState::Failed) - counts.of(DeploymentState::UpToDate)
 }
 
-/// What a rollout waits for; empty when it is completed.
-fn waits(rollout: &Rollout) -> String {
-    let counts = rollout.deployments.clone().unwrap_or_default();
-    let (offline, updating) = (counts.of(DeploymentState::DeviceOffline), counts.of(DeploymentState::Updating));
-    let pending = counts.of(DeploymentState::Pending) + counts.of(DeploymentState::Outdated);
-    let mut waits = Vec::new();
-    if offline > 0 {
-        waits.push(format!("waiting for {}", words::count(offline, "offline device")));
-    }
-    if pending > 0 {
-        waits.push(format!("waiting for {}", words::count(pending, "pending device")));
-    }
-    if updating > 0 {
-        waits.push(format!("{} in progress", words::thousands(updating)));
-    }
-    words::capital(&waits.join(", "))
+/// The state of a rollout, from the states of its devices.
+fn rollout_badge(rollout: &Rollout, failed: u64) -> words::Badge {
+    let (key, word, tone, symbol) = if !rollout.finished || open(rollout) > 0 {
+        ("in-progress", "In progress", "busy", "turning")
+    } else if rollout.published < rollout.total {
+        ("cancelled", "Cancelled", "mute", "cross")
+    } else if failed > 0 {
+        ("completed-with-failures", "Completed with failures", "bad", "cross")
+    } else {
+        ("completed", "Completed", "good", "check")
+    };
+    words::Badge { key, word, tone, symbol }
 }
 
 pub(super) fn shown_rollout(overview: &Overview, told: RolloutWithDevice) -> ShownRollout {
@@ -191,28 +182,34 @@ pub(super) fn shown_rollout(overview: &Overview, told: RolloutWithDevice) -> Sho
     let rollout = told.rollout;
     let (outcome, removing) = (rollout.outcome(), rollout.kind == RolloutKind::Remove);
     let (done, failed) = (outcome.of(DeploymentState::UpToDate), outcome.of(DeploymentState::Failed));
-    let mut words = vec![format!("{} of {} done", words::thousands(done), words::thousands(rollout.total))];
-    if failed > 0 {
-        words.push(format!("{} failed", words::thousands(failed)));
-    }
-    if !rollout.skipped.is_empty() {
-        words.push(format!("{} skipped", rollout.skipped.len()));
-    }
-    if rollout.changed_again() > 0 {
-        words.push(format!("{} changed again since", words::thousands(rollout.changed_again())));
-    }
-    if rollout.untold() > 0 {
-        words.push(format!("{} no longer known", words::thousands(rollout.untold())));
-    }
-    if rollout.published < rollout.total {
-        words.push(format!("{} not published yet", words::thousands(rollout.total - rollout.published)));
-    }
+    let progress = chart::RolloutProgress { total: rollout.total, done, failed };
+    let counts = rollout.deployments.clone().unwrap_or_default();
+    let rest = [
+        DeploymentState::Updating,
+        DeploymentState::Pending,
+        DeploymentState::Outdated,
+        DeploymentState::DeviceOffline,
+    ];
+    let rest: Vec<(&str, u64, String)> = rest
+        .into_iter()
+        .map(|state| (state.as_str(), counts.of(state), words::deployment_state_badge(state, removing).word.to_lowercase()))
+        .collect();
+    let further = [
+        (rollout.total.saturating_sub(rollout.published), "not published yet"),
+        (rollout.skipped.len() as u64, "skipped"),
+        (rollout.changed_again(), "changed again since"),
+        (rollout.untold(), "no longer known"),
+    ];
+    let further = further.into_iter().filter(|(count, _)| *count > 0);
+    let notes: Vec<String> = further.map(|(count, word)| format!("{} {word}", words::thousands(count))).collect();
+    let badge = rollout_badge(&rollout, failed);
     ShownRollout {
         title,
-        waits: waits(&rollout),
         link: format!("/rollouts/{}", rollout.id),
-        bar: chart::state_bar(&outcome, removing),
-        words: words.join(", "),
+        bar: progress.bar(badge.key),
+        legend: progress.legend(&rest),
+        state: badge.into(),
+        notes: notes.join(", "),
         rollout,
     }
 }

@@ -2,7 +2,7 @@
 
 mod asks;
 
-use super::deployments::list::{Row, row};
+use super::deployments::list::{Row, are_simulated, row};
 use super::overview::{ShownRollout, open, rollout_title, shown_rollout};
 use super::tiles::Tile;
 use crate::app::deployments::{self, Query};
@@ -45,6 +45,8 @@ struct RolloutPage {
     shown: ShownRollout,
     tiles: Vec<Tile>,
     rows: Vec<Row>,
+    /// All deployments on this page are simulated, so that is said once.
+    simulated: bool,
     state: String,
     next: Option<String>,
     first: Option<String>,
@@ -64,8 +66,8 @@ struct RolloutPage {
     these: u64,
     /// Configuration of the rollout, by parameter name.
     answers: Vec<(String, String)>,
-    /// Device, link, and why it was skipped.
-    skipped: Vec<(String, String, String)>,
+    /// The named ones, each with a link to the device.
+    skipped: Vec<(String, rollouts::Skipped)>,
     skipped_more: usize,
 }
 pages!(RolloutPage);
@@ -113,22 +115,14 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     let removing = rollout.kind == RolloutKind::Remove;
     let counts = rollout.deployments.clone().unwrap_or_default();
     let at = |state: &str, after: &str| link(&format!("/rollouts/{id}"), &[("state", state), ("after", after)]);
-    // Show tiles for all possible states from the start, so that the layout does not shift.
-    let never = |one: DeploymentState| {
-        let pair = (one, rollout.kind);
-        matches!(
-            pair,
-            (DeploymentState::Outdated, RolloutKind::Create) | (DeploymentState::Pending, RolloutKind::Remove)
-        )
-    };
     let tiles = DeploymentState::ALL
         .into_iter()
-        .filter(|one| !never(*one) || counts.of(*one) > 0 || deployment_state == Some(*one))
         .map(|one| {
             let chosen = deployment_state == Some(one);
             let link = at(if chosen { "" } else { one.as_str() }, "");
             Tile::new(counts.of(one), words::deployment_state_badge(one, removing), link, chosen)
         })
+        .filter(Tile::is_shown)
         .collect();
     let failed = counts.of(DeploymentState::Failed);
     let left = rollout.total.saturating_sub(rollout.published);
@@ -138,12 +132,13 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         (0, false) => format!("In progress - {title}"),
         (failed, _) => format!("{} failed - {title}", words::thousands(failed)),
     };
+    let simulated = are_simulated(&page.items);
     let mut rows: Vec<Row> = page.items.into_iter().map(|deployment| row(deployment, &overview.names)).collect();
     rows.sort_by_key(|row| row.deployment.state != DeploymentState::Failed);
     let (in_progress, goes_on) = (!rollout.finished, !rollout.finished || open(&rollout) > 0);
     let skipped = rollouts::skipped(state, &rollout).await?.into_iter().map(|one| {
         let link = device_link(&one.client, one.device.trim_end_matches("/*"));
-        (one.device, link, one.reason)
+        (link, one)
     });
     let skipped: Vec<_> = skipped.collect();
     let names = drafts::names(state, &rollout.application, &rollout.version).await;
@@ -158,6 +153,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         shown: shown_rollout(&overview, told),
         tiles,
         rows,
+        simulated,
         next: page.next.map(|next| at(&word, &next)),
         first: asked.get("after").map(|_| at(&word, "")),
         state: word.clone(),

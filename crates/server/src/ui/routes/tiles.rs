@@ -8,13 +8,20 @@ pub(super) struct Tile {
     pub(super) count: u64,
     pub(super) state: Markup,
     pub(super) tone: &'static str,
+    /// The API value of the state.
+    pub(super) key: &'static str,
     pub(super) link: String,
     /// The list is filtered by this state.
     pub(super) chosen: bool,
 }
 
 impl Tile {
+    /// States without items are left out, unless the list is filtered by one.
+    pub(super) fn is_shown(&self) -> bool {
+        self.count > 0 || self.chosen
+    }
+
     pub(super) fn new(count: u64, look: Badge, link: String, chosen: bool) -> Self {
-        Self { count, tone: look.tone, state: look.into(), link, chosen }
+        Self { count, tone: look.tone, key: look.key, state: look.into(), link, chosen }
     }
 }

@@ -12,6 +12,8 @@ pub(super) struct Part {
 
 /// A fact, with a link to its subject.
 pub(super) struct FactView {
+    /// For `data-reason`.
+    pub(super) code: String,
     pub(super) sentence: String,
     pub(super) since: Option<String>,
     pub(super) way: Option<LinkTo>,
@@ -22,8 +24,8 @@ pub(super) struct FactView {
 pub(super) struct LinkTo {
     pub(super) link: String,
     pub(super) words: String,
-    /// It asks for confirmation, in a dialog if possible.
-    pub(super) asks: bool,
+    /// What it does after a confirmation, in a dialog if possible; `None` for a link to another page.
+    pub(super) action: Option<&'static str>,
 }
 
 /// An explanation under its headings, without empty parts.
@@ -40,23 +42,25 @@ pub(super) fn why(explanation: &Explanation, with_desired: bool) -> Vec<Part> {
 }
 
 pub(super) fn said(fact: &Fact) -> FactView {
-    FactView { sentence: fact.sentence.clone(), since: fact.since.clone(), way: way(fact) }
+    FactView { code: fact.code.clone(), sentence: fact.sentence.clone(), since: fact.since.clone(), way: way(fact) }
 }
 
 fn way(fact: &Fact) -> Option<LinkTo> {
     let (kind, about) = fact.about.as_deref()?.split_once('/')?;
-    let plain = |link: String, words: &str| Some(LinkTo { link, words: words.to_owned(), asks: false });
+    let plain = |link: String, words: &str| Some(LinkTo { link, words: words.to_owned(), action: None });
     match (fact.code.as_str(), kind) {
         ("accept-client", "client") => {
-            Some(LinkTo { link: format!("/clients/{about}?ask=accept"), words: format!("Approve {about}"), asks: true })
+            let link = format!("/clients/{about}?ask=accept");
+            Some(LinkTo { link, words: format!("Approve {about}"), action: Some("approve") })
         }
         ("forget-device", "device") => {
             let (client, device) = about.split_once('/')?;
             let link = format!("{}?ask=forget", device_link(client, device));
-            Some(LinkTo { link, words: format!("Delete record of {device}"), asks: true })
+            Some(LinkTo { link, words: format!("Delete record of {device}"), action: Some("delete") })
         }
         ("try-again", "deployment") => {
-            Some(LinkTo { link: format!("/deployments/{about}?ask=retry"), words: "Retry".to_owned(), asks: true })
+            let link = format!("/deployments/{about}?ask=retry");
+            Some(LinkTo { link, words: "Retry".to_owned(), action: Some("retry") })
         }
         ("new-revision", "deployment") => plain(format!("/deployments/{about}#revisions"), "Revisions"),
         ("explain-deployment", "deployment") => match fact.values.get("device").and_then(Value::as_str) {
@@ -73,7 +77,7 @@ fn way(fact: &Fact) -> Option<LinkTo> {
             plain(link("/deployments", &[("state", "device-offline"), ("application", about)]), "Show offline devices")
         }
         ("join", "application") => plain("/devices/add".to_owned(), "Add a device"),
-        ("show-fit", "application") => plain("/devices".to_owned(), "Devices and their labels"),
+        ("show-fit", "application") => plain(format!("/catalog/{about}/compatibility"), "Compatibility of each device"),
         _ => None,
     }
 }

@@ -91,8 +91,16 @@ function mark(live) {
   if (stale.textContent !== text) stale.textContent = text;
 }
 
+/** Something was typed into a form that is sent only while the session is valid. */
+function isTyped() {
+  return [...document.querySelectorAll('form[data-typed] :is(input, textarea)')].some((field) => {
+    if (field instanceof HTMLInputElement && (field.type === 'checkbox' || field.type === 'radio')) return field.checked !== field.defaultChecked;
+    return (field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement) && field.value !== field.defaultValue;
+  });
+}
+
 /** Keeps typed input on the page while the user signs in in another tab. @param {boolean} [typed] */
-function signedOut(typed = false) {
+function signedOut(typed = isTyped()) {
   out = true;
   stream?.close();
   const stale = $('stale');

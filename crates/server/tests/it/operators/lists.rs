@@ -267,7 +267,7 @@ async fn reports_incompatibility_by_deployment_profile() {
     let (api, browser) = (api(&server), Browser::signed_in(&server).await);
     packages::upload(&api, "1.0.0").await;
     press(&server, "tiny", &Kind { memory: "512Mi", types: &["compose"], ..Kind::default() }).await;
-    let path = format!("/catalog/{}?where=yes", packages::ID);
+    let path = format!("/catalog/{}/compatibility", packages::ID);
     let page = eventually("it is computed", async || {
         let page = text(&browser, &path).await;
         page.contains("1 device: ").then_some(page)

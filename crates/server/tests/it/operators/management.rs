@@ -98,7 +98,7 @@ async fn an_enrollment_token_for_an_existing_device_requires_confirmation() {
     let answer = browser.post("/devices/add", &form).await;
     assert_eq!(answer.status(), StatusCode::CONFLICT);
     let warned = answer.text().await.unwrap();
-    says(&warned, &["already exists", "stays valid until it expires", "Enroll press again", "value=\"set up anew\""]);
+    says(&warned, &["already exists", "stays valid until it expires", "Replace press", "value=\"set up anew\""]);
     assert!(api(&server).enrollment_tokens().await.unwrap().items.is_empty(), "nothing was created yet");
     let other = [("client", "lathe"), ("hours", "1"), ("again", "press")];
     says(&browser.post("/devices/add", &other).await.text().await.unwrap(), &["Enrollment token for lathe"]);

@@ -251,7 +251,7 @@ async fn a_page_links_to_actions_and_shows_no_command() {
     let deployment = deployed(&server, "plain").await;
     report(&client, &deployment.id, deployment.target_version, "failed").await;
     let deployment_page = format!("/deployments/{}", deployment.id);
-    let could = format!("/catalog/{}?where=yes", packages::ID);
+    let could = format!("/catalog/{}/compatibility", packages::ID);
     let check = async |path: &str, link: String| {
         let text = browser.get(path).await.text().await.unwrap();
         assert!(text.contains(&format!("<a class=\"way\" href=\"{link}\"")), "{path} does not lead to {link}: {text}");

@@ -29,16 +29,18 @@ pub(in crate::app::explain) struct Failed {
     pub(in crate::app::explain) why: String,
 }
 
-/// Compatibility of the newest version.
+/// Compatibility of one version.
 #[derive(Debug, Clone, Default)]
 pub struct CompatibilityCounts {
     /// Devices evaluated.
-    pub(in crate::app::explain) judged: u64,
+    pub judged: u64,
     /// Devices in total.
-    pub(in crate::app::explain) devices: u64,
-    pub(in crate::app::explain) fits: u64,
-    pub(in crate::app::explain) unfit: u64,
-    pub(in crate::app::explain) unknown: u64,
+    pub devices: u64,
+    pub fits: u64,
+    pub unfit: u64,
+    pub unknown: u64,
+    /// Devices by deciding rule of the application; a device may count for several.
+    pub rules: BTreeMap<String, u64>,
     /// Reasons for incompatibility, most common first.
     pub(in crate::app::explain) reasons: Vec<(String, u64)>,
 }
@@ -117,7 +119,7 @@ fn known(facts: &Facts) -> Vec<Fact> {
             );
         }
     }
-    let CompatibilityCounts { judged, devices, fits, unfit, unknown, reasons } = &facts.fit;
+    let CompatibilityCounts { judged, devices, fits, unfit, unknown, reasons, rules: _ } = &facts.fit;
     let which = if judged < devices {
         format!("of the first {judged} of {devices} devices")
     } else {

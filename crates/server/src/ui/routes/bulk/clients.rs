@@ -85,6 +85,11 @@ pub(super) async fn question(
         },
         fields: ids.iter().map(|id| ("client", id.to_string())).collect(),
         names: ids.iter().map(ToString::to_string).collect(),
+        verb: match deed {
+            "Approve" => "approve",
+            "Reject" => "reject",
+            _ => "decommission",
+        },
         // Nothing to confirm if all of them are in this state already.
         button: if changing == 0 { String::new() } else { format!("{deed} {counted}") },
         danger: !accept,

@@ -94,6 +94,7 @@ fn labeled(
         fields,
         names: keys.iter().map(|key| key.device.to_string()).collect(),
         label: Some(typed),
+        verb: "label",
         button: format!("Label {devices}"),
         back,
         ..Confirmation::default()

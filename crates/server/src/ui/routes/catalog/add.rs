@@ -47,13 +47,49 @@ pages!(AddPage);
 
 struct Wrong {
     title: String,
+    /// What was entered is invalid, as opposed to a package or a registry that cannot be used.
+    invalid: bool,
     detail: String,
     errors: Vec<FieldProblem>,
     /// Link to the page that fixes the problem, and its text.
     way: Option<(String, String)>,
 }
 
+/// Label of a field of the form, by its name in a problem.
+fn label(field: &str) -> Option<&'static str> {
+    Some(match field {
+        "source" => "Image reference",
+        "username" => "User name (optional)",
+        "password" => "Password",
+        "ca" => "Additional trusted CA (PEM)",
+        _ => return None,
+    })
+}
+
+impl AddPage {
+    /// What is wrong with a field of the form for a registry.
+    fn problem_of(&self, field: &str) -> Option<&str> {
+        let wrong = self.wrong.as_ref().filter(|wrong| wrong.at_fields())?;
+        wrong.errors.iter().find(|error| error.field == field).map(|error| error.message.as_str())
+    }
+}
+
 impl Wrong {
+    /// Every problem belongs to a field of the form, and is shown there.
+    fn at_fields(&self) -> bool {
+        self.invalid && !self.errors.is_empty() && self.errors.iter().all(|error| label(&error.field).is_some())
+    }
+
+    /// The problems with the labels of their fields, without repeating the sentence above them.
+    fn listed(&self) -> Vec<(Option<&'static str>, &FieldProblem)> {
+        let new = self.errors.iter().filter(|error| error.message != self.detail);
+        new.map(|error| (label(&error.field), error)).collect()
+    }
+
+    fn labels(&self) -> Vec<(&str, &'static str)> {
+        self.errors.iter().filter_map(|error| Some((error.field.as_str(), label(&error.field)?))).collect()
+    }
+
     fn new(code: Code, detail: String, errors: Vec<FieldProblem>) -> Self {
         let title = match code {
             // Something that is not a package at all has not failed validation.
@@ -61,7 +97,7 @@ impl Wrong {
             Code::BrokenPackage => "Package validation failed",
             _ => code.title(),
         };
-        Self { title: title.to_owned(), detail, errors, way: None }
+        Self { title: title.to_owned(), invalid: code == Code::Invalid, detail, errors, way: None }
     }
 
     fn too_large() -> Self {
@@ -233,7 +269,7 @@ fn way(saved: &[SavedRegistry], host: &str, gone: bool, errors: &[FieldProblem])
     let of_access = errors.iter().any(|error| matches!(error.field.as_str(), "password" | "ca"));
     let at = |page: &str| link(&format!("/settings/registries{page}"), &[("host", &host)]);
     match (known, of_access) {
-        (true, true) => Some((at("/change"), format!("Edit {host} under Settings"))),
+        (true, true) => Some((at("/update"), format!("Edit {host} under Settings"))),
         (true, false) if gone => Some(("/settings/registries".to_owned(), format!("Check {host} under Settings"))),
         (false, true) => Some((at("/add"), format!("Save {host} with user name, password and CA under Settings"))),
         (_, false) => None,

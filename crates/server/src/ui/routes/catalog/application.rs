@@ -1,17 +1,15 @@
 //! One application: description, requirements, deployments.
 
 use super::shelf::{CompatibilityCheck, badge};
-use crate::app::background::PAGE_WAITS;
 use crate::app::error::AppError;
 use crate::app::shelf::{self, Detail};
-use crate::app::{applications, drafts, explain, value_format, versions};
+use crate::app::{applications, drafts, value_format, versions};
 use crate::ui::ask::{Confirmation, ask};
 use crate::ui::chart;
 use crate::ui::form::Posted;
 use crate::ui::markdown;
 use crate::ui::markup::{Markup, prose};
 use crate::ui::routes::query::{Asked, link};
-use crate::ui::routes::why::{Part, why};
 use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use crate::ui::words;
 use askama::Template;
@@ -53,10 +51,7 @@ struct ApplicationPage {
     icon: bool,
     device: String,
     fit: Option<CompatibilityCheck>,
-    could: Option<FleetCompatibility>,
-    /// Compatibility details.
-    why: Vec<Part>,
-    where_link: String,
+    compatibility_link: String,
     /// Unreachable components; not rendered with application names, because a component may have the same id.
     unserved: Vec<Markup>,
     /// This server checks registries for components.
@@ -74,18 +69,7 @@ struct Running {
     link: String,
 }
 
-/// Compatibility with the fleet.
-struct FleetCompatibility {
-    summary: String,
-    /// Devices are still being checked.
-    in_progress: bool,
-}
-
 impl ApplicationPage {
-    fn is_in_progress(&self) -> bool {
-        self.could.as_ref().is_some_and(|could| could.in_progress)
-    }
-
     /// The default value, if it may be shown.
     #[expect(clippy::unused_self, reason = "templates call it so")]
     fn default_of(&self, question: &drafts::Asked) -> Option<String> {
@@ -138,11 +122,6 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         }
         None => None,
     };
-    // Checking every device takes a while in a large fleet, so only on demand.
-    let explained = match asked.get("where") {
-        Some(_) => Some(explain::application(state, &id, PAGE_WAITS).await?),
-        None => None,
-    };
     let unserved = detail.unserved.iter().map(|text| prose(&words::capital(text))).collect();
     let page = ApplicationPage {
         shell: visit.shell(Section::Catalog, format!("{name} {shown}")).await?,
@@ -156,12 +135,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         older: running.iter().filter(|one| one.version != shown).map(|one| one.count).sum(),
         running,
         icon: detail.version.resources.iter().any(|resource| resource.kind == "icon"),
-        why: explained.as_ref().map(|explained| why(&explained.explanation, false)).unwrap_or_default(),
-        could: explained.map(|explained| FleetCompatibility {
-            summary: explained.explanation.summary,
-            in_progress: explained.in_progress,
-        }),
-        where_link: link(&format!("/catalog/{id}"), &[("version", &shown), ("device", &device), ("where", "yes")]),
+        compatibility_link: link(&format!("/catalog/{id}/compatibility"), &[("version", &shown)]),
         device,
         fit: fits,
         detail,
@@ -194,6 +168,7 @@ async fn ask_to_delete(visit: &Visit, detail: &Detail) -> PageResult {
         devices: Some(0),
         action: format!("/catalog/{id}"),
         fields: vec![("action", "delete".to_owned()), ("version", version.clone())],
+        verb: "remove-version",
         button: "Remove from the catalog".to_owned(),
         danger: true,
         back,

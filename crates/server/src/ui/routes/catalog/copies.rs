@@ -45,14 +45,14 @@ pub(in crate::ui) async fn show(visit: Visit, Path(id): Path<String>) -> PageRes
             CopiedState::Failed => ("Failed", "bad", "cross"),
         };
         let bytes = words::bytes(artifact.bytes_copied + artifact.bytes_present);
-        (markup::state(tone, symbol, word), artifact, bytes)
+        (markup::state(&words::api_value(&artifact.state), tone, symbol, word), artifact, bytes)
     });
     let page = CopyPage {
         artifacts: artifacts.collect(),
         bytes: words::bytes(copy.bytes_copied),
         used: copy.registries.iter().filter_map(RegistryUse::sentence).collect(),
         over: copy.state.is_over(),
-        state: markup::state(tone, symbol, word),
+        state: markup::state(&words::api_value(&copy.state), tone, symbol, word),
         copy,
         shell,
     };

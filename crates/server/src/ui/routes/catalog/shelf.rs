@@ -1,5 +1,6 @@
 //! All applications, with search and tags; optionally with the compatibility of one device.
 
+use crate::app::compatibility::NO_CAPABILITIES;
 use crate::app::shelf::{self, CatalogEntry, Search};
 use crate::ui::markup::{self, Markup};
 use crate::ui::routes::deploy::{self, DraftLink};
@@ -40,7 +41,20 @@ struct Card {
 /// Compatibility with a device, and why not.
 pub(in crate::ui::routes) struct CompatibilityCheck {
     pub(in crate::ui::routes) state: Markup,
-    pub(in crate::ui::routes) reasons: Vec<String>,
+    pub(in crate::ui::routes) reasons: Vec<ShownReason>,
+}
+
+/// Why a device is incompatible, or why its compatibility is unknown.
+pub(in crate::ui::routes) struct ShownReason {
+    /// The rules of the application that decide, for `data-reason`.
+    pub(in crate::ui::routes) codes: String,
+    pub(in crate::ui::routes) text: String,
+}
+
+impl ShownReason {
+    pub(in crate::ui::routes) fn new(codes: &str, text: &str) -> Self {
+        Self { codes: codes.to_owned(), text: text.to_owned() }
+    }
 }
 
 pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
@@ -52,7 +66,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
     let (found, tags) = shelf::list(&visit.state, &search).await?;
     let shell = visit.shell(Section::Catalog, "Catalog").await?;
     let value = asked.text("device");
-    let begun = deploy::begun(&visit, &shell).await?;
+    let begun = deploy::begun(&visit, &shell, "/catalog").await?;
     let page = CatalogPage {
         filtered: search.text.is_some() || search.tag.is_some(),
         text: search.text.unwrap_or_default(),
@@ -79,16 +93,18 @@ pub(in crate::ui::routes) fn badge(fit: &DeviceCompatibility) -> CompatibilityCh
         Compatibility::Incompatible => ("Incompatible", "bad", "cross"),
         Compatibility::Unknown => ("Unknown", "idle", "clock"),
     };
-    let mut reasons: Vec<String> = Vec::new();
+    let mut reasons = Vec::new();
     if fit.outcome != Compatibility::Compatible {
         if fit.profiles.is_empty() {
-            reasons.push("The device has not reported its capabilities yet.".to_owned());
+            reasons.push(ShownReason::new(NO_CAPABILITIES, "The device has not reported its capabilities yet."));
         }
         for profile in &fit.profiles {
             let deciding = profile.reasons.iter().filter(|reason| reason.outcome == profile.outcome);
-            let words: Vec<&str> = deciding.map(|reason| reason.message.as_str()).collect();
-            reasons.push(format!("{}: {}", words::capital(&profile.profile_type), words.join("; ")));
+            let (codes, words): (Vec<&str>, Vec<&str>) =
+                deciding.map(|reason| (reason.rule.as_str(), reason.message.as_str())).unzip();
+            let text = format!("{}: {}", words::capital(&profile.profile_type), words.join("; "));
+            reasons.push(ShownReason { codes: codes.join(" "), text });
         }
     }
-    CompatibilityCheck { state: markup::state(tone, symbol, word), reasons }
+    CompatibilityCheck { state: markup::state(&words::api_value(&fit.outcome), tone, symbol, word), reasons }
 }

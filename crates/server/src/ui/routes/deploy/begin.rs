@@ -5,7 +5,7 @@ use crate::app::drafts::{self, Draft, Kind, SELECTED_MAX};
 use crate::app::error::{AppError, Code};
 use crate::app::{applications, deployments, fleet, groups, overview, rollouts};
 use crate::ui::form::Posted;
-use crate::ui::routes::query::link;
+use crate::ui::routes::query::{Asked, link};
 use crate::ui::visit::{PageResult, Shell, Visit, go, pages};
 use askama::Template;
 use axum::extract::Path;
@@ -18,6 +18,8 @@ struct DiscardPage {
     what: String,
     id: String,
     back: String,
+    /// Where to go after it is discarded, if it was asked on a list of drafts.
+    to: String,
 }
 pages!(DiscardPage);
 
@@ -56,6 +58,10 @@ pub(in crate::ui) async fn begin(posted: Posted) -> PageResult {
         }
         draft.selector = Some(groups::selector(posted.state(), &group).await?.to_string());
     }
+    if kind == Kind::Create && form.has("all") {
+        // Every compatible device.
+        draft.selector = Some(String::new());
+    }
     if draft.is_wide() {
         // One rollout for all of them, unless the operator selects individual devices.
         draft.selector = (!form.has("rollout")).then(String::new);
@@ -82,9 +88,9 @@ pub(in crate::ui) async fn begin(posted: Posted) -> PageResult {
         return Ok(go(&link(&format!("/deploy/{id}/devices"), &[("for", &value)]), None));
     }
     let first = steps_of(&draft).first().map_or("review", |(step, _)| step);
-    // The version is already selected: continue with the devices.
-    let first =
-        if kind == Kind::Create && form.has("version") && !draft.devices.is_empty() { "devices" } else { first };
+    // Version and devices are already selected: continue with the devices.
+    let chosen = !draft.devices.is_empty() || draft.selector.is_some();
+    let first = if form.given("version").is_some() && first == "version" && chosen { "devices" } else { first };
     Ok(go(&format!("/deploy/{id}/{first}"), None))
 }
 
@@ -106,18 +112,26 @@ async fn other_version(posted: &Posted, application: &str, present: &str) -> Res
 }
 
 /// Asks for confirmation, because the draft cannot be restored.
-pub(in crate::ui) async fn confirm_discard(visit: Visit, Path(id): Path<String>) -> PageResult {
+pub(in crate::ui) async fn confirm_discard(visit: Visit, asked: Asked, Path(id): Path<String>) -> PageResult {
     let kept = drafts::get(&visit.state, visit.caller(), &id).await?;
     let names = &overview::get(&visit.state).await?.names;
     let what = title(&kept.draft, names);
     let shell = visit.shell(section(&kept.draft), format!("Discard the draft? {what}")).await?;
-    let back = format!("/deploy/{id}/{}", kept.draft.step());
-    visit.show(&DiscardPage { shell, what, id, back })
+    let to = asked.text("to");
+    let back = if is_list(&to) { to.clone() } else { format!("/deploy/{id}/{}", kept.draft.step()) };
+    visit.show(&DiscardPage { shell, what, id, back, to })
+}
+
+/// A page that lists drafts.
+fn is_list(to: &str) -> bool {
+    matches!(to, "/" | "/catalog")
 }
 
 /// Discards the draft.
 pub(in crate::ui) async fn abandon(Path(id): Path<String>, posted: Posted) -> PageResult {
     let kept = drafts::get(posted.state(), posted.caller(), &id).await?;
     drafts::drop(posted.state(), posted.caller(), kept.id).await?;
-    Ok(go(&format!("/catalog/{}", kept.draft.application), Some("Draft discarded. Nothing was deployed.")))
+    let to = posted.form.text("to");
+    let to = if is_list(to) { to.to_owned() } else { format!("/catalog/{}", kept.draft.application) };
+    Ok(go(&to, Some("Draft discarded. Nothing was deployed.")))
 }

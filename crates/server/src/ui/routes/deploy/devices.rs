@@ -10,7 +10,7 @@ use crate::app::{overview, value_format, versions};
 use crate::ui::errors::UiError;
 use crate::ui::form::{Form, Posted};
 use crate::ui::markup::Markup;
-use crate::ui::routes::catalog::shelf::{CompatibilityCheck, badge};
+use crate::ui::routes::catalog::shelf::{CompatibilityCheck, ShownReason, badge};
 use crate::ui::routes::devices::filter::{Filter, Offers};
 use crate::ui::routes::query::{Asked, ROWS, device_link, link};
 use crate::ui::visit::{PageResult, Shell, Visit, go, pages};
@@ -53,7 +53,10 @@ struct DevicesPage {
     takers: Option<u64>,
     next: Option<String>,
     first: bool,
+    /// Why the filter cannot be used.
     wrong: Option<String>,
+    /// The form was sent without a selection.
+    nothing_selected: bool,
     fitting_here: usize,
     /// All devices, regardless of the filter.
     known: u64,
@@ -66,7 +69,7 @@ pages!(DevicesPage);
 struct Refused {
     device: String,
     link: String,
-    reasons: Vec<String>,
+    reasons: Vec<ShownReason>,
     /// The device already has the application: version and link to the deployment.
     has: Option<(String, String)>,
 }
@@ -179,6 +182,7 @@ async fn page(
         next: found.next,
         first: paging.after.is_none(),
         wrong,
+        nothing_selected: false,
         filter,
         fits,
         steps,
@@ -219,7 +223,7 @@ fn row(kept: &StoredDraft, candidate: Candidate) -> Row {
         fit.reasons.clear();
     }
     if listed.state == DeviceState::Blocked {
-        fit.reasons.push("Its client is not accepted; approve it first.".to_owned());
+        fit.reasons.push(ShownReason::new("not-accepted", "Its client is not accepted; approve it first."));
     }
     let reference = DeviceRef { client: device.client.clone(), device: device.device.clone() };
     let label = device.operator_labels.get("site").cloned();
@@ -288,14 +292,7 @@ pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> PageR
     if !chosen && kept.draft.selector.is_none() {
         let paging = Paging { limit: Some(ROWS), after: None };
         let mut page = page(&posted.visit, &kept, filter, form.has("compatible"), &paging).await?;
-        page.wrong = Some(
-            if kept.draft.is_wide() {
-                "No device selected. Select at least one."
-            } else {
-                "No device selected. Select at least one compatible device."
-            }
-            .to_owned(),
-        );
+        page.nothing_selected = true;
         return posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page);
     }
     Ok(go(&next(&kept, "devices"), None))

@@ -39,6 +39,8 @@ struct ReviewPage {
     /// When the review was computed.
     at: String,
     button: String,
+    /// What the button does, for `data-action`.
+    verb: &'static str,
     removes: bool,
     back: String,
     comment: String,
@@ -63,6 +65,8 @@ struct DeviceGroup {
 
 /// Devices skipped for the same reason.
 struct SkippedGroup {
+    /// For `data-reason`.
+    kind: String,
     devices: String,
     count: u64,
     reason: String,
@@ -108,12 +112,12 @@ async fn page(visit: &Visit, id: &str, wrong: Option<Refusal>, comment: Option<S
     let targets: u64 = reviews.iter().map(|review| review.targets).sum();
     let devices = words::count(targets, "device");
     let back = is_downgrade(&reviews, &kept.draft.version);
-    let button = match kept.draft.kind {
-        Kind::Create => format!("Deploy to {devices}"),
-        Kind::Upgrade if back => format!("Downgrade {devices} to {}", kept.draft.version),
-        Kind::Upgrade => format!("Upgrade {devices} to {}", kept.draft.version),
-        Kind::Reconfigure => format!("Reconfigure {devices}"),
-        Kind::Remove => format!("Remove from {devices}"),
+    let (verb, button) = match kept.draft.kind {
+        Kind::Create => ("deploy", format!("Deploy to {devices}")),
+        Kind::Upgrade if back => ("downgrade", format!("Downgrade {devices} to {}", kept.draft.version)),
+        Kind::Upgrade => ("upgrade", format!("Upgrade {devices} to {}", kept.draft.version)),
+        Kind::Reconfigure => ("reconfigure", format!("Reconfigure {devices}")),
+        Kind::Remove => ("remove", format!("Remove from {devices}")),
     };
     Ok(ReviewPage {
         shell: visit.shell(section(&kept.draft), format!("Review - {}", steps.title)).await?,
@@ -129,6 +133,7 @@ async fn page(visit: &Visit, id: &str, wrong: Option<Refusal>, comment: Option<S
         seen: drafts::revision(state, &kept.draft).await?,
         targets,
         button,
+        verb,
         removes: kept.draft.kind == Kind::Remove,
         back: format!("/deploy/{id}/{}", steps.back.unwrap_or("configuration")),
         comment: comment.unwrap_or(kept.draft.comment),
@@ -156,7 +161,7 @@ fn left(reason: &Reason) -> SkippedGroup {
     let more = reason.count.saturating_sub(reason.devices.len() as u64);
     let named = reason.devices.join(", ");
     let devices = if more > 0 { format!("{named} and {} more", words::thousands(more)) } else { named };
-    SkippedGroup { devices, count: reason.count, reason: reason.reason.clone() }
+    SkippedGroup { kind: reason.kind.clone(), devices, count: reason.count, reason: reason.reason.clone() }
 }
 
 /// Shows unchanged lines only around changed ones.
@@ -233,7 +238,7 @@ mod tests {
     #[test]
     fn names_skipped_devices_up_to_a_limit() {
         let devices = vec!["press-01".to_owned(), "press-02".to_owned()];
-        let reason = Reason { count: 1_002, devices, reason: "nothing would change".to_owned() };
+        let reason = Reason { kind: "unchanged".to_owned(), count: 1_002, devices, reason: "nothing would change".to_owned() };
         assert_eq!(left(&reason).devices, "press-01, press-02 and 1,000 more");
     }
 }

@@ -11,7 +11,7 @@ use crate::ui::markup::Markup;
 use crate::ui::routes::query::{Asked, device_link, link};
 use crate::ui::routes::tiles::Tile;
 use crate::ui::visit::{PageResult, Section, Shell, Visit, pages};
-use crate::ui::words::{self, Badge};
+use crate::ui::words;
 use askama::Template;
 use margrave_api::deployments::{Deployment, DeploymentState, Desired, StatusError};
 use margrave_api::page::Page;
@@ -22,6 +22,8 @@ use std::collections::{HashMap, HashSet};
 struct ListPage {
     shell: Shell,
     rows: Vec<Row>,
+    /// All deployments on this page are simulated, so that is said once.
+    simulated: bool,
     tiles: Vec<Tile>,
     total: u64,
     state: String,
@@ -65,6 +67,11 @@ pub(in crate::ui::routes) fn row(deployment: Deployment, names: &HashMap<String,
         components: components.map(|component| (component.name.clone(), words::reported(&component.state))).collect(),
         deployment,
     }
+}
+
+/// Whether all of them are simulated.
+pub(in crate::ui::routes) fn are_simulated(deployments: &[Deployment]) -> bool {
+    !deployments.is_empty() && deployments.iter().all(|deployment| deployment.simulated)
 }
 
 /// The error, unless the sentence about the deployment already contains it.
@@ -144,14 +151,15 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
             let link = at(if chosen { "" } else { one.as_str() }, "");
             Tile::new(counts.of(one), words::deployment_state_badge(one, false), link, chosen)
         })
+        .filter(Tile::is_shown)
         .collect();
     let going = [
-        (REMOVING, overview.removing, everything, Badge { word: "Removing", tone: "busy", symbol: "turning" }),
+        (REMOVING, overview.removing, everything, words::deployment_state_badge(DeploymentState::Updating, true)),
         (REMOVED, overview.removed, false, words::deployment_state_badge(DeploymentState::UpToDate, true)),
     ];
     for (known, count, shown, look) in going {
         let chosen = word == known;
-        if shown || chosen {
+        if (shown && count > 0) || chosen {
             tiles.push(Tile::new(count, look, at(if chosen { "" } else { known }, ""), chosen));
         }
     }
@@ -171,6 +179,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
         sites: fleet::sites(state).await?,
         device: device.clone(),
         site: site.clone(),
+        simulated: are_simulated(&page.items),
         rows: page.items.into_iter().map(|deployment| row(deployment, &overview.names)).collect(),
         tiles: if search.is_everything() { tiles } else { Vec::new() },
         total,

@@ -67,6 +67,7 @@ pub(super) async fn ask(visit: &Visit, client: &str, device: &str) -> PageResult
         text,
         action: back.clone(),
         fields: vec![("action", "forget".to_owned()), ("revision", listed.device.revision.to_string())],
+        verb: "delete",
         button: match (all.number, all.more) {
             (1, false) => "Delete record".to_owned(),
             _ => format!("Delete {}", all.words("record")),

@@ -32,6 +32,8 @@ struct ListPage {
     all_link: String,
     matching: u64,
     rows: Vec<Row>,
+    /// All devices on this page are simulated, so that is said once.
+    simulated: bool,
     next: Option<String>,
     first: Option<String>,
     /// Why the filter cannot be used.
@@ -82,20 +84,22 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
             let link = at(if chosen { "" } else { one.as_str() }, "");
             Tile::new(counts.get(&one).copied().unwrap_or_default(), words::device_badge(one), link, chosen)
         })
-        .filter(|tile| tile.count > 0 || tile.chosen)
+        .filter(Tile::is_shown)
         .collect();
     let total = counts.values().sum();
     let matching = search.state.map_or(total, |one| counts.get(&one).copied().unwrap_or_default());
     let few = Paging { limit: Some(WAITING_MAX), after: None };
     let waiting = clients::list_in(state, Some(ClientState::Pending), &few).await?;
     let shell = visit.shell(Section::Devices, format!("{} - Devices", words::count(matching, "device"))).await?;
+    let rows: Vec<Row> = page.items.into_iter().map(|listed| row(listed, &overview.names)).collect();
     let listing = ListPage {
         offers: Offers::read(state, true).await?,
         tiles,
         total,
         all_link: at("", ""),
         matching,
-        rows: page.items.into_iter().map(|listed| row(listed, &overview.names)).collect(),
+        simulated: !rows.is_empty() && rows.iter().all(|row| row.listed.device.simulated),
+        rows,
         next: page.next.map(|next| at(chosen, &next)),
         first: asked.get("after").map(|_| at(chosen, "")),
         wrong,

@@ -48,6 +48,7 @@ async fn ask_to_withdraw(visit: &Visit, client: &str) -> PageResult {
         devices: Some(0),
         action: "/settings/enrollment-tokens".to_owned(),
         fields: vec![("client", client.to_owned())],
+        verb: "revoke",
         button: format!("Revoke {}", words::count(unused, "enrollment token")),
         danger: true,
         back: "/settings/enrollment-tokens".to_owned(),

@@ -50,10 +50,11 @@ impl Row {
             None => ("Not checked yet", "idle", "clock"),
             Some(outcome) => look(outcome, registry.username.is_some()),
         };
+        let key = registry.last_check.as_ref().map_or_else(|| "unknown".to_owned(), |check| words::api_value(&check.outcome));
         let words = registry.last_check.as_ref().map(|check| (check.outcome.is_good(), check.message.clone()));
         let (rollout, remove) =
             (link(&format!("{HERE}/update"), &[("host", &registry.host)]), link(HERE, &[("remove", &registry.host)]));
-        Self { state: markup::state(tone, symbol, word), words, rollout, remove, registry }
+        Self { state: markup::state(&key, tone, symbol, word), words, rollout, remove, registry }
     }
 }
 
@@ -130,6 +131,7 @@ async fn ask_to_collect(visit: &Visit) -> PageResult {
         devices: Some(0),
         action: HERE.to_owned(),
         fields: vec![("action", "gc".to_owned())],
+        verb: "collect-garbage",
         button: "Run garbage collection".to_owned(),
         danger: true,
         back: HERE.to_owned(),
@@ -166,6 +168,7 @@ async fn ask_to_remove(visit: &Visit, host: &str) -> PageResult {
             ("host", registry.host.clone()),
             ("revision", registry.revision.to_string()),
         ],
+        verb: "remove",
         button: "Remove this registry".to_owned(),
         danger: true,
         back: HERE.to_owned(),

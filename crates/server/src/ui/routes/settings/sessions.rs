@@ -59,6 +59,7 @@ async fn ask_to_end(visit: &Visit, sessions: Vec<Session>, id: &str) -> PageResu
         devices: Some(0),
         action: "/settings/sessions".to_owned(),
         fields: vec![("id", id.to_owned())],
+        verb: "end-session",
         button: "End session".to_owned(),
         danger: true,
         back: "/settings/sessions".to_owned(),

@@ -73,6 +73,7 @@ async fn ask_to_revoke(visit: &Visit, id: &str) -> PageResult {
         devices: Some(0),
         action: "/settings/tokens".to_owned(),
         fields: vec![("action", "revoke".to_owned()), ("id", id.to_owned())],
+        verb: "revoke",
         button: "Revoke token".to_owned(),
         danger: true,
         back: "/settings/tokens".to_owned(),

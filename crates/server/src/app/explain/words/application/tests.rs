@@ -16,6 +16,7 @@ fn facts(deployments: &[(DeploymentState, u64)], fits: u64, unfit: u64) -> Facts
             unfit,
             unknown: 0,
             reasons: vec![("profile `small`: has 1 GiB of memory, needs 2 GiB".into(), unfit)],
+            rules: BTreeMap::new(),
         },
         coming: Vec::new(),
         failed: Vec::new(),
