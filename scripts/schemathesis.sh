@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 packages=scripts/schemathesis.txt
 venv="${XDG_CACHE_HOME:-$HOME/.cache}/margrave/tools/schemathesis-$(sha256sum "$packages" | cut -c1-12)"
 margrave="${MARGRAVE_BINARY:-$PWD/target/debug/margrave}"
-log=target/schemathesis.log
+log="$PWD/target/schemathesis.log"
 
 install_tool() {
   [ -x "$venv/bin/schemathesis" ] && return
@@ -54,7 +54,10 @@ fleet client enrollment-token press-07
 url="$(sed -E 's/.*"operators":"(http[^"]*)".*/\1/' <(tr -d ' \n' <"$data/server/addresses.json"))"
 # The event stream never ends; imports, copies and checks connect to registries that generated requests name; an upload
 # needs an archive.
-timeout 55 "$venv/bin/schemathesis" run openapi/margrave.json --url "$url" \
+document="$PWD/openapi/margrave.json"
+# The tool keeps files where it runs.
+cd "$data"
+timeout 55 "$venv/bin/schemathesis" run "$document" --url "$url" \
   --header "Authorization: Bearer $(cat "$data/server/admin-token")" \
   --checks not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance \
   --phases examples,coverage,fuzzing --mode all --max-examples 5 --generation-deterministic \
