@@ -189,3 +189,18 @@ fn start_logging(common: &Common) -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context as _;
+
+    #[test]
+    fn only_a_lost_reader_of_the_output_ends_quietly() {
+        let broken = || std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        assert!(is_broken_pipe(&anyhow::Error::from(broken())));
+        let socket: anyhow::Result<()> = Err(broken()).context("cannot reach the engine");
+        assert!(!is_broken_pipe(&socket.unwrap_err()));
+        assert!(!is_broken_pipe(&anyhow::Error::from(std::io::Error::from(std::io::ErrorKind::NotFound))));
+    }
+}

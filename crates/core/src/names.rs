@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn a_prefix_is_the_range_of_ids_that_begin_with_it() {
-        let range = |prefix| {
+        let range = |prefix: &str| {
             IdRange::starting_with(prefix).map(|IdRange { first, last }| (first.to_string(), last.to_string()))
         };
         let (first, last) = range("3F2a").unwrap();
@@ -48,7 +48,7 @@ mod tests {
         let (first, last) = range("3f2a0000-1").unwrap();
         assert_eq!(first, "3f2a0000-1000-0000-0000-000000000000");
         assert_eq!(last, "3f2a0000-1fff-ffff-ffff-ffffffffffff");
-        assert_eq!(range(&last).unwrap(), (last.clone(), last));
+        assert_eq!(range(&last).unwrap(), (last.clone(), last.clone()));
         for text in ["", "x", "3f2a00001", "3f2a-", "3f2a0000-0000-0000-0000-0000000000000", "3f2ä"] {
             assert_eq!(range(text), None, "{text}");
         }

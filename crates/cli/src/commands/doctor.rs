@@ -277,6 +277,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn names_a_next_step_other_than_itself_when_no_server_answers() {
+        assert!(not_reached("http://127.0.0.1:8080").starts_with("start the server with `margrave serve"));
+        assert!(not_reached("https://[::1]:8080").starts_with("start the server"));
+        assert!(not_reached("https://fleet.example:8443").starts_with("check that the server runs"));
+    }
+
+    #[test]
     fn warns_about_a_key_readable_by_other_users() {
         let folder = tempfile::tempdir().unwrap();
         assert!(seal_key(folder.path()).is_none(), "stored elsewhere");

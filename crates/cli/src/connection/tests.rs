@@ -81,3 +81,14 @@ fn no_token_is_shown_by_debug() {
     assert!(shown.contains("https://one.example"), "{shown}");
     assert!(!shown.contains("saved-token") && !shown.contains("env-token"), "{shown}");
 }
+
+#[test]
+fn a_data_folder_without_a_token_asks_for_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let args = ConnectionArgs { data: Some(folder.path().to_owned()), ..ConnectionArgs::default() };
+    let failure = resolve(&args, &Environment::default(), None).unwrap_err();
+    assert!(failure.next.unwrap().starts_with("start the server: "), "nothing runs there");
+    std::fs::write(folder.path().join("addresses.json"), "{}").unwrap();
+    let failure = resolve(&args, &Environment::default(), None).unwrap_err();
+    assert!(failure.next.unwrap().starts_with("add --token-file FILE"), "{}", failure.what);
+}

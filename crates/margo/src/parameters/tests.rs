@@ -162,7 +162,7 @@ fn rejects_unknown_parameters_and_profiles() {
     assert_eq!(errors[0].field, "intervall");
     assert_eq!(errors[0].message, "is not a parameter of this application; did you mean `interval`?");
     given.shift_remove("intervall");
-    given.insert("colour".to_owned(), json!(1));
+    given.insert("tint".to_owned(), json!(1));
     let errors = resolve(&description(), "cluster", &given, None).unwrap_err();
     assert!(errors[0].message.contains("it has interval, plant"), "{}", errors[0].message);
     assert_eq!(resolve(&description(), "nobody", &given, None).unwrap_err()[0].field, "profile");
