@@ -32,6 +32,7 @@ test("lists have one line per row, a head that stays, and one line of states", a
       return cell.getBoundingClientRect().top;
     });
     assert.ok(Math.abs(head) < 2, `${path}: the head of the table is at ${head}`);
+    await page.evaluate(() => scrollTo(0, 0));
     await wellMade(page, path);
     await fitsPhone(page, path);
   }

@@ -123,7 +123,7 @@ pub(in crate::ui) async fn edit(visit: Visit, asked: Asked, Path(name): Path<Str
             action: format!("/groups/{name}"),
             fields: vec![("action", "delete".to_owned()), ("revision", group.revision.to_string())],
             verb: "delete",
-        button: "Delete group".to_owned(),
+            button: "Delete group".to_owned(),
             danger: true,
             back: format!("/groups/{name}"),
         };

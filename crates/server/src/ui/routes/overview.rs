@@ -192,7 +192,9 @@ pub(super) fn shown_rollout(overview: &Overview, told: RolloutWithDevice) -> Sho
     ];
     let rest: Vec<(&str, u64, String)> = rest
         .into_iter()
-        .map(|state| (state.as_str(), counts.of(state), words::deployment_state_badge(state, removing).word.to_lowercase()))
+        .map(|state| {
+            (state.as_str(), counts.of(state), words::deployment_state_badge(state, removing).word.to_lowercase())
+        })
         .collect();
     let further = [
         (rollout.total.saturating_sub(rollout.published), "not published yet"),

@@ -39,6 +39,7 @@ struct ListPage {
 pages!(ListPage);
 
 #[derive(Template)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts a template asks for")]
 #[template(path = "rollout.html", blocks = ["live", "nav"])]
 struct RolloutPage {
     shell: Shell,

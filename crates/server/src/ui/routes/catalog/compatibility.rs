@@ -73,12 +73,8 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     let Progress { value, done } = explain::compatibility(state, &id, &version, PAGE_WAITS).await?;
     let counts = value.unwrap_or_default();
     let (outcome, reason, text) = (asked.text("compatibility"), asked.text("reason"), asked.text("q"));
-    let wanted = EligibilityQuery {
-        application: &id,
-        version: &version,
-        profile: None,
-        whom: InstalledFilter::Without,
-    };
+    let wanted =
+        EligibilityQuery { application: &id, version: &version, profile: None, whom: InstalledFilter::Without };
     let search = Search { text: asked.get("q"), ..Search::default() };
     let keep = |candidate: &Candidate| {
         (outcome.is_empty() || words::api_value(&candidate.fit.outcome) == outcome)
@@ -91,13 +87,8 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     };
     let path = format!("/catalog/{id}/compatibility");
     let at = |outcome: &str, reason: &str, after: &str| {
-        let members: [(&str, &str); 5] = [
-            ("version", &version),
-            ("compatibility", outcome),
-            ("reason", reason),
-            ("q", &text),
-            ("after", after),
-        ];
+        let members: [(&str, &str); 5] =
+            [("version", &version), ("compatibility", outcome), ("reason", reason), ("q", &text), ("after", after)];
         link(&path, &members)
     };
     let kinds = [

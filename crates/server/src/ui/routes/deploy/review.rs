@@ -238,7 +238,8 @@ mod tests {
     #[test]
     fn names_skipped_devices_up_to_a_limit() {
         let devices = vec!["press-01".to_owned(), "press-02".to_owned()];
-        let reason = Reason { kind: "unchanged".to_owned(), count: 1_002, devices, reason: "nothing would change".to_owned() };
+        let reason =
+            Reason { kind: "unchanged".to_owned(), count: 1_002, devices, reason: "nothing would change".to_owned() };
         assert_eq!(left(&reason).devices, "press-01, press-02 and 1,000 more");
     }
 }

@@ -50,7 +50,8 @@ impl Row {
             None => ("Not checked yet", "idle", "clock"),
             Some(outcome) => look(outcome, registry.username.is_some()),
         };
-        let key = registry.last_check.as_ref().map_or_else(|| "unknown".to_owned(), |check| words::api_value(&check.outcome));
+        let key =
+            registry.last_check.as_ref().map_or_else(|| "unknown".to_owned(), |check| words::api_value(&check.outcome));
         let words = registry.last_check.as_ref().map(|check| (check.outcome.is_good(), check.message.clone()));
         let (rollout, remove) =
             (link(&format!("{HERE}/update"), &[("host", &registry.host)]), link(HERE, &[("remove", &registry.host)]));
