@@ -43,7 +43,7 @@ test("lists have one line per row, a head that stays, and one line of states", a
   const tallies = page.getByRole("group", { name: "All deployments by state" }).getByRole("link");
   const tops = await tallies.evaluateAll((all) => all.map((one) => one.offsetTop));
   assert.equal(new Set(tops).size, 1, "the states are on one line");
-  assert.ok((await tallies.allInnerTexts()).every((text) => !text.startsWith("0")), "states without deployments are left out");
+  assert.ok((await tallies.allInnerTexts()).every((text) => !text.startsWith("0")), "states without deployments are hidden");
   await page.setViewportSize({ width: 1920, height: 1080 });
   const width = await page.getByRole("table").evaluate((table) => table.getBoundingClientRect().width);
   assert.ok(width > 1600, `the table is only ${width} pixels wide`);
@@ -117,7 +117,7 @@ test("the compatibility of an application lists every device with its reasons, a
   await page.getByText(`${fits} selected`).waitFor();
 });
 
-test("drafts are listed below what needs attention, can be told apart, and are discarded from there", async () => {
+test("drafts are listed below what needs attention, are distinguishable, and are discarded from there", async () => {
   await go("/");
   const drafts = page.getByRole("region", { name: "Drafts" });
   const [draft, attention] = await Promise.all([drafts, page.getByRole("region", { name: "Needs attention" })].map((one) => one.boundingBox()));

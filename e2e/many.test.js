@@ -147,7 +147,6 @@ test("one rollout upgrades all devices with another version", async () => {
   const { items: [{ published }] } = await server.api("rollouts");
   await go("/catalog/line-monitor?version=1.1.0");
   await page.getByRole("button", { name: `Upgrade ${published} device` }).click();
-  await page.getByRole("button", { name: "Continue" }).click();
   await page.getByText("all devices that run a version other than 1.1.0").waitFor();
   await page.getByRole("button", { name: "Continue" }).click();
   await page.getByRole("button", { name: "Review" }).click();

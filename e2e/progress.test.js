@@ -162,7 +162,7 @@ test("a rollback shows the diff first and creates a new revision", async () => {
   await revisions.getByText("rolled back to revision 1").waitFor();
   for (const path of ["/audit?action=deployment.roll-back", "/events?kind=deployment.rolled-back"]) {
     await go(path);
-    await page.getByRole("main").getByText(/^Rolled? back$/).first().waitFor();
+    await page.getByRole("main").getByText(/^Roll(ed)? back$/).first().waitFor();
   }
 });
 

@@ -16,9 +16,8 @@ pub struct IdRange {
 impl IdRange {
     /// `None` if no UUID begins with the text, and for an empty text.
     pub fn starting_with(prefix: &str) -> Option<Self> {
-        let fits = |(place, byte): (usize, u8)| match HYPHENS.contains(&place) {
-            true => byte == b'-',
-            false => byte.is_ascii_hexdigit(),
+        let fits = |(place, byte): (usize, u8)| {
+            if HYPHENS.contains(&place) { byte == b'-' } else { byte.is_ascii_hexdigit() }
         };
         let length = Uuid::nil().hyphenated().to_string().len();
         if prefix.is_empty() || prefix.len() > length || !prefix.bytes().enumerate().all(|(at, byte)| fits((at, byte)))

@@ -77,6 +77,8 @@ CREATE TABLE devices (
     simulated BIGINT NOT NULL DEFAULT 0,
     PRIMARY KEY (client_id, device_id)
 );
+-- A device is found by its id alone, whatever its client.
+CREATE INDEX devices_by_name ON devices (device_id, client_id);
 
 -- The label index; the labels themselves are in the device row.
 CREATE TABLE device_labels (

@@ -391,10 +391,7 @@ fn migrator() -> Migrator {
     let step = |version, description: &'static str, sql: &'static str| {
         Migration::new(version, description.into(), MigrationType::Simple, sql.into_sql_str(), false)
     };
-    Migrator::with_migrations(vec![
-        step(1, "initial", include_str!("../migrations/0001_initial.sql")),
-        step(2, "devices by name", include_str!("../migrations/0002_devices_by_name.sql")),
-    ])
+    Migrator::with_migrations(vec![step(1, "initial", include_str!("../migrations/0001_initial.sql"))])
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ pub(super) fn bar(parts: &[Part]) -> Markup {
     ))
 }
 
-/// Progress of a rollout: a grey track for all targets, filled as far as they are done, with the failed ones in their own
+/// Progress of a rollout: a gray track for all targets, filled as far as they are done, with the failed ones in their own
 /// color. The legend below it has the numbers.
 pub(super) struct RolloutProgress {
     pub(super) total: u64,

@@ -16,7 +16,7 @@ pub(super) struct Tile {
 }
 
 impl Tile {
-    /// States without items are left out, unless the list is filtered by one.
+    /// States without items are hidden, unless the list is filtered by one.
     pub(super) fn is_shown(&self) -> bool {
         self.count > 0 || self.chosen
     }

@@ -16,7 +16,7 @@ async fn page(browser: &Browser, path: &str) -> String {
 }
 
 /// The badge in a row and on a page.
-const MARK: &str = "<use href=\"#i-simulated\"/></svg>Simulated</span>";
+const MARK: &str = "data-state=\"simulated\"";
 const SENTENCE: &str = "nothing is really installed on this device: its agent runs with the simulated runtime";
 
 #[tokio::test]
