@@ -193,7 +193,6 @@ fn start_logging(common: &Common) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anyhow::Context as _;
 
     #[test]
     fn only_a_lost_reader_of_the_output_ends_quietly() {

@@ -77,6 +77,7 @@ pub(crate) async fn keeps_a_failure_until_a_success(db: Database) {
 }
 
 pub(crate) async fn counts_failed_attempts_since_the_last_success(db: Database) {
+    use State::{Failed, Installed, Installing};
     let client = accept(&db.store, 1).await;
     let id = deploy(&db.store, &client, 1, "hello").await;
     let version = db.store.deployment_get(id).await.unwrap().unwrap().deployment.target_version;
@@ -87,7 +88,6 @@ pub(crate) async fn counts_failed_attempts_since_the_last_success(db: Database) 
         let failed = state_from_last_report(&db.store, id).await.unwrap().failed;
         failed.map(|failed| (failed.since, failed.attempts, failed.received_at))
     };
-    use State::{Failed, Installed, Installing};
     assert_eq!(failed(1, &[Installing]).await, None);
     assert_eq!(failed(2, &[Failed]).await, Some((at(2), 1, at(2))));
     assert_eq!(failed(3, &[Failed]).await, Some((at(2), 1, at(3))), "the same attempt, reported once more");
