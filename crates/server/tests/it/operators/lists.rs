@@ -66,7 +66,7 @@ async fn lists_a_removal_until_done_and_then_among_removed_deployments() {
     // An offline device: the removal stays listed.
     server.clock.advance(Duration::from_hours(1));
     has(&text(&browser, "/deployments?state=removing").await, &[&row, "Device offline"]);
-    has(&text(&browser, "/").await, &[">1 removing</a>", "Waiting for 1 offline device."]);
+    has(&text(&browser, "/").await, &[">1 removing</a>", "data-state=\"device-offline\""]);
 
     let now = api.deployment(&deployment.id).await.unwrap();
     report(&client, &deployment.id, now.target_version, "removed").await;
@@ -87,7 +87,7 @@ async fn lists_rollouts_in_progress_first_with_their_device() {
     counted_anew(&server);
     let page = text(&browser, "/").await;
     let (in_progress, latest) = page.split_once("id=\"latest\"").unwrap();
-    has(in_progress, &["id=\"in-progress\"", "1.0.0 to press<", "Waiting for 1 "]);
+    has(in_progress, &["id=\"in-progress\"", "1.0.0 to press<", "data-state=\"in-progress\""]);
     has(latest, &["No completed rollouts yet.", "Nothing yet."]);
     let rollout = format!("/rollouts/{}", deployment.rollout);
     let told = "Published; the device is still updating.";

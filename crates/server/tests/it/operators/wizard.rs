@@ -66,9 +66,9 @@ async fn a_rollout_keeps_its_outcome_when_another_takes_over() {
     finished(&api, &api.update_deployment(&deployment.id, &greeting("salut"), None).await.unwrap()).await;
     let page = text(&browser, &format!("/rollouts/{}", second.id)).await;
     assert!(page.contains("Completed: 0 done, 1 failed. Later rollouts have changed all of its deployments"), "{page}");
-    assert!(page.contains("0 of 1 done, 1 failed, 1 changed again since"), "{page}");
+    assert!(page.contains("1 failed</span><span>1 changed again since"), "{page}");
     let list = text(&browser, "/rollouts").await;
-    assert!(list.contains("1 of 1 done, 1 changed again since"), "{list}");
+    assert!(list.contains("1 of 1 done</span><span>1 changed again since"), "{list}");
 }
 
 // CON-02
