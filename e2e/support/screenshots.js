@@ -3,8 +3,8 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { Server, launch, open, root, signIn, until } from "./margrave.js";
 
-/** Those that README and docs show; with a folder of your own you get all pages, wide and narrow, light and dark. */
-const MAIN = ["overview", "devices", "device", "catalog", "application", "choose-devices", "questions", "review", "change", "deployment", "activity", "phone-dark"];
+/** Those that README and docs show; with a folder of your own you get all pages, at three widths, light and dark. */
+const MAIN = ["overview", "devices", "device", "catalog", "application", "select-devices", "configuration", "review", "rollout", "deployment", "events", "compatibility", "phone-dark"];
 const folder = process.argv[2] ?? join(root, "docs/screens");
 mkdirSync(folder, { recursive: true });
 const wanted = (name) => process.argv[2] !== undefined || MAIN.includes(name);
@@ -12,16 +12,17 @@ const take = async (on, name) => { if (wanted(name)) await on.screenshot({ path:
 const server = new Server();
 const browser = await launch();
 
-/** Every page whole, wide and narrow, light and dark, for reviews of style changes. */
+/** Every page whole, at three widths, light and dark, for reviews of style changes. */
 async function everything(failed) {
   const pages = {
     overview: "/", devices: "/devices", "devices-none": "/devices?q=none-like-it", "device-add": "/devices/add", device: "/devices/press-01/press-01", gateway: "/devices/gateway-01/gateway-01",
-    retire: "/clients/press-01?ask=decommission", groups: "/groups", group: "/groups/pressing", "group-new": "/groups/new", catalog: "/catalog", "catalog-device": "/catalog?device=tiny-01/tiny-01",
-    "catalog-add": "/catalog/add", application: "/catalog/line-monitor", where: "/catalog/vibration-analytics/compatibility", deployments: "/deployments", deployment: `/deployments/${failed.id}`,
-    retry: `/deployments/${failed.id}?ask=retry`, changes: "/rollouts", change: `/rollouts/${failed.rollout}`, activity: "/events", audit: "/audit",
-    tokens: "/settings/tokens", sessions: "/settings/sessions", clients: "/settings/identities", enrollment_tokens: "/settings/enrollment-tokens", registries: "/settings/registries", trust: "/settings/certificates", lost: "/nothing/here",
+    decommission: "/clients/press-01?ask=decommission", groups: "/groups", group: "/groups/pressing", "group-new": "/groups/new", catalog: "/catalog", "catalog-device": "/catalog?device=tiny-01/tiny-01",
+    "catalog-add": "/catalog/add", application: "/catalog/line-monitor", compatibility: "/catalog/vibration-analytics/compatibility", deployments: "/deployments", deployment: `/deployments/${failed.id}`,
+    retry: `/deployments/${failed.id}?ask=retry`, rollouts: "/rollouts", rollout: `/rollouts/${failed.rollout}`, events: "/events", audit: "/audit",
+    tokens: "/settings/tokens", sessions: "/settings/sessions", identities: "/settings/identities", "enrollment-tokens": "/settings/enrollment-tokens", registries: "/settings/registries", certificates: "/settings/certificates", "not-found": "/nothing/here",
   };
-  for (const [look, width, colorScheme] of [["wide", 1280, "light"], ["wide-dark", 1280, "dark"], ["phone", 375, "light"], ["phone-dark", 375, "dark"]]) {
+  for (const [width, colorScheme] of [1280, 1920, 390].flatMap((width) => ["light", "dark"].map((scheme) => [width, scheme]))) {
+    const look = `${width}-${colorScheme}`;
     const page = await open(browser, { viewport: { width, height: 860 }, colorScheme });
     await signIn(page, server);
     for (const [name, path] of Object.entries(pages)) {
@@ -42,7 +43,7 @@ async function everything(failed) {
     await page.getByLabel("Line name").fill("Press 7");
     await page.getByText("Policies", { exact: true }).click();
     await page.getByLabel("On failure").selectOption("Roll back");
-    await whole("wizard-questions");
+    await whole("wizard-configuration");
     await page.getByRole("button", { name: "Review" }).click();
     await page.getByText("will be updated").waitFor();
     await whole("wizard-review");
@@ -51,7 +52,7 @@ async function everything(failed) {
     await page.getByRole("button", { name: "Reconfigure" }).click();
     await page.getByText("Policies", { exact: true }).click();
     await page.getByLabel("On failure").selectOption("Stop");
-    await whole("reconfigure-questions");
+    await whole("reconfigure-configuration");
     await page.getByRole("button", { name: "Review" }).click();
     await page.getByText("will be updated").waitFor();
     await whole("reconfigure-review");
@@ -80,12 +81,12 @@ try {
   await page.getByRole("button", { name: "Deploy", exact: true }).click();
   await page.getByRole("button", { name: "Continue" }).click();
   await page.getByRole("table").waitFor();
-  await take(page, "choose-devices");
+  await take(page, "select-devices");
   const fits = page.getByRole("row").filter({ has: page.getByRole("rowheader") }).filter({ hasText: /Compatible/ }).filter({ hasNotText: "already" });
   for (let index = 0; index < 3; index++) await fits.nth(index).getByRole("checkbox").check();
   await page.getByRole("button", { name: "Continue" }).click();
   await page.getByLabel("Line name").fill("Press 7");
-  await take(page, "questions");
+  await take(page, "configuration");
   await page.getByRole("button", { name: "Review" }).click();
   await page.getByText("will be updated").waitFor();
   await take(page, "review");
@@ -93,13 +94,14 @@ try {
   await page.getByRole("button", { name: /Deploy to/ }).click();
   await page.getByRole("status").waitFor();
   await page.getByText(/[123] of 3 done/).waitFor();
-  await take(page, "change");
+  await take(page, "rollout");
   const { items } = await until("something has failed", async () => {
     const failed = await server.api("deployments?state=failed");
     return failed.items.length > 0 && failed;
   });
   await shot("deployment", `/deployments/${items[0].id}`);
-  await shot("activity", "/events");
+  await shot("events", "/events");
+  await shot("compatibility", "/catalog/vibration-analytics/compatibility");
   const phone = await open(browser, { viewport: { width: 375, height: 812 }, colorScheme: "dark" });
   await signIn(phone, server);
   await shot("phone-dark", "/", phone);
