@@ -20,4 +20,5 @@ pub mod runtime;
 pub mod selector;
 pub mod settings;
 pub mod skips;
+pub mod sort;
 pub mod time;

@@ -35,6 +35,7 @@ pub mod reviews;
 pub mod sessions;
 pub mod bulk;
 pub mod shelf;
+pub mod sorting;
 pub mod value_format;
 pub mod summary;
 pub mod trust;

@@ -165,6 +165,7 @@ pub async fn start(config: Config, clock: Arc<dyn Clock>) -> Result<Running, Sta
         pace: PasswordRateLimit::default(),
         reviews: Arc::default(),
         fits: Arc::default(),
+        sorts: Arc::new(crate::app::sorting::SortCache::until_renewed()),
         served: RegistryChecks::default(),
         registry,
         urls: Arc::new(place.urls),

@@ -8,6 +8,7 @@ use crate::app::overview::OverviewCache;
 use crate::app::passwords::{Hashing, PasswordRateLimit};
 use crate::app::publisher::Publisher;
 use crate::app::reviews::Reviews;
+use crate::app::sorting::SortCache;
 use crate::catalog::{Descriptions, RegistryChecks};
 use crate::config::Config;
 use crate::devices::{CapabilityQueue, LongPolls, StatusQueue, UnacceptedClients};
@@ -62,6 +63,7 @@ pub struct Shared {
     /// Cached results for drafts.
     pub reviews: Arc<Reviews>,
     pub fits: Arc<CompatibilityCache>,
+    pub sorts: Arc<SortCache>,
     /// Results of registry checks for the components of applications.
     pub served: RegistryChecks,
     /// The embedded OCI registry, unless it is off.

@@ -2,6 +2,7 @@
 
 use crate::batched::{Insert, Statement, StatementBatch};
 use crate::error::During;
+use crate::events::EventOrder;
 use crate::open::{WriteTransaction, commit};
 use crate::rows::{Columns, containing, to_json};
 use crate::{Result, Store, StoreError, events};
@@ -217,14 +218,19 @@ impl Store {
         Ok(low)
     }
 
-    /// Newest first, above `above` and below `before`, filtered.
+    /// Above `above` and below `before`, filtered.
     pub async fn audit_search(
         &self,
         filter: &AuditFilter,
         above: i64,
         before: i64,
+        order: EventOrder,
         limit: u32,
     ) -> Result<Vec<AuditRecord>> {
+        let direction = match order {
+            EventOrder::NewestFirst => "DESC",
+            EventOrder::OldestFirst => "ASC",
+        };
         let named: Vec<String> = (10..10 + filter.applications.len())
             .map(|place| {
                 format!(
@@ -241,7 +247,7 @@ impl Store {
                AND ($6 = '' OR LOWER(subject) LIKE $6 ESCAPE '\\'
                     OR LOWER(COALESCE(after_state, before_state)) LIKE $6 ESCAPE '\\'{named})
                AND ($9 = '' OR subject = $9)
-             ORDER BY seq DESC LIMIT $7"
+             ORDER BY seq {direction} LIMIT $7"
         );
         // The statement consists of our own literals and placeholder numbers; values are bound.
         let query = sqlx::query(AssertSqlSafe(text))

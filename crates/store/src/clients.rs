@@ -39,6 +39,7 @@ macro_rules! select_client {
 }
 
 mod search;
+mod sorted;
 mod pending;
 
 pub use search::ClientSearch;

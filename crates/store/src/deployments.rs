@@ -64,6 +64,8 @@ macro_rules! select_view {
     };
 }
 
+mod sorted;
+
 /// One page, after `$2` up to `$11`. `$driver` is found through an index; the rest is checked row by row.
 macro_rules! page {
     ($driver:literal) => {

@@ -43,6 +43,7 @@ mod batched;
 mod open;
 mod rows;
 mod seal;
+mod sql;
 
 mod audit;
 mod blobs;

@@ -16,6 +16,7 @@ use crate::error::During;
 use crate::open::commit;
 use crate::rows::{Columns, to_json};
 use crate::seal::Cell;
+use crate::sql::{Order, Sql, read_value};
 use crate::{Result, Store, StoreError, events};
 use margo::deployment::ApplicationDeployment;
 use margo::ids::{ClientId, DeploymentId, DeviceTarget};
@@ -24,6 +25,7 @@ use margrave_core::events::{About, NewEvent};
 use margrave_core::model::{Actor, Rollout, RolloutKind, RolloutProgress, RolloutTarget};
 use margrave_core::policy::PolicyUpdate;
 use margrave_core::skips::SkipReason;
+use margrave_core::sort::{Column as _, RolloutColumn, Sort, SortValue};
 use margrave_core::time::Timestamp;
 use serde_json::json;
 use sqlx::any::AnyRow;
@@ -185,6 +187,37 @@ impl Store {
         let mut rollouts = Vec::with_capacity(rows.len());
         for row in &rows {
             rollouts.push(self.with_outcome(row).await?);
+        }
+        Ok(rollouts)
+    }
+
+    /// One page in the order of a column, each with its value, after a value and an id.
+    pub async fn rollouts_sorted(
+        &self,
+        sort: Sort<RolloutColumn>,
+        after: Option<&(SortValue, Uuid)>,
+        limit: u32,
+    ) -> Result<Vec<(SortValue, RolloutProgress)>> {
+        let mut sql = Sql::default();
+        let value = match sort.column {
+            RolloutColumn::Application => "application",
+            RolloutColumn::Started => "created_at",
+        };
+        let order = Order { value, key: &["id"], descending: sort.descending };
+        if let Some((value, id)) = after {
+            let after = order.after(&mut sql, value, &[&id.to_string()]);
+            sql.and(after);
+        }
+        let (conditions, limit) = (sql.conditions(), sql.number(i64::from(limit)));
+        let text = format!(
+            "SELECT *, {value} AS sort_value FROM rollouts WHERE {conditions} ORDER BY {} LIMIT {limit}",
+            order.terms()
+        );
+        let rows = sql.query(text).fetch_all(&self.read).await.during("sort rollouts")?;
+        let mut rollouts = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let value = read_value(Columns::of("rollouts", row), sort.column.values())?;
+            rollouts.push((value, self.with_outcome(row).await?));
         }
         Ok(rollouts)
     }

@@ -1,6 +1,7 @@
 //! The audit log: search and paging.
 
 use super::error::AppResult;
+use super::events::Order;
 use super::overview;
 use super::paging::{Paging, cursor, page};
 use super::period::{End, Period};
@@ -51,11 +52,12 @@ pub struct Query {
     pub until: Option<String>,
 }
 
-/// Newest first, filtered by the query.
+/// Filtered by the query. `before` ends the newest-first order earlier.
 pub async fn search(
     state: &ServerState,
     query: &Query,
     before: Option<i64>,
+    order: Order,
     paging: &Paging,
 ) -> AppResult<Page<wire::AuditRecord>> {
     let period = Period::read(
@@ -75,14 +77,27 @@ pub async fn search(
     };
     let limit = paging.limit()?;
     let (first, behind) = bounds(state, period).await?;
-    let before = paging.after()?.or(before).unwrap_or(behind).min(behind);
     // The chain only grows, so one page scans a part of it; the next page continues there.
-    let above = (before - 1 - LOOKED_AT).max(first - 1);
-    let (mut found, mut at) = (Vec::new(), before);
+    let mut range = match order {
+        Order::Newest => {
+            let before = paging.after()?.or(before).unwrap_or(behind).min(behind);
+            ((before - 1 - LOOKED_AT).max(first - 1), before)
+        }
+        Order::Oldest => {
+            let above = paging.after()?.unwrap_or(first - 1).max(first - 1);
+            (above, behind.min(above.saturating_add(1 + LOOKED_AT)))
+        }
+    };
+    let (start, end) = range;
+    let mut found = Vec::new();
     while found.len() <= limit as usize {
-        let rows = state.store.audit_search(&filter, above, at, limit + 1).await?;
+        let rows = state.store.audit_search(&filter, range.0, range.1, order.into(), limit + 1).await?;
         let more = rows.len() > limit as usize;
-        at = rows.last().map_or(above, |record| record.seq);
+        match (order, rows.last()) {
+            (_, None) => {}
+            (Order::Newest, Some(last)) => range.1 = last.seq,
+            (Order::Oldest, Some(last)) => range.0 = last.seq,
+        }
         found.extend(
             rows.into_iter().filter(|record| about.as_deref().is_none_or(|text| is_about(record, text, &names.names))),
         );
@@ -92,8 +107,11 @@ pub async fn search(
     }
     found.truncate(limit as usize + 1);
     let mut found = page(found, limit, |record| record.seq.to_string(), to_wire);
-    if found.next.is_none() && above > first - 1 {
-        found.next = Some(cursor(&(above + 1).to_string()));
+    if found.next.is_none() {
+        found.next = match order {
+            Order::Newest => (start > first - 1).then(|| cursor(&(start + 1).to_string())),
+            Order::Oldest => (end < behind).then(|| cursor(&(end - 1).to_string())),
+        };
     }
     Ok(found)
 }

@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, watch};
 
@@ -13,8 +13,12 @@ use tokio::sync::{Semaphore, watch};
 pub(crate) const AT_ONCE_MAX: u64 = 200;
 /// How long a page waits for a computation before it shows the progress.
 pub(crate) const PAGE_WAITS: Duration = Duration::from_millis(80);
-/// How long a result is valid; after this time it is computed again on request.
+/// How long the result of a long computation is valid; after this time it is computed again on request.
 const FRESH: Duration = Duration::from_mins(2);
+/// A sorted page that took less than this is computed for every request.
+const QUICK: Duration = Duration::from_millis(60);
+/// A slower one is valid for this many times as long as it took, so that sorting leaves most of a core to others.
+const REST: u32 = 10;
 /// Results kept in the cache.
 const KEPT_MAX: usize = 32;
 
@@ -23,10 +27,22 @@ pub struct BackgroundCache<K, T> {
     known: Mutex<HashMap<K, Entry<T>>>,
     /// Only one fleet-wide computation runs at a time.
     turn: Arc<Semaphore>,
+    validity: Validity,
+}
+
+/// How long a result is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Validity {
+    /// For a fixed time.
+    Fixed,
+    /// The longer it took, the longer; and in place of the next one until that is ready.
+    UntilRenewed,
 }
 
 struct Entry<T> {
     begun: Instant,
+    /// How long it took, once it is done.
+    took: Arc<OnceLock<Duration>>,
     sight: watch::Receiver<Progress<T>>,
 }
 
@@ -48,7 +64,15 @@ impl<T> ProgressSender<T> {
 
 impl<K, T> Default for BackgroundCache<K, T> {
     fn default() -> Self {
-        Self { known: Mutex::default(), turn: Arc::new(Semaphore::new(1)) }
+        Self { known: Mutex::default(), turn: Arc::new(Semaphore::new(1)), validity: Validity::Fixed }
+    }
+}
+
+impl<K, T> BackgroundCache<K, T> {
+    /// For results that pages show all the time: computed for every request where that is quick, otherwise the last
+    /// result is shown while the next one is computed.
+    pub(crate) fn until_renewed() -> Self {
+        Self { validity: Validity::UntilRenewed, ..Self::default() }
     }
 }
 
@@ -80,21 +104,26 @@ impl<K: Eq + Hash + Clone, T: Clone + Send + Sync + 'static> BackgroundCache<K, 
         F: Future<Output = T> + Send + 'static,
     {
         let mut known = self.known.lock();
-        if let Some(known) = known.get(&key).filter(|known| known.is_of_use()) {
+        if let Some(known) = known.get(&key).filter(|known| known.is_of_use(self.validity)) {
             return known.sight.clone();
         }
+        let earlier = known.get(&key).filter(|_| self.validity == Validity::UntilRenewed);
+        let earlier = earlier.and_then(|known| known.sight.borrow().value.clone());
         if known.len() >= KEPT_MAX
             && let Some(oldest) = known.iter().min_by_key(|(_, known)| known.begun).map(|(key, _)| key.clone())
         {
             known.remove(&oldest);
         }
-        let (sender, sight) = watch::channel(Progress { value: None, done: false });
-        known.insert(key, Entry { begun: Instant::now(), sight: sight.clone() });
+        let (sender, sight) = watch::channel(Progress { value: earlier, done: false });
+        let (begun, took) = (Instant::now(), Arc::new(OnceLock::new()));
+        known.insert(key, Entry { begun, took: Arc::clone(&took), sight: sight.clone() });
         let (telling, turn) = (Arc::new(ProgressSender(sender)), Arc::clone(&self.turn));
         let work = work(Arc::clone(&telling));
         tokio::spawn(async move {
             let Ok(_turn) = turn.acquire().await else { return };
+            let begun = Instant::now();
             let value = work.await;
+            let _ = took.set(begun.elapsed());
             telling.0.send_replace(Progress { value: Some(value), done: true });
         });
         sight
@@ -102,10 +131,19 @@ impl<K: Eq + Hash + Clone, T: Clone + Send + Sync + 'static> BackgroundCache<K, 
 }
 
 impl<T> Entry<T> {
-    fn is_of_use(&self) -> bool {
+    fn is_of_use(&self, validity: Validity) -> bool {
         let done = self.sight.borrow().done;
-        // A computation ends without a result only when the server stops or the task panicked.
-        if done { self.begun.elapsed() < FRESH } else { self.sight.has_changed().is_ok() }
+        if !done {
+            // A computation ends without a result only when the server stops or the task panicked.
+            return self.sight.has_changed().is_ok();
+        }
+        let took = self.took.get().copied().unwrap_or_default();
+        let valid = match validity {
+            Validity::Fixed => FRESH,
+            Validity::UntilRenewed if took <= QUICK => Duration::ZERO,
+            Validity::UntilRenewed => took * REST,
+        };
+        self.begun.elapsed() < valid
     }
 }
 
@@ -149,5 +187,29 @@ mod tests {
         assert_eq!((first.value, first.done), (None, false));
         let second = beside.look("all", LONG, |_| async { 2 }).await;
         assert_eq!(second.value, Some(2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn repeats_quick_sorts_and_shows_the_last_slow_one_until_the_next_is_ready() {
+        let cache = BackgroundCache::<&str, u32>::until_renewed();
+        for expected in [1, 2] {
+            let quick = cache.look("quick", LONG, |_| async move { expected }).await;
+            assert_eq!((quick.value, quick.done), (Some(expected), true));
+        }
+        let slow = |value| {
+            move |_: Arc<super::ProgressSender<u32>>| async move {
+                // Real time: it decides how long the result is valid.
+                let until = std::time::Instant::now() + super::QUICK * 2;
+                while std::time::Instant::now() < until {
+                    tokio::task::yield_now().await;
+                }
+                value
+            }
+        };
+        assert_eq!(cache.look("slow", LONG, slow(1)).await.value, Some(1));
+        assert_eq!(cache.look("slow", LONG, slow(2)).await.value, Some(1), "still valid");
+        cache.known.lock().get_mut("slow").unwrap().begun -= LONG;
+        let renewing = cache.look("slow", Duration::ZERO, slow(3)).await;
+        assert_eq!((renewing.value, renewing.done), (Some(1), false));
     }
 }

@@ -3,7 +3,8 @@
 use super::access::Caller;
 use super::error::{AppError, AppResult, Code};
 use super::lookup;
-use super::paging::{Paging, page, whole};
+use super::paging::{Listing, Paging, page, whole};
+use super::sorting::{self, Order};
 use crate::manifest_cache::run_to_completion;
 use crate::secrets;
 use crate::state::ServerState;
@@ -12,6 +13,7 @@ use margrave_api::clients as wire;
 use margrave_api::lookup::LookupKind;
 use margrave_api::page::Page;
 use margrave_core::model::{Client, ClientState};
+use margrave_core::sort::{ClientColumn, SortValue};
 use margrave_core::time::Timestamp;
 use margrave_store::{ClientSearch, Head, StoreError};
 use std::collections::BTreeMap;
@@ -57,11 +59,7 @@ pub async fn search(
     text: Option<String>,
     paging: &Paging,
 ) -> AppResult<Page<wire::Client>> {
-    let wanted = wanted.map(|wanted| match wanted {
-        wire::ClientState::Pending => ClientState::Pending,
-        wire::ClientState::Accepted => ClientState::Accepted,
-        wire::ClientState::Decommissioned => ClientState::Decommissioned,
-    });
+    let wanted = wanted.map(stored_state);
     let limit = paging.limit()?;
     let after: Option<ClientId> = paging.after()?;
     let rows = match (wanted, sought(text)?) {
@@ -73,6 +71,34 @@ pub async fn search(
         }
     };
     Ok(page(rows, limit, |client| client.id.to_string(), |client| to_wire(state, client)))
+}
+
+fn stored_state(state: wire::ClientState) -> ClientState {
+    match state {
+        wire::ClientState::Pending => ClientState::Pending,
+        wire::ClientState::Accepted => ClientState::Accepted,
+        wire::ClientState::Decommissioned => ClientState::Decommissioned,
+    }
+}
+
+/// The same in the order of a column, or of the id.
+pub async fn search_in_order(
+    state: &ServerState,
+    wanted: Option<wire::ClientState>,
+    text: Option<String>,
+    order: Order<ClientColumn>,
+    paging: &Paging,
+) -> AppResult<Listing<wire::Client>> {
+    let Some(sort) = order.sort else { return Ok(search(state, wanted, text, paging).await?.into()) };
+    let search = ClientSearch { state: wanted.map(stored_state), text: sought(text)? };
+    let what = format!("clients {search:?}");
+    let store = state.store.clone();
+    let read = move |after: Option<(SortValue, ClientId)>, limit| async move {
+        store.clients_sorted(&search, sort, after.as_ref(), limit).await
+    };
+    let Listing { items, next, in_progress } = sorting::keys(state, (order, sort), &what, paging, read).await?;
+    let rows = state.store.clients_by_ids(&items).await?;
+    Ok(Listing { items: rows.into_iter().map(|client| to_wire(state, client)).collect(), next, in_progress })
 }
 
 /// Number of clients whose id contains the text, by state.

@@ -5,9 +5,11 @@ use super::applications::application_id;
 use super::clients::client_id;
 use super::error::{AppError, AppResult, Code};
 use super::explain;
+use super::fleet::Search;
 use super::mask::Sensitive;
-use super::paging::{Paging, cursor, whole};
+use super::paging::{Listing, Paging, cursor, whole};
 use super::rollouts;
+use super::sorting::{self, Order};
 use crate::manifest_cache::run_to_completion;
 use crate::state::ServerState;
 use margo::deployment::ApplicationDeployment;
@@ -19,8 +21,9 @@ use margrave_api::rollouts::RolloutKind as WireKind;
 use margrave_core::deployment_state::{DeploymentState, judge};
 use margrave_core::model::{ClientState, Deployment, Desired, DeviceKey, Failed, Reported, RolloutKind};
 use margrave_core::policy::OnFailure;
+use margrave_core::sort::{DeploymentColumn, SortValue};
 use margrave_core::time::Timestamp;
-use margrave_store::{DeploymentFilter, DeploymentView, RemovalFilter, RemovalPlace};
+use margrave_store::{DeploymentFilter, DeploymentView, DeviceSearch, RemovalFilter, RemovalPlace};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -64,6 +67,32 @@ pub async fn list(state: &ServerState, query: &Query, paging: &Paging) -> AppRes
         looked_at
     };
     Ok(Page { items: all_to_wire(state, rows).await?, next: next.map(|id| cursor(&id.to_string())) })
+}
+
+/// In the order of a column, or of the id; with a `search`, only deployments on matching devices.
+pub async fn list_in_order(
+    state: &ServerState,
+    query: &Query,
+    search: Option<&Search>,
+    order: Order<DeploymentColumn>,
+    paging: &Paging,
+) -> AppResult<Listing<wire::Deployment>> {
+    let Some(sort) = order.sort else { return Ok(list(state, query, paging).await?.into()) };
+    let filter = filter(query)?;
+    let devices = match search {
+        Some(search) => Some(search.read(state).await?),
+        None => None,
+    };
+    // The instant moves with the clock and would make every search another one.
+    let timeless = devices.clone().map(|devices| DeviceSearch { offline_before: Timestamp(0), ..devices });
+    let what = format!("deployments {filter:?} {timeless:?}");
+    let (store, since) = (state.store.clone(), state.offline_before());
+    let read = move |after: Option<(SortValue, DeploymentId)>, limit| async move {
+        store.deployments_sorted(&filter, devices.as_ref(), since, sort, after.as_ref(), limit).await
+    };
+    let Listing { items, next, in_progress } = sorting::keys(state, (order, sort), &what, paging, read).await?;
+    let rows = state.store.deployments_by_ids(&items).await?;
+    Ok(Listing { items: all_to_wire(state, rows).await?, next, in_progress })
 }
 
 pub(super) async fn all_to_wire(state: &ServerState, rows: Vec<DeploymentView>) -> AppResult<Vec<wire::Deployment>> {

@@ -86,6 +86,15 @@ pub enum Order {
     Oldest,
 }
 
+impl From<Order> for EventOrder {
+    fn from(order: Order) -> Self {
+        match order {
+            Order::Newest => Self::NewestFirst,
+            Order::Oldest => Self::OldestFirst,
+        }
+    }
+}
+
 pub async fn history(
     state: &ServerState,
     filter: EventsFilter,
@@ -95,17 +104,11 @@ pub async fn history(
 ) -> AppResult<Page<wire::Event>> {
     let (filter, limit, after) = (filter.read()?, paging.limit()?, paging.after::<i64>()?);
     let mut range = EventRange { above: newer_than.unwrap_or(0), ..EventRange::ALL };
-    let order = match order {
-        Order::Newest => {
-            range.below = after.unwrap_or(range.below);
-            EventOrder::NewestFirst
-        }
-        Order::Oldest => {
-            range.above = after.unwrap_or(range.above).max(range.above);
-            EventOrder::OldestFirst
-        }
-    };
-    let rows = state.store.events_page(&filter, range, order, limit + 1).await?;
+    match order {
+        Order::Newest => range.below = after.unwrap_or(range.below),
+        Order::Oldest => range.above = after.unwrap_or(range.above).max(range.above),
+    }
+    let rows = state.store.events_page(&filter, range, order.into(), limit + 1).await?;
     Ok(page(rows, limit, |event| event.id.to_string(), to_wire))
 }
 

@@ -5,7 +5,8 @@ mod eligible;
 
 use super::devices::{self, KeyText};
 use super::error::{AppError, AppResult};
-use super::paging::{Paging, cursor, page};
+use super::paging::{Listing, Paging, cursor, page};
+use super::sorting::{self, Order};
 use super::{groups, overview};
 use crate::state::ServerState;
 use margo::status::State;
@@ -15,6 +16,8 @@ use margrave_api::page::Page;
 use margrave_core::deployment_state::{DeploymentState as Judged, judge};
 use margrave_core::model::{ClientState, Desired, Device, DeviceKey, DeviceState};
 use margrave_core::selector::{LabelSelector, Requirement};
+use margrave_core::sort::{DeviceColumn, SortValue};
+use margrave_core::time::Timestamp;
 use margrave_store::{DeploymentView, DeviceSearch};
 use std::collections::{BTreeMap, HashMap};
 
@@ -30,8 +33,7 @@ const TEXT_CHARS_MAX: usize = 200;
 const SITES_MAX: u32 = 500;
 /// Devices scanned for one page of a state filter: few enough to be unnoticeable.
 const LOOKED_AT_MAX: u32 = 20_000;
-/// The label with the site of a device.
-pub const SITE: &str = "site";
+pub use margrave_core::sort::SITE_LABEL as SITE;
 
 /// Search filter; all conditions must match.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -65,7 +67,7 @@ impl Search {
         Ok(selector)
     }
 
-    async fn read(&self, state: &ServerState) -> AppResult<DeviceSearch> {
+    pub(super) async fn read(&self, state: &ServerState) -> AppResult<DeviceSearch> {
         if self.text.as_ref().is_some_and(|text| text.chars().count() > TEXT_CHARS_MAX) {
             return Err(AppError::invalid("text", format!("write at most {TEXT_CHARS_MAX} characters")));
         }
@@ -136,33 +138,52 @@ impl Running {
     }
 }
 
-pub async fn list(state: &ServerState, search: &Search, paging: &Paging) -> AppResult<Page<Listed>> {
-    let limit = paging.limit()?;
-    let after = paging.after::<KeyText>()?;
+pub async fn list(
+    state: &ServerState,
+    search: &Search,
+    order: Order<DeviceColumn>,
+    paging: &Paging,
+) -> AppResult<Listing<Listed>> {
     let found = search.read(state).await?;
-    let (rows, next) = look(state, &found, after, limit).await?;
-    let mut placed = on(state, &rows).await?;
-    Ok(Page { items: rows.into_iter().map(|device| listed(state, device, &mut placed)).collect(), next })
+    let Listing { items, next, in_progress } = matching(state, &found, order, paging).await?;
+    let mut placed = on(state, &items).await?;
+    Ok(Listing {
+        items: items.into_iter().map(|device| listed(state, device, &mut placed)).collect(),
+        next,
+        in_progress,
+    })
 }
 
-/// A page of matching devices and its cursor. It may be short or empty when many devices had to be scanned.
-async fn look(
+/// A page of matching devices. It may be short or empty when many devices had to be scanned.
+async fn matching(
     state: &ServerState,
     search: &DeviceSearch,
-    after: Option<KeyText>,
-    limit: u32,
-) -> AppResult<(Vec<Device>, Option<String>)> {
-    let after = after.map(|key| key.0);
-    let (rows, next) = state.store.devices_search_bounded(search, after.as_ref(), limit, LOOKED_AT_MAX).await?;
-    Ok((rows, next.map(|key| cursor(&KeyText(key).to_string()))))
+    order: Order<DeviceColumn>,
+    paging: &Paging,
+) -> AppResult<Listing<Device>> {
+    let Some(sort) = order.sort else {
+        let (limit, after) = (paging.limit()?, paging.after::<KeyText>()?.map(|key| key.0));
+        let (items, next) = state.store.devices_search_bounded(search, after.as_ref(), limit, LOOKED_AT_MAX).await?;
+        return Ok(Listing { items, next: next.map(|key| cursor(&KeyText(key).to_string())), in_progress: false });
+    };
+    // The instant moves with the clock and would make every search another one.
+    let what = format!("devices {:?}", DeviceSearch { offline_before: Timestamp(0), ..search.clone() });
+    let (store, search) = (state.store.clone(), search.clone());
+    let read = move |after: Option<(SortValue, KeyText)>, limit| async move {
+        let after = after.map(|(value, key)| (value, key.0));
+        let rows = store.devices_sorted(&search, sort, after.as_ref(), limit).await?;
+        Ok(rows.into_iter().map(|(value, key)| (value, KeyText(key))).collect())
+    };
+    let Listing { items, next, in_progress } = sorting::keys(state, (order, sort), &what, paging, read).await?;
+    let keys: Vec<DeviceKey> = items.into_iter().map(|key| key.0).collect();
+    Ok(Listing { items: state.store.devices_by_keys(&keys).await?, next, in_progress })
 }
 
 /// Only the keys of matching devices.
 pub async fn keys(state: &ServerState, search: &Search, paging: &Paging) -> AppResult<Page<DeviceKey>> {
-    let (limit, after) = (paging.limit()?, paging.after::<KeyText>()?);
     let found = search.read(state).await?;
-    let (rows, next) = look(state, &found, after, limit).await?;
-    Ok(Page { items: rows.into_iter().map(|device| device.key).collect(), next })
+    let Listing { items, next, .. } = matching(state, &found, Order::default(), paging).await?;
+    Ok(Page { items: items.into_iter().map(|device| device.key).collect(), next })
 }
 
 /// Number of matching devices by state, ignoring the state filter.

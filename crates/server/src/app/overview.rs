@@ -9,7 +9,7 @@ use super::applications;
 use super::error::{AppError, AppResult, Code};
 use super::explain;
 use super::paging::Paging;
-use super::rollouts::{self, RolloutFilter, RolloutWithDevice};
+use super::rollouts::{self, NEWEST_FIRST, RolloutFilter, RolloutWithDevice};
 use super::summary;
 use crate::state::ServerState;
 use margo::status::DeploymentStatus;
@@ -237,7 +237,9 @@ async fn make(state: &ServerState) -> AppResult<Arc<Overview>> {
     let (in_progress, not_over) = in_progress(state, offline_before).await?;
     let mut recent = Vec::new();
     let newest_rollouts = Paging { limit: Some(ROLLOUTS_MAX * 2), after: None };
-    for told in rollouts::list_filtered_rollouts(state, &RolloutFilter::default(), &newest_rollouts).await?.items {
+    for told in
+        rollouts::list_filtered_rollouts(state, &RolloutFilter::default(), NEWEST_FIRST, &newest_rollouts).await?.items
+    {
         if !not_over.contains(&told.rollout.id) && recent.len() < ROLLOUTS_MAX as usize {
             recent.push(told);
         }

@@ -1,6 +1,6 @@
 //! Keyset pages: bounded, with an opaque cursor.
 
-use super::error::{AppError, AppResult};
+use super::error::{AppError, AppResult, Code};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use margrave_api::page::{LIMIT_DEFAULT, LIMIT_MAX, Page};
@@ -34,6 +34,38 @@ impl Paging {
             .and_then(|bytes| String::from_utf8(bytes).ok())
             .and_then(|text| text.parse().ok());
         key.map(Some).ok_or_else(|| AppError::invalid("after", "use the `next` of the previous page, unchanged"))
+    }
+}
+
+/// A page of a list that may be sorted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing<T> {
+    pub items: Vec<T>,
+    pub next: Option<String>,
+    /// The list is still being sorted; the items are those of an earlier order, or none.
+    pub in_progress: bool,
+}
+
+impl<T> Default for Listing<T> {
+    fn default() -> Self {
+        Self { items: Vec::new(), next: None, in_progress: false }
+    }
+}
+
+impl<T> From<Page<T>> for Listing<T> {
+    fn from(Page { items, next }: Page<T>) -> Self {
+        Self { items, next, in_progress: false }
+    }
+}
+
+impl<T> Listing<T> {
+    /// For a call, which waits until the list is sorted.
+    pub fn completed(self) -> AppResult<Page<T>> {
+        let Self { items, next, in_progress } = self;
+        if in_progress {
+            return Err(AppError::refused(Code::Unavailable, "the list is still being sorted; repeat the call"));
+        }
+        Ok(Page { items, next })
     }
 }
 

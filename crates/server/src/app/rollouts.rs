@@ -36,7 +36,7 @@ pub use plan::Request;
 pub use retry::{again, touched};
 pub(crate) use review::review;
 pub use review::{DiffGroup, Reason, Review};
-pub use search::{RolloutFilter, list_filtered_rollouts};
+pub use search::{NEWEST_FIRST, RolloutFilter, list_filtered_rollouts};
 pub use withdraw::withdraw;
 
 /// Maximum number of targets of one rollout: the largest fleet that one server supports.

@@ -7,6 +7,7 @@ mod deploy;
 mod deployments;
 mod devices;
 mod groups;
+mod heads;
 mod overview;
 mod query;
 mod settings;

@@ -1,16 +1,18 @@
 //! Device search: by part of the name, labels and state; a page of devices, or a count.
 
+mod sorted;
+
 use super::{read, select_device};
 use crate::batched::select_in;
 use crate::error::During;
 use crate::rows::{Columns, containing};
+use crate::sql::Sql;
 use crate::{Result, Store};
 use margo::ids::{ApplicationId, ClientId, DeploymentId};
 use margrave_core::model::{Device, DeviceKey, DeviceState};
 use margrave_core::selector::{LabelSelector, Requirement};
 use margrave_core::time::Timestamp;
-use sqlx::any::{AnyArguments, AnyRow};
-use sqlx::{Any, AssertSqlSafe};
+use sqlx::any::AnyRow;
 use std::collections::BTreeMap;
 
 /// The search criteria; all must match.
@@ -59,51 +61,6 @@ impl Runs {
 
 /// A deployment `r` is on the device `k`.
 const ON_DEVICE: &str = "r.client_id = k.client_id AND (r.target = k.device_id OR r.target = k.device_id || '/*')";
-
-/// A statement being built: its text and its bound values.
-#[derive(Default)]
-struct Sql {
-    conditions: Vec<String>,
-    binds: Vec<Bind>,
-}
-
-enum Bind {
-    Text(String),
-    Number(i64),
-}
-
-impl Sql {
-    fn text(&mut self, value: impl Into<String>) -> String {
-        self.binds.push(Bind::Text(value.into()));
-        format!("${}", self.binds.len())
-    }
-
-    fn number(&mut self, value: i64) -> String {
-        self.binds.push(Bind::Number(value));
-        format!("${}", self.binds.len())
-    }
-
-    fn texts(&mut self, values: &[String]) -> String {
-        let places: Vec<String> = values.iter().map(|value| self.text(value.as_str())).collect();
-        places.join(", ")
-    }
-
-    fn and(&mut self, condition: String) {
-        self.conditions.push(condition);
-    }
-
-    fn conditions(&self) -> String {
-        if self.conditions.is_empty() { "1 = 1".to_owned() } else { self.conditions.join(" AND ") }
-    }
-
-    fn query(self, text: String) -> sqlx::query::Query<'static, Any, AnyArguments> {
-        // The statement consists of our own literals and placeholder numbers; values are bound.
-        self.binds.into_iter().fold(sqlx::query(AssertSqlSafe(text)), |query, bind| match bind {
-            Bind::Text(text) => query.bind(text),
-            Bind::Number(number) => query.bind(number),
-        })
-    }
-}
 
 const BLOCKED: &str = "EXISTS (SELECT 1 FROM clients x WHERE x.id = k.client_id AND x.state <> 'accepted')";
 const FAILED: &str = "EXISTS (SELECT 1 FROM statuses f JOIN deployments d ON d.id = f.deployment_id
@@ -210,6 +167,24 @@ impl DeviceSearch {
             ));
         }
         source
+    }
+}
+
+impl DeviceSearch {
+    /// Only deployments `d` on matching devices.
+    pub(crate) fn and_deployment(&self, sql: &mut Sql) {
+        let (source, conditions) = sql.inner(|sql| {
+            let source = self.begin(sql);
+            if let Some(state) = self.state {
+                let since = sql.number(self.offline_before.0);
+                sql.and(state_condition(state, &since));
+            }
+            source
+        });
+        sql.and(format!(
+            "EXISTS (SELECT 1 FROM {source} k WHERE k.client_id = d.client_id
+                     AND (d.target = k.device_id OR d.target = k.device_id || '/*') AND {conditions})"
+        ));
     }
 }
 

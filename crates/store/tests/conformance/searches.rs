@@ -198,7 +198,7 @@ pub(crate) async fn searches_the_audit(db: Database) {
     let one = accept(store, 1).await;
     store.client_set_state(&actor(), &one, ClientState::Decommissioned, None, at(10)).await.unwrap();
     report_device(store, &accept(store, 2).await, "press", &json!({})).await;
-    let count = async |filter: AuditFilter| store.audit_search(&filter, 0, i64::MAX, 100).await.unwrap().len();
+    let count = async |filter: AuditFilter| store.audit_search(&filter, 0, i64::MAX, EventOrder::NewestFirst, 100).await.unwrap().len();
     let filter = AuditFilter::default();
     assert_eq!(count(filter.clone()).await, 4);
     assert_eq!(count(AuditFilter { action: Some("client".into()), ..filter.clone() }).await, 3);
@@ -211,9 +211,9 @@ pub(crate) async fn searches_the_audit(db: Database) {
     assert_eq!(count(AuditFilter { text: Some("%".into()), ..filter.clone() }).await, 0);
     assert_eq!(count(AuditFilter { since: Some(at(5)), ..filter.clone() }).await, 1);
     assert_eq!(count(AuditFilter { until: Some(at(5)), ..filter.clone() }).await, 3);
-    let page = store.audit_search(&filter, 0, 3, 100).await.unwrap();
+    let page = store.audit_search(&filter, 0, 3, EventOrder::NewestFirst, 100).await.unwrap();
     assert_eq!(page.iter().map(|record| record.seq).collect::<Vec<_>>(), [2, 1]);
-    assert_eq!(store.audit_search(&filter, 1, 3, 100).await.unwrap().len(), 1);
+    assert_eq!(store.audit_search(&filter, 1, 3, EventOrder::NewestFirst, 100).await.unwrap().len(), 1);
     assert_eq!(store.audit_actors(100).await.unwrap(), ["token:test"], "devices are not listed");
     let after = json!({ "application": "press_vision", "target": "lathe-3" });
     store.audit_append(&actor(), "deployment.create", "deployment/1", Some(after), at(20)).await.unwrap();

@@ -1,15 +1,16 @@
 //! Devices that can run an application, or have it: devices evaluated for a planned action.
 
-use super::{Listed, PlacedDeployment, Search, counted, counts, listed, look, on};
-use crate::app::devices::{self, KeyText};
+use super::{Listed, PlacedDeployment, Search, counted, counts, listed, matching, on};
+use crate::app::devices;
 use crate::app::error::{AppError, AppResult};
-use crate::app::paging::Paging;
+use crate::app::paging::{Listing, Paging};
+use crate::app::sorting::Order;
 use crate::app::{applications, compatibility, overview};
 use crate::state::ServerState;
 use margrave_api::applications::{Compatibility, DeviceCompatibility};
 use margrave_api::devices as wire;
-use margrave_api::page::Page;
 use margrave_core::model::{DeviceKey, DeviceState};
+use margrave_core::sort::DeviceColumn;
 use margrave_store::{DeviceSearch, Runs, RunsVersion};
 use std::collections::BTreeMap;
 
@@ -108,7 +109,7 @@ pub async fn takers(state: &ServerState, wanted: &EligibilityQuery<'_>, search: 
     let mut paging = Paging { limit: Some(ELIGIBLE_PAGE), after: None };
     let (mut looked, mut takers) = (0, 0);
     loop {
-        let page = candidates(state, wanted, search, &paging).await?;
+        let page = candidates(state, wanted, search, Order::default(), &paging).await?;
         looked += page.items.len() as u64;
         takers += page.items.iter().filter(|candidate| candidate.can_take(wanted)).count() as u64;
         match page.next {
@@ -124,9 +125,10 @@ pub async fn eligible_page(
     state: &ServerState,
     wanted: &EligibilityQuery<'_>,
     search: &Search,
+    order: Order<DeviceColumn>,
     paging: &Paging,
-) -> AppResult<Page<Candidate>> {
-    filtered_page(state, wanted, search, paging, |candidate| candidate.can_take(wanted)).await
+) -> AppResult<Listing<Candidate>> {
+    filtered_page(state, wanted, search, (order, paging), |candidate| candidate.can_take(wanted)).await
 }
 
 /// Like [`candidates`], only some of them. Evaluates a bounded number of devices; the next page continues there.
@@ -134,17 +136,17 @@ pub async fn filtered_page(
     state: &ServerState,
     wanted: &EligibilityQuery<'_>,
     search: &Search,
-    paging: &Paging,
+    (order, paging): (Order<DeviceColumn>, &Paging),
     keep: impl Fn(&Candidate) -> bool,
-) -> AppResult<Page<Candidate>> {
+) -> AppResult<Listing<Candidate>> {
     let (limit, mut paging) = (paging.limit()? as usize, paging.clone());
     let (mut looked, mut items) = (0, Vec::new());
     loop {
-        let page = candidates(state, wanted, search, &paging).await?;
+        let page = candidates(state, wanted, search, order, &paging).await?;
         looked += page.items.len();
         items.extend(page.items.into_iter().filter(&keep));
-        if page.next.is_none() || items.len() >= limit || looked >= LOOKED_AT_MAX {
-            return Ok(Page { items, next: page.next });
+        if page.in_progress || page.next.is_none() || items.len() >= limit || looked >= LOOKED_AT_MAX {
+            return Ok(Listing { items, next: page.next, in_progress: page.in_progress });
         }
         paging.after = page.next;
     }
@@ -155,19 +157,19 @@ pub async fn candidates(
     state: &ServerState,
     wanted: &EligibilityQuery<'_>,
     search: &Search,
+    order: Order<DeviceColumn>,
     paging: &Paging,
-) -> AppResult<Page<Candidate>> {
+) -> AppResult<Listing<Candidate>> {
     let application = applications::application_id(wanted.application)?;
     let (_, description) = applications::described(state, &application, wanted.version).await?;
-    let (limit, after) = (paging.limit()?, paging.after::<KeyText>()?);
     let found = wanted.search(state, search).await?;
-    let (rows, next) = look(state, &found, after, limit).await?;
-    let mut placed = on(state, &rows).await?;
-    let judged = rows.into_iter().map(|device| {
+    let Listing { items, next, in_progress } = matching(state, &found, order, paging).await?;
+    let mut placed = on(state, &items).await?;
+    let judged = items.into_iter().map(|device| {
         let fit = compatibility::judge(&description, &device, wanted.profile);
         Candidate { listed: listed(state, device, &mut placed), fit }
     });
-    Ok(Page { items: judged.collect(), next })
+    Ok(Listing { items: judged.collect(), next, in_progress })
 }
 
 /// One device with the compatibility of this version.
@@ -232,7 +234,7 @@ async fn eligible_named(
 ) -> AppResult<Vec<NamedDevice>> {
     let (mut paging, mut named) = (Paging { limit: Some(ELIGIBLE_PAGE), after: None }, Vec::new());
     loop {
-        let page = candidates(state, wanted, search, &paging).await?;
+        let page = candidates(state, wanted, search, Order::default(), &paging).await?;
         for candidate in page.items.iter().filter(|candidate| candidate.can_take(wanted)) {
             let device = &candidate.listed.device;
             let device = wire::DeviceRef { client: device.client.clone(), device: device.device.clone() };

@@ -1,19 +1,25 @@
 //! Rollout search: by application, and by progress.
 
-use super::{Position, RolloutWithDevice, device, to_wire};
+use super::{RolloutWithDevice, device, to_wire};
 use crate::app::applications::application_id;
 use crate::app::error::AppResult;
 use crate::app::overview;
 use crate::app::paging::{Paging, cursor};
+use crate::app::sorting::{self, Position};
 use crate::state::ServerState;
 use margrave_api::deployments::DeploymentState;
 use margrave_api::page::Page;
+use margrave_core::sort::{RolloutColumn, Sort};
+use uuid::Uuid;
 
 /// Rollouts read at a time, and scanned for one page when few match.
 const PAGE: u32 = 50;
 const LOOKED_AT_MAX: usize = 400;
 /// Targets counted to find matching rollouts: a page waits for the result.
 const COUNTED_MAX: usize = 10_000;
+
+/// The order unless an operator chooses another one.
+pub const NEWEST_FIRST: Sort<RolloutColumn> = Sort { column: RolloutColumn::Started, descending: true };
 
 /// Filter for rollouts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,27 +29,28 @@ pub struct RolloutFilter {
     pub over: Option<bool>,
 }
 
-/// Newest first, with their progress; values are shown on the page of each rollout only. A page may have few or no
+/// With their progress; values are shown on the page of each rollout only. A page may have few or no
 /// rollouts while there are more: then many were scanned.
 pub async fn list_filtered_rollouts(
     state: &ServerState,
     wanted: &RolloutFilter,
+    sort: Sort<RolloutColumn>,
     paging: &Paging,
 ) -> AppResult<Page<RolloutWithDevice>> {
     let application = wanted.application.as_deref().map(application_id).transpose()?;
     let limit = paging.limit()? as usize;
-    let mut before: Option<Position> = paging.after()?;
+    let mut last = sorting::after::<_, Uuid>(sort, paging)?;
     let (mut items, mut looked_at, mut counted) = (Vec::new(), 0, 0);
     loop {
-        let rows = state.store.rollouts_page(before.as_ref().map(|position| position.0), PAGE).await?;
-        let last = rows.len() < PAGE as usize;
-        for rollout in rows {
+        let rows = state.store.rollouts_sorted(sort, last.as_ref(), PAGE).await?;
+        let is_last = rows.len() < PAGE as usize;
+        for (value, rollout) in rows {
             if items.len() == limit || looked_at >= LOOKED_AT_MAX || counted >= COUNTED_MAX {
-                let next = before.map(|position| cursor(&position.to_string()));
+                let next = last.map(|(value, id)| cursor(&Position(value, id).to_string()));
                 return Ok(Page { items, next });
             }
             looked_at += 1;
-            before = Some(Position((rollout.created_at, rollout.id)));
+            last = Some((value, rollout.id));
             if application.as_ref().is_some_and(|wanted| *wanted != rollout.application) {
                 continue;
             }
@@ -59,7 +66,7 @@ pub async fn list_filtered_rollouts(
             rollout.deployments = Some(counts);
             items.push(RolloutWithDevice { device: device(state, &rollout).await?, rollout });
         }
-        if last {
+        if is_last {
             return Ok(Page { items, next: None });
         }
     }

@@ -1,6 +1,7 @@
 //! `/api/audit`.
 
 use crate::app::audit;
+use crate::app::events::Order;
 use crate::app::paging::Paging;
 use crate::operators::extract::Query;
 use crate::operators::problems::Answer;
@@ -45,7 +46,7 @@ pub(super) async fn list_audit(
     Ok(Json(if search == audit::Query::default() {
         audit::list(&state, subject.as_deref(), before, &paging).await?
     } else {
-        audit::search(&state, &audit::Query { of: subject, ..search }, before, &paging).await?
+        audit::search(&state, &audit::Query { of: subject, ..search }, before, Order::Newest, &paging).await?
     }))
 }
 

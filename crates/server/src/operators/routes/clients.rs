@@ -2,6 +2,7 @@
 
 use crate::app::clients;
 use crate::app::paging::Paging;
+use crate::app::sorting::Order;
 use crate::operators::extract::{AuthenticatedCaller, CommentQuery, IfMatch, JsonBody, Path, Query, Tagged};
 use crate::operators::idempotency::Created;
 use crate::operators::problems::Answer;
@@ -17,9 +18,11 @@ use margrave_api::page::Page;
 pub(super) struct ClientQuery {
     /// Only clients in this state.
     state: Option<ClientState>,
+    /// Sorts by `id`, `state`, `registered` or `last-seen`, with `-` in front descending.
+    sort: Option<String>,
 }
 
-/// Lists clients in order of id.
+/// Lists clients in order of id, or of a column.
 #[utoipa::path(get, path = "/api/clients", tag = "clients", params(ClientQuery, Paging),
     responses((status = 200, body = Page<Client>)))]
 pub(super) async fn list_clients(
@@ -27,7 +30,8 @@ pub(super) async fn list_clients(
     Query(query): Query<ClientQuery>,
     Query(paging): Query<Paging>,
 ) -> Answer<Json<Page<Client>>> {
-    Ok(Json(clients::list_in(&state, query.state, &paging).await?))
+    let order = Order::of_call(query.sort.as_deref())?;
+    Ok(Json(clients::search_in_order(&state, query.state, None, order, &paging).await?.completed()?))
 }
 
 /// Lists enrollment tokens, active ones first, newest first in each group; never the secrets.

@@ -6,6 +6,7 @@ use crate::app::drafts;
 use crate::app::error::AppError;
 use crate::app::paging::Paging;
 use crate::app::rollouts::{self, Request};
+use crate::app::sorting::Order;
 use crate::operators::extract::{AuthenticatedCaller, CommentQuery, DryRun, IfMatch, JsonBody, Path, Query, Tagged};
 use crate::operators::problems::Answer;
 use crate::state::ServerState;
@@ -16,15 +17,25 @@ use margrave_api::deployments::{Deployment, RetryDeployment, RollbackDeployment,
 use margrave_api::page::Page;
 use margrave_api::rollouts::{CreateRollout, Plan, Rollout, RolloutKind};
 
-/// Lists deployments in order of id.
-#[utoipa::path(get, path = "/api/deployments", tag = "deployments", params(DeploymentQuery, Paging),
+/// The order of deployments.
+#[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct SortQuery {
+    /// Sorts by `application`, `device`, `state` or `last-report`, with `-` in front descending.
+    sort: Option<String>,
+}
+
+/// Lists deployments in order of id, or of a column.
+#[utoipa::path(get, path = "/api/deployments", tag = "deployments", params(DeploymentQuery, SortQuery, Paging),
     responses((status = 200, body = Page<Deployment>)))]
 pub(super) async fn list_deployments(
     State(state): State<ServerState>,
     Query(query): Query<DeploymentQuery>,
+    Query(SortQuery { sort }): Query<SortQuery>,
     Query(paging): Query<Paging>,
 ) -> Answer<Json<Page<Deployment>>> {
-    Ok(Json(deployments::list(&state, &query, &paging).await?))
+    let order = Order::of_call(sort.as_deref())?;
+    Ok(Json(deployments::list_in_order(&state, &query, None, order, &paging).await?.completed()?))
 }
 
 /// Deploys an application version to devices: a rollout of kind `create`.

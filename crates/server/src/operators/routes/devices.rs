@@ -4,6 +4,7 @@ use crate::app::devices;
 use crate::app::error::AppError;
 use crate::app::fleet::{self, Search};
 use crate::app::paging::Paging;
+use crate::app::sorting::Order;
 use crate::operators::extract::{AuthenticatedCaller, CommentQuery, IfMatch, JsonBody, Path, Query, Tagged};
 use crate::operators::problems::Answer;
 use crate::state::ServerState;
@@ -20,15 +21,17 @@ use margrave_core::model::DeviceState;
 pub(super) struct DeviceQuery {
     /// Label selector such as `site=berlin,line in (1,2),!spare`.
     selector: Option<String>,
-    /// Only devices of this client; not together with `text` or `state`.
+    /// Only devices of this client; not together with `text`, `state` or `sort`.
     client: Option<String>,
     /// Only devices with this in their id or the id of their client.
     text: Option<String>,
     /// Only devices in this state: `online`, `updating`, `failed`, `offline`, `blocked`.
     state: Option<String>,
+    /// Sorts by `device`, `state`, `site` or `last-seen`, with `-` in front descending; not together with `client`.
+    sort: Option<String>,
 }
 
-/// Lists devices in order of client and id.
+/// Lists devices in order of client and id, or of a column.
 #[utoipa::path(get, path = "/api/devices", tag = "devices", params(DeviceQuery, Paging),
     responses((status = 200, body = Page<Device>)))]
 pub(super) async fn list_devices(
@@ -36,8 +39,8 @@ pub(super) async fn list_devices(
     Query(query): Query<DeviceQuery>,
     Query(paging): Query<Paging>,
 ) -> Answer<Json<Page<Device>>> {
-    let DeviceQuery { selector, client, text, state: how } = query;
-    if text.is_none() && how.is_none() {
+    let DeviceQuery { selector, client, text, state: how, sort } = query;
+    if text.is_none() && how.is_none() && sort.is_none() {
         return Ok(Json(devices::list(&state, selector.as_deref(), client.as_deref(), &paging).await?));
     }
     if client.is_some() {
@@ -45,7 +48,8 @@ pub(super) async fn list_devices(
     }
     let search =
         Search { text, labels: selector, state: how.map(|word| in_state(&word)).transpose()?, ..Search::default() };
-    let Page { items, next } = fleet::list(&state, &search, &paging).await?;
+    let order = Order::of_call(sort.as_deref())?;
+    let Page { items, next } = fleet::list(&state, &search, order, &paging).await?.completed()?;
     Ok(Json(Page { items: items.into_iter().map(|listed| listed.device).collect(), next }))
 }
 

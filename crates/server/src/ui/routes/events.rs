@@ -7,6 +7,7 @@ use crate::app::overview;
 use crate::app::paging::whole;
 use crate::app::period::{self, End, Period};
 use crate::ui::markup::Markup;
+use crate::ui::routes::heads::Heads;
 use crate::ui::routes::query::{Asked, link};
 use crate::ui::visit::{PageResult, Section, Shell, Visit, pages};
 use crate::ui::words::actions as words;
@@ -59,6 +60,9 @@ const ENDS: [(&str, &str); 2] = [("from", "From"), ("until", "Until")];
 #[template(path = "events.html", blocks = ["live", "nav"])]
 struct EventsPage {
     shell: Shell,
+    heads: Heads,
+    /// Newest first.
+    newest: bool,
     events: Vec<EventRow>,
     kind: String,
     kinds: Vec<(&'static str, &'static str)>,
@@ -92,6 +96,9 @@ struct EventRow {
 #[template(path = "audit.html", blocks = ["live", "nav"])]
 struct AuditPage {
     shell: Shell,
+    heads: Heads,
+    /// Newest first.
+    newest: bool,
     records: Vec<AuditRow>,
     actor: String,
     actors: Vec<String>,
@@ -145,6 +152,22 @@ impl ListFilter {
         let mut members: Vec<(&str, &str)> = self.members.iter().map(|(name, value)| (*name, value.as_str())).collect();
         members.push((name, value));
         link(self.path, &members)
+    }
+
+    /// Newest first, unless `sort` says otherwise.
+    fn order(&self) -> Order {
+        if self.text("sort") == "time" { Order::Oldest } else { Order::Newest }
+    }
+
+    /// The heads of the table; the order that is shown is always marked.
+    fn heads(&self) -> Heads {
+        let members: Vec<(&str, &str)> = self
+            .members
+            .iter()
+            .filter(|(name, _)| *name != "sort")
+            .map(|(name, value)| (*name, value.as_str()))
+            .collect();
+        Heads::new(self.path, &members, if self.order() == Order::Oldest { "time" } else { "-time" })
     }
 
     fn next(&self, next: Option<String>) -> Option<String> {
@@ -228,8 +251,12 @@ fn or_filter_errors<T>(found: AppResult<Page<T>>) -> AppResult<Found<T>> {
 
 pub(in crate::ui) async fn events(visit: Visit, asked: Asked) -> PageResult {
     let overview = overview::get(&visit.state).await?;
-    let narrowed =
-        ListFilter::read(&asked, "/events", &["kind", "device", "client", "application", "since", "from", "until"]);
+    let narrowed = ListFilter::read(
+        &asked,
+        "/events",
+        &["kind", "device", "client", "application", "since", "from", "until", "sort"],
+    );
+    let order = narrowed.order();
     let found = match narrowed.period(&visit) {
         Ok(Period { since, until }) => {
             let filter = EventsFilter {
@@ -241,7 +268,7 @@ pub(in crate::ui) async fn events(visit: Visit, asked: Asked) -> PageResult {
                 until: until.map(|at| at.to_string()),
                 ..EventsFilter::default()
             };
-            events::history(&visit.state, filter, None, Order::Newest, &asked.paging()).await
+            events::history(&visit.state, filter, None, order, &asked.paging()).await
         }
         Err(error) => Err(error),
     };
@@ -249,6 +276,8 @@ pub(in crate::ui) async fn events(visit: Visit, asked: Asked) -> PageResult {
     let shell = visit.shell(Section::Activity, "Events").await?;
     let mut failing = events::failing(&visit.state, &page.items).await?;
     let page = EventsPage {
+        heads: narrowed.heads(),
+        newest: order == Order::Newest,
         events: page
             .items
             .into_iter()
@@ -326,7 +355,8 @@ pub(in crate::ui) fn about(record: &AuditRecord, names: &HashMap<String, String>
 
 pub(in crate::ui) async fn records(visit: Visit, asked: Asked) -> PageResult {
     let overview = overview::get(&visit.state).await?;
-    let narrowed = ListFilter::read(&asked, "/audit", &["actor", "action", "subject", "since", "from", "until"]);
+    let narrowed =
+        ListFilter::read(&asked, "/audit", &["actor", "action", "subject", "since", "from", "until", "sort"]);
     let found = match narrowed.period(&visit) {
         Ok(Period { since, until }) => {
             let query = audit::Query {
@@ -337,7 +367,7 @@ pub(in crate::ui) async fn records(visit: Visit, asked: Asked) -> PageResult {
                 since: since.map(|at| at.to_string()),
                 until: until.map(|at| at.to_string()),
             };
-            audit::search(&visit.state, &query, None, &asked.paging()).await
+            audit::search(&visit.state, &query, None, narrowed.order(), &asked.paging()).await
         }
         Err(error) => Err(error),
     };
@@ -365,6 +395,8 @@ pub(in crate::ui) async fn records(visit: Visit, asked: Asked) -> PageResult {
             .join("\n")
     };
     let page = AuditPage {
+        heads: narrowed.heads(),
+        newest: narrowed.order() == Order::Newest,
         shell: visit.shell(Section::Activity, "Audit log").await?,
         actors: audit::actors(&visit.state).await?,
         actions: ACTIONS.to_vec(),

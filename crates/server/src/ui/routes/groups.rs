@@ -5,10 +5,12 @@ use crate::app::fleet::{self, Search};
 use crate::app::groups::{self, MembershipDiff};
 use crate::app::overview;
 use crate::app::paging::Paging;
+use crate::app::sorting::Order;
 use crate::ui::ask::{Confirmation, ask};
 use crate::ui::errors::UiError;
 use crate::ui::form::Posted;
 use crate::ui::routes::devices::{Row, row};
+use crate::ui::routes::heads::{Compare, Heads, sort_rows};
 use crate::ui::routes::query::Asked;
 use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use crate::ui::words;
@@ -21,6 +23,7 @@ use margrave_api::devices::{Group, PutGroup};
 #[template(path = "groups/list.html", blocks = ["live", "nav"])]
 struct ListPage {
     shell: Shell,
+    heads: Heads,
     groups: Vec<(Group, u64)>,
     next: Option<String>,
 }
@@ -77,8 +80,14 @@ pub(in crate::ui) async fn list(visit: Visit, asked: Asked) -> PageResult {
         let members = members(&visit, &group.name).await?;
         shown.push((group, members));
     }
+    let sort = asked.text("sort");
+    let columns: [(&str, Compare<(Group, u64)>); 2] = [
+        ("name", |(one, _), (other, _)| one.name.cmp(&other.name)),
+        ("devices", |(_, one), (_, other)| one.cmp(other)),
+    ];
+    sort_rows(&mut shown, &sort, &columns);
     let shell = visit.shell(Section::Devices, "Groups").await?;
-    visit.show(&ListPage { shell, groups: shown, next: page.next })
+    visit.show(&ListPage { shell, heads: Heads::new("/groups", &[], &sort), groups: shown, next: page.next })
 }
 
 async fn members(visit: &Visit, name: &str) -> Result<u64, UiError> {
@@ -162,7 +171,7 @@ impl EditPage {
         let search = Search { group: Some(self.name.clone()), ..Search::default() };
         let first = Paging { limit: Some(MEMBERS_SHOWN), after: None };
         let names = &overview::get(&visit.state).await?.names;
-        let found = fleet::list(&visit.state, &search, &first).await?;
+        let found = fleet::list(&visit.state, &search, Order::default(), &first).await?;
         self.rows = found.items.into_iter().map(|listed| row(listed, names)).collect();
         self.members = Some(members(visit, &self.name).await?);
         self.applications = names.iter().map(|(id, name)| (id.clone(), name.clone())).collect();

@@ -2,7 +2,7 @@
 
 mod asks;
 
-use super::deployments::list::{Row, are_simulated, row};
+use super::deployments::list::{BY_STATE_MAX, Row, are_simulated, row};
 use super::overview::{ShownRollout, open, rollout_title, shown_rollout};
 use super::tiles::Tile;
 use crate::app::deployments::{self, Query};
@@ -10,10 +10,12 @@ use crate::app::drafts;
 use crate::app::error::{AppError, Code};
 use crate::app::idempotency;
 use crate::app::paging::Paging;
-use crate::app::rollouts::{self, RolloutFilter};
+use crate::app::rollouts::{self, NEWEST_FIRST, RolloutFilter};
+use crate::app::sorting::Order;
 use crate::app::{overview, value_format};
 use crate::ui::ask::ask;
 use crate::ui::form::Posted;
+use crate::ui::routes::heads::Heads;
 use crate::ui::routes::query::{Asked, device_link, link};
 use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use crate::ui::words;
@@ -21,6 +23,7 @@ use askama::Template;
 use axum::extract::Path;
 use margrave_api::deployments::DeploymentState;
 use margrave_api::rollouts::{Rollout, RolloutKind};
+use margrave_core::sort::Sort;
 
 /// Rollouts on one page; the deployments of each are counted separately.
 const ROLLOUTS_MAX: u32 = 25;
@@ -29,6 +32,9 @@ const ROLLOUTS_MAX: u32 = 25;
 #[template(path = "rollouts.html", blocks = ["live", "nav"])]
 struct ListPage {
     shell: Shell,
+    heads: Heads,
+    /// The operator chose the order.
+    sorted: bool,
     rollouts: Vec<ShownRollout>,
     application: String,
     applications: Vec<(String, String)>,
@@ -45,6 +51,9 @@ struct RolloutPage {
     shell: Shell,
     shown: ShownRollout,
     tiles: Vec<Tile>,
+    heads: Heads,
+    /// The deployments are still being sorted.
+    sorting: bool,
     rows: Vec<Row>,
     /// All deployments on this page are simulated, so that is said once.
     simulated: bool,
@@ -83,11 +92,17 @@ pub(in crate::ui) async fn list(visit: Visit, asked: Asked) -> PageResult {
         _ => None,
     };
     let wanted = RolloutFilter { application: asked.get("application"), over };
-    let page = rollouts::list_filtered_rollouts(&visit.state, &wanted, &paging).await?;
-    let at = |after: &str| link("/rollouts", &[("application", &application), ("state", &state), ("after", after)]);
+    let named = Sort::parse(&asked.text("sort"));
+    let sort = named.unwrap_or(NEWEST_FIRST);
+    let page = rollouts::list_filtered_rollouts(&visit.state, &wanted, sort, &paging).await?;
+    let order = named.map(|sort| sort.to_string()).unwrap_or_default();
+    let filter = [("application", application.as_str()), ("state", &state)];
+    let at = |after: &str| link("/rollouts", &[filter[0], filter[1], ("sort", &order), ("after", after)]);
     let listing = ListPage {
         shell: visit.shell(Section::Deployments, "Rollouts").await?,
         rollouts: page.items.into_iter().map(|told| shown_rollout(&overview, told)).collect(),
+        heads: Heads::new("/rollouts", &filter, &sort.to_string()),
+        sorted: named.is_some(),
         next: page.next.map(|next| at(&next)),
         applications: overview.applications(),
         application: application.clone(),
@@ -112,10 +127,19 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     let word = asked.text("state");
     let deployment_state = DeploymentState::ALL.into_iter().find(|known| known.as_str() == word);
     let query = Query { rollout: Some(id.clone()), state: deployment_state, with_absent: true, ..Query::default() };
-    let page = deployments::list(state, &query, &asked.paging()).await?;
     let removing = rollout.kind == RolloutKind::Remove;
     let counts = rollout.deployments.clone().unwrap_or_default();
-    let at = |state: &str, after: &str| link(&format!("/rollouts/{id}"), &[("state", state), ("after", after)]);
+    let named = Order::of_page(&asked.text("sort"));
+    let by_state = word.is_empty() && counts.total() <= BY_STATE_MAX;
+    let order = if named.sort.is_none() && by_state { Order::of_page("state") } else { named };
+    let sort = order.sort.map(|sort| sort.to_string()).unwrap_or_default();
+    let page = deployments::list_in_order(state, &query, None, order, &asked.paging()).await?;
+    let path = format!("/rollouts/{id}");
+    let at = |state: &str, after: &str| {
+        // The position after a page belongs to its order.
+        let order = if after.is_empty() && named.sort.is_none() { "" } else { sort.as_str() };
+        link(&path, &[("state", state), ("sort", order), ("after", after)])
+    };
     let tiles = DeploymentState::ALL
         .into_iter()
         .map(|one| {
@@ -135,7 +159,9 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     };
     let simulated = are_simulated(&page.items);
     let mut rows: Vec<Row> = page.items.into_iter().map(|deployment| row(deployment, &overview.names)).collect();
-    rows.sort_by_key(|row| row.deployment.state != DeploymentState::Failed);
+    if order.sort.is_none() {
+        rows.sort_by_key(|row| row.deployment.state != DeploymentState::Failed);
+    }
     let (in_progress, goes_on) = (!rollout.finished, !rollout.finished || open(&rollout) > 0);
     let skipped = rollouts::skipped(state, &rollout).await?.into_iter().map(|one| {
         let link = device_link(&one.client, one.device.trim_end_matches("/*"));
@@ -153,6 +179,8 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         shell: visit.shell(Section::Deployments, head).await?,
         shown: shown_rollout(&overview, told),
         tiles,
+        heads: Heads::new(&path, &[("state", &word)], &sort),
+        sorting: page.in_progress,
         rows,
         simulated,
         next: page.next.map(|next| at(&word, &next)),

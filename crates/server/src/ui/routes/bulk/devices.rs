@@ -6,6 +6,7 @@ use crate::app::devices::KeyText;
 use crate::app::error::{AppError, AppResult, Code};
 use crate::app::fleet;
 use crate::app::paging::Paging;
+use crate::app::sorting::Order;
 use crate::ui::form::Posted;
 use crate::ui::routes::devices::filter::Filter;
 use crate::ui::routes::query::{Asked, link};
@@ -33,7 +34,7 @@ async fn selection(visit: &Visit, asked: &Asked, filter: &Filter) -> AppResult<S
     }
     let search = filter.search();
     let paging = Paging { limit: u32::try_from(BULK_MAX).ok(), after: asked.get("after") };
-    let page = fleet::list(&visit.state, &search, &paging).await?;
+    let page = fleet::list(&visit.state, &search, Order::default(), &paging).await?;
     let counts = fleet::counted(&visit.state, &search).await?;
     let matching = match search.state {
         Some(one) => counts.get(&one).copied().unwrap_or_default(),
@@ -46,7 +47,7 @@ async fn selection(visit: &Visit, asked: &Asked, filter: &Filter) -> AppResult<S
 
 pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
     let filter = Filter::of(|name| asked.text(name));
-    let back = filter.link("/devices", "");
+    let back = filter.link("/devices", "", "");
     let selection = selection(&visit, &asked, &filter).await?;
     if selection.keys.is_empty() {
         return Ok(go(&back, Some("Nothing selected. Select devices, or all matching.")));
@@ -104,7 +105,7 @@ fn labeled(
 pub(in crate::ui) async fn act(posted: Posted) -> PageResult {
     let form = &posted.form;
     let filter = Filter::of(|name| form.text(name).to_owned());
-    let back = filter.link("/devices", "");
+    let back = filter.link("/devices", "", "");
     let again = |more: &[(&str, &str)]| {
         let next = form.given("after")?;
         let mut members: Vec<(&str, &str)> = more.to_vec();

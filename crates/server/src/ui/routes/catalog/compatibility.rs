@@ -5,9 +5,11 @@ use crate::app::background::{PAGE_WAITS, Progress};
 use crate::app::compatibility::{NO_CAPABILITIES, deciding_rules};
 use crate::app::error::AppError;
 use crate::app::fleet::{self, Candidate, ELIGIBLE_MAX, EligibilityQuery, InstalledFilter, Search};
-use crate::app::paging::whole;
+use crate::app::paging::Listing;
+use crate::app::sorting::Order;
 use crate::app::{explain, shelf};
 use crate::ui::markup::Markup;
+use crate::ui::routes::heads::Heads;
 use crate::ui::routes::query::{Asked, device_link, link};
 use crate::ui::routes::tiles::Tile;
 use crate::ui::routes::why::{Part, why};
@@ -30,6 +32,9 @@ struct CompatibilityPage {
     all_link: String,
     /// Devices are still being checked.
     in_progress: bool,
+    /// The devices are still being sorted.
+    sorting: bool,
+    heads: Heads,
     /// The filter: `compatible`, `incompatible`, `unknown` or nothing.
     outcome: String,
     /// The filter: a rule of the application.
@@ -80,17 +85,26 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         (outcome.is_empty() || words::api_value(&candidate.fit.outcome) == outcome)
             && (reason.is_empty() || deciding_rules(&candidate.fit).any(|rule| rule == reason))
     };
-    let (page, wrong) = match fleet::filtered_page(state, &wanted, &search, &asked.paging(), keep).await {
+    let order = Order::of_page(&asked.text("sort"));
+    let sort = order.sort.map(|sort| sort.to_string()).unwrap_or_default();
+    let (page, wrong) = match fleet::filtered_page(state, &wanted, &search, (order, &asked.paging()), keep).await {
         Ok(page) => (page, None),
-        Err(AppError::Refused { detail, .. }) => (whole(Vec::new()), Some(detail)),
+        Err(AppError::Refused { detail, .. }) => (Listing::default(), Some(detail)),
         Err(error) => return Err(error.into()),
     };
     let path = format!("/catalog/{id}/compatibility");
     let at = |outcome: &str, reason: &str, after: &str| {
-        let members: [(&str, &str); 5] =
-            [("version", &version), ("compatibility", outcome), ("reason", reason), ("q", &text), ("after", after)];
+        let members: [(&str, &str); 6] = [
+            ("version", &version),
+            ("compatibility", outcome),
+            ("reason", reason),
+            ("q", &text),
+            ("sort", &sort),
+            ("after", after),
+        ];
         link(&path, &members)
     };
+    let filter = [("version", version.as_str()), ("compatibility", &outcome), ("reason", &reason), ("q", &text)];
     let kinds = [
         (counts.fits, Badge { key: "compatible", word: "Compatible", tone: "good", symbol: "check" }),
         (counts.unfit, Badge { key: "incompatible", word: "Incompatible", tone: "bad", symbol: "cross" }),
@@ -119,6 +133,8 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         devices: counts.devices,
         all_link: at("", "", ""),
         in_progress: !done,
+        sorting: page.in_progress,
+        heads: Heads::new(&path, &filter, &sort),
         reasons: offers(&counts.rules, &reason),
         rows: page.items.into_iter().map(|candidate| row(candidate, &id)).collect(),
         next: page.next.map(|next| at(&outcome, &reason, &next)),

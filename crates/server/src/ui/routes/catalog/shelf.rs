@@ -4,6 +4,7 @@ use crate::app::compatibility::NO_CAPABILITIES;
 use crate::app::shelf::{self, CatalogEntry, Search};
 use crate::ui::markup::{self, Markup};
 use crate::ui::routes::deploy::{self, DraftLink};
+use crate::ui::routes::heads::{Compare, sort_rows};
 use crate::ui::routes::query::{Asked, device_link, link};
 use crate::ui::visit::{PageResult, Section, Shell, Visit, pages};
 use crate::ui::words;
@@ -15,6 +16,7 @@ use margrave_api::applications::{Compatibility, DeviceCompatibility};
 struct CatalogPage {
     shell: Shell,
     text: String,
+    sort: String,
     tag: String,
     tags: Vec<String>,
     device: Option<Device>,
@@ -57,19 +59,27 @@ impl ShownReason {
     }
 }
 
+const COLUMNS: [(&str, Compare<CatalogEntry>); 2] = [
+    ("supplier", |one, other| one.vendor.to_lowercase().cmp(&other.vendor.to_lowercase())),
+    ("devices", |one, other| one.uses.cmp(&other.uses)),
+];
+
 pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
     let device = asked.get("device").and_then(|text| {
         let (client, device) = text.split_once('/')?;
         Some((client.to_owned(), device.to_owned()))
     });
     let search = Search { text: asked.get("q"), tag: asked.get("tag"), device: device.clone() };
-    let (found, tags) = shelf::list(&visit.state, &search).await?;
+    let (mut found, tags) = shelf::list(&visit.state, &search).await?;
+    let sort = asked.text("sort");
+    sort_rows(&mut found, &sort, &COLUMNS);
     let shell = visit.shell(Section::Catalog, "Catalog").await?;
     let value = asked.text("device");
     let begun = deploy::begun(&visit, &shell, "/catalog").await?;
     let page = CatalogPage {
         filtered: search.text.is_some() || search.tag.is_some(),
         text: search.text.unwrap_or_default(),
+        sort,
         tag: search.tag.unwrap_or_default(),
         tags,
         shelf: found

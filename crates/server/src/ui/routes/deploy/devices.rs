@@ -5,13 +5,15 @@ use super::{Steps, device_value, elsewhere, next, read_device, section, steps};
 use crate::app::drafts::{self, Draft, Kind, SELECTED_MAX, StoredDraft};
 use crate::app::error::{AppError, Code};
 use crate::app::fleet::{self, Candidate, ELIGIBLE_MAX, Search};
-use crate::app::paging::{Paging, whole};
+use crate::app::paging::{Listing, Paging};
+use crate::app::sorting::Order;
 use crate::app::{overview, value_format, versions};
 use crate::ui::errors::UiError;
 use crate::ui::form::{Form, Posted};
 use crate::ui::markup::Markup;
 use crate::ui::routes::catalog::shelf::{CompatibilityCheck, ShownReason, badge};
 use crate::ui::routes::devices::filter::{Filter, Offers};
+use crate::ui::routes::heads::Heads;
 use crate::ui::routes::query::{Asked, ROWS, device_link, link};
 use crate::ui::visit::{PageResult, Shell, Visit, go, pages};
 use crate::ui::words;
@@ -30,6 +32,9 @@ struct DevicesPage {
     shell: Shell,
     steps: Steps,
     filter: Filter,
+    heads: Heads,
+    /// The devices are still being sorted.
+    in_progress: bool,
     /// Lists eligible devices only.
     fits: bool,
     offers: Offers,
@@ -95,7 +100,7 @@ struct Row {
 pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<String>) -> PageResult {
     let kept = drafts::get(&visit.state, visit.caller(), &id).await?;
     let (filter, fits) = (Filter::of(|name| asked.text(name)), asked.get("compatible").is_some());
-    let mut page = page(&visit, &kept, filter, fits, &asked.paging()).await?;
+    let mut page = page(&visit, &kept, (filter, fits), &asked.text("sort"), &asked.paging()).await?;
     if let Some(device) = read_device(&asked.text("for")) {
         page.refused = refused(&visit, &kept, &device).await?;
     }
@@ -126,8 +131,8 @@ async fn refused(visit: &Visit, kept: &StoredDraft, device: &DeviceRef) -> Resul
 async fn page(
     visit: &Visit,
     kept: &StoredDraft,
-    filter: Filter,
-    fits: bool,
+    (filter, fits): (Filter, bool),
+    sort: &str,
     paging: &Paging,
 ) -> Result<DevicesPage, UiError> {
     let (state, draft) = (&visit.state, &kept.draft);
@@ -137,14 +142,15 @@ async fn page(
         None => filter.search(),
     };
     let wanted = draft.wanted();
+    let order = Order::of_page(sort);
     let found = if fits {
-        fleet::eligible_page(state, &wanted, &search, paging).await
+        fleet::eligible_page(state, &wanted, &search, order, paging).await
     } else {
-        fleet::candidates(state, &wanted, &search, paging).await
+        fleet::candidates(state, &wanted, &search, order, paging).await
     };
     let (found, wrong) = match found {
         Ok(page) => (page, None),
-        Err(AppError::Refused { detail, .. }) => (whole(Vec::new()), Some(detail)),
+        Err(AppError::Refused { detail, .. }) => (Listing::default(), Some(detail)),
         Err(other) => return Err(other.into()),
     };
     let matching = if wrong.is_some() {
@@ -179,6 +185,8 @@ async fn page(
         selector: draft.selector.clone(),
         matching,
         takers,
+        heads: Heads::in_form(&order.sort.map(|sort| sort.to_string()).unwrap_or_default()),
+        in_progress: found.in_progress,
         next: found.next,
         first: paging.after.is_none(),
         wrong,
@@ -282,7 +290,8 @@ pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> PageR
     }
     if form.text("go") != "continue" {
         let after = if form.text("go") == "next" { form.text("after") } else { "" };
-        let mut place = filter.link(&format!("/deploy/{id}/devices"), after);
+        let sort = form.text("go").strip_prefix("sort:").unwrap_or_else(|| form.text("sort"));
+        let mut place = filter.link(&format!("/deploy/{id}/devices"), sort, after);
         if form.has("compatible") {
             place.push_str(if place.contains('?') { "&compatible=yes" } else { "?compatible=yes" });
         }
@@ -291,7 +300,7 @@ pub(in crate::ui) async fn keep(Path(id): Path<String>, posted: Posted) -> PageR
     let chosen = !kept.draft.devices.is_empty() || !kept.draft.deployments.is_empty();
     if !chosen && kept.draft.selector.is_none() {
         let paging = Paging { limit: Some(ROWS), after: None };
-        let mut page = page(&posted.visit, &kept, filter, form.has("compatible"), &paging).await?;
+        let mut page = page(&posted.visit, &kept, (filter, form.has("compatible")), form.text("sort"), &paging).await?;
         page.nothing_selected = true;
         return posted.visit.show_with(StatusCode::UNPROCESSABLE_ENTITY, &page);
     }

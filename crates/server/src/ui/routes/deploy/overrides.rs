@@ -6,6 +6,7 @@ use crate::app::drafts::{self, Draft, OVERRIDES_MAX, StoredDraft};
 use crate::app::error::{AppError, Code};
 use crate::app::fleet::{self, Search};
 use crate::app::paging::Paging;
+use crate::app::sorting::Order;
 use crate::app::value_format;
 use crate::state::ServerState;
 use crate::ui::errors::UiError;
@@ -53,7 +54,8 @@ pub(super) async fn find(state: &ServerState, draft: &Draft, name: &str) -> Resu
         Some(selector) => {
             let text = Some(name.rsplit('/').next().unwrap_or(name).to_owned());
             let search = Search { labels: Some(selector.clone()), text, ..Search::default() };
-            let page = fleet::list(state, &search, &Paging { limit: Some(NAMED_MAX), after: None }).await?;
+            let page =
+                fleet::list(state, &search, Order::default(), &Paging { limit: Some(NAMED_MAX), after: None }).await?;
             let devices = page.items.into_iter().map(|listed| listed.device);
             devices.map(|device| DeviceRef { client: device.client, device: device.device }).filter(named).collect()
         }

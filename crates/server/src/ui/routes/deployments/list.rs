@@ -5,22 +5,29 @@ use crate::app::deployments::{self, Query};
 use crate::app::error::{AppError, AppResult};
 use crate::app::fleet::{self, Search};
 use crate::app::overview;
-use crate::app::paging::{Paging, whole};
+use crate::app::paging::{Listing, Paging};
+use crate::app::sorting::Order;
 use crate::state::ServerState;
 use crate::ui::markup::Markup;
+use crate::ui::routes::heads::Heads;
 use crate::ui::routes::query::{Asked, device_link, link};
 use crate::ui::routes::tiles::Tile;
 use crate::ui::visit::{PageResult, Section, Shell, Visit, pages};
 use crate::ui::words;
 use askama::Template;
 use margrave_api::deployments::{Deployment, DeploymentState, Desired, StatusError};
-use margrave_api::page::Page;
+use margrave_core::sort::DeploymentColumn;
 use std::collections::{HashMap, HashSet};
 
 #[derive(Template)]
 #[template(path = "deployments/list.html", blocks = ["live", "nav"])]
 struct ListPage {
     shell: Shell,
+    heads: Heads,
+    /// The operator chose the order.
+    sorted: bool,
+    /// The deployments are still being sorted.
+    in_progress: bool,
     rows: Vec<Row>,
     /// All deployments on this page are simulated, so that is said once.
     simulated: bool,
@@ -86,17 +93,31 @@ const REMOVED: &str = "removed";
 /// Removals listed first on the first page; a tile leads to all of them.
 const REMOVING_FIRST_MAX: u32 = 10;
 
-/// The first page without filters: failed deployments, removals, then the rest.
-async fn beginning(state: &ServerState, query: &Query, asked: &Asked) -> AppResult<Page<Deployment>> {
-    let failed = Query { state: Some(DeploymentState::Failed), ..query.clone() };
-    let mut items = deployments::list(state, &failed, &asked.paging()).await?.items;
-    let going = Paging { limit: Some(REMOVING_FIRST_MAX), after: None };
-    items.extend(deployments::removals(state, query, false, &going).await?.items);
-    let rest = deployments::list(state, query, &asked.paging()).await?;
-    items.extend(rest.items.into_iter().filter(|deployment| deployment.state != DeploymentState::Failed));
+/// Deployments that are listed by state unless the operator sorts them otherwise. In a larger fleet the list starts with
+/// failed deployments only: sorting reads all of them, and this page is open all day.
+pub(in crate::ui::routes) const BY_STATE_MAX: u64 = 10_000;
+
+/// The first page without filters: by state, with removals after the failed deployments.
+async fn beginning(
+    state: &ServerState,
+    query: &Query,
+    order: Order<DeploymentColumn>,
+    asked: &Asked,
+) -> AppResult<Listing<Deployment>> {
+    let mut page = deployments::list_in_order(state, query, None, order, &asked.paging()).await?;
+    if order.sort.is_none() {
+        let failed = Query { state: Some(DeploymentState::Failed), ..query.clone() };
+        let failed = deployments::list(state, &failed, &asked.paging()).await?.items;
+        page.items.retain(|deployment| deployment.state != DeploymentState::Failed);
+        page.items.splice(0..0, failed);
+    }
+    let removing = Paging { limit: Some(REMOVING_FIRST_MAX), after: None };
+    let removing = deployments::removals(state, query, false, &removing).await?.items;
+    let failed = page.items.iter().take_while(|deployment| deployment.state == DeploymentState::Failed).count();
+    page.items.splice(failed..failed, removing);
     let mut known = HashSet::new();
-    items.retain(|deployment| known.insert(deployment.id.clone()));
-    Ok(Page { items, next: rest.next })
+    page.items.retain(|deployment| known.insert(deployment.id.clone()));
+    Ok(page)
 }
 
 pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
@@ -111,38 +132,59 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
         ..Query::default()
     };
     let search = Search { text: asked.get("device"), site: asked.get("site"), ..Search::default() };
+    let counts = overview.counts(query.application.as_deref(), query.version.as_deref());
+    let named = Order::of_page(&asked.text("sort"));
+    let by_state = word.is_empty() && counts.total() <= BY_STATE_MAX;
+    let order = if named.sort.is_none() && by_state { Order::of_page("state") } else { named };
+    let removals = matches!(word.as_str(), REMOVING | REMOVED);
+    let sort = order.sort.filter(|_| !removals).map(|sort| sort.to_string()).unwrap_or_default();
     let found = match word.as_str() {
+        _ if !search.is_everything() && order.sort.is_some() && !removals => {
+            deployments::list_in_order(state, &query, Some(&search), order, &asked.paging()).await
+        }
         _ if !search.is_everything() => {
             let part = match word.as_str() {
                 REMOVING => Part::Going,
                 REMOVED => Part::Gone,
                 _ => Part::Present,
             };
-            by_location::list(state, &search, &query, part, &asked.paging()).await
+            by_location::list(state, &search, &query, part, &asked.paging()).await.map(Into::into)
         }
-        REMOVING | REMOVED => deployments::removals(state, &query, word == REMOVED, &asked.paging()).await,
-        "" if asked.get("after").is_none() => beginning(state, &query, &asked).await,
-        _ => deployments::list(state, &query, &asked.paging()).await,
+        REMOVING | REMOVED => {
+            deployments::removals(state, &query, word == REMOVED, &asked.paging()).await.map(Into::into)
+        }
+        "" if asked.get("after").is_none() && named.sort.is_none() => beginning(state, &query, order, &asked).await,
+        _ => deployments::list_in_order(state, &query, None, order, &asked.paging()).await,
     };
     let (page, wrong) = match found {
         Ok(page) => (page, None),
-        Err(AppError::Refused { detail, .. }) => (whole(Vec::new()), Some(detail)),
+        Err(AppError::Refused { detail, .. }) => (Listing::default(), Some(detail)),
         Err(error) => return Err(error.into()),
     };
     let (application, version) = (asked.text("application"), asked.text("version"));
     let (device, site) = (asked.text("device"), asked.text("site"));
     let at = |state: &str, after: &str| {
-        let members: [(&str, &str); 6] = [
+        // The position after a page belongs to its order.
+        let order = if after.is_empty() && named.sort.is_none() { "" } else { sort.as_str() };
+        let members: [(&str, &str); 7] = [
             ("state", state),
             ("application", &application),
             ("version", &version),
             ("device", &device),
             ("site", &site),
+            ("sort", order),
             ("after", after),
         ];
         link("/deployments", &members)
     };
-    let counts = overview.counts(query.application.as_deref(), query.version.as_deref());
+    let filter = [
+        ("state", word.as_str()),
+        ("application", &application),
+        ("version", &version),
+        ("device", &device),
+        ("site", &site),
+    ];
+    let heads = if removals { Heads::fixed() } else { Heads::new("/deployments", &filter, &sort) };
     let everything = query.application.is_none();
     let mut tiles: Vec<Tile> = DeploymentState::ALL
         .into_iter()
@@ -173,6 +215,8 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
         (true, _) => Some(deployment_state.map_or(total, |one| counts.of(one))),
     };
     let listing = ListPage {
+        sorted: named.sort.is_some(),
+        in_progress: page.in_progress,
         shell: visit.shell(Section::Deployments, "Deployments").await?,
         // Counts may be some seconds old; the rows are not.
         matching: matching.map(|matching| matching.max(here)),
@@ -185,6 +229,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
         total,
         next: page.next.map(|next| at(&word, &next)),
         first: asked.get("after").map(|_| at(&word, "")),
+        heads,
         state: word.clone(),
         application: application.clone(),
         version: version.clone(),

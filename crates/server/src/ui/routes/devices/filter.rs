@@ -51,10 +51,10 @@ impl Filter {
         members
     }
 
-    /// The same filter, on the page after `after`.
-    pub(in crate::ui::routes) fn link(&self, path: &str, after: &str) -> String {
+    /// The same filter in an order, on the page after `after`.
+    pub(in crate::ui::routes) fn link(&self, path: &str, sort: &str, after: &str) -> String {
         let mut members = self.members();
-        members.push(("after", after));
+        members.extend([("sort", sort), ("after", after)]);
         link(path, &members)
     }
 }

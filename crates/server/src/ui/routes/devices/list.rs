@@ -4,9 +4,11 @@ use super::filter::{Filter, Offers};
 use super::{Row, row};
 use crate::app::clients::EnrollmentToken;
 use crate::app::fleet;
-use crate::app::paging::Paging;
+use crate::app::paging::{Listing, Paging};
+use crate::app::sorting::Order;
 use crate::app::{clients, overview};
 use crate::ui::errors::UiError;
+use crate::ui::routes::heads::Heads;
 use crate::ui::routes::query::Asked;
 use crate::ui::routes::tiles::Tile;
 use crate::ui::visit::{PageResult, Section, Shell, Visit, pages};
@@ -25,6 +27,9 @@ const INVITED_MAX: usize = 10;
 struct ListPage {
     shell: Shell,
     filter: Filter,
+    heads: Heads,
+    /// The devices are still being sorted.
+    in_progress: bool,
     offers: Offers,
     tiles: Vec<Tile>,
     /// All states together.
@@ -64,18 +69,19 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
     let search = filter.search();
     let overview = overview::get(state).await?;
     let known: u64 = overview.devices.values().sum();
-    let found = fleet::list(state, &search, &asked.paging()).await;
+    let order = Order::of_page(&asked.text("sort"));
+    let sort = order.sort.map(|sort| sort.to_string()).unwrap_or_default();
+    let found = fleet::list(state, &search, order, &asked.paging()).await;
     // A selector is often invalid while it is being typed; the page stays and shows why.
     let (page, wrong) = match found {
         Ok(page) => (page, None),
-        Err(crate::app::error::AppError::Refused { detail, .. }) => {
-            (crate::app::paging::whole(Vec::new()), Some(detail))
-        }
+        Err(crate::app::error::AppError::Refused { detail, .. }) => (Listing::default(), Some(detail)),
         Err(other) => return Err(other.into()),
     };
     let counts =
         if wrong.is_none() { fleet::counted(state, &search).await? } else { std::collections::BTreeMap::new() };
-    let at = |state: &str, after: &str| Filter { state: state.to_owned(), ..filter.clone() }.link("/devices", after);
+    let at =
+        |state: &str, after: &str| Filter { state: state.to_owned(), ..filter.clone() }.link("/devices", &sort, after);
     let chosen = filter.state.as_str();
     let tiles = DeviceState::ALL
         .into_iter()
@@ -104,6 +110,8 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
         first: asked.get("after").map(|_| at(chosen, "")),
         wrong,
         filtered: !search.is_everything(),
+        heads: Heads::new("/devices", &filter.members(), &sort),
+        in_progress: page.in_progress,
         filter: filter.clone(),
         known,
         waiting_all: if waiting.next.is_some() { shell.pending } else { waiting.items.len() as u64 },

@@ -2,10 +2,12 @@
 
 use crate::app::clients;
 use crate::app::error::AppError;
+use crate::app::sorting::Order;
 use crate::ui::errors::UiError;
 use crate::ui::form::Posted;
 use crate::ui::markup::Markup;
 use crate::ui::routes::devices::client_state;
+use crate::ui::routes::heads::Heads;
 use crate::ui::routes::query::{Asked, device_link, link};
 use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use crate::ui::words;
@@ -18,6 +20,9 @@ use margrave_api::clients::{Client, ClientState, CreateClient};
 struct ClientsPage {
     shell: Shell,
     tab: &'static str,
+    heads: Heads,
+    /// The list is still being sorted.
+    in_progress: bool,
     clients: Vec<Row>,
     text: String,
     state: String,
@@ -54,10 +59,14 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
 async fn page(visit: &Visit, asked: &Asked, typed: Typed, wrong: Option<String>) -> Result<ClientsPage, UiError> {
     let (word, text) = (asked.text("state"), asked.text("q"));
     let wanted = ClientState::ALL.into_iter().find(|state| state.as_str() == word);
-    let page = clients::search(&visit.state, wanted, asked.get("q"), &asked.paging()).await?;
+    let order = Order::of_page(&asked.text("sort"));
+    let sort = order.sort.map(|sort| sort.to_string()).unwrap_or_default();
+    let page = clients::search_in_order(&visit.state, wanted, asked.get("q"), order, &asked.paging()).await?;
     let counts = clients::counted(&visit.state, asked.get("q")).await?;
     let devices = clients::first_devices(&visit.state, &page.items).await?;
-    let at = |after: &str| link("/settings/identities", &[("q", &text), ("state", &word), ("after", after)]);
+    let at = |after: &str| {
+        link("/settings/identities", &[("q", &text), ("state", &word), ("sort", &sort), ("after", after)])
+    };
     let rows = page.items.into_iter().map(|client| Row {
         state: client_state(client.state),
         accepted: client.state == ClientState::Accepted,
@@ -68,6 +77,8 @@ async fn page(visit: &Visit, asked: &Asked, typed: Typed, wrong: Option<String>)
     Ok(ClientsPage {
         shell: visit.shell(Section::Settings, "Device identities - Settings").await?,
         tab: "clients",
+        heads: Heads::new("/settings/identities", &[("q", &text), ("state", &word)], &sort),
+        in_progress: page.in_progress,
         clients: rows.collect(),
         next: page.next.map(|next| at(&next)),
         first: asked.get("after").map(|_| at("")),

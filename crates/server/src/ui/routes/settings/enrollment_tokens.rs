@@ -3,6 +3,7 @@
 use crate::app::clients::{self, EnrollmentToken};
 use crate::ui::ask::{Confirmation, ask};
 use crate::ui::form::Posted;
+use crate::ui::routes::heads::{Compare, Heads, sort_rows};
 use crate::ui::routes::query::Asked;
 use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use crate::ui::words;
@@ -13,18 +14,30 @@ use askama::Template;
 struct EnrollmentTokensPage {
     shell: Shell,
     tab: &'static str,
+    heads: Heads,
     enrollment_tokens: Vec<EnrollmentToken>,
     open: u64,
     more: bool,
 }
 pages!(EnrollmentTokensPage);
 
+const COLUMNS: [(&str, Compare<EnrollmentToken>); 4] = [
+    ("for", |one, other| one.client.cmp(&other.client)),
+    // Active ones first.
+    ("state", |one, other| (!one.is_open(), one.expired).cmp(&(!other.is_open(), other.expired))),
+    ("created", |one, other| one.created_at.cmp(&other.created_at)),
+    ("expires", |one, other| one.expires_at.cmp(&other.expires_at)),
+];
+
 pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
     if let Some(client) = asked.get("withdraw") {
         return ask_to_withdraw(&visit, &client).await;
     }
-    let found = clients::enrollment_tokens(&visit.state).await?;
+    let mut found = clients::enrollment_tokens(&visit.state).await?;
+    let sort = asked.text("sort");
+    sort_rows(&mut found.items, &sort, &COLUMNS);
     let page = EnrollmentTokensPage {
+        heads: Heads::new("/settings/enrollment-tokens", &[], &sort),
         open: found.items.iter().filter(|one| one.is_open()).count() as u64,
         more: found.more,
         enrollment_tokens: found.items,

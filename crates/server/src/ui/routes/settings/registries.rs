@@ -9,6 +9,7 @@ use crate::copies;
 use crate::ui::ask::{Confirmation, ask};
 use crate::ui::form::Posted;
 use crate::ui::markup::{self, Markup};
+use crate::ui::routes::heads::{Compare, Heads, sort_rows};
 use crate::ui::routes::query::{Asked, link};
 use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use crate::ui::words;
@@ -26,6 +27,7 @@ const HERE: &str = "/settings/registries";
 struct RegistriesPage {
     shell: Shell,
     tab: &'static str,
+    heads: Heads,
     others: Vec<Row>,
     registry: Option<(Registry, String)>,
     repositories: Vec<(Repository, String)>,
@@ -57,6 +59,15 @@ impl Row {
             (link(&format!("{HERE}/update"), &[("host", &registry.host)]), link(HERE, &[("remove", &registry.host)]));
         Self { state: markup::state(&key, tone, symbol, word), words, rollout, remove, registry }
     }
+}
+
+const COLUMNS: [(&str, Compare<Row>); 2] = [
+    ("host", |one, other| one.registry.host.cmp(&other.registry.host)),
+    ("last-check", |one, other| checked_at(one).cmp(&checked_at(other))),
+];
+
+fn checked_at(row: &Row) -> Option<&str> {
+    row.registry.last_check.as_ref().map(|check| check.at.as_str())
 }
 
 /// The result of a check: label, tone and icon.
@@ -97,10 +108,14 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
     };
     let repositories =
         if registry.is_some() { registry::repositories(state, &asked.paging())? } else { whole(Vec::new()) };
+    let sort = asked.text("sort");
+    let mut others: Vec<Row> = registries::list(state).await?.items.into_iter().map(Row::of).collect();
+    sort_rows(&mut others, &sort, &COLUMNS);
     let page = RegistriesPage {
+        heads: Heads::new(HERE, &[], &sort),
         shell: visit.shell(Section::Settings, "Registries - Settings").await?,
         tab: "registries",
-        others: registries::list(state).await?.items.into_iter().map(Row::of).collect(),
+        others,
         copies: if registry.is_some() { copies::list(state)?.items } else { Vec::new() },
         registry,
         next: repositories.next.map(|next| link(HERE, &[("after", &next)])),

@@ -4,6 +4,7 @@ use crate::app::error::AppError;
 use crate::app::sessions::{self, Session};
 use crate::ui::ask::{Confirmation, ask};
 use crate::ui::form::Posted;
+use crate::ui::routes::heads::{Compare, Heads, sort_rows};
 use crate::ui::routes::query::Asked;
 use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use askama::Template;
@@ -13,6 +14,7 @@ use askama::Template;
 struct SessionsPage {
     shell: Shell,
     tab: &'static str,
+    heads: Heads,
     sessions: Vec<Row>,
 }
 pages!(SessionsPage);
@@ -24,6 +26,13 @@ struct Row {
     browser: String,
 }
 
+const COLUMNS: [(&str, Compare<Row>); 4] = [
+    ("name", |one, other| one.session.name.cmp(&other.session.name)),
+    ("address", |one, other| one.session.address.cmp(&other.session.address)),
+    ("signed-in", |one, other| one.session.created_at.cmp(&other.session.created_at)),
+    ("expires", |one, other| one.session.expires_at.cmp(&other.session.expires_at)),
+];
+
 pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
     let sessions = sessions::list(&visit.state).await?;
     if let Some(id) = asked.get("end") {
@@ -34,10 +43,14 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
         browser: browser(&session.browser),
         session,
     };
+    let sort = asked.text("sort");
+    let mut sessions: Vec<Row> = sessions.into_iter().map(row).collect();
+    sort_rows(&mut sessions, &sort, &COLUMNS);
     let page = SessionsPage {
+        heads: Heads::new("/settings/sessions", &[], &sort),
         shell: visit.shell(Section::Settings, "Web sessions - Settings").await?,
         tab: "sessions",
-        sessions: sessions.into_iter().map(row).collect(),
+        sessions,
     };
     visit.show(&page)
 }

@@ -4,6 +4,7 @@ use crate::app::access;
 use crate::app::error::AppError;
 use crate::ui::ask::{Confirmation, ask};
 use crate::ui::form::Posted;
+use crate::ui::routes::heads::{Compare, Heads, sort_rows};
 use crate::ui::routes::query::Asked;
 use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use askama::Template;
@@ -17,7 +18,8 @@ const DAY_SECONDS: u64 = 86_400;
 struct TokensPage {
     shell: Shell,
     tab: &'static str,
-    tokens: Vec<(Token, bool, bool)>,
+    heads: Heads,
+    tokens: Vec<TokenRow>,
     made: Option<Token>,
     name: String,
     days: String,
@@ -25,11 +27,25 @@ struct TokensPage {
 }
 pages!(TokensPage);
 
+/// A token, whether it is active, and whether the visitor signed in with it.
+type TokenRow = (Token, bool, bool);
+
+const COLUMNS: [(&str, Compare<TokenRow>); 4] = [
+    ("name", |one, other| one.0.name.cmp(&other.0.name)),
+    // Active ones first.
+    ("state", |one, other| other.1.cmp(&one.1)),
+    ("created", |one, other| one.0.created_at.cmp(&other.0.created_at)),
+    ("expires", |one, other| one.0.expires_at.cmp(&other.0.expires_at)),
+];
+
 pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
     if let Some(id) = asked.get("revoke") {
         return ask_to_revoke(&visit, &id).await;
     }
-    let page = page(&visit, None, None, ("", "")).await?;
+    let mut page = page(&visit, None, None, ("", "")).await?;
+    let sort = asked.text("sort");
+    sort_rows(&mut page.tokens, &sort, &COLUMNS);
+    page.heads = Heads::new("/settings/tokens", &[], &sort);
     visit.show(&page)
 }
 
@@ -50,6 +66,7 @@ async fn page(
     Ok(TokensPage {
         shell: visit.shell(Section::Settings, "Access tokens - Settings").await?,
         tab: "tokens",
+        heads: Heads::new("/settings/tokens", &[], ""),
         tokens: shown.collect(),
         made,
         name: name.to_owned(),
