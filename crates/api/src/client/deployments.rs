@@ -21,6 +21,8 @@ pub struct DeploymentQuery {
     pub state: Option<DeploymentState>,
     /// Also removed ones that are kept for their history.
     pub with_absent: bool,
+    /// A column, with `-` in front to sort descending.
+    pub sort: Option<String>,
 }
 
 impl ApiClient {
@@ -36,7 +38,8 @@ impl ApiClient {
 
     /// `GET /api/deployments`
     pub async fn deployments(&self, query: &DeploymentQuery, page: &PageQuery) -> Result<Page<Deployment>> {
-        let DeploymentQuery { application, version, client, device, rollout, state, with_absent } = query.clone();
+        let DeploymentQuery { application, version, client, device, rollout, state, with_absent, sort } =
+            query.clone();
         let query = [
             ("application", application),
             ("version", version),
@@ -45,6 +48,7 @@ impl ApiClient {
             ("rollout", rollout),
             ("state", state.map(|state| state.as_str().to_owned())),
             ("withAbsent", with_absent.then(|| "true".to_owned())),
+            ("sort", sort),
             ("limit", page.limit_text()),
             ("after", page.after.clone()),
         ];

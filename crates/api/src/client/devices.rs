@@ -16,16 +16,19 @@ pub struct DeviceQuery {
     pub text: Option<String>,
     /// Its state: `online`, `updating`, `failed`, `offline`, `blocked`.
     pub state: Option<String>,
+    /// A column, with `-` in front to sort descending.
+    pub sort: Option<String>,
 }
 
 impl ApiClient {
     /// `GET /api/devices`, by state and name.
     pub async fn find_devices(&self, query: &DeviceQuery, page: &PageQuery) -> Result<Page<Device>> {
-        let DeviceQuery { selector, text, state } = query.clone();
+        let DeviceQuery { selector, text, state, sort } = query.clone();
         let query = [
             ("selector", selector),
             ("text", text),
             ("state", state),
+            ("sort", sort),
             ("limit", page.limit_text()),
             ("after", page.after.clone()),
         ];

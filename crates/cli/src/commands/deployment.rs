@@ -163,6 +163,9 @@ pub(crate) struct ListArgs {
     /// Include removed deployments
     #[arg(long)]
     with_removed: bool,
+    /// Sort by `application`, `device`, `state` or `last-report`; `-` in front sorts descending: `--sort=-last-report`
+    #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
+    sort: Option<String>,
     #[command(flatten)]
     limit: LimitArgs,
 }
@@ -241,7 +244,7 @@ async fn retry(session: &Session, texts: &[String], reason: Option<String>) -> O
 }
 
 async fn list(session: &Session, args: ListArgs) -> Outcome {
-    let ListArgs { app, version, device, client, rollout, state, with_removed, limit } = args;
+    let ListArgs { app, version, device, client, rollout, state, with_removed, sort, limit } = args;
     let device = match device {
         Some(device) => Some(super::device::find(session, &device).await?),
         None => None,
@@ -254,6 +257,7 @@ async fn list(session: &Session, args: ListArgs) -> Outcome {
         rollout,
         state,
         with_absent: with_removed,
+        sort,
     };
     let deployments = every(limit.get(), async |page| session.api.deployments(&query, &page).await).await?;
     session.out.show(&deployments, |out| table(out, &deployments))

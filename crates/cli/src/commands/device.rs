@@ -34,6 +34,9 @@ pub(crate) enum DeviceCommand {
         /// Only devices in this state
         #[arg(long, value_parser = ["online", "updating", "failed", "offline", "blocked"], conflicts_with = "client")]
         state: Option<String>,
+        /// Sort by `device`, `state`, `site` or `last-seen`; `-` in front sorts descending: `--sort=-last-seen`
+        #[arg(long, value_name = "COLUMN", allow_hyphen_values = true, conflicts_with = "client")]
+        sort: Option<String>,
         #[command(flatten)]
         limit: LimitArgs,
     },
@@ -84,9 +87,9 @@ fn label(text: &str) -> Result<(String, Option<String>), String> {
 
 pub(crate) async fn run(command: DeviceCommand, session: &Session) -> Outcome {
     match command {
-        DeviceCommand::List { selector, client, text, state, limit } => {
-            let all = text.is_none() && state.is_none();
-            let query = DeviceQuery { selector: selector.clone(), text, state };
+        DeviceCommand::List { selector, client, text, state, sort, limit } => {
+            let all = text.is_none() && state.is_none() && sort.is_none();
+            let query = DeviceQuery { selector: selector.clone(), text, state, sort };
             let devices = every(limit.get(), async |page| {
                 if all {
                     return session.api.devices(selector.as_deref(), client.as_deref(), &page).await;

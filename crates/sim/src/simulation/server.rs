@@ -174,6 +174,7 @@ impl Server {
             pace: margrave_server::app::passwords::PasswordRateLimit::default(),
             reviews: Arc::default(),
             fits: Arc::default(),
+            sorts: Arc::default(),
             served: RegistryChecks::default(),
             registry: None,
             urls: Arc::default(),

@@ -71,6 +71,7 @@ conformance! {
         stores_the_result_of_a_check, records_registries_without_passwords, opens_a_password_only_in_its_cell, bounds_the_registries,
         counts_versions_from_a_registry;
     sessions: finds_only_active_sessions, lists_and_ends_sessions, deletes_old_sessions_and_drafts, separates_drafts_of_two_tokens;
+    sorts: sorts_devices_by_every_column, sorts_deployments_by_every_column, sorts_clients_rollouts_and_audit_records;
     searches: filters_and_counts_devices_by_state, finds_devices_by_name_and_labels, lists_sites_with_offline_devices, lists_devices_and_deployments_of_clients,
         counts_events_in_time_slots, searches_the_audit, reads_a_bounded_number_of_deployments;
     lookups: finds_objects_by_the_beginning_of_their_id, finds_tokens_and_active_sessions_by_the_beginning_of_their_id,

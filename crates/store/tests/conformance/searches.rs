@@ -7,7 +7,7 @@ use margrave_core::deployment_state::DeploymentState;
 use margrave_core::events::{About, NewEvent};
 use margrave_core::model::{ClientState, DeviceKey, DeviceState};
 use margrave_core::selector::LabelSelector;
-use margrave_store::{AuditFilter, DeploymentFilter, DeviceSearch, Runs, RunsVersion, SeenAt, Slot, Store};
+use margrave_store::{AuditFilter, DeploymentFilter, DeviceSearch, EventOrder, Runs, RunsVersion, SeenAt, Slot, Store};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;

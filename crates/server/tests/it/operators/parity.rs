@@ -197,6 +197,7 @@ async fn finds_devices_and_clients_by_state() {
         state: state.map(str::to_owned),
         text: text.map(str::to_owned),
         selector: None,
+        ..DeviceQuery::default()
     };
     assert_eq!(found(by(Some("failed"), None)).await.unwrap(), ["press"]);
     assert_eq!(found(by(Some("failed"), Some("lathe"))).await.unwrap(), [] as [&str; 0], "both must match");
