@@ -18,13 +18,13 @@ async fn an_event_of_a_resolved_failure_has_no_counts_of_the_present_one() {
     let client = press(&server, "press", &Kind::default()).await;
     let deployment = deployed(&server, "press").await;
     let say = async |state: &str| {
-        server.clock.advance(Duration::from_secs(60));
+        server.clock.advance(Duration::from_mins(1));
         report(&client, &deployment.id, deployment.target_version, state).await;
     };
     for state in ["failed", "installed"] {
         say(state).await;
     }
-    server.clock.advance(Duration::from_secs(60));
+    server.clock.advance(Duration::from_mins(1));
     let between = server.clock.now().to_string();
     for state in ["failed", "installing", "failed"] {
         say(state).await;
