@@ -65,6 +65,8 @@ test("a package with a version that has no order is imported with a warning", as
   await page.getByLabel("Package archive").setInputFiles(archive);
   await page.getByRole("button", { name: "Upload" }).click();
   await page.getByText("metadata.version").first().waitFor();
+  const { version } = await server.api("applications/line-monitor/versions/not-a-version");
+  assert.equal(version, "not-a-version", "it is in the catalog");
 });
 
 test("nothing unexpected was logged in the console", () => {

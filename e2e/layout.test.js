@@ -2,7 +2,7 @@
 // label and the hooks `data-state`, `data-action` and `data-reason`.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Server, begin, end, fitsPhone, onlyExpected, until, wellMade } from "./support/margrave.js";
+import { Server, begin, end, fitsPhone, onlyExpected, open, signIn, until, wellMade } from "./support/margrave.js";
 
 const server = new Server();
 let browser;
@@ -10,6 +10,10 @@ let page;
 
 const go = (path) => page.goto(server.origin + path);
 const act = (name, on = page) => on.locator(`[data-action="${name}"]`);
+const begun = async (form) => {
+  const answer = await page.request.post(`${server.origin}/deploy`, { form, headers: { "sec-fetch-site": "same-origin" }, maxRedirects: 0 });
+  return answer.headers().location.replace(/\/[a-z]+$/, "");
+};
 const rows = () => page.getByRole("table").locator("tbody > tr:visible");
 
 before(async () => {
@@ -21,11 +25,24 @@ after(async () => {
 
 test("lists have one line per row, a head that stays, and one line of states", async () => {
   await page.setViewportSize({ width: 1280, height: 860 });
-  for (const path of ["/devices", "/deployments", "/rollouts", "/audit"]) {
+  const three = [1, 2, 3];
+  await Promise.all(three.map((number) => server.api(`groups/line-${number}`, "PUT", { selector: `line=${number}`, description: "All machines of one line, with a description that is longer than its column" })));
+  await Promise.all(three.map((number) => server.api(`clients/guest-${number}/enrollment-token`, "POST", {})));
+  await Promise.all(three.map((number) => server.api("tokens", "POST", { name: `shift ${number}` })));
+  for (const _ of three) {
+    const other = await open(browser);
+    await signIn(other, server);
+    await other.context().close();
+  }
+  const all = (await server.api("rollouts")).items;
+  const largest = all.reduce((one, other) => (other.total > one.total ? other : one));
+  const [application] = (await server.api("applications")).items;
+  const draft = await begun({ kind: "create", application: application.id, version: application.newestVersion });
+  for (const path of ["/devices", "/deployments", "/rollouts", `/rollouts/${largest.id}`, "/audit", "/catalog/vibration-analytics/compatibility", `${draft}/devices`, "/groups", "/settings/tokens", "/settings/sessions", "/settings/identities", "/settings/enrollment-tokens"]) {
     await go(path);
     await page.getByRole("table").waitFor();
     const heights = await rows().evaluateAll((all) => all.map((row) => Math.round(row.getBoundingClientRect().height)));
-    assert.ok(heights.length > 2 && Math.max(...heights) <= 44, `${path}: rows of ${[...new Set(heights)]} pixels`);
+    assert.ok(heights.length > 2 && Math.max(...heights) <= 41, `${path}: rows of ${[...new Set(heights)]} pixels`);
     const head = await page.getByRole("columnheader").first().evaluate((cell) => {
       document.body.style.minHeight = "300vh";
       scrollTo(0, document.querySelector("tbody").getBoundingClientRect().top + scrollY + 30);
@@ -36,6 +53,7 @@ test("lists have one line per row, a head that stays, and one line of states", a
     await wellMade(page, path);
     await fitsPhone(page, path);
   }
+  await page.request.post(`${server.origin}${draft}/discard`, { headers: { "sec-fetch-site": "same-origin" } });
   await go("/events");
   const lines = await page.locator(".timeline > li").evaluateAll((all) => all.map((line) => line.getBoundingClientRect().height));
   assert.ok(lines.length > 2 && Math.max(...lines) <= 44, `events of ${Math.max(...lines)} pixels`);
@@ -123,6 +141,18 @@ test("drafts are listed below what needs attention, are distinguishable, and are
   const [draft, attention] = await Promise.all([drafts, page.getByRole("region", { name: "Needs attention" })].map((one) => one.boundingBox()));
   assert.ok(draft.y > attention.y, "drafts come later");
   await drafts.getByText(/all eligible devices/).first().waitFor();
+  const [{ newestVersion: version }] = (await server.api("applications")).items.filter((one) => one.id === "vibration-analytics");
+  const taken = (await server.api("deployments?application=vibration-analytics&limit=1000")).items.map((one) => one.device);
+  const compatible = (await server.api(`applications/vibration-analytics/versions/${version}/compatibility?limit=1000`)).items.filter((one) => one.outcome === "compatible" && !taken.includes(one.device.device));
+  assert.ok(compatible.length > 1);
+  for (const { device } of compatible.slice(0, 2)) {
+    await begun({ kind: "create", application: "vibration-analytics", version, device: `${device.client}/${device.device}` });
+  }
+  await go("/");
+  const texts = await drafts.getByRole("listitem").evaluateAll((all) => all.map((one) => [one.querySelector("a").textContent, one.querySelector(".soft").firstChild.textContent]));
+  const titles = texts.map(([title]) => title);
+  assert.ok(new Set(titles).size < titles.length, "several drafts have the same title");
+  assert.equal(new Set(texts.map(String)).size, texts.length, "apart from the time, each is described differently");
   await act("discard", drafts).first().click();
   const dialog = page.getByRole("dialog");
   const frame = await dialog.locator(".panel").evaluate((panel) => getComputedStyle(panel).borderTopWidth);
@@ -173,9 +203,79 @@ test("a name that is in use leaves one safe button, and the page is one column o
   assert.equal(await page.locator("form .button.danger").count(), 0, "the other one is beside its explanation");
   await wellMade(page, "a name that is in use");
   await page.setViewportSize({ width: 390, height: 844 });
-  const columns = await page.locator("dl.facts").first().evaluate((list) => getComputedStyle(list).gridTemplateColumns.split(" ").length);
-  assert.equal(columns, 1);
+  const columns = () => page.locator("dl.facts").evaluateAll((all) => all.map((list) => getComputedStyle(list).gridTemplateColumns.split(" ").length));
+  assert.deepEqual([...new Set(await columns())], [1]);
+  await go("/devices/add");
+  await page.getByLabel("Device name").fill("press-97");
+  await act("create").click();
+  await page.getByText(/margrave-agent enroll --trust-url/).waitFor();
+  assert.deepEqual([...new Set(await columns())], [1], "the page with the enrollment token");
+  await wellMade(page, "an enrollment token on a phone");
   await page.setViewportSize({ width: 1280, height: 860 });
+});
+
+test("the title of a dialog breaks only at spaces", async () => {
+  const { client, device } = (await server.api("devices?limit=50")).items.find((one) => one.device.includes("-"));
+  for (const width of [1280, 390]) {
+    await page.setViewportSize({ width, height: 860 });
+    await go(`/devices/${client}/${device}`);
+    await act("decommission").first().click();
+    const title = page.getByRole("dialog").getByRole("heading", { level: 1 });
+    await title.filter({ hasText: device }).waitFor();
+    const broken = await title.evaluate((heading) => {
+      const texts = document.createTreeWalker(heading, NodeFilter.SHOW_TEXT);
+      const found = [];
+      for (let node = texts.nextNode(); node; node = texts.nextNode()) {
+        for (const word of node.textContent.matchAll(/\S+/g)) {
+          const range = document.createRange();
+          range.setStart(node, word.index);
+          range.setEnd(node, word.index + word[0].length);
+          if (new Set([...range.getClientRects()].map((one) => Math.round(one.top))).size > 1) found.push(word[0]);
+        }
+      }
+      return found;
+    });
+    assert.deepEqual(broken, [], `at ${width} pixels`);
+    await page.getByRole("dialog").locator("[data-cancel]").click();
+  }
+  await page.setViewportSize({ width: 1280, height: 860 });
+});
+
+test("a new token is shown apart from the table", async () => {
+  await go("/settings/tokens");
+  await page.getByLabel("Name", { exact: true }).fill("gap");
+  await act("create").click();
+  const [box, table] = await Promise.all([page.getByRole("status").filter({ hasText: "created" }), page.locator("#live > .panel").first()].map((one) => one.boundingBox()));
+  assert.ok(table.y - (box.y + box.height) >= 8, `${table.y - box.y - box.height} pixels`);
+  await page.setViewportSize({ width: 390, height: 844 });
+  await wellMade(page, "a new token on a phone");
+  await page.setViewportSize({ width: 1280, height: 860 });
+});
+
+test("the states of an application's deployments are labeled", async () => {
+  const { application } = (await server.api("deployments?limit=1")).items[0];
+  await go(`/catalog/${application}`);
+  const panel = page.getByRole("region", { name: "Deployments", exact: true });
+  const bars = await panel.locator("svg.bar").evaluateAll((all) => all.map((bar) => bar.getAttribute("aria-label")));
+  const legends = await panel.locator(".legend").evaluateAll((all) => all.map((legend) => [...legend.children].map((part) => part.textContent).join(", ")));
+  assert.ok(bars.length > 0);
+  assert.deepEqual(legends, bars);
+});
+
+test("a comment in a dialog survives the end of the session", async () => {
+  await go("/settings/tokens");
+  await page.getByRole("link", { name: "Revoke gap" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Comment (recorded in the audit log)").fill("no longer in use");
+  const session = await page.context().cookies();
+  await page.context().clearCookies();
+  await act("revoke", dialog).click();
+  await dialog.getByRole("link", { name: "Sign in in another tab" }).waitFor();
+  assert.equal(await dialog.getByLabel("Comment (recorded in the audit log)").inputValue(), "no longer in use");
+  await page.context().addCookies(session);
+  await act("revoke", dialog).click();
+  await page.getByText("Token revoked.").waitFor();
+  assert.ok((await server.api("audit?limit=20")).items.some((record) => record.comment === "no longer in use"));
 });
 
 test("with a token, the warning about the password leads to the sign-in page", async () => {

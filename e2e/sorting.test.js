@@ -18,6 +18,7 @@ async function cells(column, on = page) {
   const index = await head(column, on).evaluate((cell) => [...cell.parentElement.children].indexOf(cell));
   return on.getByRole("table").first().locator("tbody > tr:not(.narrow)").evaluateAll((rows, index) => rows.map((row) => {
     const cell = row.children[index];
+    if (cell.scope === "row") return cell.innerText.split("\n")[0].trim();
     return cell.querySelector("time")?.dateTime ?? cell.querySelector("[data-state]:not([data-state=simulated])")?.dataset.state ?? cell.innerText.split("\n")[0].trim();
   }), index);
 }

@@ -108,7 +108,7 @@ impl Deployment {
     }
 }
 
-/// Failures since the last success.
+/// Failures since the last success or new revision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Failing {

@@ -220,7 +220,7 @@ CREATE INDEX deployment_revisions_by_digest ON deployment_revisions (yaml_digest
 
 -- One row per deployment from its creation; `state` is NULL until its client reports. `previous_*` is what the last report
 -- replaced, so that one statement writes a status and returns whether it differs. `failed_*` is the last failure until a success,
--- `failed_since` the first failure after the last success, and `failures` the number of failed attempts since then.
+-- `failed_since` the first failure after the last success or new revision, and `failures` the number of failed attempts since then.
 CREATE TABLE statuses (
     deployment_id TEXT NOT NULL PRIMARY KEY REFERENCES deployments (id),
     client_id TEXT NOT NULL,

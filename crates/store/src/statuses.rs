@@ -196,9 +196,17 @@ fn put<'a>(pile: &mut StatementBatch<'a>, index: usize, report: &'a StatusWrite)
         let failed_version = until_it_succeeds(&format!("${version}"), "failed_version");
         let failed_body = until_it_succeeds(&format!("${body}"), "failed_body");
         let failed_at = until_it_succeeds(&format!("${at}"), "failed_at");
-        let failed_since = until_it_succeeds(&format!("COALESCE(failed_since, ${at})"), "failed_since");
+        // The failure of a new revision is another one: it has another cause, and an event of its own.
+        let is_new = format!(
+            "failed_version < (SELECT d.changed_version FROM deployments d
+                               WHERE d.id = statuses.deployment_id AND d.changed_version <= ${version})"
+        );
+        let since = format!("CASE WHEN {is_new} THEN ${at} ELSE COALESCE(failed_since, ${at}) END");
+        let failed_since = until_it_succeeds(&since, "failed_since");
         // A device that reports a failure once more has not tried once more.
-        let attempts = "CASE WHEN failed_version IS NOT NULL AND state = 'failed' THEN failures ELSE failures + 1 END";
+        let attempts = format!(
+            "CASE WHEN {is_new} THEN 1 WHEN failed_version IS NOT NULL AND state = 'failed' THEN failures ELSE failures + 1 END"
+        );
         let failures = format!(
             "failures = CASE WHEN ${state} = 'failed' AND ${version} <> 0 THEN {attempts}
                         WHEN ${state} = 'installed' OR ${state} = 'removed' THEN 0 ELSE failures END"

@@ -1,6 +1,7 @@
 //! Builds the document of one deployment from an intent. Pure: the dry run shows exactly what publishing writes.
 
-use margo::deployment::ApplicationDeployment;
+use indexmap::IndexMap;
+use margo::deployment::{ApplicationDeployment, ParameterValue};
 use margo::description::ApplicationDescription;
 use margo::ids::{DeploymentId, DeviceTarget};
 use margo::parameters::{self, ParameterValues, ValueError};
@@ -38,13 +39,33 @@ pub(crate) fn compose(
         let message = format!("`{}` {} has no profile `{profile}`", description.id, description.metadata.version);
         return Err(vec![ValueError::new("profile", message)]);
     };
-    let answers = with_kept(answers, description, before);
-    let parameters = parameters::resolve(description, profile, &answers, before.map(|before| before.values))?;
+    let parameters = resolved(description, profile, answers, before)?;
     let values = parameters.iter().map(|(name, parameter)| (name.clone(), parameter.value.clone())).collect();
     let policy = policy.over(before.map(|before| before.policy).unwrap_or_default());
     let document = assemble(AssembleInput { id, target, description, profile: chosen, parameters, policy });
     let yaml = document.to_yaml().into_bytes();
     Ok(Composed { document, yaml, values })
+}
+
+/// The values that [`compose`] writes, without the document.
+pub(crate) fn composed_values(
+    description: &ApplicationDescription,
+    profile: &str,
+    answers: &ParameterValues,
+    before: Option<ExistingDeployment<'_>>,
+) -> Result<ParameterValues, Vec<ValueError>> {
+    let parameters = resolved(description, profile, answers, before)?;
+    Ok(parameters.into_iter().map(|(name, parameter)| (name, parameter.value)).collect())
+}
+
+fn resolved(
+    description: &ApplicationDescription,
+    profile: &str,
+    answers: &ParameterValues,
+    before: Option<ExistingDeployment<'_>>,
+) -> Result<IndexMap<String, ParameterValue>, Vec<ValueError>> {
+    let answers = with_kept(answers, description, before);
+    parameters::resolve(description, profile, &answers, before.map(|before| before.values))
 }
 
 /// Merges the values over those of the deployment. Parameters that the new version does not have are dropped, and a

@@ -152,21 +152,26 @@ pub fn subject_name(event: &wire::Event) -> String {
 }
 
 /// Since when and how often the deployments of these events fail, for each failure that still stands, by the id of the
-/// event that reported it. Retries are counted there and are no events of their own.
+/// newest of these events that reported it. Retries are counted there and are no events of their own.
 pub async fn failing(state: &ServerState, events: &[wire::Event]) -> AppResult<HashMap<i64, Failing>> {
-    let mut newest: HashMap<DeploymentId, i64> = HashMap::new();
+    let mut newest: HashMap<DeploymentId, &wire::Event> = HashMap::new();
     for event in events.iter().filter(|event| event.kind == "deployment.failed") {
         if let Some(id) = event.deployment.as_deref().and_then(|id| id.parse().ok()) {
-            let known = newest.entry(id).or_insert(event.id);
-            *known = event.id.max(*known);
+            let known = newest.entry(id).or_insert(event);
+            if event.id > known.id {
+                *known = event;
+            }
         }
     }
     let ids: Vec<DeploymentId> = newest.keys().copied().collect();
     let mut found = HashMap::new();
     for (id, FailedAttempts { since, last_at, attempts }) in state.store.failed_attempts(&ids).await? {
-        if let Some(event) = newest.get(&id) {
+        // An older event reported an earlier failure that is over.
+        let stands =
+            |event: &&&wire::Event| event.at.parse::<jiff::Timestamp>().is_ok_and(|at| at.as_microsecond() >= since.0);
+        if let Some(event) = newest.get(&id).filter(stands) {
             let failing = Failing { since: since.to_string(), attempts, last_at: last_at.to_string() };
-            found.insert(*event, failing);
+            found.insert(event.id, failing);
         }
     }
     Ok(found)

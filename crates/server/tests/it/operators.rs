@@ -12,6 +12,7 @@ mod deployments;
 mod devices;
 mod diffs;
 mod explains;
+mod failing;
 mod events;
 mod compatibility;
 mod gateways;

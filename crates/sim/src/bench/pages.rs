@@ -1,9 +1,12 @@
 //! Pages of the web UI with a large fleet: response times, and the cost of an open page.
 
+mod addresses;
+
 use super::fleet::{self, FLEET, Fleet};
 use super::results::{Findings, Row};
 use super::server::Server;
 use super::{Setting, tell};
+use addresses::ADDRESSES;
 use anyhow::Context as _;
 use futures_util::StreamExt as _;
 use margrave_api::clients::CreateEnrollmentToken;
@@ -12,11 +15,13 @@ use margrave_api::registries::PutRegistry;
 use margrave_store::REGISTRIES_MAX;
 use reqwest::Client;
 use reqwest::header::{COOKIE, LOCATION, SET_COOKIE};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const SIZE: usize = 100_000;
 const SIZE_QUICK: usize = 1_000;
+const SIZE_CHECK: usize = 100;
 const DEPLOYMENTS: usize = 1;
 /// Number of sites.
 const SITES: usize = 20;
@@ -47,11 +52,7 @@ const TOLD: &[u8] = b"devices";
 pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
     let (size, asked) = if setting.quick { (SIZE_QUICK, ASKED_QUICK) } else { (SIZE, ASKED) };
     let folder = super::scratch()?;
-    let fleet = Fleet { prefix: "dev", size, hosts: FLEET, deployments: DEPLOYMENTS, sites: SITES };
-    fleet::prepare(folder.path(), &[fleet]).await?;
-    let store = fleet::open(folder.path()).await?;
-    fleet::add_version(&store, "beta", NEWER).await?;
-    store.close().await;
+    prepare(folder.path(), size).await?;
     let server = Server::start(folder.path(), setting.cores.server).await?;
     furnish(&server).await?;
     let visitor = BrowserSession::sign_in(&server).await?;
@@ -65,6 +66,15 @@ pub async fn run(setting: &Setting) -> anyhow::Result<Findings> {
     }
     rows.extend(viewers(&server, &visitor).await?);
     Ok(Findings { rows, plots: Vec::new() })
+}
+
+async fn prepare(folder: &Path, size: usize) -> anyhow::Result<()> {
+    let fleet = Fleet { prefix: "dev", size, hosts: FLEET, deployments: DEPLOYMENTS, sites: SITES };
+    fleet::prepare(folder, &[fleet]).await?;
+    let store = fleet::open(folder).await?;
+    fleet::add_version(&store, "beta", NEWER).await?;
+    store.close().await;
+    Ok(())
 }
 
 fn ms(time: Duration) -> f64 {
@@ -86,108 +96,37 @@ async fn furnish(server: &Server) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Every page, each with the largest list it can show.
+/// The addresses of [`ADDRESSES`] for this server.
 async fn addresses(server: &Server, visitor: &BrowserSession) -> anyhow::Result<Vec<(&'static str, String)>> {
     let api = server.api()?;
     let query = margrave_api::client::DeploymentQuery::default();
     let one = margrave_api::client::PageQuery { limit: Some(1), ..margrave_api::client::PageQuery::default() };
     let deployment =
         api.deployments(&query, &one).await?.items.into_iter().next().context("the fleet has deployments")?;
-    let mut all = device_pages();
-    all.extend([
-        ("overview", "/".to_owned()),
-        ("catalog", "/catalog".to_owned()),
-        ("one application", "/catalog/beta".to_owned()),
-        ("one application, compatibility", "/catalog/beta?where=yes".to_owned()),
-        ("removing a version, confirmation", "/catalog/beta?version=1.0.0&ask=delete".to_owned()),
-        ("deployments, all", "/deployments".to_owned()),
-        ("failed deployments", "/deployments?state=failed".to_owned()),
-        ("deployments of one application", "/deployments?application=beta".to_owned()),
-        ("deployments by part of a device name", "/deployments?device=dev-77".to_owned()),
-        ("deployments of one site", "/deployments?site=site-7".to_owned()),
-        ("removals in progress", "/deployments?state=removing".to_owned()),
-        ("one deployment", format!("/deployments/{}", deployment.id)),
-        ("removing a deployment, confirmation", format!("/deployments/{}?ask=remove", deployment.id)),
-        ("rollouts", "/rollouts".to_owned()),
-        ("rollouts in progress", "/rollouts?state=in-progress".to_owned()),
-        ("one rollout", format!("/rollouts/{}", deployment.rollout)),
-        ("offline devices of a rollout", format!("/rollouts/{}?state=device-offline", deployment.rollout)),
-        ("withdrawing a rollout, confirmation", format!("/rollouts/{}?ask=withdraw", deployment.rollout)),
-    ]);
-    all.extend(record_pages());
-    all.extend(deploy_pages(visitor).await?);
-    for (name, tab) in [
-        ("tokens", "tokens"),
-        ("password", "password"),
-        ("sessions", "sessions"),
-        ("device identities", "clients"),
-        ("enrollment tokens", "enrollment-tokens"),
-        ("registries", "registries"),
-        ("adding a registry", "registries/add"),
-        ("certificates", "trust"),
-    ] {
-        all.push((name, format!("/settings/{tab}")));
+    let replaced = [
+        ("{label}", LABEL_ASKED.to_owned()),
+        ("{deployment}", deployment.id),
+        ("{rollout}", deployment.rollout),
+        ("{draft}", visitor.draft("kind=create&application=alpha&version=1.0.0").await?),
+        ("{everything}", visitor.draft_for_all_devices("alpha").await?),
+        ("{newer}", visitor.draft(&format!("kind=upgrade&application=beta&version={NEWER}")).await?),
+    ];
+    let filled = |path: &str| replaced.iter().fold(path.to_owned(), |path, (name, value)| path.replace(name, value));
+    Ok(ADDRESSES.iter().map(|(name, path)| (*name, filled(path))).collect())
+}
+
+/// Requests every address once from a server with a small fleet; returns how many there are.
+pub async fn check(program: &Path) -> anyhow::Result<usize> {
+    let folder = tempfile::tempdir()?;
+    prepare(folder.path(), SIZE_CHECK).await?;
+    let server = Server::start_program(program, folder.path(), None).await?;
+    furnish(&server).await?;
+    let visitor = BrowserSession::sign_in(&server).await?;
+    let all = addresses(&server, &visitor).await?;
+    for (_, path) in &all {
+        visitor.get(path, false).await?;
     }
-    Ok(all)
-}
-
-fn device_pages() -> Vec<(&'static str, String)> {
-    vec![
-        ("devices, all", "/devices".to_owned()),
-        ("devices by part of a name", "/devices?q=dev-77".to_owned()),
-        ("devices by state, none", "/devices?state=failed".to_owned()),
-        ("devices by state, most", "/devices?state=offline".to_owned()),
-        ("updating devices, few", "/devices?state=updating".to_owned()),
-        ("devices of one site", "/devices?site=site-7".to_owned()),
-        ("devices of a group with all devices", "/devices?group=everybody".to_owned()),
-        ("devices by a common label", format!("/devices?labels={LABEL_ASKED}")),
-        ("one device", "/devices/dev-7/dev-7".to_owned()),
-        ("deleting a device record, confirmation", "/devices/dev-7/dev-7?ask=forget".to_owned()),
-        ("decommissioning a client, confirmation", "/clients/dev-7?ask=decommission".to_owned()),
-        ("groups", "/groups".to_owned()),
-        ("a group with all devices", "/groups/everybody".to_owned()),
-        ("deleting a group, confirmation", "/groups/everybody?ask=delete".to_owned()),
-    ]
-}
-
-/// The audit log has a record for every created client.
-fn record_pages() -> Vec<(&'static str, String)> {
-    vec![
-        ("events", "/events".to_owned()),
-        ("events of one kind, most", "/events?kind=deployment".to_owned()),
-        ("events of one kind, none", "/events?kind=deployment.failed".to_owned()),
-        ("events of one client", "/events?client=dev-7".to_owned()),
-        ("events of one application", "/events?application=beta".to_owned()),
-        ("events of the last hour", "/events?since=hour".to_owned()),
-        ("audit log", "/audit".to_owned()),
-        ("audit log by actor", "/audit?actor=bench".to_owned()),
-        ("audit log by action, most", "/audit?action=client".to_owned()),
-        ("audit log by action, few", "/audit?action=group".to_owned()),
-        ("audit log of one device", "/audit?subject=dev-7".to_owned()),
-        ("audit log of the last hour", "/audit?since=hour".to_owned()),
-    ]
-}
-
-/// The steps of a deployment, to the whole fleet if possible.
-async fn deploy_pages(visitor: &BrowserSession) -> anyhow::Result<Vec<(&'static str, String)>> {
-    let draft = visitor.draft("kind=create&application=alpha&version=1.0.0").await?;
-    let everything = visitor.draft_for_all_devices("alpha").await?;
-    let newer = visitor.draft(&format!("kind=upgrade&application=beta&version={NEWER}")).await?;
-    Ok(vec![
-        ("selecting a version", format!("{draft}/version")),
-        ("selecting devices", format!("{draft}/devices")),
-        ("selecting devices by part of a name", format!("{draft}/devices?q=dev-77")),
-        ("selecting devices of one site", format!("{draft}/devices?site=site-7")),
-        ("selecting devices of a group with all devices", format!("{draft}/devices?group=everybody")),
-        ("selecting devices by a common label", format!("{draft}/devices?labels={LABEL_ASKED}")),
-        ("selecting devices by state, most", format!("{draft}/devices?state=offline")),
-        ("configuration", format!("{draft}/configuration")),
-        ("review for all devices", format!("{everything}/review")),
-        ("selecting a version for all devices on another version", format!("{newer}/version")),
-        ("selecting devices to upgrade, all devices", format!("{newer}/devices")),
-        ("the same by part of a name", format!("{newer}/devices?q=dev-77")),
-        ("review of an upgrade of all devices", format!("{newer}/review")),
-    ])
+    Ok(all.len())
 }
 
 /// A simulated browser.
@@ -243,7 +182,9 @@ impl BrowserSession {
     async fn draft(&self, form: &str) -> anyhow::Result<String> {
         let answer = self.post("/deploy", form.to_owned()).await?;
         let place = answer.headers().get(LOCATION).context("a draft has an address")?.to_str()?;
-        Ok(place.trim_end_matches("/version").to_owned())
+        // The first step depends on the kind.
+        let (draft, _) = place.rsplit_once('/').context("a draft has steps")?;
+        Ok(draft.to_owned())
     }
 
     /// The address of a draft for all devices.

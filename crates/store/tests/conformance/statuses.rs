@@ -97,6 +97,34 @@ pub(crate) async fn counts_failed_attempts_since_the_last_success(db: Database) 
     assert_eq!(failed(7, &[Failed]).await, Some((at(7), 1, at(7))), "a success starts over");
 }
 
+pub(crate) async fn counts_the_failures_of_each_revision_separately(db: Database) {
+    use State::{Failed, Installing};
+    let client = accept(&db.store, 1).await;
+    let id = deploy(&db.store, &client, 1, "hello").await;
+    let target_version = async || db.store.deployment_get(id).await.unwrap().unwrap().deployment.target_version;
+    let failed = async |seconds: u64, version: u64| {
+        put(&db.store, report(&client, id, Installing, version, at(seconds))).await;
+        put(&db.store, report(&client, id, Failed, version, at(seconds))).await;
+        let failed = state_from_last_report(&db.store, id).await.unwrap().failed.unwrap();
+        let listed = db.store.failed_attempts(&[id]).await.unwrap().remove(&id).unwrap();
+        assert_eq!((listed.since, listed.attempts), (failed.since, failed.attempts));
+        (failed.since, failed.attempts)
+    };
+    let first = target_version().await;
+    assert_eq!(failed(1, first).await, (at(1), 1));
+    apply(&db.store, RolloutKind::Reconfigure, &[crate::fixtures::put(target(&client, id, Some(1)), "two")], at(2))
+        .await;
+    let second = target_version().await;
+    assert!(second > first);
+    assert_eq!(failed(3, first).await, (at(1), 2), "the device has not received the new revision yet");
+    assert_eq!(failed(4, second).await, (at(4), 1), "a new revision starts over");
+    assert_eq!(failed(5, second).await, (at(4), 2));
+    db.store.manifest_republish(&crate::fixtures::actor(), &client, at(6)).await.unwrap().unwrap();
+    let retried = target_version().await;
+    assert!(retried > second);
+    assert_eq!(failed(7, retried).await, (at(4), 3), "a retry of the same revision goes on");
+}
+
 // W-10
 pub(crate) async fn keeps_the_last_report(db: Database) {
     let client = accept(&db.store, 1).await;

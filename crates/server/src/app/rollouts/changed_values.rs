@@ -2,14 +2,15 @@
 //! difference.
 
 use super::plan::{PlannedTarget, Request};
-use super::show::composed;
+use crate::app::compose::composed_values;
 use crate::app::mask::{Sensitive, is_nothing};
-use crate::app::value_format;
+use crate::app::{policies, value_format};
 use margo::description::ApplicationDescription;
+use margrave_core::policy::Policy;
 use serde_json::Value;
 
-/// One value and its change.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One value or policy, and its change.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Answered {
     /// The name of the parameter, from the application.
     pub question: String,
@@ -18,29 +19,46 @@ pub struct Answered {
     pub after: String,
 }
 
-/// All values of a new deployment, or the changed ones of an existing deployment.
+/// All values of a new deployment, or the changed values and policies of an existing deployment.
 pub(super) fn answered(request: &Request, planned: &PlannedTarget) -> Vec<Answered> {
-    let (Some(description), Some(composed)) = (&planned.to, composed(request, planned)) else { return Vec::new() };
+    let Some(description) = &planned.to else { return Vec::new() };
+    let profile = &planned.target.profile;
+    let Ok(values) = composed_values(description, profile, &request.answers, planned.before()) else {
+        return Vec::new();
+    };
     let sensitive = planned.sensitive();
     let present = planned.present.as_ref();
     let mut said = Vec::new();
     for (parameter, question) in questions(description) {
-        let Some(after) = composed.values.get(&parameter) else { continue };
-        let before = present.and_then(|present| present.values.get(&parameter));
+        let Some(after) = values.get(parameter) else { continue };
+        let before = present.and_then(|present| present.values.get(parameter));
         if present.is_some() && before == Some(after) {
             continue;
         }
-        let after = match word(&sensitive, &parameter, after) {
+        let after = match word(&sensitive, parameter, after) {
             // Both are hidden, but the change must be visible.
             hidden if hidden == HIDDEN && before.is_some_and(|before| !is_nothing(before)) => {
                 "another hidden value".to_owned()
             }
             shown => shown,
         };
-        let before = before.map(|before| word(&sensitive, &parameter, before));
-        said.push(Answered { question, before, after });
+        let before = before.map(|before| word(&sensitive, parameter, before));
+        said.push(Answered { question: question.to_owned(), before, after });
     }
+    said.extend(present.into_iter().flat_map(|present| changed_policies(request, present.policy)));
     said
+}
+
+/// The policies that the rollout replaces.
+fn changed_policies(request: &Request, before: Policy) -> impl Iterator<Item = Answered> {
+    let after = policies::shown(request.policy.over(before));
+    policies::shown(before).into_iter().zip(after).filter(|(before, after)| before != after).map(
+        |((name, before), (_, after))| Answered {
+            question: format!("Policy {name}"),
+            before: Some(before.to_owned()),
+            after: after.to_owned(),
+        },
+    )
 }
 
 const HIDDEN: &str = "set, hidden";
@@ -53,12 +71,12 @@ fn word(sensitive: &Sensitive, parameter: &str, value: &Value) -> String {
 }
 
 /// Parameters with their names, each once and in order.
-fn questions(description: &ApplicationDescription) -> Vec<(String, String)> {
+fn questions(description: &ApplicationDescription) -> Vec<(&str, &str)> {
     let sections = description.configuration.iter().flat_map(|configuration| &configuration.sections);
-    let mut found: Vec<(String, String)> = Vec::new();
+    let mut found: Vec<(&str, &str)> = Vec::new();
     for setting in sections.flat_map(|section| &section.settings) {
         if !found.iter().any(|(known, _)| *known == setting.parameter) {
-            found.push((setting.parameter.clone(), setting.name.clone()));
+            found.push((&setting.parameter, &setting.name));
         }
     }
     found

@@ -1,6 +1,7 @@
 //! The request and its plan.
 
 use crate::app::applications::application_id;
+use crate::app::compose::ExistingDeployment;
 use crate::app::error::{AppError, AppResult, Code, field_problems};
 use crate::app::mask::{MASK, Sensitive};
 use margo::description::ApplicationDescription;
@@ -155,6 +156,12 @@ pub(super) struct PlannedTarget {
 }
 
 impl PlannedTarget {
+    /// What carries over from the deployment before the rollout.
+    pub(super) fn before(&self) -> Option<ExistingDeployment<'_>> {
+        let (deployment, description) = (self.present.as_ref()?, self.from.as_deref()?);
+        Some(ExistingDeployment { values: &deployment.values, description, policy: deployment.policy })
+    }
+
     /// Parameters that are sensitive before or after.
     pub(super) fn sensitive(&self) -> Sensitive {
         let described = [&self.from, &self.to].into_iter().flatten();

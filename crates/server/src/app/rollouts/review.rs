@@ -1,5 +1,5 @@
 //! Preview of a rollout: devices grouped by identical change, counted exactly, with one diff per group.
-//! Nothing is read twice for identical devices, so a preview of a whole fleet is mostly counting.
+//! Documents are read and compared once per group, so a preview of a whole fleet is mostly counting.
 
 use super::changed_values::{Answered, answered};
 use super::plan::{PlannedSkip, PlannedTarget, Request};
@@ -7,10 +7,8 @@ use super::show::difference;
 use crate::app::cooperative::TimeSlices;
 use crate::app::error::AppResult;
 use crate::state::ServerState;
-use margo::parameters::ParameterValues;
 use margrave_api::devices::DeviceRef;
 use margrave_api::rollouts::DiffLine;
-use margrave_core::policy::{Policy, PolicyUpdate};
 use margrave_core::skips::SkipReason;
 use std::collections::{BTreeMap, HashSet};
 
@@ -36,7 +34,7 @@ pub struct Review {
     pub reasons: Vec<Reason>,
 }
 
-/// Devices whose documents change in the same way.
+/// Devices on which the same changes.
 #[derive(Debug, Clone)]
 pub struct DiffGroup {
     pub count: u64,
@@ -45,7 +43,7 @@ pub struct DiffGroup {
     pub profile: String,
     /// Their current version.
     pub from: Option<String>,
-    /// The changed values of the first of them, for people.
+    /// The changed values and policies, for people.
     pub answers: Vec<Answered>,
     /// Diff of the first of them.
     pub diff: Vec<DiffLine>,
@@ -66,6 +64,7 @@ pub(crate) async fn review(state: &ServerState, request: &Request, except: &Hash
     let planned = super::plan(state, request).await?;
     let mut turns = TimeSlices::begin();
     let mut offline = 0;
+    let mut keys = Keys { request, new: BTreeMap::new() };
     let mut groups: BTreeMap<Key, (u64, Vec<String>, PlannedTarget)> = BTreeMap::new();
     for target in planned.targets {
         turns.next().await;
@@ -75,75 +74,53 @@ pub(crate) async fn review(state: &ServerState, request: &Request, except: &Hash
             continue;
         }
         offline += u64::from(target.offline);
-        let group = groups.entry(Key::of(request, &target)).or_insert_with(|| (0, Vec::new(), target));
+        let group = groups.entry(keys.of(&target)).or_insert_with(|| (0, Vec::new(), target));
         group.0 += 1;
         if group.1.len() < NAMED_MAX {
             group.1.push(device);
         }
     }
-    let mut groups: Vec<_> = groups.into_values().collect();
-    groups.sort_by_key(|(count, ..)| std::cmp::Reverse(*count));
-    let targets = groups.iter().map(|(count, ..)| count).sum();
-    let otherwise = groups.iter().skip(DIFFS_MAX).map(|(count, ..)| count).sum();
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|(_, (count, ..))| std::cmp::Reverse(*count));
+    let targets = groups.iter().map(|(_, (count, ..))| count).sum();
+    let otherwise = groups.iter().skip(DIFFS_MAX).map(|(_, (count, ..))| count).sum();
     let mut alike = Vec::new();
-    for (count, devices, target) in groups.into_iter().take(DIFFS_MAX) {
+    for (Key { from, profile, answers }, (count, devices, target)) in groups.into_iter().take(DIFFS_MAX) {
         let diff = difference(state, request, &target).await?;
-        let answers = answered(request, &target);
-        let from = target.present.map(|present| present.version);
-        alike.push(DiffGroup { count, devices, profile: target.target.profile, from, answers, diff });
+        alike.push(DiffGroup { count, devices, profile, from, answers, diff });
     }
     let skipped = planned.skipped.into_iter().filter(|left| !except.contains(&left.device));
     let (skipped, reasons) = reasons(skipped);
     Ok(Review { targets, offline, alike, otherwise, skipped, reasons })
 }
 
-/// Everything that determines how a document changes; what stays the same may differ between devices.
+/// Exactly what is shown of a group: devices that would look the same are one group, whatever else differs between them.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
+    /// The version before.
+    from: Option<String>,
     profile: String,
-    before: Option<Before>,
+    answers: Vec<Answered>,
 }
 
-/// What a deployment loses or replaces.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Before {
-    version: String,
-    profile: String,
-    /// Its parameters; the new version may add or drop some.
-    parameters: Vec<String>,
-    /// Values that the rollout replaces.
-    replaced: Vec<(String, String)>,
-    /// The policies that the rollout replaces.
-    policy: Option<String>,
+/// Keys of targets. The values of all new deployments with one profile are the same, and are computed once.
+struct Keys<'a> {
+    request: &'a Request,
+    new: BTreeMap<String, Vec<Answered>>,
 }
 
-impl Key {
-    fn of(request: &Request, planned: &PlannedTarget) -> Self {
-        let before = planned
-            .present
-            .as_ref()
-            .map(|present| Before::of(request, &present.version, &present.profile, &present.values, present.policy));
-        Self { profile: planned.target.profile.clone(), before }
-    }
-}
-
-impl Before {
-    fn of(request: &Request, version: &str, profile: &str, values: &ParameterValues, policy: Policy) -> Self {
-        let mut parameters: Vec<String> = values.keys().cloned().collect();
-        parameters.sort_unstable();
-        let replaced = request.answers.iter().filter_map(|(name, after)| {
-            let before = values.get(name).filter(|before| *before != after)?;
-            Some((name.clone(), before.to_string()))
-        });
-        let mut replaced: Vec<(String, String)> = replaced.collect();
-        replaced.sort_unstable();
-        let changes_policy = request.policy.over(policy) != policy;
-        Self {
-            version: version.to_owned(),
-            profile: profile.to_owned(),
-            parameters,
-            replaced,
-            policy: changes_policy.then(|| PolicyUpdate::from(policy).to_text()),
+impl Keys<'_> {
+    fn of(&mut self, target: &PlannedTarget) -> Key {
+        let profile = target.target.profile.clone();
+        match &target.present {
+            Some(present) => {
+                Key { from: Some(present.version.clone()), profile, answers: answered(self.request, target) }
+            }
+            None => {
+                let known = self.new.entry(profile.clone());
+                let answers = known.or_insert_with(|| answered(self.request, target)).clone();
+                Key { from: None, profile, answers }
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A plan as shown: per device, line by line.
 
 use super::plan::{Planned, PlannedSkip, PlannedTarget, Request};
-use crate::app::compose::{Composed, ExistingDeployment, compose};
+use crate::app::compose::{Composed, compose};
 use crate::app::cooperative::TimeSlices;
 use crate::app::deployments::{kind_to_wire, mask_yaml};
 use crate::app::diff;
@@ -105,16 +105,10 @@ pub(super) async fn difference(
 
 /// The deployment afterwards; none for a removal.
 pub(super) fn composed(request: &Request, planned: &PlannedTarget) -> Option<Composed> {
-    let PlannedTarget { target, present, from, to, .. } = planned;
+    let PlannedTarget { target, present, to, .. } = planned;
     // Ids are assigned when the rollout is recorded.
     let id = present.as_ref().map_or(DeploymentId(Uuid::nil()), |deployment| deployment.id);
-    let before = match (present, from) {
-        (Some(deployment), Some(from)) => {
-            Some(ExistingDeployment { values: &deployment.values, description: from, policy: deployment.policy })
-        }
-        _ => None,
-    };
-    let (answers, policy) = (&request.answers, request.policy);
+    let (answers, policy, before) = (&request.answers, request.policy, planned.before());
     compose(id, &target.target, to.as_ref()?, &target.profile, answers, policy, before).ok()
 }
 

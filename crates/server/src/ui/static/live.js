@@ -99,11 +99,24 @@ function isTyped() {
   });
 }
 
+/** Where the end of the session is reported: in the open dialog, since the page behind it cannot be reached. @returns {HTMLElement | null} */
+function stalePlace() {
+  const dialog = document.querySelector('dialog[open]');
+  if (!dialog) return $('stale');
+  const known = dialog.querySelector(':scope > .stale');
+  if (known instanceof HTMLElement) return known;
+  const made = document.createElement('p');
+  made.className = 'stale';
+  made.setAttribute('role', 'alert');
+  dialog.prepend(made);
+  return made;
+}
+
 /** Keeps typed input on the page while the user signs in in another tab. @param {boolean} [typed] */
 function signedOut(typed = isTyped()) {
   out = true;
   stream?.close();
-  const stale = $('stale');
+  const stale = stalePlace();
   if (stale) {
     stale.hidden = false;
     const link = document.createElement('a');
@@ -216,7 +229,7 @@ async function ask(address, opener) {
 
 const choice = choosing(place, mark);
 
-const stillIn = whileSignedIn(mark, () => signedOut(true), () => { out = false; const stale = $('stale'); if (stale) stale.hidden = true; });
+const stillIn = whileSignedIn(mark, () => signedOut(true), () => { out = false; const stale = stalePlace(); if (stale) stale.hidden = true; });
 
 document.addEventListener('input', (event) => {
   if (event.target instanceof HTMLInputElement && event.target.matches('[data-known]')) known(event.target);

@@ -53,6 +53,34 @@ async fn compresses_what_a_caller_accepts() {
 }
 
 #[tokio::test]
+async fn compresses_a_signed_in_page_and_a_long_list() {
+    let server = TestServer::start().await;
+    for number in 0..5 {
+        press(&server, &format!("press-{number}"), &Kind::default()).await;
+    }
+    let browser = Browser::signed_in(&server).await;
+    for path in ["/devices", "/api/devices?limit=1000"] {
+        let ask = |encoding: &'static str| {
+            let request = plain().get(server.operators_url(path)).header("accept-encoding", encoding);
+            if path.starts_with("/api") {
+                request.bearer_auth(server.admin_token())
+            } else {
+                request.header("cookie", browser.cookie())
+            }
+        };
+        let packed = ask("gzip").send().await.unwrap();
+        assert_eq!((packed.status().as_u16(), header(&packed, "content-encoding")), (200, Some("gzip")), "{path}");
+        let length: usize = header(&packed, "content-length").unwrap().parse().unwrap();
+        let text = String::from_utf8(unpacked(packed).await).unwrap();
+        assert!(length < text.len() && text.contains("press-4"), "{path}: {length} of {}", text.len());
+    }
+    let events = plain().get(server.operators_url("/ui/events")).header("accept-encoding", "gzip");
+    let events = events.header("cookie", browser.cookie()).send().await.unwrap();
+    assert_eq!((events.status().as_u16(), header(&events, "content-encoding")), (200, None));
+    assert_eq!(header(&events, "content-type"), Some("text/event-stream"));
+}
+
+#[tokio::test]
 async fn leaves_short_answers_streams_and_tagged_objects_as_they_are() {
     let server = TestServer::start().await;
     press(&server, "press", &Kind::default()).await;

@@ -37,6 +37,10 @@ impl Browser {
         cookie.split(';').next().unwrap().clone_into(&mut self.cookie);
     }
 
+    pub(super) fn cookie(&self) -> &str {
+        &self.cookie
+    }
+
     pub(super) async fn get(&self, path: &str) -> Response {
         let request = self.http.get(format!("{}{path}", self.base)).header(ACCEPT, "text/html,*/*;q=0.8");
         request.header(COOKIE, &self.cookie).send().await.unwrap()

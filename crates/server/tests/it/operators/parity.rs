@@ -115,6 +115,11 @@ async fn previews_and_performs_a_rollback() {
         api.deployment_revisions(&first.id).await.unwrap().items.into_iter().map(|one| one.rollback_to).collect();
     assert_eq!(rollbacks, [Some(1), None, None]);
     assert_eq!(api.rollout(&now.rollout).await.unwrap().rollback_to, Some(1));
+    let browser = super::pages::Browser::signed_in(&server).await;
+    let page = super::lists::text(&browser, &format!("/deployments/{}", first.id)).await;
+    let row = page.split("rolled back to revision 1, version 1.0.0").nth(1).unwrap().split("</tr>").next().unwrap();
+    let dropped = "Mode: <del>normal</del> <ins>not set</ins>";
+    assert!(row.contains(dropped), "a parameter of the newer version alone is named as well: {row}");
     let policy = PolicyPatch { on_failure: Some(OnFailure::Stop), ..PolicyPatch::default() };
     let held = UpdateDeployment { version: None, values: indexmap::IndexMap::new(), policy, comment: None };
     finished(&api, &api.update_deployment(&first.id, &held, None).await.unwrap()).await;

@@ -5,7 +5,7 @@ use super::wizard::begun;
 use super::*;
 use margrave_api::deployments::UpdateDeployment;
 use margrave_api::devices::PutGroup;
-use margrave_api::policies::OnRemoval;
+use margrave_api::policies::{Drift, OnFailure, OnRemoval};
 use reqwest::header::LOCATION;
 use reqwest::{Response, StatusCode};
 
@@ -92,6 +92,55 @@ async fn a_removal_can_delete_data_and_a_rollback_shows_the_manifest_diff() {
     let asked = text(browser.get(&format!("{here}?ask=back&revision=1")).await).await;
     assert!(asked.contains("Manifest diff") && asked.contains("class=\"removed\""), "{asked}");
     assert!(asked.contains("bonjour") && asked.contains("class=\"added\""), "{asked}");
+}
+
+#[tokio::test]
+async fn a_review_has_one_card_per_visible_change() {
+    let server = TestServer::start().await;
+    let (api, browser) = (api(&server), Browser::signed_in(&server).await);
+    for version in ["1.0.0", "2.0.0"] {
+        let mut files = packages::files(version);
+        let description = String::from_utf8(files[0].1.clone()).unwrap();
+        files[0].1 = description.replace("minLength: 8\n", "allowEmpty: true\n").into_bytes();
+        api.upload_application(packages::pack(&files), None, None).await.unwrap();
+    }
+    let report = PolicyPatch { drift: Some(Drift::Report), ..PolicyPatch::default() };
+    let stop = PolicyPatch { on_failure: Some(OnFailure::Stop), ..PolicyPatch::default() };
+    for (name, password, policy) in [
+        ("plain", false, PolicyPatch::default()),
+        ("password", true, PolicyPatch::default()),
+        ("report", false, report),
+        ("stop", false, stop),
+    ] {
+        press(&server, name, &Kind::default()).await;
+        let mut body = create("1.0.0", on(&[name]));
+        body.policy = policy;
+        if !password {
+            body.values.clear();
+        }
+        finished(&api, &api.create_deployments(&body).await.unwrap()).await;
+    }
+    let all = all_deployments(&api).await;
+    let stored = |name: &str| all.iter().find(|one| one.client == name).unwrap().values.len();
+    assert_eq!(stored("password"), stored("plain") + 1, "it has one more stored parameter");
+    let plain = all.iter().find(|one| one.client == "plain").unwrap();
+    let values = indexmap::IndexMap::from([("greeting".to_owned(), json!("bonjour"))]);
+    let body = UpdateDeployment { values, ..UpdateDeployment::default() };
+    finished(&api, &api.update_deployment(&plain.id, &body, None).await.unwrap()).await;
+
+    let form = [("kind", "upgrade"), ("application", packages::ID), ("version", "2.0.0")];
+    let begun = browser.post("/deploy", &form).await;
+    let draft = begun.headers()[LOCATION].to_str().unwrap().trim_end_matches("/devices").to_owned();
+    let form = [("go", "continue"), ("p:mode", "normal"), ("drift", ""), ("onFailure", "rollback"), ("onRemoval", "")];
+    let kept = browser.post(&format!("{draft}/configuration"), &form).await;
+    assert_eq!(kept.headers()[LOCATION].to_str().unwrap(), format!("{draft}/review"));
+    let review = text(browser.get(&format!("{draft}/review")).await).await;
+    assert!(review.contains("3 devices, the same change"), "{review}");
+    assert_eq!(review.matches("aria-label=\"The same change on").count(), 2, "{review}");
+    let change = |before: &str| format!("<dt>Policy on failure</dt> <dd><del>{before}</del> <ins>roll back</ins></dd>");
+    for before in ["keep running parts and retry", "stop"] {
+        assert_eq!(review.matches(&change(before)).count(), 1, "{review}");
+    }
 }
 
 #[tokio::test]

@@ -66,6 +66,7 @@ struct Running {
     version: String,
     count: u64,
     bar: Markup,
+    legend: Markup,
     link: String,
 }
 
@@ -107,6 +108,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
         .map(|(version, counts)| Running {
             count: counts.0.values().sum(),
             bar: chart::state_bar(counts, false),
+            legend: chart::state_legend(counts, false),
             link: link("/deployments", &[("application", &id), ("version", version)]),
             version: version.clone(),
         })

@@ -20,7 +20,7 @@ use axum::extract::Path;
 use margrave_api::deployments::{DeploymentState, Desired, Revision, StatusError, UpdateDeployment};
 use margrave_api::policies::{OnRemoval, PolicyPatch};
 use margrave_api::rollouts::{DiffSign, RolloutKind};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 #[derive(Template)]
 #[template(path = "deployments/detail.html", blocks = ["live", "nav"])]
@@ -108,6 +108,13 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
     let shell = visit.shell(Section::Deployments, format!("{} - {name} on {}", look.word, deployment.device)).await?;
     let explanation = explain::deployment(state, &id).await?;
     let names = drafts::names(state, &deployment.application, &deployment.version).await;
+    // A rollback drops the parameters that only the newer version has; they have names too.
+    let versions_before: BTreeSet<&str> = revisions.iter().map(|revision| revision.version.as_str()).collect();
+    let mut all_names = HashMap::new();
+    for version in versions_before {
+        all_names.extend(drafts::names(state, &deployment.application, version).await);
+    }
+    all_names.extend(names.clone());
     let place = format!("{}/{}", deployment.client, deployment.device.trim_end_matches("/*"));
     let mut shown_row = row(deployment.clone(), &overview.names);
     let tone = look.tone;
@@ -129,7 +136,7 @@ pub(in crate::ui) async fn show(visit: Visit, asked: Asked, Path(id): Path<Strin
             .iter()
             .map(|(parameter, value)| (names.get(parameter).unwrap_or(parameter).clone(), value_format::answer(value)))
             .collect(),
-        revisions: revisions_shown(&revisions, deployment.revision, &names),
+        revisions: revisions_shown(&revisions, deployment.revision, &all_names),
         document: String::from_utf8_lossy(&deployments::document(state, &id, None).await.unwrap_or_default())
             .into_owned(),
         differs,

@@ -18,7 +18,7 @@ use askama::Template;
 use axum::extract::Path;
 use indexmap::IndexMap;
 use margrave_api::clients::{Client, ClientState};
-use margrave_api::deployments::{Deployment, Desired};
+use margrave_api::deployments::{Deployment, Desired, Failing};
 use margrave_api::devices::known;
 use margrave_api::events::Event;
 
@@ -54,7 +54,8 @@ pub(super) struct DetailPage {
     comment: String,
     parent: Option<(String, String)>,
     children: Vec<Row>,
-    events: Vec<Event>,
+    /// With the failure that still stands, for its event.
+    events: Vec<(Event, Option<Failing>)>,
     raw: String,
     pub(super) wrong: Option<FormErrors>,
 }
@@ -153,6 +154,12 @@ pub(super) async fn page(
     events.sort_by_key(|event| std::cmp::Reverse(event.id));
     events.dedup_by_key(|event| event.id);
     events.truncate(EVENTS_MAX as usize);
+    let mut failing = events::failing(state, &events).await?;
+    let with_failure = |event: Event| {
+        let failing = failing.remove(&event.id);
+        (event, failing)
+    };
+    let events = events.into_iter().map(with_failure).collect();
     let explanation = explain::device(state, client, device).await?;
     let (operator_labels, new_label) = labels(&listed.device.operator_labels, typed);
     Ok(DetailPage {
