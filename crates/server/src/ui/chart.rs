@@ -111,11 +111,11 @@ impl RolloutProgress {
 }
 
 /// Deployments by state.
-pub(super) fn state_bar(counts: &margrave_api::summary::Counts, removing: bool) -> Markup {
+pub(super) fn state_bar(counts: &margrave_api::summary::Counts) -> Markup {
     let parts: Vec<Part> = DeploymentState::ALL
         .into_iter()
         .map(|deployment_state| {
-            let look = words::deployment_state_badge(deployment_state, removing);
+            let look = words::deployment_state_badge(deployment_state);
             let count = counts.of(deployment_state);
             Part { tone: look.tone, word: look.word.to_owned(), count }
         })

@@ -142,7 +142,7 @@ fn device_pages() -> Vec<(&'static str, String)> {
         ("devices of a group with all devices", "/devices?group=everybody".to_owned()),
         ("devices by a common label", format!("/devices?labels={LABEL_ASKED}")),
         ("one device", "/devices/dev-7/dev-7".to_owned()),
-        ("deleting a device record, confirmation", "/devices/dev-7/dev-7?ask=forget".to_owned()),
+        ("deleting a device record, confirmation", "/devices/dev-7/dev-7?ask=delete".to_owned()),
         ("decommissioning a client, confirmation", "/clients/dev-7?ask=decommission".to_owned()),
         ("groups", "/groups".to_owned()),
         ("a group with all devices", "/groups/everybody".to_owned()),

@@ -3,6 +3,7 @@
 use crate::app::clients::{self, EnrollmentToken};
 use crate::ui::ask::{Confirmation, ask};
 use crate::ui::form::Posted;
+use crate::ui::markup::Markup;
 use crate::ui::routes::query::Asked;
 use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
 use crate::ui::words;
@@ -13,28 +14,28 @@ use askama::Template;
 struct EnrollmentTokensPage {
     shell: Shell,
     tab: &'static str,
-    enrollment_tokens: Vec<EnrollmentToken>,
+    enrollment_tokens: Vec<(Markup, EnrollmentToken)>,
     open: u64,
     more: bool,
 }
 pages!(EnrollmentTokensPage);
 
 pub(in crate::ui) async fn show(visit: Visit, asked: Asked) -> PageResult {
-    if let Some(client) = asked.get("withdraw") {
-        return ask_to_withdraw(&visit, &client).await;
+    if let Some(client) = asked.get("revoke") {
+        return ask_to_revoke(&visit, &client).await;
     }
     let found = clients::enrollment_tokens(&visit.state).await?;
     let page = EnrollmentTokensPage {
         open: found.items.iter().filter(|one| one.is_open()).count() as u64,
         more: found.more,
-        enrollment_tokens: found.items,
+        enrollment_tokens: found.items.into_iter().map(|one| (words::enrollment_token_state(one.state), one)).collect(),
         shell: visit.shell(Section::Settings, "Enrollment tokens - Settings").await?,
         tab: "enrollment-tokens",
     };
     visit.show(&page)
 }
 
-async fn ask_to_withdraw(visit: &Visit, client: &str) -> PageResult {
+async fn ask_to_revoke(visit: &Visit, client: &str) -> PageResult {
     let unused = clients::unused_enrollment_tokens(&visit.state, client).await?;
     let (what, them) = match unused {
         1 => ("the enrollment token".to_owned(), "it"),

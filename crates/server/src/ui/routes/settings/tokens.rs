@@ -4,11 +4,13 @@ use crate::app::access;
 use crate::app::error::AppError;
 use crate::ui::ask::{Confirmation, ask};
 use crate::ui::form::Posted;
+use crate::ui::markup::Markup;
 use crate::ui::routes::query::Asked;
 use crate::ui::visit::{PageResult, Section, Shell, Visit, go, pages};
+use crate::ui::words;
 use askama::Template;
 use http::StatusCode;
-use margrave_api::access::{CreateToken, Token};
+use margrave_api::access::{CreateToken, Token, TokenState};
 
 const DAY_SECONDS: u64 = 86_400;
 
@@ -17,7 +19,8 @@ const DAY_SECONDS: u64 = 86_400;
 struct TokensPage {
     shell: Shell,
     tab: &'static str,
-    tokens: Vec<(Token, bool, bool)>,
+    /// With its state, whether it is active, and whether it is the one of this session.
+    tokens: Vec<(Markup, bool, bool, Token)>,
     made: Option<Token>,
     name: String,
     days: String,
@@ -39,13 +42,11 @@ async fn page(
     wrong: Option<String>,
     (name, days): (&str, &str),
 ) -> Result<TokensPage, crate::ui::errors::UiError> {
-    let now = visit.state.now().to_string();
     let own = visit.caller().id.to_string();
     let tokens = access::tokens(&visit.state).await?.items;
     let shown = tokens.into_iter().rev().map(|token| {
-        let good = token.revoked_at.is_none() && token.expires_at.as_ref().is_none_or(|end| *end > now);
         let mine = token.id == own;
-        (token, good, mine)
+        (words::token_state(token.state), token.state == TokenState::Active, mine, token)
     });
     Ok(TokensPage {
         shell: visit.shell(Section::Settings, "Access tokens - Settings").await?,
