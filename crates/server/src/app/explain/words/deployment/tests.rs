@@ -120,7 +120,7 @@ fn an_up_to_date_deployment_waits_for_nothing() {
 fn a_removed_deployment_can_be_deployed_again() {
     let reported = said(State::Removed, 8, &one(State::Removed));
     let shown = explained(&wanted(Desired::Absent), Some(&reported), link(LONG_AGO), &[]);
-    check(&shown, "up-to-date", &["last-report", "client-offline"], &[], &["deploy-again"]);
+    check(&shown, "removed", &["last-report", "client-offline"], &[], &["deploy-again"]);
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn explains_why_a_device_without_a_runtime_hosts_nothing() {
     let facts = Facts { no_runtime: true, ..facts(&key, ClientState::Accepted, false, &[], false) };
     let explained = explain(&facts);
     check(&explained, "online", &[], &["real-runtime"]);
-    assert!(explained.summary.contains("no runtime is switched on"), "{}", explained.summary);
+    assert!(explained.summary.contains("no runtime is enabled"), "{}", explained.summary);
     let known: Vec<_> = explained.observed.iter().map(|fact| fact.code.as_str()).collect();
     assert!(known.contains(&"no-runtime") && !known.contains(&"hosts-nothing"), "{known:?}");
 }
